@@ -1,0 +1,1 @@
+"""Copies a device-fleet service into Parquet tables you own, exactly once."""
