@@ -1,0 +1,213 @@
+"""One request in, one checked answer out.
+
+The client sends the four key headers, paces itself before it is refused, and sorts every
+answer into one of the errors that say what the caller may do. It never follows a redirect: the
+keys go to the configured host only, and a redirected call would count twice.
+"""
+
+import asyncio
+import email.utils
+import json
+import logging
+import ssl
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from types import TracebackType
+from typing import Self, TypeVar
+
+import httpx
+
+from fleetlake.errors import (
+    CredentialsRefused,
+    EndpointUnavailable,
+    RequestRejected,
+    ServiceError,
+    Throttled,
+    Unreachable,
+)
+from fleetlake.ratelimit import CallLimit
+from fleetlake.retry import with_retries
+from fleetlake.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+Answer = TypeVar("Answer")
+
+FIRST_CONTACT_ATTEMPTS = 3
+"""Tries while the service has not answered once: a wrong address should not take minutes."""
+
+EXCERPT_LENGTH = 200
+_TRANSIENT = {408, 500, 502, 503, 504}
+_UNAVAILABLE = {403, 404, 405}
+
+
+class Client:
+    """Reads the service; use as an async context.
+
+    `calls` counts the requests made, retries included, by path.
+    """
+
+    def __init__(
+        self, settings: Settings, *, transport: httpx.AsyncBaseTransport | None = None
+    ) -> None:
+        self._root = settings.service_root()
+        keys = settings.keys()
+        self._secrets = tuple(keys.values())
+        self._attempts = settings.retry_attempts
+        self._patience = timedelta(seconds=settings.retry_seconds)
+        self._limit = CallLimit(
+            settings.state,
+            account=f"{self._root} {settings.mgr_api_id.get_secret_value()}",
+            calls_per_minute=settings.calls_per_minute,
+        )
+        self._under_way = asyncio.Semaphore(settings.concurrency)
+        self._http = httpx.AsyncClient(
+            base_url=self._root,
+            headers={**keys, "Accept": "application/json", "User-Agent": "fleetlake"},
+            timeout=settings.timeout_seconds,
+            limits=httpx.Limits(max_connections=settings.concurrency),
+            verify=_tls(self._root),
+            transport=transport,
+        )
+        self._has_answered = False
+        self._clock: tuple[datetime, float] | None = None
+        self.calls: Counter[str] = Counter()
+
+    async def __aenter__(self) -> Self:
+        await self._http.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._http.__aexit__(kind, error, trace)
+        self._limit.close()
+
+    async def get(
+        self, path: str, parameters: Mapping[str, str], read: Callable[[bytes], Answer]
+    ) -> Answer:
+        """Return what `read` makes of the body of `path` below the root.
+
+        `read` runs off the event loop and may raise PageUnreadable, which is worth a retry
+        like a cut connection is. Raises: ServiceError once it is clear that no good answer
+        will come.
+        """
+
+        async def attempt() -> Answer:
+            try:
+                async with self._under_way:
+                    body = await self._ask(path, parameters)
+                return await asyncio.to_thread(read, body)
+            except ServiceError as error:
+                logger.debug("%s", error)
+                raise
+
+        attempts = (
+            self._attempts if self._has_answered else min(self._attempts, FIRST_CONTACT_ATTEMPTS)
+        )
+        return await with_retries(attempt, attempts=attempts, patience=self._patience)
+
+    async def service_now(self, probe: str) -> datetime:
+        """Return the service's clock, UTC, so that a wrong clock here cannot skip records.
+
+        It is read off the answers; `probe` is the path asked for one record when there was no
+        answer yet. A service that sends no Date is taken to share this machine's clock.
+        """
+        if not self._has_answered:
+            await self.get(probe, {"limit": "1"}, lambda _: None)
+        answered, at = self._clock or (datetime.now(UTC), time.monotonic())
+        return answered + timedelta(seconds=time.monotonic() - at)
+
+    async def _ask(self, path: str, parameters: Mapping[str, str]) -> bytes:
+        await self._limit.wait_turn()
+        self.calls[path] += 1
+        try:
+            response = await self._http.get(path, params=parameters)
+        except httpx.HTTPError as error:
+            reason = str(error) or type(error).__name__
+            raise Unreachable(
+                f"No whole answer from {self._root}{path}: {self._hide(reason)}.",
+                remedy="Check the address and the network; nothing was lost, run again later.",
+            ) from None
+        self._has_answered = True
+        if moment := _date(response.headers.get("date", "")):
+            self._clock = moment, time.monotonic()
+        if response.status_code == httpx.codes.OK:
+            return response.content
+        raise self._refusal(path, response)
+
+    def _refusal(self, path: str, response: httpx.Response) -> ServiceError:
+        """Return the error that a status other than 200 stands for."""
+        status = response.status_code
+        said = self._hide(_excerpt(response.text))
+        what = f"GET {self._root}{path} was answered {status}: {said}."
+        if status == httpx.codes.UNAUTHORIZED:
+            return CredentialsRefused(what, remedy="Check the four FLEETLAKE_*_API_* settings.")
+        if status in _UNAVAILABLE:
+            return EndpointUnavailable(
+                what, remedy="The keys' role may not read it, or FLEETLAKE_BASE_URL is wrong."
+            )
+        if status == httpx.codes.TOO_MANY_REQUESTS:
+            return Throttled(
+                what,
+                remedy="Lower FLEETLAKE_CALLS_PER_MINUTE; other clients share the limit.",
+                wait=_retry_after(response),
+            )
+        if status in _TRANSIENT or status >= httpx.codes.INTERNAL_SERVER_ERROR:
+            return Unreachable(what, remedy="The service is in trouble; run again later.")
+        if response.is_redirect:
+            return RequestRejected(
+                what, remedy="FLEETLAKE_BASE_URL must be the root that answers without redirect."
+            )
+        return RequestRejected(what, remedy="The service no longer takes this request: report it.")
+
+    def _hide(self, text: str) -> str:
+        """Return the text with every key in it starred: a service may echo what it was sent."""
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        return text
+
+
+def _tls(root: str) -> ssl.SSLContext | bool:
+    """Return a context for TLS 1.2 or newer; plain http spares the load of the authorities."""
+    if not root.startswith("https:"):
+        return False
+    context = httpx.create_ssl_context()
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context
+
+
+def _excerpt(body: str) -> str:
+    """Return the part of an error body that a person needs."""
+    try:
+        answer = json.loads(body)
+    except ValueError:
+        return " ".join(body.split())[:EXCERPT_LENGTH] or "an empty body"
+    exception = answer.get("exception") if isinstance(answer, dict) else None
+    if isinstance(exception, dict):
+        return f"{exception.get('message')} {answer.get('errors') or ''}".strip()[:EXCERPT_LENGTH]
+    message = answer.get("message") if isinstance(answer, dict) else None
+    return str(message or answer)[:EXCERPT_LENGTH]
+
+
+def _retry_after(response: httpx.Response) -> timedelta | None:
+    """Return the wait that the service asks for, as seconds or as a date; None without one."""
+    asked = response.headers.get("retry-after", "")
+    if asked.isdigit():
+        return timedelta(seconds=int(asked))
+    moment = _date(asked)
+    return max(moment - datetime.now(UTC), timedelta(0)) if moment else None
+
+
+def _date(header: str) -> datetime | None:
+    """Return the instant of an HTTP date, or None where there is none to read."""
+    try:
+        moment = email.utils.parsedate_to_datetime(header)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -1,0 +1,101 @@
+"""The next request from a page: pure, no I/O.
+
+A walk ends only where the service says so: with a `next` that is null, or, where ids are
+paged, with a page that is not full. A position seen twice would loop for ever, so it is an
+error, never an end.
+"""
+
+from datetime import datetime, timedelta
+
+from fleetlake.endpoint import Cursor, Endpoint, Walk, Window
+from fleetlake.errors import CursorStuck, PageUnreadable
+from fleetlake.intervals import BEGINNING, Interval
+from fleetlake.normalise import Page
+from fleetlake.timeuuid import embedded_ticks, smallest_at
+
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def first_position(endpoint: Endpoint) -> dict[str, str]:
+    """Return the cursor parameter of a walk's first request, where it takes one."""
+    return {endpoint.cursor.parameter: "0"} if endpoint.cursor.walk is Walk.ID_AFTER else {}
+
+
+def next_position(endpoint: Endpoint, page: Page, seen: list[str]) -> dict[str, str] | None:
+    """Return the cursor parameter that asks for the page after this one, or None at the end.
+
+    `seen` holds the values the walk has used, oldest first. Raises: CursorStuck for a value
+    that does not move on, PageUnreadable for a `next` without the cursor.
+    """
+    cursor = endpoint.cursor
+    by_id = cursor.walk is Walk.ID_AFTER
+    value = _highest_id(endpoint, page) if by_id else _linked(endpoint, page)
+    if value is None:
+        return None
+    if value in seen or (seen and not _moves_on(cursor, seen[-1], value)):
+        raise CursorStuck(
+            f"{endpoint.path} gave the page position {cursor.parameter}={value} again.",
+            remedy="The read was stopped so that it cannot loop; run again, and report it "
+            "if it stays.",
+        )
+    return {cursor.parameter: value}
+
+
+def window_parameters(window: Window, interval: Interval) -> dict[str, str]:
+    """Return the filters that take the half-open interval, whatever their operators include.
+
+    >>> from datetime import UTC
+    >>> day = Interval(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC))
+    >>> window_parameters(Window(start="created_at__gt", end="created_at__lte"), day)["created_at__gt"]
+    '2025-12-31T23:59:59.999999+00:00'
+    """
+    parameters = {}
+    if interval.start != BEGINNING:
+        parameters[window.start] = _bound(window.start, interval.start)
+    parameters[window.end] = _bound(window.end, interval.end)
+    return parameters
+
+
+def _bound(parameter: str, instant: datetime) -> str:
+    """Return the filter's value; `__gt` and `__lte` bounds lie one microsecond earlier."""
+    if parameter.endswith(("__gt", "__lte")):
+        instant -= _MICROSECOND
+    if "timeuuid" in parameter:
+        return smallest_at(instant)
+    return instant.isoformat(timespec="microseconds")
+
+
+def _highest_id(endpoint: Endpoint, page: Page) -> str | None:
+    """Return the id that the next page comes after; a page that is not full is the last."""
+    if page.count < min(page.limit, endpoint.page_size):
+        return None
+    ids = [page.last(name) for name in endpoint.key]
+    if None in ids:
+        raise CursorStuck(
+            f"{endpoint.path} gave a page of {page.count} records without a readable id.",
+            remedy="The records are in quarantine; report them.",
+        )
+    return str(ids[0])
+
+
+def _linked(endpoint: Endpoint, page: Page) -> str | None:
+    """Return the cursor value in the page's link to the next one."""
+    if page.next is None:
+        return None
+    if endpoint.cursor.parameter not in page.next:
+        raise PageUnreadable(
+            f"{endpoint.path} links to a next page without {endpoint.cursor.parameter}.",
+            remedy="The service pages in a way this version does not know: report it.",
+        )
+    return page.next[endpoint.cursor.parameter]
+
+
+def _moves_on(cursor: Cursor, before: str, value: str) -> bool:
+    """Return whether a value lies beyond the one before it, in the walk's direction."""
+    if cursor.walk is Walk.ACTION_ID:
+        return value != before
+    if cursor.walk is not Walk.TIMEUUID:
+        return int(value) > int(before)
+    # Two records may share an instant, so equal times are no step back.
+    then, now = embedded_ticks(before), embedded_ticks(value)
+    return now <= then if cursor.is_newest_first else now >= then

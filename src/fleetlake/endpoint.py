@@ -1,0 +1,157 @@
+"""What an endpoint row says: where records are, how to walk them, how to keep them.
+
+Rows are plain frozen values built by keyword; nothing here talks to anyone. A row that could
+not be read to its end does not construct.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+
+from fleetlake.columns import Column, Kind
+
+MOST_IDS_PER_CALL = 100
+"""Values the service takes in one `__in` filter (service contract, Limits)."""
+
+MOST_RECORDS_PER_PAGE = 500
+"""Page size beyond which the service answers no more rows (service contract, Limits)."""
+
+
+class Walk(StrEnum):
+    """How the next page is asked for."""
+
+    TIMEUUID = "timeuuid"  # `next` carries a version-1 UUID, ordered by embedded time
+    ACTION_ID = "action id"  # `next` carries an activity's id
+    ID_AFTER = "id after"  # ids ascend; ask past the highest seen
+    OFFSET = "offset"  # `next` carries a start index
+
+
+class Mode(StrEnum):
+    """How records are kept."""
+
+    APPEND = "append"  # a record never changes: keep it once
+    UPSERT = "upsert"  # a record changes: keep its latest content
+    HISTORY = "history"  # a record changes: keep every version, with valid_from and valid_to
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cursor:
+    """The query parameter that moves a walk forward, and how its values are ordered."""
+
+    walk: Walk
+    parameter: str
+
+    def __post_init__(self) -> None:
+        """Refuse a cursor that could never reach an end."""
+        if self.walk is not Walk.OFFSET and not self.parameter.endswith(("__gt", "__lt")):
+            raise ValueError(f"a {self.walk} cursor must move one way: {self.parameter}")
+
+    @property
+    def is_newest_first(self) -> bool:
+        """True when each page is older than the one before."""
+        return self.parameter.endswith("__lt")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    """The pair of filters that bound an endpoint's event time."""
+
+    start: str
+    end: str
+
+    def __post_init__(self) -> None:
+        """Refuse bounds whose side cannot be told from the operator."""
+        if not self.start.endswith(("__gt", "__gte")) or not self.end.endswith(("__lt", "__lte")):
+            raise ValueError(f"a window needs a lower and an upper bound: {self.start}, {self.end}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FanOut:
+    """A required filter: the endpoint is read for the ids that another endpoint lists.
+
+    `source` names that endpoint, whose key is the id. `ids_per_call` of 1 asks for one id by
+    `parameter`; more ask for a list. `stamps` names the column that takes the id of the call
+    where the record itself does not carry it.
+    """
+
+    parameter: str
+    source: str
+    ids_per_call: int = MOST_IDS_PER_CALL
+    partition: str
+    is_stamped: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse more ids than the service takes."""
+        if not 1 <= self.ids_per_call <= MOST_IDS_PER_CALL:
+            raise ValueError(f"ids_per_call must be 1 to {MOST_IDS_PER_CALL}")
+        if self.is_stamped and self.ids_per_call != 1:
+            raise ValueError("an id can be stamped on records only when a call asks for one")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Endpoint:
+    """One readable list of the service and the raw table it fills.
+
+    `key` and `event_time` are column names. `event_time` and `window` belong together: with
+    them a read is cut by time and what was read is provable; without, every read is a whole
+    snapshot. `retention` is how long the service keeps a record.
+    """
+
+    name: str
+    about: str
+    key: tuple[str, ...]
+    mode: Mode
+    cursor: Cursor
+    columns: tuple[Column, ...]
+    event_time: str | None = None
+    window: Window | None = None
+    fan_out: FanOut | None = None
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    page_size: int = MOST_RECORDS_PER_PAGE
+    retention: timedelta | None = None
+    changes_until: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a row that contradicts itself."""
+        names = {column.name for column in self.columns}
+        wanted = {*self.key, *filter(None, (self.event_time, self.changes_until))}
+        if not self.key or not wanted <= names:
+            raise ValueError(f"{self.name}: no such column: {sorted(wanted - names) or 'key'}")
+        if (self.event_time is None) != (self.window is None):
+            raise ValueError(f"{self.name}: event_time and window come together")
+        if self.mode is Mode.HISTORY and self.window is not None:
+            raise ValueError(f"{self.name}: history is kept of whole snapshots")
+
+    @property
+    def path(self) -> str:
+        """Path below the service's root, with its trailing slash."""
+        return f"{self.name}/"
+
+    @property
+    def is_snapshot(self) -> bool:
+        """True when each read takes the whole list."""
+        return self.window is None
+
+    def column(self, name: str) -> Column:
+        """Return the column of that name. Raises: KeyError."""
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise KeyError(f"{self.name} has no column {name}")
+
+    @property
+    def required(self) -> frozenset[str]:
+        """Columns without which a record cannot be kept."""
+        stamped = {self.fan_out.partition} if self.fan_out and self.fan_out.is_stamped else set()
+        return frozenset({*self.key, *([self.event_time] if self.event_time else [])} - stamped)
+
+    @property
+    def tracked(self) -> tuple[str, ...]:
+        """Columns whose change is a change of the record."""
+        return tuple(c.name for c in self.columns if c.is_tracked and c.name not in self.key)
+
+    @property
+    def json_columns(self) -> frozenset[str]:
+        """Columns that keep a value as the service wrote it."""
+        return frozenset(c.name for c in self.columns if c.kind is Kind.JSON)

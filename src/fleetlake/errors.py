@@ -1,0 +1,120 @@
+"""Every error a caller may meet, grouped by what the caller may do.
+
+FleetlakeError                    exit code
+├── UsageError                     2   mend the command
+├── SettingsError                  3   mend the settings
+├── ServiceError
+│   ├── CredentialsRefused         4   mend the keys (401)
+│   ├── EndpointUnavailable        4   this account may not read it (403, 404, 405)
+│   ├── Unreachable                5   try again later: nobody answered, or not in full
+│   │   └── Throttled              5   likewise: 429, with the wait that was asked for
+│   ├── RequestRejected            6   a bug or a changed service: 400, 409 with errors
+│   ├── PageUnreadable             6   an answer that is no page; never read as an empty one
+│   └── CursorStuck                6   the service repeats a page position
+├── LakeError                      7   mend the disk, the folder or the catalog
+│   ├── StreamBusy                 0   another process is loading it: skipped, not failed
+│   └── CommitUnknown              7   settle by looking for the load id
+├── BuildFailed                    8   a model or a data test failed
+└── Interrupted                  130   Ctrl-C or SIGTERM; all that was committed stays
+"""
+
+from datetime import timedelta
+
+
+class FleetlakeError(Exception):
+    """Says what was wrong, where, and what to do about it."""
+
+    exit_code = 1
+
+    def __init__(self, what: str, *, remedy: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        """One paragraph for people."""
+        return f"{self.what} {self.remedy}".strip()
+
+
+class UsageError(FleetlakeError):
+    """The command names something that does not exist."""
+
+    exit_code = 2
+
+
+class SettingsError(FleetlakeError):
+    """A setting is missing or cannot be used."""
+
+    exit_code = 3
+
+
+class ServiceError(FleetlakeError):
+    """The service did not give what was asked for."""
+
+    exit_code = 6
+
+
+class CredentialsRefused(ServiceError):
+    """The service does not accept the keys (401)."""
+
+    exit_code = 4
+
+
+class EndpointUnavailable(ServiceError):
+    """This account may not read the endpoint (403, 404, 405)."""
+
+    exit_code = 4
+
+
+class Unreachable(ServiceError):
+    """No whole answer arrived; worth a retry."""
+
+    exit_code = 5
+
+
+class Throttled(Unreachable):
+    """The call limit was met; worth a retry after `wait`."""
+
+    def __init__(self, what: str, *, remedy: str = "", wait: timedelta | None = None) -> None:
+        super().__init__(what, remedy=remedy)
+        self.wait = wait
+
+
+class RequestRejected(ServiceError):
+    """The service found the request wrong (400, or 409 with errors)."""
+
+
+class PageUnreadable(ServiceError):
+    """The answer is not a page of records; worth a retry, never an empty page."""
+
+
+class CursorStuck(ServiceError):
+    """The walk does not move on."""
+
+
+class LakeError(FleetlakeError):
+    """The lake cannot be opened, read or written."""
+
+    exit_code = 7
+
+
+class StreamBusy(LakeError):
+    """Another process is loading the stream."""
+
+    exit_code = 0
+
+
+class CommitUnknown(LakeError):
+    """It is not known whether a commit took place."""
+
+
+class BuildFailed(FleetlakeError):
+    """A model or a data test of the SQL project failed."""
+
+    exit_code = 8
+
+
+class Interrupted(FleetlakeError):
+    """The run was stopped from outside; what was committed stays."""
+
+    exit_code = 130

@@ -1,0 +1,108 @@
+"""Pages to Arrow: the endpoint's declared columns, typed, plus `_extra`.
+
+Ids are 64-bit numbers, times UTC microseconds, JSON stays the service's text. Nothing here
+knows where a page came from or where its rows go.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from fleetlake.columns import Column, Kind
+from fleetlake.endpoint import Endpoint
+from fleetlake.records import Decoded, Misfit, OddRecord, reader_of
+
+EXTRA = "_extra"
+"""Column of the members that have no column of their own, as one JSON object."""
+
+_INSTANT = pa.timestamp("us", tz="UTC")
+_JSON = pa.json_()
+_ARROW_TYPES = {
+    Kind.ID: pa.int64(),
+    Kind.RELATION: pa.int64(),
+    Kind.INTEGER: pa.int64(),
+    Kind.REAL: pa.float64(),
+    Kind.FLAG: pa.bool_(),
+    Kind.TEXT: pa.string(),
+    Kind.TIME: _INSTANT,
+    Kind.TIMEUUID: pa.string(),
+    Kind.JSON: _JSON,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One answer of a list: its records as rows, in the service's order.
+
+    `count` is the number of records received: rows plus misfits. `next` is the query of the
+    link to the next page, None at the end.
+    """
+
+    rows: pa.RecordBatch
+    misfits: tuple[Misfit, ...]
+    count: int
+    limit: int
+    next: Mapping[str, str] | None
+
+    def last(self, column: str) -> Any:
+        """Return the column's value in the last row, or None when there is no row."""
+        return self.rows.column(column)[-1].as_py() if self.rows.num_rows else None
+
+
+def read_page(endpoint: Endpoint, body: bytes) -> Page:
+    """Return the page that the body of a list answer holds.
+
+    Raises: PageUnreadable if it is no list answer; that is never taken for an empty page.
+    """
+    reader = reader_of(endpoint)
+    try:
+        return _page(endpoint, reader.quick(body))
+    except (msgspec.DecodeError, OddRecord, pa.ArrowInvalid, OverflowError):
+        return _page(endpoint, reader.patient(body))
+
+
+def schema_of(endpoint: Endpoint) -> pa.Schema:
+    """Return the Arrow schema of an endpoint's rows."""
+    fields = [pa.field(c.name, _ARROW_TYPES[c.kind]) for c in endpoint.columns]
+    return pa.schema([*fields, pa.field(EXTRA, _JSON)])
+
+
+def stamp(endpoint: Endpoint, page: Page, partition: int) -> Page:
+    """Return the page with the id of the call on each record, which does not carry it."""
+    if not endpoint.fan_out or not endpoint.fan_out.is_stamped:
+        return page
+    place = page.rows.schema.get_field_index(endpoint.fan_out.partition)
+    ids = pa.array([partition] * page.rows.num_rows, pa.int64())
+    rows = page.rows.set_column(place, page.rows.schema.field(place), ids)
+    return Page(rows, page.misfits, page.count, page.limit, page.next)
+
+
+def last_event(endpoint: Endpoint, page: Page) -> datetime | None:
+    """Return the event time of the page's last row, or None when there is none."""
+    moment: datetime | None = page.last(endpoint.event_time) if endpoint.event_time else None
+    return moment
+
+
+def _page(endpoint: Endpoint, decoded: Decoded) -> Page:
+    arrays = [_array(column, decoded.values[column.name]) for column in endpoint.columns]
+    kept = decoded.count - len(decoded.misfits)
+    extra = [decoded.extra.get(row) for row in range(kept)] if decoded.extra else [None] * kept
+    arrays.append(_json_array(extra))
+    rows = pa.RecordBatch.from_arrays(arrays, schema=schema_of(endpoint))
+    return Page(rows, decoded.misfits, decoded.count, decoded.limit, decoded.next)
+
+
+def _array(column: Column, values: list[Any]) -> pa.Array:
+    if column.kind is Kind.TIME:
+        return pa.array(values, pa.string()).cast(_INSTANT)
+    if column.kind is Kind.JSON:
+        return _json_array(values)
+    return pa.array(values, _ARROW_TYPES[column.kind])
+
+
+def _json_array(texts: list[str | None]) -> pa.Array:
+    return pa.ExtensionArray.from_storage(_JSON, pa.array(texts, pa.string()))

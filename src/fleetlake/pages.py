@@ -1,0 +1,37 @@
+"""Endpoint and client to pages: one walk from its first request to its proven end."""
+
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
+
+from fleetlake.client import Client
+from fleetlake.cursors import first_position, next_position, window_parameters
+from fleetlake.endpoint import Endpoint
+from fleetlake.intervals import Interval
+from fleetlake.normalise import Page, read_page, stamp
+
+
+async def read_pages(
+    client: Client,
+    endpoint: Endpoint,
+    *,
+    interval: Interval | None = None,
+    partitions: Sequence[int] = (),
+) -> AsyncIterator[Page]:
+    """Yield the pages of one walk, in the service's order, the last one included.
+
+    `interval` bounds the event time; `partitions` are the ids of a fan-out, as many as one
+    call takes. The iterator ends only at the service's own end. Raises: ServiceError for a
+    page that fails for good; pages already yielded stay valid.
+    """
+    fixed = {"limit": str(endpoint.page_size), **endpoint.parameters}
+    if endpoint.window and interval:
+        fixed |= window_parameters(endpoint.window, interval)
+    if endpoint.fan_out:
+        fixed[endpoint.fan_out.parameter] = ",".join(map(str, partitions))
+    position: dict[str, str] | None = first_position(endpoint)
+    seen: list[str] = []
+    while position is not None:
+        seen += position.values()
+        page = await client.get(endpoint.path, fixed | position, partial(read_page, endpoint))
+        position = next_position(endpoint, page, seen)
+        yield stamp(endpoint, page, partitions[0]) if partitions else page

@@ -1,0 +1,88 @@
+"""The call limit, shared by every fleetlake process of one user on one machine.
+
+A file keeps the instants of the latest calls in a ring. A call may go when the call that lies
+`calls_per_minute` back is a minute old, so no span of sixty seconds ever holds more calls than
+that, whoever makes them. The file is locked only while it is looked at, never while waiting,
+and a killed process leaves nothing to clean up.
+"""
+
+import asyncio
+import fcntl
+import hashlib
+import os
+import struct
+import time
+from pathlib import Path
+
+from fleetlake.errors import SettingsError
+
+MOST_CALLS_PER_MINUTE = 60_000
+SPAN_SECONDS = 60.0
+_COUNT = struct.Struct("<Q")
+_INSTANT = struct.Struct("<d")
+
+
+class CallLimit:
+    """Paces calls to at most `calls_per_minute` in any sixty seconds; 0 is no limit."""
+
+    def __init__(self, folder: Path, *, account: str, calls_per_minute: int) -> None:
+        if calls_per_minute > MOST_CALLS_PER_MINUTE:
+            raise SettingsError(
+                f"FLEETLAKE_CALLS_PER_MINUTE is {calls_per_minute}.",
+                remedy=f"Use at most {MOST_CALLS_PER_MINUTE}, or 0 for no limit.",
+            )
+        self._calls_per_minute = calls_per_minute
+        self._file = -1
+        if calls_per_minute:
+            # The name holds a digest: an account is recognised again, never written down.
+            digest = hashlib.sha256(account.encode()).hexdigest()[:16]
+            self._file = _open(folder / f"calls-{digest}.ring")
+
+    async def wait_turn(self) -> None:
+        """Return once a call may be made; the call counts from then."""
+        while (seconds := self._reserve(time.time())) > 0:  # noqa: ASYNC110 - other processes set no event
+            await asyncio.sleep(seconds)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def _reserve(self, now: float) -> float:
+        """Count a call at `now` and return 0, or return the seconds to wait."""
+        if self._file < 0:
+            return 0.0
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+        try:
+            count = self._read(_COUNT, 0) or 0
+            if count >= self._calls_per_minute:
+                oldest = self._read(_INSTANT, self._place(count - self._calls_per_minute)) or 0.0
+                # A clock set back must not make anyone wait longer than the span itself.
+                wait = min(oldest + SPAN_SECONDS - now, SPAN_SECONDS)
+                if wait > 0:
+                    return wait
+            os.pwrite(self._file, _INSTANT.pack(now), self._place(count))
+            os.pwrite(self._file, _COUNT.pack(count + 1), 0)
+            return 0.0
+        finally:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def _read(self, kind: struct.Struct, place: int) -> int | float | None:
+        stored = os.pread(self._file, kind.size, place)
+        return kind.unpack(stored)[0] if len(stored) == kind.size else None
+
+    @staticmethod
+    def _place(call: float) -> int:
+        return _COUNT.size + int(call) % MOST_CALLS_PER_MINUTE * _INSTANT.size
+
+
+def _open(path: Path) -> int:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise SettingsError(
+            f"The shared call limit cannot be kept in {path.parent}: {error.strerror}.",
+            remedy="Make the folder writable, or set FLEETLAKE_STATE to one that is.",
+        ) from None

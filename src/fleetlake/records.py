@@ -1,0 +1,260 @@
+"""Bytes in, values out: the envelope of a list answer, checked and decoded.
+
+Two readers share the work. The quick one decodes a page straight into typed structs and takes
+only records that are exactly as the endpoint row says. Whatever it refuses goes, record by
+record, through the patient one, which mends what can be mended, keeps unknown members and
+misfit values aside as `extra`, and turns only a record without its key or time into a
+`Misfit`. A page is never refused for its odd records, and a body that is no page never passes
+for an empty one.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from operator import attrgetter
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import msgspec
+
+from fleetlake.columns import Kind
+from fleetlake.endpoint import Endpoint, Mode
+from fleetlake.errors import PageUnreadable
+from fleetlake.values import json_text, read_value, relation_id
+
+EXCERPT_LENGTH = 120
+
+_WIRE_TYPES: dict[Kind, Any] = {
+    Kind.ID: int | None,
+    Kind.RELATION: str | int | None,
+    Kind.INTEGER: int | None,
+    Kind.REAL: float | None,
+    Kind.FLAG: bool | None,
+    Kind.TEXT: str | None,
+    Kind.TIME: str | None,
+    Kind.TIMEUUID: str | None,
+    Kind.JSON: msgspec.Raw,
+}
+
+
+class OddRecord(Exception):
+    """A page decodes but holds a record that only the patient reader may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """A record that cannot be kept: why, and its JSON as received."""
+
+    reason: str
+    raw: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """The values of one page by column, in the service's order.
+
+    `extra` holds, by row number, the members that have no column, as JSON text. `next` holds
+    the query of the link to the next page, or None at the end.
+    """
+
+    values: dict[str, list[Any]]
+    count: int
+    limit: int
+    next: Mapping[str, str] | None
+    extra: dict[int, str] = field(default_factory=dict)
+    misfits: tuple[Misfit, ...] = ()
+
+
+class _Meta(msgspec.Struct):
+    limit: int
+    next: str | None
+
+
+class _Envelope(msgspec.Struct):
+    data: list[msgspec.Raw]
+    meta: _Meta
+
+
+@cache
+def reader_of(endpoint: Endpoint) -> "Reader":
+    """Return the endpoint's reader, built once."""
+    return Reader(endpoint)
+
+
+class Reader:
+    """The quick and the patient reader of one endpoint."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        record = _struct_of(endpoint)
+        fields: list[tuple[str, Any]] = [("data", list[record]), ("meta", _Meta)]  # type: ignore[valid-type]  # a type made at run time
+        self._page = msgspec.json.Decoder(msgspec.defstruct("Page", fields), strict=False)
+        self._envelope = msgspec.json.Decoder(_Envelope)
+        self._getters = {c.name: attrgetter(c.field) for c in endpoint.columns}
+        self._relations: dict[str | int | None, int | None] = {None: None}
+        # Content that is compared from read to read must be spelled one way by both readers.
+        self._json = _raw_text if endpoint.mode is Mode.APPEND else _canonical_text
+
+    def quick(self, body: bytes) -> Decoded:
+        """Decode a page in which every record is as declared. Raises: DecodeError, OddRecord."""
+        page: Any = self._page.decode(body)
+        values = {name: list(map(get, page.data)) for name, get in self._getters.items()}
+        for column in self._endpoint.columns:
+            if column.kind is Kind.RELATION:
+                values[column.name] = self._ids(values[column.name])
+            elif column.kind is Kind.JSON:
+                values[column.name] = list(map(self._json, values[column.name]))
+        if any(None in values[name] for name in self._endpoint.required):
+            raise OddRecord
+        return Decoded(values, len(page.data), page.meta.limit, _query(page.meta.next))
+
+    def patient(self, body: bytes) -> Decoded:
+        """Decode a page record by record.
+
+        Raises: PageUnreadable if the body is no list answer.
+        """
+        envelope = self._open(body)
+        rows: list[dict[str, Any]] = []
+        extra: dict[int, str] = {}
+        misfits: list[Misfit] = []
+        for raw in envelope.data:
+            try:
+                row, left = self._values(msgspec.json.decode(raw))
+            except ValueError as reason:
+                misfits.append(Misfit(str(reason), str(memoryview(raw), "utf-8")))
+                continue
+            if left:
+                extra[len(rows)] = json_text(left)
+            rows.append(row)
+        values = {name: [row[name] for row in rows] for name in self._getters}
+        meta, count = envelope.meta, len(envelope.data)
+        return Decoded(values, count, meta.limit, _query(meta.next), extra, tuple(misfits))
+
+    def _open(self, body: bytes) -> _Envelope:
+        try:
+            return self._envelope.decode(body)
+        except msgspec.ValidationError as error:
+            raise _no_page(self._endpoint, body, str(error)) from None
+        except msgspec.DecodeError:
+            pass
+        try:
+            return self._envelope.decode(_escape_controls(body))
+        except ValueError as error:  # msgspec's errors are ValueErrors too
+            raise _no_page(self._endpoint, body, str(error)) from None
+
+    def _ids(self, relations: list[str | int | None]) -> list[int | None]:
+        """Return the ids that relations end in; a fleet's few URLs are remembered."""
+        known = self._relations
+        for relation in set(relations) - known.keys():
+            try:
+                known[relation] = relation_id(relation)
+            except ValueError:
+                raise OddRecord from None
+        return [known[relation] for relation in relations]
+
+    def _values(self, members: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return one record's values by column and the members that are left.
+
+        Raises: ValueError saying why the record cannot be kept.
+        """
+        if not isinstance(members, dict):
+            raise ValueError("a record must be an object")
+        row: dict[str, Any] = {}
+        faults: dict[str, str] = {}
+        for column in self._endpoint.columns:
+            value = _take(members, column.path)
+            try:
+                row[column.name] = read_value(column.kind, value)
+            except ValueError as fault:
+                row[column.name] = None
+                faults[column.name] = str(fault)
+                _put(members, column.path, value)
+        for name in sorted(self._endpoint.required):
+            if row[name] is None:
+                raise ValueError(f"{name}: {faults.get(name, 'missing')}")
+        for parent in {c.path[0] for c in self._endpoint.columns if len(c.path) > 1}:
+            if members.get(parent) in ({}, None):
+                members.pop(parent, None)
+        return row, members
+
+
+def _struct_of(endpoint: Endpoint) -> type[msgspec.Struct]:
+    """Return a struct type for the endpoint's records; unknown members are refused."""
+    flat: list[tuple[str, Any, Any]] = []
+    nested: dict[str, list[tuple[str, Any, Any]]] = {}
+    for column in endpoint.columns:
+        *parents, member = column.path
+        default = msgspec.Raw(b"null") if column.kind is Kind.JSON else None
+        entry = (member, _WIRE_TYPES[column.kind], default)
+        (nested.setdefault(parents[0], []) if parents else flat).append(entry)
+    for name, members in nested.items():
+        inner = msgspec.defstruct(name, members, forbid_unknown_fields=True, gc=False)
+        flat.append((name, inner, msgspec.field(default_factory=inner)))
+    return msgspec.defstruct("Record", flat, forbid_unknown_fields=True, gc=False)
+
+
+def _raw_text(raw: msgspec.Raw) -> str | None:
+    text = str(memoryview(raw), "utf-8")
+    return None if text == "null" else text
+
+
+def _canonical_text(raw: msgspec.Raw) -> str | None:
+    value = msgspec.json.decode(raw)
+    return None if value is None else json_text(value)
+
+
+def _query(link: str | None) -> Mapping[str, str] | None:
+    """Return the query of a link; its host is not trusted with the keys."""
+    if link is None:
+        return None
+    return {name: values[-1] for name, values in parse_qs(urlsplit(link).query).items()}
+
+
+def _escape_controls(body: bytes) -> bytes:
+    """Return the body as strict JSON: the service puts raw control characters in strings.
+
+    Bytes that are no text are spelled out, half a surrogate pair becomes a question mark.
+    Raises: ValueError if it is not JSON even so.
+    """
+    text = body.decode("utf-8", "backslashreplace")
+    answer = json.loads(text, strict=False, parse_constant=_no_number)
+    return json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is not a JSON number")
+
+
+def _no_page(endpoint: Endpoint, body: bytes, reason: str) -> PageUnreadable:
+    start = " ".join(body[:EXCERPT_LENGTH].decode("utf-8", "replace").split())
+    return PageUnreadable(
+        f"{endpoint.path} was answered 200 with something that is no page of records "
+        f"({reason}); it begins: {start!r}.",
+        remedy="Something between here and the service may answer in its place: check "
+        "FLEETLAKE_BASE_URL. No record was taken from it.",
+    )
+
+
+def _take(members: dict[str, Any], path: tuple[str, ...]) -> Any:
+    """Remove and return the member at `path`; None where it is missing."""
+    *parents, last = path
+    inner: Any = members
+    for parent in parents:
+        inner = inner.get(parent) if isinstance(inner, dict) else None
+    return inner.pop(last, None) if isinstance(inner, dict) else None
+
+
+def _put(members: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+    *parents, last = path
+    inner = members
+    for parent in parents:
+        inner = inner.setdefault(parent, {})
+    inner[last] = value
+
+
+def _drop_empty(members: dict[str, Any], endpoint: Endpoint) -> None:
+    """Drop the objects whose every member became a column."""
+    for parent in {column.path[0] for column in endpoint.columns if len(column.path) > 1}:
+        if members.get(parent) in ({}, None):
+            members.pop(parent, None)

@@ -1,0 +1,137 @@
+"""Settings, read once from the environment and `fleetlake.toml`, frozen from then on.
+
+The environment wins over the file. Keys are `SecretStr`: they print as stars, and only the
+client and the limiter ask for their text.
+"""
+
+from functools import cache
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from platformdirs import user_state_path
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import (
+    BaseSettings,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from fleetlake.errors import SettingsError
+
+HEADER_NAMES = ("X-PORTAL-API-ID", "X-PORTAL-API-KEY", "X-MGR-API-ID", "X-MGR-API-KEY")
+"""The service contract's four headers, in the order of the four keys."""
+
+KEY_SETTINGS = ("portal_api_id", "portal_api_key", "mgr_api_id", "mgr_api_key")
+
+
+class Settings(BaseSettings):
+    """Everything that differs from one installation to the next."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="FLEETLAKE_",
+        toml_file="fleetlake.toml",
+        frozen=True,
+        extra="forbid",
+        hide_input_in_errors=True,
+    )
+
+    base_url: str | None = Field(None, description="Root of v2, for example https://host/api/v2/")
+    v3_base_url: str | None = Field(None, description="Root of v3, without a trailing slash")
+    portal_api_id: SecretStr = Field(SecretStr(""), description="Usage-tracking id")
+    portal_api_key: SecretStr = Field(SecretStr(""), description="Usage-tracking key")
+    mgr_api_id: SecretStr = Field(SecretStr(""), description="Authorizing id")
+    mgr_api_key: SecretStr = Field(SecretStr(""), description="Authorizing key")
+    v3_token: SecretStr = Field(SecretStr(""), description="Bearer token of v3")
+    lake: Path = Field(Path("data/lake"), description="Folder of the lake")
+    published: Path = Field(Path("data/published"), description="Folder of published snapshots")
+    state: Path = Field(
+        default_factory=lambda: user_state_path("fleetlake"),
+        description="Folder of the call limit that all processes share",
+    )
+    calls_per_minute: int = Field(450, ge=0, description="Calls a minute; 0 is no limit")
+    concurrency: int = Field(8, ge=1, le=64, description="Calls under way at once")
+    header_names: Annotated[tuple[str, str, str, str], NoDecode] = Field(
+        HEADER_NAMES, description="Names of the four key headers, comma-separated"
+    )
+    timeout_seconds: float = Field(30.0, gt=0, description="Patience with one answer")
+    retry_seconds: float = Field(300.0, ge=0, description="Patience with one page, all tries")
+    retry_attempts: int = Field(12, ge=1, description="Tries of one page")
+
+    @field_validator("header_names", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        return tuple(n.strip() for n in value.split(",")) if isinstance(value, str) else value
+
+    @field_validator("base_url")
+    @classmethod
+    def _is_root(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        parts = urlsplit(value)
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise ValueError("must be an http or https address")
+        if parts.username or parts.password or parts.query:
+            raise ValueError("must hold no user, password or query")
+        return value if value.endswith("/") else value + "/"
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the hook's signature
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - likewise
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Read arguments, then the environment, then `fleetlake.toml`."""
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+
+    def keys(self) -> dict[str, str]:
+        """Return the four key headers with their secret values.
+
+        Raises: SettingsError naming the keys that are missing.
+        """
+        values = [getattr(self, name).get_secret_value() for name in KEY_SETTINGS]
+        missing = [n for n, v in zip(KEY_SETTINGS, values, strict=True) if not v]
+        if missing:
+            names = ", ".join(f"FLEETLAKE_{name.upper()}" for name in missing)
+            raise SettingsError(
+                f"The service's keys are not set: {names}.",
+                remedy="Export them, or try `fleetlake demo`, which brings its own service.",
+            )
+        return dict(zip(self.header_names, values, strict=True))
+
+    def service_root(self) -> str:
+        """Return the v2 root. Raises: SettingsError when it is not set."""
+        if self.base_url is None:
+            raise SettingsError(
+                "FLEETLAKE_BASE_URL is not set, so there is no service to read from.",
+                remedy="Export it (for example https://host/api/v2/), or try `fleetlake demo`.",
+            )
+        return self.base_url
+
+
+@cache
+def load_settings() -> Settings:
+    """Return the settings of this process, read on the first call only.
+
+    Raises: SettingsError naming each setting that cannot be used.
+    """
+    try:
+        return Settings()
+    except ValidationError as error:
+        faults = "; ".join(
+            f"FLEETLAKE_{'_'.join(str(p) for p in e['loc'][:1]).upper()}: {e['msg']}"
+            for e in error.errors(include_input=False, include_url=False)
+        )
+        raise SettingsError(
+            f"Settings cannot be used: {faults}.",
+            remedy="Mend them in the environment or in fleetlake.toml.",
+        ) from None
+    except ValueError as error:
+        raise SettingsError(
+            f"fleetlake.toml cannot be read: {error}.", remedy="Mend the file or remove it."
+        ) from None

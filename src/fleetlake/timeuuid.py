@@ -1,0 +1,46 @@
+"""Version-1 UUIDs as positions in time.
+
+The strings do not sort by time: the low bits of the clock come first. They are compared by
+the instant that they embed, and bounds are made from instants.
+"""
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+_EPOCH_TICKS = 0x01B21DD213814000  # 100 ns ticks from 1582-10-15 to 1970-01-01
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_SMALLEST_REST = 0x8080808080808080  # clock and node bytes compare as signed bytes
+
+
+def embedded_ticks(timeuuid: str) -> int:
+    """Return the 100 ns ticks since 1582-10-15 that a version-1 UUID embeds.
+
+    Raises: ValueError if the text is not a version-1 UUID.
+    """
+    value = UUID(timeuuid)
+    if value.version != 1:
+        raise ValueError(f"not a version-1 UUID: {timeuuid}")
+    return value.time
+
+
+def embedded_time(timeuuid: str) -> datetime:
+    """Return the instant, UTC to the microsecond, that a version-1 UUID embeds.
+
+    >>> embedded_time("d0c3c000-e6a4-11f0-8080-808080808080")
+    datetime.datetime(2026, 1, 1, 0, 0, tzinfo=datetime.timezone.utc)
+    """
+    microseconds = (embedded_ticks(timeuuid) - _EPOCH_TICKS) // 10
+    return _EPOCH + microseconds * _MICROSECOND
+
+
+def smallest_at(instant: datetime) -> str:
+    """Return the smallest version-1 UUID of an instant, a bound for half-open windows.
+
+    >>> smallest_at(datetime(2026, 1, 1, tzinfo=UTC))
+    'd0c3c000-e6a4-11f0-8080-808080808080'
+    """
+    ticks = (instant - _EPOCH) // _MICROSECOND * 10 + _EPOCH_TICKS
+    low, mid, high = ticks & 0xFFFFFFFF, (ticks >> 32) & 0xFFFF, (ticks >> 48) & 0x0FFF
+    fields = (low, mid, high | 0x1000, 0x80, 0x80, _SMALLEST_REST & 0xFFFFFFFFFFFF)
+    return str(UUID(fields=fields))

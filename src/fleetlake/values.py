@@ -1,0 +1,112 @@
+"""One value at a time: what a column's kind makes of whatever the service sent.
+
+The patient half of reading: every function returns the value as stored, None for null, or
+raises ValueError saying what is wrong with it. Pure.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from fleetlake.columns import Kind
+
+INT64_LIMIT = 2**63
+
+
+def read_value(kind: Kind, value: Any) -> Any:
+    """Return the value as a column of that kind stores it.
+
+    Raises: ValueError if nothing of that kind can be read from it.
+
+    >>> read_value(Kind.ID, "371193"), read_value(Kind.FLAG, "true")
+    (371193, True)
+    """
+    return None if value is None else _READERS[kind](value)
+
+
+def relation_id(relation: Any) -> int:
+    """Return the id that a relation stands for: a URL on any host, an id, or an inline object.
+
+    Raises: ValueError if there is no id in it.
+
+    >>> relation_id("https://us0.example/api/v2/accounts/157/")
+    157
+    """
+    if isinstance(relation, Mapping):
+        relation = relation.get("id")
+    if isinstance(relation, str):
+        relation = relation.rstrip("/").rsplit("/", 1)[-1]
+    return _integer(relation)
+
+
+def _integer(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise ValueError("not a number")
+    if isinstance(value, str):
+        value = _number(value)
+    if not math.isfinite(value) or value != int(value):
+        raise ValueError(f"{value!r} is not a whole number")
+    if not -INT64_LIMIT <= value < INT64_LIMIT:
+        raise ValueError(f"{value!r} does not fit 64 bits")
+    return int(value)
+
+
+def _number(text: str) -> float:
+    """Return the number a text spells, whole where it can; Python's underscores are no digits."""
+    if "_" in text:
+        raise ValueError(f"{text!r} is not a number")
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+def _real(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise ValueError("not a number")
+    number = float(_number(value) if isinstance(value, str) else value)
+    if not math.isfinite(number):
+        raise ValueError(f"{value!r} is not a finite number")
+    return number
+
+
+def _flag(value: Any) -> bool:
+    spellings = {"true": True, "false": False, "1": True, "0": False}
+    try:
+        return spellings[str(value).lower()]
+    except KeyError:
+        raise ValueError(f"{value!r} is neither true nor false") from None
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json_text(value)
+
+
+def _time(value: Any) -> str:
+    """Return the instant in one spelling; without a zone it is UTC."""
+    if not isinstance(value, str):
+        raise ValueError("a time must be text")
+    moment = datetime.fromisoformat(value)
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return moment.astimezone(UTC).isoformat()
+
+
+def json_text(value: Any) -> str:
+    """Return the JSON text of a value, without needless spaces."""
+    return msgspec.json.encode(value).decode()
+
+
+_READERS: dict[Kind, Callable[[Any], Any]] = {
+    Kind.ID: _integer,
+    Kind.RELATION: relation_id,
+    Kind.INTEGER: _integer,
+    Kind.REAL: _real,
+    Kind.FLAG: _flag,
+    Kind.TEXT: _text,
+    Kind.TIME: _time,
+    Kind.TIMEUUID: _text,
+    Kind.JSON: json_text,
+}
