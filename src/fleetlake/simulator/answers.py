@@ -1,0 +1,61 @@
+"""Answers to reads: a list page, or one record."""
+
+from typing import Any
+
+import numpy as np
+
+from fleetlake.simulator.blocks import Block
+from fleetlake.simulator.columns import Column, Kind
+from fleetlake.simulator.conditions import Condition, all_of
+from fleetlake.simulator.paging import read_page
+from fleetlake.simulator.question import read_question
+from fleetlake.simulator.refusals import not_found
+from fleetlake.simulator.resource import Resource
+from fleetlake.simulator.resources import RESOURCES
+from fleetlake.simulator.spelling import records
+from fleetlake.simulator.units import NULL
+from fleetlake.simulator.view import View
+
+
+def list_records(view: View, resource: Resource, query: str, address: str) -> dict[str, Any]:
+    """Return the envelope of a list request (service contract, Endpoints)."""
+    question = read_question(resource, query)
+    page = read_page(view, question, address)
+    found: list[dict[str, Any]] = []
+    if page.block is not None:
+        found = records(view, question.columns, page.block)
+        for name in question.expand:
+            _expand(view, resource.by_name[name], page.block, found)
+    return {"data": found, "meta": page.meta}
+
+
+def one_record(view: View, resource: Resource, key: str) -> dict[str, Any]:
+    """Return one record by its key.
+
+    Raises: Refusal (404) for a key that does not exist or that the caller may not see.
+    """
+    column = resource.by_name[resource.key]
+    if resource.rows is None or not key.isascii() or not key.isdigit() or len(key) > 18:
+        raise not_found()
+    wanted = Condition(column, "exact", int(key))
+    block = all_of(view, [wanted], resource.rows(view))
+    if len(block) == 0:
+        raise not_found()
+    return records(view, resource.shown, block)[0]
+
+
+def _expand(view: View, column: Column, block: Block, found: list[dict[str, Any]]) -> None:
+    """Turn one relation of each record into the related record, one level deep."""
+    ids = np.asarray(column.read(view, block))
+    target = RESOURCES[column.to]
+    assert target.rows is not None
+    key = target.by_name[target.key]
+    assert key.kind in (Kind.ID, Kind.NUMERIC_ID)
+    wanted = Condition(key, "in", sorted({value for value in ids.tolist() if value != NULL}))
+    related = all_of(view, [wanted], target.rows(view))
+    by_id: dict[str, dict[str, Any]] = {}
+    if len(related):
+        by_id = {record[key.name]: record for record in records(view, target.shown, related)}
+    for record, value in zip(found, ids.tolist(), strict=True):
+        if column.name in record and value != NULL:
+            record[column.name] = by_id.get(str(value))

@@ -1,0 +1,41 @@
+"""The application: v2, v3, the control plane and a page for people."""
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from fleetlake.simulator.control import serve_control
+from fleetlake.simulator.options import SimulatorOptions
+from fleetlake.simulator.refusals import not_found
+from fleetlake.simulator.simulation import start_simulation
+from fleetlake.simulator.v2 import refusal_answer, serve_v2
+
+METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
+
+
+def create_app(options: SimulatorOptions) -> Starlette:
+    """Return the ASGI application of one simulation; it needs no lifespan.
+
+    The simulation is `app.state.simulation`.
+    """
+    simulation = start_simulation(options)
+
+    async def v2(request: Request) -> Response:
+        return await serve_v2(simulation, request)
+
+    async def control(request: Request) -> Response:
+        return await serve_control(simulation, request)
+
+    async def nothing(_request: Request) -> Response:
+        return refusal_answer(not_found())
+
+    routes = [
+        Route("/api/v2{path:path}", v2, methods=METHODS),
+        Route("/sim/{path:path}", control, methods=METHODS),
+        Route("/{path:path}", nothing, methods=METHODS),
+    ]
+    app = Starlette(routes=routes)
+    app.router.redirect_slashes = False
+    app.state.simulation = simulation
+    return app

@@ -1,0 +1,95 @@
+"""The control plane under /sim/: state, clock, faults, truth. No authentication."""
+
+from typing import Any
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from fleetlake.simulator import stamps
+from fleetlake.simulator.refusals import Refusal, method_not_allowed, not_found, validation
+from fleetlake.simulator.resources import RESOURCES
+from fleetlake.simulator.simulation import Simulation
+from fleetlake.simulator.truth import truth_lines
+from fleetlake.simulator.units import NEVER
+from fleetlake.simulator.v2 import json_answer, origin_of, refusal_answer
+
+
+async def serve_control(simulation: Simulation, request: Request) -> Response:
+    """Answer one request to the control plane."""
+    parts = [part for part in request.url.path.split("/") if part][1:]
+    try:
+        match request.method, parts:
+            case "GET", ["state"]:
+                return json_answer(state(simulation))
+            case "POST", ["clock"]:
+                return _move_clock(simulation, await _body(request))
+            case "PUT", ["faults"]:
+                return _set_faults(simulation, await _body(request))
+            case "GET", ["truth", name]:
+                return _truth(simulation, request, name)
+            case _, ["state" | "clock" | "faults"] | ["truth", _]:
+                raise method_not_allowed(request.url.path, request.method)
+    except Refusal as refusal:
+        return refusal_answer(refusal)
+    return refusal_answer(not_found())
+
+
+def state(simulation: Simulation) -> dict[str, Any]:
+    """Return the clock, the calls made, and the faults in force."""
+    return {
+        "now": stamps.to_datetime(simulation.clock.now()).isoformat(),
+        "calls": dict(sorted(simulation.meter.calls.items())),
+        "counted_calls": simulation.meter.counted_calls,
+        "limit_per_minute": simulation.meter.limit_per_minute,
+        "faults": simulation.faults.settings(),
+        "started_at": stamps.to_datetime(simulation.world.started_at).isoformat(),
+        "routers": simulation.world.routers,
+        "seed": simulation.world.seed,
+    }
+
+
+async def _body(request: Request) -> dict[str, Any]:
+    """Return the request's JSON object."""
+    try:
+        body = orjson.loads(await request.body())
+    except orjson.JSONDecodeError as error:
+        raise validation("body", str(error), status=400) from None
+    if not isinstance(body, dict):
+        raise validation("body", "must be an object", status=400)
+    return body
+
+
+def _move_clock(simulation: Simulation, body: dict[str, Any]) -> Response:
+    """Advance the clock and say what time it is."""
+    seconds = body.get("advance_seconds")
+    if not isinstance(seconds, int | float) or isinstance(seconds, bool) or seconds < 0:
+        raise validation("advance_seconds", "must be a number of at least 0", status=400)
+    simulation.clock.advance(seconds)
+    return json_answer(state(simulation))
+
+
+def _set_faults(simulation: Simulation, body: dict[str, Any]) -> Response:
+    """Set the named faults and the minute limit; what is not named stays as it is."""
+    if "limit_per_minute" in body:
+        limit = body.pop("limit_per_minute")
+        if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
+            raise validation("limit_per_minute", "must be an integer or null", status=400)
+        simulation.faults.change(body)
+        simulation.meter.limit_per_minute = limit
+    else:
+        simulation.faults.change(body)
+    return json_answer(state(simulation))
+
+
+def _truth(simulation: Simulation, request: Request, name: str) -> Response:
+    """Stream every record of one resource."""
+    if name not in RESOURCES:
+        raise not_found()
+    try:
+        until = stamps.parse(request.query_params.get("until", "9999-01-01"))
+    except ValueError:
+        raise validation("until", "invalid timestamp", status=400) from None
+    view = simulation.truth(origin_of(request))
+    lines = truth_lines(view, RESOURCES[name], min(until, NEVER))
+    return StreamingResponse(lines, media_type="application/x-ndjson")

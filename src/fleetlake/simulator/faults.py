@@ -1,0 +1,94 @@
+"""Faults on demand: errors, refusals, broken connections and slowness, each at its own rate."""
+
+import asyncio
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import httpx
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from fleetlake.simulator.refusals import too_many_calls, validation
+
+ABORT: Final = "fleetlake.abort"
+"""The scope extension through which the server offers to drop a connection."""
+
+_RATES: Final = ("status_500", "status_429", "reset", "truncate")
+
+
+@dataclass
+class Faults:
+    """The faults in force, drawn from a generator of their own, apart from the world's."""
+
+    seed: int
+    status_500: float = 0.0
+    status_429: float = 0.0
+    reset: float = 0.0
+    truncate: float = 0.0
+    latency_ms: float = 0.0
+    _random: random.Random = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._random = random.Random(self.seed)  # noqa: S311 - faults, not secrets
+
+    def change(self, wanted: Mapping[str, Any]) -> None:
+        """Set the named rates (0 to 1) and latency.
+
+        Raises: Refusal for an unknown name or a value out of range.
+        """
+        for name, value in wanted.items():
+            if name not in (*_RATES, "latency_ms"):
+                raise validation(name, "no such fault")
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not number or value < 0 or (name in _RATES and value > 1):
+                raise validation(name, f"invalid value {value!r}", status=400)
+        for name, value in wanted.items():
+            setattr(self, name, float(value))
+
+    def settings(self) -> dict[str, float]:
+        """Return the faults in force."""
+        return {name: getattr(self, name) for name in (*_RATES, "latency_ms")}
+
+    def happens(self, name: str) -> bool:
+        """Draw whether one fault happens now."""
+        rate: float = getattr(self, name)
+        return rate > 0 and self._random.random() < rate
+
+    async def delay(self) -> None:
+        """Wait as long as an answer is to be late."""
+        if self.latency_ms > 0:
+            await asyncio.sleep(self.latency_ms / 1000)
+
+    def refusal(self) -> Response | None:
+        """Return an error in place of the answer, or None.
+
+        Raises: Refusal (429).
+        """
+        if self.happens("status_500"):
+            return PlainTextResponse("internal error shard-router-3", status_code=500)
+        if self.happens("status_429"):
+            raise too_many_calls(retry_after=1 if self._random.random() < 0.5 else None)
+        return None
+
+
+class BrokenConnection(Response):
+    """An answer that never arrives whole: `body` is cut in the middle, or nothing is sent."""
+
+    def __init__(self, body: bytes | None = None) -> None:
+        super().__init__(body, media_type="application/json")
+        self.sends_something = body is not None
+
+    async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
+        """Send half of the body at most, then drop the connection."""
+        drop = scope.get("extensions", {}).get(ABORT)
+        if self.sends_something and drop is not None:
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            half = bytes(self.body[: len(self.body) // 2])
+            await send({"type": "http.response.body", "body": half, "more_body": True})
+        if drop is None:
+            # In process there is no connection to drop: raise what a client would see.
+            raise httpx.RemoteProtocolError("peer closed connection without a complete body") if self.sends_something else httpx.ReadError("connection reset by peer")
+        drop(graceful=self.sends_something)
+        await asyncio.sleep(0.01)  # lets the server notice that its connection is gone

@@ -1,0 +1,133 @@
+"""The devices: what each router is for as long as it exists, as arrays over the fleet."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fleetlake.simulator.draws import Draws
+from fleetlake.simulator.identifiers import Identifiers
+from fleetlake.simulator.organisation import (
+    ACCESS_POINT,
+    ACCOUNTS,
+    CARRIERS,
+    PRODUCTS,
+    ROUTER_ACCOUNTS,
+    SITE_BATTERY,
+    SITE_PLAIN,
+    SITE_PLUS,
+    VEHICLE_BATTERY,
+    VEHICLE_PLAIN,
+)
+from fleetlake.simulator.places import LATITUDES, LONGITUDES, REGIONS, UTC_OFFSETS
+from fleetlake.simulator.units import DAY, SECOND, Flags, Ints, Reals
+
+SLOTS_PER_ROUTER = 4
+WIRED, MODEM_ONE, MODEM_TWO, LAN = range(SLOTS_PER_ROUTER)
+"""The net devices of a router, in the order of their ids."""
+
+DEPOTS = 12
+ROUTERS_PER_GROUP_SPLIT = 4000
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """Static facts, one array element per router; group and account are row numbers."""
+
+    size: int
+    router_id: Ints
+    product: Ints
+    account: Ints
+    group: Ints
+    is_vehicle: Flags
+    is_access_point: Flags
+    has_battery: Flags
+    has_gnss: Flags
+    region: Ints
+    latitude: Reals
+    longitude: Reals
+    utc_offset: Ints
+    day_shift: Ints
+    primary: Ints
+    backup: Ints
+    carrier: Ints
+    installed_at: Ints
+    group_splits: int
+    router_ids: Identifiers
+    net_device_ids: Identifiers
+
+    @property
+    def groups(self) -> int:
+        """Return the number of groups: one per account, product and split."""
+        return len(ACCOUNTS) * len(PRODUCTS) * self.group_splits
+
+    def carrier_of(self, router: Ints, slot: Ints) -> Ints:
+        """Return the carrier of a modem: the router's two modems never share one."""
+        return np.asarray((self.carrier[router] + (slot == MODEM_TWO)) % len(CARRIERS))
+
+
+def build_fleet(draws: Draws, size: int) -> Fleet:
+    """Return the fleet of a seed; products are dealt round so that small fleets have each."""
+    router = np.arange(size, dtype=np.int64)
+    product = _deal_products(router)
+    is_vehicle = np.isin(product, (VEHICLE_BATTERY, VEHICLE_PLAIN))
+    account = np.array(ROUTER_ACCOUNTS)[draws.below(len(ROUTER_ACCOUNTS), "account", router)]
+    splits = 1 + size // ROUTERS_PER_GROUP_SPLIT
+    region, latitude, longitude = _place(draws, router, is_vehicle)
+    cellular_primary = is_vehicle | draws.chance(0.15, "cellular-primary", router)
+    primary = np.where(cellular_primary & (product != ACCESS_POINT), MODEM_ONE, WIRED)
+    router_ids = Identifiers(draws, "routers", 1_000_003, 7)
+    site_shift = draws.below(DAY // SECOND, "day-shift", router) * SECOND
+    return Fleet(
+        size=size,
+        router_id=router_ids.of(router),
+        product=product,
+        account=account,
+        group=_group(draws, router, account, product, splits),
+        is_vehicle=is_vehicle,
+        is_access_point=product == ACCESS_POINT,
+        has_battery=np.isin(product, (SITE_BATTERY, VEHICLE_BATTERY)),
+        has_gnss=is_vehicle | draws.chance(0.5, "site-gnss", router),
+        region=region,
+        latitude=latitude,
+        longitude=longitude,
+        utc_offset=UTC_OFFSETS[region],
+        day_shift=np.where(is_vehicle, -UTC_OFFSETS[region], site_shift),
+        primary=primary,
+        backup=np.where(primary == WIRED, MODEM_ONE, MODEM_TWO),
+        carrier=draws.below(len(CARRIERS), "carrier", router),
+        installed_at=_installed_at(draws, router),
+        group_splits=splits,
+        router_ids=router_ids,
+        net_device_ids=Identifiers(draws, "net_devices", 5_000_011, 11),
+    )
+
+
+def _deal_products(router: Ints) -> Ints:
+    """Return products: of 25 routers 7 carry a battery, 10 are vehicles, 1 an access point."""
+    pattern = np.array([SITE_PLAIN, VEHICLE_BATTERY, SITE_PLUS, VEHICLE_PLAIN, SITE_PLAIN] * 5)
+    pattern[[2, 12]] = SITE_BATTERY
+    pattern[24] = ACCESS_POINT
+    return np.asarray(pattern[router % len(pattern)])
+
+
+def _group(draws: Draws, router: Ints, account: Ints, product: Ints, splits: int) -> Ints:
+    """Return group rows; one router in fifty is in no group (-1)."""
+    split = draws.below(splits, "group-split", router)
+    group = (account * len(PRODUCTS) + product) * splits + split
+    return np.where(draws.chance(0.02, "ungrouped", router), -1, group)
+
+
+def _place(draws: Draws, router: Ints, is_vehicle: Flags) -> tuple[Ints, Reals, Reals]:
+    """Return region and home: a vehicle's is its depot, a site's lies about the region's centre."""
+    depot = draws.below(DEPOTS, "depot", router)
+    region = np.where(is_vehicle, depot % len(REGIONS), draws.below(len(REGIONS), "region", router))
+    place = np.where(is_vehicle, -1 - depot, router)
+    latitude = LATITUDES[region] + draws.between(-0.3, 0.3, "home-lat", place)
+    longitude = LONGITUDES[region] + draws.between(-0.35, 0.35, "home-lon", place)
+    return region, latitude, longitude
+
+
+def _installed_at(draws: Draws, router: Ints) -> Ints:
+    """Return when each router was first registered: over three years from 2022, to the second."""
+    seconds = draws.below(3 * 365 * DAY // SECOND, "installed", router)
+    return np.asarray((1_640_995_200 + seconds) * SECOND)

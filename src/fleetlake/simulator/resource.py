@@ -1,0 +1,75 @@
+"""A resource: one endpoint of v2 as a row of facts. No other code knows an endpoint's name."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+from fleetlake.simulator.blocks import Block
+from fleetlake.simulator.columns import Column
+from fleetlake.simulator.units import Ints
+from fleetlake.simulator.view import View
+
+
+class Rows(Protocol):
+    """Gives a snapshot resource's rows, ascending by id, with their row numbers in `row`."""
+
+    def __call__(self, view: View, /) -> Block: ...
+
+
+class Series(Protocol):
+    """Gives a time series in blocks ascending by (time, tail).
+
+    Yields blocks that together hold every record created in [since, until), the newest block
+    first if asked. `devices` are row numbers, None for all the caller may see; `want` is how
+    many records the caller hopes for, a hint for the size of a block.
+    """
+
+    def __call__(
+        self,
+        view: View,
+        devices: Ints | None,
+        since: int,
+        until: int,
+        /,
+        *,
+        newest_first: bool,
+        want: int,
+    ) -> Iterator[Block]: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resource:
+    """One endpoint.
+
+    Exactly one of `rows` (a snapshot, offset or id paging) and `series` (cursor paging) is
+    given. `key` is the column a single record is addressed by; `cursor` the one `next` moves.
+    `one_of` are parameters of which one is required. `order_by` are the columns a caller may
+    sort by. `device` names the filter that picks devices before records are generated.
+    """
+
+    name: str
+    columns: tuple[Column, ...]
+    rows: Rows | None = None
+    series: Series | None = None
+    key: str = "id"
+    id_paging: bool = False
+    cursor: str = "created_at_timeuuid"
+    ascending: bool = False
+    one_of: tuple[str, ...] = ()
+    device: str = ""
+    per_device: bool = False
+    order_by: tuple[str, ...] = ()
+    expands: tuple[str, ...] = ()
+    unlimited_in: bool = False
+    gettable: bool = True
+
+    @cached_property
+    def by_name(self) -> dict[str, Column]:
+        """Return the columns by name."""
+        return {column.name: column for column in self.columns}
+
+    @cached_property
+    def shown(self) -> tuple[Column, ...]:
+        """Return the columns that are part of a record."""
+        return tuple(column for column in self.columns if not column.hidden)

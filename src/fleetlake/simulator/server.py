@@ -1,0 +1,69 @@
+"""Serves the application over HTTP on the loopback address until told to stop."""
+
+import contextlib
+import signal
+import socket
+from collections.abc import Callable
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from fleetlake.simulator.app import create_app
+from fleetlake.simulator.faults import ABORT
+from fleetlake.simulator.options import SimulatorOptions
+
+HOST = "127.0.0.1"
+
+
+class DroppableProtocol(HttpToolsProtocol):
+    """HTTP/1.1 whose requests may drop their connection, for the fault `reset`."""
+
+    def on_headers_complete(self) -> None:
+        """Offer to drop the connection before the application sees the request."""
+        super().on_headers_complete()
+        self.scope["extensions"] = {ABORT: self._drop}
+
+    def _drop(self, *, graceful: bool) -> None:
+        """Close the connection: after what was written has been sent, or with a reset."""
+        if graceful:
+            self.transport.close()
+        else:
+            self.transport.abort()
+
+
+class _Server(uvicorn.Server):
+    """Says that it is ready once it accepts connections."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, then announce."""
+        await super().startup(sockets)
+        self._ready()
+
+
+def serve(options: SimulatorOptions) -> None:
+    """Serve in the foreground; print `ready <url>` once connections are accepted.
+
+    SIGTERM and SIGINT end it: open answers are finished, and the call returns.
+    """
+    app = create_app(options)
+    listener = socket.create_server((HOST, options.port), backlog=512)
+    url = f"http://{HOST}:{listener.getsockname()[1]}"
+    config = uvicorn.Config(
+        app,
+        loop="uvloop",
+        http=DroppableProtocol,
+        lifespan="off",
+        access_log=False,
+        log_level="warning",
+        timeout_graceful_shutdown=3,
+    )
+    # The server raises a caught signal again when it is done; this makes that a clean exit.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
+    server = _Server(config, lambda: print(f"ready {url}", flush=True))  # noqa: T201 - the contract with whoever started us
+    with contextlib.closing(listener):
+        server.run(sockets=[listener])

@@ -1,0 +1,59 @@
+"""One running simulation: the world, the clock, what was written, and the calls counted."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fleetlake.simulator.callers import Caller
+from fleetlake.simulator.clock import Clock
+from fleetlake.simulator.faults import Faults
+from fleetlake.simulator.ledger import Ledger
+from fleetlake.simulator.meter import Meter
+from fleetlake.simulator.options import SimulatorOptions
+from fleetlake.simulator.organisation import ROOT, subtree
+from fleetlake.simulator.units import DAY
+from fleetlake.simulator.view import View
+from fleetlake.simulator.world import World
+
+
+@dataclass
+class Simulation:
+    """Everything a request can touch."""
+
+    options: SimulatorOptions
+    clock: Clock
+    world: World
+    faults: Faults
+    ledger: Ledger = field(default_factory=Ledger)
+    meter: Meter = field(default_factory=Meter)
+
+    def view(self, account: int, origin: str, *, sees_people: bool = True) -> View:
+        """Return what an account sees now, addressed by `origin` (scheme and host)."""
+        accounts = subtree(account)
+        fleet = self.world.fleet
+        scope = np.isin(fleet.account, accounts)
+        return View(
+            world=self.world,
+            ledger=self.ledger,
+            now=self.clock.now(),
+            origin=origin,
+            accounts=frozenset(accounts),
+            scope=scope,
+            sees_people=sees_people,
+        )
+
+    def view_of(self, caller: Caller, origin: str) -> View:
+        """Return what a caller sees now."""
+        return self.view(caller.account, origin, sees_people=caller.sees_people)
+
+    def truth(self, origin: str) -> View:
+        """Return the view of everything that ever happened up to now."""
+        return self.view(ROOT, origin).whole()
+
+
+def start_simulation(options: SimulatorOptions) -> Simulation:
+    """Return a simulation whose history begins `options.days` before its clock starts."""
+    clock = Clock(options.clock_start(), options.speed)
+    started_at = clock.started_at - round(options.days * DAY)
+    world = World(options.seed, options.routers, started_at, clock.started_at)
+    return Simulation(options, clock, world, Faults(seed=options.seed))

@@ -1,0 +1,57 @@
+"""What really happened, for whoever checks a copy: every record up to now, as NDJSON."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from fleetlake.simulator.blocks import Block
+from fleetlake.simulator.resource import Resource
+from fleetlake.simulator.spelling import records
+from fleetlake.simulator.units import Ints
+from fleetlake.simulator.view import View
+from fleetlake.simulator.wire import dump_line
+
+_ROWS_AT_ONCE = 2000
+_DEVICES_AT_ONCE = 20
+
+
+def truth_lines(view: View, resource: Resource, until: int) -> Iterator[bytes]:
+    """Yield NDJSON of every record created before `until`; snapshots as they are now."""
+    blocks = _series(view, resource, until) if resource.rows is None else iter([resource.rows(view)])
+    for block in blocks:
+        for first in range(0, len(block), _ROWS_AT_ONCE):
+            part = block.take(slice(first, first + _ROWS_AT_ONCE))
+            yield b"".join(_lines(view, resource, part))
+
+
+def _lines(view: View, resource: Resource, block: Block) -> Iterator[bytes]:
+    """Yield one line per row; per-device series carry the device id in `_device`."""
+    found = records(view, resource.shown, block)
+    if resource.per_device:
+        devices = resource.by_name[resource.device].read(view, block).tolist()
+        for record, device in zip(found, devices, strict=True):
+            record["_device"] = str(device)
+    return map(dump_line, found)
+
+
+def _series(view: View, resource: Resource, until: int) -> Iterator[Block]:
+    """Yield a series' blocks, oldest first, device by device where it is asked by device."""
+    assert resource.series is not None
+    until = min(until, view.now + 1)
+    for devices in _device_batches(view, resource):
+        for block in resource.series(
+            view, devices, view.world.started_at, until, newest_first=False, want=_ROWS_AT_ONCE
+        ):
+            first, last = np.searchsorted(block["time"], [view.world.started_at, until])
+            yield block.take(slice(int(first), int(last)))
+
+
+def _device_batches(view: View, resource: Resource) -> Iterator[Ints | None]:
+    """Yield device rows in batches, or None once for a series that is not asked by device."""
+    if not resource.per_device:
+        yield None
+        return
+    fleet = view.world.fleet
+    slots = 4 if resource.by_name[resource.device].to == "net_devices" else 1
+    for first in range(0, fleet.size * slots, _DEVICES_AT_ONCE):
+        yield np.arange(first, min(first + _DEVICES_AT_ONCE, fleet.size * slots))

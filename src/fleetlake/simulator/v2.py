@@ -1,0 +1,87 @@
+"""The v2 API: one request in, one answer out."""
+
+import time
+from urllib.parse import unquote
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from fleetlake.simulator.answers import list_records, one_record
+from fleetlake.simulator.callers import Caller, authenticate, is_counted
+from fleetlake.simulator.faults import BrokenConnection
+from fleetlake.simulator.refusals import Refusal, method_not_allowed, not_found
+from fleetlake.simulator.resource import Resource
+from fleetlake.simulator.resources import RESOURCES
+from fleetlake.simulator.simulation import Simulation
+from fleetlake.simulator.wire import dump_page
+
+ROOT_PATH = "/api/v2/"
+
+
+def json_answer(body: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """Return a JSON answer of the service."""
+    return Response(dump_page(body), status, headers, media_type="application/json")
+
+
+def refusal_answer(refusal: Refusal) -> Response:
+    """Return a refusal as the service words it."""
+    return json_answer(refusal.body, refusal.status, refusal.headers)
+
+
+def origin_of(request: Request) -> str:
+    """Return the scheme and host the caller used."""
+    return f"{request.url.scheme}://{request.headers.get('host', 'localhost')}"
+
+
+async def serve_v2(simulation: Simulation, request: Request) -> Response:
+    """Answer one v2 request, with the faults in force."""
+    path = request.url.path
+    parts = [unquote(part) for part in path.removeprefix(ROOT_PATH).split("/") if part]
+    counted = is_counted(request.headers)
+    simulation.meter.count(parts[0] if parts else "", counted=counted)
+    await simulation.faults.delay()
+    try:
+        if counted:
+            simulation.meter.admit(time.monotonic())
+        if not path.endswith("/"):
+            return _redirect(request)
+        fault = simulation.faults.refusal()
+        if fault is not None:
+            return fault
+        if simulation.faults.happens("reset"):
+            return BrokenConnection()
+        answer = await _answer(simulation, request, parts)
+    except Refusal as refusal:
+        return refusal_answer(refusal)
+    if answer.status_code == 200 and simulation.faults.happens("truncate"):
+        return BrokenConnection(bytes(answer.body))
+    return answer
+
+
+def _redirect(request: Request) -> Response:
+    """Send the caller to the path with its trailing slash; both calls count."""
+    target = request.url.replace(path=request.url.path + "/")
+    return RedirectResponse(str(target), 301 if request.method == "GET" else 308)
+
+
+async def _answer(simulation: Simulation, request: Request, parts: list[str]) -> Response:
+    """Authenticate, find the resource, and read or write it."""
+    caller = authenticate(request.headers)
+    if not parts or len(parts) > 2 or parts[0] not in RESOURCES:
+        raise not_found()
+    resource = RESOURCES[parts[0]]
+    if request.method != "GET":
+        raise method_not_allowed(request.url.path, request.method)
+    return _read(simulation, request, caller, resource, parts[1:])
+
+
+def _read(
+    simulation: Simulation, request: Request, caller: Caller, resource: Resource, key: list[str]
+) -> Response:
+    """Answer a GET of a list or of one record."""
+    origin = origin_of(request)
+    view = simulation.view_of(caller, origin)
+    if key:
+        return json_answer(one_record(view, resource, key[0]))
+    address = f"{origin}{request.url.path}"
+    return json_answer(list_records(view, resource, request.url.query, address))

@@ -1,0 +1,22 @@
+"""A record appears up to a minute after it is created (observed on the live service)."""
+
+import numpy as np
+
+from fleetlake.simulator.blocks import Block
+from fleetlake.simulator.units import MINUTE, SECOND, Ints, Words
+from fleetlake.simulator.view import View
+
+LONGEST_LAG = MINUTE
+
+
+def lag(tail: Words) -> Ints:
+    """Return how long each record stays unseen: above 0, at most 60 s."""
+    share = (tail >> np.uint64(8)) % np.uint64(LONGEST_LAG // SECOND * 1000)
+    return (share.astype(np.int64) + 1) * (SECOND // 1000)
+
+
+def visible(view: View, block: Block) -> Block:
+    """Return the rows a caller can see by now."""
+    if not view.settled or len(block) == 0 or block["time"][-1] < view.now - LONGEST_LAG:
+        return block
+    return block.take(np.flatnonzero(block["time"] + lag(block["tail"]) <= view.now))

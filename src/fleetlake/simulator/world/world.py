@@ -1,0 +1,55 @@
+"""One simulated world: a fleet, its seed, and when its history begins."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from fleetlake.simulator.draws import Draws
+from fleetlake.simulator.fleet import Fleet, build_fleet
+from fleetlake.simulator.organisation import Person, people
+from fleetlake.simulator.units import DAY
+from fleetlake.simulator.world import batteries
+from fleetlake.simulator.world.batteries import Ageing
+from fleetlake.simulator.world.plans import Planner
+
+
+@dataclass(frozen=True)
+class World:
+    """Everything that happens is a function of these four values and of time."""
+
+    seed: int
+    routers: int
+    started_at: int
+    clock_start: int
+
+    @cached_property
+    def draws(self) -> Draws:
+        """Return the world's randomness."""
+        return Draws(self.seed)
+
+    @cached_property
+    def fleet(self) -> Fleet:
+        """Return the devices."""
+        return build_fleet(self.draws, self.routers)
+
+    @cached_property
+    def people(self) -> tuple[Person, ...]:
+        """Return the users the world begins with."""
+        return people(self.routers)
+
+    @cached_property
+    def ageing(self) -> Ageing:
+        """Return how each router's battery ages."""
+        every = np.arange(self.routers, dtype=np.int64)
+        return batteries.ageing(self.draws, every, self.started_at, self.clock_start)
+
+    @cached_property
+    def planner(self) -> Planner:
+        """Return what draws the routers' days."""
+        return Planner(self.draws, self.fleet, self.ageing, self.started_at)
+
+    @property
+    def first_day(self) -> int:
+        """Return the first service day in which anything can happen."""
+        return self.started_at // DAY - 1
