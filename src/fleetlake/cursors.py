@@ -46,8 +46,9 @@ def window_parameters(window: Window, interval: Interval) -> dict[str, str]:
 
     >>> from datetime import UTC
     >>> day = Interval(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC))
-    >>> window_parameters(Window(start="created_at__gt", end="created_at__lte"), day)["created_at__gt"]
-    '2025-12-31T23:59:59.999999+00:00'
+    >>> window_parameters(Window(start="created_at__gt", end="created_at__lt"), day)
+    {'created_at__gt': '2025-12-31T23:59:59.999999+00:00', \
+'created_at__lt': '2026-01-02T00:00:00.000000+00:00'}
     """
     parameters = {}
     if interval.start != BEGINNING:

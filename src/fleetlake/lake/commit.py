@@ -1,0 +1,230 @@
+"""One commit: rows, misfits, proven ranges, watermark and load record, or nothing of them.
+
+A commit is done, refused or unknown. Its load id is chosen before it starts and stays the same
+when it is tried again, so an unknown one is settled by looking for the id in `meta.loads`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fleetlake.endpoint import Endpoint, Mode
+from fleetlake.errors import CommitUnknown, LakeError
+from fleetlake.intervals import Interval
+from fleetlake.lake.locks import commit_lock
+from fleetlake.lake.watermarks import add_intervals, set_watermark
+from fleetlake.records import Misfit
+
+if TYPE_CHECKING:
+    from fleetlake.lake.catalog import Lake
+
+
+def new_load_id() -> str:
+    """Return an id that no other load has."""
+    return str(uuid4())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Load:
+    """What one commit brings: rows of one stream, and what they prove.
+
+    `seen_at` is the service's clock at the read; a snapshot's versions begin and end there.
+    `is_whole` says that the rows are the whole list, so what is not among them has gone.
+    """
+
+    endpoint: Endpoint
+    profile: str
+    run_id: str
+    rows: pa.Table
+    seen_at: datetime
+    misfits: Sequence[Misfit] = ()
+    proven: Mapping[str, Sequence[Interval]] = field(default_factory=dict)
+    is_whole: bool = False
+    load_id: str = field(default_factory=new_load_id)
+
+
+@dataclass(frozen=True)
+class Committed:
+    """What a commit changed, in rows."""
+
+    added: int
+    changed: int
+    quarantined: int
+
+
+def commit_load(lake: "Lake", load: Load) -> Committed:
+    """Commit a load once, however often it is asked for.
+
+    Raises: LakeError when it was refused and nothing of it is kept; CommitUnknown when that
+    cannot be told, because the catalog no longer answers.
+    """
+    with commit_lock(lake.path):
+        lake.execute("begin")
+        try:
+            committed = _write(lake, load)
+            lake.execute("commit")
+        except BaseException as error:
+            _roll_back(lake)
+            if isinstance(error, LakeError) and _took_place(lake, load, error):
+                return Committed(load.rows.num_rows, 0, len(load.misfits))
+            raise
+        return committed
+
+
+def _write(lake: "Lake", load: Load) -> Committed:
+    with lake.view("batch", load.rows):
+        write = {Mode.APPEND: _append, Mode.UPSERT: _upsert, Mode.HISTORY: _version}
+        added, changed = write[load.endpoint.mode](lake, load)
+    quarantined = _quarantine(lake, load)
+    if load.proven:
+        add_intervals(lake, load.profile, load.endpoint, load.proven)
+    set_watermark(lake, load.profile, load.endpoint, _newest(load), load.load_id)
+    lake.execute(
+        "insert into meta.loads values (?, ?, ?, ?, ?, ?, ?, ?, now())",
+        [
+            load.load_id,
+            load.run_id,
+            load.profile,
+            load.endpoint.name,
+            load.rows.num_rows + len(load.misfits),
+            added,
+            changed,
+            quarantined,
+        ],
+    )
+    return Committed(added, changed, quarantined)
+
+
+def _append(lake: "Lake", load: Load) -> tuple[int, int]:
+    """Insert the records that the table does not hold; their time bounds spare its old files."""
+    endpoint = load.endpoint
+    if load.rows.num_rows == 0:
+        return 0, 0
+    bounds = pc.min_max(load.rows[endpoint.event_time])
+    [(added,)] = lake.rows(
+        f"insert into raw.{endpoint.name} by name "  # noqa: S608 - names are the table's own
+        f"select *, {_PROVENANCE} from ({_once(endpoint)}) anti join ("
+        f"select {_listed(endpoint.key)} from raw.{endpoint.name} "
+        f'where "{endpoint.event_time}" between ? and ?) using ({_listed(endpoint.key)})',
+        [load.profile, load.load_id, bounds["min"].as_py(), bounds["max"].as_py()],
+    )
+    return added, 0
+
+
+def _upsert(lake: "Lake", load: Load) -> tuple[int, int]:
+    """Insert new records and overwrite those whose content changed."""
+    endpoint, table = load.endpoint, f"raw.{load.endpoint.name}"
+    sets = ", ".join(f'"{c.name}" = b."{c.name}"' for c in endpoint.columns)
+    [(changed,)] = lake.rows(
+        f"update {table} t set {sets}, _extra = b._extra, account_profile = ?, "  # noqa: S608 - names are the table's own
+        f"_load_id = ?, _loaded_at = now() from ({_once(endpoint)}) b "
+        f"where {_same_key(endpoint)} and {_differs(endpoint)}",
+        [load.profile, load.load_id],
+    )
+    return _insert_unknown(lake, load, "", "", []), changed
+
+
+def _version(lake: "Lake", load: Load) -> tuple[int, int]:
+    """Close the versions whose content changed or whose record has gone; insert the new ones."""
+    endpoint, table = load.endpoint, f"raw.{load.endpoint.name}"
+    [(changed,)] = lake.rows(
+        f"update {table} t set valid_to = ? from ({_once(endpoint)}) b "  # noqa: S608 - names are the table's own
+        f"where t.valid_to is null and {_same_key(endpoint)} and {_differs(endpoint)}",
+        [load.seen_at],
+    )
+    if load.is_whole:
+        [(gone,)] = lake.rows(
+            f"update {table} t set valid_to = ? where valid_to is null "  # noqa: S608 - likewise
+            f"and account_profile = ? and not exists "
+            f"(select 1 from batch b where {_same_key(endpoint)})",
+            [load.seen_at, load.profile],
+        )
+        changed += gone
+    added = _insert_unknown(
+        lake, load, "where valid_to is null", ", ?::timestamptz as valid_from", [load.seen_at]
+    )
+    return added, changed
+
+
+def _insert_unknown(
+    lake: "Lake", load: Load, known: str, more: str, parameters: list[object]
+) -> int:
+    endpoint = load.endpoint
+    [(added,)] = lake.rows(
+        f"insert into raw.{endpoint.name} by name "  # noqa: S608 - names are the table's own
+        f"select *, {_PROVENANCE}{more} from ({_once(endpoint)}) anti join ("
+        f"select {_listed(endpoint.key)} from raw.{endpoint.name} {known}) "
+        f"using ({_listed(endpoint.key)})",
+        [load.profile, load.load_id, *parameters],
+    )
+    return int(added)
+
+
+_PROVENANCE = "?::varchar as account_profile, ?::varchar as _load_id, now() as _loaded_at"
+
+
+def _once(endpoint: Endpoint) -> str:
+    """Return the batch with each key once: pages may overlap while records are being added."""
+    return f"select distinct on ({_listed(endpoint.key)}) * from batch"  # noqa: S608 - likewise
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)
+
+
+def _same_key(endpoint: Endpoint) -> str:
+    return " and ".join(f't."{name}" = b."{name}"' for name in endpoint.key)
+
+
+def _differs(endpoint: Endpoint) -> str:
+    names = [*endpoint.tracked, "_extra"]
+    left, right = (", ".join(f'{side}."{name}"' for name in names) for side in "tb")
+    return f"row({left}) is distinct from row({right})"
+
+
+def _newest(load: Load) -> datetime | None:
+    if load.endpoint.event_time is None:
+        return load.seen_at
+    newest: datetime | None = pc.max(load.rows[load.endpoint.event_time]).as_py()
+    return newest
+
+
+def _quarantine(lake: "Lake", load: Load) -> int:
+    """Keep the misfits; one that was met before is not kept again."""
+    if not load.misfits:
+        return 0
+    reasons, raws = zip(*((m.reason, m.raw) for m in load.misfits), strict=True)
+    with lake.view("misfits", pa.table({"reason": list(reasons), "raw": list(raws)})):
+        [(added,)] = lake.rows(
+            "insert into meta.quarantine "
+            "select ?, ?, any_value(reason), raw, ?, now() from misfits where not exists ("
+            "select 1 from meta.quarantine q where q.endpoint = ? and q.raw = misfits.raw) "
+            "group by raw",
+            [load.profile, load.endpoint.name, load.load_id, load.endpoint.name],
+        )
+    return int(added)
+
+
+def _roll_back(lake: "Lake") -> None:
+    try:
+        lake.execute("rollback")
+    except LakeError:
+        # A failed commit has already ended the transaction.
+        return
+
+
+def _took_place(lake: "Lake", load: Load, error: LakeError) -> bool:
+    try:
+        found = lake.rows("select 1 from meta.loads where load_id = ?", [load.load_id])
+    except LakeError:
+        raise CommitUnknown(
+            f"It is not known whether load {load.load_id} of {load.endpoint.name} took place: "
+            f"{error.what}",
+            remedy="Run again once the catalog answers: nothing is loaded twice.",
+        ) from error
+    return bool(found)

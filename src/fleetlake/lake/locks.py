@@ -1,0 +1,55 @@
+"""Locks of a lake: one load of a stream at a time, one commit of the catalog at a time.
+
+They are locks of the operating system on files: a killed process holds none.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from fleetlake.errors import LakeError, StreamBusy
+
+COMMIT_PATIENCE_SECONDS = 120.0
+
+
+@contextmanager
+def stream_lock(lake: Path, stream: str) -> Iterator[None]:
+    """Hold the stream. Raises: StreamBusy at once when another process is loading it."""
+    lock = FileLock(_folder(lake) / f"{stream}.lock", timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise StreamBusy(
+            f"{stream} is being loaded by another process, so it was left to that one."
+        ) from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
+def commit_lock(lake: Path) -> Iterator[None]:
+    """Hold the catalog for one commit. Raises: LakeError after two minutes of waiting."""
+    lock = FileLock(
+        _folder(lake) / "commit.lock", timeout=COMMIT_PATIENCE_SECONDS, thread_local=False
+    )
+    try:
+        lock.acquire()
+    except Timeout:
+        raise LakeError(
+            f"Another process has held the catalog of {lake} for two minutes.",
+            remedy="Look for a stopped (suspended) fleetlake process and end it.",
+        ) from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _folder(lake: Path) -> Path:
+    folder = lake / "locks"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

@@ -1,0 +1,125 @@
+"""The lake's tables: one raw table per endpoint, and what is known about the loads.
+
+Tables and columns that the endpoint table has gained since are added on opening; nothing is
+ever dropped.
+"""
+
+from typing import TYPE_CHECKING
+
+from fleetlake.endpoint import Endpoint, Mode
+from fleetlake.endpoints import ENDPOINTS
+
+if TYPE_CHECKING:
+    from fleetlake.lake.catalog import Lake
+
+SCHEMAS = ("raw", "staging", "marts", "meta")
+
+PROVENANCE = {
+    "account_profile": "VARCHAR",  # whose keys read the record
+    "_extra": "JSON",  # members that have no column
+    "_load_id": "VARCHAR",  # meta.loads: when and how the row came
+    "_loaded_at": "TIMESTAMP WITH TIME ZONE",
+}
+VERSIONS = {
+    "valid_from": "TIMESTAMP WITH TIME ZONE",  # included
+    "valid_to": "TIMESTAMP WITH TIME ZONE",  # not included; null for the current version
+}
+
+_TIME = "TIMESTAMP WITH TIME ZONE"
+META: dict[str, dict[str, str]] = {
+    # One row per stream: the newest event time committed, and by which load.
+    "watermarks": {
+        "account_profile": "VARCHAR",
+        "endpoint": "VARCHAR",
+        "watermark_at": _TIME,
+        "load_id": "VARCHAR",
+        "updated_at": _TIME,
+    },
+    # One row per commit. A load id that is here took place, whatever the writer got to hear.
+    "loads": {
+        "load_id": "VARCHAR",
+        "run_id": "VARCHAR",
+        "account_profile": "VARCHAR",
+        "endpoint": "VARCHAR",
+        "records": "BIGINT",
+        "rows_added": "BIGINT",
+        "rows_changed": "BIGINT",
+        "quarantined": "BIGINT",
+        "committed_at": _TIME,
+    },
+    # Half-open ranges of event time proven complete; partition is the fan-out's id or ''.
+    "intervals": {
+        "account_profile": "VARCHAR",
+        "endpoint": "VARCHAR",
+        "partition": "VARCHAR",
+        "start_at": _TIME,
+        "end_at": _TIME,
+    },
+    # Ranges that the service forgot before they were read.
+    "gaps": {
+        "account_profile": "VARCHAR",
+        "endpoint": "VARCHAR",
+        "partition": "VARCHAR",
+        "start_at": _TIME,
+        "end_at": _TIME,
+        "reason": "VARCHAR",
+        "recorded_at": _TIME,
+        "acknowledged_at": _TIME,
+    },
+    # Records that cannot be kept in a raw table, as they were received.
+    "quarantine": {
+        "account_profile": "VARCHAR",
+        "endpoint": "VARCHAR",
+        "reason": "VARCHAR",
+        "raw": "VARCHAR",
+        "load_id": "VARCHAR",
+        "quarantined_at": _TIME,
+    },
+    # Requests made, retries included, per run and endpoint.
+    "calls": {
+        "run_id": "VARCHAR",
+        "account_profile": "VARCHAR",
+        "endpoint": "VARCHAR",
+        "calls": "BIGINT",
+        "started_at": _TIME,
+        "finished_at": _TIME,
+    },
+}
+
+
+def raw_columns(endpoint: Endpoint) -> dict[str, str]:
+    """Return the columns of an endpoint's raw table with their SQL types."""
+    own = {column.name: column.sql_type for column in endpoint.columns}
+    return own | PROVENANCE | (VERSIONS if endpoint.mode is Mode.HISTORY else {})
+
+
+def create_missing(lake: "Lake") -> None:
+    """Add the schemas, tables and columns that the lake does not have yet."""
+    wanted = {("raw", e.name): raw_columns(e) for e in ENDPOINTS.values()}
+    wanted |= {("meta", name): columns for name, columns in META.items()}
+    present: dict[tuple[str, str], set[str]] = {}
+    for schema, table, column in lake.rows(
+        "select schema_name, table_name, column_name from duckdb_columns() "
+        "where database_name = 'lake' and schema_name in ('raw', 'meta')"
+    ):
+        present.setdefault((schema, table), set()).add(column)
+    statements = [
+        statement
+        for (schema, table), columns in wanted.items()
+        for statement in _missing(f"{schema}.{table}", columns, present.get((schema, table)))
+    ]
+    if not statements:
+        return
+    schemas = [f"create schema if not exists {schema}" for schema in SCHEMAS]
+    lake.execute(";\n".join(["begin", *schemas, *statements, "commit"]))
+
+
+def _missing(table: str, columns: dict[str, str], present: set[str] | None) -> list[str]:
+    if present is None:
+        listed = ", ".join(f'"{name}" {kind}' for name, kind in columns.items())
+        return [f"create table if not exists {table} ({listed})"]
+    return [
+        f'alter table {table} add column "{name}" {kind}'
+        for name, kind in columns.items()
+        if name not in present
+    ]
