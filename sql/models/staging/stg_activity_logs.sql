@@ -1,0 +1,25 @@
+-- Grain: one row per activity.
+-- Kind: view.
+
+select
+    account_profile,
+    action_id as activity_id,
+    actor_id,
+    object_id,
+
+    action_type as action_type_number,
+    action_type_name as action_type,
+    actor_type as actor_type_number,
+    actor_type_name as actor_type,
+    actor_email,
+    object_type as object_type_number,
+    object_type_name as object_type,
+    object_role,
+    object_user,
+    action_before as entity_before,
+    action_after as entity_after,
+
+    action_timestamp as acted_at,
+    _loaded_at as loaded_at
+
+from {{ source('raw', 'activity_logs') }}

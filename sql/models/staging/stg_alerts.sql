@@ -1,0 +1,18 @@
+-- Grain: one row per alert.
+-- Kind: view.
+
+select
+    account_profile,
+    created_at_timeuuid as alert_id,
+    account_id,
+    router_id,
+
+    type as alert_type,
+    friendly_info as description,
+    info,
+
+    detected_at,
+    created_at,
+    _loaded_at as loaded_at
+
+from {{ source('raw', 'alerts') }}

@@ -1,0 +1,31 @@
+-- Grain: one row per network interface, its latest measurements.
+-- Kind: view.
+
+select
+    account_profile,
+    id as net_device_id,
+
+    service_type,
+    cell_id,
+    lac,
+    mcc,
+    mnc,
+    tac,
+    bmask_applied as band_mask,
+
+    bytes_in as in_total_bytes,
+    bytes_out as out_total_bytes,
+    signal_strength as signal_pct,
+    cinr as cinr_db,
+    dbm as signal_dbm,
+    ecio as ecio_db,
+    rsrp as rsrp_dbm,
+    rsrq as rsrq_db,
+    rssi as rssi_dbm,
+    rssnr as rssnr_db,
+    sinr as sinr_db,
+
+    update_ts as measured_at,
+    _loaded_at as loaded_at
+
+from {{ source('raw', 'net_device_metrics') }}

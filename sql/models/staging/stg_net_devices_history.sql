@@ -1,0 +1,77 @@
+-- Grain: one row per network interface and version of its record.
+-- Kind: view.
+
+select
+    account_profile,
+    id as net_device_id,
+    account_id,
+    router_id,
+
+    name as net_device_name,
+    type as net_device_type,
+    mode as net_device_mode,
+    connection_state,
+    summary,
+    uid,
+    port,
+
+    carrier,
+    carrier_id,
+    homecarrid as home_carrier_id,
+    apn,
+    service_type,
+    roam as roaming_state,
+    profile as carrier_profile,
+    pin_status,
+    iccid,
+    imei,
+    imsi,
+    meid,
+    mdn as phone_number,
+    esn,
+    gsn,
+    nai,
+    mn_ha_spi,
+    prlv as roaming_list_version,
+
+    bsid,
+    channel,
+    rfband as rf_band,
+    rfband5g as rf_band_5g,
+    rfchannel as rf_channel,
+    rxchannel as rx_channel,
+    txchannel as tx_channel,
+    ltebandwidth as lte_bandwidth,
+    ssid,
+    wimax_realm,
+
+    manufacturer,
+    model,
+    mfg_model,
+    mfg_product,
+    serial as serial_number,
+    modem_fw as modem_firmware,
+    ver_pkg as modem_package,
+    version,
+
+    mac,
+    hostname,
+    ipv4_address,
+    ipv6_address,
+    netmask,
+    gateway,
+    dns0,
+    dns1,
+    mtu as mtu_bytes,
+
+    is_asset,
+    is_gps_supported,
+    is_upgrade_supported,
+
+    uptime as uptime_s,
+    updated_at,
+    valid_from,
+    valid_to,
+    _loaded_at as loaded_at
+
+from {{ source('raw', 'net_devices') }}

@@ -1,0 +1,248 @@
+"""Build the marts: one dbt run over one snapshot of the lake, then a switch.
+
+Everything dbt writes lies in `<lake>/dbt/`, which may be deleted at any time: the next build
+then computes everything anew.
+"""
+
+import hashlib
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+from filelock import FileLock, Timeout
+
+from fleetlake.errors import BuildFailed
+from fleetlake.lake import open_lake
+from fleetlake.lake.locks import commit_lock
+from fleetlake.marts.connection import LAKE_VARIABLE, SNAPSHOT_VARIABLE, attach_snapshot
+from fleetlake.marts.dbt import OnProgress, Progress, Run, TestResult, project_folder, run_dbt
+from fleetlake.marts.switch import Switcher
+
+_OTHER_BUILD_SECONDS = 600
+_SHOWN_ROWS = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelResult:
+    """A model of a build; a view has no rows of its own, so `rows` is None."""
+
+    name: str
+    schema: str
+    kind: str
+    rows: int | None
+    seconds: float
+    is_written: bool
+    tests_passed: int
+    tests_warned: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildResult:
+    """What a build made of which snapshot of the lake, in seconds of wall time."""
+
+    models: tuple[ModelResult, ...]
+    tests: tuple[TestResult, ...]
+    snapshot_id: int
+    is_full: bool
+    seconds: float
+
+    @property
+    def warnings(self) -> tuple[TestResult, ...]:
+        """Return the data tests that found bad rows in what the service sent."""
+        return tuple(test for test in self.tests if test.status == "warn")
+
+
+def _say_nothing(_: Progress) -> None:
+    """Ignore progress."""
+
+
+def build_marts(
+    lake_path: Path,
+    *,
+    select: str | None = None,
+    is_full: bool = False,
+    on_progress: OnProgress = _say_nothing,
+) -> BuildResult:
+    """Build the marts of a lake, or those that dbt's `select` names.
+
+    `is_full` computes incremental marts from the beginning, which also happens by itself when
+    the project has changed. Marts in the lake change only when all models and tests are good.
+
+    Raises: BuildFailed naming what failed, with its first bad rows.
+    """
+    began = time.monotonic()
+    lake = lake_path.resolve()
+    with _only_build(lake / "dbt") as work:
+        snapshot = _newest_snapshot(lake)
+        build = _Build(lake=lake, work=work, snapshot=snapshot)
+        is_full = is_full or not build.is_same_project()
+        run = build.run(select, is_full=is_full, on_progress=on_progress)
+        if not run.is_good:
+            raise _failure(build.with_bad_rows(run))
+        build.remember_project()
+        models = build.switch(run)
+    return BuildResult(
+        models=models,
+        tests=run.tests,
+        snapshot_id=snapshot,
+        is_full=is_full,
+        seconds=time.monotonic() - began,
+    )
+
+
+@contextmanager
+def _only_build(work: Path) -> Iterator[Path]:
+    """Hold the lake's build lock: two builds would share one scratch file."""
+    work.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(work / "build.lock", timeout=_OTHER_BUILD_SECONDS):
+            yield work
+    except Timeout:
+        raise BuildFailed(
+            "Another build of this lake is still under way.", remedy="Wait for it, or end it."
+        ) from None
+
+
+def _newest_snapshot(path: Path) -> int:
+    """Return the lake's newest snapshot, with every raw table in it even if nothing was loaded."""
+    with open_lake(path) as lake:
+        ((newest,),) = lake.rows("SELECT max(snapshot_id) FROM lake.snapshots()")
+    return int(newest)
+
+
+def _project_digest() -> str:
+    """Return what changes whenever any file of the dbt project does."""
+    digest = hashlib.sha256()
+    for path in sorted(project_folder().rglob("*")):
+        if path.suffix in {".sql", ".yml", ".csv"}:
+            digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Build:
+    """One build: the lake, dbt's folder, and the snapshot that is read."""
+
+    lake: Path
+    work: Path
+    snapshot: int
+
+    @property
+    def file(self) -> Path:
+        return self.work / "build.duckdb"
+
+    def is_same_project(self) -> bool:
+        """Return whether the scratch file was filled by the project as it is now."""
+        mark = self.work / "project.sha256"
+        return self.file.exists() and mark.exists() and mark.read_text() == _project_digest()
+
+    def remember_project(self) -> None:
+        """Note that the scratch file is the work of the project as it is now."""
+        (self.work / "project.sha256").write_text(_project_digest())
+
+    def run(self, select: str | None, *, is_full: bool, on_progress: OnProgress) -> Run:
+        """Run dbt over the snapshot."""
+        arguments = ["build", "--exclude-resource-type", "unit_test"]
+        arguments += ["--select", *select.split()] if select else []
+        arguments += ["--full-refresh"] if is_full else []
+        environment = {
+            "FLEETLAKE_BUILD_FILE": str(self.file),
+            LAKE_VARIABLE: str(self.lake),
+            SNAPSHOT_VARIABLE: str(self.snapshot),
+        }
+        return run_dbt(arguments, work=self.work, environment=environment, on_progress=on_progress)
+
+    def with_bad_rows(self, run: Run) -> Run:
+        """Return the run with the first bad rows of each failed test."""
+        with duckdb.connect() as connection:
+            attach_snapshot(connection, self.lake, self.snapshot)
+            connection.execute(self._attached())
+            tests = tuple(
+                replace(test, rows=_first_rows(connection, test.sql))
+                if test.status == "fail"
+                else test
+                for test in run.tests
+            )
+        return replace(run, tests=tests)
+
+    def switch(self, run: Run) -> tuple[ModelResult, ...]:
+        """Bring the lake's marts and staging views to what was built, in one transaction."""
+        with commit_lock(self.lake), open_lake(self.lake) as lake:
+            lake.execute(self._attached())
+            try:
+                return _switch(lake.connection, run)
+            except duckdb.Error as error:
+                raise BuildFailed(
+                    f"The marts are built, but the lake would not take them: {error}",
+                    remedy="Run the build again; the last good marts are in place.",
+                ) from error
+
+    def _attached(self) -> str:
+        quoted = str(self.file).replace("'", "''")
+        return f"ATTACH '{quoted}' AS build (READ_ONLY)"
+
+
+def _switch(connection: duckdb.DuckDBPyConnection, run: Run) -> tuple[ModelResult, ...]:
+    switcher = Switcher(connection)
+    connection.execute("BEGIN")
+    for schema in sorted({node.schema for node in run.nodes}):
+        connection.execute(f'CREATE SCHEMA IF NOT EXISTS lake."{schema}"')
+    written = {}
+    for node in run.nodes:
+        if node.kind == "view":
+            switcher.put_view(node)
+        else:
+            written[node.name] = switcher.put_table(node)
+    connection.execute("COMMIT")
+    return tuple(
+        ModelResult(
+            name=node.name,
+            schema=node.schema,
+            kind=node.kind,
+            rows=_count(connection, node.schema, node.name) if node.kind != "view" else None,
+            seconds=node.seconds,
+            is_written=written.get(node.name, True),
+            tests_passed=sum(t.model == node.name and t.status == "pass" for t in run.tests),
+            tests_warned=sum(t.model == node.name and t.status == "warn" for t in run.tests),
+        )
+        for node in run.nodes
+    )
+
+
+def _count(connection: duckdb.DuckDBPyConnection, schema: str, name: str) -> int:
+    row = connection.execute(f'SELECT count(*) FROM build."{schema}"."{name}"').fetchone()
+    return int(row[0]) if row else 0
+
+
+def _first_rows(connection: duckdb.DuckDBPyConnection, sql: str) -> tuple[Mapping[str, Any], ...]:
+    """Return the first bad rows that a test's query finds."""
+    try:
+        found = connection.execute(f"SELECT * FROM ({sql}) LIMIT {_SHOWN_ROWS}")
+    except duckdb.Error:
+        return ()
+    names = [column[0] for column in found.description or ()]
+    return tuple(dict(zip(names, row, strict=True)) for row in found.fetchall())
+
+
+def _failure(run: Run) -> BuildFailed:
+    """Return the error that names each failed model and test, with first bad rows."""
+    faults = [f"{n.name}: {n.message}" for n in run.nodes if n.status == "error"]
+    faults += [f"{t.name}: the test could not run." for t in run.tests if t.status == "error"]
+    for test in run.tests:
+        if test.status == "fail":
+            rows = "".join(f"{os.linesep}    {_as_text(row)}" for row in test.rows)
+            faults.append(f"{test.name} on {test.model}: {test.failures} bad rows, first:{rows}")
+    return BuildFailed(
+        "The build failed, and the last good marts stay in place."
+        + "".join(f"{os.linesep}  {fault}" for fault in faults),
+        remedy=f"{os.linesep}Mend the model or the rows and build again.",
+    )
+
+
+def _as_text(row: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in row.items())

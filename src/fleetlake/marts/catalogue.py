@@ -1,0 +1,56 @@
+"""What the dbt project says of itself: its source file, and the marts as a table."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]  # comes with dbt, without types
+
+from fleetlake.endpoints import ENDPOINTS
+from fleetlake.marts.dbt import project_folder
+
+_HEAD = """\
+# Rendered from src/fleetlake/endpoints.py; a test compares the two. To render it again:
+#   python -m fleetlake.marts
+version: 2
+sources:
+  - name: raw
+    description: One table per endpoint, as the service wrote it.
+    database: "{{ 'lake' if target.type == 'duckdb' else none }}"
+    schema: raw
+    tables:
+"""
+
+
+def sources_yaml() -> str:
+    """Return the text of `models/staging/_sources.yml`."""
+    tables = (
+        f"      - {{name: {endpoint.name}, description: {_quoted(endpoint.about)}}}\n"
+        for endpoint in ENDPOINTS.values()
+    )
+    return _HEAD + "".join(tables)
+
+
+def mart_table() -> str:
+    """Return the marts as a Markdown table: name, grain, meaning."""
+    lines = ["| Mart | One row per | What it tells |", "|---|---|---|"]
+    lines += [
+        f"| `{mart['name']}` | {mart['config']['meta']['grain']} | {mart['description'].strip()} |"
+        for mart in marts()
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def marts() -> Iterator[dict[str, Any]]:
+    """Yield what the folders' `_models.yml` say of each mart, by subject and name."""
+    for path in sorted((project_folder() / "models" / "marts").glob("*/_models.yml")):
+        yield from yaml.safe_load(path.read_text(encoding="utf-8"))["models"]
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '\\"') + '"'
+
+
+def sources_file() -> Path:
+    """Return where the rendered sources live."""
+    return project_folder() / "models" / "staging" / "_sources.yml"

@@ -1,0 +1,192 @@
+"""Publish the marts as plain files: complete snapshots, switched in one step.
+
+A snapshot is a folder beside the published one that is never changed once it is there: Parquet
+per mart, a DuckDB file of views over exactly these files, and `snapshot.json`. `published` is a
+symbolic link to the newest, replaced by a rename, so a reader sees all of one snapshot or all
+of the next. The one before stays for readers that are still in it.
+
+The lake's own files are not for outside readers: compaction makes some of them count twice.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+from filelock import FileLock
+
+from fleetlake.errors import LakeError
+from fleetlake.lake import Lake, open_lake
+from fleetlake.lake.catalog import lake_errors
+
+DATABASE = "fleet.duckdb"
+DESCRIPTION = "snapshot.json"
+_FILE_SIZE = "256MB"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """A snapshot that dashboards see from now on: rows per table, seconds of wall time."""
+
+    path: Path
+    snapshot: str
+    rows: dict[str, int]
+    reused: frozenset[str]
+    seconds: float
+
+
+def publish(lake_path: Path, published: Path) -> Published:
+    """Write the lake's marts as a new snapshot and make `published` point to it.
+
+    A table that has not changed since the last snapshot is linked, not written again.
+
+    Raises: LakeError if there is no lake, no mart, or no room; the old snapshot then stays.
+    """
+    began = time.monotonic()
+    published = published.absolute()
+    store = published.parent / f".{published.name}"
+    with lake_errors(store):
+        _refuse_what_is_no_link(published)
+        store.mkdir(parents=True, exist_ok=True)
+        with FileLock(store / "publish.lock"), open_lake(lake_path, read_only=True) as lake:
+            _clear(store, keep=published)
+            before = published.resolve() if published.is_symlink() else None
+            new = store / datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+            description = _Snapshot(lake=lake, folder=new, before=before).write()
+            _switch(published, new)
+            _clear(store, keep=published, and_keep=before)
+    tables = description["tables"]
+    return Published(
+        path=published,
+        snapshot=new.name,
+        rows={name: table["rows"] for name, table in tables.items()},
+        reused=frozenset(name for name, table in tables.items() if table["is_reused"]),
+        seconds=time.monotonic() - began,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Snapshot:
+    """A snapshot being written: nobody sees it before the switch."""
+
+    lake: Lake
+    folder: Path
+    before: Path | None
+
+    def write(self) -> dict[str, Any]:
+        """Write every file of the snapshot, its description last, and return that."""
+        self.folder.mkdir()
+        self.lake.execute("BEGIN")  # one moment of the lake for all tables
+        names = [n for (n,) in self.lake.rows(_MARTS)]
+        if not names:
+            raise LakeError("The lake holds no mart yet.", remedy="Run `fleetlake build` first.")
+        description = {
+            "snapshot": self.folder.name,
+            "published_at": _as_text(datetime.now(UTC)),
+            "tables": {name: self._write_table(name) for name in names},
+            "watermarks": self._watermarks(),
+        }
+        self.lake.execute("ROLLBACK")
+        self._write_views(names)
+        text = json.dumps(description, indent=2)
+        (self.folder / DESCRIPTION).write_text(text + "\n", encoding="utf-8")
+        return description
+
+    def _write_table(self, name: str) -> dict[str, Any]:
+        """Write or link one table's Parquet files and return its entry in the description."""
+        columns = self.lake.rows(f'SELECT column_name, column_type FROM (DESCRIBE marts."{name}")')
+        version = self._version(name, columns)
+        folder = self.folder / name
+        is_reused = self._was_published_as(name) == version
+        if is_reused and self.before:
+            shutil.copytree(self.before / name, folder, copy_function=os.link)
+        else:
+            self.lake.execute(
+                f"COPY (FROM marts.\"{name}\") TO '{_escaped(folder)}' "
+                f"(FORMAT parquet, COMPRESSION zstd, FILE_SIZE_BYTES '{_FILE_SIZE}')"
+            )
+        ((rows,),) = self.lake.rows(f'SELECT count(*) FROM marts."{name}"')
+        return {
+            "rows": rows,
+            "columns": [{"name": column, "type": kind} for column, kind in columns],
+            "version": version,
+            "is_reused": is_reused,
+        }
+
+    def _version(self, name: str, columns: list[tuple[str, str]]) -> str:
+        """Return what changes whenever the table does: its columns and the files of its rows."""
+        listed = f"ducklake_list_files('lake', '{name}', schema => 'marts')"
+        files = self.lake.rows(f"SELECT data_file, delete_file FROM {listed} ORDER BY ALL")
+        inlined = self.lake.rows(f'SELECT count(*), max(snapshot_id) FROM marts."{name}"')
+        return hashlib.sha256(repr((columns, files, inlined)).encode()).hexdigest()
+
+    def _was_published_as(self, name: str) -> str | None:
+        if self.before is None or not (self.before / DESCRIPTION).is_file():
+            return None
+        described = json.loads((self.before / DESCRIPTION).read_bytes())["tables"]
+        version: str | None = described.get(name, {}).get("version")
+        return version
+
+    def _watermarks(self) -> list[dict[str, Any]]:
+        """Return how far each stream of the lake reaches."""
+        rows = self.lake.rows(_WATERMARKS)
+        return [
+            {"account_profile": profile, "endpoint": endpoint, "watermark_at": _as_text(at)}
+            for profile, endpoint, at in rows
+        ]
+
+    def _write_views(self, names: list[str]) -> None:
+        """Write a DuckDB file of views over this snapshot's own files, by their full path."""
+        with duckdb.connect(self.folder / DATABASE) as connection:
+            for name in names:
+                files = _escaped(self.folder / name / "*.parquet")
+                connection.execute(f"CREATE VIEW \"{name}\" AS FROM read_parquet('{files}')")
+
+
+_MARTS = """
+SELECT table_name FROM duckdb_tables()
+WHERE database_name = 'lake' AND schema_name = 'marts' ORDER BY table_name
+"""
+_WATERMARKS = """
+SELECT account_profile, endpoint, watermark_at FROM meta.watermarks ORDER BY ALL
+"""
+
+
+def _switch(published: Path, new: Path) -> None:
+    """Let the link point to the new snapshot: a rename, so it always points to one."""
+    link = new.parent / "next"
+    link.unlink(missing_ok=True)
+    link.symlink_to(os.path.relpath(new, published.parent), target_is_directory=True)
+    link.replace(published)
+
+
+def _clear(store: Path, *, keep: Path, and_keep: Path | None = None) -> None:
+    """Remove snapshots that were never finished, and finished ones that two have followed."""
+    current = keep.resolve()
+    finished = sorted(p for p in store.iterdir() if (p / DESCRIPTION).is_file())
+    kept = {current, and_keep} if and_keep else {current, *finished}
+    for folder in store.iterdir():
+        if folder.is_dir() and not folder.is_symlink() and folder.resolve() not in kept:
+            shutil.rmtree(folder)
+
+
+def _refuse_what_is_no_link(published: Path) -> None:
+    if published.exists() and not published.is_symlink():
+        raise LakeError(
+            f"{published} is in the way: it is no snapshot that fleetlake published.",
+            remedy="Move it elsewhere, or set FLEETLAKE_PUBLISHED to another folder.",
+        )
+
+
+def _as_text(instant: datetime | None) -> str | None:
+    return instant.astimezone(UTC).isoformat() if instant else None
+
+
+def _escaped(path: Path) -> str:
+    return str(path).replace("'", "''")

@@ -1,0 +1,130 @@
+"""Published snapshots: plain files, complete, switched in one step."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import duckdb
+import polars as pl
+import pytest
+
+from fleetlake import publish as publish_module
+from fleetlake.errors import LakeError
+from fleetlake.lake import open_lake
+from fleetlake.publish import publish
+
+
+@pytest.fixture
+def lake(tmp_path) -> Path:
+    path = tmp_path / "lake"
+    with open_lake(path) as opened:
+        opened.execute("create table marts.trips as select 1 as trip_id, now() as started_at")
+        opened.execute("create table marts.stops (stop_id bigint)")
+    return path
+
+
+@pytest.fixture
+def published(tmp_path) -> Path:
+    return tmp_path / "data" / "published"
+
+
+def add_trip(lake: Path) -> None:
+    with open_lake(lake) as opened:
+        opened.execute("insert into marts.trips values (2, now())")
+
+
+def test_plain_duckdb_reads_the_views_without_any_extension(lake, published):
+    publish(lake, published)
+
+    with duckdb.connect(
+        published / "fleet.duckdb",
+        read_only=True,
+        config={"autoload_known_extensions": False, "autoinstall_known_extensions": False},
+    ) as reader:
+        assert reader.execute("select trip_id from trips").fetchall() == [(1,)]
+        assert reader.execute("select count(*) from stops").fetchall() == [(0,)]
+
+
+def test_polars_reads_the_parquet_with_times_in_utc(lake, published):
+    publish(lake, published)
+
+    trips = pl.read_parquet(published / "trips" / "*.parquet")
+    assert trips["trip_id"].to_list() == [1]
+    assert trips.schema["started_at"] == pl.Datetime("us", "UTC")
+
+
+def test_a_reader_of_the_old_snapshot_keeps_its_rows_while_a_new_one_is_published(lake, published):
+    publish(lake, published)
+    with duckdb.connect(published / "fleet.duckdb", read_only=True) as reader:
+        add_trip(lake)
+        publish(lake, published)
+
+        assert reader.execute("select count(*) from trips").fetchall() == [(1,)]
+    assert pl.read_parquet(published / "trips" / "*.parquet").height == 2
+
+
+def test_two_snapshots_are_kept_and_older_ones_go(lake, published):
+    for _ in range(4):
+        publish(lake, published)
+
+    folders = [p for p in (published.parent / ".published").iterdir() if p.is_dir()]
+    assert len(folders) == 2
+    assert published.resolve() == max(folders)
+
+
+def test_an_unchanged_table_is_linked_and_a_changed_one_written(lake, published):
+    publish(lake, published)
+    add_trip(lake)
+    second = publish(lake, published)
+
+    assert second.reused == {"stops"}
+    assert second.rows == {"trips": 2, "stops": 0}
+
+
+def test_a_publish_that_is_interrupted_leaves_the_old_snapshot(lake, published, monkeypatch):
+    publish(lake, published)
+    before = published.resolve()
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(publish_module, "_switch", stop)
+    with pytest.raises(KeyboardInterrupt):
+        publish(lake, published)
+
+    assert published.resolve() == before
+    monkeypatch.undo()
+    publish(lake, published)
+    assert len([p for p in (published.parent / ".published").iterdir() if p.is_dir()]) == 2
+
+
+def test_the_description_says_rows_columns_and_how_far_each_stream_reaches(lake, published):
+    with open_lake(lake) as opened:
+        opened.execute(
+            "insert into meta.watermarks values ('default', 'alerts', ?, 'load', now())",
+            [datetime(2026, 11, 1, tzinfo=UTC)],
+        )
+    publish(lake, published)
+
+    described = json.loads((published / "snapshot.json").read_text())
+    assert described["tables"]["trips"]["rows"] == 1
+    assert described["tables"]["stops"]["columns"] == [{"name": "stop_id", "type": "BIGINT"}]
+    assert described["watermarks"][0]["watermark_at"] == "2026-11-01T00:00:00+00:00"
+
+
+def test_a_lake_without_marts_says_what_to_do(tmp_path, published):
+    with open_lake(tmp_path / "lake"):
+        pass
+
+    with pytest.raises(LakeError, match="fleetlake build"):
+        publish(tmp_path / "lake", published)
+
+
+def test_a_folder_in_the_way_is_not_touched(lake, published):
+    published.mkdir(parents=True)
+    (published / "mine.txt").write_text("mine")
+
+    with pytest.raises(LakeError, match="in the way"):
+        publish(lake, published)
+
+    assert (published / "mine.txt").read_text() == "mine"
