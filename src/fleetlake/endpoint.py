@@ -129,6 +129,11 @@ class Endpoint:
         return f"{self.name}/"
 
     @property
+    def is_ordered(self) -> bool:
+        """True when the service promises that pages follow the event time."""
+        return self.cursor.walk in {Walk.TIMEUUID, Walk.ACTION_ID}
+
+    @property
     def is_snapshot(self) -> bool:
         """True when each read takes the whole list."""
         return self.window is None

@@ -48,6 +48,11 @@ class Page:
     limit: int
     next: Mapping[str, str] | None
 
+    @property
+    def is_last(self) -> bool:
+        """True when the service links to no page after this one."""
+        return self.next is None
+
     def last(self, column: str) -> Any:
         """Return the column's value in the last row, or None when there is no row."""
         return self.rows.column(column)[-1].as_py() if self.rows.num_rows else None

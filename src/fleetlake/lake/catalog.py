@@ -15,7 +15,6 @@ import duckdb
 from fleetlake.errors import LakeError
 from fleetlake.lake import tables
 
-if TYPE_CHECKING:
 CATALOG = "catalog.sqlite"
 FILES = "files"
 EXTENSIONS = ("ducklake", "sqlite_scanner")

@@ -107,7 +107,7 @@ def _append(lake: "Lake", load: Load) -> tuple[int, int]:
         return 0, 0
     bounds = pc.min_max(load.rows[endpoint.event_time])
     [(added,)] = lake.rows(
-        f"insert into raw.{endpoint.name} by name "  # noqa: S608 - names are the table's own
+        f"insert into raw.{endpoint.name} by name "
         f"select *, {_PROVENANCE} from ({_once(endpoint)}) anti join ("
         f"select {_listed(endpoint.key)} from raw.{endpoint.name} "
         f'where "{endpoint.event_time}" between ? and ?) using ({_listed(endpoint.key)})',
@@ -121,7 +121,7 @@ def _upsert(lake: "Lake", load: Load) -> tuple[int, int]:
     endpoint, table = load.endpoint, f"raw.{load.endpoint.name}"
     sets = ", ".join(f'"{c.name}" = b."{c.name}"' for c in endpoint.columns)
     [(changed,)] = lake.rows(
-        f"update {table} t set {sets}, _extra = b._extra, account_profile = ?, "  # noqa: S608 - names are the table's own
+        f"update {table} t set {sets}, _extra = b._extra, account_profile = ?, "
         f"_load_id = ?, _loaded_at = now() from ({_once(endpoint)}) b "
         f"where {_same_key(endpoint)} and {_differs(endpoint)}",
         [load.profile, load.load_id],
@@ -133,13 +133,13 @@ def _version(lake: "Lake", load: Load) -> tuple[int, int]:
     """Close the versions whose content changed or whose record has gone; insert the new ones."""
     endpoint, table = load.endpoint, f"raw.{load.endpoint.name}"
     [(changed,)] = lake.rows(
-        f"update {table} t set valid_to = ? from ({_once(endpoint)}) b "  # noqa: S608 - names are the table's own
+        f"update {table} t set valid_to = ? from ({_once(endpoint)}) b "
         f"where t.valid_to is null and {_same_key(endpoint)} and {_differs(endpoint)}",
         [load.seen_at],
     )
     if load.is_whole:
         [(gone,)] = lake.rows(
-            f"update {table} t set valid_to = ? where valid_to is null "  # noqa: S608 - likewise
+            f"update {table} t set valid_to = ? where valid_to is null "
             f"and account_profile = ? and not exists "
             f"(select 1 from batch b where {_same_key(endpoint)})",
             [load.seen_at, load.profile],
@@ -156,7 +156,7 @@ def _insert_unknown(
 ) -> int:
     endpoint = load.endpoint
     [(added,)] = lake.rows(
-        f"insert into raw.{endpoint.name} by name "  # noqa: S608 - names are the table's own
+        f"insert into raw.{endpoint.name} by name "
         f"select *, {_PROVENANCE}{more} from ({_once(endpoint)}) anti join ("
         f"select {_listed(endpoint.key)} from raw.{endpoint.name} {known}) "
         f"using ({_listed(endpoint.key)})",
@@ -170,7 +170,7 @@ _PROVENANCE = "?::varchar as account_profile, ?::varchar as _load_id, now() as _
 
 def _once(endpoint: Endpoint) -> str:
     """Return the batch with each key once: pages may overlap while records are being added."""
-    return f"select distinct on ({_listed(endpoint.key)}) * from batch"  # noqa: S608 - likewise
+    return f"select distinct on ({_listed(endpoint.key)}) * from batch"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -1,0 +1,121 @@
+"""The story of a load: what is still to be read, read it, keep it.
+
+    plan (intervals) -> walks (windows, pages) -> Arrow (normalise) -> commit (lake)
+
+Streams load side by side; one that is fanned out waits for the endpoint that lists its ids.
+One thread owns the lake and commits while the next pages are on their way.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from functools import partial
+from uuid import uuid4
+
+from fleetlake.client import Client
+from fleetlake.endpoint import Endpoint
+from fleetlake.errors import CredentialsRefused, FleetlakeError
+from fleetlake.lake.catalog import Lake
+from fleetlake.lake.commit import Committed
+from fleetlake.lake.locks import commit_lock, stream_lock
+from fleetlake.run import Outcome, Run, Watcher
+from fleetlake.streams import load_events, load_snapshot
+from fleetlake.tasks import all_of
+from fleetlake.writer import Writer
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_PROFILE = "default"
+
+
+async def load_streams(
+    endpoints: Sequence[Endpoint],
+    client: Client,
+    lake: Lake,
+    *,
+    walks: int,
+    watcher: Watcher | None = None,
+    profile: str = DEFAULT_PROFILE,
+    since: datetime | None = None,
+) -> list[Outcome]:
+    """Load the endpoints' streams, all that is new since their last load.
+
+    A stream that fails does not stop the others; its outcome holds the error. Raises:
+    CredentialsRefused at once, and whatever ends the first contact with the service.
+    """
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="lake") as thread:
+        run = Run(
+            client=client,
+            lake=lake,
+            thread=thread,
+            watcher=watcher or Watcher(),
+            walks=walks,
+            profile=profile,
+            since=since,
+            run_id=str(uuid4()),
+        )
+        await run.now()
+        started_at = datetime.now(UTC)
+        ended = {endpoint.name: asyncio.Event() for endpoint in endpoints}
+        outcomes = await all_of(_load_in_turn(run, e, ended) for e in endpoints)
+        await run.in_lake(partial(_record_calls, run, outcomes, started_at))
+        return outcomes
+
+
+async def _load_in_turn(run: Run, endpoint: Endpoint, ended: dict[str, asyncio.Event]) -> Outcome:
+    """Load a stream after the one that lists its ids; let those that wait for it go on."""
+    try:
+        if endpoint.fan_out and endpoint.fan_out.source in ended:
+            await ended[endpoint.fan_out.source].wait()
+        outcome = await _load_stream(run, endpoint)
+        run.watcher.on_end(outcome)
+        return outcome
+    finally:
+        ended[endpoint.name].set()
+
+
+async def _load_stream(run: Run, endpoint: Endpoint) -> Outcome:
+    started = time.monotonic()
+    total, error = Committed(0, 0, 0), None
+    try:
+        with stream_lock(run.lake.path, endpoint.name):
+            writer = Writer(
+                endpoint,
+                run.commit,
+                profile=run.profile,
+                run_id=run.run_id,
+                seen_at=await run.now(),
+            )
+            load = load_snapshot if endpoint.is_snapshot else load_events
+            try:
+                await load(run, endpoint, writer)
+            finally:
+                total = writer.total
+    except CredentialsRefused:
+        raise
+    except FleetlakeError as failure:
+        logger.debug("%s failed", endpoint.name, exc_info=True)
+        error = failure
+    return Outcome(
+        endpoint.name,
+        total.added,
+        total.changed,
+        total.quarantined,
+        run.client.calls[endpoint.path],
+        time.monotonic() - started,
+        error,
+    )
+
+
+def _record_calls(run: Run, outcomes: Sequence[Outcome], started_at: datetime) -> None:
+    with commit_lock(run.lake.path):
+        rows = ", ".join(["(?, ?, ?, ?, ?, now())"] * len(outcomes))
+        values = [
+            value
+            for o in outcomes
+            for value in (run.run_id, run.profile, o.endpoint, o.calls, started_at)
+        ]
+        run.lake.execute(f"insert into meta.calls values {rows}", values)

@@ -1,0 +1,66 @@
+"""What the streams of one run share, and what a caller gets to see of them."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import TypeVar
+
+from fleetlake.client import Client
+from fleetlake.errors import FleetlakeError
+from fleetlake.lake.catalog import Lake
+from fleetlake.lake.commit import Committed, Load, commit_load
+
+PROBE = "accounts/"
+"""Asked for one record where the service's clock is needed before anything was read."""
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How the load of one stream went. `error` is None where all of it is committed."""
+
+    endpoint: str
+    added: int
+    changed: int
+    quarantined: int
+    calls: int
+    seconds: float
+    error: FleetlakeError | None = None
+
+
+@dataclass(frozen=True)
+class Watcher:
+    """What a caller may follow: pages as they come, streams as they end."""
+
+    on_page: Callable[[str, int], None] = lambda _endpoint, _records: None
+    on_end: Callable[[Outcome], None] = lambda _outcome: None
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the streams of one run share."""
+
+    client: Client
+    lake: Lake
+    thread: ThreadPoolExecutor
+    watcher: Watcher
+    walks: int
+    profile: str
+    since: datetime | None
+    run_id: str
+
+    async def in_lake(self, work: Callable[[], Result]) -> Result:
+        """Do blocking work on the thread that owns the lake."""
+        return await asyncio.get_running_loop().run_in_executor(self.thread, work)
+
+    async def commit(self, load: Load) -> Committed:
+        """Commit a load; once begun it is seen through, even if the run is being stopped."""
+        return await asyncio.shield(self.in_lake(partial(commit_load, self.lake, load)))
+
+    async def now(self) -> datetime:
+        """Return the service's clock, UTC."""
+        return await self.client.service_now(PROBE)

@@ -1,0 +1,100 @@
+"""Readings to commits: batches large enough to be worth a commit, soon enough to be kept.
+
+A commit costs about a tenth of a second whatever its size, so pages gather until there are
+`ROWS_PER_COMMIT` of them or the oldest has waited `SECONDS_PER_COMMIT`. What a page proves
+goes into the same commit as its rows, so a killed run repeats only what was in flight.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import pyarrow as pa
+
+from fleetlake.endpoint import Endpoint, Mode
+from fleetlake.intervals import Interval
+from fleetlake.lake.commit import Committed, Load
+from fleetlake.lake.watermarks import WHOLE_STREAM
+from fleetlake.normalise import Page, schema_of
+from fleetlake.reading import Reading
+from fleetlake.records import Misfit
+
+ROWS_PER_COMMIT = 50_000
+SECONDS_PER_COMMIT = 10.0
+
+CommitLoad = Callable[[Load], Awaitable[Committed]]
+
+
+@dataclass
+class _Batch:
+    pages: list[Page] = field(default_factory=list)
+    proven: dict[str, list[Interval]] = field(default_factory=lambda: defaultdict(list))
+    rows: int = 0
+    since: float = 0.0
+
+
+class Writer:
+    """Commits the readings of one stream, in the order they came."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        commit: CommitLoad,
+        *,
+        profile: str,
+        run_id: str,
+        seen_at: datetime,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._endpoint = endpoint
+        self._commit = commit
+        self._profile = profile
+        self._run_id = run_id
+        self._seen_at = seen_at
+        self._clock = clock
+        self._batch = _Batch(since=clock())
+        self.total = Committed(0, 0, 0)
+
+    async def write(self, reading: Reading) -> None:
+        """Take a reading; commit when the batch is due. Raises: LakeError."""
+        batch = self._batch
+        batch.pages.append(reading.page)
+        batch.rows += reading.page.rows.num_rows
+        if reading.proven:
+            for partition in reading.partitions or (WHOLE_STREAM,):
+                batch.proven[str(partition)].append(reading.proven)
+        if self._is_due(batch):
+            await self.flush()
+
+    def _is_due(self, batch: _Batch) -> bool:
+        if self._endpoint.mode is Mode.HISTORY:
+            return False  # what has gone can only be told from the whole list
+        waited = self._clock() - batch.since
+        return batch.rows >= ROWS_PER_COMMIT or waited >= SECONDS_PER_COMMIT
+
+    async def flush(self, *, is_whole: bool = False) -> None:
+        """Commit what has gathered; `is_whole` says it is a snapshot's entire list."""
+        batch, self._batch = self._batch, _Batch(since=self._clock())
+        if not batch.pages and not is_whole:
+            return
+        misfits: list[Misfit] = [misfit for page in batch.pages for misfit in page.misfits]
+        load = Load(
+            endpoint=self._endpoint,
+            profile=self._profile,
+            run_id=self._run_id,
+            rows=pa.Table.from_batches(
+                [page.rows for page in batch.pages], schema=schema_of(self._endpoint)
+            ),
+            seen_at=self._seen_at,
+            misfits=misfits,
+            proven=batch.proven,
+            is_whole=is_whole,
+        )
+        done = await self._commit(load)
+        self.total = Committed(
+            self.total.added + done.added,
+            self.total.changed + done.changed,
+            self.total.quarantined + done.quarantined,
+        )
