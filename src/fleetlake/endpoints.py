@@ -242,11 +242,11 @@ def endpoint_named(name: str) -> Endpoint:
     return ENDPOINTS[name]
 
 
-def with_sources(names: Iterable[str]) -> tuple[Endpoint, ...]:
-    """Return the named endpoints in table order, each after the one its fan-out needs.
+def endpoints_named(names: Iterable[str]) -> list[Endpoint]:
+    """Return the named rows in the table's order. Raises: UsageError for an unknown name.
 
-    >>> [e.name for e in with_sources(["batteries"])]
-    ['batteries']
+    >>> [e.name for e in endpoints_named(["batteries", "accounts"])]
+    ['accounts', 'batteries']
     """
     wanted = {endpoint_named(name).name for name in names}
-    return tuple(row for row in _ROWS if row.name in wanted)
+    return [row for row in _ROWS if row.name in wanted]

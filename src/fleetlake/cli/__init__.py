@@ -1,1 +1,71 @@
-"""The command line: one module per command."""
+"""The command line: one module a command, nothing heavy imported before it is needed."""
+
+import logging
+import sys
+from typing import Annotated
+
+import typer
+
+from fleetlake.cli.build import build
+from fleetlake.cli.demo import demo
+from fleetlake.cli.doctor import doctor
+from fleetlake.cli.ingest import ingest
+from fleetlake.cli.publish import publish
+from fleetlake.cli.query import query
+from fleetlake.cli.simulate import simulate
+from fleetlake.cli.status import status
+from fleetlake.errors import FleetlakeError
+
+EPILOG = (
+    "Exit codes: 0 done, 1 a bug, 2 wrong usage, 3 settings, 4 keys or rights refused, "
+    "5 service unreachable, 6 service answered wrongly, 7 lake, 8 build or data test failed, "
+    "130 stopped."
+)
+STOPPED = 130
+
+app = typer.Typer(
+    name="fleetlake",
+    help="Copies all that a device-fleet service holds into Parquet tables you own, exactly once.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,  # its tracebacks show local variables, keys among them
+    rich_markup_mode="rich",
+)
+for command in (demo, ingest, build, publish, status, query, doctor, simulate):
+    app.command()(command)
+
+
+@app.callback()
+def options(
+    *,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show what happens inside, and tracebacks.")
+    ] = False,
+) -> None:
+    """Take the options that go before the command."""
+    logging.basicConfig(
+        level=logging.DEBUG if debug else logging.WARNING,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    logging.getLogger("httpcore").setLevel(logging.WARNING)
+
+
+def main() -> None:
+    """Run the command line; every error ends as one paragraph and its exit code."""
+    try:
+        app()
+    except FleetlakeError as error:
+        if "--debug" in sys.argv:
+            raise
+        sys.stderr.write(f"Error: {error.what}\n")
+        if error.remedy:
+            sys.stderr.write(f"What to do: {error.remedy}\n")
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.stderr.write("Stopped. What was committed is kept; run again to go on.\n")
+        sys.exit(STOPPED)
+    except BrokenPipeError:
+        # The reader of our output has gone; what it got is what it wanted.
+        sys.stderr.close()
+        sys.exit(0)

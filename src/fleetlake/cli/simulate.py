@@ -26,7 +26,7 @@ def simulate(
     X-PORTAL-API-ID: portal-id, X-PORTAL-API-KEY: portal-key, X-MGR-API-ID: admin-id and
     X-MGR-API-KEY: admin-key.
     """
-    from fleetlake.simulator import SimulatorOptions, serve  # noqa: PLC0415 - keeps --help fast
+    from fleetlake.simulator import SimulatorOptions, serve
 
     start = None if now is None else datetime.fromisoformat(now)
     if start is not None and start.tzinfo is None:

@@ -1,0 +1,56 @@
+# `make demo` and `make test` need Python 3.11 to 3.13 and make, nothing else. Whatever they
+# need is installed into .venv from requirements.lock, by version and hash, the first time.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export DO_NOT_TRACK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check format bench-simulator lock clean
+
+help:  ## Show what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY)  ## Install everything into .venv (other targets do this by themselves)
+
+$(READY): requirements.lock pyproject.toml
+	@echo "Setting up $(VENV): one to two minutes, once."
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if (3, 11) <= v < (3, 14) else \
+	"fleetlake needs Python 3.11 to 3.13, and this is %d.%d: make PYTHON=python3.12" % v[:2])'
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --no-compile --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --editable .
+	@$(BIN)/python -m compileall -q -j 0 $(VENV)/lib src || true  # some packages ship templates
+	@touch $@
+
+demo: $(READY)  ## From a simulated service to marts, published as Parquet
+	@$(BIN)/fleetlake demo
+
+test: check  ## Check, then run the tests
+	@$(BIN)/python -m pytest -n $(CORES) --dist loadgroup
+
+check: $(READY)  ## Lint, formatting and types
+	@$(BIN)/ruff check --quiet
+	@$(BIN)/ruff format --check --quiet
+	@$(BIN)/mypy
+
+format: $(READY)  ## Mend formatting and what lint can mend
+	@$(BIN)/ruff check --fix --quiet || true
+	@$(BIN)/ruff format --quiet
+
+bench-simulator: $(READY)  ## Measure how fast the simulated service answers
+	@$(BIN)/python tests/bench/simulator.py
+
+lock:  ## Resolve requirements.lock anew from pyproject.toml (needs uv)
+	@uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 \
+	  --generate-hashes --no-header --no-emit-index-url --no-annotate --no-strip-extras \
+	  --quiet --output-file requirements.lock > /dev/null
+
+clean:  ## Remove .venv, caches and the demo's lake
+	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis data/lake data/published data/.published
+	@find src flows tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,83 @@
+"""`fleetlake build`: the marts, from what is in the lake."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from fleetlake.marts import BuildResult
+    from fleetlake.marts import Progress as Step
+    from fleetlake.marts.dbt import OnProgress
+
+
+def build(
+    select: Annotated[
+        str | None,
+        typer.Option(help="Which models, in dbt's words: failover_episodes+, marts.battery …"),
+    ] = None,
+    *,
+    full: Annotated[
+        bool, typer.Option("--full", help="Compute incremental marts from the beginning.")
+    ] = False,
+) -> None:
+    """Build staging views and marts with dbt, and run their data tests.
+
+    A failed model or test names itself and its rows; the last good marts stay in place.
+    """
+    from fleetlake.cli.screen import console
+    from fleetlake.marts import build_marts
+    from fleetlake.settings import load_settings
+
+    with following(console(stderr=True)) as on_progress:
+        result = build_marts(
+            load_settings().lake, select=select, is_full=full, on_progress=on_progress
+        )
+    console().print(model_table(result))
+    for test in result.warnings:
+        console().print(f"Warning: {test.name} found {test.failures:,} rows.", markup=False)
+
+
+def following(screen: "Console") -> "AbstractContextManager[OnProgress]":
+    """Return what shows a build's steps while it is in use."""
+    return _bar(screen) if screen.is_terminal else _lines(screen)
+
+
+def model_table(result: "BuildResult") -> "Table":
+    """Return the table of a build's models; views hold no rows of their own and are counted."""
+    from fleetlake.cli.screen import table
+
+    marts = [m for m in result.models if m.rows is not None]
+    views = len(result.models) - len(marts)
+    rows = [
+        (m.name, m.kind, m.rows, round(m.seconds, 2), f"{m.tests_passed} passed") for m in marts
+    ]
+    title = f"{len(marts)} marts and {views} views in {result.seconds:.1f} s"
+    return table(title, ("mart", "kind", "rows", "seconds", "data tests"), rows)
+
+
+@contextmanager
+def _bar(screen: "Console") -> "Iterator[OnProgress]":
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    look = (TextColumn("  {task.description:<40}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*look, console=screen, transient=True) as progress:
+        bar = progress.add_task("starting dbt", total=None)
+
+        def on_progress(step: "Step") -> None:
+            progress.update(bar, description=step.name, completed=step.index, total=step.total)
+
+        yield on_progress
+
+
+@contextmanager
+def _lines(screen: "Console") -> "Iterator[OnProgress]":
+    def on_progress(step: "Step") -> None:
+        if step.kind != "test":
+            screen.print(f"  {step.index}/{step.total} {step.name}: {step.status}", markup=False)
+
+    yield on_progress

@@ -1,0 +1,61 @@
+"""`fleetlake demo`: the whole way, from a service to marts."""
+
+import time
+from typing import Annotated
+
+import typer
+
+
+def demo(
+    routers: Annotated[int, typer.Option(min=1, help="Size of the simulated fleet.")] = 40,
+    days: Annotated[int, typer.Option(min=1, help="Days of history it brings.")] = 7,
+    seed: Annotated[int, typer.Option(help="Another seed is another fleet.")] = 1,
+) -> None:
+    """Show all of it: simulate a service, ingest it, build the marts, publish them.
+
+    Run it again and it loads only what the fleet did since. The options count for the first
+    run; later ones go on with the fleet that is in the lake.
+    """
+    from fleetlake.cli.build import following, model_table
+    from fleetlake.cli.ingest import outcome_table
+    from fleetlake.cli.screen import console, table, watching
+    from fleetlake.demo import QUESTIONS, demo_fleet, demo_settings, running_simulator
+    from fleetlake.ingest import ingest, raise_worst
+    from fleetlake.lake import open_lake
+    from fleetlake.marts import build_marts
+    from fleetlake.publish import publish
+    from fleetlake.settings import load_settings
+
+    began = time.monotonic()
+    screen, settings = console(), load_settings()
+    fleet = demo_fleet(settings.lake, routers=routers, days=days, seed=seed)
+    screen.print(f"1. A service with {fleet.routers} routers and {fleet.days} days of history …")
+    with running_simulator(fleet) as url:
+        screen.print(f"2. Loading everything new from {url} …")
+        with watching(screen) as watcher:
+            outcomes = ingest(demo_settings(settings, url), [], watcher=watcher)
+    screen.print(outcome_table(outcomes))
+    raise_worst(outcomes)
+    screen.print("3. Building the marts …")
+    with following(screen) as on_progress:
+        built = build_marts(settings.lake, on_progress=on_progress)
+    screen.print(model_table(built))
+    screen.print("4. Publishing them as plain Parquet …")
+    published = publish(settings.lake, settings.published)
+    with open_lake(settings.lake, read_only=True) as lake:
+        for question in QUESTIONS:
+            result = lake.execute(question.sql)
+            names = [column[0] for column in result.description or []]
+            screen.print(table(question.words, names, result.fetchall()))
+    rows, calls = sum(o.added for o in outcomes), sum(o.calls for o in outcomes)
+    seconds = time.monotonic() - began
+    screen.print(f"{rows:,} rows added with {calls:,} calls; all of it took {seconds:.0f} s.")
+    screen.print(f"The marts are in {published.path} for DuckDB, Polars, pandas and the like.\n")
+    screen.print("Next, type:")
+    for command in (
+        'fleetlake query "select type, count(*) from raw.alerts group by 1 order by 2 desc"',
+        "fleetlake status",
+        "fleetlake demo     (again: it loads only what is new)",
+        "fleetlake doctor   (once FLEETLAKE_BASE_URL and the keys point to your service)",
+    ):
+        screen.print(f"  .venv/bin/{command}", markup=False)

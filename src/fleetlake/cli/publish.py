@@ -1,0 +1,26 @@
+"""`fleetlake publish`: the marts as plain files."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def publish(
+    to: Annotated[
+        Path | None, typer.Option(help="Where to; FLEETLAKE_PUBLISHED when left out.")
+    ] = None,
+) -> None:
+    """Publish the marts as Parquet, with a DuckDB file of views that needs no extension.
+
+    Readers see the old snapshot or the new one, whole, never a mix.
+    """
+    from fleetlake.cli.screen import console, table
+    from fleetlake.publish import publish as publish_snapshot
+    from fleetlake.settings import load_settings
+
+    settings = load_settings()
+    done = publish_snapshot(settings.lake, to or settings.published)
+    rows = [(name, count) for name, count in done.rows.items()]
+    console().print(table("", ("table", "rows"), rows))
+    console().print(f"Published to {done.path} in {done.seconds:.1f} s.")

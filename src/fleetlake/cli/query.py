@@ -1,0 +1,84 @@
+"""`fleetlake query`: SQL over the lake, while it is being written."""
+
+import csv
+import sys
+from datetime import date, datetime, time
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+ROWS_AT_A_TIME = 10_000
+
+
+class Format(StrEnum):
+    """How a result is printed."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+
+
+def query(
+    sql: Annotated[str, typer.Argument(help="For example: select count(*) from raw.alerts")],
+    output: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.TABLE,
+) -> None:
+    """Run SQL on the lake, read-only; an ingest may go on meanwhile.
+
+    Schemas: raw (one table per endpoint), staging, marts, meta (what was loaded, and when).
+    """
+    import duckdb
+
+    from fleetlake.errors import UsageError
+    from fleetlake.lake import open_lake
+    from fleetlake.settings import load_settings
+
+    with open_lake(load_settings().lake, read_only=True) as lake:
+        try:
+            result = lake.connection.execute(sql)
+        except duckdb.Error as error:
+            raise UsageError(
+                f"DuckDB does not run this query: {error}",
+                remedy="`fleetlake query 'show all tables'` lists the tables and their columns.",
+            ) from None
+        {Format.TABLE: _print_table, Format.JSON: _print_json, Format.CSV: _print_csv}[output](
+            result
+        )
+
+
+def _print_table(result: "DuckDBPyConnection") -> None:
+    from fleetlake.cli.screen import console, table
+
+    console().print(table("", _names(result), result.fetchall()))
+
+
+def _print_json(result: "DuckDBPyConnection") -> None:
+    """Print one array of objects, a row a line."""
+    import orjson
+
+    names, separator = _names(result), "[\n"
+    while rows := result.fetchmany(ROWS_AT_A_TIME):
+        for row in rows:
+            named = dict(zip(names, row, strict=True))
+            line = orjson.dumps(named, default=str, option=orjson.OPT_UTC_Z).decode()
+            sys.stdout.write(f"{separator}{line}")
+            separator = ",\n"
+    sys.stdout.write("[]\n" if separator == "[\n" else "\n]\n")
+
+
+def _print_csv(result: "DuckDBPyConnection") -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(_names(result))
+    while rows := result.fetchmany(ROWS_AT_A_TIME):
+        writer.writerows([_text(value) for value in row] for row in rows)
+
+
+def _names(result: "DuckDBPyConnection") -> list[str]:
+    return [column[0] for column in result.description or []]
+
+
+def _text(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, (datetime, date, time)) else value

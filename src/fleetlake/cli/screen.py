@@ -1,0 +1,114 @@
+"""What people see: tables, and progress as bars on a terminal or plain lines elsewhere."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from fleetlake.run import Outcome, Watcher
+
+PLAIN_WIDTH = 120
+SECONDS_BETWEEN_LINES = 5.0
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return a console; where nobody's terminal sets a width, lines may be long."""
+    screen = Console(stderr=stderr, highlight=False)
+    if not screen.is_terminal:
+        screen = Console(stderr=stderr, highlight=False, width=PLAIN_WIDTH)
+    return screen
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
+    """Return a table; numbers sit right, empty cells stay empty."""
+    rows = [list(row) for row in rows]
+    drawn = Table(title=title or None, title_justify="left", header_style="bold")
+    for place, name in enumerate(columns):
+        numeric = all(isinstance(row[place], (int, float, type(None))) for row in rows)
+        drawn.add_column(name, justify="right" if numeric and rows else "left", overflow="fold")
+    for row in rows:
+        drawn.add_row(*(cell(value) for value in row))
+    return drawn
+
+
+def cell(value: object) -> str:
+    """Return a value as people read it."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.6g}"
+    return str(value)
+
+
+@contextmanager
+def watching(screen: Console) -> Iterator["Watcher"]:
+    """Show how a load goes while it goes."""
+    from fleetlake.run import Watcher
+
+    with _bars(screen) if screen.is_terminal else _lines(screen) as (on_page, on_end):
+        yield Watcher(on_page=on_page, on_end=on_end)
+
+
+Shown = tuple[Callable[[str, int], None], Callable[["Outcome"], None]]
+
+
+@contextmanager
+def _bars(screen: Console) -> Iterator[Shown]:
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    look = (
+        SpinnerColumn(),
+        TextColumn("{task.description:<28}"),
+        TextColumn("{task.completed:>12,.0f} records"),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[state]}"),
+    )
+    with Progress(*look, console=screen, transient=True) as progress:
+        bars: dict[str, int] = {}
+
+        def bar(endpoint: str) -> int:
+            if endpoint not in bars:
+                bars[endpoint] = progress.add_task(endpoint, total=None, state="")
+            return bars[endpoint]
+
+        def on_page(endpoint: str, records: int) -> None:
+            progress.advance(bar(endpoint), records)  # type: ignore[arg-type]  # a task id is an int
+
+        def on_end(outcome: "Outcome") -> None:
+            progress.update(bar(outcome.endpoint), total=1, state=ending(outcome))  # type: ignore[arg-type]  # likewise
+
+        yield on_page, on_end
+
+
+@contextmanager
+def _lines(screen: Console) -> Iterator[Shown]:
+    records: Counter[str] = Counter()
+    last = time.monotonic()
+
+    def on_page(endpoint: str, count: int) -> None:
+        nonlocal last
+        records[endpoint] += count
+        if time.monotonic() - last >= SECONDS_BETWEEN_LINES:
+            last = time.monotonic()
+            screen.print(f"  … {endpoint}: {records[endpoint]:,} records so far")
+
+    def on_end(outcome: "Outcome") -> None:
+        screen.print(f"  {outcome.endpoint}: {ending(outcome)}")
+
+    yield on_page, on_end
+
+
+def ending(outcome: "Outcome") -> str:
+    """Return in a few words how a stream's load ended."""
+    if outcome.error:
+        return "left to another process" if outcome.error.exit_code == 0 else "failed"
+    return f"{outcome.added:,} added, {outcome.changed:,} changed"

@@ -1,0 +1,138 @@
+"""The demo: a simulated service, and the lake that is filled from it.
+
+The simulated fleet goes on living between two demos: its clock starts where the first demo
+started and is then moved to the present, so that a second demo finds the same fleet, older,
+and loads only what happened since.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import httpx
+from pydantic import SecretStr
+
+from fleetlake.errors import FleetlakeError, LakeError
+from fleetlake.settings import Settings
+
+BIRTH = "demo.json"
+"""File in a demo's lake that says which fleet it holds and when its clock started."""
+
+READY = "ready "
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fleet:
+    """The simulated fleet of a demo: `born_at` is where its clock started."""
+
+    routers: int
+    days: int
+    seed: int
+    born_at: str
+
+
+@dataclass(frozen=True)
+class Question:
+    """What an operator asks, and the SQL that answers it."""
+
+    words: str
+    sql: str
+
+
+QUESTIONS = (
+    Question(
+        "Which routers failed over?",
+        """select router_name, from_interface as lost, to_interface as moved_to,
+        to_carrier as carrier, strftime(started_at, '%Y-%m-%d %H:%M:%S') as started_at,
+        if(is_open, 'still open', round(duration_s / 60, 1) || ' min') as lasted
+        from marts.failover_episodes order by started_at desc limit 3""",
+    ),
+    Question(
+        "Which batteries are dying?",
+        """select router_name, serial_number as battery, health_pct, charge_pct, temperature_c,
+        charge_status, strftime(reported_at, '%Y-%m-%d %H:%M') as reported_at
+        from marts.battery_health order by health_pct limit 3""",
+    ),
+    Question(
+        "Where have my vehicles been?",
+        """select router_id, strftime(fixed_at, '%Y-%m-%d %H:%M:%S') as fixed_at, latitude_deg,
+        longitude_deg, round(speed_kmh, 1) as speed_kmh, carrier
+        from marts.location_track_points where speed_kmh > 0 order by fixed_at desc limit 3""",
+    ),
+)
+
+
+def demo_fleet(lake: Path, *, routers: int, days: int, seed: int) -> Fleet:
+    """Return the fleet that a demo's lake holds; a lake that is not there yet gets a new one.
+
+    Raises: LakeError for a lake that holds something else than a demo.
+    """
+    file = lake / BIRTH
+    if file.exists():
+        return Fleet(**json.loads(file.read_text()))
+    if (lake / "catalog.sqlite").exists():
+        raise LakeError(
+            f"The lake in {lake.resolve()} does not hold a demo, and stays as it is.",
+            remedy="Set FLEETLAKE_LAKE to another folder for the demo.",
+        )
+    fleet = Fleet(routers=routers, days=days, seed=seed, born_at=datetime.now(UTC).isoformat())
+    try:
+        lake.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(fleet.__dict__))
+    except OSError as error:
+        raise LakeError(
+            f"The lake folder {lake.resolve()} cannot be written: {error.strerror}.",
+            remedy="Make it writable for this user, or set FLEETLAKE_LAKE to one that is.",
+        ) from None
+    return fleet
+
+
+def demo_settings(settings: Settings, url: str) -> Settings:
+    """Return the settings that read the simulated service at `url`, without a call limit."""
+    return settings.model_copy(
+        update={
+            "base_url": f"{url}/api/v2/",
+            "portal_api_id": SecretStr("portal-id"),
+            "portal_api_key": SecretStr("portal-key"),
+            "mgr_api_id": SecretStr("admin-id"),
+            "mgr_api_key": SecretStr("admin-key"),
+            "calls_per_minute": 0,
+        }
+    )
+
+
+@contextmanager
+def running_simulator(fleet: Fleet) -> Iterator[str]:
+    """Run the simulated service as a process of its own; yield its address.
+
+    Raises: FleetlakeError if it does not start.
+    """
+    options = {"--routers": fleet.routers, "--days": fleet.days, "--seed": fleet.seed}
+    command = [sys.executable, "-m", "fleetlake.simulator", "--port", "0", "--now", fleet.born_at]
+    command += [str(part) for option in options.items() for part in option]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own module
+        try:
+            line = process.stdout.readline() if process.stdout else ""
+            if not line.startswith(READY):
+                raise FleetlakeError(
+                    "The simulated service did not start.",
+                    remedy=f"Run it by hand and see: {' '.join(command)}",
+                )
+            url = line.removeprefix(READY).strip()
+            _move_to_present(url)
+            yield url
+        finally:
+            process.terminate()
+
+
+def _move_to_present(url: str) -> None:
+    """Let the time pass that has passed since the fleet's clock started."""
+    now = datetime.fromisoformat(httpx.get(f"{url}/sim/state").json()["now"])
+    seconds = (datetime.now(UTC) - now).total_seconds()
+    if seconds > 1:
+        httpx.post(f"{url}/sim/clock", json={"advance_seconds": seconds}).raise_for_status()

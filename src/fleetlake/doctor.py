@@ -1,0 +1,90 @@
+"""Checks of an installation, each with what to do about it when it fails."""
+
+import asyncio
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from importlib.metadata import version
+
+from fleetlake.client import Client
+from fleetlake.errors import FleetlakeError
+from fleetlake.lake import open_lake
+from fleetlake.lake.catalog import EXTENSIONS, extension_path
+from fleetlake.run import PROBE
+from fleetlake.settings import Settings
+
+LOW_DISK_BYTES = 2 * 1024**3
+LARGEST_CLOCK_SKEW = timedelta(minutes=5)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check: what it found, or the error that says what to mend."""
+
+    name: str
+    found: str
+    error: FleetlakeError | None = None
+
+
+def run_checks(settings: Settings) -> Iterator[Check]:
+    """Yield the checks as they end, the cheap ones first."""
+    checks: tuple[tuple[str, Callable[[Settings], str]], ...] = (
+        ("packages", _packages),
+        ("extensions", _extensions),
+        ("lake", _lake),
+        ("disk", _disk),
+        ("keys", _keys),
+        ("service", _service),
+    )
+    for name, check in checks:
+        try:
+            yield Check(name, check(settings))
+        except FleetlakeError as error:
+            yield Check(name, error.what, error)
+
+
+def _packages(_: Settings) -> str:
+    names = ("fleetlake", "duckdb", "pyarrow", "httpx", "dbt-core", "dbt-duckdb")
+    return ", ".join(f"{name} {version(name)}" for name in names)
+
+
+def _extensions(_: Settings) -> str:
+    found = {extension_path(name).parent.name for name in EXTENSIONS}
+    return f"{', '.join(EXTENSIONS)} for DuckDB {', '.join(sorted(found))}"
+
+
+def _lake(settings: Settings) -> str:
+    with open_lake(settings.lake) as lake:
+        [(commits,)] = lake.rows("select count(*) from meta.loads")
+    return f"{settings.lake.resolve()} can be written; {commits:,} commits so far"
+
+
+def _disk(settings: Settings) -> str:
+    folder = settings.lake.resolve()
+    while not folder.exists():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    if free < LOW_DISK_BYTES:
+        raise FleetlakeError(
+            f"Only {free / 1024**3:.1f} GiB are free at {folder}.",
+            remedy="Free some space: a load that meets a full disk stops.",
+        )
+    return f"{free / 1024**3:.0f} GiB free at {folder}"
+
+
+def _keys(settings: Settings) -> str:
+    settings.keys()
+    return f"all four are set; sent as {', '.join(settings.header_names)}"
+
+
+def _service(settings: Settings) -> str:
+    async def ask() -> datetime:
+        async with Client(settings) as client:
+            return await client.service_now(PROBE)
+
+    skew = asyncio.run(ask()) - datetime.now(UTC)
+    clock = "the same clock as here"
+    if abs(skew) > LARGEST_CLOCK_SKEW:
+        clock = f"its clock differs by {skew}; loads follow the service's"
+    return f"{settings.service_root()} answers and takes the keys; {clock}"

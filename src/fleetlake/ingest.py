@@ -1,0 +1,88 @@
+"""Ingest as one plain call: settings in, outcomes out. The CLI and the flows call this."""
+
+import asyncio
+import signal
+from collections.abc import Callable, Coroutine, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+import httpx
+
+from fleetlake.client import Client
+from fleetlake.endpoint import Endpoint
+from fleetlake.endpoints import ENDPOINTS, endpoints_named
+from fleetlake.errors import Interrupted
+from fleetlake.lake import Lake, open_lake
+from fleetlake.load import load_streams
+from fleetlake.run import Outcome, Watcher
+from fleetlake.settings import Settings
+
+
+def ingest(
+    settings: Settings,
+    names: Sequence[str],
+    *,
+    watcher: Watcher | None = None,
+    since: datetime | None = None,
+    transport: httpx.AsyncBaseTransport | None = None,
+) -> list[Outcome]:
+    """Load the named endpoints, or all of them, and return how each stream went.
+
+    An endpoint whose ids another one lists brings that one along while it has never been
+    loaded. Raises: SettingsError, LakeError, or ServiceError where no stream could start;
+    Interrupted on Ctrl-C or SIGTERM, after a commit under way has ended.
+    """
+    named = endpoints_named(names or ENDPOINTS)
+    with open_lake(settings.lake) as lake:
+        endpoints = _with_sources(lake, named)
+        load = partial(
+            load_streams,
+            endpoints,
+            lake=lake,
+            walks=settings.concurrency,
+            watcher=watcher,
+            since=since,
+        )
+        return asyncio.run(_ingest(settings, transport, load))
+
+
+def raise_worst(outcomes: Sequence[Outcome]) -> None:
+    """Raise the error of the first stream that failed, if one did."""
+    for outcome in outcomes:
+        if outcome.error and outcome.error.exit_code:
+            raise outcome.error
+
+
+async def _ingest(
+    settings: Settings,
+    transport: httpx.AsyncBaseTransport | None,
+    load: Callable[[Client], Coroutine[Any, Any, list[Outcome]]],
+) -> list[Outcome]:
+    async with Client(settings, transport=transport) as client:
+        work = asyncio.ensure_future(load(client))
+        _stop_on_signal(work)
+        try:
+            return await work
+        except asyncio.CancelledError:
+            raise Interrupted(
+                "The ingest was stopped.",
+                remedy="All that was committed is kept; run it again to go on from there.",
+            ) from None
+
+
+def _stop_on_signal(work: asyncio.Future[list[Outcome]]) -> None:
+    """Let Ctrl-C and SIGTERM end the work in order; a thread that is not the main one cannot."""
+    loop = asyncio.get_running_loop()
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, work.cancel)
+    except (RuntimeError, ValueError):
+        return
+
+
+def _with_sources(lake: Lake, named: Sequence[Endpoint]) -> list[Endpoint]:
+    loaded = {row[0] for row in lake.rows("select endpoint from meta.watermarks")}
+    wanted = {endpoint.name for endpoint in named}
+    wanted |= {e.fan_out.source for e in named if e.fan_out and e.fan_out.source not in loaded}
+    return endpoints_named(wanted)
