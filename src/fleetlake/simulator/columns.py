@@ -67,9 +67,7 @@ def column(
     hidden: bool = False,
 ) -> Column:
     """Return a column; the short form that tables of columns are written in."""
-    return Column(
-        name=name, kind=kind, read=read, ops=ops, to=to, spelling=spelling, hidden=hidden
-    )
+    return Column(name=name, kind=kind, read=read, ops=ops, to=to, spelling=spelling, hidden=hidden)
 
 
 def values(name: str) -> Read:

@@ -134,7 +134,9 @@ def _uuid_mask(condition: Condition, block: Block) -> Flags:
     keys = timeuuids.order_key(block["tail"])
     if condition.op == "in":
         wanted = set(condition.value)
-        return np.array([pair in wanted for pair in zip(ticks.tolist(), keys.tolist(), strict=True)], bool)
+        return np.array(
+            [pair in wanted for pair in zip(ticks.tolist(), keys.tolist(), strict=True)], bool
+        )
     bound_ticks, bound_key = condition.value
     compare = _COMPARE[condition.op]
     tie = compare(keys, np.uint64(bound_key)) & (ticks == bound_ticks)

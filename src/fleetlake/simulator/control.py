@@ -73,7 +73,9 @@ def _set_faults(simulation: Simulation, body: dict[str, Any]) -> Response:
     """Set the named faults and the minute limit; what is not named stays as it is."""
     if "limit_per_minute" in body:
         limit = body.pop("limit_per_minute")
-        if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
+        if limit is not None and (
+            not isinstance(limit, int) or isinstance(limit, bool) or limit < 0
+        ):
             raise validation("limit_per_minute", "must be an integer or null", status=400)
         simulation.faults.change(body)
         simulation.meter.limit_per_minute = limit

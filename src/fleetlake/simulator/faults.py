@@ -89,6 +89,10 @@ class BrokenConnection(Response):
             await send({"type": "http.response.body", "body": half, "more_body": True})
         if drop is None:
             # In process there is no connection to drop: raise what a client would see.
-            raise httpx.RemoteProtocolError("peer closed connection without a complete body") if self.sends_something else httpx.ReadError("connection reset by peer")
+            raise (
+                httpx.RemoteProtocolError("peer closed connection without a complete body")
+                if self.sends_something
+                else httpx.ReadError("connection reset by peer")
+            )
         drop(graceful=self.sends_something)
         await asyncio.sleep(0.01)  # lets the server notice that its connection is gone

@@ -41,7 +41,11 @@ def _link(question: Question, address: str, **moved: Any) -> str:
     """Return the URL of another page: all parameters kept, the cursor moved."""
     kept = [(name, text) for name, text in question.parameters if name not in moved]
     kept = [(name, text) for name, text in kept if name != "limit"]
-    pairs = [("limit", question.limit), *kept, *((name, str(value)) for name, value in moved.items())]
+    pairs = [
+        ("limit", question.limit),
+        *kept,
+        *((name, str(value)) for name, value in moved.items()),
+    ]
     return f"{address}?{urlencode(pairs)}"
 
 
@@ -58,8 +62,14 @@ def _id_page(view: View, question: Question, address: str, block: Block) -> Page
     following = None
     if len(block) > question.limit:
         ids = question.resource.by_name["id"].read(view, shown)
-        kept = [pair for pair in question.parameters if pair[0] not in ("id__gt", "id__gte", "offset")]
-        pairs = [("limit", question.limit), *(p for p in kept if p[0] != "limit"), ("id__gt", ids[-1])]
+        kept = [
+            pair for pair in question.parameters if pair[0] not in ("id__gt", "id__gte", "offset")
+        ]
+        pairs = [
+            ("limit", question.limit),
+            *(p for p in kept if p[0] != "limit"),
+            ("id__gt", ids[-1]),
+        ]
         following = f"{address}?{urlencode(pairs)}"
     meta = {"limit": question.limit, "next": following, "offset": 0, "previous": None}
     return Page(shown if len(shown) else None, meta)
@@ -167,7 +177,11 @@ def _window(question: Question, conditions: list[Condition]) -> tuple[int, int]:
     since, until = 0, NEVER
     for condition in conditions:
         kind, op = condition.column.kind, condition.op
-        if condition.column.name not in ("created_at", "action__timestamp", question.resource.cursor):
+        if condition.column.name not in (
+            "created_at",
+            "action__timestamp",
+            question.resource.cursor,
+        ):
             continue
         if op in ("in", "isnull"):
             continue

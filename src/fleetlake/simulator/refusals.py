@@ -1,13 +1,13 @@
 """Every refusal of the service with its body (service contract, Errors).
 
-    Refusal
-    ├── unauthorized        401, plain-string exception
-    ├── forbidden           403
-    ├── not_found           404
-    ├── method_not_allowed  405, names path and method
-    ├── validation          409, or 400 for a value that cannot be read
-    ├── server_error        500, malformed JSON
-    └── too_many_calls      429
+Refusal
+├── unauthorized        401, plain-string exception
+├── forbidden           403
+├── not_found           404
+├── method_not_allowed  405, names path and method
+├── validation          409, or 400 for a value that cannot be read
+├── server_error        500, malformed JSON
+└── too_many_calls      429
 """
 
 from collections.abc import Mapping

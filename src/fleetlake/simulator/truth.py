@@ -17,7 +17,9 @@ _DEVICES_AT_ONCE = 20
 
 def truth_lines(view: View, resource: Resource, until: int) -> Iterator[bytes]:
     """Yield NDJSON of every record created before `until`; snapshots as they are now."""
-    blocks = _series(view, resource, until) if resource.rows is None else iter([resource.rows(view)])
+    blocks = (
+        _series(view, resource, until) if resource.rows is None else iter([resource.rows(view)])
+    )
     for block in blocks:
         for first in range(0, len(block), _ROWS_AT_ONCE):
             part = block.take(slice(first, first + _ROWS_AT_ONCE))

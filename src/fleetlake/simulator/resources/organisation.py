@@ -123,13 +123,15 @@ def _group_product(view: View, row: Ints) -> Ints:
     return np.asarray(row // view.world.fleet.group_splits % len(PRODUCTS))
 
 
-def _group_name(view: View, block: Block) -> list[str]:
+def group_names(view: View, rows: Ints) -> list[str | None]:
+    """Return the names of groups; -1 (no group) gives None."""
     splits = view.world.fleet.group_splits
-    return [
-        f"{PRODUCTS[row // splits % len(PRODUCTS)].series} {ACCOUNTS[row // splits // len(PRODUCTS)].name}"
-        f" {row % splits + 1}"
-        for row in block["row"].tolist()
-    ]
+    names: list[str | None] = []
+    for row in rows.tolist():
+        account, product = divmod(row // splits, len(PRODUCTS))
+        name = f"{PRODUCTS[product].series} {ACCOUNTS[account].name} {row % splits + 1}"
+        names.append(None if row < 0 else name)
+    return names
 
 
 GROUPS_RESOURCE = Resource(
@@ -154,7 +156,7 @@ GROUPS_RESOURCE = Resource(
             EXACT,
         ),
         column("id", Kind.ID, lambda _v, b: group_ids(b["row"]), ANY_ID),
-        column("name", Kind.TEXT, _group_name, EXACT_IN),
+        column("name", Kind.TEXT, lambda v, b: group_names(v, b["row"]), EXACT_IN),
         column(
             "product",
             Kind.RELATION,

@@ -11,7 +11,7 @@ import numpy as np
 from fleetlake.simulator.draws import Draws
 from fleetlake.simulator.fleet import Fleet
 from fleetlake.simulator.places import MEAN_TEMPS
-from fleetlake.simulator.units import DAY, HOUR, MINUTE, SECOND, Flags, Ints, Reals
+from fleetlake.simulator.units import DAY, HOUR, MINUTE, NEVER, SECOND, Flags, Ints, Reals
 from fleetlake.simulator.world.spells import Spells, day_start
 
 HEALTH_ALERT_PCT = 62
@@ -23,6 +23,8 @@ POWER_OFF_PCT = 7
 
 CHARGE_PCT_PER_HOUR = 25.0
 REPORT_PERIOD = MINUTE
+OVERCHARGED_FROM_PCT = 97.0
+SURGE_LENGTH = 5 * MINUTE
 _WORN_OUT_STRIDE = 5
 _HOTTEST_HOUR = 15
 
@@ -101,6 +103,50 @@ def charge(spell: Spells, off_from: Ints, rate: Reals, instant: Ints) -> Charge:
     percent = np.where(spell.happens, np.minimum(low + gained, 100.0), 100.0)
     discharging = spell.holds(instant)
     return Charge(percent, discharging, ~discharging & (percent < 100.0))
+
+
+def surges(draws: Draws, router: Ints, day: Ints) -> Flags:
+    """Return which service days' charging begins with a current of 3.2 A or more."""
+    return draws.chance(0.04, "surge", router, day)
+
+
+def overcharges(draws: Draws, router: Ints, day: Ints) -> Flags:
+    """Return which service days' charging ends at 8.5 V or more."""
+    return draws.chance(0.03, "overcharge", router, day)
+
+
+def overvoltage_at(draws: Draws, router: Ints, spell: Spells, off_from: Ints, rate: Reals) -> Ints:
+    """Return the first report at which an overcharging battery is full above 97%."""
+    low = charge(spell, off_from, rate, spell.end).percent
+    hours = np.maximum(OVERCHARGED_FROM_PCT - low, 0) / CHARGE_PCT_PER_HOUR
+    at = np.minimum(spell.end, NEVER) + np.ceil(hours * HOUR).astype(np.int64)
+    return report_after(draws, router, at)
+
+
+@dataclass(frozen=True)
+class Electrics:
+    """What a gauge reads: mA (negative while discharging) and mV."""
+
+    milliamps: Ints
+    millivolts: Ints
+
+
+def electrics(
+    draws: Draws, router: Ints, day: Ints, spell: Spells, state: Charge, instant: Ints
+) -> Electrics:
+    """Return current and voltage at instants whose latest spell on battery was on `day`."""
+    noise = draws.normal("gauge", router, instant)
+    taper = np.clip((104 - state.percent) / 24, 0.1, 1.0)
+    charging = draws.between(1700, 2500, "charge-ma", router) * taper + 20 * noise
+    surging = surges(draws, router, day) & (instant < spell.end + SURGE_LENGTH)
+    charging = np.where(surging, OVER_CURRENT_MA + 60 + 15 * noise, charging)
+    load = -draws.between(600, 1200, "load-ma", router) + 30 * noise
+    current = np.where(state.discharging, load, np.where(state.charging, charging, 0.0))
+    volts = 6500 + 17.5 * state.percent + np.where(state.charging, 60, 0) + 4 * noise
+    over = overcharges(draws, router, day) & state.charging
+    over &= state.percent >= OVERCHARGED_FROM_PCT
+    volts = np.where(over, OVER_VOLTAGE_MV + 30 + 4 * noise, volts)
+    return Electrics(np.rint(current).astype(np.int64), np.rint(volts).astype(np.int64))
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,14 @@ import numpy as np
 
 from fleetlake.simulator.draws import Draws
 from fleetlake.simulator.fleet import Fleet, build_fleet
+from fleetlake.simulator.identifiers import Identifiers
 from fleetlake.simulator.organisation import Person, people
+from fleetlake.simulator.recent import Recent
 from fleetlake.simulator.units import DAY
 from fleetlake.simulator.world import batteries
 from fleetlake.simulator.world.batteries import Ageing
 from fleetlake.simulator.world.plans import Planner
+from fleetlake.simulator.world.running import RunningTotals
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,21 @@ class World:
     def planner(self) -> Planner:
         """Return what draws the routers' days."""
         return Planner(self.draws, self.fleet, self.ageing, self.started_at)
+
+    @cached_property
+    def totals(self) -> RunningTotals:
+        """Return what sums up each router's past."""
+        return RunningTotals(self.draws, self.fleet, self.planner, len(self.people), self.first_day)
+
+    @cached_property
+    def manager_ids(self) -> Identifiers:
+        """Return the ids of the routers' configuration managers."""
+        return Identifiers(self.draws, "configuration_managers", 1_500_029, 7)
+
+    @cached_property
+    def recent(self) -> Recent:
+        """Return the days generated lately."""
+        return Recent()
 
     @property
     def first_day(self) -> int:

@@ -1,0 +1,133 @@
+"""The words and the `info` of alerts, by type (service contract, alerts)."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from fleetlake.simulator import stamps
+from fleetlake.simulator.blocks import Block
+from fleetlake.simulator.fleet import MODEM_ONE, WIRED
+from fleetlake.simulator.units import Ints
+from fleetlake.simulator.view import View
+from fleetlake.simulator.vocabulary import ALERT_TYPES, CODE, WAN_STATUS_ALERTS
+from fleetlake.simulator.world.changes import SETTINGS
+from fleetlake.simulator.world.plans import OUTAGE_REASONS
+
+_PORTS: Final = ("WAN (ethernet)", "Modem 1 (SIM1)", "Modem 2 (SIM1)", "LAN")
+_CAUSES: Final = ("power restored", "connection lost", "reboot requested")
+
+_FRIENDLY: Final[dict[str, Callable[[int, int], str]]] = {
+    "batt_health_alert": lambda _s, v: f"Remaining battery life has reached {v}%.",
+    "batt_over_current_alert": lambda _s, v: f"Battery current has reached {v} mA.",
+    "batt_over_temp_alert": lambda _s, v: f"Battery temperature has reached {v} degrees Celsius.",
+    "batt_over_voltage_alert": lambda _s, v: f"Battery voltage has reached {v} mV.",
+    "batt_sys_low_power_alert": lambda _s, v: f"Battery charge has reached {v}%.",
+    "batt_sys_power_off_alert": lambda _s, v: f"Battery charge has reached {v}%: powering off.",
+    "config_change": lambda s, _v: f"Local change of {SETTINGS[s]}.",
+    "connection_state": lambda _s, v: f"The device is {'online' if v else 'offline'}.",
+    "cpu_utilization": lambda _s, v: f"CPU utilization has reached {80 + v % 20}%.",
+    "memory_utilization": lambda _s, v: f"Memory utilization has reached {80 + v % 20}%.",
+    "data_cap_threshold": lambda s, v: f"{_PORTS[s]} has used {50 + v % 50}% of its data cap.",
+    "failover_event": lambda s, v: f"Primary WAN changed from {_PORTS[v]} to {_PORTS[s]}.",
+    "geofence_proximity_change": lambda _s, v: (
+        f"The device has {'entered' if v else 'left'} the geofence Depot."
+    ),
+    "gpio_state_change": lambda _s, v: f"Ignition sense is now {'high' if v else 'low'}.",
+    "login_success": lambda _s, v: f"User admin logged in from 192.168.0.{v % 250 + 2}.",
+    "mgr_login_failure": lambda _s, _v: "Login to the management service failed: bad password.",
+    "account_locked": lambda _s, _v: "Locked for 30 minutes after six failed logins.",
+    "reboot_status_change": lambda _s, v: f"The device rebooted: {_CAUSES[v]}.",
+    "wan_service_type": lambda s, v: f"{_PORTS[s]} changed to {'5G' if v % 2 else 'LTE'}.",
+}
+
+
+def _other(name: str) -> Callable[[int, int], str]:
+    """Return the words of a type that needs no more than its name and port."""
+    words = name.replace("_", " ")
+    return lambda s, _v: f"{words} on {_PORTS[s]}"
+
+
+_WORDS: Final = [_FRIENDLY.get(name, _other(name)) for name in ALERT_TYPES]
+
+
+def friendly(_view: View, block: Block) -> list[str]:
+    """Return each alert's human-readable description."""
+    rows = zip(block["kind"].tolist(), block["slot"].tolist(), block["value"].tolist(), strict=True)
+    return [_WORDS[kind](slot, value) for kind, slot, value in rows]
+
+
+_LOGIN: Final = CODE["login_success"]
+_WAN: Final = frozenset(CODE[name] for name in WAN_STATUS_ALERTS)
+
+
+def information(view: View, block: Block) -> list[dict[str, Any]]:
+    """Return each alert's `info`."""
+    times = stamps.spell(block["detected"], "seconds_offset")
+    router = np.where(block["router"] < 0, 0, block["router"])
+    ids = view.world.fleet.router_id[router].tolist()
+    rows = zip(
+        block["kind"].tolist(),
+        block["slot"].tolist(),
+        block["value"].tolist(),
+        ids,
+        times,
+        strict=True,
+    )
+    return [_information(*row) for row in rows]
+
+
+def _information(kind: int, slot: int, value: int, router_id: int, time: str) -> dict[str, Any]:
+    """Return one alert's `info`: two shapes are the contract's, the rest hold what there is."""
+    name = ALERT_TYPES[kind]
+    if kind in _WAN:
+        return _wan_status(name, slot, value, router_id, time)
+    if kind == _LOGIN:
+        return {
+            "ip": f"192.168.0.{value % 250 + 2}",
+            "time": [time, "UTC"],
+            "type": name,
+            "user": "admin",
+        }
+    return {"type": name, "time": time, "value": value}
+
+
+def _wan_status(name: str, slot: int, value: int, router_id: int, time: str) -> dict[str, Any]:
+    """Return the shape that the WAN status alerts share."""
+    uid = interface_name(slot, router_id)
+    return {
+        "alert_type": name,
+        "history": [],
+        "info": {
+            "mac": mac_address(router_id, slot),
+            "port": _PORTS[slot],
+            "raw_port": "wan" if slot == WIRED else f"int{slot}",
+            "reason": OUTAGE_REASONS[value % len(OUTAGE_REASONS)],
+            "type": "ethernet" if slot == WIRED else "mdm",
+            "uid": uid,
+        },
+        "status": name.rpartition("_")[2],
+        "time": time,
+        "type": name,
+    }
+
+
+def interface_name(slot: int, router_id: int) -> str:
+    """Return the uid of a router's interface."""
+    if slot == WIRED:
+        return "ethernet-wan"
+    if slot in (MODEM_ONE, MODEM_ONE + 1):
+        return f"mdm-{(router_id * 2654435761 + slot) & 0xFFFFFFFF:08x}"
+    return "ethernet-lan"
+
+
+def mac_address(router_id: int, slot: int) -> str:
+    """Return a locally administered MAC address in colon form."""
+    digits = f"02{router_id * 4 + slot & 0xFFFFFFFFFF:010X}"
+    return ":".join(digits[place : place + 2] for place in range(0, 12, 2))
+
+
+def names_of(view: View, router: Ints, slot: Ints) -> list[str]:
+    """Return the uids of interfaces."""
+    ids = view.world.fleet.router_id[router].tolist()
+    return [interface_name(s, r) for s, r in zip(slot.tolist(), ids, strict=True)]

@@ -1,0 +1,89 @@
+"""alerts and router_alerts: what the service raised, newest first."""
+
+from typing import Any
+
+import numpy as np
+
+from fleetlake.simulator.blocks import Block
+from fleetlake.simulator.columns import EXACT_IN, EXACT_RANGE, RANGE, Kind, column, values
+from fleetlake.simulator.resource import Resource
+from fleetlake.simulator.resources.alert_texts import friendly, information
+from fleetlake.simulator.resources.daily import daily_series, in_scope
+from fleetlake.simulator.resources.organisation import ACCOUNT_IDS
+from fleetlake.simulator.units import NULL, SECOND, Ints
+from fleetlake.simulator.view import View
+from fleetlake.simulator.vocabulary import ALERT_TYPES
+from fleetlake.simulator.world import World
+from fleetlake.simulator.world.alerting import alerts_of
+
+_NAMES = np.array(ALERT_TYPES, dtype=object)
+
+
+def _generate(world: World, routers: Ints, day: int, accounts: bool) -> Block:
+    return alerts_of(world, routers, day, accounts=accounts)
+
+
+def _router_only(view: View, block: Block) -> Block:
+    block = in_scope(view, block)
+    return block.take(np.flatnonzero(block["router"] >= 0))
+
+
+def router_ids(view: View, block: Block) -> Ints:
+    """Return router ids, null where a row is about an account."""
+    router = block["router"]
+    return np.where(router < 0, NULL, view.world.fleet.router_id[router])
+
+
+def _account_ids(_view: View, block: Block) -> Ints:
+    """Return account ids: null when `router` has a value."""
+    return np.where(block["router"] < 0, ACCOUNT_IDS[block["account"]], NULL)
+
+
+def _types(_view: View, block: Block) -> Any:
+    return _NAMES[block["kind"]]
+
+
+_NULLABLE = EXACT_IN | {"isnull"}
+_CREATED = column("created_at", Kind.TIME, values("time"), RANGE)
+_ACCOUNT = column("account", Kind.RELATION, _account_ids, _NULLABLE, to="accounts")
+_SHARED = (
+    column("created_at_timeuuid", Kind.UUID, values("time"), EXACT_RANGE | {"in"}),
+    column(
+        "detected_at",
+        Kind.TIME,
+        lambda _v, b: b["detected"] // SECOND * SECOND,
+        spelling="seconds_offset",
+    ),
+    column("friendly_info", Kind.TEXT, friendly),
+    column("info", Kind.JSON, information),
+)
+_TYPE = column("type", Kind.TEXT, _types, EXACT_IN)
+
+ALERTS = Resource(
+    name="alerts",
+    series=daily_series("alerts", _generate, in_scope),
+    device="router",
+    unlimited_in=True,
+    expands=("account", "router"),
+    columns=(
+        _ACCOUNT,
+        _CREATED,
+        *_SHARED,
+        column("router", Kind.RELATION, router_ids, _NULLABLE, to="routers"),
+        _TYPE,
+    ),
+)
+
+ROUTER_ALERTS = Resource(
+    name="router_alerts",
+    series=daily_series("alerts", _generate, _router_only),
+    device="router",
+    order_by=("created_at_timeuuid",),
+    expands=("router",),
+    columns=(
+        column("created_at", Kind.TIME, values("time"), EXACT_RANGE),
+        *_SHARED,
+        column("router", Kind.RELATION, router_ids, EXACT_IN, to="routers"),
+        _TYPE,
+    ),
+)

@@ -1,0 +1,151 @@
+"""failovers: each time a router moved to its backup WAN, followed until it ended."""
+
+from uuid import UUID
+
+import numpy as np
+
+from fleetlake.simulator.blocks import Block
+from fleetlake.simulator.columns import EXACT_IN, EXACT_RANGE, Kind, column, constant
+from fleetlake.simulator.organisation import ACCOUNTS, CARRIERS
+from fleetlake.simulator.resource import Resource
+from fleetlake.simulator.resources.alert_texts import names_of
+from fleetlake.simulator.resources.organisation import ACCOUNT_IDS, group_ids, group_names
+from fleetlake.simulator.resources.routers import names
+from fleetlake.simulator.units import DAY, MINUTE, NULL, SECOND, Ints, Reals
+from fleetlake.simulator.view import View
+from fleetlake.simulator.world import World
+from fleetlake.simulator.world.traffic import carried_between
+
+_UPDATED_EVERY = MINUTE
+
+
+def failovers_of(world: World, day: int) -> Block:
+    """Return the failovers of a service day: router, start and end in microseconds."""
+
+    def make() -> Block:
+        everyone = np.arange(world.routers, dtype=np.int64)
+        plan = world.planner.plan(everyone, np.full(world.routers, day))
+        row = np.flatnonzero(plan.outage.happens)
+        return Block(
+            {
+                "row": row,
+                "day": np.full(len(row), day),
+                "start": plan.failover_at[row],
+                "end": plan.outage.end[row],
+            }
+        )
+
+    return world.recent.get(("failovers", day), make)
+
+
+def failover_rows(view: View) -> Block:
+    """Return the failovers that have begun, oldest first."""
+    days = range(view.world.first_day, view.now // DAY + 1)
+    parts = [failovers_of(view.world, day) for day in days]
+    joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0].arrays}
+    begun = np.flatnonzero((joined["start"] <= view.now) & view.scope[joined["row"]])
+    order = begun[np.lexsort((joined["row"][begun], joined["start"][begun]))]
+    return Block({name: column[order] for name, column in joined.items()})
+
+
+def _until(view: View, block: Block) -> Ints:
+    """Return when the record was last updated: each minute while it runs, then at its end."""
+    running = block["start"] + (view.now - block["start"]) // _UPDATED_EVERY * _UPDATED_EVERY
+    return np.where(block["end"] <= view.now, block["end"], running)
+
+
+def _ended_at(view: View, block: Block) -> Ints:
+    return np.where(block["end"] <= view.now, block["end"], NULL)
+
+
+def _elapsed(view: View, block: Block) -> Ints:
+    return np.asarray((_until(view, block) - block["start"]) // SECOND)
+
+
+def _data_usage(view: View, block: Block) -> Ints:
+    """Return the bytes the backup has carried."""
+    world = view.world
+    return carried_between(
+        world.draws, world.fleet, block["row"], block["start"], _until(view, block)
+    )
+
+
+def _uuids(view: View, block: Block) -> list[str]:
+    draws = view.world.draws
+    high = draws.bits("failover-high", block["row"], block["day"]).tolist()
+    low = draws.bits("failover-low", block["row"], block["day"]).tolist()
+    return [str(UUID(int=h << 64 | l, version=4)) for h, l in zip(high, low, strict=True)]
+
+
+def _carrier(view: View, block: Block) -> list[str]:
+    fleet = view.world.fleet
+    return [
+        CARRIERS[n] for n in fleet.carrier_of(block["row"], fleet.backup[block["row"]]).tolist()
+    ]
+
+
+def _group_names(view: View, block: Block) -> list[str | None]:
+    return group_names(view, view.world.fleet.group[block["row"]])
+
+
+def _priority(slot: Ints) -> Reals:
+    """Return an interface's priority; lower is preferred."""
+    return np.asarray(1.0 + slot)
+
+
+FAILOVERS = Resource(
+    name="failovers",
+    rows=failover_rows,
+    key="uuid",
+    order_by=("started_at", "ended_at", "updated_at"),
+    columns=(
+        column(
+            "account_id",
+            Kind.NUMERIC_ID,
+            lambda v, b: ACCOUNT_IDS[v.world.fleet.account[b["row"]]],
+            EXACT_IN,
+        ),
+        column("carrier_name", Kind.TEXT, _carrier),
+        column(
+            "current_wan_interface",
+            Kind.TEXT,
+            lambda v, b: names_of(v, b["row"], v.world.fleet.backup[b["row"]]),
+        ),
+        column(
+            "current_wan_priority",
+            Kind.REAL,
+            lambda v, b: _priority(v.world.fleet.backup[b["row"]]),
+        ),
+        column("data_usage", Kind.INTEGER, _data_usage),
+        column("elapsed_time", Kind.INTEGER, _elapsed),
+        column("ended_at", Kind.TIME, _ended_at, EXACT_RANGE | {"isnull"}, spelling="micros_z"),
+        column(
+            "group_id",
+            Kind.NUMERIC_ID,
+            lambda v, b: group_ids(v.world.fleet.group[b["row"]]),
+            EXACT_IN,
+        ),
+        column("group_name", Kind.TEXT, _group_names),
+        column(
+            "percent_data_cap", Kind.REAL, lambda v, b: np.round(_data_usage(v, b) / 5e9 * 100, 3)
+        ),
+        column(
+            "previous_wan_interface",
+            Kind.TEXT,
+            lambda v, b: names_of(v, b["row"], v.world.fleet.primary[b["row"]]),
+        ),
+        column(
+            "previous_wan_priority",
+            Kind.REAL,
+            lambda v, b: _priority(v.world.fleet.primary[b["row"]]),
+        ),
+        column(
+            "router_id", Kind.NUMERIC_ID, lambda v, b: v.world.fleet.router_id[b["row"]], EXACT_IN
+        ),
+        column("router_name", Kind.TEXT, lambda v, b: names(v, b["row"])),
+        column("started_at", Kind.TIME, lambda _v, b: b["start"], EXACT_RANGE, spelling="micros_z"),
+        column("tenant_id", Kind.TEXT, constant(str(ACCOUNTS[0].id))),
+        column("updated_at", Kind.TIME, _until, EXACT_RANGE, spelling="micros_z"),
+        column("uuid", Kind.TEXT, _uuids),
+    ),
+)

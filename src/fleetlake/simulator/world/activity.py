@@ -1,0 +1,93 @@
+"""What people and machines do to the fleet's records, one UTC day at a time."""
+
+import numpy as np
+
+from fleetlake.simulator.blocks import Block
+from fleetlake.simulator.organisation import ACCOUNTS
+from fleetlake.simulator.units import DAY, NEVER, SECOND, Ints
+from fleetlake.simulator.world.changes import changes
+from fleetlake.simulator.world.occurrences import Occurrences
+from fleetlake.simulator.world.people import Deeds, failed_logins, lockouts, logins, logouts
+from fleetlake.simulator.world.world import World
+
+LOGIN, LOGOUT, LOGIN_FAILED, LOCKED, SETTINGS, REGISTERED, GROUP_UPDATED, USER_UPDATED = range(8)
+"""Kinds of activity."""
+
+PEOPLE_KINDS = (LOGIN, LOGOUT, LOGIN_FAILED, LOCKED, USER_UPDATED)
+"""Returned only to a root account's Administrator (service contract, activity_logs)."""
+
+_GROUP_ODDS = 0.05
+_USER_ODDS = 0.02
+
+
+def activities_of(world: World, routers: Ints, day: int) -> Block:
+    """Return the activities of a UTC day upon some routers, and of all people.
+
+    In the block `value` is the person, `slot` the setting changed, `account` a row number.
+    """
+    found = Occurrences(world.draws, day)
+    for kind, deeds in (
+        (LOGIN, logins(world, day)),
+        (LOGOUT, logouts(world, day)),
+        (LOGIN_FAILED, failed_logins(world, day)),
+        (LOCKED, lockouts(world, day)),
+    ):
+        _by_people(found, kind, deeds)
+    _settings(found, world, routers, day)
+    _connections(found, world, routers, day)
+    _groups(found, world, day)
+    _users(found, world, day)
+    return found.block("activity")
+
+
+def _by_people(found: Occurrences, kind: int, deeds: Deeds) -> None:
+    """Add what people did on their own account."""
+    nowhere = np.full(deeds.at.shape, -1)
+    found.add(deeds.keep, deeds.at, nowhere, kind, account=deeds.account, value=deeds.person)
+
+
+def _settings(found: Occurrences, world: World, routers: Ints, day: int) -> None:
+    """Add changes of router settings."""
+    for service_day in (day - 1, day):
+        days = np.full(len(routers), service_day)
+        change = changes(
+            world.draws, world.fleet, world.started_at, len(world.people), routers, days
+        )
+        found.add(
+            change.at < NEVER,
+            change.at,
+            routers,
+            SETTINGS,
+            account=world.fleet.account[routers],
+            slot=change.setting,
+            value=change.person,
+        )
+
+
+def _connections(found: Occurrences, world: World, routers: Ints, day: int) -> None:
+    """Add the registration of routers that come back after a spell offline."""
+    for service_day in (day - 1, day):
+        spell = world.planner.plan(routers, np.full(len(routers), service_day)).offline
+        account = world.fleet.account[routers]
+        found.add(spell.happens, spell.end + SECOND, routers, REGISTERED, account=account)
+
+
+def _groups(found: Occurrences, world: World, day: int) -> None:
+    """Add changes of group settings."""
+    group = np.arange(world.fleet.groups)
+    at = day * DAY + world.draws.between(0, DAY, "group-change-at", group, day).astype(np.int64)
+    keep = world.draws.chance(_GROUP_ODDS, "group-change", group, day) & (at >= world.started_at)
+    person = world.draws.below(len(world.people), "group-change-person", group, day)
+    account = group // (world.fleet.groups // len(ACCOUNTS))
+    nowhere = np.full(len(group), -1)
+    found.add(keep, at, nowhere, GROUP_UPDATED, account=account, slot=group, value=person)
+
+
+def _users(found: Occurrences, world: World, day: int) -> None:
+    """Add changes of users' own records."""
+    person = np.arange(len(world.people))
+    at = day * DAY + world.draws.between(0, DAY, "user-change-at", person, day).astype(np.int64)
+    keep = world.draws.chance(_USER_ODDS, "user-change", person, day) & (at >= world.started_at)
+    account = np.array([someone.account for someone in world.people])
+    nowhere = np.full(len(person), -1)
+    found.add(keep, at, nowhere, USER_UPDATED, account=account, value=person)

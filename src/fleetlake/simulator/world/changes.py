@@ -1,0 +1,36 @@
+"""Configuration changes: now and then a user changes a router's settings."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fleetlake.simulator.draws import Draws
+from fleetlake.simulator.fleet import Fleet
+from fleetlake.simulator.units import DAY, NEVER, Ints
+from fleetlake.simulator.world.spells import day_start
+
+CHANGE_ODDS = 0.07
+SETTINGS = ("ssid", "dns_server", "wan_rule", "firewall_zone", "ca_print", "logging_level")
+
+
+@dataclass(frozen=True)
+class Changes:
+    """At most one change per router and service day; `at` is NEVER where there is none."""
+
+    at: Ints
+    person: Ints
+    setting: Ints
+
+
+def changes(
+    draws: Draws, fleet: Fleet, started_at: int, people: int, router: Ints, day: Ints
+) -> Changes:
+    """Return the changes of routers on service days."""
+    at = day_start(day, fleet.day_shift[router])
+    at = at + draws.between(0, DAY, "change-at", router, day).astype(np.int64)
+    happens = draws.chance(CHANGE_ODDS, "change", router, day) & (at >= started_at)
+    return Changes(
+        at=np.where(happens, at, NEVER),
+        person=draws.below(people, "change-person", router, day),
+        setting=draws.below(len(SETTINGS), "change-setting", router, day),
+    )

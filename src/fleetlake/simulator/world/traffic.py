@@ -1,0 +1,80 @@
+"""Bytes: each router's demand by quarter hour, and which WAN interface carries it.
+
+Demand is a constant rate within each aligned quarter hour. The primary carries it except in an
+outage; the backup from the failover to the outage's end. So the samples of a router's
+interfaces add up to its demand, and a failover's `data_usage` to what its backup carried.
+"""
+
+import numpy as np
+
+from fleetlake.simulator.draws import Draws
+from fleetlake.simulator.fleet import Fleet
+from fleetlake.simulator.units import DAY, HOUR, SECOND, Ints, Reals
+from fleetlake.simulator.world.grid import PlanGrid
+
+QUARTER = 900 * SECOND
+DOWN_SHARE = 0.86
+_LONGEST_OUTAGE_QUARTERS = 82
+
+
+def demand(draws: Draws, fleet: Fleet, router: Ints, quarter: Ints) -> Reals:
+    """Return the bytes a second a router moves in a quarter hour (counted since 1970)."""
+    local = quarter * QUARTER + fleet.utc_offset[router]
+    hour = (local % DAY) / HOUR
+    weekend = (local // DAY + 3) % 7 >= 5
+    busy = np.exp(-(((hour - 13.0) / 4.0) ** 2)) * np.where(weekend, 0.45, 1.0)
+    scale = 2500.0 * np.exp(0.8 * draws.normal("demand-scale", router))
+    noise = np.exp(0.35 * draws.normal("demand", router, quarter))
+    return np.asarray(scale * (0.12 + busy) * noise)
+
+
+def carried(draws: Draws, grid: PlanGrid, router: Ints, slot: Ints, instant: Ints) -> Ints:
+    """Return the bytes an interface carried in the quarter hour that ends at each instant."""
+    fleet = grid.fleet
+    border = instant // QUARTER * QUARTER
+    total = np.zeros(np.shape(instant))
+    for start, end, quarter in (
+        (instant - QUARTER, border, border // QUARTER - 1),
+        (border, instant, border // QUARTER),
+    ):
+        rate = demand(draws, fleet, router, quarter)
+        total += rate * _carrying(grid, router, slot, start, end) / SECOND
+    return np.rint(total).astype(np.int64)
+
+
+def _carrying(grid: PlanGrid, router: Ints, slot: Ints, start: Ints, end: Ints) -> Ints:
+    """Return for how many microseconds of [start, end) an interface carries the traffic.
+
+    A piece may lie across two service days; each spell belongs to one of them.
+    """
+    fleet = grid.fleet
+    first, last = grid.at(router, start), grid.at(router, end)
+    two_days = first.outage.start != last.outage.start
+    down = first.outage.overlap(start, end)
+    down = down + np.where(two_days, last.outage.overlap(start, end), 0)
+    off = first.offline.overlap(start, end)
+    off = off + np.where(
+        first.offline.start != last.offline.start, last.offline.overlap(start, end), 0
+    )
+    over = _after_failover(first.failover_at, first.outage.end, start, end)
+    over = over + np.where(
+        two_days, _after_failover(last.failover_at, last.outage.end, start, end), 0
+    )
+    on_primary = np.where(slot == fleet.primary[router], end - start - down - off, 0)
+    return np.where(slot == fleet.backup[router], over, np.maximum(on_primary, 0))
+
+
+def _after_failover(failover_at: Ints, outage_end: Ints, start: Ints, end: Ints) -> Ints:
+    """Return the part of [start, end) between a failover and the end of its outage."""
+    return np.maximum(np.minimum(outage_end, end) - np.maximum(failover_at, start), 0)
+
+
+def carried_between(draws: Draws, fleet: Fleet, router: Ints, start: Ints, end: Ints) -> Ints:
+    """Return the bytes of demand in [start, end) of each router, at most 20 hours long."""
+    quarter = start[:, None] // QUARTER + np.arange(_LONGEST_OUTAGE_QUARTERS)
+    overlap = np.minimum(end[:, None], (quarter + 1) * QUARTER) - np.maximum(
+        start[:, None], quarter * QUARTER
+    )
+    rate = demand(draws, fleet, router[:, None], quarter)
+    total = (rate * np.maximum(overlap, 0)).sum(axis=1) / SECOND
+    return np.rint(total).astype(np.int64)
