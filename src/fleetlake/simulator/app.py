@@ -1,5 +1,7 @@
 """The application: v2, v3, the control plane and a page for people."""
 
+from email.utils import formatdate
+
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
@@ -8,8 +10,12 @@ from starlette.routing import Route
 from fleetlake.simulator.control import serve_control
 from fleetlake.simulator.options import SimulatorOptions
 from fleetlake.simulator.refusals import not_found
-from fleetlake.simulator.simulation import start_simulation
+from fleetlake.simulator.simulation import Simulation, start_simulation
+from fleetlake.simulator.units import SECOND
 from fleetlake.simulator.v2 import refusal_answer, serve_v2
+
+SERVER = "fleetlake-simulator"
+"""What the service calls itself in every answer, so that nobody takes it for the real one."""
 
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 
@@ -22,7 +28,7 @@ def create_app(options: SimulatorOptions) -> Starlette:
     simulation = start_simulation(options)
 
     async def v2(request: Request) -> Response:
-        return await serve_v2(simulation, request)
+        return _dated(simulation, await serve_v2(simulation, request))
 
     async def control(request: Request) -> Response:
         return await serve_control(simulation, request)
@@ -39,3 +45,11 @@ def create_app(options: SimulatorOptions) -> Starlette:
     app.router.redirect_slashes = False
     app.state.simulation = simulation
     return app
+
+
+def _dated(simulation: Simulation, answer: Response) -> Response:
+    """Return the answer with the simulated clock in its Date, as a service's own clock would be."""
+    seconds = simulation.clock.now() // SECOND
+    answer.headers["date"] = formatdate(seconds, usegmt=True)
+    answer.headers["server"] = SERVER
+    return answer

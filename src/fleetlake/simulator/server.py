@@ -58,6 +58,8 @@ def serve(options: SimulatorOptions) -> None:
         http=DroppableProtocol,
         lifespan="off",
         access_log=False,
+        date_header=False,  # the application sends the simulated clock's
+        server_header=False,
         log_level="warning",
         timeout_graceful_shutdown=3,
     )
