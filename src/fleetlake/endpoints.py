@@ -232,6 +232,10 @@ _ROWS = (
 ENDPOINTS: dict[str, Endpoint] = {row.name: row for row in _ROWS}
 
 
+PROBE = ENDPOINTS["accounts"]
+"""Asked for one record where an answer is wanted and nothing was read yet."""
+
+
 def endpoint_named(name: str) -> Endpoint:
     """Return the row of that name. Raises: UsageError listing the names there are."""
     if name not in ENDPOINTS:

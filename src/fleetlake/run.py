@@ -9,12 +9,10 @@ from functools import partial
 from typing import TypeVar
 
 from fleetlake.client import Client
+from fleetlake.endpoints import PROBE
 from fleetlake.errors import FleetlakeError
 from fleetlake.lake.catalog import Lake
 from fleetlake.lake.commit import Committed, Load, commit_load
-
-PROBE = "accounts/"
-"""Asked for one record where the service's clock is needed before anything was read."""
 
 Result = TypeVar("Result")
 
@@ -63,4 +61,4 @@ class Run:
 
     async def now(self) -> datetime:
         """Return the service's clock, UTC."""
-        return await self.client.service_now(PROBE)
+        return await self.client.service_now(PROBE.path)

@@ -3,11 +3,13 @@
 Pure: what to ask next, decided from what the answers held. A walk through one window is a
 normal walk of the cursor; windows only decide where it starts and stops.
 
-The first page of a span tells how dense it is. The rest is cut into windows of about
+The first page of a span tells how dense it is. The rest is cut into windows of up to
 `PAGES_PER_WINDOW` pages; each finished window corrects the measure, an empty one lets the next
-grow, and one that turns out far too full is given back and cut again. Where the stream's
-beginning is not known, the first empty window is followed by one request for everything
-older: the service itself says that there is no more.
+grow, and one that turns out far too full is given back and cut again.
+
+Where the stream's beginning is not known, a window may lie before it and be asked for in vain.
+So windows there start small and few and grow with what was read, and the first thin one is
+followed by one request for everything older: the service itself says that there is no more.
 """
 
 from collections.abc import Sequence
@@ -17,10 +19,11 @@ from datetime import datetime, timedelta
 from fleetlake.endpoint import Endpoint
 from fleetlake.intervals import Interval
 
-PAGES_PER_WINDOW = 10
-"""A window's last page is half empty on average: ten pages cost about 5 % more calls."""
+PAGES_PER_WINDOW = 12
+"""A window's last page is half empty on average: twelve pages cost about 4 % more calls."""
 
 FULL_WINDOW_PAGES = 2 * PAGES_PER_WINDOW
+FEWEST_PAGES = 2
 GROWTH = 4.0
 SMALLEST_WINDOW = timedelta(seconds=1)
 LARGEST_WINDOW = timedelta(days=36_500)
@@ -51,41 +54,60 @@ class Frontier:
         self._page_size = endpoint.page_size
         self._left = [span.interval]  # oldest first
         self._per_second: float | None = None  # records; unknown until the first page
-        self._was_empty = False
+        self._pages_read = 0.0
+        self._under_way = 0
+        self._seems_over = False
         # What the service forgets soonest is read first.
         self._oldest_first = endpoint.retention is not None
 
     def take(self) -> Window | None:
-        """Return the next window to read, or None when nothing is left to ask for."""
-        if not self._left:
+        """Return the next window to read, or None when nothing is to be asked for now."""
+        place = 0 if self._oldest_first else -1
+        if not self._left or (self._left[place].is_open and self._is_far_ahead()):
             return None
-        stretch = self._left.pop(0 if self._oldest_first else -1)
-        if self._per_second is None or (stretch.is_open and self._was_empty):
+        stretch = self._left.pop(place)
+        self._under_way += 1
+        if self._per_second is None or (stretch.is_open and self._seems_over):
             return Window(stretch, most_pages=1)
-        window, rest = self._cut(stretch, self._width(self._per_second))
+        window, rest = self._cut(stretch, self._width(self._per_second, stretch))
         if rest is not None:
             self._put_back(rest)
         return Window(window, most_pages=FULL_WINDOW_PAGES)
 
     def finished(self, window: Window, count: int) -> None:
         """Learn from a window that was read to its end and held `count` records."""
-        self._was_empty = count == 0
+        length = window.interval.end - window.interval.start
+        expected = (self._per_second or 0.0) * length.total_seconds()
+        self._seems_over = count == 0 or count < expected / 2
+        self._has_read(count)
         if count == 0:
             self._per_second = (self._per_second or 1.0) / GROWTH
         elif not window.interval.is_open:
-            self._measure(count, window.interval.end - window.interval.start)
+            self._measure(count, length)
 
     def given_back(self, rest: Interval, count: int, spread: timedelta) -> None:
         """Take back what was not read of a window whose `count` records spread so far."""
-        self._was_empty = False
+        self._seems_over = False
+        self._has_read(count)
         self._measure(count, spread)
         self._put_back(rest)
+
+    def _has_read(self, count: int) -> None:
+        self._under_way -= 1
+        self._pages_read += count / self._page_size
+
+    def _is_far_ahead(self) -> bool:
+        """Return whether more windows are under way than what was read makes likely."""
+        return self._under_way > self._pages_read / 2
 
     def _measure(self, count: int, spread: timedelta) -> None:
         self._per_second = count / max(spread, _MICROSECOND).total_seconds()
 
-    def _width(self, per_second: float) -> timedelta:
-        seconds = PAGES_PER_WINDOW * self._page_size / per_second
+    def _width(self, per_second: float, stretch: Interval) -> timedelta:
+        pages: float = PAGES_PER_WINDOW
+        if stretch.is_open:
+            pages = min(max(self._pages_read, FEWEST_PAGES), PAGES_PER_WINDOW)
+        seconds = pages * self._page_size / per_second
         widest = LARGEST_WINDOW.total_seconds()
         return max(timedelta(seconds=min(seconds, widest)), SMALLEST_WINDOW)
 

@@ -1,0 +1,123 @@
+"""Fixtures: a simulated service in process, and settings that point to it.
+
+Nothing here asks our own code what the right answer is: `truth` comes from the simulator.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import stamina
+
+from fleetlake.ingest import ingest
+from fleetlake.run import Outcome
+from fleetlake.settings import Settings
+from fleetlake.simulator import SimulatorOptions, create_app
+
+NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
+KEYS = {
+    "portal_api_id": "portal-id",
+    "portal_api_key": "portal-key",
+    "mgr_api_id": "admin-id",
+    "mgr_api_key": "admin-key",
+}
+
+
+@pytest.fixture(autouse=True)
+def no_waits() -> Iterator[None]:
+    """Retry at once: tests never sleep."""
+    with stamina.set_testing(True, attempts=20):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the settings of whoever runs the tests out of them."""
+    import os
+
+    for name in [name for name in os.environ if name.startswith("FLEETLAKE_")]:
+        monkeypatch.delenv(name)
+
+
+@dataclass
+class Sim:
+    """A simulated service in this process, its clock frozen."""
+
+    app: Any
+    folder: Path
+
+    def ask(self, method: str, path: str, **request: Any) -> httpx.Response:
+        """Return the answer to one request."""
+
+        async def send() -> httpx.Response:
+            transport = httpx.ASGITransport(app=self.app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://sim") as client:
+                return await client.request(method, path, **request)
+
+        response = asyncio.run(send())
+        response.raise_for_status()
+        return response
+
+    def truth(self, resource: str, until: datetime | None = None) -> list[dict[str, Any]]:
+        """Return every record that ever was, as the simulator made it."""
+        parameters = {"until": until.isoformat()} if until else {}
+        lines = self.ask("GET", f"/sim/truth/{resource}", params=parameters).text.splitlines()
+        return [json.loads(line, strict=False) for line in lines]
+
+    def advance(self, seconds: float) -> None:
+        """Move the service's clock."""
+        self.ask("POST", "/sim/clock", json={"advance_seconds": seconds})
+
+    def faults(self, **rates: Any) -> None:
+        """Make answers fail at these rates."""
+        self.ask("PUT", "/sim/faults", json=rates)
+
+    def calls(self, resource: str) -> int:
+        """Return how many calls the service has counted for a resource."""
+        return self.ask("GET", "/sim/state").json()["calls"].get(resource, 0)
+
+    @property
+    def transport(self) -> httpx.ASGITransport:
+        """Return what lets a client talk to it."""
+        return httpx.ASGITransport(app=self.app)
+
+    def settings(self, **changes: Any) -> Settings:
+        """Return settings that read this service into this test's lake."""
+        values = {
+            "base_url": "http://sim/api/v2/",
+            "lake": self.folder / "lake",
+            "published": self.folder / "published",
+            "state": self.folder / "state",
+            "calls_per_minute": 0,
+            **KEYS,
+            **changes,
+        }
+        return Settings(**values)
+
+    def ingest(self, *names: str, **options: Any) -> list[Outcome]:
+        """Load the endpoints, or all, into this test's lake."""
+        transport = options.pop("transport", self.transport)
+        return ingest(self.settings(), list(names), transport=transport, **options)
+
+
+@pytest.fixture
+def make_sim(tmp_path: Path) -> Callable[..., Sim]:
+    """Return what starts a simulated service."""
+
+    def make(**options: Any) -> Sim:
+        chosen = {"routers": 6, "days": 3, "now": NOW, "speed": 0, **options}
+        return Sim(create_app(SimulatorOptions(**chosen)), tmp_path)
+
+    return make
+
+
+@pytest.fixture
+def sim(make_sim: Callable[..., Sim]) -> Sim:
+    """Return a simulated service of six routers and three days."""
+    return make_sim()
