@@ -5,6 +5,7 @@ Nothing here asks our own code what the right answer is: `truth` comes from the 
 
 import asyncio
 import json
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -39,8 +40,6 @@ def no_waits() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep the settings of whoever runs the tests out of them."""
-    import os
-
     for name in [name for name in os.environ if name.startswith("FLEETLAKE_")]:
         monkeypatch.delenv(name)
 

@@ -4,18 +4,34 @@ No other module sleeps and tries again, so patience never multiplies. Tests swit
 off with `stamina.set_testing`.
 """
 
+import logging
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import TypeVar
 
 import stamina
+from stamina.instrumentation import RetryDetails, set_on_retry_hooks
 
 from fleetlake.errors import PageUnreadable, Throttled, Unreachable
+
+logger = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
 
 LONGEST_WAIT = timedelta(seconds=60)
 """A `Retry-After` beyond this is cut: the call limit is counted by the minute."""
+
+
+WORTH_A_WARNING = 3
+"""Tries of one page after which people want to know; before that it is the usual weather."""
+
+
+def _tell(retry: RetryDetails) -> None:
+    level = logging.WARNING if retry.retry_num >= WORTH_A_WARNING else logging.INFO
+    logger.log(level, "%s Trying again in %.1f s.", retry.caused_by, retry.wait_for)
+
+
+set_on_retry_hooks([_tell])
 
 
 def wait_before_retry(error: Exception) -> bool | timedelta:

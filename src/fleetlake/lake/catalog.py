@@ -115,7 +115,7 @@ def lake_errors(path: Path) -> Iterator[None]:
     """Turn what DuckDB raises about the lake into one LakeError that says what to do."""
     try:
         yield
-    except (duckdb.IOException, duckdb.OperationalError, duckdb.TransactionException) as error:
+    except duckdb.Error as error:
         text = str(error)
         if any(sign in text.lower() for sign in _FULL):
             raise LakeError(

@@ -1,0 +1,83 @@
+"""Kill -9 at any instant: whatever was committed stays, and nothing is there twice.
+
+`make crash-test N=200` runs the same proof at full count.
+"""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fleetlake.endpoints import ENDPOINTS
+from tests.processes import Service, command, environment, fleetlake, query, service
+from tests.test_load import key_of
+
+KILLS = int(os.environ.get("CRASH_TEST_KILLS", "12"))
+LONGEST_LIFE_SECONDS = 1.6
+
+
+def kill_after(seconds: float, env: dict[str, str]) -> bool:
+    """Start an ingest and kill it; return whether it was still alive then."""
+    with subprocess.Popen(
+        command("ingest"), env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            return True
+    return False
+
+
+def compare(fleet: Service, env: dict[str, str]) -> tuple[int, int, int]:
+    """Return rows compared, doubles and losses over all tables, measured at the service."""
+    rows = doubles = losses = 0
+    for endpoint in ENDPOINTS.values():
+        listed = ", ".join(f'"{name}"' for name in endpoint.key)
+        current = "where valid_to is null" if endpoint.mode == "history" else ""
+        keys = [
+            tuple(row.values())
+            for row in query(f"select {listed} from raw.{endpoint.name} {current}", env)
+        ]
+        until = ""
+        if not endpoint.is_snapshot:
+            [end] = query(
+                "select strftime(min(newest), '%Y-%m-%dT%H:%M:%S.%fZ') as newest from ("
+                "select max(end_at) as newest from meta.intervals "
+                f"where endpoint = '{endpoint.name}' group by partition)",
+                env,
+            )
+            until = end["newest"]
+        truth = {key_of(endpoint, record) for record in fleet.truth(endpoint.name, until)}
+        rows += len(truth)
+        doubles += len(keys) - len(set(keys))
+        losses += len(truth ^ set(keys))
+    return rows, doubles, losses
+
+
+@pytest.mark.xdist_group("processes")
+def test_ingest_killed_again_and_again_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    chance = random.Random(5)
+    with service(routers=12, days=3) as fleet:
+        env = environment(tmp_path, fleet.url)
+        fleet.faults(status_500=0.03, status_429=0.02)
+        killed = tries = 0
+        while killed < KILLS and tries < 3 * KILLS:
+            tries += 1
+            killed += kill_after(chance.uniform(0.3, LONGEST_LIFE_SECONDS), env)
+            fleet.advance(chance.uniform(60, 7200))
+        fleet.faults(status_500=0, status_429=0)
+        last = fleetlake("ingest", env=env)
+        rows, doubles, losses = compare(fleet, env)
+    sys.stdout.write(
+        f"{rows:,} rows compared, {killed} kills, {doubles} duplicates, {losses} losses\n"
+    )
+
+    assert last.returncode == 0, last.stderr
+    assert killed == KILLS
+    assert rows > 10_000
+    assert (doubles, losses) == (0, 0)

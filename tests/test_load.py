@@ -1,0 +1,292 @@
+"""Loads against the simulated service: what was served is in the lake, once.
+
+Table-driven over the endpoint table, so that a new row is held to the same promises. The
+truth comes from the simulator; our own output is never the measure.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from math import inf
+from typing import Any
+
+import httpx
+import pytest
+
+from fleetlake.endpoint import Endpoint, Mode
+from fleetlake.endpoints import ENDPOINTS
+from fleetlake.errors import CredentialsRefused, FleetlakeError
+from fleetlake.ingest import ingest
+from fleetlake.lake import Lake, open_lake
+from fleetlake.lake.commit import commit_load
+from fleetlake.lake.locks import stream_lock
+from fleetlake.values import read_value
+from tests.conftest import NOW, Sim
+
+SETTLE = timedelta(seconds=60)
+
+every_endpoint = pytest.mark.parametrize("endpoint", ENDPOINTS.values(), ids=lambda e: e.name)
+events = [e for e in ENDPOINTS.values() if not e.is_snapshot]
+every_event_stream = pytest.mark.parametrize("endpoint", events, ids=lambda e: e.name)
+
+
+@pytest.fixture
+def lake_of() -> Callable[[Sim], Any]:
+    """Return what opens a simulation's lake for reading."""
+    return lambda sim: open_lake(sim.settings().lake, read_only=True)
+
+
+def member(record: dict[str, Any], path: tuple[str, ...]) -> Any:
+    for name in path:
+        record = (record or {}).get(name)
+    return record
+
+
+def key_of(endpoint: Endpoint, record: dict[str, Any]) -> tuple[Any, ...]:
+    """Return the key that a record of the service should have in the lake."""
+    stamped = endpoint.fan_out.partition if endpoint.fan_out and endpoint.fan_out.is_stamped else ""
+    columns = [endpoint.column(name) for name in endpoint.key]
+    return tuple(
+        int(record["_device"]) if c.name == stamped else read_value(c.kind, member(record, c.path))
+        for c in columns
+    )
+
+
+def proven_end(lake: Lake, endpoint: Endpoint) -> datetime:
+    """Return the instant before which every record must be there."""
+    [(end,)] = lake.rows(
+        "select min(newest) from (select max(end_at) as newest from meta.intervals "
+        "where endpoint = ? group by partition)",
+        [endpoint.name],
+    )
+    return end
+
+
+def keys_in(lake: Lake, endpoint: Endpoint) -> list[tuple[Any, ...]]:
+    """Return the keys in the lake, doubles and all; of a history, those that are current."""
+    listed = ", ".join(f'"{name}"' for name in endpoint.key)
+    current = "where valid_to is null" if endpoint.mode is Mode.HISTORY else ""
+    return sorted(lake.rows(f"select {listed} from raw.{endpoint.name} {current}"))
+
+
+def expected_keys(sim: Sim, lake: Lake, endpoint: Endpoint) -> list[tuple[Any, ...]]:
+    """Return the keys of what the service ever had, up to where the lake claims to be complete."""
+    until = None if endpoint.is_snapshot else proven_end(lake, endpoint)
+    return sorted(key_of(endpoint, record) for record in sim.truth(endpoint.name, until))
+
+
+@every_endpoint
+def test_every_record_that_the_service_had_is_in_the_lake_once(
+    sim: Sim, lake_of: Any, endpoint: Endpoint
+) -> None:
+    sim.ingest(endpoint.name)
+
+    with lake_of(sim) as lake:
+        assert keys_in(lake, endpoint) == expected_keys(sim, lake, endpoint)
+        assert keys_in(lake, endpoint)
+
+
+@every_event_stream
+def test_a_load_reaches_up_to_one_settle_time_before_the_services_clock(
+    sim: Sim, lake_of: Any, endpoint: Endpoint
+) -> None:
+    sim.ingest(endpoint.name)
+
+    with lake_of(sim) as lake:
+        end = proven_end(lake, endpoint)
+    assert NOW - SETTLE <= end < NOW
+
+
+@every_event_stream
+def test_a_second_load_with_nothing_new_adds_nothing_and_asks_once_per_call_of_its_fan_out(
+    sim: Sim, endpoint: Endpoint
+) -> None:
+    sim.ingest(endpoint.name)
+    before = sim.calls(endpoint.name)
+
+    [outcome] = [o for o in sim.ingest(endpoint.name) if o.endpoint == endpoint.name]
+
+    asked = sim.calls(endpoint.name) - before
+    one_id_a_call = endpoint.fan_out is not None and endpoint.fan_out.ids_per_call == 1
+    assert outcome.added == outcome.changed == 0
+    assert asked == (len(sim.truth("routers")) if one_id_a_call else 1)
+
+
+@every_endpoint
+def test_a_load_after_a_day_brings_what_happened_since(
+    sim: Sim, lake_of: Any, endpoint: Endpoint
+) -> None:
+    sim.ingest(endpoint.name)
+    sim.advance(86_400)
+
+    sim.ingest(endpoint.name)
+
+    with lake_of(sim) as lake:
+        assert keys_in(lake, endpoint) == expected_keys(sim, lake, endpoint)
+
+
+@every_endpoint
+def test_answers_that_fail_now_and_then_lose_and_double_nothing(
+    sim: Sim, lake_of: Any, endpoint: Endpoint
+) -> None:
+    sim.faults(status_500=0.1, status_429=0.1)
+
+    sim.ingest(endpoint.name)
+
+    with lake_of(sim) as lake:
+        assert keys_in(lake, endpoint) == expected_keys(sim, lake, endpoint)
+
+
+class SmallPages(httpx.AsyncBaseTransport):
+    """A service whose pages are small, and that answers a path well only so many times."""
+
+    def __init__(self, sim: Sim, endpoint: Endpoint, *, good: float = inf) -> None:
+        self._inner, self._path, self._good = sim.transport, endpoint.path, good
+        self._limit = "2" if endpoint.is_snapshot else "100"
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith(f"/{self._path}") and request.url.params["limit"] != "1":
+            self._good -= 1
+            if self._good < 0:
+                return httpx.Response(500, text="internal error shard-router-3")
+            request.url = request.url.copy_set_param("limit", self._limit)
+        return await self._inner.handle_async_request(request)
+
+
+@every_endpoint
+def test_pages_smaller_than_asked_for_are_walked_to_the_end(
+    sim: Sim, lake_of: Any, endpoint: Endpoint
+) -> None:
+    sim.ingest(endpoint.name, transport=SmallPages(sim, endpoint))
+
+    with lake_of(sim) as lake:
+        assert keys_in(lake, endpoint) == expected_keys(sim, lake, endpoint)
+
+
+@every_endpoint
+def test_a_second_page_that_fails_for_good_is_an_error_and_the_next_load_makes_it_whole(
+    sim: Sim, lake_of: Any, endpoint: Endpoint
+) -> None:
+    broken = sim.ingest(endpoint.name, transport=SmallPages(sim, endpoint, good=1))
+    [outcome] = [o for o in broken if o.endpoint == endpoint.name]
+    with lake_of(sim) as lake:
+        kept = keys_in(lake, endpoint)
+
+    sim.ingest(endpoint.name)
+
+    with lake_of(sim) as lake:
+        wanted = expected_keys(sim, lake, endpoint)
+        assert keys_in(lake, endpoint) == wanted
+    if len(wanted) > 2:  # a list that fits its first page never meets the failure
+        assert "answered 500" in str(outcome.error)
+        assert len(kept) < len(wanted)
+
+
+class Crash(Exception):
+    """Stands for the end of the process."""
+
+
+@pytest.fixture
+def crash_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
+    """Return what makes the process end right before or right after its first commit."""
+
+    @contextmanager
+    def crashing(moment: str) -> Iterator[None]:
+        def commit(lake: Lake, load: Any) -> Any:
+            if moment == "after commit":
+                commit_load(lake, load)
+            raise Crash
+
+        with monkeypatch.context() as patch:
+            patch.setattr("fleetlake.run.commit_load", commit)
+            yield
+
+    return crashing
+
+
+@every_endpoint
+@pytest.mark.parametrize("moment", ["before commit", "after commit"])
+def test_a_load_that_crashed_around_its_commit_is_made_whole_by_the_next(
+    sim: Sim, lake_of: Any, endpoint: Endpoint, crash_at: Callable[[str], Any], moment: str
+) -> None:
+    if endpoint.fan_out:
+        sim.ingest(endpoint.fan_out.source)
+    with crash_at(moment), pytest.raises(Crash):
+        sim.ingest(endpoint.name)
+
+    sim.ingest(endpoint.name)
+
+    with lake_of(sim) as lake:
+        assert keys_in(lake, endpoint) == expected_keys(sim, lake, endpoint)
+
+
+def test_a_stream_that_another_process_loads_is_left_to_it_and_is_no_failure(sim: Sim) -> None:
+    sim.ingest("accounts")
+
+    with stream_lock(sim.settings().lake, "alerts"):
+        [outcome] = sim.ingest("alerts")
+
+    assert outcome.error is not None
+    assert outcome.error.exit_code == 0
+    assert sim.calls("alerts") == 0
+
+
+def test_one_stream_that_fails_does_not_stop_the_others(sim: Sim) -> None:
+    broken = SmallPages(sim, ENDPOINTS["alerts"], good=0)
+
+    outcomes = sim.ingest("users", "alerts", transport=broken)
+
+    by_name = {outcome.endpoint: outcome for outcome in outcomes}
+    assert by_name["alerts"].error is not None
+    assert by_name["users"].error is None
+    assert by_name["users"].added == len(sim.truth("users"))
+
+
+def test_refused_keys_end_the_run_at_once(sim: Sim) -> None:
+    with pytest.raises(CredentialsRefused):
+        ingest(sim.settings(mgr_api_key="wrong"), [], transport=sim.transport)
+
+    assert sim.calls("accounts") == 1
+
+
+def test_since_leaves_out_what_happened_before(sim: Sim, lake_of: Any) -> None:
+    start = datetime(2026, 6, 15, tzinfo=UTC)
+
+    sim.ingest("alerts", since=start)
+
+    with lake_of(sim) as lake:
+        [(oldest,)] = lake.rows("select min(created_at) from raw.alerts")
+        wanted = expected_keys(sim, lake, ENDPOINTS["alerts"])
+        before = {
+            key_of(ENDPOINTS["alerts"], record) for record in sim.truth("alerts", until=start)
+        }
+        assert keys_in(lake, ENDPOINTS["alerts"]) == [k for k in wanted if k not in before]
+    assert oldest >= start
+
+
+def test_a_fan_out_brings_along_the_endpoint_that_lists_its_ids(sim: Sim, lake_of: Any) -> None:
+    sim.ingest("batteries")
+
+    with lake_of(sim) as lake:
+        [(routers,)] = lake.rows("select count(*) from raw.routers")
+    assert routers == len(sim.truth("routers"))
+
+
+def test_raw_rows_hold_what_the_service_sent(sim: Sim, lake_of: Any) -> None:
+    sim.ingest("alerts")
+
+    with lake_of(sim) as lake:
+        rows = lake.rows("select created_at_timeuuid, router_id, type, info from raw.alerts")
+    truth = {r["created_at_timeuuid"]: r for r in sim.truth("alerts")}
+    for timeuuid, router, kind, info in rows:
+        record = truth[timeuuid]
+        assert kind == record["type"]
+        assert router == (int(record["router"].split("/")[-2]) if record["router"] else None)
+        assert (info is None) == (record["info"] is None)
+
+
+def test_an_unknown_endpoint_is_refused_with_the_names_there_are(sim: Sim) -> None:
+    with pytest.raises(FleetlakeError, match="no endpoint called 'alert'") as refusal:
+        sim.ingest("alert")
+
+    assert "alerts" in refusal.value.remedy
