@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from fleetlake.simulator import timeuuids
 from fleetlake.simulator.blocks import Block
 from fleetlake.simulator.columns import Column, Kind
 from fleetlake.simulator.conditions import Condition, all_of
@@ -13,7 +14,7 @@ from fleetlake.simulator.refusals import not_found
 from fleetlake.simulator.resource import Resource
 from fleetlake.simulator.resources import RESOURCES
 from fleetlake.simulator.spelling import records
-from fleetlake.simulator.units import NULL
+from fleetlake.simulator.units import NEVER, NULL
 from fleetlake.simulator.view import View
 
 
@@ -34,14 +35,38 @@ def one_record(view: View, resource: Resource, key: str) -> dict[str, Any]:
 
     Raises: Refusal (404) for a key that does not exist or that the caller may not see.
     """
-    column = resource.by_name[resource.key]
-    if resource.rows is None or not key.isascii() or not key.isdigit() or len(key) > 18:
+    column = resource.by_name[resource.key] if resource.key in resource.by_name else None
+    if column is None or resource.lags and resource.rows is None:
         raise not_found()
-    wanted = Condition(column, "exact", int(key))
-    block = all_of(view, [wanted], resource.rows(view))
+    block = all_of(
+        view, [Condition(column, "exact", _read_key(column, key))], _rows(view, resource)
+    )
     if len(block) == 0:
         raise not_found()
     return records(view, resource.shown, block)[0]
+
+
+def _read_key(column: Column, key: str) -> Any:
+    """Return a key from a path as its column's raw value, or refuse (404)."""
+    try:
+        if column.kind is Kind.UUID:
+            return timeuuids.parse(key)
+        if column.kind is Kind.TEXT:
+            return key
+        number = int(key) if key.isascii() and key.isdigit() else -1
+    except ValueError:
+        raise not_found() from None
+    if not 0 <= number < 2**62:
+        raise not_found()
+    return number
+
+
+def _rows(view: View, resource: Resource) -> Block:
+    """Return every row of a resource whose records can be read one by one."""
+    if resource.rows is not None:
+        return resource.rows(view)
+    assert resource.series is not None
+    return next(iter(resource.series(view, None, 0, NEVER, newest_first=False, want=1)))
 
 
 def _expand(view: View, column: Column, block: Block, found: list[dict[str, Any]]) -> None:

@@ -1,5 +1,8 @@
 """The application: v2, v3, the control plane and a page for people."""
 
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 from email.utils import formatdate
 
 from starlette.applications import Starlette
@@ -9,6 +12,7 @@ from starlette.routing import Route
 
 from fleetlake.simulator.control import serve_control
 from fleetlake.simulator.options import SimulatorOptions
+from fleetlake.simulator.push import Sender, send_over_http
 from fleetlake.simulator.refusals import not_found
 from fleetlake.simulator.simulation import Simulation, start_simulation
 from fleetlake.simulator.units import SECOND
@@ -17,15 +21,23 @@ from fleetlake.simulator.v2 import refusal_answer, serve_v2
 SERVER = "fleetlake-simulator"
 """What the service calls itself in every answer, so that nobody takes it for the real one."""
 
+_TICK_S = 1.0
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
-def create_app(options: SimulatorOptions) -> Starlette:
-    """Return the ASGI application of one simulation; it needs no lifespan.
+def create_app(options: SimulatorOptions, send: Sender = send_over_http) -> Starlette:
+    """Return the ASGI application of one simulation, which is `app.state.simulation`.
 
-    The simulation is `app.state.simulation`.
+    It needs no lifespan; with one, due pushes are sent every second, otherwise whenever the
+    clock is moved. `send` is what posts a pushed alert.
     """
-    simulation = start_simulation(options)
+    simulation = start_simulation(options, send)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        ticking = asyncio.create_task(_tick(simulation))
+        yield
+        ticking.cancel()
 
     async def v2(request: Request) -> Response:
         return _dated(simulation, await serve_v2(simulation, request))
@@ -41,7 +53,7 @@ def create_app(options: SimulatorOptions) -> Starlette:
         Route("/sim/{path:path}", control, methods=METHODS),
         Route("/{path:path}", nothing, methods=METHODS),
     ]
-    app = Starlette(routes=routes)
+    app = Starlette(routes=routes, lifespan=lifespan)
     app.router.redirect_slashes = False
     app.state.simulation = simulation
     return app
@@ -53,3 +65,10 @@ def _dated(simulation: Simulation, answer: Response) -> Response:
     answer.headers["date"] = formatdate(seconds, usegmt=True)
     answer.headers["server"] = SERVER
     return answer
+
+
+async def _tick(simulation: Simulation) -> None:
+    """Send pushes as they become due, for as long as the server runs."""
+    while True:
+        await asyncio.sleep(_TICK_S)
+        await simulation.pusher.settle()

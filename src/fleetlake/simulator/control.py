@@ -7,12 +7,13 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from fleetlake.simulator import stamps
+from fleetlake.simulator.causes import CAUSES
 from fleetlake.simulator.refusals import Refusal, method_not_allowed, not_found, validation
 from fleetlake.simulator.resources import RESOURCES
 from fleetlake.simulator.simulation import Simulation
 from fleetlake.simulator.truth import truth_lines
-from fleetlake.simulator.units import NEVER
 from fleetlake.simulator.v2 import json_answer, origin_of, refusal_answer
+from fleetlake.simulator.wire import dump_line
 
 
 async def serve_control(simulation: Simulation, request: Request) -> Response:
@@ -23,7 +24,7 @@ async def serve_control(simulation: Simulation, request: Request) -> Response:
             case "GET", ["state"]:
                 return json_answer(state(simulation))
             case "POST", ["clock"]:
-                return _move_clock(simulation, await _body(request))
+                return await _move_clock(simulation, await _body(request))
             case "PUT", ["faults"]:
                 return _set_faults(simulation, await _body(request))
             case "GET", ["truth", name]:
@@ -60,12 +61,13 @@ async def _body(request: Request) -> dict[str, Any]:
     return body
 
 
-def _move_clock(simulation: Simulation, body: dict[str, Any]) -> Response:
-    """Advance the clock and say what time it is."""
+async def _move_clock(simulation: Simulation, body: dict[str, Any]) -> Response:
+    """Advance the clock, send what has become due to push, and say what time it is."""
     seconds = body.get("advance_seconds")
     if not isinstance(seconds, int | float) or isinstance(seconds, bool) or seconds < 0:
         raise validation("advance_seconds", "must be a number of at least 0", status=400)
     simulation.clock.advance(seconds)
+    await simulation.pusher.settle()
     return json_answer(state(simulation))
 
 
@@ -86,12 +88,15 @@ def _set_faults(simulation: Simulation, body: dict[str, Any]) -> Response:
 
 def _truth(simulation: Simulation, request: Request, name: str) -> Response:
     """Stream every record of one resource."""
-    if name not in RESOURCES:
+    if name not in RESOURCES and name not in CAUSES:
         raise not_found()
     try:
         until = stamps.parse(request.query_params.get("until", "9999-01-01"))
     except ValueError:
         raise validation("until", "invalid timestamp", status=400) from None
     view = simulation.truth(origin_of(request))
-    lines = truth_lines(view, RESOURCES[name], min(until, NEVER))
+    if name in CAUSES:
+        lines = map(dump_line, CAUSES[name](view, min(until, view.now)))
+    else:
+        lines = truth_lines(view, RESOURCES[name], min(until, view.now + 1))
     return StreamingResponse(lines, media_type="application/x-ndjson")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fleetlake.simulator.draws import Draws
-from fleetlake.simulator.units import Ints
+from fleetlake.simulator.units import NULL, Ints
 
 
 @dataclass(frozen=True)
@@ -27,3 +27,8 @@ class Identifiers:
         rows = np.asarray((ids - self.first) // self.stride)
         known = (rows >= 0) & (self.of(rows) == ids)
         return np.where(known, rows, -1)
+
+
+def group_ids(rows: Ints) -> Ints:
+    """Return the ids of group rows; -1 (no group) gives null."""
+    return np.where(rows < 0, NULL, 20_003 + rows * 3 + rows % 2)

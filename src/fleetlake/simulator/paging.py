@@ -135,7 +135,8 @@ def _matching(view: View, question: Question, *, newest_first: bool) -> Iterator
         view, devices, since, until, newest_first=newest_first, want=question.limit + 1
     ):
         for chunk in _chunks(_cut(block, since, until), newest_first=newest_first):
-            found = all_of(view, conditions, visible(view, chunk))
+            settled = visible(view, chunk) if resource.lags else chunk
+            found = all_of(view, conditions, resource.keep(view, settled))
             if len(found):
                 yield found
 

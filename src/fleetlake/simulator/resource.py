@@ -1,6 +1,6 @@
 """A resource: one endpoint of v2 as a row of facts. No other code knows an endpoint's name."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -14,7 +14,7 @@ from fleetlake.simulator.view import View
 class Rows(Protocol):
     """Gives a snapshot resource's rows, ascending by id, with their row numbers in `row`."""
 
-    def __call__(self, view: View, /) -> Block: ...
+    def __call__(self, view: View, /) -> Block: ...  # noqa: D102 - the class says it
 
 
 class Series(Protocol):
@@ -25,7 +25,7 @@ class Series(Protocol):
     many records the caller hopes for, a hint for the size of a block.
     """
 
-    def __call__(
+    def __call__(  # noqa: D102 - the class says it
         self,
         view: View,
         devices: Ints | None,
@@ -38,20 +38,29 @@ class Series(Protocol):
     ) -> Iterator[Block]: ...
 
 
+def everything(_view: View, block: Block) -> Block:
+    """Return all rows: what a resource keeps that hides nothing."""
+    return block
+
+
 @dataclass(frozen=True, kw_only=True)
 class Resource:
     """One endpoint.
 
-    Exactly one of `rows` (a snapshot, offset or id paging) and `series` (cursor paging) is
-    given. `key` is the column a single record is addressed by; `cursor` the one `next` moves.
-    `one_of` are parameters of which one is required. `order_by` are the columns a caller may
-    sort by. `device` names the filter that picks devices before records are generated.
+    At most one of `rows` (a snapshot, offset or id paging) and `series` (cursor paging) is
+    given; with neither it cannot be listed. `key` is the column a single record is addressed
+    by; `cursor` the one `next` moves. `keep` drops rows of a series that the caller may not
+    see; `lags` says whether new records settle first. `one_of` are parameters of which one is
+    required. `order_by` are the columns a caller may sort by. `device` names the filter that
+    picks devices before records are generated.
     """
 
     name: str
     columns: tuple[Column, ...]
     rows: Rows | None = None
     series: Series | None = None
+    keep: Callable[[View, Block], Block] = everything
+    lags: bool = True
     key: str = "id"
     id_paging: bool = False
     cursor: str = "created_at_timeuuid"
@@ -62,7 +71,6 @@ class Resource:
     order_by: tuple[str, ...] = ()
     expands: tuple[str, ...] = ()
     unlimited_in: bool = False
-    gettable: bool = True
 
     @cached_property
     def by_name(self) -> dict[str, Column]:

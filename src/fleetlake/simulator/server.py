@@ -56,7 +56,7 @@ def serve(options: SimulatorOptions) -> None:
         app,
         loop="uvloop",
         http=DroppableProtocol,
-        lifespan="off",
+        lifespan="on",
         access_log=False,
         date_header=False,  # the application sends the simulated clock's
         server_header=False,

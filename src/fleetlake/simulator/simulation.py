@@ -1,6 +1,7 @@
 """One running simulation: the world, the clock, what was written, and the calls counted."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -11,6 +12,8 @@ from fleetlake.simulator.ledger import Ledger
 from fleetlake.simulator.meter import Meter
 from fleetlake.simulator.options import SimulatorOptions
 from fleetlake.simulator.organisation import ROOT, subtree
+from fleetlake.simulator.push import Pusher, Sender, send_over_http
+from fleetlake.simulator.seeding import seed_rules
 from fleetlake.simulator.units import DAY
 from fleetlake.simulator.view import View
 from fleetlake.simulator.world import World
@@ -24,14 +27,23 @@ class Simulation:
     clock: Clock
     world: World
     faults: Faults
-    ledger: Ledger = field(default_factory=Ledger)
-    meter: Meter = field(default_factory=Meter)
+    ledger: Ledger
+    meter: Meter
+    send: Sender
+
+    @cached_property
+    def pusher(self) -> Pusher:
+        """Return what pushes alerts, from the start of the clock on."""
+        return Pusher(self, self.send, self.clock.started_at)
 
     def view(self, account: int, origin: str, *, sees_people: bool = True) -> View:
         """Return what an account sees now, addressed by `origin` (scheme and host)."""
         accounts = subtree(account)
         fleet = self.world.fleet
         scope = np.isin(fleet.account, accounts)
+        deleted = self.ledger.table("routers").deleted
+        if deleted:
+            scope &= ~np.isin(fleet.router_id, list(deleted))
         return View(
             world=self.world,
             ledger=self.ledger,
@@ -51,9 +63,12 @@ class Simulation:
         return self.view(ROOT, origin).whole()
 
 
-def start_simulation(options: SimulatorOptions) -> Simulation:
+def start_simulation(options: SimulatorOptions, send: Sender = send_over_http) -> Simulation:
     """Return a simulation whose history begins `options.days` before its clock starts."""
     clock = Clock(options.clock_start(), options.speed)
     started_at = clock.started_at - round(options.days * DAY)
     world = World(options.seed, options.routers, started_at, clock.started_at)
-    return Simulation(options, clock, world, Faults(seed=options.seed))
+    ledger = Ledger(world.draws)
+    if options.rules:
+        seed_rules(ledger, started_at)
+    return Simulation(options, clock, world, Faults(seed=options.seed), ledger, Meter(), send)

@@ -39,13 +39,12 @@ def _lines(view: View, resource: Resource, block: Block) -> Iterator[bytes]:
 def _series(view: View, resource: Resource, until: int) -> Iterator[Block]:
     """Yield a series' blocks, oldest first, device by device where it is asked by device."""
     assert resource.series is not None
-    until = min(until, view.now + 1)
     for devices in _device_batches(view, resource):
         for block in resource.series(
             view, devices, view.world.started_at, until, newest_first=False, want=_ROWS_AT_ONCE
         ):
             first, last = np.searchsorted(block["time"], [view.world.started_at, until])
-            yield block.take(slice(int(first), int(last)))
+            yield resource.keep(view, block.take(slice(int(first), int(last))))
 
 
 def _device_batches(view: View, resource: Resource) -> Iterator[Ints | None]:

@@ -10,10 +10,13 @@ from fleetlake.simulator.answers import list_records, one_record
 from fleetlake.simulator.callers import Caller, authenticate, is_counted
 from fleetlake.simulator.faults import BrokenConnection
 from fleetlake.simulator.refusals import Refusal, method_not_allowed, not_found
-from fleetlake.simulator.resource import Resource
 from fleetlake.simulator.resources import RESOURCES
 from fleetlake.simulator.simulation import Simulation
+from fleetlake.simulator.view import View
 from fleetlake.simulator.wire import dump_page
+from fleetlake.simulator.writing import answer_write
+from fleetlake.simulator.writing.desk import Desk
+from fleetlake.simulator.writing.jobs import read_speed_test
 
 ROOT_PATH = "/api/v2/"
 
@@ -69,19 +72,33 @@ async def _answer(simulation: Simulation, request: Request, parts: list[str]) ->
     caller = authenticate(request.headers)
     if not parts or len(parts) > 2 or parts[0] not in RESOURCES:
         raise not_found()
-    resource = RESOURCES[parts[0]]
-    if request.method != "GET":
-        raise method_not_allowed(request.url.path, request.method)
-    return _read(simulation, request, caller, resource, parts[1:])
+    view = simulation.view_of(caller, origin_of(request))
+    if request.method == "GET":
+        return _read(simulation, request, caller, view, parts)
+    written = await answer_write(
+        simulation,
+        caller,
+        view,
+        path=request.url.path,
+        method=request.method,
+        parts=parts,
+        body=await request.body(),
+    )
+    if written.body is None:
+        return Response(status_code=written.status)
+    return json_answer(written.body, written.status)
 
 
 def _read(
-    simulation: Simulation, request: Request, caller: Caller, resource: Resource, key: list[str]
+    simulation: Simulation, request: Request, caller: Caller, view: View, parts: list[str]
 ) -> Response:
     """Answer a GET of a list or of one record."""
-    origin = origin_of(request)
-    view = simulation.view_of(caller, origin)
-    if key:
-        return json_answer(one_record(view, resource, key[0]))
-    address = f"{origin}{request.url.path}"
+    resource = RESOURCES[parts[0]]
+    if parts[0] == "speed_test" and parts[1:]:
+        return json_answer(read_speed_test(Desk(simulation, caller, view), parts[1]))
+    if resource.rows is None and resource.series is None:
+        raise method_not_allowed(request.url.path, request.method)
+    if parts[1:]:
+        return json_answer(one_record(view, resource, parts[1]))
+    address = f"{view.origin}{request.url.path}"
     return json_answer(list_records(view, resource, request.url.query, address))

@@ -6,12 +6,17 @@ from fleetlake.simulator.blocks import Block
 from fleetlake.simulator.columns import EXACT, EXACT_RANGE, Kind, column, values
 from fleetlake.simulator.resource import Resource
 from fleetlake.simulator.resources.activity_texts import actions, actors, member, objects
-from fleetlake.simulator.resources.daily import daily_series, in_scope
+from fleetlake.simulator.resources.daily import daily_series
 from fleetlake.simulator.resources.organisation import ACCOUNT_IDS
 from fleetlake.simulator.units import DAY, Ints
 from fleetlake.simulator.view import View
 from fleetlake.simulator.world import World
-from fleetlake.simulator.world.activity import PEOPLE_KINDS, activities_of
+from fleetlake.simulator.world.activity import (
+    PEOPLE_KINDS,
+    WRITTEN,
+    WRITTEN_PEOPLE,
+    activities_of,
+)
 
 RETENTION = 30 * DAY
 """Service contract, Limits."""
@@ -21,10 +26,31 @@ def _generate(world: World, routers: Ints, day: int, _accounts: bool) -> Block:
     return activities_of(world, routers, day)
 
 
+def _written(view: View, day: int) -> Block | None:
+    """Return the activities of a day that clients' writes made."""
+    deeds = view.ledger.deeds
+    places = np.array([n for n, deed in enumerate(deeds) if deed.at // DAY == day], dtype=np.int64)
+    if len(places) == 0:
+        return None
+    chosen = [deeds[place] for place in places.tolist()]
+    at = np.array([deed.at for deed in chosen])
+    return Block(
+        {
+            "time": at,
+            "tail": np.array([deed.tail for deed in chosen], dtype=np.uint64),
+            "detected": at,
+            "router": np.full(len(places), -1),
+            "account": np.array([deed.account for deed in chosen]),
+            "kind": np.array([WRITTEN_PEOPLE if d.is_about_people else WRITTEN for d in chosen]),
+            "slot": np.zeros(len(places), dtype=np.int64),
+            "value": places,
+        }
+    )
+
+
 def _keep(view: View, block: Block) -> Block:
     """Return what the caller may see and the service still holds."""
-    block = in_scope(view, block)
-    keep = np.ones(len(block), dtype=bool)
+    keep = np.isin(block["account"], list(view.accounts))
     if view.retention:
         keep &= block["time"] >= view.now - RETENTION
     if not view.sees_people:
@@ -38,7 +64,8 @@ def _accounts(_view: View, block: Block) -> Ints:
 
 ACTIVITY_LOGS = Resource(
     name="activity_logs",
-    series=daily_series("activity_logs", _generate, _keep),
+    series=daily_series("activity_logs", _generate, _written),
+    keep=_keep,
     cursor="action__id",
     columns=(
         column("action", Kind.JSON, actions),

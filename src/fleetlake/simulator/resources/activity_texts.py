@@ -7,8 +7,8 @@ import numpy as np
 from fleetlake.simulator import stamps, timeuuids
 from fleetlake.simulator.blocks import Block
 from fleetlake.simulator.columns import Read
+from fleetlake.simulator.identifiers import group_ids
 from fleetlake.simulator.organisation import ACCOUNTS
-from fleetlake.simulator.resources.organisation import group_ids
 from fleetlake.simulator.view import View
 from fleetlake.simulator.vocabulary import ACTION_TYPES, ACTOR_TYPES, OBJECT_TYPES
 from fleetlake.simulator.wire import NEWLINE
@@ -21,6 +21,7 @@ from fleetlake.simulator.world.activity import (
     REGISTERED,
     SETTINGS,
     USER_UPDATED,
+    WRITTEN,
 )
 from fleetlake.simulator.world.changes import SETTINGS as SETTING_NAMES
 
@@ -57,7 +58,7 @@ def actions(view: View, block: Block) -> list[dict[str, Any]]:
         ids = timeuuids.spell(block["time"], block["tail"])
         times = stamps.spell(block["time"], "micros_z")
         return [
-            _action(view, identity, time, *row)
+            _action(view, str(identity), str(time), *row)
             for identity, time, row in zip(ids, times, _rows(block), strict=True)
         ]
 
@@ -75,6 +76,8 @@ def _action(
     person: int,
     salt: int,
 ) -> dict[str, Any]:
+    if kind >= WRITTEN:
+        return {"id": identity, "timestamp": time, **view.ledger.deeds[person].action}
     before, after = _entities(view, kind, router, account, slot, person, salt)
     name = _ACTION[kind]
     return {
@@ -122,6 +125,8 @@ def actors(view: View, block: Block) -> list[dict[str, Any]]:
 def _actor(
     view: View, kind: int, router: int, _account: int, _slot: int, person: int, _salt: int
 ) -> dict[str, Any]:
+    if kind >= WRITTEN:
+        return view.ledger.deeds[person].actor
     if kind == REGISTERED:
         return _party(ACTOR_TYPES, "router", str(view.world.fleet.router_id[router]), "")
     someone = view.world.people[person]
@@ -140,6 +145,8 @@ def objects(view: View, block: Block) -> list[dict[str, Any]]:
 def _object(
     view: View, kind: int, router: int, _account: int, slot: int, person: int, _salt: int
 ) -> dict[str, Any]:
+    if kind >= WRITTEN:
+        return view.ledger.deeds[person].object
     name = _OBJECT.get(kind, "sso user")
     shape = {"type": code(OBJECT_TYPES, name), "type_name": name}
     if name == "router":

@@ -10,7 +10,9 @@ from fleetlake.simulator.resource import Resource
 from fleetlake.simulator.resources.alert_texts import friendly, information
 from fleetlake.simulator.resources.daily import daily_series, in_scope
 from fleetlake.simulator.resources.organisation import ACCOUNT_IDS
-from fleetlake.simulator.units import NULL, SECOND, Ints
+from fleetlake.simulator.rules import wanted
+from fleetlake.simulator.timeuuids import tail_from_bits
+from fleetlake.simulator.units import DAY, NULL, SECOND, Ints
 from fleetlake.simulator.view import View
 from fleetlake.simulator.vocabulary import ALERT_TYPES
 from fleetlake.simulator.world import World
@@ -23,9 +25,30 @@ def _generate(world: World, routers: Ints, day: int, accounts: bool) -> Block:
     return alerts_of(world, routers, day, accounts=accounts)
 
 
-def _router_only(view: View, block: Block) -> Block:
-    block = in_scope(view, block)
-    return block.take(np.flatnonzero(block["router"] >= 0))
+def _raised(view: View, day: int) -> Block | None:
+    """Return the alerts of a day that followed from writes and pushes."""
+    raised = [alert for alert in view.ledger.raised if alert.at // DAY == day]
+    if not raised:
+        return None
+    names = ("at", "router", "account", "kind", "value")
+    table = {name: np.array([getattr(alert, name) for alert in raised]) for name in names}
+    at = table.pop("at")
+    place = np.arange(len(raised))
+    tail = tail_from_bits(view.world.draws.bits("raised", at, table["kind"], place))
+    slot = np.zeros(len(raised), dtype=np.int64)
+    return Block({"time": at, "tail": tail, "detected": at, **table, "slot": slot})
+
+
+def _keep(view: View, block: Block) -> Block:
+    """Return the alerts a rule asked for about what the caller may see."""
+    keep = wanted(view, block)
+    if not view.scope.all():
+        keep &= in_scope(view, block)
+    return block if keep.all() else block.take(np.flatnonzero(keep))
+
+
+def _keep_routers(view: View, block: Block) -> Block:
+    return _keep(view, block.take(np.flatnonzero(block["router"] >= 0)))
 
 
 def router_ids(view: View, block: Block) -> Ints:
@@ -61,7 +84,8 @@ _TYPE = column("type", Kind.TEXT, _types, EXACT_IN)
 
 ALERTS = Resource(
     name="alerts",
-    series=daily_series("alerts", _generate, in_scope),
+    series=daily_series("alerts", _generate, _raised),
+    keep=_keep,
     device="router",
     unlimited_in=True,
     expands=("account", "router"),
@@ -76,7 +100,8 @@ ALERTS = Resource(
 
 ROUTER_ALERTS = Resource(
     name="router_alerts",
-    series=daily_series("alerts", _generate, _router_only),
+    series=daily_series("alerts", _generate, _raised),
+    keep=_keep_routers,
     device="router",
     order_by=("created_at_timeuuid",),
     expands=("router",),

@@ -4,20 +4,24 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from fleetlake.simulator.blocks import Block
+from fleetlake.simulator.blocks import Block, concatenate
 from fleetlake.simulator.resource import Series
-from fleetlake.simulator.units import DAY, Ints
+from fleetlake.simulator.timeuuids import order_key
+from fleetlake.simulator.units import DAY, Flags, Ints
 from fleetlake.simulator.view import View
 from fleetlake.simulator.world import World
 
 Generate = Callable[[World, Ints, int, bool], Block]
 """World, routers, UTC day and whether to include what concerns no router."""
 
+Written = Callable[[View, int], Block | None]
+"""What clients' writes added to a UTC day, with the columns of a generated block."""
+
 _FEW = 2000
 
 
-def daily_series(name: str, generate: Generate, keep: Callable[[View, Block], Block]) -> Series:
-    """Return a series made of whole days; `keep` drops what the caller may not see.
+def daily_series(name: str, generate: Generate, written: Written) -> Series:
+    """Return a series made of whole days.
 
     A question about a few devices generates those alone; any other reads the fleet's day.
     """
@@ -33,17 +37,20 @@ def daily_series(name: str, generate: Generate, keep: Callable[[View, Block], Bl
         want: int,
     ) -> Iterator[Block]:
         del want  # a day is cheap, and the next page needs it too
-        world = view.world
-        first = max(since, world.started_at) // DAY
+        first = max(since, view.world.started_at) // DAY
         last = min(until - 1, view.now) // DAY
         days = range(first, last + 1)
         for day in reversed(days) if newest_first else days:
-            yield keep(view, _day(world, name, generate, devices, day))
+            block = _generated(view.world, name, generate, devices, day)
+            extra = written(view, day)
+            yield block if extra is None else _merge(block, extra, devices)
 
     return series
 
 
-def _day(world: World, name: str, generate: Generate, devices: Ints | None, day: int) -> Block:
+def _generated(
+    world: World, name: str, generate: Generate, devices: Ints | None, day: int
+) -> Block:
     """Return one day of some devices, or of the whole fleet."""
     if devices is not None and len(devices) < _FEW:
         return generate(world, devices, day, False)
@@ -54,10 +61,16 @@ def _day(world: World, name: str, generate: Generate, devices: Ints | None, day:
     return block.take(np.flatnonzero(np.isin(block["router"], devices)))
 
 
-def in_scope(view: View, block: Block) -> Block:
-    """Return the rows whose account the caller may see."""
-    if view.scope.all():
-        return block
-    by_router = view.scope[block["router"]] & (block["router"] >= 0)
+def _merge(block: Block, extra: Block, devices: Ints | None) -> Block:
+    """Return generated and written rows together, in order."""
+    if devices is not None:
+        extra = extra.take(np.flatnonzero(np.isin(extra["router"], devices)))
+    joined = concatenate([block, extra])
+    return joined.take(np.lexsort((order_key(joined["tail"]), joined["time"])))
+
+
+def in_scope(view: View, block: Block) -> Flags:
+    """Return which rows are about a router, or else an account, that the caller may see."""
+    by_router = (block["router"] >= 0) & view.scope[block["router"]]
     by_account = (block["router"] < 0) & np.isin(block["account"], list(view.accounts))
-    return block.take(np.flatnonzero(by_router | by_account))
+    return np.asarray(by_router | by_account)

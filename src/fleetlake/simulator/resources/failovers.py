@@ -6,10 +6,11 @@ import numpy as np
 
 from fleetlake.simulator.blocks import Block
 from fleetlake.simulator.columns import EXACT_IN, EXACT_RANGE, Kind, column, constant
+from fleetlake.simulator.identifiers import group_ids
 from fleetlake.simulator.organisation import ACCOUNTS, CARRIERS
 from fleetlake.simulator.resource import Resource
 from fleetlake.simulator.resources.alert_texts import names_of
-from fleetlake.simulator.resources.organisation import ACCOUNT_IDS, group_ids, group_names
+from fleetlake.simulator.resources.organisation import ACCOUNT_IDS, group_names
 from fleetlake.simulator.resources.routers import names
 from fleetlake.simulator.units import DAY, MINUTE, NULL, SECOND, Ints, Reals
 from fleetlake.simulator.view import View

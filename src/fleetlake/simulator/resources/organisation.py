@@ -4,6 +4,7 @@ import numpy as np
 
 from fleetlake.simulator.blocks import Block
 from fleetlake.simulator.columns import ANY_ID, EXACT, EXACT_IN, Kind, Read, column, constant
+from fleetlake.simulator.identifiers import group_ids
 from fleetlake.simulator.organisation import ACCOUNTS, PRODUCTS
 from fleetlake.simulator.resource import Resource
 from fleetlake.simulator.units import NULL, Ints
@@ -33,7 +34,7 @@ def _parent(_view: View, block: Block) -> Ints:
     return np.array([NULL if parent is None else parent for parent in parents])[block["row"]]
 
 
-ACCOUNTS_RESOURCE = Resource(
+ACCOUNT = Resource(
     name="accounts",
     rows=account_rows,
     order_by=("id", "name"),
@@ -53,7 +54,7 @@ def product_rows(_view: View) -> Block:
     return Block({"row": np.arange(len(PRODUCTS))})
 
 
-PRODUCTS_RESOURCE = Resource(
+PRODUCT = Resource(
     name="products",
     rows=product_rows,
     order_by=("id", "name"),
@@ -81,7 +82,7 @@ def _person(field: str) -> Read:
     return read
 
 
-USERS_RESOURCE = Resource(
+USER = Resource(
     name="users",
     rows=user_rows,
     order_by=("id", "email", "username"),
@@ -102,11 +103,6 @@ USERS_RESOURCE = Resource(
         column("username", Kind.TEXT, _person("email"), EXACT_IN),
     ),
 )
-
-
-def group_ids(rows: Ints) -> Ints:
-    """Return the ids of groups; -1 (no group) gives null."""
-    return np.where(rows < 0, NULL, 20_003 + rows * 3 + rows % 2)
 
 
 def group_rows(view: View) -> Block:
@@ -134,7 +130,7 @@ def group_names(view: View, rows: Ints) -> list[str | None]:
     return names
 
 
-GROUPS_RESOURCE = Resource(
+GROUP = Resource(
     name="groups",
     rows=group_rows,
     id_paging=True,

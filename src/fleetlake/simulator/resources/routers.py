@@ -15,12 +15,12 @@ from fleetlake.simulator.columns import (
     column,
     constant,
 )
-from fleetlake.simulator.identifiers import Identifiers
+from fleetlake.simulator.identifiers import Identifiers, group_ids
 from fleetlake.simulator.organisation import PRODUCTS
 from fleetlake.simulator.places import REGIONS
 from fleetlake.simulator.resource import Resource
 from fleetlake.simulator.resources.alert_texts import mac_address
-from fleetlake.simulator.resources.organisation import ACCOUNT_IDS, PRODUCT_IDS, group_ids
+from fleetlake.simulator.resources.organisation import ACCOUNT_IDS, PRODUCT_IDS
 from fleetlake.simulator.units import DAY, NULL, SECOND, Flags, Ints
 from fleetlake.simulator.view import View
 from fleetlake.simulator.wire import ESCAPE, TAB

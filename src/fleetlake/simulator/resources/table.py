@@ -1,41 +1,73 @@
-"""The table of v2 resources by name."""
+"""THE table of v2 resources: to serve another, add its row."""
 
 from typing import Final
 
+from fleetlake.simulator.ledger import Fields
+from fleetlake.simulator.overlay import writable
 from fleetlake.simulator.resource import Resource
+from fleetlake.simulator.resources import catalogue
 from fleetlake.simulator.resources.activity import ACTIVITY_LOGS
+from fleetlake.simulator.resources.alerting import ALERT_RULES, PUSH_DESTINATIONS, sees_account
 from fleetlake.simulator.resources.alerts import ALERTS, ROUTER_ALERTS
 from fleetlake.simulator.resources.batteries import BATTERIES
+from fleetlake.simulator.resources.configurations import CONFIGURATIONS, ROUTER_LANS
 from fleetlake.simulator.resources.failovers import FAILOVERS
+from fleetlake.simulator.resources.health import NET_DEVICE_HEALTH
+from fleetlake.simulator.resources.jobs import REBOOT_ACTIVITY, SPEED_TEST, TEST_DESTINATIONS
 from fleetlake.simulator.resources.locations import HISTORICAL_LOCATIONS, LOCATIONS
 from fleetlake.simulator.resources.metrics import METRICS
 from fleetlake.simulator.resources.net_devices import NET_DEVICES
-from fleetlake.simulator.resources.organisation import (
-    ACCOUNTS_RESOURCE,
-    GROUPS_RESOURCE,
-    PRODUCTS_RESOURCE,
-    USERS_RESOURCE,
+from fleetlake.simulator.resources.organisation import ACCOUNT, GROUP, PRODUCT, USER
+from fleetlake.simulator.resources.router_series import (
+    ROUTER_LOGS,
+    STATE_SAMPLES,
+    STREAM_USAGE_SAMPLES,
 )
 from fleetlake.simulator.resources.routers import ROUTERS
 from fleetlake.simulator.resources.samples import SIGNAL_SAMPLES, USAGE_SAMPLES
+from fleetlake.simulator.view import View
+
+
+def _in_own_account(view: View, record: Fields) -> bool:
+    """Return whether a created record belongs to an account the caller sees."""
+    return sees_account(view, record["account"])
+
 
 _ALL: Final = (
-    ACCOUNTS_RESOURCE,
     ACTIVITY_LOGS,
     ALERTS,
+    ALERT_RULES,
     BATTERIES,
     FAILOVERS,
-    GROUPS_RESOURCE,
     HISTORICAL_LOCATIONS,
-    LOCATIONS,
     METRICS,
     NET_DEVICES,
-    PRODUCTS_RESOURCE,
-    ROUTERS,
+    NET_DEVICE_HEALTH,
+    PRODUCT,
+    PUSH_DESTINATIONS,
+    REBOOT_ACTIVITY,
     ROUTER_ALERTS,
+    ROUTER_LANS,
+    ROUTER_LOGS,
     SIGNAL_SAMPLES,
+    SPEED_TEST,
+    STATE_SAMPLES,
+    STREAM_USAGE_SAMPLES,
+    TEST_DESTINATIONS,
     USAGE_SAMPLES,
-    USERS_RESOURCE,
+    catalogue.DEVICE_APPS,
+    catalogue.DEVICE_APP_BINDINGS,
+    catalogue.DEVICE_APP_STATES,
+    catalogue.DEVICE_APP_VERSIONS,
+    catalogue.FIRMWARES,
+    writable(ACCOUNT, sees=_in_own_account),
+    writable(CONFIGURATIONS, sees=_in_own_account),
+    writable(GROUP, sees=_in_own_account),
+    writable(LOCATIONS, sees=_in_own_account),
+    writable(ROUTERS, sees=_in_own_account),
+    writable(USER, sees=_in_own_account),
 )
 
-RESOURCES: Final[dict[str, Resource]] = {resource.name: resource for resource in _ALL}
+RESOURCES: Final[dict[str, Resource]] = {
+    resource.name: resource for resource in sorted(_ALL, key=lambda resource: resource.name)
+}

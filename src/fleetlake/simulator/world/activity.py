@@ -13,7 +13,10 @@ from fleetlake.simulator.world.world import World
 LOGIN, LOGOUT, LOGIN_FAILED, LOCKED, SETTINGS, REGISTERED, GROUP_UPDATED, USER_UPDATED = range(8)
 """Kinds of activity."""
 
-PEOPLE_KINDS = (LOGIN, LOGOUT, LOGIN_FAILED, LOCKED, USER_UPDATED)
+WRITTEN, WRITTEN_PEOPLE = 100, 101
+"""Activities that clients' writes made; their `value` is the entry's place in the ledger."""
+
+PEOPLE_KINDS = (LOGIN, LOGOUT, LOGIN_FAILED, LOCKED, USER_UPDATED, WRITTEN_PEOPLE)
 """Returned only to a root account's Administrator (service contract, activity_logs)."""
 
 _GROUP_ODDS = 0.05

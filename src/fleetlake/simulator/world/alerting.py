@@ -13,7 +13,7 @@ from fleetlake.simulator.world import batteries, trips
 from fleetlake.simulator.world.changes import changes
 from fleetlake.simulator.world.occurrences import Occurrences
 from fleetlake.simulator.world.people import failed_logins, lockouts
-from fleetlake.simulator.world.plans import LINK, DayPlan
+from fleetlake.simulator.world.plans import CABLE, LINK, DayPlan
 from fleetlake.simulator.world.world import World
 
 CONNECTION_DELAY = MINUTE
@@ -74,7 +74,7 @@ def _outages(found: Occurrences, day: Day) -> None:
     happens = plan.outage.happens
     primary, backup = fleet.primary[router], fleet.backup[router]
     wired = primary == WIRED
-    unplugged = wired & (plan.outage_reason == 3)
+    unplugged = wired & (plan.outage_reason == CABLE)
     lost = np.where(wired, CODE["ethernet_wan_disconnected"], CODE["modem_wan_disconnected"])
     lost = np.where(unplugged, CODE["ethernet_wan_unplugged"], lost)
     back = np.where(wired, CODE["ethernet_wan_connected"], CODE["modem_wan_connected"])

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fleetlake.simulator.draws import Draws
-from fleetlake.simulator.fleet import Fleet
+from fleetlake.simulator.fleet import WIRED, Fleet
 from fleetlake.simulator.units import HOUR, MINUTE, NEVER, SECOND, Flags, Ints, Reals
 from fleetlake.simulator.world import batteries, trips
 from fleetlake.simulator.world.batteries import Ageing
@@ -20,6 +20,8 @@ POWER, LINK, REBOOT = range(3)
 """Why a router is offline."""
 
 OUTAGE_REASONS = ("carrier lost", "dhcp lease lost", "ip verify failed", "cable unplugged")
+CABLE = 3
+"""The reason that only a wired WAN can have."""
 
 _OUTAGE_ODDS = 0.34
 _SHORTEST_OUTAGE = MINUTE
@@ -69,8 +71,14 @@ class Planner:
             offline_cause=cause,
             outage=outage,
             failover_at=np.where(outage.happens, outage.start + detection.astype(np.int64), NEVER),
-            outage_reason=self.draws.below(len(OUTAGE_REASONS), "outage-reason", router, day),
+            outage_reason=self._reason(router, day),
         )
+
+    def _reason(self, router: Ints, day: Ints) -> Ints:
+        """Return why the primary WAN fails; only a wired one can lose its cable."""
+        reason = self.draws.below(len(OUTAGE_REASONS), "outage-reason", router, day)
+        wired = self.fleet.primary[router] == WIRED
+        return np.where(wired, reason, reason % CABLE)
 
     def _spell(
         self, router: Ints, day: Ints, happens: Flags, start: Reals, length: Reals

@@ -1,0 +1,158 @@
+"""What really happened, straight from the world and not from any record of it.
+
+Marts are held against these: failover episodes, outages, trips, battery lives.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import numpy as np
+
+from fleetlake.simulator import stamps
+from fleetlake.simulator.fleet import WIRED
+from fleetlake.simulator.resources.batteries import battery_ids
+from fleetlake.simulator.units import DAY, NEVER, Ints
+from fleetlake.simulator.view import View
+from fleetlake.simulator.world import batteries, trips
+from fleetlake.simulator.world.plans import OUTAGE_REASONS, DayPlan
+from fleetlake.simulator.world.traffic import carried_between
+
+Fact = dict[str, Any]
+
+_INTERFACES: Final = ("ethernet", "modem 1", "modem 2", "lan")
+_OFFLINE_CAUSES: Final = ("power", "link", "reboot")
+_CURVE_POINTS: Final = 41
+
+
+def _when(instant: int) -> str:
+    return stamps.to_datetime(instant).isoformat()
+
+
+def _span(start: int, end: int, until: int) -> Fact:
+    """Return the ends of something; it has no end yet if that lies after `until`."""
+    return {"started_at": _when(start), "ended_at": _when(end) if end <= until else None}
+
+
+def _days(view: View, until: int) -> Iterator[tuple[int, DayPlan]]:
+    """Yield each service day up to an instant, with every router's plan."""
+    everyone = np.arange(view.world.routers, dtype=np.int64)
+    for day in range(view.world.first_day, until // DAY + 1):
+        yield day, view.world.planner.plan(everyone, np.full(view.world.routers, day))
+
+
+def failover_episodes(view: View, until: int) -> Iterator[Fact]:
+    """Yield every move to a backup WAN, with the outage behind it and the bytes it carried."""
+    fleet, draws = view.world.fleet, view.world.draws
+    for _, plan in _days(view, until):
+        rows = np.flatnonzero(plan.failover_at <= until)
+        start, end = plan.failover_at[rows], plan.outage.end[rows]
+        usage = carried_between(draws, fleet, rows, start, np.minimum(end, until))
+        for place, row in enumerate(rows.tolist()):
+            yield {
+                "router_id": int(fleet.router_id[row]),
+                **_span(int(start[place]), int(end[place]), until),
+                "outage_started_at": _when(int(plan.outage.start[row])),
+                "from_interface": _INTERFACES[int(fleet.primary[row])],
+                "to_interface": _INTERFACES[int(fleet.backup[row])],
+                "reason": OUTAGE_REASONS[int(plan.outage_reason[row])],
+                "data_usage_bytes": int(usage[place]),
+            }
+
+
+def outages(view: View, until: int) -> Iterator[Fact]:
+    """Yield every spell without the primary WAN, and every spell without any connection."""
+    fleet = view.world.fleet
+    for _, plan in _days(view, until):
+        for row in np.flatnonzero(plan.outage.start <= until).tolist():
+            yield {
+                "router_id": int(fleet.router_id[row]),
+                "kind": "primary_wan",
+                "cause": OUTAGE_REASONS[int(plan.outage_reason[row])],
+                "is_wired": bool(fleet.primary[row] == WIRED),
+                **_span(int(plan.outage.start[row]), int(plan.outage.end[row]), until),
+            }
+        for row in np.flatnonzero(plan.offline.start <= until).tolist():
+            yield {
+                "router_id": int(fleet.router_id[row]),
+                "kind": "offline",
+                "cause": _OFFLINE_CAUSES[int(plan.offline_cause[row])],
+                "is_wired": None,
+                **_span(int(plan.offline.start[row]), int(plan.offline.end[row]), until),
+            }
+
+
+def trip_facts(view: View, until: int) -> Iterator[Fact]:
+    """Yield every trip: one drive between two stops, and the length of the road driven."""
+    world, fleet = view.world, view.world.fleet
+    riders = np.flatnonzero(fleet.is_vehicle)
+    for day in range(world.first_day, until // DAY + 1):
+        legs = trips.day_legs(world.draws, fleet, riders, np.full(len(riders), day))
+        driven = (legs.depart >= world.started_at) & (legs.depart <= until)
+        for vehicle, leg in np.argwhere(driven).tolist():
+            yield {
+                "router_id": int(fleet.router_id[riders[vehicle]]),
+                **_span(int(legs.depart[vehicle, leg]), int(legs.arrive[vehicle, leg]), until),
+                "from_latitude": float(legs.lat_from[vehicle, leg]),
+                "from_longitude": float(legs.lon_from[vehicle, leg]),
+                "to_latitude": float(legs.lat_to[vehicle, leg]),
+                "to_longitude": float(legs.lon_to[vehicle, leg]),
+                "distance_miles": _road_miles(legs, vehicle, leg),
+            }
+
+
+def _road_miles(legs: trips.Legs, vehicle: int, leg: int) -> float:
+    """Return the length of a whole leg along its bend."""
+    one = trips.Legs(
+        *(getattr(legs, name)[vehicle : vehicle + 1, leg : leg + 1] for name in vars(legs))
+    )
+    again = trips.Legs(*(np.repeat(values, _CURVE_POINTS, axis=0) for values in vars(one).values()))
+    begin, end = int(one.depart[0, 0]), int(one.arrive[0, 0]) - 1
+    spots = trips.locate_on(again, np.linspace(begin, end, _CURVE_POINTS).astype(np.int64))
+    lat, lon = spots.latitude, spots.longitude
+    return float(trips.miles_between(lat[:-1], lon[:-1], lat[1:], lon[1:]).sum())
+
+
+def battery_lives(view: View, until: int) -> Iterator[Fact]:
+    """Yield each battery's health then and now, when it reached 62%, and its cycles."""
+    world, fleet = view.world, view.world.fleet
+    rows = np.flatnonzero(fleet.has_battery)
+    ageing = world.ageing.of(rows)
+    cycles = _cycles(view, rows, until)
+    began = ageing.health(np.full(len(rows), world.started_at))
+    now = ageing.health(np.full(len(rows), until))
+    ids = battery_ids(view).of(rows)
+    worn = batteries.report_after(world.draws, rows, ageing.worn_at)
+    for place, row in enumerate(rows.tolist()):
+        yield {
+            "battery_id": int(ids[place]),
+            "router_id": int(fleet.router_id[row]),
+            "health_at_start_pct": float(began[place]),
+            "health_now_pct": float(now[place]),
+            "points_per_day": float(ageing.points_per_day[place]),
+            "reached_62_at": _when(int(worn[place])) if worn[place] <= until else None,
+            "cycles": cycles[row],
+        }
+
+
+def _cycles(view: View, rows: Ints, until: int) -> dict[int, list[Fact]]:
+    """Return each battery's spells carrying its router, with the charge they left."""
+    found: dict[int, list[Fact]] = {int(row): [] for row in rows}
+    for _, plan in _days(view, until):
+        spell = plan.on_battery
+        end = np.minimum(spell.end, until)
+        left = batteries.charge(spell, plan.powered_off, plan.drain_rate, end).percent
+        for row in rows[spell.start[rows] <= until].tolist():
+            span = _span(int(spell.start[row]), int(spell.end[row]), until)
+            off = int(plan.powered_off[row])
+            gave_out = _when(off) if off <= until and off < NEVER else None
+            cycle = {**span, "charge_left_pct": float(left[row]), "powered_off_at": gave_out}
+            found[row].append(cycle)
+    return found
+
+
+CAUSES: Final[dict[str, Callable[[View, int], Iterator[Fact]]]] = {
+    "failover_episodes": failover_episodes,
+    "outages": outages,
+    "trips": trip_facts,
+    "battery_life": battery_lives,
+}

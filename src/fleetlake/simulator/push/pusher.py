@@ -1,0 +1,168 @@
+"""Sends alerts as the simulated clock moves, and retries what did not arrive."""
+
+import asyncio
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import orjson
+
+from fleetlake.simulator.blocks import Block
+from fleetlake.simulator.ledger import Fields, Raised
+from fleetlake.simulator.organisation import ACCOUNTS, ROOT
+from fleetlake.simulator.push.delivery import Delivery, State
+from fleetlake.simulator.push.outbox import Message, has_listeners, messages, of_block
+from fleetlake.simulator.push.sending import SIGNATURE_HEADER, Sender, sign
+from fleetlake.simulator.rules import DESTINATIONS, RULES
+from fleetlake.simulator.vocabulary import CODE
+
+if TYPE_CHECKING:  # a simulation holds its pusher
+    from fleetlake.simulator.simulation import Simulation
+    from fleetlake.simulator.view import View
+
+_ORIGIN = "http://localhost"
+
+
+@dataclass
+class Pusher:
+    """The push side of one simulation. Nothing is sent until `settle` is called."""
+
+    simulation: "Simulation"
+    send: Sender
+    settled_until: int
+    _deliveries: dict[int, Delivery] = field(default_factory=dict)
+    _waiting: list[tuple[int, int, Message]] = field(default_factory=list)
+    _count: int = 0
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def settle(self) -> None:
+        """Send everything due by now, in the order of simulated time."""
+        async with self._lock:
+            now = self.simulation.clock.now()
+            view = self.simulation.view(ROOT, _ORIGIN)
+            if has_listeners(view):
+                self._expect(messages(view, self.settled_until, now))
+            self.settled_until = max(self.settled_until, now)
+            await self._send_until(view, now)
+
+    def delivery(self, number: int) -> Delivery:
+        """Return the delivery state of a destination by its ledger number."""
+        return self._deliveries.setdefault(number, Delivery())
+
+    def resume(self, number: int) -> None:
+        """Try a suspended destination again from now on."""
+        self.delivery(number).clear()
+
+    async def try_once(self, destination: Fields) -> str | None:
+        """Send a test message; return None, or what went wrong."""
+        body = orjson.dumps({"type": "test", "friendly_info": "Test of the push destination."})
+        return await self._post(destination, body)
+
+    def _expect(self, found: Iterable[Message]) -> None:
+        for message in found:
+            self._count += 1
+            heapq.heappush(self._waiting, (message.due, self._count, message))
+
+    async def _send_until(self, view: "View", now: int) -> None:
+        """Take messages and retries in turn, whichever is due first."""
+        while True:
+            retry_at, number = self._next_retry()
+            due = self._waiting[0][0] if self._waiting else now + 1
+            if min(due, retry_at) > now:
+                return
+            if retry_at < due:
+                await self._retry(view, number, retry_at)
+            else:
+                await self._send_next(view, due)
+
+    def _next_retry(self) -> tuple[int, int]:
+        """Return the earliest retry and its destination; far away if there is none."""
+        waiting = [(d.retry_at, n) for n, d in self._deliveries.items() if d.retry_at is not None]
+        return min(waiting, default=(2**62, 0))
+
+    async def _send_next(self, view: "View", due: int) -> None:
+        """Send the next message; a summary gathers all its rule's alerts due with it."""
+        message = heapq.heappop(self._waiting)[2]
+        if not message.is_summary:
+            body = orjson.dumps(message.alert)
+        else:
+            body = orjson.dumps([message.alert, *self._rest_of_summary(message)])
+            rule = view.ledger.table(RULES).created.get(message.rule)
+            if rule is not None:
+                rule["last_summary_ts"] = due
+        for number in message.destinations:
+            await self._deliver(view, number, body, due)
+
+    def _rest_of_summary(self, first: Message) -> list[Fields]:
+        """Return the other alerts of a rule due at the same instant."""
+        same = [
+            entry for entry in self._waiting if (entry[0], entry[2].rule) == (first.due, first.rule)
+        ]
+        self._waiting = [entry for entry in self._waiting if entry not in same]
+        heapq.heapify(self._waiting)
+        return [entry[2].alert for entry in sorted(same, key=lambda entry: entry[1])]
+
+    async def _deliver(self, view: "View", number: int, body: bytes, at: int) -> None:
+        """Send a body to a destination, or queue it, or drop it, by the destination's state."""
+        destination = view.ledger.table(DESTINATIONS).created.get(number)
+        if destination is None:
+            return
+        delivery = self.delivery(number)
+        state = delivery.state(destination)
+        if state is State.UNREACHABLE:
+            delivery.queue.append(body)
+        if state is not State.ACTIVE:
+            return
+        error = await self._post(destination, body)
+        if error is not None:
+            delivery.queue.append(body)
+            self._note_failure(view, number, error, at)
+            self._raise(view, "http_push_failure", number, at)
+
+    async def _retry(self, view: "View", number: int, at: int) -> None:
+        """Try an unreachable destination again: drain its queue, or wait longer, or give up."""
+        destination = view.ledger.table(DESTINATIONS).created.get(number)
+        delivery = self.delivery(number)
+        if destination is None or delivery.state(destination) is not State.UNREACHABLE:
+            delivery.clear()
+            return
+        while delivery.queue:
+            error = await self._post(destination, delivery.queue[0])
+            if error is not None:
+                self._note_failure(view, number, error, at)
+                return
+            delivery.queue.pop(0)
+        delivery.clear()
+
+    def _note_failure(self, view: "View", number: int, error: str, at: int) -> None:
+        """Keep the error's time and text; suspend the destination once given up."""
+        destination = view.ledger.table(DESTINATIONS).created[number]
+        destination |= {"last_error_at": at, "last_error_text": error, "updated_at": at}
+        if self.delivery(number).fail(at):
+            destination["suspended"] = True
+            self._raise(view, "http_destination_suspended", number, at)
+
+    def _raise(self, view: "View", name: str, number: int, at: int) -> None:
+        """Raise an alert about a failing destination; others may be told of it."""
+        destination = view.ledger.table(DESTINATIONS).created[number]
+        owner = destination["account"]
+        row = next((r for r, account in enumerate(ACCOUNTS) if account.id == owner), ROOT)
+        view.ledger.raised.append(Raised(at, CODE[name], row))
+        for message in of_block(view, _alert_block(at, CODE[name], row)):
+            others = tuple(other for other in message.destinations if other != number)
+            self._expect([Message(at, message.rule, others, message.alert, message.is_summary)])
+
+    async def _post(self, destination: Fields, body: bytes) -> str | None:
+        signature = sign(body, destination["authentication"]["secret"])
+        headers = {"Content-Type": "application/json", SIGNATURE_HEADER: signature}
+        return await self.send(destination["endpoint"]["url"], body, headers)
+
+
+def _alert_block(at: int, kind: int, account: int) -> Block:
+    """Return a block of one account alert."""
+    numbers = {"time": at, "detected": at, "router": -1, "account": account, "kind": kind}
+    arrays = {name: np.array([value]) for name, value in numbers.items()}
+    plain = {"slot": np.array([0]), "value": np.array([0])}
+    return Block({**arrays, **plain, "tail": np.array([1 << 63], dtype=np.uint64)})

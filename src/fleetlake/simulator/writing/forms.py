@@ -1,0 +1,176 @@
+"""The forms of the snapshot resources that clients may write."""
+
+from typing import Any
+
+import numpy as np
+
+from fleetlake.simulator.ledger import Fields
+from fleetlake.simulator.organisation import ACCOUNTS
+from fleetlake.simulator.refusals import validation
+from fleetlake.simulator.resources import RESOURCES
+from fleetlake.simulator.units import NULL
+from fleetlake.simulator.writing.desk import Desk
+from fleetlake.simulator.writing.readers import (
+    flag,
+    number,
+    optional,
+    optional_text,
+    raw_value,
+    relation,
+    settings,
+    text,
+)
+from fleetlake.simulator.writing.records import Form
+
+
+def _may_delete_account(desk: Desk, identity: int) -> None:
+    """Refuse to delete an account that still holds users, devices or accounts."""
+    if identity == ACCOUNTS[0].id or identity == desk.own_account:
+        raise validation("id", "the own account cannot be deleted")
+    for resource in ("users", "routers", "accounts"):
+        held = RESOURCES[resource]
+        assert held.rows is not None
+        owners = held.by_name["account"].read(desk.view, held.rows(desk.view))
+        if (np.asarray(owners) == identity).any():
+            raise validation("id", f"the account still holds {resource}: remove them first")
+
+
+ACCOUNT_FORM = Form(
+    resource="accounts",
+    kind="rome account",
+    fields={"account": relation("accounts"), "name": text},
+    required=("account", "name"),
+    is_about_people=True,
+    check=_may_delete_account,
+)
+
+USER_FORM = Form(
+    resource="users",
+    kind="sso user",
+    fields={
+        "account": relation("accounts"),
+        "email": text,
+        "username": text,
+        "first_name": text,
+        "last_name": text,
+    },
+    required=("email", "first_name", "last_name"),
+    is_about_people=True,
+    effects=lambda desk, identity, _fields: _name_user(desk, identity),
+)
+
+
+def _name_user(desk: Desk, identity: int) -> None:
+    """Let the address be the user name where none was given."""
+    record = desk.table("users").created.get(identity)
+    if record is not None:
+        record.setdefault("username", record["email"])
+
+
+def _device_type(desk: Desk, identity: int, fields: Fields) -> None:
+    """Give a created group the device type of its product."""
+    record = desk.table("groups").created.get(identity)
+    if record is not None and "product" in fields:
+        record["device_type"] = raw_value(desk, "products", fields["product"], "device_type")
+
+
+GROUP_FORM = Form(
+    resource="groups",
+    kind="group",
+    fields={
+        "account": relation("accounts"),
+        "name": text,
+        "product": relation("products"),
+        "target_firmware": relation("firmwares"),
+        "configuration": settings,
+    },
+    required=("name", "product", "target_firmware"),
+    defaults={"configuration": [{}, []]},
+    effects=_device_type,
+)
+
+
+def _moved(desk: Desk, identity: int, fields: Fields) -> None:
+    """A router's record is newer now; a move to another group raises an alert."""
+    desk.table("routers").changed.setdefault(identity, {})["updated_at"] = desk.view.now
+    if "group" in fields:
+        fleet = desk.view.world.fleet
+        row = int(fleet.router_ids.rows(np.array([identity]))[0])
+        account = ACCOUNTS[int(fleet.account[row])].id
+        desk.raise_alert("router_group_change", account=account, router=row)
+
+
+ROUTER_FORM = Form(
+    resource="routers",
+    kind="router",
+    fields={
+        "name": text,
+        "description": optional_text,
+        "asset_id": optional_text,
+        "custom1": optional_text,
+        "custom2": optional_text,
+        "group": optional(relation("groups"), NULL),
+        "target_firmware": relation("firmwares"),
+    },
+    effects=_moved,
+)
+
+
+def _placed(desk: Desk, identity: int, fields: Fields) -> None:
+    """A location set by hand takes the place of the router's earlier one."""
+    locations = RESOURCES["locations"]
+    assert locations.rows is not None
+    block = locations.rows(desk.view)
+    routers = np.asarray(locations.by_name["router"].read(desk.view, block))
+    ids = np.asarray(locations.by_name["id"].read(desk.view, block))
+    table = desk.table("locations")
+    for earlier in ids[(routers == fields["router"]) & (ids != identity)].tolist():
+        if table.created.pop(earlier, None) is None:
+            table.deleted.add(earlier)
+    table.created[identity] |= {"updated_at": desk.view.now, "method": "manual"}
+    routers_table = desk.table("routers").changed
+    routers_table.setdefault(fields["router"], {})["last_known_location"] = identity
+
+
+def _degrees(bound: float) -> Any:
+    """Return a reader of an angle between plus and minus `bound` degrees."""
+
+    def read(desk: Desk, name: str, value: Any) -> float:
+        angle = number(desk, name, value)
+        if not -bound <= angle <= bound:
+            raise validation(name, "out of range", status=400)
+        return angle
+
+    return read
+
+
+LOCATION_FORM = Form(
+    resource="locations",
+    kind="location",
+    fields={
+        "account": relation("accounts"),
+        "router": relation("routers"),
+        "latitude": _degrees(90),
+        "longitude": _degrees(180),
+        "accuracy": number,
+        "altitude_meters": number,
+    },
+    required=("router", "latitude", "longitude"),
+    effects=_placed,
+)
+
+
+def _configured(desk: Desk, identity: int, fields: Fields) -> None:
+    """A new configuration is a new version, and the device runs it at once."""
+    changed = desk.table("configuration_managers").changed.setdefault(identity, {})
+    if "configuration" in fields:
+        version = raw_value(desk, "configuration_managers", identity, "version_number")
+        changed |= {"version_number": version + 1, "actual": fields["configuration"]}
+
+
+CONFIGURATION_FORM = Form(
+    resource="configuration_managers",
+    kind="router",
+    fields={"configuration": settings, "suspended": flag},
+    effects=_configured,
+)
