@@ -1,0 +1,88 @@
+"""The vocabulary: one name, one meaning, one type, wherever a field appears."""
+
+from collections import defaultdict
+
+import pytest
+
+from fleetlake.columns import SQL_TYPES, VOCABULARY, Column, Kind, columns_of
+from fleetlake.endpoints import ENDPOINTS
+from fleetlake.normalise import schema_of
+
+ALL_COLUMNS = [
+    pytest.param(endpoint, column, id=f"{endpoint.name}.{column.field}")
+    for endpoint in ENDPOINTS.values()
+    for column in endpoint.columns
+]
+
+
+def test_every_kind_has_a_type_in_the_lake_and_in_arrow():
+    used = {column.kind for _, column in (p.values for p in ALL_COLUMNS)}
+
+    assert set(SQL_TYPES) == set(Kind)
+    assert used == set(Kind)
+    assert all(schema_of(endpoint) for endpoint in ENDPOINTS.values())
+
+
+def test_a_column_of_one_name_has_one_type_and_unit_on_every_endpoint():
+    found = defaultdict(set)
+    for endpoint in ENDPOINTS.values():
+        for column in endpoint.columns:
+            if f"{endpoint.name}.{column.field}" not in VOCABULARY:
+                found[column.name].add((column.sql_type, column.unit))
+
+    assert {name: kinds for name, kinds in found.items() if len(kinds) > 1} == {}
+
+
+def test_no_entry_of_the_vocabulary_is_left_over():
+    used = {
+        key
+        for endpoint in ENDPOINTS.values()
+        for column in endpoint.columns
+        for key in [f"{endpoint.name}.{column.field}", column.field]
+    }
+
+    assert set(VOCABULARY) - used == set()
+
+
+def test_an_endpoints_own_entry_wins_over_the_plain_one():
+    [own] = columns_of("accounts", "account")
+    [plain] = columns_of("routers", "account")
+
+    assert own.meaning == VOCABULARY["accounts.account"].meaning
+    assert plain.meaning == VOCABULARY["account"].meaning
+    assert own.meaning != plain.meaning
+
+
+def test_a_field_that_nobody_described_is_refused():
+    with pytest.raises(KeyError, match="no_such_field"):
+        columns_of("alerts", "created_at no_such_field")
+
+
+@pytest.mark.parametrize(
+    ("field", "kind", "name", "path"),
+    [
+        ("action.type_name", Kind.TEXT, "action_type_name", ("action", "type_name")),
+        ("router", Kind.RELATION, "router_id", ("router",)),
+        ("router_id", Kind.ID, "router_id", ("router_id",)),
+        ("created_at", Kind.TIME, "created_at", ("created_at",)),
+    ],
+)
+def test_a_columns_name_follows_from_its_field(field, kind, name, path):
+    column = Column(field=field, kind=kind, meaning="Anything.")
+
+    assert (column.name, column.path) == (name, path)
+
+
+@pytest.mark.parametrize(("endpoint", "column"), ALL_COLUMNS)
+def test_every_column_says_what_it_means(endpoint, column):
+    assert column.meaning.endswith("."), endpoint.name
+    assert column.unit is None or column.kind in {Kind.INTEGER, Kind.REAL}
+    assert not column.name.startswith("_")  # those are the lake's own
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS.values(), ids=lambda e: e.name)
+def test_no_two_columns_of_a_table_share_a_name(endpoint):
+    names = [column.name for column in endpoint.columns]
+
+    assert len(names) == len(set(names))
+    assert not {"account_profile", "valid_from", "valid_to"} & set(names)

@@ -1,0 +1,227 @@
+"""The endpoint table against the service contract, and rows that contradict themselves.
+
+The facts on the right are written from the contract and from observation, not from the table.
+"""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from fleetlake.columns import columns_of
+from fleetlake.endpoint import Cursor, Endpoint, FanOut, Mode, Walk, Window
+from fleetlake.endpoints import ENDPOINTS, endpoint_named, endpoints_named
+from fleetlake.errors import UsageError
+
+ROWS = pytest.mark.parametrize("endpoint", ENDPOINTS.values(), ids=lambda e: e.name)
+
+WITHOUT_OFFSET = {
+    "activity_logs",
+    "alert_push_destinations",
+    "alert_rules",
+    "alerts",
+    "historical_locations",
+    "net_device_signal_samples",
+    "net_device_usage_samples",
+    "router_alerts",
+    "router_state_samples",
+    "router_stream_usage_samples",
+}
+WITH_ID_PAGING = {
+    "groups",
+    "net_devices",
+    "net_device_health",
+    "net_device_metrics",
+    "routers",
+    "router_lans",
+}
+REQUIRED_FILTERS = {
+    "historical_locations": ("router", 1),
+    "net_device_signal_samples": ("net_device__in", 100),
+    "net_device_usage_samples": ("net_device__in", 100),
+    "router_state_samples": ("router__in", 100),
+    "router_stream_usage_samples": ("router__in", 100),
+    "router_logs": ("router", 1),
+    "batteries": ("router__in", 100),
+}
+RETENTION_DAYS = {"activity_logs": 30, "configuration_managers": 90}
+NEWEST_FIRST_ONLY = {"alerts", "activity_logs"}
+ASKED_FOR = [
+    *["accounts", "users", "groups", "products", "routers", "net_devices", "net_device_metrics"],
+    *["locations", "historical_locations", "alerts", "activity_logs", "batteries", "failovers"],
+    *["net_device_usage_samples", "net_device_signal_samples"],
+]
+
+
+def a_row(**changes: object) -> Endpoint:
+    values = {
+        "name": "things",
+        "about": "Things.",
+        "key": ("id",),
+        "mode": Mode.UPSERT,
+        "cursor": Cursor(walk=Walk.OFFSET, parameter="offset"),
+        "columns": columns_of("things", "id name created_at ended_at"),
+        **changes,
+    }
+    return Endpoint(**values)
+
+
+@pytest.mark.parametrize("name", ASKED_FOR)
+def test_every_endpoint_asked_for_is_in_the_table(name):
+    assert endpoint_named(name).name == name
+
+
+@ROWS
+def test_a_walk_uses_only_the_paging_that_the_service_has(endpoint):
+    walk = endpoint.cursor.walk
+
+    assert walk is not Walk.OFFSET or endpoint.name not in WITHOUT_OFFSET
+    assert walk is not Walk.ID_AFTER or endpoint.name in WITH_ID_PAGING
+    assert (walk is Walk.ACTION_ID) == (endpoint.name == "activity_logs")
+
+
+@ROWS
+def test_no_page_asked_for_is_larger_than_the_service_gives(endpoint):
+    assert 1 <= endpoint.page_size <= 500
+
+
+@ROWS
+def test_required_filters_are_given_with_no_more_ids_than_are_taken(endpoint):
+    fan_out = endpoint.fan_out
+    asked = (fan_out.parameter, fan_out.ids_per_call) if fan_out else None
+
+    assert asked == REQUIRED_FILTERS.get(endpoint.name)
+
+
+@ROWS
+def test_a_fan_out_takes_its_ids_from_an_endpoint_that_is_read_before_it(endpoint):
+    if endpoint.fan_out is None:
+        return
+    names = list(ENDPOINTS)
+    source = ENDPOINTS[endpoint.fan_out.source]
+
+    assert names.index(source.name) < names.index(endpoint.name)
+    assert source.fan_out is None
+    assert source.key == ("id",)
+    assert endpoint.column(endpoint.fan_out.partition)
+
+
+@ROWS
+def test_what_the_service_forgets_is_known(endpoint):
+    days = RETENTION_DAYS.get(endpoint.name)
+
+    assert endpoint.retention == (timedelta(days=days) if days else None)
+
+
+@ROWS
+def test_order_is_asked_for_only_where_the_service_takes_it(endpoint):
+    if endpoint.name in NEWEST_FIRST_ONLY:
+        assert endpoint.cursor.is_newest_first
+        assert "order_by" not in endpoint.parameters
+    elif "order_by" in endpoint.parameters:
+        assert endpoint.parameters["order_by"] == "created_at_timeuuid"
+        assert endpoint.cursor.parameter == "created_at_timeuuid__gt"
+
+
+@ROWS
+def test_a_path_ends_with_a_slash(endpoint):
+    assert endpoint.path == f"{endpoint.name}/"
+
+
+@ROWS
+def test_an_append_row_has_a_time_and_a_key_that_tells_records_apart(endpoint):
+    if endpoint.mode is not Mode.APPEND:
+        return
+
+    assert endpoint.event_time in {column.name for column in endpoint.columns}
+    assert any("timeuuid" in name or "action_id" in name for name in endpoint.key)
+
+
+@ROWS
+def test_columns_that_only_the_call_knows_are_not_required_of_a_record(endpoint):
+    stamped = endpoint.fan_out and endpoint.fan_out.is_stamped
+
+    expected = {*endpoint.key, endpoint.event_time} - {None}
+    if stamped:
+        expected -= {endpoint.fan_out.partition}
+
+    assert endpoint.required == expected
+    assert not set(endpoint.tracked) & set(endpoint.key)
+
+
+@ROWS
+def test_a_change_of_address_or_of_uptime_alone_is_no_new_version(endpoint):
+    assert not {"resource_url", "uptime"} & set(endpoint.tracked)
+
+
+def test_an_unknown_name_is_answered_with_the_names_there_are():
+    with pytest.raises(UsageError) as failure:
+        endpoint_named("batterys")
+
+    assert "'batterys'" in str(failure.value)
+    assert "batteries" in str(failure.value)
+
+
+def test_named_rows_come_once_and_in_the_order_of_the_table():
+    names = [row.name for row in endpoints_named(["alerts", "accounts", "alerts", "routers"])]
+
+    assert names == ["accounts", "routers", "alerts"]
+
+
+def test_an_unknown_column_is_an_error():
+    with pytest.raises(KeyError, match="altitude_of_moon"):
+        ENDPOINTS["alerts"].column("altitude_of_moon")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"key": ()},
+        {"key": ("no_such_column",)},
+        {"event_time": "created_at"},
+        {"window": Window(start="created_at__gt", end="created_at__lt")},
+        {"changes_until": "no_such_column"},
+        {
+            "mode": Mode.HISTORY,
+            "event_time": "created_at",
+            "window": Window(start="created_at__gt", end="created_at__lt"),
+        },
+    ],
+)
+def test_a_row_that_contradicts_itself_does_not_construct(changes):
+    with pytest.raises(ValueError, match="things"):
+        a_row(**changes)
+
+
+def test_a_row_that_is_whole_constructs_and_cannot_be_changed():
+    row = a_row()
+
+    assert row.is_snapshot
+    with pytest.raises(AttributeError):
+        row.page_size = 1
+
+
+@pytest.mark.parametrize("walk", [Walk.TIMEUUID, Walk.ACTION_ID, Walk.ID_AFTER])
+@pytest.mark.parametrize("parameter", ["id", "created_at_timeuuid__gte", "id__in", ""])
+def test_a_cursor_that_could_stand_still_does_not_construct(walk, parameter):
+    with pytest.raises(ValueError, match="must move one way"):
+        Cursor(walk=walk, parameter=parameter)
+
+
+@pytest.mark.parametrize("bounds", [("at__lt", "at__gt"), ("at", "at__lt"), ("at__gt", "at")])
+def test_a_window_needs_a_lower_and_an_upper_bound(bounds):
+    with pytest.raises(ValueError, match="lower and an upper"):
+        Window(start=bounds[0], end=bounds[1])
+
+
+@pytest.mark.parametrize("ids", [0, 101])
+def test_a_fan_out_of_more_ids_than_are_taken_does_not_construct(ids):
+    fan_out = ENDPOINTS["batteries"].fan_out
+
+    with pytest.raises(ValueError, match="1 to 100"):
+        replace(fan_out, ids_per_call=ids)
+
+
+def test_an_id_of_a_call_is_stamped_only_where_the_call_asks_for_one():
+    with pytest.raises(ValueError, match="stamped"):
+        FanOut(parameter="router__in", source="routers", partition="router_id", is_stamped=True)

@@ -1,0 +1,55 @@
+"""The tree of errors: its drawing is true, and each error says what to do."""
+
+import inspect
+import re
+
+import pytest
+
+from fleetlake import errors
+from fleetlake.errors import FleetlakeError, Throttled
+
+TREE = [kind for _, kind in inspect.getmembers(errors, inspect.isclass)]
+TREE = [kind for kind in TREE if issubclass(kind, FleetlakeError)]
+
+
+def drawn() -> dict[str, tuple[int | None, int]]:
+    """Return each drawn error's exit code and depth."""
+    found = {}
+    for line in errors.__doc__.splitlines():
+        if match := re.match(r"([│├└─ ]*)([A-Z]\w+)(?: +(\d+)| *$|  )", line):
+            depth = len(match[1]) // 4
+            found[match[2]] = (int(match[3]) if match[3] else None, depth)
+    return found
+
+
+def test_the_drawing_at_the_head_shows_every_error_where_it_stands():
+    drawing = drawn()
+
+    assert set(drawing) == {kind.__name__ for kind in TREE}
+    for kind in TREE:
+        depth = len([k for k in kind.__mro__ if issubclass(k, FleetlakeError)]) - 1
+        assert drawing[kind.__name__][1] == depth, kind.__name__
+
+
+@pytest.mark.parametrize("kind", TREE)
+def test_the_drawing_states_each_exit_code(kind):
+    code, _ = drawn()[kind.__name__]
+
+    assert code in {None, kind.exit_code}
+
+
+@pytest.mark.parametrize("kind", TREE)
+def test_an_error_is_one_paragraph_of_what_and_what_to_do(kind):
+    error = kind("It broke.", remedy="Mend it.")
+
+    assert (error.what, error.remedy) == ("It broke.", "Mend it.")
+    assert str(error) == "It broke. Mend it."
+    assert str(kind("It broke.")) == "It broke."
+
+
+def test_only_an_error_that_is_no_failure_ends_with_zero():
+    assert {kind.__name__ for kind in TREE if kind.exit_code == 0} == {"StreamBusy"}
+
+
+def test_an_error_without_a_wait_asks_for_none():
+    assert Throttled("Too many calls.").wait is None

@@ -1,0 +1,89 @@
+"""The algebra of half-open ranges, held against plain sets of instants."""
+
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fleetlake.intervals import BEGINNING, Interval, coalesce, covered_until, subtract
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+LAST_MINUTE = 40
+
+
+def minute(number: int) -> datetime:
+    return NOON + timedelta(minutes=number)
+
+
+def interval(start: int, end: int) -> Interval:
+    return Interval(minute(start), minute(end))
+
+
+def minutes_of(*intervals: Interval) -> set[int]:
+    """Return the minutes that lie in the ranges: start included, end not."""
+    return {
+        number
+        for number in range(LAST_MINUTE + 1)
+        if any(i.start <= minute(number) < i.end for i in intervals)
+    }
+
+
+bounds = st.tuples(st.integers(0, LAST_MINUTE), st.integers(0, LAST_MINUTE)).map(sorted)
+ranges = bounds.map(lambda pair: interval(*pair))
+
+
+def is_normal(intervals: list[Interval]) -> bool:
+    """Return whether ranges are sorted, disjoint, not touching and not empty."""
+    apart = all(a.end < b.start for a, b in pairwise(intervals))
+    return apart and not any(i.is_empty for i in intervals)
+
+
+@given(st.lists(ranges, max_size=8))
+def test_coalescing_keeps_the_instants_in_the_fewest_ranges(several):
+    joined = coalesce(several)
+
+    assert minutes_of(*joined) == minutes_of(*several)
+    assert is_normal(joined)
+
+
+@given(st.lists(ranges, max_size=8))
+def test_coalescing_twice_changes_nothing(several):
+    assert coalesce(coalesce(several)) == coalesce(several)
+
+
+@given(ranges, st.lists(ranges, max_size=8))
+def test_what_is_left_is_what_was_wanted_without_what_is_proven(wanted, proven):
+    holes = subtract(wanted, proven)
+
+    assert minutes_of(*holes) == minutes_of(wanted) - minutes_of(*proven)
+    assert is_normal(holes)
+
+
+@given(ranges, st.lists(ranges, max_size=8))
+def test_once_the_holes_are_proven_too_nothing_is_left(wanted, proven):
+    holes = subtract(wanted, proven)
+
+    assert subtract(wanted, [*proven, *holes]) == []
+
+
+@given(st.lists(ranges, max_size=8))
+def test_coverage_ends_with_the_newest_range(several):
+    newest = max((i.end for i in several), default=None)
+
+    assert covered_until(several) == newest
+
+
+def test_touching_ranges_are_one():
+    assert coalesce([interval(5, 9), interval(0, 5)]) == [interval(0, 9)]
+
+
+def test_a_range_cannot_run_backwards():
+    with pytest.raises(ValueError, match="before it starts"):
+        interval(3, 2)
+
+
+def test_only_a_range_from_the_beginning_is_open():
+    assert Interval(BEGINNING, NOON).is_open
+    assert not interval(0, 1).is_open
