@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+_SCENARIOS = "flaky, rate-limited, slow, late-data, schema-drift, poison or shard-hosts"
+
 
 def simulate(
     port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 takes a free one.")] = 8700,
@@ -17,27 +19,72 @@ def simulate(
     speed: Annotated[
         float, typer.Option(min=0, help="Simulated seconds per second; 0 freezes the clock.")
     ] = 1.0,
-    scenario: Annotated[str | None, typer.Option(help="A named set of faults.")] = None,
+    scenario: Annotated[str | None, typer.Option(help=f"Faults by name: {_SCENARIOS}.")] = None,
+    rules: Annotated[
+        bool, typer.Option(help="Start with alert rules; without them there are no alerts.")
+    ] = True,
+    print_env: Annotated[
+        bool, typer.Option("--print-env", help="Print the settings to export, and end.")
+    ] = False,
 ) -> None:
-    """Serve a simulated fleet over HTTP until stopped (Ctrl-C or SIGTERM).
+    """Serve a made-up fleet over HTTP, as the real service would, until stopped.
 
-    Prints `ready http://127.0.0.1:PORT` once it accepts connections. The v2 API is under
-    /api/v2/, what happened in truth under /sim/truth/<resource>. Send the four headers
-    X-PORTAL-API-ID: portal-id, X-PORTAL-API-KEY: portal-key, X-MGR-API-ID: admin-id and
-    X-MGR-API-KEY: admin-key.
+    Prints `ready http://127.0.0.1:PORT` once it accepts connections; Ctrl-C or SIGTERM ends it.
+    Equal seed, routers, days and --now give equal answers, to the byte.
+
+    v2 is under /api/v2/. Send four headers: X-PORTAL-API-ID portal-id, X-PORTAL-API-KEY
+    portal-key, X-MGR-API-ID admin-id, X-MGR-API-KEY admin-key. Other key pairs: full-id,
+    readonly-id, diagnostic-id and subaccount-id, each with its -key.
+
+    v3 is under /api/v3. Send Authorization: Bearer simulator-token, and Accept and
+    Content-Type: application/vnd.api+json.
+
+    No keys needed: GET / (a page for people), GET /sim/state, POST /sim/clock with
+    {"advance_seconds": 3600}, PUT /sim/faults with {"status_500": 0.1} or {"scenario": "flaky"},
+    GET /sim/truth/RESOURCE (every record, one JSON document a line), and the causes behind them:
+    /sim/truth/failover_episodes, outages, trips, battery_life.
     """
-    from fleetlake.simulator import SimulatorOptions, serve
+    if print_env:
+        _print_environment(port)
+        return
+    from fleetlake.simulator import SimulatorOptions, serve  # noqa: PLC0415 - keeps --help fast
 
-    start = None if now is None else datetime.fromisoformat(now)
-    if start is not None and start.tzinfo is None:
-        start = start.replace(tzinfo=UTC)
-    options = SimulatorOptions(
-        port=port,
-        routers=routers,
-        seed=seed,
-        days=days,
-        now=start,
-        speed=speed,
-        scenario=scenario,
-    )
+    try:
+        options = SimulatorOptions(
+            port=port,
+            routers=routers,
+            seed=seed,
+            days=days,
+            now=_read_time(now),
+            speed=speed,
+            scenario=scenario,
+            rules=rules,
+        )
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
     serve(options)
+
+
+def _read_time(text: str | None) -> datetime | None:
+    """Return an ISO time, read as UTC if it names no zone."""
+    if text is None:
+        return None
+    value = datetime.fromisoformat(text)
+    return value if value.tzinfo else value.replace(tzinfo=UTC)
+
+
+def _print_environment(port: int) -> None:
+    """Print what makes every other command talk to a simulator on this port."""
+    if port == 0:
+        raise typer.BadParameter("--print-env needs a --port other than 0")
+    settings = {
+        "BASE_URL": f"http://127.0.0.1:{port}/api/v2/",
+        "V3_BASE_URL": f"http://127.0.0.1:{port}/api/v3",
+        "PORTAL_API_ID": "portal-id",
+        "PORTAL_API_KEY": "portal-key",
+        "MGR_API_ID": "admin-id",
+        "MGR_API_KEY": "admin-key",
+        "V3_TOKEN": "simulator-token",
+    }
+    for name, value in settings.items():
+        typer.echo(f"export FLEETLAKE_{name}={value}")

@@ -13,6 +13,7 @@ from fleetlake.simulator.question import read_question
 from fleetlake.simulator.refusals import not_found
 from fleetlake.simulator.resource import Resource
 from fleetlake.simulator.resources import RESOURCES
+from fleetlake.simulator.scenarios import spoil
 from fleetlake.simulator.spelling import records
 from fleetlake.simulator.units import NEVER, NULL
 from fleetlake.simulator.view import View
@@ -27,7 +28,7 @@ def list_records(view: View, resource: Resource, query: str, address: str) -> di
         found = records(view, question.columns, page.block)
         for name in question.expand:
             _expand(view, resource.by_name[name], page.block, found)
-    return {"data": found, "meta": page.meta}
+    return {"data": spoil(view.scenario, found), "meta": page.meta}
 
 
 def one_record(view: View, resource: Resource, key: str) -> dict[str, Any]:

@@ -7,16 +7,18 @@ from email.utils import formatdate
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from fleetlake.simulator.control import serve_control
+from fleetlake.simulator.front import front_page
 from fleetlake.simulator.options import SimulatorOptions
 from fleetlake.simulator.push import Sender, send_over_http
 from fleetlake.simulator.refusals import not_found
 from fleetlake.simulator.simulation import Simulation, start_simulation
 from fleetlake.simulator.units import SECOND
 from fleetlake.simulator.v2 import refusal_answer, serve_v2
+from fleetlake.simulator.v3 import serve_v3
 
 SERVER = "fleetlake-simulator"
 """What the service calls itself in every answer, so that nobody takes it for the real one."""
@@ -42,6 +44,12 @@ def create_app(options: SimulatorOptions, send: Sender = send_over_http) -> Star
     async def v2(request: Request) -> Response:
         return _dated(simulation, await serve_v2(simulation, request))
 
+    async def v3(request: Request) -> Response:
+        return _dated(simulation, await serve_v3(simulation, request))
+
+    async def front(_request: Request) -> Response:
+        return HTMLResponse(front_page(simulation))
+
     async def control(request: Request) -> Response:
         return await serve_control(simulation, request)
 
@@ -50,6 +58,8 @@ def create_app(options: SimulatorOptions, send: Sender = send_over_http) -> Star
 
     routes = [
         Route("/api/v2{path:path}", v2, methods=METHODS),
+        Route("/api/v3{path:path}", v3, methods=METHODS),
+        Route("/", front, methods=["GET"]),
         Route("/sim/{path:path}", control, methods=METHODS),
         Route("/{path:path}", nothing, methods=METHODS),
     ]

@@ -10,10 +10,13 @@ from fleetlake.simulator import stamps
 from fleetlake.simulator.causes import CAUSES
 from fleetlake.simulator.refusals import Refusal, method_not_allowed, not_found, validation
 from fleetlake.simulator.resources import RESOURCES
+from fleetlake.simulator.scenarios import SCENARIOS
 from fleetlake.simulator.simulation import Simulation
 from fleetlake.simulator.truth import truth_lines
 from fleetlake.simulator.v2 import json_answer, origin_of, refusal_answer
 from fleetlake.simulator.wire import dump_line
+
+_LIMIT = "limit_per_minute"
 
 
 async def serve_control(simulation: Simulation, request: Request) -> Response:
@@ -44,6 +47,7 @@ def state(simulation: Simulation) -> dict[str, Any]:
         "counted_calls": simulation.meter.counted_calls,
         "limit_per_minute": simulation.meter.limit_per_minute,
         "faults": simulation.faults.settings(),
+        "scenario": next((n for n, s in SCENARIOS.items() if s is simulation.scenario), None),
         "started_at": stamps.to_datetime(simulation.world.started_at).isoformat(),
         "routers": simulation.world.routers,
         "seed": simulation.world.seed,
@@ -72,17 +76,20 @@ async def _move_clock(simulation: Simulation, body: dict[str, Any]) -> Response:
 
 
 def _set_faults(simulation: Simulation, body: dict[str, Any]) -> Response:
-    """Set the named faults and the minute limit; what is not named stays as it is."""
-    if "limit_per_minute" in body:
-        limit = body.pop("limit_per_minute")
-        if limit is not None and (
-            not isinstance(limit, int) or isinstance(limit, bool) or limit < 0
-        ):
-            raise validation("limit_per_minute", "must be an integer or null", status=400)
-        simulation.faults.change(body)
+    """Set the named faults and the minute limit; what is not named stays as it is.
+
+    A `scenario` is switched to first, so that the other members refine it.
+    """
+    rates = {name: value for name, value in body.items() if name not in ("scenario", _LIMIT)}
+    limit = body.get(_LIMIT)
+    if limit is not None and (type(limit) is not int or limit < 0):
+        raise validation(_LIMIT, "must be an integer or null", status=400)
+    simulation.faults.check(rates)
+    if "scenario" in body:
+        simulation.play(body["scenario"])
+    simulation.faults.change(rates)
+    if _LIMIT in body:
         simulation.meter.limit_per_minute = limit
-    else:
-        simulation.faults.change(body)
     return json_answer(state(simulation))
 
 

@@ -33,17 +33,18 @@ class Faults:
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)  # noqa: S311 - faults, not secrets
 
-    def change(self, wanted: Mapping[str, Any]) -> None:
-        """Set the named rates (0 to 1) and latency.
-
-        Raises: Refusal for an unknown name or a value out of range.
-        """
+    def check(self, wanted: Mapping[str, Any]) -> None:
+        """Refuse (validation) an unknown name or a value out of range."""
         for name, value in wanted.items():
             if name not in (*_RATES, "latency_ms"):
                 raise validation(name, "no such fault")
             number = isinstance(value, int | float) and not isinstance(value, bool)
             if not number or value < 0 or (name in _RATES and value > 1):
                 raise validation(name, f"invalid value {value!r}", status=400)
+
+    def change(self, wanted: Mapping[str, Any]) -> None:
+        """Set the named rates (0 to 1) and latency."""
+        self.check(wanted)
         for name, value in wanted.items():
             setattr(self, name, float(value))
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from fleetlake.simulator.scenarios import SCENARIOS
 from fleetlake.simulator.stamps import from_datetime
 
 
@@ -28,6 +29,8 @@ class SimulatorOptions:
     def __post_init__(self) -> None:
         if self.routers < 1 or self.days <= 0 or self.speed < 0:
             raise ValueError("routers must be 1 or more, days above 0, speed 0 or more")
+        if self.scenario is not None and self.scenario not in SCENARIOS:
+            raise ValueError(f"scenario must be one of {', '.join(SCENARIOS)}")
 
     def clock_start(self) -> int:
         """Return the instant at which the simulated clock starts."""

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from fleetlake.simulator.blocks import Array, Block
-from fleetlake.simulator.columns import Column, Read
-from fleetlake.simulator.ledger import Table
+from fleetlake.simulator.columns import Column, Kind, Read
+from fleetlake.simulator.ledger import Fields, Table
 from fleetlake.simulator.resource import Resource, Rows
 from fleetlake.simulator.units import NULL, Ints
 from fleetlake.simulator.view import View
@@ -67,17 +67,30 @@ def _overlaid(name: str, key: Read, column: Column) -> Read:
 
 
 def _written(table: Table, column: Column, raw: Array, keys: Ints, block: Block) -> Array:
-    """Return a column with what was written in place of what the world gives."""
+    """Return a column with what was written in place of what the world gives.
+
+    A time or a version only moves forward: the world may change a record after a client did.
+    """
     found = raw.copy()
     if "created" in block.arrays:
         for place in np.flatnonzero(block["created"]).tolist():
-            record = table.created[int(block["created"][place])]
-            found[place] = record.get(column.name, null_of(raw))
-            keys[place] = block["created"][place]
+            identity = int(block["created"][place])
+            found[place] = _of_created(table.created[identity], identity, column, raw)
+            keys[place] = identity
     relevant = [number for number, fields in table.changed.items() if column.name in fields]
     for place in np.flatnonzero(np.isin(keys, relevant)).tolist():
-        found[place] = table.changed[int(keys[place])][column.name]
+        value = table.changed[int(keys[place])][column.name]
+        moves = column.kind in (Kind.TIME, Kind.INTEGER)
+        found[place] = max(value, found[place]) if moves else value
     return found
+
+
+def _of_created(record: Fields, identity: int, column: Column, raw: Array) -> Any:
+    """Return one value of a created record; what it does not say is null, or false."""
+    if column.kind is Kind.ADDRESS:
+        return identity
+    nothing = False if column.kind is Kind.FLAG else null_of(raw)
+    return record.get(column.name, nothing)
 
 
 def as_array(raw: Sequence[Any] | Array) -> Array:

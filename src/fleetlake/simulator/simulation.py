@@ -13,6 +13,8 @@ from fleetlake.simulator.meter import Meter
 from fleetlake.simulator.options import SimulatorOptions
 from fleetlake.simulator.organisation import ROOT, subtree
 from fleetlake.simulator.push import Pusher, Sender, send_over_http
+from fleetlake.simulator.refusals import validation
+from fleetlake.simulator.scenarios import PLAIN, SCENARIOS, Scenario
 from fleetlake.simulator.seeding import seed_rules
 from fleetlake.simulator.units import DAY
 from fleetlake.simulator.view import View
@@ -30,6 +32,18 @@ class Simulation:
     ledger: Ledger
     meter: Meter
     send: Sender
+    scenario: Scenario = PLAIN
+
+    def play(self, name: str | None) -> None:
+        """Switch to a named scenario, or back to none.
+
+        Raises: Refusal (validation) for an unknown name.
+        """
+        if name is not None and name not in SCENARIOS:
+            raise validation("scenario", f"one of {', '.join(SCENARIOS)}, or null")
+        self.scenario = PLAIN if name is None else SCENARIOS[name]
+        self.faults.change({**dict.fromkeys(self.faults.settings(), 0.0), **self.scenario.faults})
+        self.meter.limit_per_minute = self.scenario.limit_per_minute
 
     @cached_property
     def pusher(self) -> Pusher:
@@ -52,6 +66,7 @@ class Simulation:
             accounts=frozenset(accounts),
             scope=scope,
             sees_people=sees_people,
+            scenario=self.scenario,
         )
 
     def view_of(self, caller: Caller, origin: str) -> View:
@@ -71,4 +86,7 @@ def start_simulation(options: SimulatorOptions, send: Sender = send_over_http) -
     ledger = Ledger(world.draws)
     if options.rules:
         seed_rules(ledger, started_at)
-    return Simulation(options, clock, world, Faults(seed=options.seed), ledger, Meter(), send)
+    faults = Faults(seed=options.seed)
+    simulation = Simulation(options, clock, world, faults, ledger, Meter(), send)
+    simulation.play(options.scenario)
+    return simulation

@@ -57,11 +57,11 @@ def relation_urls(view: View, resource: str, ids: Ints, block: Block) -> list[st
     The host varies by the shard of the record that holds the relation, so one account appears
     under several hosts (observed on the live service).
     """
-    hosts = [view.origin, *(shard_host(view.origin, shard) for shard in view.shards)]
+    hosts = [view.origin, *(shard_host(view.origin, shard) for shard in view.scenario.shards)]
     prefixes = [f"{host}/api/v2/{resource}/" for host in hosts]
     if len(hosts) == 1:
         return [None if value == NULL else f"{prefixes[0]}{value}/" for value in ids.tolist()]
-    pairs = zip(ids.tolist(), _shards(block, len(view.shards)), strict=True)
+    pairs = zip(ids.tolist(), _shards(block, len(view.scenario.shards)), strict=True)
     return [None if value == NULL else f"{prefixes[shard]}{value}/" for value, shard in pairs]
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from fleetlake.simulator.ledger import Ledger
+from fleetlake.simulator.scenarios import PLAIN, Scenario
 from fleetlake.simulator.units import Flags
 from fleetlake.simulator.world import World
 
@@ -12,7 +13,7 @@ class View:
     """The world at `now`, seen through one caller's account and addressed by `origin`.
 
     `scope` marks the routers of the caller's account tree and `accounts` its accounts' rows.
-    `settled` hides records that are not visible yet; truth sees everything.
+    `settled` hides records that are not visible yet; truth sees everything. `scenario` sets the quirks of what is served.
     """
 
     world: World
@@ -23,9 +24,9 @@ class View:
     scope: Flags
     settled: bool = True
     retention: bool = True
-    shards: tuple[str, ...] = ("us0",)
+    scenario: Scenario = PLAIN
     sees_people: bool = True
 
     def whole(self) -> "View":
         """Return the view of truth: main host, nothing hidden by lag or retention."""
-        return replace(self, settled=False, retention=False, shards=())
+        return replace(self, settled=False, retention=False, scenario=replace(PLAIN, shards=()))

@@ -7,6 +7,7 @@ from fleetlake.simulator.units import MINUTE, SECOND, Ints, Words
 from fleetlake.simulator.view import View
 
 LONGEST_LAG = MINUTE
+_LATE_ONE_IN = 5
 
 
 def lag(tail: Words) -> Ints:
@@ -17,6 +18,11 @@ def lag(tail: Words) -> Ints:
 
 def visible(view: View, block: Block) -> Block:
     """Return the rows a caller can see by now."""
-    if not view.settled or len(block) == 0 or block["time"][-1] < view.now - LONGEST_LAG:
+    longest = LONGEST_LAG + view.scenario.late_by
+    if not view.settled or len(block) == 0 or block["time"][-1] < view.now - longest:
         return block
-    return block.take(np.flatnonzero(block["time"] + lag(block["tail"]) <= view.now))
+    wait = lag(block["tail"])
+    if view.scenario.late_by:
+        late = (block["tail"] >> np.uint64(32)) % np.uint64(_LATE_ONE_IN) == 0
+        wait = np.where(late, wait + view.scenario.late_by, wait)
+    return block.take(np.flatnonzero(block["time"] + wait <= view.now))

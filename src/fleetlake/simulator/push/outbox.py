@@ -9,6 +9,7 @@ import numpy as np
 from fleetlake.simulator.blocks import Block
 from fleetlake.simulator.ledger import Fields
 from fleetlake.simulator.resources.alerts import ALERTS
+from fleetlake.simulator.resources.daily import in_scope
 from fleetlake.simulator.rules import DESTINATIONS, RULES, covered, key_text
 from fleetlake.simulator.spelling import records
 from fleetlake.simulator.units import DAY, HOUR
@@ -39,6 +40,7 @@ def messages(view: View, since: int, until: int) -> Iterator[Message]:
     for block in ALERTS.series(view, None, since, until, newest_first=False, want=0):
         first, last = np.searchsorted(block["time"], [since, until])
         part = block.take(slice(int(first), int(last)))
+        part = part.take(np.flatnonzero(in_scope(view, part)))
         if len(part):
             yield from of_block(view, part)
 

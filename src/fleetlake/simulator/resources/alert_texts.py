@@ -37,6 +37,9 @@ _FRIENDLY: Final[dict[str, Callable[[int, int], str]]] = {
     "login_success": lambda _s, v: f"User admin logged in from 192.168.0.{v % 250 + 2}.",
     "mgr_login_failure": lambda _s, _v: "Login to the management service failed: bad password.",
     "account_locked": lambda _s, _v: "Locked for 30 minutes after six failed logins.",
+    "http_push_failure": lambda _s, _v: "Delivery to a push destination failed.",
+    "http_destination_suspended": lambda _s, _v: "A push destination was suspended.",
+    "router_group_change": lambda _s, _v: "The device was moved or added to a group.",
     "reboot_status_change": lambda _s, v: f"The device rebooted: {_CAUSES[v]}.",
     "wan_service_type": lambda s, v: f"{_PORTS[s]} changed to {'5G' if v % 2 else 'LTE'}.",
 }

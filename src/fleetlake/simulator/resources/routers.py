@@ -101,8 +101,9 @@ def _description(view: View, block: Block) -> list[str | None]:
     return found
 
 
-def _serial(view: View, block: Block) -> list[str]:
-    word = view.world.draws.bits("serial", block["row"]) >> np.uint64(16)
+def serial_numbers(view: View, router: Ints) -> list[str]:
+    """Return the serial numbers of routers."""
+    word = view.world.draws.bits("serial", router) >> np.uint64(16)
     return [f"FS{value:012X}" for value in word.tolist()]
 
 
@@ -242,7 +243,7 @@ ROUTERS = Resource(
         ),
         column("reboot_required", Kind.FLAG, lambda _v, b: b["row"] % 53 == 11, EXACT),
         column("resource_url", Kind.ADDRESS, _fleet("router_id"), to="routers"),
-        column("serial_number", Kind.TEXT, _serial, EXACT_IN),
+        column("serial_number", Kind.TEXT, lambda v, b: serial_numbers(v, b["row"]), EXACT_IN),
         column("state", Kind.TEXT, states, EXACT_IN),
         column("state_updated_at", Kind.TIME, lambda v, b: totals(v, b).state_changed_at, RANGE),
         column(

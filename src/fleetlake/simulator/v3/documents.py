@@ -1,0 +1,35 @@
+"""JSON:API objects: what v3 answers with."""
+
+from typing import Any, Final
+
+import orjson
+from starlette.responses import Response
+
+MEDIA_TYPE: Final = "application/vnd.api+json"
+
+Document = dict[str, Any]
+
+
+class V3Refusal(Exception):  # noqa: N818 - an answer of the service, not a defect of ours
+    """A v3 refusal: its status and the errors array of its body."""
+
+    def __init__(self, status: int, title: str, detail: str = "") -> None:
+        super().__init__(title)
+        self.status = status
+        self.body = {"errors": [{"status": str(status), "title": title, "detail": detail}]}
+
+
+def item(
+    kind: str, identity: str, attributes: Document, relationships: dict[str, tuple[str, str]]
+) -> Document:
+    """Return one resource object; `relationships` map a name to (type, id)."""
+    related = {
+        name: {"data": {"type": to, "id": number}} for name, (to, number) in relationships.items()
+    }
+    return {"type": kind, "id": identity, "attributes": attributes, "relationships": related}
+
+
+def answer(body: Document | None, status: int = 200) -> Response:
+    """Return an answer of v3."""
+    content = b"" if body is None else orjson.dumps(body)
+    return Response(content, status, media_type=None if body is None else MEDIA_TYPE)
