@@ -56,7 +56,9 @@ class Sim:
 
         async def send() -> httpx.Response:
             transport = httpx.ASGITransport(app=self.app)
-            async with httpx.AsyncClient(transport=transport, base_url="http://sim") as client:
+            async with httpx.AsyncClient(
+                transport=transport, base_url="http://localhost"
+            ) as client:
                 return await client.request(method, path, **request)
 
         response = asyncio.run(send())
@@ -89,7 +91,7 @@ class Sim:
     def settings(self, **changes: Any) -> Settings:
         """Return settings that read this service into this test's lake."""
         values = {
-            "base_url": "http://sim/api/v2/",
+            "base_url": "http://localhost/api/v2/",
             "lake": self.folder / "lake",
             "published": self.folder / "published",
             "state": self.folder / "state",

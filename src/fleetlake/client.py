@@ -8,7 +8,6 @@ keys go to the configured host only, and a redirected call would count twice.
 import asyncio
 import email.utils
 import json
-import logging
 import ssl
 import time
 from collections import Counter
@@ -16,12 +15,14 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Self, TypeVar
+from urllib.parse import urlsplit
 
 import httpx
 
 from fleetlake.errors import (
     CredentialsRefused,
     EndpointUnavailable,
+    PageUnreadable,
     RequestRejected,
     ServiceError,
     Throttled,
@@ -31,14 +32,13 @@ from fleetlake.ratelimit import CallLimit
 from fleetlake.retry import with_retries
 from fleetlake.settings import Settings
 
-logger = logging.getLogger(__name__)
-
 Answer = TypeVar("Answer")
 
 FIRST_CONTACT_ATTEMPTS = 3
 """Tries while the service has not answered once: a wrong address should not take minutes."""
 
 EXCERPT_LENGTH = 200
+MOST_SECONDS = 86_400
 _TRANSIENT = {408, 500, 502, 503, 504}
 _UNAVAILABLE = {403, 404, 405}
 
@@ -54,7 +54,8 @@ class Client:
     ) -> None:
         self._root = settings.service_root()
         keys = settings.keys()
-        self._secrets = tuple(keys.values())
+        # The longest first: a key may begin with another one.
+        self._secrets = sorted(keys.values(), key=len, reverse=True)
         self._attempts = settings.retry_attempts
         self._patience = timedelta(seconds=settings.retry_seconds)
         self._limit = CallLimit(
@@ -69,10 +70,12 @@ class Client:
             timeout=settings.timeout_seconds,
             limits=httpx.Limits(max_connections=settings.concurrency),
             verify=_tls(self._root),
+            # A proxy of the environment is for hosts beyond this machine.
+            trust_env=not settings.is_on_this_machine(),
             transport=transport,
         )
         self._has_answered = False
-        self._clock: tuple[datetime, float] | None = None
+        self._ahead: timedelta | None = None  # the service's clock, against the monotonic one
         self.calls: Counter[str] = Counter()
 
     async def __aenter__(self) -> Self:
@@ -99,13 +102,14 @@ class Client:
         """
 
         async def attempt() -> Answer:
+            async with self._under_way:
+                response = await self._ask(path, parameters)
             try:
-                async with self._under_way:
-                    body = await self._ask(path, parameters)
-                return await asyncio.to_thread(read, body)
-            except ServiceError as error:
-                logger.debug("%s", error)
-                raise
+                answer = await asyncio.to_thread(read, response.content)
+            except PageUnreadable as error:
+                raise PageUnreadable(self._hide(error.what), remedy=error.remedy) from None
+            self._set_clock(response)
+            return answer
 
         attempts = (
             self._attempts if self._has_answered else min(self._attempts, FIRST_CONTACT_ATTEMPTS)
@@ -120,10 +124,21 @@ class Client:
         """
         if not self._has_answered:
             await self.get(probe, {"limit": "1"}, lambda _: None)
-        answered, at = self._clock or (datetime.now(UTC), time.monotonic())
-        return answered + timedelta(seconds=time.monotonic() - at)
+        if self._ahead is None:
+            return datetime.now(UTC)
+        return _BOOT + timedelta(seconds=time.monotonic()) + self._ahead
 
-    async def _ask(self, path: str, parameters: Mapping[str, str]) -> bytes:
+    def _set_clock(self, response: httpx.Response) -> None:
+        """Learn the service's clock from the Date of a good answer; the slowest one counts.
+
+        A clock taken too early only leaves the newest records to the next load.
+        """
+        self._has_answered = True
+        if moment := _date(response.headers.get("date", "")):
+            ahead = moment - _BOOT - timedelta(seconds=time.monotonic())
+            self._ahead = ahead if self._ahead is None else min(self._ahead, ahead)
+
+    async def _ask(self, path: str, parameters: Mapping[str, str]) -> httpx.Response:
         await self._limit.wait_turn()
         self.calls[path] += 1
         try:
@@ -134,17 +149,14 @@ class Client:
                 f"No whole answer from {self._root}{path}: {self._hide(reason)}.",
                 remedy="Check the address and the network; nothing was lost, run again later.",
             ) from None
-        self._has_answered = True
-        if moment := _date(response.headers.get("date", "")):
-            self._clock = moment, time.monotonic()
         if response.status_code == httpx.codes.OK:
-            return response.content
+            return response
         raise self._refusal(path, response)
 
     def _refusal(self, path: str, response: httpx.Response) -> ServiceError:
         """Return the error that a status other than 200 stands for."""
         status = response.status_code
-        said = self._hide(_excerpt(response.text))
+        said = _excerpt(self._hide(response.content.decode("utf-8", "replace")))
         what = f"GET {self._root}{path} was answered {status}: {said}."
         if status == httpx.codes.UNAUTHORIZED:
             return CredentialsRefused(what, remedy="Check the four FLEETLAKE_*_API_* settings.")
@@ -173,9 +185,13 @@ class Client:
         return text
 
 
+_BOOT = datetime(1970, 1, 1, tzinfo=UTC)
+"""Where the monotonic clock is taken to start; only differences are ever used."""
+
+
 def _tls(root: str) -> ssl.SSLContext | bool:
     """Return a context for TLS 1.2 or newer; plain http spares the load of the authorities."""
-    if not root.startswith("https:"):
+    if urlsplit(root).scheme == "http":
         return False
     context = httpx.create_ssl_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -198,8 +214,8 @@ def _excerpt(body: str) -> str:
 def _retry_after(response: httpx.Response) -> timedelta | None:
     """Return the wait that the service asks for, as seconds or as a date; None without one."""
     asked = response.headers.get("retry-after", "")
-    if asked.isdigit():
-        return timedelta(seconds=int(asked))
+    if asked.isascii() and asked.isdigit():
+        return timedelta(seconds=min(int(asked), MOST_SECONDS))
     moment = _date(asked)
     return max(moment - datetime.now(UTC), timedelta(0)) if moment else None
 

@@ -32,7 +32,15 @@ def next_position(endpoint: Endpoint, page: Page, seen: list[str]) -> dict[str, 
     value = _highest_id(endpoint, page) if by_id else _linked(endpoint, page)
     if value is None:
         return None
-    if value in seen or (seen and not _moves_on(cursor, seen[-1], value)):
+    try:
+        moves_on = value not in seen and _moves_on(cursor, seen[-1] if seen else None, value)
+    except ValueError:
+        raise PageUnreadable(
+            f"{endpoint.path} links to the page position {cursor.parameter}={value}, "
+            "which cannot be one.",
+            remedy="The service pages in a way this version does not know: report it.",
+        ) from None
+    if not moves_on:
         raise CursorStuck(
             f"{endpoint.path} gave the page position {cursor.parameter}={value} again.",
             remedy="The read was stopped so that it cannot loop; run again, and report it "
@@ -67,10 +75,14 @@ def _bound(parameter: str, instant: datetime) -> str:
 
 
 def _highest_id(endpoint: Endpoint, page: Page) -> str | None:
-    """Return the id that the next page comes after; a page that is not full is the last."""
-    if page.count < min(page.limit, endpoint.page_size):
+    """Return the id that the next page comes after.
+
+    The last page is one that is not full and links to no other: a service may cut pages below
+    the limit that it names.
+    """
+    if page.is_last and page.count < min(page.limit, endpoint.page_size):
         return None
-    ids = [page.last(name) for name in endpoint.key]
+    ids = [page.value(name, -1) for name in endpoint.key]
     if None in ids:
         raise CursorStuck(
             f"{endpoint.path} gave a page of {page.count} records without a readable id.",
@@ -91,12 +103,18 @@ def _linked(endpoint: Endpoint, page: Page) -> str | None:
     return page.next[endpoint.cursor.parameter]
 
 
-def _moves_on(cursor: Cursor, before: str, value: str) -> bool:
-    """Return whether a value lies beyond the one before it, in the walk's direction."""
+def _moves_on(cursor: Cursor, before: str | None, value: str) -> bool:
+    """Return whether a value lies beyond the one before it, in the walk's direction.
+
+    Raises: ValueError if the value is no position at all.
+    """
     if cursor.walk is Walk.ACTION_ID:
         return value != before
     if cursor.walk is not Walk.TIMEUUID:
-        return int(value) > int(before)
+        return int(value) > int(before or -1)
+    now = embedded_ticks(value)
+    if before is None:
+        return True
     # Two records may share an instant, so equal times are no step back.
-    then, now = embedded_ticks(before), embedded_ticks(value)
+    then = embedded_ticks(before)
     return now <= then if cursor.is_newest_first else now >= then

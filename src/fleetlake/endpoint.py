@@ -134,6 +134,15 @@ class Endpoint:
         return self.cursor.walk in {Walk.TIMEUUID, Walk.ACTION_ID}
 
     @property
+    def window_column(self) -> str | None:
+        """Column whose value the window's filters look at."""
+        if self.window is None:
+            return None
+        is_embedded = "timeuuid" in self.window.end
+        timeuuids = [c.name for c in self.columns if c.kind is Kind.TIMEUUID]
+        return timeuuids[0] if is_embedded else self.event_time
+
+    @property
     def is_snapshot(self) -> bool:
         """True when each read takes the whole list."""
         return self.window is None

@@ -21,6 +21,8 @@ class Interval:
 
     def __post_init__(self) -> None:
         """Refuse a range that runs backwards or has no zone."""
+        if self.start.tzinfo is None or self.end.tzinfo is None:
+            raise ValueError(f"a range needs instants with a zone: {self.start}, {self.end}")
         if self.start > self.end:
             raise ValueError(f"a range cannot end before it starts: {self.start}, {self.end}")
 
@@ -60,8 +62,3 @@ def subtract(wanted: Interval, proven: Iterable[Interval]) -> list[Interval]:
     if start < wanted.end:
         holes.append(Interval(start, wanted.end))
     return holes
-
-
-def covered_until(proven: Iterable[Interval]) -> datetime | None:
-    """Return the end of the newest proven range, or None when nothing is proven."""
-    return max((interval.end for interval in proven), default=None)

@@ -21,6 +21,7 @@ from fleetlake.errors import CredentialsRefused, FleetlakeError
 from fleetlake.lake.catalog import Lake
 from fleetlake.lake.commit import Committed
 from fleetlake.lake.locks import commit_lock, stream_lock
+from fleetlake.plan import final_before
 from fleetlake.run import Outcome, Run, Watcher
 from fleetlake.streams import load_events, load_snapshot
 from fleetlake.tasks import all_of
@@ -82,12 +83,14 @@ async def _load_stream(run: Run, endpoint: Endpoint) -> Outcome:
     total, error = Committed(0, 0, 0), None
     try:
         with stream_lock(run.lake.path, endpoint.name):
+            now = await run.now()
             writer = Writer(
                 endpoint,
                 run.commit,
                 profile=run.profile,
                 run_id=run.run_id,
-                seen_at=await run.now(),
+                seen_at=now,
+                final_before=final_before(now),
             )
             load = load_snapshot if endpoint.is_snapshot else load_events
             try:

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 
 from fleetlake.columns import Column, Kind
 from fleetlake.endpoint import Endpoint
 from fleetlake.records import Decoded, Misfit, OddRecord, reader_of
+from fleetlake.timeuuid import embedded_time
 
 EXTRA = "_extra"
 """Column of the members that have no column of their own, as one JSON object."""
@@ -53,9 +53,9 @@ class Page:
         """True when the service links to no page after this one."""
         return self.next is None
 
-    def last(self, column: str) -> Any:
-        """Return the column's value in the last row, or None when there is no row."""
-        return self.rows.column(column)[-1].as_py() if self.rows.num_rows else None
+    def value(self, column: str, row: int) -> Any:
+        """Return the column's value in a row (-1 is the last), or None when there is no row."""
+        return self.rows.column(column)[row].as_py() if self.rows.num_rows else None
 
 
 def read_page(endpoint: Endpoint, body: bytes) -> Page:
@@ -66,7 +66,7 @@ def read_page(endpoint: Endpoint, body: bytes) -> Page:
     reader = reader_of(endpoint)
     try:
         return _page(endpoint, reader.quick(body))
-    except (msgspec.DecodeError, OddRecord, pa.ArrowInvalid, OverflowError):
+    except (ValueError, OddRecord, OverflowError, RecursionError):  # Arrow's and msgspec's too
         return _page(endpoint, reader.patient(body))
 
 
@@ -86,9 +86,18 @@ def stamp(endpoint: Endpoint, page: Page, partition: int) -> Page:
     return Page(rows, page.misfits, page.count, page.limit, page.next)
 
 
-def last_event(endpoint: Endpoint, page: Page) -> datetime | None:
-    """Return the event time of the page's last row, or None when there is none."""
-    moment: datetime | None = page.last(endpoint.event_time) if endpoint.event_time else None
+def event_at(endpoint: Endpoint, page: Page, row: int) -> datetime | None:
+    """Return the instant of a row that the endpoint's window goes by, or None without a row.
+
+    Where the window is on a version-1 UUID that is its embedded time: `created_at` may be
+    spelled in whole seconds.
+    """
+    if endpoint.window_column is None:
+        return None
+    value = page.value(endpoint.window_column, row)
+    if isinstance(value, str):
+        return embedded_time(value)
+    moment: datetime | None = value
     return moment
 
 

@@ -1,15 +1,20 @@
-"""What of a stream is still to be read. Pure."""
+"""What of a stream is still to be read, and what a read may call proven. Pure.
+
+A record may become visible some time after the instant it carries. So reads stop one settle
+time before now, and a range counts as proven only once it is older than the lookback too: what
+is younger is read again by the next load, whatever became of this one.
+"""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from fleetlake.intervals import BEGINNING, Interval, covered_until, subtract
+from fleetlake.intervals import BEGINNING, Interval, subtract
 
 SETTLE = timedelta(seconds=60)
 """Records younger than this may not all be visible yet, so reads stop short of them."""
 
 LOOKBACK = timedelta(minutes=10)
-"""What is read again before the newest proven instant, for records that showed up late."""
+"""How much later than that a record may still show up and be caught."""
 
 
 def still_to_read(
@@ -19,21 +24,24 @@ def still_to_read(
     since: datetime | None = None,
     changing_since: datetime | None = None,
 ) -> list[Interval]:
-    """Return the ranges to read, oldest first: the holes, and the lookback before the newest.
+    """Return the ranges to read, oldest first.
 
     `now` is the service's clock. `since` bounds how far back holes are filled; without it they
     are filled as far as the service holds. `changing_since` is the event time of the oldest
-    record that may still change.
+    record that may still change; nothing after it is done with.
     """
-    goal_start, goal_end = since or BEGINNING, now - SETTLE
-    if goal_start >= goal_end:
+    start, end = since or BEGINNING, now - SETTLE
+    if start >= end:
         return []
-    proven = list(proven)
-    covered = covered_until(proven)
-    if covered is None:
-        return [Interval(goal_start, goal_end)]
-    again = max(covered - LOOKBACK, BEGINNING)
-    if changing_since is not None:
-        again = min(again, changing_since)
-    trusted = [Interval(i.start, min(i.end, again)) for i in proven if i.start < again]
-    return subtract(Interval(goal_start, goal_end), trusted)
+    done = proven if changing_since is None else before(changing_since, proven)
+    return subtract(Interval(start, end), done)
+
+
+def final_before(now: datetime) -> datetime:
+    """Return the instant before which what is read now stays as it is."""
+    return now - SETTLE - LOOKBACK
+
+
+def before(instant: datetime, intervals: Iterable[Interval]) -> list[Interval]:
+    """Return the parts of ranges that lie before an instant."""
+    return [Interval(i.start, min(i.end, instant)) for i in intervals if i.start < instant]

@@ -58,15 +58,21 @@ class CallLimit:
             count = self._read(_COUNT, 0) or 0
             if count >= self._calls_per_minute:
                 oldest = self._read(_INSTANT, self._place(count - self._calls_per_minute)) or 0.0
-                # A clock set back must not make anyone wait longer than the span itself.
-                wait = min(oldest + SPAN_SECONDS - now, SPAN_SECONDS)
-                if wait > 0:
+                if oldest > now:
+                    # The clock was set back: the instants in the ring mean nothing any more.
+                    self._forget(count)
+                elif (wait := oldest + SPAN_SECONDS - now) > 0:
                     return wait
             os.pwrite(self._file, _INSTANT.pack(now), self._place(count))
             os.pwrite(self._file, _COUNT.pack(count + 1), 0)
             return 0.0
         finally:
             fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def _forget(self, count: float) -> None:
+        """Take the last calls of the ring to lie long ago."""
+        for call in range(int(count) - self._calls_per_minute, int(count)):
+            os.pwrite(self._file, _INSTANT.pack(0.0), self._place(call))
 
     def _read(self, kind: struct.Struct, place: int) -> int | float | None:
         stored = os.pread(self._file, kind.size, place)

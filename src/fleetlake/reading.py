@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from fleetlake.client import Client
 from fleetlake.endpoint import Endpoint
 from fleetlake.intervals import Interval
-from fleetlake.normalise import Page, last_event
+from fleetlake.normalise import Page, event_at
 from fleetlake.pages import read_pages
 from fleetlake.windows import Frontier, Span, Window, after_page
 
@@ -106,8 +106,8 @@ async def _walk(
     async for page in read_pages(client, endpoint, interval=window.interval, partitions=partitions):
         number += 1
         count += page.count
-        last = last_event(endpoint, page)
-        first = first or _first_event(endpoint, page)
+        last = event_at(endpoint, page, -1)
+        first = first or event_at(endpoint, page, 0)
         progress = after_page(endpoint, rest, last, at_end=page.is_last)
         has_shrunk = progress.rest != rest
         rest = progress.rest
@@ -116,13 +116,6 @@ async def _walk(
             frontier.given_back(rest, count, _spread(first, last))
             return
     frontier.finished(window, count)
-
-
-def _first_event(endpoint: Endpoint, page: Page) -> datetime | None:
-    if endpoint.event_time is None or not page.rows.num_rows:
-        return None
-    moment: datetime = page.rows.column(endpoint.event_time)[0].as_py()
-    return moment
 
 
 def _spread(first: datetime | None, last: datetime | None) -> timedelta:

@@ -12,8 +12,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from math import isfinite
 from operator import attrgetter
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
@@ -67,7 +68,7 @@ class Decoded:
 
 
 class _Meta(msgspec.Struct):
-    limit: int
+    limit: Annotated[int, msgspec.Meta(ge=1)]
     next: str | None
 
 
@@ -91,6 +92,7 @@ class Reader:
         fields: list[tuple[str, Any]] = [("data", list[record]), ("meta", _Meta)]  # type: ignore[valid-type]  # a type made at run time
         self._page = msgspec.json.Decoder(msgspec.defstruct("Page", fields), strict=False)
         self._envelope = msgspec.json.Decoder(_Envelope)
+        self._reals = [c.name for c in endpoint.columns if c.kind is Kind.REAL]
         self._getters = {c.name: attrgetter(c.field) for c in endpoint.columns}
         self._relations: dict[str | int | None, int | None] = {None: None}
         # Content that is compared from read to read must be spelled one way by both readers.
@@ -107,6 +109,8 @@ class Reader:
                 values[column.name] = list(map(self._json, values[column.name]))
         if any(None in values[name] for name in self._endpoint.required):
             raise OddRecord
+        if any(not isfinite(v) for name in self._reals for v in values[name] if v is not None):
+            raise OddRecord  # "nan" and the like are text, no measurement
         return Decoded(values, len(page.data), page.meta.limit, _query(page.meta.next))
 
     def patient(self, body: bytes) -> Decoded:
@@ -121,7 +125,7 @@ class Reader:
         for raw in envelope.data:
             try:
                 row, left = self._values(msgspec.json.decode(raw))
-            except ValueError as reason:
+            except (ValueError, RecursionError) as reason:
                 misfits.append(Misfit(str(reason), str(memoryview(raw), "utf-8")))
                 continue
             if left:
@@ -133,14 +137,15 @@ class Reader:
 
     def _open(self, body: bytes) -> _Envelope:
         try:
+            body.decode()
             return self._envelope.decode(body)
         except msgspec.ValidationError as error:
             raise _no_page(self._endpoint, body, str(error)) from None
-        except msgspec.DecodeError:
+        except (ValueError, RecursionError):
             pass
         try:
             return self._envelope.decode(_escape_controls(body))
-        except ValueError as error:  # msgspec's errors are ValueErrors too
+        except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors too
             raise _no_page(self._endpoint, body, str(error)) from None
 
     def _ids(self, relations: list[str | int | None]) -> list[int | None]:
@@ -214,16 +219,12 @@ def _query(link: str | None) -> Mapping[str, str] | None:
 def _escape_controls(body: bytes) -> bytes:
     """Return the body as strict JSON: the service puts raw control characters in strings.
 
-    Bytes that are no text are spelled out, half a surrogate pair becomes a question mark.
-    Raises: ValueError if it is not JSON even so.
+    Bytes that are no text are spelled out, NaN and the like become text, half a surrogate pair
+    becomes a question mark. Raises: ValueError if it is not JSON even so.
     """
     text = body.decode("utf-8", "backslashreplace")
-    answer = json.loads(text, strict=False, parse_constant=_no_number)
+    answer = json.loads(text, strict=False, parse_constant=str)
     return json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace")
-
-
-def _no_number(text: str) -> float:
-    raise ValueError(f"{text} is not a JSON number")
 
 
 def _no_page(endpoint: Endpoint, body: bytes, reason: str) -> PageUnreadable:

@@ -26,9 +26,9 @@ WORTH_A_WARNING = 3
 """Tries of one page after which people want to know; before that it is the usual weather."""
 
 
-def _tell(retry: RetryDetails) -> None:
-    level = logging.WARNING if retry.retry_num >= WORTH_A_WARNING else logging.INFO
-    logger.log(level, "%s Trying again in %.1f s.", retry.caused_by, retry.wait_for)
+def _tell(details: RetryDetails) -> None:
+    level = logging.WARNING if details.retry_num >= WORTH_A_WARNING else logging.INFO
+    logger.log(level, "%s Trying again in %.1f s.", details.caused_by, details.wait_for)
 
 
 set_on_retry_hooks([_tell])

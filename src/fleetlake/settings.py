@@ -5,12 +5,13 @@ client and the limiter ask for their text.
 """
 
 from functools import cache
+from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 from urllib.parse import urlsplit
 
 from platformdirs import user_state_path
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
     NoDecode,
@@ -56,6 +57,7 @@ class Settings(BaseSettings):
     header_names: Annotated[tuple[str, str, str, str], NoDecode] = Field(
         HEADER_NAMES, description="Names of the four key headers, comma-separated"
     )
+    plain_http: bool = Field(default=False, description="Allow http beyond this machine")
     timeout_seconds: float = Field(30.0, gt=0, description="Patience with one answer")
     retry_seconds: float = Field(300.0, ge=0, description="Patience with one page, all tries")
     retry_attempts: int = Field(12, ge=1, description="Tries of one page")
@@ -65,17 +67,43 @@ class Settings(BaseSettings):
     def _split(cls, value: object) -> object:
         return tuple(n.strip() for n in value.split(",")) if isinstance(value, str) else value
 
-    @field_validator("base_url")
+    @field_validator(*KEY_SETTINGS, "v3_token", mode="after")
+    @classmethod
+    def _is_header_value(cls, value: SecretStr) -> SecretStr:
+        text = value.get_secret_value().strip()
+        if not (text.isascii() and text.isprintable()):
+            raise ValueError("holds characters that no header can carry")
+        return SecretStr(text)
+
+    @field_validator("base_url", "v3_base_url")
     @classmethod
     def _is_root(cls, value: str | None) -> str | None:
         if value is None:
             return None
-        parts = urlsplit(value)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
+        parts = urlsplit(value.strip())
+        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.port == 0:
             raise ValueError("must be an http or https address")
-        if parts.username or parts.password or parts.query:
-            raise ValueError("must hold no user, password or query")
-        return value if value.endswith("/") else value + "/"
+        if parts.username or parts.password or parts.query or parts.fragment:
+            raise ValueError("must hold no user, password, query or fragment")
+        return f"{parts.scheme}://{parts.netloc}{parts.path}"
+
+    @model_validator(mode="after")
+    def _sends_no_key_in_the_clear(self) -> Self:
+        is_plain = urlsplit(self.base_url or "").scheme == "http"
+        if is_plain and not self.plain_http and not self.is_on_this_machine():
+            raise ValueError(
+                "FLEETLAKE_BASE_URL is plain http, which shows the keys to the network; "
+                "use https, or set FLEETLAKE_PLAIN_HTTP=true for a network you trust"
+            )
+        return self
+
+    def is_on_this_machine(self) -> bool:
+        """Return whether the service answers on a loopback address."""
+        host = urlsplit(self.base_url or "").hostname or ""
+        try:
+            return host == "localhost" or ip_address(host).is_loopback
+        except ValueError:
+            return False
 
     @classmethod
     def settings_customise_sources(
@@ -111,7 +139,7 @@ class Settings(BaseSettings):
                 "FLEETLAKE_BASE_URL is not set, so there is no service to read from.",
                 remedy="Export it (for example https://host/api/v2/), or try `fleetlake demo`.",
             )
-        return self.base_url
+        return self.base_url if self.base_url.endswith("/") else f"{self.base_url}/"
 
 
 @cache
@@ -124,8 +152,10 @@ def load_settings() -> Settings:
         return Settings()
     except ValidationError as error:
         faults = "; ".join(
-            f"FLEETLAKE_{'_'.join(str(p) for p in e['loc'][:1]).upper()}: {e['msg']}"
-            for e in error.errors(include_input=False, include_url=False)
+            ": ".join(
+                [*(f"FLEETLAKE_{str(name).upper()}" for name in fault["loc"][:1]), fault["msg"]]
+            )
+            for fault in error.errors(include_input=False, include_url=False)
         )
         raise SettingsError(
             f"Settings cannot be used: {faults}.",

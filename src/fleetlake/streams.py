@@ -1,9 +1,11 @@
 """Reading and keeping one stream: a snapshot whole, or events from where the last read ended."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from functools import partial
+from typing import Any
 
-from fleetlake.endpoint import Endpoint, Mode
+from fleetlake.endpoint import Endpoint, Mode, Walk
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.intervals import Interval
 from fleetlake.lake.catalog import Lake
@@ -18,10 +20,28 @@ from fleetlake.writer import Writer
 
 
 async def load_snapshot(run: Run, endpoint: Endpoint, writer: Writer) -> None:
-    """Load a list that is read whole each time."""
-    size = endpoint.fan_out.ids_per_call if endpoint.fan_out else 1
-    ids = await run.in_lake(partial(_fan_out_ids, run.lake, endpoint))
-    chunks = [tuple(ids[i : i + size]) for i in range(0, len(ids), size)]
+    """Load a list that is read whole each time.
+
+    A list paged by offset shifts when a record is deleted meanwhile, and one that is still
+    there is skipped. So what seems to have gone from such a list is looked for once more.
+    """
+    readings = await _read_list(run, endpoint)
+    if endpoint.cursor.walk is Walk.OFFSET and any(not r.page.is_last for r in readings):
+        known = await run.in_lake(partial(_current_keys, run.lake, endpoint))
+        if known - {key for reading in readings for key in _keys(endpoint, reading)}:
+            readings += await _read_list(run, endpoint)
+    for reading in readings:
+        await writer.write(reading)
+    await writer.flush(is_whole=True)
+
+
+async def _read_list(run: Run, endpoint: Endpoint) -> list[Reading]:
+    """Return every page of the list, for all ids of its fan-out."""
+    chunks: list[tuple[int, ...]] = [()]
+    if endpoint.fan_out:
+        ids = await run.in_lake(partial(_fan_out_ids, run.lake, endpoint))
+        size = endpoint.fan_out.ids_per_call
+        chunks = [tuple(ids[i : i + size]) for i in range(0, len(ids), size)]
 
     async def read_chunk(partitions: tuple[int, ...]) -> list[Reading]:
         readings = []
@@ -30,10 +50,20 @@ async def load_snapshot(run: Run, endpoint: Endpoint, writer: Writer) -> None:
             readings.append(Reading(page, partitions, None))
         return readings
 
-    for readings in await all_of(read_chunk(chunk) for chunk in chunks or [()]):
-        for reading in readings:
-            await writer.write(reading)
-    await writer.flush(is_whole=True)
+    walks = await all_of(read_chunk(chunk) for chunk in chunks)
+    return [reading for walk in walks for reading in walk]
+
+
+def _keys(endpoint: Endpoint, reading: Reading) -> Iterable[tuple[Any, ...]]:
+    columns = [reading.page.rows.column(name).to_pylist() for name in endpoint.key]
+    return zip(*columns, strict=True)
+
+
+def _current_keys(lake: Lake, endpoint: Endpoint) -> set[tuple[Any, ...]]:
+    """Return the keys of the records that were there at the last read."""
+    listed = ", ".join(f'"{name}"' for name in endpoint.key)
+    current = "where valid_to is null" if endpoint.mode is Mode.HISTORY else ""
+    return set(lake.rows(f"select {listed} from raw.{endpoint.name} {current}"))
 
 
 async def load_events(run: Run, endpoint: Endpoint, writer: Writer) -> None:

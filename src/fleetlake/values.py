@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from fleetlake.columns import Kind
+from fleetlake.timeuuid import embedded_time
 
 INT64_LIMIT = 2**63
 
@@ -24,7 +25,10 @@ def read_value(kind: Kind, value: Any) -> Any:
     >>> read_value(Kind.ID, "371193"), read_value(Kind.FLAG, "true")
     (371193, True)
     """
-    return None if value is None else _READERS[kind](value)
+    try:
+        return None if value is None else _READERS[kind](value)
+    except OverflowError:
+        raise ValueError("too large a value") from None
 
 
 def relation_id(relation: Any) -> int:
@@ -94,6 +98,11 @@ def _time(value: Any) -> str:
     return moment.astimezone(UTC).isoformat()
 
 
+def _timeuuid(value: Any) -> str:
+    embedded_time(_text(value))
+    return _text(value)
+
+
 def json_text(value: Any) -> str:
     """Return the JSON text of a value, without needless spaces."""
     return msgspec.json.encode(value).decode()
@@ -107,6 +116,6 @@ _READERS: dict[Kind, Callable[[Any], Any]] = {
     Kind.FLAG: _flag,
     Kind.TEXT: _text,
     Kind.TIME: _time,
-    Kind.TIMEUUID: _text,
+    Kind.TIMEUUID: _timeuuid,
     Kind.JSON: json_text,
 }

@@ -18,6 +18,7 @@ from fleetlake.intervals import Interval
 from fleetlake.lake.commit import Committed, Load
 from fleetlake.lake.watermarks import WHOLE_STREAM
 from fleetlake.normalise import Page, schema_of
+from fleetlake.plan import before
 from fleetlake.reading import Reading
 from fleetlake.records import Misfit
 
@@ -46,6 +47,7 @@ class Writer:
         profile: str,
         run_id: str,
         seen_at: datetime,
+        final_before: datetime | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._endpoint = endpoint
@@ -53,6 +55,7 @@ class Writer:
         self._profile = profile
         self._run_id = run_id
         self._seen_at = seen_at
+        self._final_before = final_before or seen_at
         self._clock = clock
         self._batch = _Batch(since=clock())
         self.total = Committed(0, 0, 0)
@@ -62,9 +65,9 @@ class Writer:
         batch = self._batch
         batch.pages.append(reading.page)
         batch.rows += reading.page.rows.num_rows
-        if reading.proven:
+        for proven in before(self._final_before, [reading.proven] if reading.proven else []):
             for partition in reading.partitions or (WHOLE_STREAM,):
-                batch.proven[str(partition)].append(reading.proven)
+                batch.proven[str(partition)].append(proven)
         if self._is_due(batch):
             await self.flush()
 

@@ -4,8 +4,10 @@ The extensions are loaded from the wheels they were installed with, never from t
 The catalog is one SQLite file in write-ahead mode, so readers never wait for a writer.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from errno import EACCES
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import duckdb
 
 from fleetlake.errors import LakeError
 from fleetlake.lake import tables
+from fleetlake.lake.locks import commit_lock
 
 CATALOG = "catalog.sqlite"
 FILES = "files"
@@ -73,9 +76,13 @@ def open_lake(path: Path, *, read_only: bool = False) -> Iterator[Lake]:
         connection = duckdb.connect()
     try:
         lake = Lake(path, connection)
-        lake.execute(attach_statements(path, read_only=read_only))
-        if not read_only:
-            tables.create_missing(lake)
+        if read_only:
+            lake.execute(attach_statements(path, read_only=True))
+        else:
+            # Two processes must not make the same catalog or the same table at once.
+            with commit_lock(path):
+                lake.execute(attach_statements(path))
+                tables.create_missing(lake)
         yield lake
     finally:
         connection.close()
@@ -137,9 +144,9 @@ def _remedy(text: str) -> str:
 def _make_folder(path: Path) -> None:
     try:
         (path / FILES).mkdir(parents=True, exist_ok=True)
-        probe = path / ".writable"
-        probe.touch()
-        probe.unlink()
+        (path / "locks").mkdir(exist_ok=True)
+        if not os.access(path, os.W_OK | os.X_OK):
+            raise PermissionError(EACCES, os.strerror(EACCES))
     except OSError as error:
         raise LakeError(
             f"The lake folder {path} cannot be written: {error.strerror}.",

@@ -64,20 +64,25 @@ def commit_load(lake: "Lake", load: Load) -> Committed:
     cannot be told, because the catalog no longer answers.
     """
     with commit_lock(lake.path):
+        if earlier := _earlier(lake, load):
+            return earlier
         lake.execute("begin")
         try:
             committed = _write(lake, load)
             lake.execute("commit")
         except BaseException as error:
             _roll_back(lake)
-            if isinstance(error, LakeError) and _took_place(lake, load, error):
-                return Committed(load.rows.num_rows, 0, len(load.misfits))
+            if isinstance(error, LakeError) and (settled := _settled(lake, load, error)):
+                return settled
             raise
         return committed
 
 
 def _write(lake: "Lake", load: Load) -> Committed:
-    with lake.view("batch", load.rows):
+    rows = load.rows
+    if load.endpoint.mode is not Mode.APPEND:
+        rows = rows.append_column("_row", pa.array(range(rows.num_rows), pa.int64()))
+    with lake.view("batch", rows):
         write = {Mode.APPEND: _append, Mode.UPSERT: _upsert, Mode.HISTORY: _version}
         added, changed = write[load.endpoint.mode](lake, load)
     quarantined = _quarantine(lake, load)
@@ -169,8 +174,14 @@ _PROVENANCE = "?::varchar as account_profile, ?::varchar as _load_id, now() as _
 
 
 def _once(endpoint: Endpoint) -> str:
-    """Return the batch with each key once: pages may overlap while records are being added."""
-    return f"select distinct on ({_listed(endpoint.key)}) * from batch"
+    """Return the batch with each key once: pages may overlap while records are being added.
+
+    Where a record may change between two readings of it, the last reading counts.
+    """
+    key = _listed(endpoint.key)
+    if endpoint.mode is Mode.APPEND:
+        return f"select distinct on ({key}) * from batch"
+    return f"select distinct on ({key}) * exclude _row from batch order by {key}, _row desc"
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -218,13 +229,25 @@ def _roll_back(lake: "Lake") -> None:
         return
 
 
-def _took_place(lake: "Lake", load: Load, error: LakeError) -> bool:
+def _earlier(lake: "Lake", load: Load) -> Committed | None:
+    """Return what a commit of the load did that has taken place already, or None."""
+    found = lake.rows(
+        "select rows_added, rows_changed, quarantined from meta.loads where load_id = ?",
+        [load.load_id],
+    )
+    return Committed(*found[0]) if found else None
+
+
+def _settled(lake: "Lake", load: Load, error: LakeError) -> Committed | None:
+    """Return what a commit did that was answered with an error, or None if it was refused.
+
+    Raises: CommitUnknown when the catalog does not tell.
+    """
     try:
-        found = lake.rows("select 1 from meta.loads where load_id = ?", [load.load_id])
+        return _earlier(lake, load)
     except LakeError:
         raise CommitUnknown(
             f"It is not known whether load {load.load_id} of {load.endpoint.name} took place: "
             f"{error.what}",
             remedy="Run again once the catalog answers: nothing is loaded twice.",
         ) from error
-    return bool(found)
