@@ -1,0 +1,219 @@
+"""The next request from a page: forwards only, and to the end only where the service says so."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fleetlake.cursors import first_position, next_position, window_parameters
+from fleetlake.endpoint import Endpoint, Walk
+from fleetlake.endpoints import ENDPOINTS
+from fleetlake.errors import CursorStuck, PageUnreadable
+from fleetlake.intervals import BEGINNING, Interval
+from fleetlake.normalise import Page, read_page
+from fleetlake.timeuuid import embedded_time, smallest_at
+
+NOON = datetime(2026, 6, 15, 12, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
+BY_ID = [e for e in ENDPOINTS.values() if e.cursor.walk is Walk.ID_AFTER]
+LINKED = [e for e in ENDPOINTS.values() if e.cursor.walk is not Walk.ID_AFTER]
+WINDOWED = [e for e in ENDPOINTS.values() if e.window]
+
+
+def rows(endpoints: list[Endpoint]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("endpoint", endpoints, ids=lambda e: e.name)
+
+
+def page_of(
+    endpoint: Endpoint, records: list[dict[str, Any]], *, limit: int, link: str | None = None
+) -> Page:
+    answer = {"data": records, "meta": {"limit": limit, "next": link}}
+    return read_page(endpoint, json.dumps(answer).encode())
+
+
+def ids(first: int, last: int) -> list[dict[str, Any]]:
+    return [{"id": str(number)} for number in range(first, last + 1)]
+
+
+def position(endpoint: Endpoint, step: int) -> str:
+    """Return the cursor value of a walk's step."""
+    if endpoint.cursor.walk is Walk.OFFSET:
+        return str(step * endpoint.page_size)
+    if endpoint.cursor.walk is Walk.ACTION_ID:
+        return f"action-{9 - step}"
+    direction = -1 if endpoint.cursor.is_newest_first else 1
+    return smallest_at(NOON + direction * timedelta(minutes=step))
+
+
+def linking(endpoint: Endpoint, value: str) -> Page:
+    """Return a page that links to the position."""
+    link = f"https://us0.svc.example/api/v2/{endpoint.path}?limit=500&{endpoint.cursor.parameter}"
+    return page_of(endpoint, [], limit=500, link=f"{link}={value}")
+
+
+@rows(BY_ID)
+def test_an_id_walk_starts_before_the_smallest_id(endpoint):
+    assert first_position(endpoint) == {"id__gt": "0"}
+
+
+@rows(LINKED)
+def test_a_linked_walk_starts_where_the_service_likes(endpoint):
+    assert first_position(endpoint) == {}
+
+
+@rows(BY_ID)
+def test_an_id_walk_goes_on_from_the_last_id_of_a_full_page(endpoint):
+    page = page_of(endpoint, ids(11, 20), limit=10)
+
+    assert next_position(endpoint, page, ["10"]) == {"id__gt": "20"}
+
+
+@rows(BY_ID)
+def test_an_id_walk_ends_with_a_page_that_is_not_full(endpoint):
+    assert next_position(endpoint, page_of(endpoint, ids(11, 19), limit=10), ["10"]) is None
+    assert next_position(endpoint, page_of(endpoint, [], limit=10), ["10"]) is None
+
+
+@rows(BY_ID)
+def test_a_page_is_full_by_the_limit_the_service_kept_to_not_the_one_asked_for(endpoint):
+    page = page_of(endpoint, ids(1, 20), limit=20)
+
+    assert endpoint.page_size > 20
+    assert next_position(endpoint, page, ["0"]) == {"id__gt": "20"}
+
+
+@rows(BY_ID)
+def test_a_page_is_full_by_the_limit_asked_for_where_the_service_names_a_larger_one(endpoint):
+    page = page_of(endpoint, ids(1, endpoint.page_size), limit=100_000)
+
+    assert next_position(endpoint, page, ["0"]) == {"id__gt": str(endpoint.page_size)}
+
+
+@rows(BY_ID)
+def test_a_short_page_that_links_to_another_is_not_the_last(endpoint):
+    link = f"https://h/api/v2/{endpoint.path}?id__gt=20&limit=500"
+
+    page = page_of(endpoint, ids(11, 20), limit=500, link=link)
+
+    assert next_position(endpoint, page, ["10"]) == {"id__gt": "20"}
+
+
+@rows(BY_ID)
+def test_misfits_count_towards_a_full_page(endpoint):
+    page = page_of(endpoint, [{"id": "x"}, *ids(2, 10)], limit=10)
+
+    assert next_position(endpoint, page, ["0"]) == {"id__gt": "10"}
+
+
+@rows(BY_ID)
+def test_a_full_page_without_a_readable_id_is_an_error_not_an_end(endpoint):
+    page = page_of(endpoint, [{"id": "x"}] * 10, limit=10)
+
+    with pytest.raises(CursorStuck, match="10 records"):
+        next_position(endpoint, page, ["0"])
+
+
+@rows(BY_ID)
+@pytest.mark.parametrize("seen", [["20"], ["21"], ["20", "15"]])
+def test_an_id_walk_that_does_not_move_on_is_an_error(endpoint, seen):
+    page = page_of(endpoint, ids(11, 20), limit=10)
+
+    with pytest.raises(CursorStuck, match="id__gt=20"):
+        next_position(endpoint, page, seen)
+
+
+@rows(LINKED)
+def test_a_linked_walk_follows_the_services_own_position(endpoint):
+    seen: list[str] = []
+    for step in (1, 2, 3):
+        value = position(endpoint, step)
+
+        assert next_position(endpoint, linking(endpoint, value), seen) == {
+            endpoint.cursor.parameter: value
+        }
+
+        seen.append(value)
+
+
+@rows(LINKED)
+def test_a_linked_walk_ends_only_where_there_is_no_link(endpoint):
+    assert next_position(endpoint, page_of(endpoint, [], limit=500), []) is None
+    assert next_position(endpoint, linking(endpoint, position(endpoint, 1)), []) is not None
+
+
+@rows(LINKED)
+@pytest.mark.parametrize("seen", [[1], [1, 2], [2, 1]])
+def test_a_position_seen_before_is_an_error_not_an_end(endpoint, seen):
+    values = [position(endpoint, step) for step in seen]
+
+    with pytest.raises(CursorStuck, match="again"):
+        next_position(endpoint, linking(endpoint, position(endpoint, 1)), values)
+
+
+@rows([e for e in LINKED if e.cursor.walk is not Walk.ACTION_ID])
+def test_a_position_that_goes_back_is_an_error(endpoint):
+    with pytest.raises(CursorStuck):
+        next_position(endpoint, linking(endpoint, position(endpoint, 1)), [position(endpoint, 2)])
+
+
+@rows([e for e in LINKED if e.cursor.walk is Walk.TIMEUUID])
+def test_two_positions_may_share_an_instant(endpoint):
+    first = smallest_at(NOON)
+    second = first[:-1] + "1"
+
+    assert next_position(endpoint, linking(endpoint, second), [first]) is not None
+
+
+@rows([e for e in LINKED if e.cursor.walk is not Walk.ACTION_ID])
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("value", ["junk", "1.5", str(UUID(int=0))])
+def test_a_position_that_cannot_be_one_is_an_error_of_the_service(endpoint, value, is_first):
+    seen = [] if is_first else [position(endpoint, 1)]
+
+    with pytest.raises((PageUnreadable, CursorStuck)):
+        next_position(endpoint, linking(endpoint, value), seen)
+
+
+@rows(LINKED)
+@pytest.mark.parametrize("query", ["", "limit=500", "page=2", "cursor="])
+def test_a_link_without_the_walks_parameter_is_an_error_not_an_end(endpoint, query):
+    page = page_of(endpoint, [], limit=500, link=f"https://h/api/v2/{endpoint.path}?{query}")
+
+    with pytest.raises(PageUnreadable, match=endpoint.cursor.parameter):
+        next_position(endpoint, page, [])
+
+
+def takes(parameter: str, value: str, instant: datetime) -> bool:
+    """Return whether the service's filter takes a record of the instant, by its contract."""
+    bound = embedded_time(value) if "timeuuid" in parameter else datetime.fromisoformat(value)
+    operator = parameter.rsplit("__", 1)[1]
+    return {
+        "gt": instant > bound,
+        "gte": instant >= bound,
+        "lt": instant < bound,
+        "lte": instant <= bound,
+    }[operator]
+
+
+@rows(WINDOWED)
+@given(start=st.integers(0, 10**9), length=st.integers(1, 10**9), shift=st.sampled_from([-1, 0, 1]))
+def test_a_windows_filters_take_the_start_and_leave_the_end(endpoint, start, length, shift):
+    interval = Interval(NOON + start * MICROSECOND, NOON + (start + length) * MICROSECOND)
+
+    filters = window_parameters(endpoint.window, interval)
+
+    for edge in (interval.start, interval.end):
+        instant = edge + shift * MICROSECOND
+        taken = all(takes(name, value, instant) for name, value in filters.items())
+        assert taken == (interval.start <= instant < interval.end)
+
+
+@rows(WINDOWED)
+def test_a_window_from_the_beginning_has_no_lower_bound(endpoint):
+    filters = window_parameters(endpoint.window, Interval(BEGINNING, NOON))
+
+    assert list(filters) == [endpoint.window.end]

@@ -1,0 +1,142 @@
+"""Pages to Arrow: types, times, links, and ids that only the call knows."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from fleetlake.columns import Kind
+from fleetlake.endpoint import Endpoint
+from fleetlake.endpoints import ENDPOINTS
+from fleetlake.normalise import EXTRA, event_at, read_page, schema_of, stamp
+
+ROWS = pytest.mark.parametrize("endpoint", ENDPOINTS.values(), ids=lambda e: e.name)
+ALERTS, FIXES = ENDPOINTS["alerts"], ENDPOINTS["historical_locations"]
+NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
+NEW_YEAR_UUID = "d0c3c000-e6a4-11f0-8080-808080808080"
+
+
+def page_of(
+    endpoint: Endpoint, *records: dict[str, Any], link: str | None = None, limit: int = 500
+):
+    answer = {"data": records, "meta": {"limit": limit, "next": link}}
+    return read_page(endpoint, json.dumps(answer).encode())
+
+
+def alert(**members: Any) -> dict[str, Any]:
+    return {
+        "created_at": "2026-01-01T00:00:00+00:00",
+        "created_at_timeuuid": NEW_YEAR_UUID,
+        **members,
+    }
+
+
+@ROWS
+def test_a_page_has_the_declared_columns_and_one_for_the_rest(endpoint):
+    page = page_of(endpoint)
+
+    assert page.rows.schema == schema_of(endpoint)
+    assert page.rows.schema.names == [*(c.name for c in endpoint.columns), EXTRA]
+
+
+@ROWS
+def test_ids_are_64_bit_numbers_and_times_utc_microseconds(endpoint):
+    schema = schema_of(endpoint)
+    kinds = {column.name: column.kind for column in endpoint.columns}
+
+    for name, kind in kinds.items():
+        if kind in {Kind.ID, Kind.RELATION, Kind.INTEGER}:
+            assert schema.field(name).type == pa.int64()
+        elif kind is Kind.TIME:
+            assert schema.field(name).type == pa.timestamp("us", tz="UTC")
+
+
+@pytest.mark.parametrize(
+    ("spelling", "instant"),
+    [
+        ("2026-06-06T12:59:12.462000+00:00", datetime(2026, 6, 6, 12, 59, 12, 462000, UTC)),
+        ("2026-06-06T12:59:11+00:00", datetime(2026, 6, 6, 12, 59, 11, 0, UTC)),
+        ("2026-03-29T02:45:29.163359Z", datetime(2026, 3, 29, 2, 45, 29, 163359, UTC)),
+        ("2026-03-29T02:45:29", datetime(2026, 3, 29, 2, 45, 29, 0, UTC)),
+        ("2026-03-29T02:45:29.1633599Z", datetime(2026, 3, 29, 2, 45, 29, 163359, UTC)),
+        ("2026-03-29T04:45:29.163359+02:00", datetime(2026, 3, 29, 2, 45, 29, 163359, UTC)),
+        ("1969-12-31T23:59:59.999999Z", datetime(1969, 12, 31, 23, 59, 59, 999999, UTC)),
+    ],
+)
+@pytest.mark.parametrize("others", [{}, {"unknown": 1}], ids=["quick", "patient"])
+def test_each_spelling_of_a_time_becomes_its_instant(spelling, instant, others):
+    page = page_of(ALERTS, alert(detected_at=spelling, **others))
+
+    assert page.value("detected_at", 0) == instant
+
+
+def test_records_stay_in_the_services_order():
+    page = page_of(ENDPOINTS["groups"], *({"id": str(number)} for number in (5, 3, 9)))
+
+    assert page.rows["id"].to_pylist() == [5, 3, 9]
+    assert (page.value("id", 0), page.value("id", -1)) == (5, 9)
+
+
+def test_the_count_includes_the_misfits():
+    page = page_of(ENDPOINTS["groups"], {"id": "1"}, {"name": "without an id"}, {"id": "2"})
+
+    assert page.count == 3
+    assert page.rows["id"].to_pylist() == [1, 2]
+    assert [misfit.reason for misfit in page.misfits] == ["id: missing"]
+
+
+def test_extra_members_stay_with_their_own_record_where_others_are_misfits():
+    page = page_of(ENDPOINTS["groups"], {}, {"id": "1"}, {}, {"id": "2", "new": True})
+
+    assert [row and json.loads(row) for row in page.rows[EXTRA].to_pylist()] == [
+        None,
+        {"new": True},
+    ]
+
+
+def test_a_link_is_taken_for_its_query_only_since_its_host_gets_no_keys():
+    link = "https://elsewhere.example/x/?created_at_timeuuid__lt=abc&limit=500&at=1%2b2"
+
+    page = page_of(ALERTS, alert(), link=link)
+
+    assert page.next == {"created_at_timeuuid__lt": "abc", "limit": "500", "at": "1+2"}
+    assert not page.is_last
+
+
+def test_the_value_of_a_page_without_rows_is_none():
+    page = page_of(ALERTS)
+
+    assert page.value("created_at", -1) is None
+    assert event_at(ALERTS, page, -1) is None
+
+
+def test_the_instant_of_a_row_is_the_one_its_window_goes_by():
+    page = page_of(ALERTS, alert(created_at="2026-01-01T00:00:07+00:00"))
+
+    assert page.value("created_at", 0) != NEW_YEAR
+    assert event_at(ALERTS, page, 0) == NEW_YEAR
+
+
+def test_an_endpoint_without_a_window_has_no_instants():
+    assert event_at(ENDPOINTS["groups"], page_of(ENDPOINTS["groups"], {"id": "1"}), 0) is None
+
+
+def test_the_id_of_the_call_is_stamped_on_records_that_do_not_carry_it():
+    fix = {"created_at": "2026-01-01T00:00:00Z", "created_at_timeuuid": NEW_YEAR_UUID}
+
+    page = stamp(FIXES, page_of(FIXES, fix, fix), 4618577)
+
+    assert page.rows["router_id"].to_pylist() == [4618577, 4618577]
+    assert page.rows.schema == schema_of(FIXES)
+
+
+def test_an_empty_page_can_be_stamped_too():
+    assert stamp(FIXES, page_of(FIXES), 1).rows.num_rows == 0
+
+
+def test_records_that_carry_their_id_are_left_alone():
+    page = page_of(ALERTS, alert(router="https://h/api/v2/routers/7/"))
+
+    assert stamp(ALERTS, page, 9).rows["router_id"].to_pylist() == [7]

@@ -1,0 +1,178 @@
+"""Cutting a stream into windows: nothing left out, nothing proven that was not read."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fleetlake.endpoints import ENDPOINTS
+from fleetlake.intervals import BEGINNING, Interval, coalesce
+from fleetlake.windows import TOGETHER, Frontier, Span, after_page, spans_of
+
+NOON = datetime(2026, 6, 15, 12, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+MICROSECOND = timedelta(microseconds=1)
+NEWEST_FIRST, OLDEST_FIRST = ENDPOINTS["alerts"], ENDPOINTS["net_device_usage_samples"]
+UNORDERED = ENDPOINTS["failovers"]
+FORGETFUL = ENDPOINTS["activity_logs"]
+ONE_ID = ENDPOINTS["historical_locations"]
+RANGE = Interval(NOON - 100 * SECOND, NOON)
+
+
+def at(seconds: int) -> datetime:
+    return NOON - timedelta(seconds=seconds)
+
+
+def test_newest_first_all_after_the_last_record_is_proven():
+    progress = after_page(NEWEST_FIRST, RANGE, at(40), at_end=False)
+
+    assert progress.proven == Interval(at(40) + MICROSECOND, NOON)
+    assert progress.rest == Interval(RANGE.start, at(40) + MICROSECOND)
+
+
+def test_oldest_first_all_before_the_last_record_is_proven():
+    progress = after_page(OLDEST_FIRST, RANGE, at(40), at_end=False)
+
+    assert progress.proven == Interval(RANGE.start, at(40))
+    assert progress.rest == Interval(at(40), RANGE.end)
+
+
+@pytest.mark.parametrize("endpoint", [NEWEST_FIRST, OLDEST_FIRST], ids=lambda e: e.name)
+def test_the_microsecond_of_the_last_record_is_not_proven_since_others_may_share_it(endpoint):
+    progress = after_page(endpoint, RANGE, at(40), at_end=False)
+
+    assert progress.rest.start <= at(40) < progress.rest.end
+    assert not progress.proven.start <= at(40) < progress.proven.end
+
+
+@pytest.mark.parametrize("last", [None, NOON - 40 * SECOND])
+@pytest.mark.parametrize("endpoint", [NEWEST_FIRST, OLDEST_FIRST, UNORDERED], ids=lambda e: e.name)
+def test_the_end_of_a_walk_proves_all_of_its_range(endpoint, last):
+    progress = after_page(endpoint, RANGE, last, at_end=True)
+
+    assert progress.proven == RANGE
+    assert progress.rest.is_empty
+
+
+def test_an_order_that_is_not_promised_proves_nothing_before_the_end():
+    assert after_page(UNORDERED, RANGE, at(40), at_end=False).proven is None
+
+
+@pytest.mark.parametrize("endpoint", [NEWEST_FIRST, OLDEST_FIRST], ids=lambda e: e.name)
+def test_a_page_without_a_readable_record_proves_nothing(endpoint):
+    progress = after_page(endpoint, RANGE, None, at_end=False)
+
+    assert (progress.proven, progress.rest) == (None, RANGE)
+
+
+@pytest.mark.parametrize("endpoint", [NEWEST_FIRST, OLDEST_FIRST], ids=lambda e: e.name)
+@pytest.mark.parametrize("seconds", [-500, -1, 0, 40, 100, 101, 5000])
+def test_a_record_outside_the_range_proves_nothing_outside_it(endpoint, seconds):
+    progress = after_page(endpoint, RANGE, at(seconds), at_end=False)
+
+    assert coalesce([progress.proven, progress.rest]) == [RANGE]
+
+
+def test_what_is_forgotten_soonest_is_asked_for_first():
+    span = Span((), Interval(NOON - timedelta(days=20), NOON))
+    newest, oldest = Frontier(NEWEST_FIRST, span), Frontier(FORGETFUL, span)
+    for frontier in (newest, oldest):
+        probe = frontier.take()
+        frontier.given_back(probe.interval, 500, timedelta(minutes=1))
+
+    assert newest.take().interval.end == NOON
+    assert oldest.take().interval.start == span.interval.start
+
+
+def test_one_request_alone_measures_how_dense_a_span_is():
+    frontier = Frontier(NEWEST_FIRST, Span((), Interval(BEGINNING, NOON)))
+
+    probe = frontier.take()
+
+    assert probe.interval == Interval(BEGINNING, NOON)
+    assert probe.most_pages == 1
+    assert frontier.take() is None
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 20_000), st.booleans()), max_size=200),
+    st.sampled_from([NEWEST_FIRST, FORGETFUL]),
+    st.sampled_from([BEGINNING, NOON - timedelta(days=3), NOON - timedelta(microseconds=5)]),
+)
+def test_whatever_windows_hold_they_cover_the_span_once_and_come_to_an_end(answers, row, start):
+    whole = Interval(start, NOON)
+    frontier = Frontier(row, Span((), whole))
+    read: list[Interval] = []
+    answer = iter(answers)
+    for _ in range(2000):
+        window = frontier.take()
+        if window is None:
+            break
+        count, is_too_full = next(answer, (0, False))
+        length = window.interval.end - window.interval.start
+        if is_too_full and length >= 2 * MICROSECOND:
+            middle = window.interval.end - max(length / 2, MICROSECOND)
+            read.append(Interval(middle, window.interval.end))
+            rest = Interval(window.interval.start, middle)
+            frontier.given_back(rest, count + 1, window.interval.end - middle)
+        else:
+            read.append(window.interval)
+            frontier.finished(window, count)
+
+    assert frontier.take() is None
+    assert coalesce(read) == [whole]
+    total = sum(((i.end - i.start) for i in read), timedelta(0))
+    assert total == whole.end - whole.start
+
+
+def test_a_stream_that_is_not_fanned_out_is_one_span_a_range():
+    ranges = [Interval(at(100), at(90)), Interval(at(50), at(10))]
+
+    spans = spans_of(NEWEST_FIRST, [(None, interval) for interval in ranges])
+
+    assert spans == [Span((), interval) for interval in ranges]
+
+
+def test_nothing_wanted_is_no_span():
+    assert spans_of(NEWEST_FIRST, []) == []
+    assert spans_of(OLDEST_FIRST, []) == []
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 500), st.integers(0, 100_000), st.integers(0, 1000)), max_size=300
+    ),
+    st.sampled_from([OLDEST_FIRST, ONE_ID]),
+)
+def test_spans_ask_every_id_for_its_range_and_no_call_for_too_many_ids(wanted, row):
+    ranges = [(number, Interval(at(back + length), at(back))) for number, back, length in wanted]
+
+    spans = spans_of(row, ranges)
+
+    for span in spans:
+        assert 1 <= len(span.partitions) <= row.fan_out.ids_per_call
+    for partition, interval in ranges:
+        assert any(
+            partition in span.partitions
+            and span.interval.start <= interval.start
+            and interval.end <= span.interval.end
+            for span in spans
+        )
+
+
+def test_an_id_that_lags_does_not_make_the_others_be_read_again():
+    fresh = Interval(NOON - timedelta(minutes=10), NOON)
+    behind = Interval(NOON - timedelta(minutes=10) - 2 * TOGETHER, NOON)
+
+    spans = spans_of(OLDEST_FIRST, [(1, fresh), (2, behind), (3, fresh)])
+
+    assert spans == [Span((2,), behind), Span((1, 3), fresh)]
+
+
+def test_all_ids_of_a_first_load_travel_together():
+    whole = Interval(BEGINNING, NOON)
+
+    spans = spans_of(OLDEST_FIRST, [(number, whole) for number in range(250)])
+
+    assert [len(span.partitions) for span in spans] == [100, 100, 50]
