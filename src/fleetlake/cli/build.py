@@ -48,15 +48,15 @@ def following(screen: "Console") -> "AbstractContextManager[OnProgress]":
 
 
 def model_table(result: "BuildResult") -> "Table":
-    """Return the table of a build's models; views hold no rows of their own and are counted."""
+    """Return the table of a build's marts; the models they stand on are only counted."""
     from fleetlake.cli.screen import table
 
-    marts = [m for m in result.models if m.rows is not None]
-    views = len(result.models) - len(marts)
+    marts = [m for m in result.models if m.schema == "marts"]
+    others = len(result.models) - len(marts)
     rows = [
         (m.name, m.kind, m.rows, round(m.seconds, 2), f"{m.tests_passed} passed") for m in marts
     ]
-    title = f"{len(marts)} marts and {views} views in {result.seconds:.1f} s"
+    title = f"{len(marts)} marts (and {others} models they stand on) in {result.seconds:.1f} s"
     return table(title, ("mart", "kind", "rows", "seconds", "data tests"), rows)
 
 

@@ -46,7 +46,7 @@ def demo(
         for question in QUESTIONS:
             result = lake.execute(question.sql)
             names = [column[0] for column in result.description or []]
-            screen.print(table(question.words, names, result.fetchall()))
+            screen.print(table(question.words, names, result.fetchall(), counts=False))
     rows, calls = sum(o.added for o in outcomes), sum(o.calls for o in outcomes)
     seconds = time.monotonic() - began
     screen.print(f"{rows:,} rows added with {calls:,} calls; all of it took {seconds:.0f} s.")

@@ -52,7 +52,7 @@ def query(
 def _print_table(result: "DuckDBPyConnection") -> None:
     from fleetlake.cli.screen import console, table
 
-    console().print(table("", _names(result), result.fetchall()))
+    console().print(table("", _names(result), result.fetchall(), counts=False))
 
 
 def _print_json(result: "DuckDBPyConnection") -> None:

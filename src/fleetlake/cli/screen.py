@@ -24,28 +24,33 @@ def console(*, stderr: bool = False) -> Console:
     return screen
 
 
-def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
-    """Return a table; numbers sit right, empty cells stay empty."""
+def table(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, counts: bool = True
+) -> Table:
+    """Return a table; numbers sit right, empty cells stay empty.
+
+    `counts` says that whole numbers count something and may be grouped; ids may not.
+    """
     rows = [list(row) for row in rows]
     drawn = Table(title=title or None, title_justify="left", header_style="bold")
     for place, name in enumerate(columns):
         numeric = all(isinstance(row[place], (int, float, type(None))) for row in rows)
         drawn.add_column(name, justify="right" if numeric and rows else "left", overflow="fold")
     for row in rows:
-        drawn.add_row(*(cell(value) for value in row))
+        drawn.add_row(*(cell(value, counts=counts) for value in row))
     return drawn
 
 
-def cell(value: object) -> str:
+def cell(value: object, *, counts: bool = True) -> str:
     """Return a value as people read it."""
     if value is None:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
-        return f"{value:,}"
+        return f"{value:,}" if counts else str(value)
     if isinstance(value, float):
-        return f"{value:,.6g}"
+        return f"{value:.10g}"
     return str(value)
 
 

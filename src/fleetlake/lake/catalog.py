@@ -6,7 +6,7 @@ The catalog is one SQLite file in write-ahead mode, so readers never wait for a 
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from errno import EACCES
 from importlib.resources import files
 from pathlib import Path
@@ -20,6 +20,9 @@ from fleetlake.lake.locks import commit_lock
 
 CATALOG = "catalog.sqlite"
 FILES = "files"
+READY = ".ready"
+"""File that appears once a new lake's catalog is whole."""
+
 EXTENSIONS = ("ducklake", "sqlite_scanner")
 BUSY_MILLISECONDS = 30_000
 _FULL = ("no space left", "disk quota", "file too large", "database or disk is full")
@@ -76,12 +79,15 @@ def open_lake(path: Path, *, read_only: bool = False) -> Iterator[Lake]:
         connection = duckdb.connect()
     try:
         lake = Lake(path, connection)
-        if read_only:
-            lake.execute(attach_statements(path, read_only=True))
-        else:
-            # Two processes must not make the same catalog or the same table at once.
+        # Two processes must not make the same catalog at once.
+        is_new = not read_only and not (path / READY).exists()
+        with commit_lock(path) if is_new else nullcontext():
+            lake.execute(attach_statements(path, read_only=read_only))
+            if is_new:
+                tables.create_missing(lake)
+                (path / READY).touch()
+        if not read_only and tables.has_missing(lake):
             with commit_lock(path):
-                lake.execute(attach_statements(path))
                 tables.create_missing(lake)
         yield lake
     finally:

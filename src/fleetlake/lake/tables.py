@@ -93,8 +93,19 @@ def raw_columns(endpoint: Endpoint) -> dict[str, str]:
     return own | PROVENANCE | (VERSIONS if endpoint.mode is Mode.HISTORY else {})
 
 
+def has_missing(lake: "Lake") -> bool:
+    """Return whether the endpoint table has gained something that the lake does not have."""
+    return bool(_statements(lake))
+
+
 def create_missing(lake: "Lake") -> None:
     """Add the schemas, tables and columns that the lake does not have yet."""
+    if statements := _statements(lake):
+        schemas = [f"create schema if not exists {schema}" for schema in SCHEMAS]
+        lake.execute(";\n".join(["begin", *schemas, *statements, "commit"]))
+
+
+def _statements(lake: "Lake") -> list[str]:
     wanted = {("raw", e.name): raw_columns(e) for e in ENDPOINTS.values()}
     wanted |= {("meta", name): columns for name, columns in META.items()}
     present: dict[tuple[str, str], set[str]] = {}
@@ -103,15 +114,11 @@ def create_missing(lake: "Lake") -> None:
         "where database_name = 'lake' and schema_name in ('raw', 'meta')"
     ):
         present.setdefault((schema, table), set()).add(column)
-    statements = [
+    return [
         statement
         for (schema, table), columns in wanted.items()
         for statement in _missing(f"{schema}.{table}", columns, present.get((schema, table)))
     ]
-    if not statements:
-        return
-    schemas = [f"create schema if not exists {schema}" for schema in SCHEMAS]
-    lake.execute(";\n".join(["begin", *schemas, *statements, "commit"]))
 
 
 def _missing(table: str, columns: dict[str, str], present: set[str] | None) -> list[str]:
