@@ -9,6 +9,7 @@ _SCENARIOS = "flaky, rate-limited, slow, late-data, schema-drift, poison or shar
 
 
 def simulate(
+    *,
     port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 takes a free one.")] = 8700,
     routers: Annotated[int, typer.Option(min=1, help="Size of the fleet.")] = 50,
     seed: Annotated[int, typer.Option(help="Another seed is another fleet.")] = 1,

@@ -8,10 +8,10 @@ from fleetlake.simulator import timeuuids
 from fleetlake.simulator.blocks import Block
 from fleetlake.simulator.columns import Column, Kind
 from fleetlake.simulator.conditions import Condition, all_of
+from fleetlake.simulator.definition import Resource
 from fleetlake.simulator.paging import read_page
 from fleetlake.simulator.question import read_question
 from fleetlake.simulator.refusals import not_found
-from fleetlake.simulator.resource import Resource
 from fleetlake.simulator.resources import RESOURCES
 from fleetlake.simulator.scenarios import spoil
 from fleetlake.simulator.spelling import records
@@ -36,8 +36,8 @@ def one_record(view: View, resource: Resource, key: str) -> dict[str, Any]:
 
     Raises: Refusal (404) for a key that does not exist or that the caller may not see.
     """
-    column = resource.by_name[resource.key] if resource.key in resource.by_name else None
-    if column is None or resource.lags and resource.rows is None:
+    column = resource.by_name.get(resource.key)
+    if column is None or (resource.lags and resource.rows is None):
         raise not_found()
     block = all_of(
         view, [Condition(column, "exact", _read_key(column, key))], _rows(view, resource)

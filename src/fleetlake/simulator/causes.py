@@ -10,6 +10,7 @@ import numpy as np
 
 from fleetlake.simulator import stamps
 from fleetlake.simulator.fleet import WIRED
+from fleetlake.simulator.places import miles_between
 from fleetlake.simulator.resources.batteries import battery_ids
 from fleetlake.simulator.units import DAY, NEVER, Ints
 from fleetlake.simulator.view import View
@@ -109,7 +110,7 @@ def _road_miles(legs: trips.Legs, vehicle: int, leg: int) -> float:
     begin, end = int(one.depart[0, 0]), int(one.arrive[0, 0]) - 1
     spots = trips.locate_on(again, np.linspace(begin, end, _CURVE_POINTS).astype(np.int64))
     lat, lon = spots.latitude, spots.longitude
-    return float(trips.miles_between(lat[:-1], lon[:-1], lat[1:], lon[1:]).sum())
+    return float(miles_between(lat[:-1], lon[:-1], lat[1:], lon[1:]).sum())
 
 
 def battery_lives(view: View, until: int) -> Iterator[Fact]:

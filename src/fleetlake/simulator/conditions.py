@@ -10,8 +10,8 @@ import numpy as np
 from fleetlake.simulator import stamps, timeuuids
 from fleetlake.simulator.blocks import Block
 from fleetlake.simulator.columns import Column, Kind
+from fleetlake.simulator.definition import Resource
 from fleetlake.simulator.refusals import validation
-from fleetlake.simulator.resource import Resource
 from fleetlake.simulator.units import NULL, Flags
 from fleetlake.simulator.view import View
 
@@ -124,7 +124,7 @@ def _is_null(raw: Any) -> Flags:
     if raw.dtype == np.int64:
         return np.asarray(raw == NULL)
     if raw.dtype == np.float64:
-        return np.isnan(raw)
+        return np.asarray(np.isnan(raw))
     return np.zeros(raw.shape, dtype=bool)
 
 

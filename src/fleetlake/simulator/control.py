@@ -1,5 +1,6 @@
 """The control plane under /sim/: state, clock, faults, truth. No authentication."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import orjson
@@ -103,7 +104,7 @@ def _truth(simulation: Simulation, request: Request, name: str) -> Response:
         raise validation("until", "invalid timestamp", status=400) from None
     view = simulation.truth(origin_of(request))
     if name in CAUSES:
-        lines = map(dump_line, CAUSES[name](view, min(until, view.now)))
+        lines: Iterator[bytes] = map(dump_line, CAUSES[name](view, min(until, view.now)))
     else:
         lines = truth_lines(view, RESOURCES[name], min(until, view.now + 1))
     return StreamingResponse(lines, media_type="application/x-ndjson")

@@ -49,7 +49,8 @@ class Draws:
 
     def unit(self, stream: str, *counters: npt.ArrayLike) -> Reals:
         """Return reals in [0, 1)."""
-        return (self.bits(stream, *counters) >> np.uint64(11)) * 2.0**-53
+        whole = self.bits(stream, *counters) >> np.uint64(11)
+        return np.asarray(whole * 2.0**-53, dtype=np.float64)
 
     def between(self, low: float, high: float, stream: str, *counters: npt.ArrayLike) -> Reals:
         """Return reals in [low, high)."""
@@ -59,7 +60,7 @@ class Draws:
         """Return integers in [0, bound)."""
         return (self.unit(stream, *counters) * bound).astype(np.int64)
 
-    def chance(self, odds: npt.ArrayLike, stream: str, *counters: npt.ArrayLike) -> Flags:
+    def chance(self, odds: float | Reals, stream: str, *counters: npt.ArrayLike) -> Flags:
         """Return True with the given odds."""
         return np.asarray(self.unit(stream, *counters) < odds)
 

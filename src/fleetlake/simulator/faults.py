@@ -70,7 +70,7 @@ class Faults:
         if self.happens("status_500"):
             return PlainTextResponse("internal error shard-router-3", status_code=500)
         if self.happens("status_429"):
-            raise too_many_calls(retry_after=1 if self._random.random() < 0.5 else None)
+            raise too_many_calls(retry_after=self._random.choice((1, None)))
         return None
 
 
@@ -83,7 +83,7 @@ class BrokenConnection(Response):
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         """Send half of the body at most, then drop the connection."""
-        drop = scope.get("extensions", {}).get(ABORT)
+        drop = scope.get("extensions", {}).get(ABORT, {}).get("drop")
         if self.sends_something and drop is not None:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             half = bytes(self.body[: len(self.body) // 2])

@@ -1,16 +1,16 @@
-"""Record ids: ascending with gaps, so that nobody can guess them or compare them with row numbers."""
+"""Record ids: ascending with gaps, so that nobody takes them for row numbers."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from fleetlake.simulator.draws import Draws
-from fleetlake.simulator.units import NULL, Ints
+from fleetlake.simulator.units import NULL, Flags, Ints
 
 
 @dataclass(frozen=True)
 class Identifiers:
-    """The ids of one resource: row n has an id in [first + n * stride, first + (n + 1) * stride)."""
+    """The ids of one resource: row n has one within `stride` of first + n * stride."""
 
     draws: Draws
     resource: str
@@ -27,6 +27,14 @@ class Identifiers:
         rows = np.asarray((ids - self.first) // self.stride)
         known = (rows >= 0) & (self.of(rows) == ids)
         return np.where(known, rows, -1)
+
+
+def one_in(row: Ints, every: int, first: int) -> Flags:
+    """Return which rows are `first` or a multiple of `every` after it: dealt, not drawn.
+
+    So that even a small fleet has one.
+    """
+    return np.asarray(row % every == first)
 
 
 def group_ids(rows: Ints) -> Ints:

@@ -8,8 +8,8 @@ import numpy as np
 
 from fleetlake.simulator.blocks import Array, Block
 from fleetlake.simulator.columns import Column, Kind, Read
+from fleetlake.simulator.definition import Resource, Rows
 from fleetlake.simulator.ledger import Fields, Table
-from fleetlake.simulator.resource import Resource, Rows
 from fleetlake.simulator.units import NULL, Ints
 from fleetlake.simulator.view import View
 

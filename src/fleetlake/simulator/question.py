@@ -7,8 +7,11 @@ from urllib.parse import parse_qsl
 
 from fleetlake.simulator.columns import Column
 from fleetlake.simulator.conditions import Condition, parse_condition
+from fleetlake.simulator.definition import Resource
 from fleetlake.simulator.refusals import validation
-from fleetlake.simulator.resource import Resource
+
+LONGEST_NUMBER: Final = 18
+"""Digits that surely fit 64 bits."""
 
 DEFAULT_LIMIT: Final = 20
 MAXIMUM_LIMIT: Final = 500
@@ -68,7 +71,7 @@ def _whole_number(given: dict[str, str], name: str, default: int, *, least: int)
     text = given.get(name)
     if text is None:
         return default
-    if not text.isascii() or not text.isdigit() or len(text) > 18 or int(text) < least:
+    if not text.isascii() or not text.isdigit() or len(text) > LONGEST_NUMBER or int(text) < least:
         raise validation(name, f"must be an integer of at least {least}", status=400)
     return int(text)
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 
-class Refusal(Exception):  # noqa: N818 - a refusal is an answer of the service, not a defect of ours
+class Refusal(Exception):
     """An answer other than success: `status`, JSON `body`, and further `headers`."""
 
     def __init__(

@@ -6,13 +6,13 @@ from typing import Final
 import numpy as np
 
 from fleetlake.simulator import timeuuids
+from fleetlake.simulator.alert_types import ALERT_TYPES
 from fleetlake.simulator.blocks import Block
 from fleetlake.simulator.identifiers import group_ids
 from fleetlake.simulator.ledger import Fields, Ledger
 from fleetlake.simulator.organisation import ACCOUNTS, ROOT, subtree
 from fleetlake.simulator.units import NEVER, Flags
 from fleetlake.simulator.view import View
-from fleetlake.simulator.vocabulary import ALERT_TYPES
 
 RULES: Final = "alert_rules"
 DESTINATIONS: Final = "alert_push_destinations"

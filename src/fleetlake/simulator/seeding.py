@@ -1,10 +1,10 @@
 """The alert rules a simulated account begins with, so that its fleet raises alerts."""
 
+from fleetlake.simulator.alert_types import ALERT_TYPES
 from fleetlake.simulator.ledger import Fields, Ledger
 from fleetlake.simulator.organisation import ACCOUNTS, ROOT
 from fleetlake.simulator.rules import DESTINATIONS, RULES
 from fleetlake.simulator.units import NEVER
-from fleetlake.simulator.vocabulary import ALERT_TYPES
 
 
 def seed_rules(ledger: Ledger, started_at: int) -> None:

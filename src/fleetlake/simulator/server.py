@@ -1,6 +1,7 @@
 """Serves the application over HTTP on the loopback address until told to stop."""
 
 import contextlib
+import gc
 import signal
 import socket
 from collections.abc import Callable
@@ -21,7 +22,7 @@ class DroppableProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Offer to drop the connection before the application sees the request."""
         super().on_headers_complete()
-        self.scope["extensions"] = {ABORT: self._drop}
+        self.scope["extensions"] = {ABORT: {"drop": self._drop}}
 
     def _drop(self, *, graceful: bool) -> None:
         """Close the connection: after what was written has been sent, or with a reset."""
@@ -50,6 +51,7 @@ def serve(options: SimulatorOptions) -> None:
     SIGTERM and SIGINT end it: open answers are finished, and the call returns.
     """
     app = create_app(options)
+    _spare_the_collector()
     listener = socket.create_server((HOST, options.port), backlog=512)
     url = f"http://{HOST}:{listener.getsockname()[1]}"
     config = uvicorn.Config(
@@ -69,3 +71,10 @@ def serve(options: SimulatorOptions) -> None:
     server = _Server(config, lambda: print(f"ready {url}", flush=True))  # noqa: T201 - the contract with whoever started us
     with contextlib.closing(listener):
         server.run(sockets=[listener])
+
+
+def _spare_the_collector() -> None:
+    """Make garbage collection rare: a page is thousands of small objects and no cycles."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(200_000, 20, 100)

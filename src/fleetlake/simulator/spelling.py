@@ -1,6 +1,7 @@
 """From raw columns to what is on the wire: ids, URLs, timestamps, nulls."""
 
 from collections.abc import Iterable, Sequence
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -33,14 +34,20 @@ def spell(view: View, column: Column, block: Block) -> Iterable[Any]:
             return timeuuids.spell(block["time"], block["tail"])
         case Kind.TIME:
             return stamps.spell(raw, column.spelling)
-        case Kind.ID:
-            return [None if value == NULL else str(value) for value in raw.tolist()]
-        case Kind.INTEGER | Kind.NUMERIC_ID:
-            return _integers(raw)
-        case Kind.REAL:
-            return [None if value != value else value for value in raw.tolist()]  # noqa: PLR0124 - only NaN differs from itself
         case _:
-            return raw.tolist() if isinstance(raw, np.ndarray) else raw
+            return _plain(column.kind, raw)
+
+
+def _plain(kind: Kind, raw: Any) -> Iterable[Any]:
+    """Return values that need at most their null replaced."""
+    if kind is Kind.ID:
+        return [None if value == NULL else str(value) for value in raw.tolist()]
+    if kind in (Kind.INTEGER, Kind.NUMERIC_ID):
+        return _integers(raw)
+    values: list[Any] = raw.tolist() if isinstance(raw, np.ndarray) else raw
+    if kind is Kind.REAL:
+        return [None if value is None or isnan(value) else value for value in values]
+    return values
 
 
 def _integers(raw: Ints) -> list[int | None]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from fleetlake.simulator.blocks import Block
-from fleetlake.simulator.resource import Resource
+from fleetlake.simulator.definition import Resource
 from fleetlake.simulator.spelling import records
 from fleetlake.simulator.units import Ints
 from fleetlake.simulator.view import View

@@ -1,6 +1,7 @@
 """The v2 API: one request in, one answer out."""
 
 import time
+from http import HTTPStatus
 from urllib.parse import unquote
 
 from starlette.requests import Request
@@ -56,7 +57,7 @@ async def serve_v2(simulation: Simulation, request: Request) -> Response:
         answer = await _answer(simulation, request, parts)
     except Refusal as refusal:
         return refusal_answer(refusal)
-    if answer.status_code == 200 and simulation.faults.happens("truncate"):
+    if answer.status_code == HTTPStatus.OK and simulation.faults.happens("truncate"):
         return BrokenConnection(bytes(answer.body))
     return answer
 
@@ -70,7 +71,7 @@ def _redirect(request: Request) -> Response:
 async def _answer(simulation: Simulation, request: Request, parts: list[str]) -> Response:
     """Authenticate, find the resource, and read or write it."""
     caller = authenticate(request.headers)
-    if not parts or len(parts) > 2 or parts[0] not in RESOURCES:
+    if not parts or parts[2:] or parts[0] not in RESOURCES:
         raise not_found()
     view = simulation.view_of(caller, origin_of(request))
     if request.method == "GET":

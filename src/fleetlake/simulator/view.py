@@ -13,7 +13,8 @@ class View:
     """The world at `now`, seen through one caller's account and addressed by `origin`.
 
     `scope` marks the routers of the caller's account tree and `accounts` its accounts' rows.
-    `settled` hides records that are not visible yet; truth sees everything. `scenario` sets the quirks of what is served.
+    `settled` hides records that are not visible yet; truth sees everything. `scenario` sets
+    the quirks of what is served.
     """
 
     world: World

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import orjson
 
+from fleetlake.simulator.alert_types import CODE
 from fleetlake.simulator.blocks import Block
 from fleetlake.simulator.ledger import Fields, Raised
 from fleetlake.simulator.organisation import ACCOUNTS, ROOT
@@ -16,7 +17,6 @@ from fleetlake.simulator.push.delivery import Delivery, State
 from fleetlake.simulator.push.outbox import Message, has_listeners, messages, of_block
 from fleetlake.simulator.push.sending import SIGNATURE_HEADER, Sender, sign
 from fleetlake.simulator.rules import DESTINATIONS, RULES
-from fleetlake.simulator.vocabulary import CODE
 
 if TYPE_CHECKING:  # a simulation holds its pusher
     from fleetlake.simulator.simulation import Simulation

@@ -4,7 +4,7 @@ import numpy as np
 
 from fleetlake.simulator.blocks import Block
 from fleetlake.simulator.columns import EXACT, EXACT_RANGE, Kind, column, values
-from fleetlake.simulator.resource import Resource
+from fleetlake.simulator.definition import Resource
 from fleetlake.simulator.resources.activity_texts import actions, actors, member, objects
 from fleetlake.simulator.resources.daily import daily_series
 from fleetlake.simulator.resources.organisation import ACCOUNT_IDS

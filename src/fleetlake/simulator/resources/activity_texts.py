@@ -1,16 +1,17 @@
 """The action, actor and object of activity log records (service contract, activity_logs)."""
 
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from fleetlake.simulator import stamps, timeuuids
+from fleetlake.simulator.activity_types import ACTION_TYPES, ACTOR_TYPES, OBJECT_TYPES
 from fleetlake.simulator.blocks import Block
 from fleetlake.simulator.columns import Read
 from fleetlake.simulator.identifiers import group_ids
 from fleetlake.simulator.organisation import ACCOUNTS
 from fleetlake.simulator.view import View
-from fleetlake.simulator.vocabulary import ACTION_TYPES, ACTOR_TYPES, OBJECT_TYPES
 from fleetlake.simulator.wire import NEWLINE
 from fleetlake.simulator.world.activity import (
     GROUP_UPDATED,
@@ -36,7 +37,8 @@ _ACTION: Final = {
     USER_UPDATED: "update",
 }
 _OBJECT: Final = {SETTINGS: "router", REGISTERED: "router", GROUP_UPDATED: "group"}
-_CONTROLS_ONE_IN: Final = 300
+_CERTIFIED_ONE_IN: Final = 60
+"""Changes whose new value carries raw control characters."""
 
 
 def code(names: tuple[str, ...], name: str) -> int:
@@ -44,11 +46,22 @@ def code(names: tuple[str, ...], name: str) -> int:
     return names.index(name) + 1
 
 
-def _rows(block: Block) -> Any:
-    """Iterate over (kind, router, account, slot, person, salt)."""
+class _Entry(NamedTuple):
+    """One generated or written activity; `salt` varies its made-up values."""
+
+    kind: int
+    router: int
+    account: int
+    slot: int
+    person: int
+    salt: int
+
+
+def _entries(block: Block) -> list[_Entry]:
     salt = (block["tail"] >> np.uint64(20)) % np.uint64(1 << 20)
     names = ("kind", "router", "account", "slot", "value")
-    return zip(*(block[name].tolist() for name in names), salt.tolist(), strict=True)
+    columns = (*(block[name].tolist() for name in names), salt.tolist())
+    return [_Entry(*row) for row in zip(*columns, strict=True)]
 
 
 def actions(view: View, block: Block) -> list[dict[str, Any]]:
@@ -57,103 +70,102 @@ def actions(view: View, block: Block) -> list[dict[str, Any]]:
     def make() -> list[dict[str, Any]]:
         ids = timeuuids.spell(block["time"], block["tail"])
         times = stamps.spell(block["time"], "micros_z")
-        return [
-            _action(view, str(identity), str(time), *row)
-            for identity, time, row in zip(ids, times, _rows(block), strict=True)
-        ]
+        rows = zip(ids, times, _entries(block), strict=True)
+        return [{"id": i, "timestamp": t, **_action(view, entry)} for i, t, entry in rows]
 
     return block.once("actions", make)
 
 
-def _action(
-    view: View,
-    identity: str,
-    time: str,
-    kind: int,
-    router: int,
-    account: int,
-    slot: int,
-    person: int,
-    salt: int,
-) -> dict[str, Any]:
-    if kind >= WRITTEN:
-        return {"id": identity, "timestamp": time, **view.ledger.deeds[person].action}
-    before, after = _entities(view, kind, router, account, slot, person, salt)
-    name = _ACTION[kind]
-    return {
-        "id": identity,
-        "timestamp": time,
-        "type": code(ACTION_TYPES, name),
-        "type_name": name,
-        "before": before,
-        "after": after,
-    }
+def _action(view: View, entry: _Entry) -> dict[str, Any]:
+    if entry.kind >= WRITTEN:
+        return view.ledger.deeds[entry.person].action
+    before, after = _ENTITIES.get(entry.kind, _of_account)(view, entry)
+    name = _ACTION[entry.kind]
+    type_ = code(ACTION_TYPES, name)
+    return {"type": type_, "type_name": name, "before": before, "after": after}
 
 
-def _entities(
-    view: View, kind: int, router: int, account: int, slot: int, person: int, salt: int
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the changed entity before and after."""
-    if kind == SETTINGS:
-        entity = {"id": str(view.world.fleet.router_id[router]), "setting": SETTING_NAMES[slot]}
-        value = f"value-{salt}"
-        if salt % _CONTROLS_ONE_IN == 0 or SETTING_NAMES[slot] == "ca_print" and salt % 40 == 0:
-            value = (
-                f"-----BEGIN CERTIFICATE-----{NEWLINE}{salt:x}{NEWLINE}-----END CERTIFICATE-----"
-            )
-        return {**entity, "value": f"value-{salt // 7}"}, {**entity, "value": value}
-    if kind == REGISTERED:
-        entity = {"id": str(view.world.fleet.router_id[router])}
-        return {**entity, "state": "offline"}, {**entity, "state": "online"}
-    if kind == GROUP_UPDATED:
-        entity = {"id": str(int(group_ids(np.array([slot]))[0]))}
-        return {**entity, "revision": salt // 2}, {**entity, "revision": salt // 2 + 1}
-    if kind == USER_UPDATED:
-        someone = view.world.people[person]
-        entity = {"id": str(someone.id), "email": someone.email}
-        return {**entity, "time_zone": "UTC"}, {**entity, "time_zone": "America/Denver"}
-    owner = ACCOUNTS[account]
+_Entities = tuple[dict[str, Any], dict[str, Any]]
+"""The changed entity before and after."""
+
+
+def _of_settings(view: View, entry: _Entry) -> _Entities:
+    setting, salt = SETTING_NAMES[entry.slot], entry.salt
+    entity = {"id": str(view.world.fleet.router_id[entry.router]), "setting": setting}
+    value = f"value-{salt}"
+    if salt % _CERTIFIED_ONE_IN == 0:
+        body = f"{NEWLINE}{salt:x}{NEWLINE}"
+        value = f"-----BEGIN CERTIFICATE-----{body}-----END CERTIFICATE-----"
+    return {**entity, "value": f"value-{salt // 7}"}, {**entity, "value": value}
+
+
+def _of_connection(view: View, entry: _Entry) -> _Entities:
+    entity = {"id": str(view.world.fleet.router_id[entry.router])}
+    return {**entity, "state": "offline"}, {**entity, "state": "online"}
+
+
+def _of_group(_view: View, entry: _Entry) -> _Entities:
+    entity, revision = {"id": _group_id(entry)}, entry.salt // 2
+    return {**entity, "revision": revision}, {**entity, "revision": revision + 1}
+
+
+def _of_user(view: View, entry: _Entry) -> _Entities:
+    someone = view.world.people[entry.person]
+    entity = {"id": str(someone.id), "email": someone.email}
+    return {**entity, "time_zone": "UTC"}, {**entity, "time_zone": "America/Denver"}
+
+
+def _of_account(_view: View, entry: _Entry) -> _Entities:
+    owner = ACCOUNTS[entry.account]
     entity = {"id": str(owner.id), "name": owner.name}
     return entity, entity
 
 
+def _group_id(entry: _Entry) -> str:
+    return str(int(group_ids(np.array([entry.slot]))[0]))
+
+
+_ENTITIES: Final[dict[int, Callable[[View, _Entry], _Entities]]] = {
+    SETTINGS: _of_settings,
+    REGISTERED: _of_connection,
+    GROUP_UPDATED: _of_group,
+    USER_UPDATED: _of_user,
+}
+
+
 def actors(view: View, block: Block) -> list[dict[str, Any]]:
     """Return each record's `actor`: a person, or the router itself."""
-    return block.once("actors", lambda: [_actor(view, *row) for row in _rows(block)])
+    return block.once("actors", lambda: [_actor(view, entry) for entry in _entries(block)])
 
 
-def _actor(
-    view: View, kind: int, router: int, _account: int, _slot: int, person: int, _salt: int
-) -> dict[str, Any]:
-    if kind >= WRITTEN:
-        return view.ledger.deeds[person].actor
-    if kind == REGISTERED:
-        return _party(ACTOR_TYPES, "router", str(view.world.fleet.router_id[router]), "")
-    someone = view.world.people[person]
-    return _party(ACTOR_TYPES, "sso user", str(someone.id), someone.email)
+def _actor(view: View, entry: _Entry) -> dict[str, Any]:
+    if entry.kind >= WRITTEN:
+        return view.ledger.deeds[entry.person].actor
+    if entry.kind == REGISTERED:
+        return _party("router", str(view.world.fleet.router_id[entry.router]), "")
+    someone = view.world.people[entry.person]
+    return _party("sso user", str(someone.id), someone.email)
 
 
-def _party(names: tuple[str, ...], name: str, identity: str, email: str) -> dict[str, Any]:
-    return {"id": identity, "type": code(names, name), "type_name": name, "email": email}
+def _party(name: str, identity: str, email: str) -> dict[str, Any]:
+    return {"id": identity, "type": code(ACTOR_TYPES, name), "type_name": name, "email": email}
 
 
 def objects(view: View, block: Block) -> list[dict[str, Any]]:
     """Return each record's `object`; a user's carries `role` and `user`."""
-    return block.once("objects", lambda: [_object(view, *row) for row in _rows(block)])
+    return block.once("objects", lambda: [_object(view, entry) for entry in _entries(block)])
 
 
-def _object(
-    view: View, kind: int, router: int, _account: int, slot: int, person: int, _salt: int
-) -> dict[str, Any]:
-    if kind >= WRITTEN:
-        return view.ledger.deeds[person].object
-    name = _OBJECT.get(kind, "sso user")
+def _object(view: View, entry: _Entry) -> dict[str, Any]:
+    if entry.kind >= WRITTEN:
+        return view.ledger.deeds[entry.person].object
+    name = _OBJECT.get(entry.kind, "sso user")
     shape = {"type": code(OBJECT_TYPES, name), "type_name": name}
     if name == "router":
-        return {"id": str(view.world.fleet.router_id[router]), **shape}
+        return {"id": str(view.world.fleet.router_id[entry.router]), **shape}
     if name == "group":
-        return {"id": str(int(group_ids(np.array([slot]))[0])), **shape}
-    someone = view.world.people[person]
+        return {"id": _group_id(entry), **shape}
+    someone = view.world.people[entry.person]
     return {
         "id": str(someone.id),
         **shape,

@@ -6,11 +6,11 @@ from typing import Any, Final
 import numpy as np
 
 from fleetlake.simulator import stamps
+from fleetlake.simulator.alert_types import ALERT_TYPES, CODE, WAN_STATUS_ALERTS
 from fleetlake.simulator.blocks import Block
 from fleetlake.simulator.fleet import MODEM_ONE, WIRED
 from fleetlake.simulator.units import Ints
 from fleetlake.simulator.view import View
-from fleetlake.simulator.vocabulary import ALERT_TYPES, CODE, WAN_STATUS_ALERTS
 from fleetlake.simulator.world.changes import SETTINGS
 from fleetlake.simulator.world.plans import OUTAGE_REASONS
 
@@ -64,9 +64,18 @@ _LOGIN: Final = CODE["login_success"]
 _WAN: Final = frozenset(CODE[name] for name in WAN_STATUS_ALERTS)
 
 
+def detection_times(_view: View, block: Block) -> list[str]:
+    """Return when each alert was detected, to the second, as text."""
+
+    def make() -> list[str]:
+        return [str(text) for text in stamps.spell(block["detected"], "seconds_offset")]
+
+    return block.once("detection_times", make)
+
+
 def information(view: View, block: Block) -> list[dict[str, Any]]:
     """Return each alert's `info`."""
-    times = stamps.spell(block["detected"], "seconds_offset")
+    times = detection_times(view, block)
     router = np.where(block["router"] < 0, 0, block["router"])
     ids = view.world.fleet.router_id[router].tolist()
     rows = zip(
@@ -126,8 +135,9 @@ def interface_name(slot: int, router_id: int) -> str:
 
 def mac_address(router_id: int, slot: int) -> str:
     """Return a locally administered MAC address in colon form."""
-    digits = f"02{router_id * 4 + slot & 0xFFFFFFFFFF:010X}"
-    return ":".join(digits[place : place + 2] for place in range(0, 12, 2))
+    number = router_id * 4 + slot
+    low, middle, high = number & 0xFF, number >> 8 & 0xFF, number >> 16 & 0xFF
+    return f"02:00:00:{high:02X}:{middle:02X}:{low:02X}"
 
 
 def names_of(view: View, router: Ints, slot: Ints) -> list[str]:

@@ -7,9 +7,9 @@ import numpy as np
 
 from fleetlake.simulator.blocks import Block
 from fleetlake.simulator.columns import Kind, Read, column, values
+from fleetlake.simulator.definition import Resource, Series
 from fleetlake.simulator.ledger import Fields
 from fleetlake.simulator.organisation import ACCOUNTS
-from fleetlake.simulator.resource import Resource, Series
 from fleetlake.simulator.rules import DESTINATIONS, RULES
 from fleetlake.simulator.timeuuids import order_key
 from fleetlake.simulator.units import NULL, Ints

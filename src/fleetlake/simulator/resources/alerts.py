@@ -4,17 +4,17 @@ from typing import Any
 
 import numpy as np
 
+from fleetlake.simulator.alert_types import ALERT_TYPES
 from fleetlake.simulator.blocks import Block
 from fleetlake.simulator.columns import EXACT_IN, EXACT_RANGE, RANGE, Kind, column, values
-from fleetlake.simulator.resource import Resource
-from fleetlake.simulator.resources.alert_texts import friendly, information
+from fleetlake.simulator.definition import Resource
+from fleetlake.simulator.resources.alert_texts import detection_times, friendly, information
 from fleetlake.simulator.resources.daily import daily_series, in_scope
 from fleetlake.simulator.resources.organisation import ACCOUNT_IDS
 from fleetlake.simulator.rules import wanted
 from fleetlake.simulator.timeuuids import tail_from_bits
-from fleetlake.simulator.units import DAY, NULL, SECOND, Ints
+from fleetlake.simulator.units import DAY, NULL, Ints
 from fleetlake.simulator.view import View
-from fleetlake.simulator.vocabulary import ALERT_TYPES
 from fleetlake.simulator.world import World
 from fleetlake.simulator.world.alerting import alerts_of
 
@@ -71,12 +71,7 @@ _CREATED = column("created_at", Kind.TIME, values("time"), RANGE)
 _ACCOUNT = column("account", Kind.RELATION, _account_ids, _NULLABLE, to="accounts")
 _SHARED = (
     column("created_at_timeuuid", Kind.UUID, values("time"), EXACT_RANGE | {"in"}),
-    column(
-        "detected_at",
-        Kind.TIME,
-        lambda _v, b: b["detected"] // SECOND * SECOND,
-        spelling="seconds_offset",
-    ),
+    column("detected_at", Kind.TEXT, detection_times),
     column("friendly_info", Kind.TEXT, friendly),
     column("info", Kind.JSON, information),
 )

@@ -7,8 +7,8 @@ import numpy as np
 
 from fleetlake.simulator.blocks import Block
 from fleetlake.simulator.columns import EXACT_IN, Kind, Read, column, constant
+from fleetlake.simulator.definition import Resource
 from fleetlake.simulator.identifiers import Identifiers
-from fleetlake.simulator.resource import Resource
 from fleetlake.simulator.units import DAY, HOUR, NULL, Ints, Reals
 from fleetlake.simulator.view import View
 from fleetlake.simulator.world import batteries
@@ -60,12 +60,12 @@ def read_batteries(view: View, router: Ints, at: Ints) -> Reading:
     current = today.on_battery.start <= at
     spell, off, rate = _latest(current, today, yesterday)
     state = batteries.charge(spell, off, rate, at)
-    spell_day = np.where(current, day, day - 1)
+    cycle = batteries.Cycle(np.where(current, day, day - 1), spell)
     local_day = (at + fleet.utc_offset[router]) // DAY
     return Reading(
         at=at,
         charge=state,
-        electrics=batteries.electrics(world.draws, router, spell_day, spell, state, at),
+        electrics=batteries.electrics(world.draws, router, cycle, state, at),
         drain_rate=rate,
         celsius=batteries.warmth(world.draws, fleet, router, local_day).at(at),
         health=world.ageing.of(router).health(at),

@@ -6,9 +6,9 @@ import numpy as np
 
 from fleetlake.simulator.blocks import Block
 from fleetlake.simulator.columns import EXACT, EXACT_IN, RANGE, Column, Kind, Read, column, constant
+from fleetlake.simulator.definition import Resource
 from fleetlake.simulator.identifiers import group_ids
 from fleetlake.simulator.organisation import PRODUCTS, ROOT, VEHICLE_PLAIN
-from fleetlake.simulator.resource import Resource
 from fleetlake.simulator.resources.organisation import ACCOUNT_IDS, PRODUCT_IDS
 from fleetlake.simulator.units import DAY, NULL, SECOND, Ints
 from fleetlake.simulator.view import View
@@ -17,6 +17,7 @@ VERSIONS = ("7.23.60", "7.24.10", "7.25.20")
 _RELEASED = (1_700_000_000, 1_720_000_000, 1_745_000_000)
 APPS = ("tire_pressure", "door_counter", "cold_chain")
 _APP_VERSIONS = 2
+_FAILING_ONE_IN = 31
 
 
 def _first(count: int) -> Any:
@@ -223,7 +224,9 @@ DEVICE_APP_STATES = Resource(
         column(
             "state",
             Kind.TEXT,
-            lambda _v, b: ["error" if n % 31 == 3 else "started" for n in b["row"].tolist()],
+            lambda _v, b: [
+                "started" if n % _FAILING_ONE_IN else "error" for n in b["row"].tolist()
+            ],
             EXACT_IN,
         ),
         column(

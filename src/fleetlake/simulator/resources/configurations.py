@@ -6,10 +6,10 @@ import numpy as np
 
 from fleetlake.simulator.blocks import Block
 from fleetlake.simulator.columns import ANY_ID, EXACT, EXACT_IN, Kind, column, constant
-from fleetlake.simulator.identifiers import Identifiers
-from fleetlake.simulator.resource import Resource
+from fleetlake.simulator.definition import Resource
+from fleetlake.simulator.identifiers import Identifiers, one_in
 from fleetlake.simulator.resources.organisation import ACCOUNT_IDS
-from fleetlake.simulator.resources.routers import names, router_rows, totals
+from fleetlake.simulator.resources.routers import is_suspended, names, router_rows, totals
 from fleetlake.simulator.units import DAY, SECOND, Flags, Ints
 from fleetlake.simulator.view import View
 from fleetlake.simulator.wire import NEWLINE
@@ -17,7 +17,7 @@ from fleetlake.simulator.wire import NEWLINE
 RETENTION = 90 * DAY
 """Service contract, Limits: what a device held is forgotten after ninety days."""
 
-_CERTIFIED_ONE_IN = 150
+_CERTIFIED = (150, 11)
 _SYNC_TAKES = 600 * SECOND
 
 
@@ -41,7 +41,7 @@ def _synched(view: View, block: Block) -> Flags:
 def _settings(view: View, row: int, version: int) -> list[Any]:
     """Return settings as the service shows them: updates, then removals."""
     certs = {}
-    if row % _CERTIFIED_ONE_IN == 11:
+    if one_in(np.array(row), *_CERTIFIED):
         body = f"{NEWLINE}MIIB{row:06x}{NEWLINE}"
         certs = {"ca": f"-----BEGIN CERTIFICATE-----{body}-----END CERTIFICATE-----"}
     system = {"system_id": names(view, np.array([row]))[0], "revision": version}
@@ -88,7 +88,7 @@ CONFIGURATIONS = Resource(
         column("pending", Kind.JSON, _empty),
         column("resource_url", Kind.ADDRESS, _ids, to="configuration_managers"),
         column("router", Kind.RELATION, _router_ids, EXACT_IN, to="routers"),
-        column("suspended", Kind.FLAG, lambda _v, b: b["row"] % 97 == 13, EXACT),
+        column("suspended", Kind.FLAG, lambda _v, b: is_suspended(b["row"]), EXACT),
         column("synched", Kind.FLAG, _synched, EXACT),
         column("target", Kind.JSON, _empty),
         column("version_number", Kind.INTEGER, _version, frozenset({"exact", "gt", "lt"})),
@@ -107,7 +107,7 @@ ROUTER_LANS = Resource(
     order_by=("id",),
     expands=("router",),
     columns=(
-        column("enabled", Kind.FLAG, lambda _v, b: b["row"] % 11 != 5, EXACT),
+        column("enabled", Kind.FLAG, lambda _v, b: ~one_in(b["row"], 11, 5), EXACT),
         column("id", Kind.ID, _lan_ids, ANY_ID),
         column(
             "ip_address",

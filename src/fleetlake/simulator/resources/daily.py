@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from fleetlake.simulator.blocks import Block, concatenate
-from fleetlake.simulator.resource import Series
+from fleetlake.simulator.definition import Series
 from fleetlake.simulator.timeuuids import order_key
 from fleetlake.simulator.units import DAY, Flags, Ints
 from fleetlake.simulator.view import View

@@ -6,9 +6,9 @@ import numpy as np
 
 from fleetlake.simulator.blocks import Block
 from fleetlake.simulator.columns import EXACT_IN, EXACT_RANGE, Kind, column, constant
+from fleetlake.simulator.definition import Resource
 from fleetlake.simulator.identifiers import group_ids
 from fleetlake.simulator.organisation import ACCOUNTS, CARRIERS
-from fleetlake.simulator.resource import Resource
 from fleetlake.simulator.resources.alert_texts import names_of
 from fleetlake.simulator.resources.organisation import ACCOUNT_IDS, group_names
 from fleetlake.simulator.resources.routers import names
@@ -75,7 +75,7 @@ def _uuids(view: View, block: Block) -> list[str]:
     draws = view.world.draws
     high = draws.bits("failover-high", block["row"], block["day"]).tolist()
     low = draws.bits("failover-low", block["row"], block["day"]).tolist()
-    return [str(UUID(int=h << 64 | l, version=4)) for h, l in zip(high, low, strict=True)]
+    return [str(UUID(int=h << 64 | t, version=4)) for h, t in zip(high, low, strict=True)]
 
 
 def _carrier(view: View, block: Block) -> list[str]:

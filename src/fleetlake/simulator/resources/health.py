@@ -4,7 +4,7 @@ import numpy as np
 
 from fleetlake.simulator.blocks import Block
 from fleetlake.simulator.columns import ANY_ID, EXACT_IN, Kind, column
-from fleetlake.simulator.resource import Resource
+from fleetlake.simulator.definition import Resource
 from fleetlake.simulator.resources.metrics import METRICS, metric_rows
 from fleetlake.simulator.resources.samples import modem_slots
 from fleetlake.simulator.units import Ints

@@ -1,6 +1,6 @@
 """reboot_activity, speed_test, test_alert_push_destinations: asked for by POST, never listed."""
 
-from fleetlake.simulator.resource import Resource
+from fleetlake.simulator.definition import Resource
 
 REBOOT_ACTIVITY = Resource(name="reboot_activity", columns=())
 SPEED_TEST = Resource(name="speed_test", columns=())

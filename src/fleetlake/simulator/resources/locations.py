@@ -7,9 +7,9 @@ import numpy as np
 
 from fleetlake.simulator.blocks import Block
 from fleetlake.simulator.columns import EXACT, EXACT_IN, RANGE, Kind, Read, column, constant, values
+from fleetlake.simulator.definition import Resource
 from fleetlake.simulator.fleet import MODEM_ONE, MODEM_TWO
 from fleetlake.simulator.organisation import CARRIER_IDS, CARRIERS
-from fleetlake.simulator.resource import Resource
 from fleetlake.simulator.resources.alert_texts import names_of
 from fleetlake.simulator.resources.organisation import ACCOUNT_IDS
 from fleetlake.simulator.resources.routers import has_location, location_ids
@@ -18,7 +18,7 @@ from fleetlake.simulator.units import DAY, MINUTE, Ints
 from fleetlake.simulator.view import View
 from fleetlake.simulator.world import World, fixes
 from fleetlake.simulator.world.grid import plan_grid
-from fleetlake.simulator.world.radio import Signal, signal_at
+from fleetlake.simulator.world.radio import Modems, Signal, signal_at
 
 _DAYS_AT_ONCE = 3
 
@@ -159,17 +159,10 @@ def _modem(view: View, block: Block) -> Ints:
 def _signal(view: View, block: Block) -> Signal:
     def make() -> Signal:
         fix, router = _track_fix(view, block), block["router"]
-        slot, alive = _modem(view, block), np.zeros(len(block), dtype=bool)
-        return signal_at(
-            view.world.draws,
-            view.world.fleet,
-            router,
-            slot,
-            block["time"],
-            alive,
-            fix.latitude,
-            fix.longitude,
-        )
+        failed = np.zeros(len(block), dtype=bool)
+        modems = Modems(router, _modem(view, block), block["time"], failed)
+        draws, fleet = view.world.draws, view.world.fleet
+        return signal_at(draws, fleet, modems, fix.latitude, fix.longitude)
 
     return block.once("signal", make)
 

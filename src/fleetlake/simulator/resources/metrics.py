@@ -6,8 +6,8 @@ import numpy as np
 
 from fleetlake.simulator.blocks import Block
 from fleetlake.simulator.columns import ANY_ID, EXACT_IN, RANGE, Kind, Read, column, constant
+from fleetlake.simulator.definition import Resource
 from fleetlake.simulator.fleet import SLOTS_PER_ROUTER
-from fleetlake.simulator.resource import Resource
 from fleetlake.simulator.resources.net_devices import is_modem, service_type, updated_at
 from fleetlake.simulator.resources.samples import SIGNAL_SAMPLES, USAGE_SAMPLES, wan_slots
 from fleetlake.simulator.units import NULL

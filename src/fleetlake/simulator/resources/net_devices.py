@@ -16,9 +16,9 @@ from fleetlake.simulator.columns import (
     column,
     constant,
 )
+from fleetlake.simulator.definition import Resource
 from fleetlake.simulator.fleet import LAN, SLOTS_PER_ROUTER, WIRED
 from fleetlake.simulator.organisation import CARRIER_IDS, CARRIERS, ROOT
-from fleetlake.simulator.resource import Resource
 from fleetlake.simulator.resources.alert_texts import mac_address, names_of
 from fleetlake.simulator.resources.organisation import ACCOUNT_IDS
 from fleetlake.simulator.resources.samples import wan_slots
@@ -113,6 +113,16 @@ def _ids(view: View, block: Block) -> Ints:
     return view.world.fleet.net_device_ids.of(block["row"])
 
 
+def _accounts(view: View, block: Block) -> Ints:
+    own = ACCOUNT_IDS[view.world.fleet.account[router_of(view, block)]]
+    return np.where(is_orphan(view, block), ACCOUNT_IDS[ROOT], own)
+
+
+def _hostnames(view: View, block: Block) -> list[str]:
+    ids = view.world.fleet.router_id[router_of(view, block)].tolist()
+    return [f"router-{number}" for number in ids]
+
+
 def _routers(view: View, block: Block) -> Ints:
     return np.where(
         is_orphan(view, block), NULL, view.world.fleet.router_id[router_of(view, block)]
@@ -203,7 +213,7 @@ _EMPTY = (
 """Fields of radio generations this fleet does not use: null, as the live service shows them."""
 
 _FIELDS: tuple[Column, ...] = (
-    column("account", Kind.RELATION, lambda v, b: np.where(is_orphan(v, b), ACCOUNT_IDS[ROOT], ACCOUNT_IDS[v.world.fleet.account[router_of(v, b)]]), EXACT_IN, to="accounts"),
+    column("account", Kind.RELATION, _accounts, EXACT_IN, to="accounts"),
     column("apn", Kind.TEXT, _modem_only("fleet.apn.example")),
     column("carrier", Kind.TEXT, _carriers(CARRIERS), EXACT_IN),
     column("carrier_id", Kind.TEXT, _carriers(CARRIER_IDS)),
@@ -213,7 +223,7 @@ _FIELDS: tuple[Column, ...] = (
     column("gateway", Kind.TEXT, _by_slot("192.0.2.1", "10.0.0.1", "192.168.0.1")),
     column("gsn", Kind.TEXT, _digits("imei", 15, "35")),
     column("homecarrid", Kind.TEXT, _carriers(CARRIERS)),
-    column("hostname", Kind.TEXT, lambda v, b: [f"router-{i}" for i in v.world.fleet.router_id[router_of(v, b)].tolist()]),
+    column("hostname", Kind.TEXT, _hostnames),
     column("iccid", Kind.TEXT, _digits("iccid", 19, "8901")),
     column("id", Kind.ID, _ids, ANY_ID),
     column("imei", Kind.TEXT, _digits("imei", 15, "35"), EXACT_IN),

@@ -4,9 +4,9 @@ import numpy as np
 
 from fleetlake.simulator.blocks import Block
 from fleetlake.simulator.columns import ANY_ID, EXACT, EXACT_IN, Kind, Read, column, constant
+from fleetlake.simulator.definition import Resource
 from fleetlake.simulator.identifiers import group_ids
 from fleetlake.simulator.organisation import ACCOUNTS, PRODUCTS
-from fleetlake.simulator.resource import Resource
 from fleetlake.simulator.units import NULL, Ints
 from fleetlake.simulator.view import View
 

@@ -15,8 +15,8 @@ from fleetlake.simulator.columns import (
     constant,
     values,
 )
+from fleetlake.simulator.definition import Resource, Series
 from fleetlake.simulator.fleet import MODEM_ONE, MODEM_TWO, WIRED
-from fleetlake.simulator.resource import Resource, Series
 from fleetlake.simulator.timeuuids import order_key, tail_from_bits
 from fleetlake.simulator.units import DAY, SECOND, Ints
 from fleetlake.simulator.view import View

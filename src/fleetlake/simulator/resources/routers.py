@@ -15,10 +15,10 @@ from fleetlake.simulator.columns import (
     column,
     constant,
 )
-from fleetlake.simulator.identifiers import Identifiers, group_ids
+from fleetlake.simulator.definition import Resource
+from fleetlake.simulator.identifiers import Identifiers, group_ids, one_in
 from fleetlake.simulator.organisation import PRODUCTS
 from fleetlake.simulator.places import REGIONS
-from fleetlake.simulator.resource import Resource
 from fleetlake.simulator.resources.alert_texts import mac_address
 from fleetlake.simulator.resources.organisation import ACCOUNT_IDS, PRODUCT_IDS
 from fleetlake.simulator.units import DAY, NULL, SECOND, Flags, Ints
@@ -26,7 +26,7 @@ from fleetlake.simulator.view import View
 from fleetlake.simulator.wire import ESCAPE, TAB
 from fleetlake.simulator.world.running import Totals
 
-_CONTROLS_ONE_IN = 200
+_WITH_CONTROLS = (200, 7)
 _NEVER_ONLINE_ONE_IN = 60
 _UNLOCATED = 0.05
 
@@ -94,7 +94,7 @@ def _description(view: View, block: Block) -> list[str | None]:
     found: list[str | None] = []
     for row in block["row"].tolist():
         place = REGIONS[int(view.world.fleet.region[row])].name
-        if row % _CONTROLS_ONE_IN == 7:
+        if one_in(np.array(row), *_WITH_CONTROLS):
             found.append(f"site:{TAB}{place}{ESCAPE}[0m")
         else:
             found.append(None if row % 3 == 0 else f"Installed in {place}")
@@ -115,11 +115,16 @@ def _address(view: View, block: Block) -> list[str]:
     ]
 
 
+def is_suspended(row: Ints) -> Flags:
+    """Return which routers' configuration is suspended."""
+    return one_in(row, 97, 13)
+
+
 def _config_status(view: View, block: Block) -> Any:
     """Return synched, or pending within ten minutes of a change of settings."""
     fresh = totals(view, block).settings_changed_at > view.now - 600 * SECOND
     status = np.where(fresh, "pending", "synched").astype(object)
-    status[block["row"] % 97 == 13] = "suspended"
+    status[is_suspended(block["row"])] = "suspended"
     return status
 
 
@@ -241,7 +246,7 @@ ROUTERS = Resource(
             EXACT_IN,
             to="products",
         ),
-        column("reboot_required", Kind.FLAG, lambda _v, b: b["row"] % 53 == 11, EXACT),
+        column("reboot_required", Kind.FLAG, lambda _v, b: one_in(b["row"], 53, 11), EXACT),
         column("resource_url", Kind.ADDRESS, _fleet("router_id"), to="routers"),
         column("serial_number", Kind.TEXT, lambda v, b: serial_numbers(v, b["row"]), EXACT_IN),
         column("state", Kind.TEXT, states, EXACT_IN),

@@ -14,14 +14,14 @@ from fleetlake.simulator.columns import (
     constant,
     values,
 )
+from fleetlake.simulator.definition import Resource, Series
 from fleetlake.simulator.fleet import LAN, MODEM_ONE, MODEM_TWO, SLOTS_PER_ROUTER, WIRED
-from fleetlake.simulator.resource import Resource, Series
 from fleetlake.simulator.timeuuids import order_key, tail_from_bits
 from fleetlake.simulator.units import NULL, SECOND, Flags, Ints, Reals
 from fleetlake.simulator.view import View
 from fleetlake.simulator.world import World
 from fleetlake.simulator.world.grid import PlanGrid, plan_grid
-from fleetlake.simulator.world.radio import Signal, signal
+from fleetlake.simulator.world.radio import Modems, Signal, signal
 from fleetlake.simulator.world.sampling import PERIOD, connected_since, is_connected, sample_time
 from fleetlake.simulator.world.traffic import DOWN_SHARE, carried
 
@@ -140,7 +140,7 @@ def _signal(view: View, block: Block) -> Signal:
         fleet = view.world.fleet
         failed = _grid(view, block).at(router, time).outage.holds(time)
         failed = failed & (slot == fleet.primary[router])
-        return signal(view.world.draws, fleet, router, slot, time, failed)
+        return signal(view.world.draws, fleet, Modems(router, slot, time, failed))
 
     return block.once("signal", make)
 

@@ -2,9 +2,9 @@
 
 from typing import Final
 
+from fleetlake.simulator.definition import Resource
 from fleetlake.simulator.ledger import Fields
 from fleetlake.simulator.overlay import writable
-from fleetlake.simulator.resource import Resource
 from fleetlake.simulator.resources import catalogue
 from fleetlake.simulator.resources.activity import ACTIVITY_LOGS
 from fleetlake.simulator.resources.alerting import ALERT_RULES, PUSH_DESTINATIONS, sees_account

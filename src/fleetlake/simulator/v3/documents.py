@@ -10,7 +10,7 @@ MEDIA_TYPE: Final = "application/vnd.api+json"
 Document = dict[str, Any]
 
 
-class V3Refusal(Exception):  # noqa: N818 - an answer of the service, not a defect of ours
+class V3Refusal(Exception):
     """A v3 refusal: its status and the errors array of its body."""
 
     def __init__(self, status: int, title: str, detail: str = "") -> None:

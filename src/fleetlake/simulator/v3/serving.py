@@ -1,6 +1,7 @@
 """One v3 request in, one answer out."""
 
 import time
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -10,6 +11,7 @@ from starlette.responses import Response
 
 from fleetlake.simulator.callers import KEY_PAIRS, V3_TOKEN
 from fleetlake.simulator.ledger import Fields
+from fleetlake.simulator.question import LONGEST_NUMBER
 from fleetlake.simulator.refusals import Refusal
 from fleetlake.simulator.simulation import Simulation
 from fleetlake.simulator.v2 import origin_of
@@ -33,8 +35,7 @@ async def serve_v3(simulation: Simulation, request: Request) -> Response:
     simulation.meter.count(f"v3/{parts[0]}" if parts else "v3", counted=False)
     await simulation.faults.delay()
     try:
-        if request.url.path.endswith("/") or not parts or parts[0] not in COLLECTIONS:
-            raise V3Refusal(404, "not found")
+        _check_path(request.url.path, parts)
         _check_headers(request)
         simulation.meter.admit(time.monotonic())
         return await _answer(simulation, request, parts)
@@ -44,12 +45,18 @@ async def serve_v3(simulation: Simulation, request: Request) -> Response:
         return _translated(refusal)
 
 
+def _check_path(path: str, parts: list[str]) -> None:
+    """Refuse unknown paths, and any that ends in a slash (observed)."""
+    if path.endswith("/") or not parts or parts[0] not in COLLECTIONS:
+        raise V3Refusal(404, "not found")
+
+
 def _translated(refusal: Refusal) -> Response:
     """Return a v2 refusal in v3's words: past the rate limit, 409 without an errors array."""
-    if refusal.status == 429:
+    if refusal.status == HTTPStatus.TOO_MANY_REQUESTS:
         return answer({"message": "too many requests"}, 409)
     detail = "; ".join(f"{k}: {v}" for e in refusal.body.get("errors", []) for k, v in e.items())
-    status = 400 if refusal.status == 500 else refusal.status
+    status = 400 if refusal.status == HTTPStatus.INTERNAL_SERVER_ERROR else refusal.status
     return answer(V3Refusal(status, "invalid request", detail).body, status)
 
 
@@ -68,9 +75,9 @@ async def _answer(simulation: Simulation, request: Request, parts: list[str]) ->
     _, administrator = KEY_PAIRS["admin-id"]
     view = simulation.view_of(administrator, origin_of(request))
     collection = COLLECTIONS[parts[0]]
-    if request.method == "GET" and len(parts) == 1:
+    if request.method == "GET" and not parts[1:]:
         return answer(_page(view, collection, request))
-    if request.method == "GET" and len(parts) == 2:
+    if request.method == "GET" and not parts[2:]:
         return answer({"data": _one(view, collection, parts[1])})
     if parts[0] != "users" or _WRITES.get(request.method) != len(parts):
         raise V3Refusal(405, "method not allowed")
@@ -125,7 +132,7 @@ def _read(collection: Collection, given: dict[str, str]) -> tuple[int, int, dict
     for name, text in given.items():
         field = name.removeprefix("filter[").removesuffix("]")
         if name in ("page[size]", "page[after]"):
-            if not text.isascii() or not text.isdigit() or len(text) > 18:
+            if not text.isascii() or not text.isdigit() or len(text) > LONGEST_NUMBER:
                 raise V3Refusal(400, "invalid parameter", name)
             size = min(int(text) or 1, LARGEST_PAGE) if name == "page[size]" else size
             after = int(text) if name == "page[after]" else after

@@ -5,7 +5,6 @@ import numpy as np
 from fleetlake.simulator.blocks import Block
 from fleetlake.simulator.organisation import ACCOUNTS
 from fleetlake.simulator.units import DAY, NEVER, SECOND, Ints
-from fleetlake.simulator.world.changes import changes
 from fleetlake.simulator.world.occurrences import Occurrences
 from fleetlake.simulator.world.people import Deeds, failed_logins, lockouts, logins, logouts
 from fleetlake.simulator.world.world import World
@@ -53,9 +52,7 @@ def _settings(found: Occurrences, world: World, routers: Ints, day: int) -> None
     """Add changes of router settings."""
     for service_day in (day - 1, day):
         days = np.full(len(routers), service_day)
-        change = changes(
-            world.draws, world.fleet, world.started_at, len(world.people), routers, days
-        )
+        change = world.changes.plan(routers, days)
         found.add(
             change.at < NEVER,
             change.at,

@@ -4,13 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fleetlake.simulator.alert_types import CODE
 from fleetlake.simulator.blocks import Block
 from fleetlake.simulator.fleet import MODEM_ONE, MODEM_TWO, WIRED
 from fleetlake.simulator.places import miles_between
 from fleetlake.simulator.units import DAY, MINUTE, NEVER, SECOND, Ints
-from fleetlake.simulator.vocabulary import CODE
 from fleetlake.simulator.world import batteries, trips
-from fleetlake.simulator.world.changes import changes
 from fleetlake.simulator.world.occurrences import Occurrences
 from fleetlake.simulator.world.people import failed_logins, lockouts
 from fleetlake.simulator.world.plans import CABLE, LINK, DayPlan
@@ -149,9 +148,7 @@ def _heat(found: Occurrences, day: Day) -> None:
 def _settings(found: Occurrences, day: Day) -> None:
     """A user's change of the router's settings."""
     world = day.world
-    change = changes(
-        world.draws, world.fleet, world.started_at, len(world.people), day.router, day.service_day
-    )
+    change = world.changes.plan(day.router, day.service_day)
     code = CODE["config_change"]
     found.add(
         change.at < NEVER, change.at, day.router, code, slot=change.setting, value=change.person
@@ -206,7 +203,7 @@ def _everyday(found: Occurrences, day: Day) -> None:
     off = (spell.start[:, None] - MINUTE <= at) & (at < spell.end[:, None] + MINUTE)
     keep = draws.chance(_EVERYDAY_ODDS, "everyday", router, when, number) & ~off
     kind = codes[draws.below(len(codes), "everyday-kind", router, when, number)]
-    modem = np.where(number % 3 == 2, MODEM_TWO, MODEM_ONE)
+    modem = MODEM_ONE + (number % 3 == 0) * (MODEM_TWO - MODEM_ONE)
     value = draws.below(1000, "everyday-value", router, when, number)
     found.add(
         keep & (at >= world.started_at),

@@ -22,6 +22,7 @@ LOW_POWER_PCT = 20
 POWER_OFF_PCT = 7
 
 CHARGE_PCT_PER_HOUR = 25.0
+FULL_PCT = 100.0
 REPORT_PERIOD = MINUTE
 OVERCHARGED_FROM_PCT = 97.0
 SURGE_LENGTH = 5 * MINUTE
@@ -102,7 +103,7 @@ def charge(spell: Spells, off_from: Ints, rate: Reals, instant: Ints) -> Charge:
     gained = CHARGE_PCT_PER_HOUR * np.maximum(instant - spell.end, 0) / HOUR
     percent = np.where(spell.happens, np.minimum(low + gained, 100.0), 100.0)
     discharging = spell.holds(instant)
-    return Charge(percent, discharging, ~discharging & (percent < 100.0))
+    return Charge(percent, discharging, ~discharging & (percent < FULL_PCT))
 
 
 def surges(draws: Draws, router: Ints, day: Ints) -> Flags:
@@ -124,6 +125,14 @@ def overvoltage_at(draws: Draws, router: Ints, spell: Spells, off_from: Ints, ra
 
 
 @dataclass(frozen=True)
+class Cycle:
+    """A spell on battery and the recharging after it; `day` is its service day."""
+
+    day: Ints
+    spell: Spells
+
+
+@dataclass(frozen=True)
 class Electrics:
     """What a gauge reads: mA (negative while discharging) and mV."""
 
@@ -131,10 +140,9 @@ class Electrics:
     millivolts: Ints
 
 
-def electrics(
-    draws: Draws, router: Ints, day: Ints, spell: Spells, state: Charge, instant: Ints
-) -> Electrics:
-    """Return current and voltage at instants whose latest spell on battery was on `day`."""
+def electrics(draws: Draws, router: Ints, cycle: Cycle, state: Charge, instant: Ints) -> Electrics:
+    """Return current and voltage at instants, given the cycle they lie in."""
+    day, spell = cycle.day, cycle.spell
     noise = draws.normal("gauge", router, instant)
     taper = np.clip((104 - state.percent) / 24, 0.1, 1.0)
     charging = draws.between(1700, 2500, "charge-ma", router) * taper + 20 * noise

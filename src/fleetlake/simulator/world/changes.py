@@ -22,15 +22,23 @@ class Changes:
     setting: Ints
 
 
-def changes(
-    draws: Draws, fleet: Fleet, started_at: int, people: int, router: Ints, day: Ints
-) -> Changes:
-    """Return the changes of routers on service days."""
-    at = day_start(day, fleet.day_shift[router])
-    at = at + draws.between(0, DAY, "change-at", router, day).astype(np.int64)
-    happens = draws.chance(CHANGE_ODDS, "change", router, day) & (at >= started_at)
-    return Changes(
-        at=np.where(happens, at, NEVER),
-        person=draws.below(people, "change-person", router, day),
-        setting=draws.below(len(SETTINGS), "change-setting", router, day),
-    )
+@dataclass(frozen=True)
+class ChangePlanner:
+    """Draws changes made by any of so many `people`; none before `started_at`."""
+
+    draws: Draws
+    fleet: Fleet
+    people: int
+    started_at: int
+
+    def plan(self, router: Ints, day: Ints) -> Changes:
+        """Return the changes of routers on service days."""
+        draws = self.draws
+        at = day_start(day, self.fleet.day_shift[router])
+        at = at + draws.between(0, DAY, "change-at", router, day).astype(np.int64)
+        happens = draws.chance(CHANGE_ODDS, "change", router, day) & (at >= self.started_at)
+        return Changes(
+            at=np.where(happens, at, NEVER),
+            person=draws.below(self.people, "change-person", router, day),
+            setting=draws.below(len(SETTINGS), "change-setting", router, day),
+        )

@@ -1,4 +1,4 @@
-"""GNSS fixes: every minute on a trip, every quarter hour when parked, every four hours at a site."""
+"""GNSS fixes: every minute on a trip, every quarter hour parked, every four hours at a site."""
 
 from dataclasses import dataclass
 

@@ -1,6 +1,7 @@
 """Day plans of a few routers over a range of service days, looked up by instant."""
 
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
@@ -23,14 +24,13 @@ class PlanGrid:
         """Return the plan of the service day each instant lies in."""
         row = np.searchsorted(self.routers, router)
         day = service_day(instant, self.fleet.day_shift[router]) - self.first_day
-        picked = {}
-        for field in fields(DayPlan):
-            value = getattr(self.plan, field.name)
-            if isinstance(value, Spells):
-                picked[field.name] = Spells(value.start[row, day], value.end[row, day])
-            else:
-                picked[field.name] = value[row, day]
-        return DayPlan(**picked)
+
+        def pick(values: Any) -> Any:
+            if isinstance(values, Spells):
+                return Spells(values.start[row, day], values.end[row, day])
+            return values[row, day]
+
+        return DayPlan(**{f.name: pick(getattr(self.plan, f.name)) for f in fields(DayPlan)})
 
     def last_end(self, router: Ints, instant: Ints, spells: Spells) -> Ints:
         """Return the latest end of a spell of the grid by each instant, 0 if there is none."""

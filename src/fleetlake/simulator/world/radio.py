@@ -39,6 +39,16 @@ def busyness(fleet: Fleet, router: Ints, instant: Ints) -> Reals:
     return np.asarray(np.exp(-(((hour - 17.5) / 4.0) ** 2)))
 
 
+@dataclass(frozen=True)
+class Modems:
+    """Modems at instants; one whose carrier `failed` hardly hears anything."""
+
+    router: Ints
+    slot: Ints
+    instant: Ints
+    failed: Flags
+
+
 def where(draws: Draws, fleet: Fleet, router: Ints, instant: Ints) -> tuple[Reals, Reals]:
     """Return latitude and longitude of routers at instants."""
     latitude, longitude = fleet.latitude[router].copy(), fleet.longitude[router].copy()
@@ -49,35 +59,28 @@ def where(draws: Draws, fleet: Fleet, router: Ints, instant: Ints) -> tuple[Real
     return latitude, longitude
 
 
-def signal(
-    draws: Draws, fleet: Fleet, router: Ints, slot: Ints, instant: Ints, failed: Flags
-) -> Signal:
-    """Return what modems measure; one whose carrier `failed` hardly hears anything."""
-    latitude, longitude = where(draws, fleet, router, instant)
-    return signal_at(draws, fleet, router, slot, instant, failed, latitude, longitude)
+def signal(draws: Draws, fleet: Fleet, modems: Modems) -> Signal:
+    """Return what modems measure wherever their routers are."""
+    latitude, longitude = where(draws, fleet, modems.router, modems.instant)
+    return signal_at(draws, fleet, modems, latitude, longitude)
 
 
 def signal_at(
-    draws: Draws,
-    fleet: Fleet,
-    router: Ints,
-    slot: Ints,
-    instant: Ints,
-    failed: Flags,
-    latitude: Reals,
-    longitude: Reals,
+    draws: Draws, fleet: Fleet, modems: Modems, latitude: Reals, longitude: Reals
 ) -> Signal:
     """Return what modems measure at known places."""
+    router, slot, instant = modems.router, modems.slot, modems.instant
     cover = coverage(draws, fleet.carrier_of(router, slot), latitude, longitude)
     busy = busyness(fleet, router, instant)
     noise = draws.normal("signal", router, slot, instant)
     indoors = np.where(fleet.is_vehicle[router], 0.0, -6.0)
     rsrp = np.clip(-94 + indoors + 15 * cover - 3 * busy + 1.5 * noise, -127, -55)
-    rsrp = np.where(failed, -129.0 + noise, rsrp)
+    rsrp = np.where(modems.failed, -129.0 + noise, rsrp)
     sinr = np.clip(14 + 0.5 * (rsrp + 94) - 6 * busy + 1.2 * noise, -10, 30)
+    rsrq: Reals = np.clip(-9 - 3.5 * busy + 0.15 * (rsrp + 94) + 0.5 * noise, -20.0, -3.0)
     return Signal(
         rsrp=np.round(rsrp, 1),
-        rsrq=np.round(np.clip(-9 - 3.5 * busy + 0.15 * (rsrp + 94) + 0.5 * noise, -20, -3), 1),
+        rsrq=np.round(rsrq, 1),
         sinr=np.round(sinr, 1),
         rssi=np.round(rsrp + 29 + noise, 1),
         percent=np.clip((rsrp + 125) / 50 * 100, 0, 100).astype(np.int64),

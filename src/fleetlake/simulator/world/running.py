@@ -4,10 +4,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fleetlake.simulator.draws import Draws
 from fleetlake.simulator.fleet import Fleet
 from fleetlake.simulator.units import DAY, NEVER, Ints
-from fleetlake.simulator.world.changes import changes
+from fleetlake.simulator.world.changes import ChangePlanner
 from fleetlake.simulator.world.plans import Planner
 from fleetlake.simulator.world.spells import Spells
 
@@ -25,10 +24,9 @@ class Totals:
 class RunningTotals:
     """Totals over all service days before a given one; each day is added once."""
 
-    draws: Draws
     fleet: Fleet
     planner: Planner
-    people: int
+    changes: ChangePlanner
     first_day: int
     _day: int = field(init=False)
     _kept: dict[int, Totals] = field(init=False)
@@ -53,7 +51,7 @@ class RunningTotals:
         """Return totals of some routers with what happened on one more day by `until`."""
         when = np.full(len(router), day, dtype=np.int64)
         offline = self.planner.plan(router, when).offline
-        change = changes(self.draws, self.fleet, self.planner.started_at, self.people, router, when)
+        change = self.changes.plan(router, when)
         happened = change.at <= until
         return Totals(
             state_changed_at=np.maximum(totals.state_changed_at, _last_turn(offline, until)),

@@ -52,7 +52,7 @@ def connected_since(draws: Draws, grid: PlanGrid, router: Ints, slot: Ints, inst
     offline = grid.last_end(router, instant, grid.plan.offline)
     outage = grid.last_end(router, instant, grid.plan.outage)
     outage = np.where(slot == grid.fleet.primary[router], outage, 0)
-    return np.maximum(renewed, np.maximum(offline, outage))
+    return np.asarray(np.maximum(renewed, np.maximum(offline, outage)))
 
 
 def is_connected(fleet: Fleet, grid: PlanGrid, router: Ints, slot: Ints, instant: Ints) -> Flags:

@@ -10,6 +10,8 @@ import numpy as np
 
 from fleetlake.simulator.units import DAY, NEVER, Flags, Ints
 
+_SATURDAY = 5
+
 
 @dataclass(frozen=True)
 class Spells:
@@ -33,7 +35,8 @@ class Spells:
 
     def overlap(self, start: Ints, end: Ints) -> Ints:
         """Return how many microseconds of [start, end) lie within each spell."""
-        return np.maximum(np.minimum(self.end, end) - np.maximum(self.start, start), 0)
+        common = np.minimum(self.end, end) - np.maximum(self.start, start)
+        return np.asarray(np.maximum(common, 0))
 
     def touches(self, other: "Spells", margin: int) -> Flags:
         """Return which spells come within `margin` of the other's."""
@@ -50,6 +53,11 @@ def none_like(instants: Ints) -> Spells:
 def day_start(day: Ints, shift: Ints) -> Ints:
     """Return the instant at which a service day begins."""
     return np.asarray(day * DAY + shift)
+
+
+def is_weekend(day: Ints) -> Flags:
+    """Return which days since 1970 (a Thursday) are a Saturday or Sunday."""
+    return np.asarray((day + 3) % 7 >= _SATURDAY)
 
 
 def service_day(instant: Ints, shift: Ints) -> Ints:

@@ -11,6 +11,7 @@ from fleetlake.simulator.draws import Draws
 from fleetlake.simulator.fleet import Fleet
 from fleetlake.simulator.units import DAY, HOUR, SECOND, Ints, Reals
 from fleetlake.simulator.world.grid import PlanGrid
+from fleetlake.simulator.world.spells import is_weekend
 
 QUARTER = 900 * SECOND
 DOWN_SHARE = 0.86
@@ -21,7 +22,7 @@ def demand(draws: Draws, fleet: Fleet, router: Ints, quarter: Ints) -> Reals:
     """Return the bytes a second a router moves in a quarter hour (counted since 1970)."""
     local = quarter * QUARTER + fleet.utc_offset[router]
     hour = (local % DAY) / HOUR
-    weekend = (local // DAY + 3) % 7 >= 5
+    weekend = is_weekend(local // DAY)
     busy = np.exp(-(((hour - 13.0) / 4.0) ** 2)) * np.where(weekend, 0.45, 1.0)
     scale = 2500.0 * np.exp(0.8 * draws.normal("demand-scale", router))
     noise = np.exp(0.35 * draws.normal("demand", router, quarter))
@@ -61,12 +62,14 @@ def _carrying(grid: PlanGrid, router: Ints, slot: Ints, start: Ints, end: Ints) 
         two_days, _after_failover(last.failover_at, last.outage.end, start, end), 0
     )
     on_primary = np.where(slot == fleet.primary[router], end - start - down - off, 0)
-    return np.where(slot == fleet.backup[router], over, np.maximum(on_primary, 0))
+    on_primary = np.maximum(on_primary, 0)
+    return np.asarray(np.where(slot == fleet.backup[router], over, on_primary))
 
 
 def _after_failover(failover_at: Ints, outage_end: Ints, start: Ints, end: Ints) -> Ints:
     """Return the part of [start, end) between a failover and the end of its outage."""
-    return np.maximum(np.minimum(outage_end, end) - np.maximum(failover_at, start), 0)
+    common = np.minimum(outage_end, end) - np.maximum(failover_at, start)
+    return np.asarray(np.maximum(common, 0))
 
 
 def carried_between(draws: Draws, fleet: Fleet, router: Ints, start: Ints, end: Ints) -> Ints:
@@ -76,5 +79,5 @@ def carried_between(draws: Draws, fleet: Fleet, router: Ints, start: Ints, end: 
         start[:, None], quarter * QUARTER
     )
     rate = demand(draws, fleet, router[:, None], quarter)
-    total = (rate * np.maximum(overlap, 0)).sum(axis=1) / SECOND
+    total: Reals = (rate * np.maximum(overlap, 0)).sum(axis=1) / SECOND
     return np.rint(total).astype(np.int64)

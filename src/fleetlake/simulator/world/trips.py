@@ -12,7 +12,7 @@ from fleetlake.simulator.draws import Draws
 from fleetlake.simulator.fleet import Fleet
 from fleetlake.simulator.places import miles_between
 from fleetlake.simulator.units import DAY, HOUR, MINUTE, NEVER, Flags, Ints, Reals
-from fleetlake.simulator.world.spells import day_start
+from fleetlake.simulator.world.spells import day_start, is_weekend
 
 LEGS = 7
 STOPS_PER_DEPOT = 16
@@ -69,9 +69,8 @@ def day_legs(draws: Draws, fleet: Fleet, router: Ints, day: Ints) -> Legs:
 
 def _visits(draws: Draws, router: Ints, day: Ints) -> Ints:
     """Return how many stops a day's route has: 3 to 6, on weekends 1 or 2."""
-    weekend = (day + 3) % 7 >= 5  # 1970-01-01 was a Thursday
     return np.where(
-        weekend,
+        is_weekend(day),
         1 + draws.below(2, "visits", router, day),
         3 + draws.below(4, "visits", router, day),
     )

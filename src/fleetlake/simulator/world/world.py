@@ -13,6 +13,7 @@ from fleetlake.simulator.recent import Recent
 from fleetlake.simulator.units import DAY
 from fleetlake.simulator.world import batteries
 from fleetlake.simulator.world.batteries import Ageing
+from fleetlake.simulator.world.changes import ChangePlanner
 from fleetlake.simulator.world.plans import Planner
 from fleetlake.simulator.world.running import RunningTotals
 
@@ -53,9 +54,14 @@ class World:
         return Planner(self.draws, self.fleet, self.ageing, self.started_at)
 
     @cached_property
+    def changes(self) -> ChangePlanner:
+        """Return what draws changes of settings."""
+        return ChangePlanner(self.draws, self.fleet, len(self.people), self.started_at)
+
+    @cached_property
     def totals(self) -> RunningTotals:
         """Return what sums up each router's past."""
-        return RunningTotals(self.draws, self.fleet, self.planner, len(self.people), self.first_day)
+        return RunningTotals(self.fleet, self.planner, self.changes, self.first_day)
 
     @cached_property
     def manager_ids(self) -> Identifiers:

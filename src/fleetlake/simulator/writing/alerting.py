@@ -4,6 +4,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 from uuid import UUID
 
+from fleetlake.simulator.alert_types import CONTRACT_ALERT_TYPES
 from fleetlake.simulator.answers import one_record
 from fleetlake.simulator.ledger import Fields
 from fleetlake.simulator.organisation import CARRIERS
@@ -11,7 +12,6 @@ from fleetlake.simulator.refusals import not_found, validation
 from fleetlake.simulator.resources import RESOURCES
 from fleetlake.simulator.rules import DESTINATIONS, RULES, key_text, retire
 from fleetlake.simulator.units import NEVER
-from fleetlake.simulator.vocabulary import CONTRACT_ALERT_TYPES
 from fleetlake.simulator.writing.desk import Desk, Written, subject_of
 from fleetlake.simulator.writing.readers import flag, ids_of, read_fields, text, wrong
 
@@ -168,6 +168,9 @@ _RULE_FIELDS: Final = {
 }
 
 
+_LISTS: Final = ("email_destinations", "associated_accounts", "associated_groups")
+
+
 def _check_pooled(rule: Fields) -> None:
     """Refuse a pooled-usage type without its settings, or with a carrier the account lacks."""
     for kind in POOLED_TYPES:
@@ -187,8 +190,9 @@ def create_rule(desk: Desk, body: Fields) -> Written:
     """Create an alert rule; it takes effect at once, where it is associated."""
     required = ("schedule", "filter_criteria", "http_destinations")
     fields = read_fields(desk, body, _RULE_FIELDS, required)
-    lists = {"email_destinations": [], "associated_accounts": [], "associated_groups": []}
-    record = _new_record(desk, {**lists, "settings": None, "last_summary_ts": None, **fields})
+    blank = {"settings": None, "last_summary_ts": None}
+    lists: Fields = {name: [] for name in _LISTS}
+    record = _new_record(desk, {**lists, **blank, **fields})
     _check_pooled(record)
     record |= {"valid_from": desk.view.now, "valid_to": NEVER}
     desk.table(RULES).created[desk.view.ledger.next_serial()] = record

@@ -3,14 +3,16 @@
 from dataclasses import dataclass
 from typing import Any
 
+from fleetlake.simulator.activity_types import ACTION_TYPES, ACTOR_TYPES, OBJECT_TYPES
+from fleetlake.simulator.alert_types import CODE
 from fleetlake.simulator.callers import Caller
 from fleetlake.simulator.ledger import Deed, Fields, Raised, Table
 from fleetlake.simulator.organisation import ACCOUNTS, ROOT
+from fleetlake.simulator.question import LONGEST_NUMBER
 from fleetlake.simulator.refusals import not_found
 from fleetlake.simulator.resources.activity_texts import code
 from fleetlake.simulator.simulation import Simulation
 from fleetlake.simulator.view import View
-from fleetlake.simulator.vocabulary import ACTION_TYPES, ACTOR_TYPES, CODE, OBJECT_TYPES
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ def record_id(key: str) -> int:
 
     Raises: Refusal (404) if it cannot be one.
     """
-    if not key.isascii() or not key.isdigit() or len(key) > 18:
+    if not key.isascii() or not key.isdigit() or len(key) > LONGEST_NUMBER:
         raise not_found()
     return int(key)
 

@@ -120,11 +120,11 @@ def ids_of(resource: str) -> Reader:
 
 def _identity(name: str, value: Any) -> int:
     """Return an id given as a number, digits, or a URL."""
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise wrong(name, value)
     try:
-        if isinstance(value, bool) or not isinstance(value, int | str):
-            raise TypeError
         identity = int(str(value).rstrip("/").rpartition("/")[2])
-    except (TypeError, ValueError):
+    except ValueError:
         raise wrong(name, value) from None
     if not 0 <= identity < 2**62:
         raise wrong(name, value)
