@@ -1,0 +1,114 @@
+"""The one owner of retries: what is worth one, how often, and for how long at most."""
+
+import asyncio
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+import stamina
+
+from fleetlake.errors import (
+    CredentialsRefused,
+    CursorStuck,
+    EndpointUnavailable,
+    LakeError,
+    PageUnreadable,
+    RequestRejected,
+    Throttled,
+    Unreachable,
+)
+from fleetlake.retry import LONGEST_WAIT, wait_before_retry, with_retries
+
+
+@pytest.fixture(autouse=True)
+def as_many_tries_as_asked() -> Iterator[None]:
+    with stamina.set_testing(True, attempts=100, cap=True):
+        yield
+
+
+@pytest.mark.parametrize("kind", [Unreachable, Throttled, PageUnreadable])
+def test_what_may_pass_is_worth_a_retry(kind):
+    assert wait_before_retry(kind("x")) is True
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        CredentialsRefused("x"),
+        EndpointUnavailable("x"),
+        RequestRejected("x"),
+        CursorStuck("x"),
+        LakeError("x"),
+        KeyError("a bug"),
+    ],
+)
+def test_what_will_not_change_is_not(error):
+    assert wait_before_retry(error) is False
+
+
+@pytest.mark.parametrize(("asked", "waited"), [(0, 0), (7, 7), (60, 60), (86_400, 60)])
+def test_the_wait_asked_for_is_kept_up_to_a_minute(asked, waited):
+    error = Throttled("x", wait=timedelta(seconds=asked))
+
+    assert wait_before_retry(error) == timedelta(seconds=waited)
+    assert timedelta(seconds=60) == LONGEST_WAIT
+
+
+class Flaky:
+    """Fails some times, then answers."""
+
+    def __init__(self, failures: int, error: Exception) -> None:
+        self.failures, self.error, self.tries = failures, error, 0
+
+    async def __call__(self) -> str:
+        self.tries += 1
+        if self.tries <= self.failures:
+            raise self.error
+        return "answer"
+
+
+def attempt(flaky: Flaky, attempts: int) -> str:
+    patience = timedelta(minutes=5)
+    return asyncio.run(with_retries(flaky, attempts=attempts, patience=patience))
+
+
+def test_an_answer_at_once_takes_one_try():
+    flaky = Flaky(0, Unreachable("x"))
+
+    assert attempt(flaky, 5) == "answer"
+    assert flaky.tries == 1
+
+
+def test_trouble_that_passes_ends_with_the_answer():
+    flaky = Flaky(4, Unreachable("x"))
+
+    assert attempt(flaky, 5) == "answer"
+    assert flaky.tries == 5
+
+
+def test_trouble_that_stays_ends_with_its_own_error():
+    flaky = Flaky(100, PageUnreadable("the very error"))
+
+    with pytest.raises(PageUnreadable, match="the very error"):
+        attempt(flaky, 5)
+
+    assert flaky.tries == 5
+
+
+@pytest.mark.parametrize("error", [RequestRejected("x"), ValueError("a bug")])
+def test_an_error_that_will_not_change_ends_at_once(error):
+    flaky = Flaky(100, error)
+
+    with pytest.raises(type(error)):
+        attempt(flaky, 5)
+
+    assert flaky.tries == 1
+
+
+def test_an_attempt_that_is_cancelled_is_not_tried_again():
+    flaky = Flaky(100, asyncio.CancelledError())
+
+    with pytest.raises(asyncio.CancelledError):
+        attempt(flaky, 5)
+
+    assert flaky.tries == 1
