@@ -1,0 +1,518 @@
+"""One request in, one checked answer out: each answer its error, and no secret in any of them."""
+
+import asyncio
+import json
+import logging
+import ssl
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import stamina
+
+from fleetlake.client import Client
+from fleetlake.endpoints import ENDPOINTS
+from fleetlake.errors import (
+    CredentialsRefused,
+    EndpointUnavailable,
+    FleetlakeError,
+    PageUnreadable,
+    RequestRejected,
+    ServiceError,
+    SettingsError,
+    Throttled,
+    Unreachable,
+)
+from fleetlake.normalise import Page, read_page
+from fleetlake.settings import Settings
+
+KEYS = {
+    "portal_api_id": "PORTALID-1f0c",
+    "portal_api_key": "PORTALKEY-77aa41",
+    "mgr_api_id": "MGRID-9d",
+    "mgr_api_key": "MGRID-9d-KEY-b04ce1a2",  # begins with another one
+}
+ACCOUNTS = ENDPOINTS["accounts"]
+EMPTY = {"data": [], "meta": {"limit": 500, "next": None}}
+ONE = {"data": [{"id": "1"}], "meta": {"limit": 500, "next": None}}
+
+Answer = Callable[[httpx.Request], httpx.Response]
+
+
+class Service:
+    """Answers in turn; the last answer stays. Keeps the requests."""
+
+    def __init__(self, *answers: Answer | httpx.Response | Exception) -> None:
+        self.answers = list(answers)
+        self.requests: list[httpx.Request] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.requests.append(request)
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        if isinstance(answer, httpx.Response):
+            return httpx.Response(
+                answer.status_code, headers=answer.headers, content=answer.content
+            )
+        return answer(request)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Callable[..., Settings]:
+    def make(**changes: Any) -> Settings:
+        values = {
+            "base_url": "https://svc.example/api/v2/",
+            "state": tmp_path / "state",
+            "lake": tmp_path / "lake",
+            "calls_per_minute": 0,
+            "retry_attempts": 5,
+            **KEYS,
+            **changes,
+        }
+        return Settings(**values)
+
+    return make
+
+
+@pytest.fixture(autouse=True)
+def as_many_tries_as_set() -> Iterator[None]:
+    """Never wait, and try as often as the settings say."""
+    with stamina.set_testing(True, attempts=100, cap=True):
+        yield
+
+
+@pytest.fixture
+def ask(settings: Callable[..., Settings]) -> Callable[..., Page]:
+    """Return what asks a service for a page of accounts, after a first good answer or none."""
+
+    def get(service: Service, *, is_known: bool = True, **changes: Any) -> Page:
+        async def go() -> Page:
+            transport = httpx.MockTransport(service)
+            async with Client(settings(**changes), transport=transport) as client:
+                if is_known:
+                    answers, service.answers = service.answers, [httpx.Response(200, json=EMPTY)]
+                    await client.get("accounts/", {"limit": "1"}, lambda _: None)
+                    service.answers = answers
+                    service.requests.clear()
+                read = partial(read_page, ACCOUNTS)
+                return await client.get("accounts/", {"limit": "500"}, read)
+
+        return asyncio.run(go())
+
+    return get
+
+
+def says(status: int, text: str = "", **headers: str) -> httpx.Response:
+    return httpx.Response(
+        status, text=text, headers={k.replace("_", "-"): headers[k] for k in headers}
+    )
+
+
+VALIDATION = json.dumps(
+    {
+        "errors": [{"order_by": "no such field"}],
+        "exception": {"type": "validation", "message": "bad or missing data"},
+    }
+)
+FINAL = {
+    400: RequestRejected,
+    401: CredentialsRefused,
+    403: EndpointUnavailable,
+    404: EndpointUnavailable,
+    405: EndpointUnavailable,
+    409: RequestRejected,
+    410: RequestRejected,
+    418: RequestRejected,
+    201: RequestRejected,
+    204: RequestRejected,
+    206: RequestRejected,
+}
+TRANSIENT = {
+    408: Unreachable,
+    429: Throttled,
+    500: Unreachable,
+    502: Unreachable,
+    503: Unreachable,
+    504: Unreachable,
+    507: Unreachable,
+}
+
+
+@pytest.mark.parametrize(("status", "kind"), FINAL.items())
+def test_an_answer_that_will_not_change_is_its_error_at_once(ask, status, kind):
+    service = Service(says(status, VALIDATION))
+
+    with pytest.raises(ServiceError) as failure:
+        ask(service)
+
+    assert type(failure.value) is kind
+    assert len(service.requests) == 1
+    assert str(status) in failure.value.what
+    assert "https://svc.example/api/v2/accounts/" in failure.value.what
+    assert failure.value.remedy
+
+
+@pytest.mark.parametrize(("status", "kind"), TRANSIENT.items())
+def test_an_answer_that_may_pass_is_tried_again_until_patience_ends(ask, status, kind):
+    service = Service(says(status, "internal error shard-router-3"))
+
+    with pytest.raises(ServiceError) as failure:
+        ask(service)
+
+    assert type(failure.value) is kind
+    assert len(service.requests) == 5
+    assert "internal error shard-router-3" in failure.value.what
+
+
+CUT = json.dumps(ONE)[:-9]
+BAD_BODIES = {
+    "html": says(200, "<html><body>Sign in to this WiFi</body></html>"),
+    "no data": says(200, '{"meta": {"limit": 500, "next": null}}'),
+    "null": says(200, "null"),
+    "nothing": says(200, ""),
+    "cut": says(200, CUT),
+    "an error body": says(200, VALIDATION),
+}
+
+
+@pytest.mark.parametrize("answer", BAD_BODIES.values(), ids=BAD_BODIES)
+def test_a_body_that_is_no_page_is_tried_again_and_never_an_empty_page(ask, answer):
+    service = Service(answer)
+
+    with pytest.raises(PageUnreadable):
+        ask(service)
+
+    assert len(service.requests) == 5
+
+
+PASSING = [
+    *(says(status, "x") for status in TRANSIENT),
+    *BAD_BODIES.values(),
+    httpx.ConnectError("refused"),
+    httpx.ReadTimeout("too slow"),
+    httpx.RemoteProtocolError("peer closed connection without sending complete message body"),
+    httpx.DecodingError("incorrect header check"),
+]
+
+
+@pytest.mark.parametrize("trouble", range(len(PASSING)))
+def test_after_trouble_that_passes_the_page_is_whole(ask, trouble):
+    def broken(_: httpx.Request) -> httpx.Response:
+        if isinstance(PASSING[trouble], Exception):
+            raise PASSING[trouble]
+        answer = PASSING[trouble]
+        return httpx.Response(answer.status_code, headers=answer.headers, stream=answer.stream)
+
+    service = Service(broken, broken, httpx.Response(200, json=ONE))
+
+    page = ask(service)
+
+    assert page.rows["id"].to_pylist() == [1]
+    assert len(service.requests) == 3
+
+
+def test_control_characters_in_a_body_do_not_break_it(ask):
+    body = b'{"data":[{"id":"1","name":"a\x01\nb"}],"meta":{"limit":500,"next":null}}'
+
+    page = ask(Service(httpx.Response(200, content=body)))
+
+    assert page.rows["name"].to_pylist() == ["a\x01\nb"]
+
+
+def test_an_unreachable_service_is_given_up_after_three_tries_at_first_contact(ask):
+    service = Service(httpx.ConnectError("[Errno 111] Connection refused"))
+
+    with pytest.raises(Unreachable, match="Connection refused") as failure:
+        ask(service, is_known=False)
+
+    assert len(service.requests) == 3
+    assert "https://svc.example" in failure.value.what
+
+
+def test_fewer_tries_than_three_can_be_set(ask):
+    service = Service(httpx.ConnectError("refused"))
+
+    with pytest.raises(Unreachable):
+        ask(service, is_known=False, retry_attempts=1)
+
+    assert len(service.requests) == 1
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_redirect_is_an_error_and_no_key_goes_where_it_leads(ask, status):
+    service = Service(says(status, "", location="https://elsewhere.example/api/v2/accounts/"))
+
+    with pytest.raises(RequestRejected, match=str(status)) as failure:
+        ask(service)
+
+    assert [r.url.host for r in service.requests] == ["svc.example"]
+    assert "FLEETLAKE_BASE_URL" in failure.value.remedy
+
+
+@pytest.mark.parametrize(
+    "root",
+    ["https://svc.example/api/v2/", "https://svc.example/api/v2", "HTTPS://svc.example/api/v2"],
+)
+def test_every_call_goes_below_the_root_with_a_trailing_slash(ask, root):
+    service = Service(httpx.Response(200, json=EMPTY))
+
+    ask(service, base_url=root)
+
+    [request] = service.requests
+    assert str(request.url) == "https://svc.example/api/v2/accounts/?limit=500"
+
+
+def test_the_four_keys_are_sent_by_the_names_that_are_set(ask):
+    service = Service(httpx.Response(200, json=EMPTY))
+
+    ask(service, header_names="X-A, X-B,X-C , X-D")
+
+    [request] = service.requests
+    assert [request.headers[name] for name in ("x-a", "x-b", "x-c", "x-d")] == list(KEYS.values())
+
+
+def test_a_plus_sign_in_a_filter_is_written_as_the_contract_wants(settings):
+    service = Service(httpx.Response(200, json=EMPTY))
+
+    async def go() -> None:
+        async with Client(settings(), transport=httpx.MockTransport(service)) as client:
+            at = {"created_at__gt": "2026-01-01T00:00:00+00:00"}
+            await client.get("alerts/", at, lambda _: None)
+
+    asyncio.run(go())
+
+    assert b"%2B00" in service.requests[0].url.query.upper()
+
+
+def test_keys_that_are_missing_are_named_before_any_call(ask):
+    service = Service(httpx.Response(200, json=EMPTY))
+
+    with pytest.raises(SettingsError) as failure:
+        ask(service, portal_api_key="", mgr_api_key="")
+
+    assert "FLEETLAKE_PORTAL_API_KEY, FLEETLAKE_MGR_API_KEY" in failure.value.what
+    assert service.requests == []
+
+
+@pytest.mark.parametrize(
+    ("header", "wait"),
+    [
+        ("7", timedelta(seconds=7)),
+        ("0", timedelta(0)),
+        ("", None),
+        ("soon", None),
+        ("-5", None),
+        ("1.5", None),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", timedelta(0)),
+    ],
+)
+def test_the_wait_that_is_asked_for_is_read(ask, header, wait):
+    with pytest.raises(Throttled) as failure:
+        ask(Service(says(429, retry_after=header)))
+
+    assert failure.value.wait == wait
+
+
+def test_a_wait_until_a_date_is_the_time_to_that_date(ask):
+    then = datetime.now(UTC) + timedelta(seconds=40)
+
+    with pytest.raises(Throttled) as failure:
+        ask(Service(says(429, retry_after=format_datetime(then, usegmt=True))))
+
+    assert timedelta(seconds=30) < failure.value.wait <= timedelta(seconds=40)
+
+
+@pytest.mark.parametrize(
+    "header", [b"9" * 30, "²".encode("latin-1"), b"\xff", b"Mon, 01 Jan 99999 00:00:00 GMT"]
+)
+def test_a_wait_that_cannot_be_read_is_no_crash(ask, header):
+    answer = httpx.Response(429, headers=[(b"retry-after", header)])
+
+    with pytest.raises(Throttled):
+        ask(Service(answer))
+
+
+def echoing(status: int, pattern: str) -> Answer:
+    """Return a service that says back what it was sent."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent = " ".join(v for k, v in request.headers.items() if k.startswith("x-"))
+        return httpx.Response(status, text=pattern.replace("SENT", sent))
+
+    return answer
+
+
+ECHOES = {
+    "plain": "you sent SENT",
+    "json message": '{"exception": "unauthorized", "message": "bad SENT", "success": false}',
+    "json errors": '{"errors": [{"key": "SENT"}], "exception": {"type": "x", "message": "SENT"}}',
+    **{f"cut after {n}": "x" * n + "SENT" for n in (150, 165, 172, 176, 188, 192)},
+    "json cut": '{"message": "' + "x" * 165 + 'SENT"}',
+    "html": "<html>SENT",
+    "page": '{"data": "SENT", "meta": {}}',
+}
+
+
+def leaks(text: str) -> list[str]:
+    """Return the parts of keys, eight characters or more, that a text shows."""
+    return [
+        key[start : start + 8]
+        for key in KEYS.values()
+        for start in range(max(len(key) - 7, 1))
+        if key[start : start + 8] in text
+    ]
+
+
+@pytest.mark.parametrize("status", [200, 302, 400, 401, 403, 409, 429, 500])
+@pytest.mark.parametrize("pattern", ECHOES.values(), ids=ECHOES)
+def test_no_key_shows_in_an_error_or_a_log_even_if_the_service_says_it_back(
+    ask, caplog, status, pattern
+):
+    caplog.set_level(logging.DEBUG)
+
+    with pytest.raises(ServiceError) as failure:
+        ask(Service(echoing(status, pattern)))
+
+    told = f"{failure.value!r} {failure.value} {failure.value.remedy} {caplog.text}"
+    assert leaks(told) == []
+
+
+@pytest.mark.parametrize("error", [httpx.ConnectError, httpx.LocalProtocolError, httpx.ProxyError])
+def test_no_key_shows_in_an_error_of_the_transport(ask, caplog, error):
+    caplog.set_level(logging.DEBUG)
+    message = f"Illegal header value {KEYS['mgr_api_key'].encode()!r}"
+
+    with pytest.raises(Unreachable) as failure:
+        ask(Service(error(message)))
+
+    assert leaks(f"{failure.value!r} {failure.value} {caplog.text}") == []
+
+
+@pytest.mark.parametrize("charset", ["hex", "no-such-charset", "utf-7", "base64"])
+def test_an_error_body_in_any_charset_is_read(ask, charset):
+    answer = httpx.Response(
+        400, content=b"abc", headers={"content-type": f"text/plain; charset={charset}"}
+    )
+
+    with pytest.raises(RequestRejected):
+        ask(Service(answer))
+
+
+def test_a_long_error_body_is_cut(ask):
+    with pytest.raises(RequestRejected) as failure:
+        ask(Service(says(400, "long " * 10_000)))
+
+    assert len(failure.value.what) < 500
+
+
+@pytest.mark.parametrize(
+    "root", ["https://svc.example/", "HTTPS://svc.example/", "Https://svc.example/"]
+)
+def test_nothing_older_than_tls_1_2_is_spoken_and_certificates_are_checked(
+    settings, monkeypatch, root
+):
+    contexts = []
+    make = httpx.AsyncClient
+    monkeypatch.setattr(
+        httpx, "AsyncClient", lambda **given: contexts.append(given["verify"]) or make(**given)
+    )
+
+    async def go() -> None:
+        async with Client(settings(base_url=root)):
+            pass
+
+    asyncio.run(go())
+
+    [context] = contexts
+    assert isinstance(context, ssl.SSLContext)
+    assert context.minimum_version >= ssl.TLSVersion.TLSv1_2
+    assert context.verify_mode == ssl.CERT_REQUIRED
+    assert context.check_hostname
+
+
+def test_calls_are_counted_by_path_with_those_that_failed(settings):
+    service = Service(says(500), says(500), httpx.Response(200, json=EMPTY))
+
+    async def go() -> dict[str, int]:
+        async with Client(settings(), transport=httpx.MockTransport(service)) as client:
+            await client.get("accounts/", {}, lambda _: None)
+            await client.get("alerts/", {}, lambda _: None)
+            return dict(client.calls)
+
+    assert asyncio.run(go()) == {"accounts/": 3, "alerts/": 1}
+
+
+def test_no_more_calls_are_under_way_at_once_than_set(settings):
+    under_way, most = 0, 0
+
+    async def slow(_: httpx.Request) -> httpx.Response:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(0)
+        under_way -= 1
+        return httpx.Response(200, json=EMPTY)
+
+    async def go() -> None:
+        transport = httpx.MockTransport(slow)
+        async with Client(settings(concurrency=3), transport=transport) as client:
+            await asyncio.gather(*(client.get("a/", {}, lambda _: None) for _ in range(20)))
+
+    asyncio.run(go())
+
+    assert most == 3
+
+
+def ask_the_time(settings: Settings, service: Service, *, asks: int = 1) -> datetime:
+    async def go() -> datetime:
+        async with Client(settings, transport=httpx.MockTransport(service)) as client:
+            for _ in range(asks):
+                await client.get("accounts/", {}, lambda _: None)
+            return await client.service_now("accounts/")
+
+    return asyncio.run(go())
+
+
+def dated(moment: datetime, status: int = 200) -> httpx.Response:
+    return httpx.Response(
+        status, json=EMPTY, headers={"date": format_datetime(moment, usegmt=True)}
+    )
+
+
+@pytest.mark.parametrize("asks", [0, 1])
+def test_the_services_clock_is_taken_from_its_answers(settings, asks):
+    then = datetime(2031, 5, 5, 5, 5, 5, tzinfo=UTC)
+
+    now = ask_the_time(settings(), Service(dated(then)), asks=asks)
+
+    assert timedelta(0) <= now - then < timedelta(seconds=5)
+
+
+@pytest.mark.parametrize("header", [{}, {"date": "yesterday"}])
+def test_a_service_that_tells_no_time_shares_the_clock_here(settings, header):
+    service = Service(httpx.Response(200, json=EMPTY, headers=header))
+
+    now = ask_the_time(settings(), service)
+
+    assert abs(now - datetime.now(UTC)) < timedelta(seconds=5)
+
+
+def test_a_clock_in_an_error_is_not_believed(settings):
+    then = datetime(2026, 5, 5, tzinfo=UTC)
+    service = Service(dated(then), dated(then + timedelta(days=9), 502), dated(then))
+
+    now = ask_the_time(settings(), service, asks=2)
+
+    assert now - then < timedelta(seconds=5)
+
+
+def test_every_error_of_the_client_is_one_of_ours(ask):
+    for answer in (*FINAL, *TRANSIENT, 100, 199, 299, 399, 499, 599):
+        with pytest.raises(FleetlakeError):
+            ask(Service(says(answer, "x")))
