@@ -1,0 +1,226 @@
+"""Settings: read once, frozen, and silent about secrets."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from fleetlake.errors import SettingsError
+from fleetlake.settings import HEADER_NAMES, Settings, load_settings
+
+KEYS = {
+    "FLEETLAKE_PORTAL_API_ID": "PORTALID-1f0c",
+    "FLEETLAKE_PORTAL_API_KEY": "PORTALKEY-77aa41",
+    "FLEETLAKE_MGR_API_ID": "MGRID-9d",
+    "FLEETLAKE_MGR_API_KEY": "MGRKEY-b04ce1a2",
+}
+
+
+@pytest.fixture(autouse=True)
+def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read settings anew, from a folder without a file of them."""
+    monkeypatch.chdir(tmp_path)
+    load_settings.cache_clear()
+
+
+@pytest.fixture
+def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in KEYS.items():
+        monkeypatch.setenv(name, value)
+
+
+def failure_of_loading() -> str:
+    with pytest.raises(SettingsError) as failure:
+        load_settings()
+    return str(failure.value)
+
+
+def test_without_any_setting_the_defaults_hold():
+    settings = load_settings()
+
+    assert settings.base_url is None
+    assert settings.lake == Path("data/lake")
+    assert settings.published == Path("data/published")
+    assert settings.calls_per_minute == 450
+    assert settings.header_names == HEADER_NAMES
+
+
+def test_the_environment_is_read(monkeypatch):
+    monkeypatch.setenv("FLEETLAKE_BASE_URL", "https://svc.example/api/v2/")
+    monkeypatch.setenv("FLEETLAKE_CALLS_PER_MINUTE", "0")
+    monkeypatch.setenv("FLEETLAKE_HEADER_NAMES", "X-A, X-B,X-C,X-D")
+
+    settings = load_settings()
+
+    assert settings.service_root() == "https://svc.example/api/v2/"
+    assert settings.calls_per_minute == 0
+    assert settings.header_names == ("X-A", "X-B", "X-C", "X-D")
+
+
+def test_the_file_is_read_and_the_environment_wins_over_it(monkeypatch):
+    Path("fleetlake.toml").write_text("calls_per_minute = 7\nconcurrency = 3\n")
+    monkeypatch.setenv("FLEETLAKE_CONCURRENCY", "5")
+
+    settings = load_settings()
+
+    assert (settings.calls_per_minute, settings.concurrency) == (7, 5)
+
+
+def test_settings_are_read_once(monkeypatch):
+    first = load_settings()
+    monkeypatch.setenv("FLEETLAKE_CALLS_PER_MINUTE", "1")
+
+    assert load_settings() is first
+
+
+def test_settings_cannot_be_changed():
+    with pytest.raises(ValidationError, match="frozen"):
+        load_settings().calls_per_minute = 1
+
+
+def test_a_root_without_its_slash_gets_one(monkeypatch):
+    monkeypatch.setenv("FLEETLAKE_BASE_URL", "https://svc.example/api/v2")
+
+    assert load_settings().service_root() == "https://svc.example/api/v2/"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "svc.example/api/v2/",
+        "ftp://svc.example/",
+        "https://",
+        "https:///api/v2/",
+        "https://user:secretword@svc.example/",
+        "https://svc.example/?key=secretword",
+        "https://svc.example/#secretword",
+        "https://svc.example:99999/",
+        "https://svc.example:x/",
+        "https://[::1/",
+        "",
+    ],
+)
+def test_a_root_that_cannot_be_one_is_refused_by_name_and_not_shown(monkeypatch, url):
+    monkeypatch.setenv("FLEETLAKE_BASE_URL", url)
+
+    told = failure_of_loading()
+
+    assert "FLEETLAKE_BASE_URL" in told
+    assert "secretword" not in told
+
+
+def test_plain_http_is_for_this_machine_only(monkeypatch):
+    monkeypatch.setenv("FLEETLAKE_BASE_URL", "http://svc.example/api/v2/")
+
+    assert "https" in failure_of_loading()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:8700", "localhost:8700", "[::1]:8700", "127.1.2.3"])
+def test_plain_http_reaches_this_machine(monkeypatch, host):
+    monkeypatch.setenv("FLEETLAKE_BASE_URL", f"http://{host}/api/v2/")
+
+    assert load_settings().service_root() == f"http://{host}/api/v2/"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1.evil.example", "localhost.evil.example", "0.0.0.0"])
+def test_a_host_that_only_looks_like_this_machine_is_another(monkeypatch, host):
+    monkeypatch.setenv("FLEETLAKE_BASE_URL", f"http://{host}/api/v2/")
+
+    assert failure_of_loading()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("CALLS_PER_MINUTE", "-1"),
+        ("CALLS_PER_MINUTE", "many"),
+        ("CONCURRENCY", "0"),
+        ("CONCURRENCY", "1000"),
+        ("HEADER_NAMES", "X-A,X-B"),
+        ("TIMEOUT_SECONDS", "0"),
+        ("RETRY_ATTEMPTS", "0"),
+    ],
+)
+def test_a_value_that_cannot_be_used_is_refused_by_the_settings_name(monkeypatch, name, value):
+    monkeypatch.setenv(f"FLEETLAKE_{name}", value)
+
+    told = failure_of_loading()
+
+    assert f"FLEETLAKE_{name}" in told
+    assert "fleetlake.toml" in told
+
+
+def test_all_faults_are_named_at_once(monkeypatch):
+    monkeypatch.setenv("FLEETLAKE_CONCURRENCY", "0")
+    monkeypatch.setenv("FLEETLAKE_BASE_URL", "nowhere")
+
+    told = failure_of_loading()
+
+    assert "FLEETLAKE_CONCURRENCY" in told
+    assert "FLEETLAKE_BASE_URL" in told
+
+
+@pytest.mark.parametrize(
+    "content", [b"calls_per_minute = ", b"no_such_setting = 1", b"concurrency = 'x'", b"\xff\xfe"]
+)
+def test_a_file_that_cannot_be_used_is_a_clear_error(content):
+    Path("fleetlake.toml").write_bytes(content)
+
+    assert failure_of_loading()
+
+
+@pytest.mark.parametrize("name", KEYS)
+@pytest.mark.parametrize("bad", ["SECRETWORD\nX", "SECRETWORD\tX", "SECRETWORDé", "S\u2028X"])
+@pytest.mark.usefixtures("_keys")
+def test_a_key_that_no_header_can_carry_is_refused_without_being_shown(monkeypatch, name, bad):
+    monkeypatch.setenv(name, bad)
+
+    told = failure_of_loading()
+
+    assert name in told
+    assert "SECRETWORD" not in told
+
+
+@pytest.mark.usefixtures("_keys")
+def test_blanks_around_a_key_are_not_part_of_it(monkeypatch):
+    monkeypatch.setenv("FLEETLAKE_MGR_API_KEY", " MGRKEY-b04ce1a2\n")
+
+    assert load_settings().keys()["X-MGR-API-KEY"] == "MGRKEY-b04ce1a2"
+
+
+@pytest.mark.usefixtures("_keys")
+def test_the_four_keys_go_by_the_contracts_names():
+    assert load_settings().keys() == dict(zip(HEADER_NAMES, KEYS.values(), strict=True))
+
+
+@pytest.mark.parametrize("missing", KEYS)
+@pytest.mark.usefixtures("_keys")
+def test_a_missing_key_is_named_and_the_others_are_not_shown(monkeypatch, missing):
+    monkeypatch.delenv(missing)
+
+    with pytest.raises(SettingsError) as failure:
+        load_settings().keys()
+
+    told = str(failure.value)
+    assert missing in told
+    assert not any(value in told for value in KEYS.values())
+    assert not any(name in told for name in KEYS if name != missing)
+
+
+def test_a_missing_root_is_named():
+    with pytest.raises(SettingsError, match="FLEETLAKE_BASE_URL"):
+        load_settings().service_root()
+
+
+@pytest.mark.usefixtures("_keys")
+def test_keys_do_not_show_when_settings_are_printed_or_dumped():
+    settings = load_settings()
+
+    shown = [repr(settings), str(settings), settings.model_dump_json(), str(settings.model_dump())]
+
+    assert not any(value in text for value in KEYS.values() for text in shown)
+
+
+@pytest.mark.parametrize("name", Settings.model_fields)
+def test_every_setting_says_what_it_is(name):
+    assert Settings.model_fields[name].description
