@@ -40,3 +40,31 @@
 {% macro spark__json_text(column, path) -%}
     get_json_object({{ column }}, '$.{{ path }}')
 {%- endmacro %}
+
+
+{# A row per UTC day from one date to another, both included; stands in a select list. #}
+{% macro explode_days(first, last) -%}
+    {{ return(adapter.dispatch('explode_days')(first, last)) }}
+{%- endmacro %}
+
+{% macro default__explode_days(first, last) -%}
+    cast(unnest(generate_series(cast({{ first }} as timestamp), {{ last }}, interval 1 day)) as date)
+{%- endmacro %}
+
+{% macro spark__explode_days(first, last) -%}
+    explode(sequence({{ first }}, {{ last }}, interval 1 day))
+{%- endmacro %}
+
+
+{# The instant at which a UTC day begins; the session's time zone is UTC everywhere. #}
+{% macro day_start(date) -%}
+    {{ return(adapter.dispatch('day_start')(date)) }}
+{%- endmacro %}
+
+{% macro default__day_start(date) -%}
+    cast({{ date }} as timestamp with time zone)
+{%- endmacro %}
+
+{% macro spark__day_start(date) -%}
+    cast({{ date }} as timestamp)
+{%- endmacro %}

@@ -25,6 +25,8 @@ from fleetlake.marts.switch import Switcher
 
 _OTHER_BUILD_SECONDS = 600
 _SHOWN_ROWS = 5
+_SHOWN = {("staging", True), ("marts", False)}
+"""Schema of the models that the lake gets, and whether they are views."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,7 +174,7 @@ class _Build:
 
     def switch(self, run: Run) -> tuple[ModelResult, ...]:
         """Bring the lake's marts and staging views to what was built, in one transaction."""
-        with commit_lock(self.lake), open_lake(self.lake) as lake:
+        with open_lake(self.lake) as lake, commit_lock(self.lake):
             lake.execute(self._attached())
             try:
                 return _switch(lake.connection, run)
@@ -188,16 +190,14 @@ class _Build:
 
 
 def _switch(connection: duckdb.DuckDBPyConnection, run: Run) -> tuple[ModelResult, ...]:
+    """Write what readers of the lake are meant to see: staging views and marts."""
     switcher = Switcher(connection)
-    connection.execute("BEGIN")
-    for schema in sorted({node.schema for node in run.nodes}):
-        connection.execute(f'CREATE SCHEMA IF NOT EXISTS lake."{schema}"')
+    shown = [node for node in run.nodes if (node.schema, node.kind == "view") in _SHOWN]
     written = {}
-    for node in run.nodes:
-        if node.kind == "view":
-            switcher.put_view(node)
-        else:
-            written[node.name] = switcher.put_table(node)
+    connection.execute("BEGIN")
+    for node in shown:
+        put = switcher.put_view if node.kind == "view" else switcher.put_table
+        written[node.name] = put(node)
     connection.execute("COMMIT")
     return tuple(
         ModelResult(
@@ -206,7 +206,7 @@ def _switch(connection: duckdb.DuckDBPyConnection, run: Run) -> tuple[ModelResul
             kind=node.kind,
             rows=_count(connection, node.schema, node.name) if node.kind != "view" else None,
             seconds=node.seconds,
-            is_written=written.get(node.name, True),
+            is_written=written.get(node.name, False),
             tests_passed=sum(t.model == node.name and t.status == "pass" for t in run.tests),
             tests_warned=sum(t.model == node.name and t.status == "warn" for t in run.tests),
         )

@@ -40,3 +40,7 @@ class Plugin(BasePlugin):
         """Attach the lake at the build's snapshot, so that all models see one moment."""
         snapshot = int(os.environ[SNAPSHOT_VARIABLE])
         attach_snapshot(conn, Path(os.environ[LAKE_VARIABLE]), snapshot)
+
+    def configure_cursor(self, cursor: DuckDBPyConnection) -> None:
+        """Tell the models which snapshot they read (a variable belongs to one cursor)."""
+        cursor.execute(f"SET VARIABLE build_snapshot = {int(os.environ[SNAPSHOT_VARIABLE])}")

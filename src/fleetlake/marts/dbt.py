@@ -191,14 +191,13 @@ def _read_results(results: Path, manifest: Path) -> Run:
     outcome = json.loads(results.read_bytes())["results"]
     known = [(r, nodes[r["unique_id"]]) for r in outcome if r["unique_id"] in nodes]
     return Run(
-        nodes=tuple(_node(r, n) for r, n in known if n["resource_type"] != "test"),
+        nodes=tuple(_node(r, n) for r, n in known if n["resource_type"] in {"model", "seed"}),
         tests=tuple(_test(r, n, nodes) for r, n in known if n["resource_type"] == "test"),
     )
 
 
 def _node(result: dict[str, Any], node: dict[str, Any]) -> NodeResult:
     config = node["config"]
-    unit = config.get("unique_key") or ()
     return NodeResult(
         unique_id=node["unique_id"],
         name=node["name"],
@@ -208,7 +207,7 @@ def _node(result: dict[str, Any], node: dict[str, Any]) -> NodeResult:
         seconds=result["execution_time"],
         message=(result["message"] or "").strip(),
         sql=result.get("compiled_code") or "",
-        unit=(unit,) if isinstance(unit, str) else tuple(unit),
+        unit=tuple(config["meta"].get("unit", ())),
     )
 
 

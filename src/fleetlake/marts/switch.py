@@ -22,12 +22,12 @@ class Switcher:
 
     connection: duckdb.DuckDBPyConnection
 
-    def put_view(self, node: NodeResult) -> None:
-        """Make a staging view of the lake anew."""
+    def put_view(self, node: NodeResult) -> bool:
+        """Make a staging view of the lake anew. Returns True."""
         sql = node.sql.replace('"build".', '"lake".')
-        self.connection.execute(
-            f'CREATE OR REPLACE VIEW lake."{node.schema}"."{node.name}" AS {sql}'
-        )
+        name = f'lake."{node.schema}"."{node.name}"'
+        self.connection.execute(f"CREATE OR REPLACE VIEW {name} AS {sql}")
+        return True
 
     def put_table(self, node: NodeResult) -> bool:
         """Bring a mart of the lake to what was built. Returns whether anything was written."""

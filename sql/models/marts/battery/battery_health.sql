@@ -1,25 +1,87 @@
--- Grain: one row per battery, as last reported.
+-- Grain: one row per battery, as last reported, with its history summed up.
 -- Kind: table.
 
+with latest as (
+    select
+        *,
+        row_number() over (partition by battery_id order by reported_at desc) as newness
+    from {{ ref('battery_readings') }}
+),
+
+life as (
+    select
+        battery_id,
+        count(*) as days_with_readings,
+        {{ exact_sum('full_cycles') }} as full_cycles,
+        {{ exact_sum('observed_s') }} as observed_s,
+        {{ exact_sum('low_s') }} as low_s,
+        {{ exact_sum('almost_empty_s') }} as almost_empty_s,
+        {{ exact_sum('hot_s') }} as hot_s,
+        {{ exact_sum('heat_degree_hours') }} as heat_degree_hours,
+        max(max_temperature_c) as max_temperature_c
+    from {{ ref('battery_daily') }}
+    group by battery_id
+),
+
+discharges as (
+    select battery_id, count(*) as discharges
+    from {{ ref('battery_discharges') }}
+    group by battery_id
+),
+
+worn as (
+    select battery_id, min(reported_at) as worn_at
+    from {{ ref('battery_readings') }}
+    where health_pct <= {{ var('battery_worn_pct') }}
+    group by battery_id
+)
+
 select
-    b.account_profile,
-    b.battery_id,
-    b.router_id,
+    n.battery_id,
+    r.account_id,
+    r.group_id,
+    n.router_id,
 
     r.router_name,
     b.manufacturer,
     b.serial_number,
-    b.charge_status,
+    n.charge_status,
 
-    b.health_pct,
-    b.charge_pct,
-    b.current_ma,
-    b.voltage_mv,
-    b.temperature_c,
-    b.time_remaining_min,
+    n.health_pct,
+    n.charge_pct,
+    n.current_ma,
+    n.voltage_mv,
+    n.temperature_c,
+    n.time_remaining_min,
 
+    l.days_with_readings,
+    coalesce(d.discharges, 0) as discharges,
+    round(l.full_cycles, 2) as full_cycles,
+    round(l.observed_s, 0) as observed_s,
+    round(l.low_s, 0) as low_s,
+    round(l.almost_empty_s, 0) as almost_empty_s,
+    round(l.hot_s, 0) as hot_s,
+    round(l.heat_degree_hours, 1) as heat_degree_hours,
+    l.max_temperature_c,
+    round(30 * t.slope, 2) as health_change_pct_per_30_days,
+    round(30 * t.slope_margin, 2) as health_change_margin_pct,
+    round(t.r2, 3) as trend_r2,
+
+    w.worn_at,
+    case when w.worn_at is null and t.is_certain then
+        {{ seconds_after('t.first_at', 't.worn_day * 86400') }} end as predicted_worn_at,
+    case when w.worn_at is null and t.is_certain then
+        {{ seconds_after('t.first_at', '(t.middle_day - t.margin_days) * 86400') }} end as predicted_worn_from,
+    case when w.worn_at is null and t.is_certain then
+        {{ seconds_after('t.first_at', '(t.middle_day + t.margin_days) * 86400') }} end as predicted_worn_until,
     b.created_at as first_seen_at,
-    b.reported_at
+    n.reported_at
 
-from {{ ref('stg_batteries') }} as b
-left join {{ ref('stg_routers') }} as r on b.router_id = r.router_id
+from latest as n
+inner join life as l on n.battery_id = l.battery_id
+left join discharges as d on n.battery_id = d.battery_id
+left join worn as w on n.battery_id = w.battery_id
+left join {{ ref('int_battery_trend') }} as t on n.battery_id = t.battery_id
+left join {{ ref('int_batteries') }} as b on n.battery_id = b.battery_id
+left join {{ ref('stg_routers') }} as r on n.router_id = r.router_id
+where n.newness = 1

@@ -1,27 +1,60 @@
 -- Grain: one row per failover episode: a router away from its preferred WAN.
 -- Kind: table.
 
+with bytes as (
+    select episode_id, sum(backup_bytes) as sampled_bytes
+    from {{ ref('int_episode_usage') }}
+    group by episode_id
+)
+
 select
-    failover_id as episode_id,
-    account_profile,
-    account_id,
-    group_id,
-    router_id,
+    e.episode_id,
+    e.source,
+    r.account_id,
+    r.group_id,
+    e.router_id,
+    e.backup_net_device_id,
 
-    router_name,
-    group_name,
-    from_interface,
-    to_interface,
-    to_carrier,
-    ended_at is null as is_open,
+    r.router_name,
+    e.from_interface,
+    e.from_carrier,
+    e.to_interface,
+    e.to_carrier,
+    c.cause_type,
+    c.cause_reason,
+    c.cause_description,
+    e.is_open,
 
-    from_priority,
-    to_priority,
-    coalesce({{ seconds_between('started_at', 'ended_at') }}, elapsed_s) as duration_s,
-    usage_bytes,
-    data_cap_pct,
+    e.from_priority,
+    e.to_priority,
+    round({{ seconds_between('e.started_at', 'e.until_at') }}, 3) as duration_s,
+    cast(coalesce(e.record_bytes, b.sampled_bytes) as bigint) as backup_bytes,
+    cast(b.sampled_bytes as bigint) as sampled_bytes,
+    e.data_cap_pct,
+    round(
+        coalesce(e.record_bytes, b.sampled_bytes) / 1e9 * coalesce(p.price_per_gb, other.price_per_gb), 4
+    ) as cost,
+    s.signal_samples,
+    s.mean_rsrp_dbm,
+    s.min_rsrp_dbm,
+    s.mean_sinr_db,
+    s.mean_signal_pct,
 
-    started_at,
-    ended_at
+    f.flap_group_id,
+    f.flap_group_episodes,
+    f.flap_group_episodes >= {{ var('flap_episodes') }} as is_flapping,
+    f.episodes_recently,
+    f.episodes_recently >= {{ var('repeat_episodes') }} as is_repeat_offender,
 
-from {{ ref('stg_failovers') }}
+    c.cause_at,
+    e.started_at,
+    e.ended_at
+
+from {{ ref('int_episodes') }} as e
+inner join {{ ref('int_flapping') }} as f on e.episode_id = f.episode_id
+left join {{ ref('stg_routers') }} as r on e.router_id = r.router_id
+left join {{ ref('int_episode_cause') }} as c on e.episode_id = c.episode_id
+left join {{ ref('int_episode_signal') }} as s on e.episode_id = s.episode_id
+left join bytes as b on e.episode_id = b.episode_id
+left join {{ ref('carrier_prices') }} as p on e.to_carrier = p.carrier
+left join {{ ref('carrier_prices') }} as other on other.carrier = '*'

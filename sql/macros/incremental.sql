@@ -1,0 +1,76 @@
+{# What is new since a model was last built.
+
+   Every incremental model is made of units, a device and a UTC day. A build computes the units
+   touched by rows that were committed since the model's last build, whatever their event time,
+   and replaces exactly these: a late row changes its own unit, a re-read row none. The lake
+   numbers its commits, so "since" is neither a clock nor an event time. Where the platform has
+   no such number every build is a full one. #}
+
+{% macro make_state() -%}
+    {% if target.type == 'duckdb' %}
+    create schema if not exists state;
+    create table if not exists state.built (model varchar, snapshot_id bigint, built_at timestamptz)
+    {% endif %}
+{%- endmacro %}
+
+{# The last build of this model: the lake's snapshot it read, and when. #}
+{% macro last_built(column) -%}
+    {%- if execute and is_incremental() -%}
+        {%- set found = run_query(
+            "select cast(" ~ column ~ " as varchar) from state.built where model = '" ~ this.name ~ "'"
+        ) -%}
+        {%- if found | length -%}{{ return(found.columns[0].values()[0]) }}{%- endif -%}
+    {%- endif -%}
+    {{ return('-1' if column == 'snapshot_id' else '-infinity') }}
+{%- endmacro %}
+
+{# The rows of a raw table that were committed since this model was last built. #}
+{% macro is_new_row() -%}
+    snapshot_id > {{ last_built('snapshot_id') }}
+{%- endmacro %}
+
+{# The rows of an incremental model that were computed since this model was last built. #}
+{% macro is_recomputed() -%}
+    built_at > cast('{{ last_built('built_at') }}' as timestamp with time zone)
+{%- endmacro %}
+
+{# The rows of a relation that lie in touched units; all of them in a full build. #}
+{% macro in_touched(columns, touched) -%}
+    {%- if is_incremental() -%}({{ columns | join(', ') }}) in ({{ touched }}){%- else -%}true{%- endif -%}
+{%- endmacro %}
+
+{# The rows that a touched unit can depend on: of the same devices, from a day before the first. #}
+{% macro in_reach(device, event, touched) -%}
+    {%- if is_incremental() -%}
+        {%- set first = first_day(touched) -%}
+        {{ device }} in (select {{ device }} from ({{ touched }}))
+        and {{ event }} >= {{ day_start("date '" ~ first ~ "'") }} - interval 1 day
+    {%- else -%}true{%- endif -%}
+{%- endmacro %}
+
+{# The first touched day, as a literal: a query that says it in so many words reads fewer files. #}
+{% macro first_day(touched) -%}
+    {%- if execute -%}
+        {%- set found = run_query("select min(columns('.*_date')) from (" ~ touched ~ ")").columns[0].values()[0] -%}
+    {%- endif -%}
+    {{ return(found or '9999-12-31') }}
+{%- endmacro %}
+
+{# Hook before: drop the units that are about to be computed again. #}
+{% macro forget(unit, touched) -%}
+    {% if is_incremental() %}delete from {{ this }} where {{ in_touched(unit, touched) }}{% endif %}
+{%- endmacro %}
+
+{# Hook after, in the same transaction: remember what was read. #}
+{% macro remember_built() -%}
+    {% if target.type == 'duckdb' %}
+    delete from state.built where model = '{{ this.name }}';
+    insert into state.built
+    values ('{{ this.name }}', getvariable('build_snapshot'), '{{ run_started_at }}')
+    {% endif %}
+{%- endmacro %}
+
+{# When the build computed a row. #}
+{% macro built_at() -%}
+    cast('{{ run_started_at }}' as {{ 'timestamp' if target.type == 'spark' else 'timestamp with time zone' }})
+{%- endmacro %}

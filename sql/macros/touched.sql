@@ -1,0 +1,17 @@
+{# The units that an incremental model has to compute again, as a query. #}
+
+{# A fix is judged by its neighbours within a day: a new one touches the days on both sides. #}
+{% macro touched_fix_days() -%}
+    select f.router_id, cast(f.created_at as date) + o.days as fix_date
+    from {{ source('raw', 'historical_locations') }} as f
+    cross join (values (-1), (0), (1)) as o (days)
+    where {{ is_new_row() }}
+{%- endmacro %}
+
+{# A trip may have begun the day before, or go on into the day after. #}
+{% macro touched_trip_days() -%}
+    select p.router_id, p.fix_date + o.days as trip_date
+    from {{ ref('location_track_points') }} as p
+    cross join (values (-1), (0), (1)) as o (days)
+    where {{ is_recomputed() }}
+{%- endmacro %}

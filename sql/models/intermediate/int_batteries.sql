@@ -1,0 +1,22 @@
+-- Grain: one row per battery, with the newest version of its record, present or gone.
+-- Kind: view.
+
+with versions as (
+    select
+        *,
+        row_number() over (partition by battery_id order by valid_from desc, loaded_at desc) as newness
+    from {{ ref('stg_batteries_history') }}
+)
+
+select
+    battery_id,
+    router_id,
+
+    manufacturer,
+    serial_number,
+    power_source_type,
+
+    created_at
+
+from versions
+where newness = 1

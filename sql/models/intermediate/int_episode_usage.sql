@@ -1,0 +1,56 @@
+-- Grain: one row per failover episode and UTC day with usage samples of its backup.
+-- Kind: table.
+
+-- A backup carries traffic while it is failed over to, so the bytes of a sample belong to the
+-- episodes that it touches, in proportion to how long each of them lies in the sample.
+{{ config(materialized='table') }}
+
+with samples as (
+    select
+        net_device_id,
+        sample_id,
+        in_bytes + out_bytes as sample_bytes,
+        sampled_at as ended_at,
+        {{ seconds_after('sampled_at', '-period_s') }} as started_at
+    from {{ ref('stg_net_device_usage_samples') }}
+    where in_bytes + out_bytes > 0
+),
+
+-- A sample is met on the day it ends and on the day before, where a part of it may lie.
+parts as (
+    select episode_id, backup_net_device_id, episode_date, episode_date as sample_date, started_at, ended_at
+    from {{ ref('int_episode_days') }}
+    union all
+    select episode_id, backup_net_device_id, episode_date, episode_date + 1 as sample_date, started_at, ended_at
+    from {{ ref('int_episode_days') }}
+),
+
+touching as (
+    select
+        p.episode_id,
+        p.episode_date,
+        s.net_device_id,
+        s.sample_id,
+        s.sample_bytes,
+        {{ overlap_s('p.started_at', 'p.ended_at', 's.started_at', 's.ended_at') }} as overlap_s
+    from samples as s
+    inner join parts as p
+        on s.net_device_id = p.backup_net_device_id
+        and cast(s.ended_at as date) = p.sample_date
+        and p.started_at < s.ended_at
+        and p.ended_at > s.started_at
+),
+
+shares as (
+    select
+        *,
+        sum(overlap_s) over (partition by net_device_id, sample_id) as failed_over_s
+    from touching
+)
+
+select
+    episode_id,
+    episode_date,
+    cast(round(sum(sample_bytes * overlap_s / failed_over_s)) as bigint) as backup_bytes
+from shares
+group by episode_id, episode_date

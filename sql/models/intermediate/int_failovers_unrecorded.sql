@@ -1,0 +1,65 @@
+-- Grain: one row per failover_event alert that no failover record accounts for.
+-- Kind: table.
+
+{{ config(materialized='table') }}
+
+with events as (
+    select a.alert_id, a.router_id, a.detected_at
+    from {{ ref('stg_alerts') }} as a
+    left join {{ ref('stg_failovers') }} as f
+        on a.router_id = f.router_id
+        and abs({{ seconds_between('f.started_at', 'a.detected_at') }}) <= {{ var('failover_match_s') }}
+    where a.alert_type in ('failover_event', 'alt_failover_event') and f.failover_id is null
+),
+
+lost as (
+    select e.alert_id, max_by(w.interface, w.detected_at) as from_interface
+    from events as e
+    inner join {{ ref('int_wan_alerts') }} as w
+        on e.router_id = w.router_id
+        and w.is_loss
+        and {{ seconds_between('w.detected_at', 'e.detected_at') }}
+            between 0 and {{ var('failover_cause_s') }}
+    group by e.alert_id
+),
+
+taken as (
+    select e.alert_id, min_by(w.interface, w.detected_at) as to_interface
+    from events as e
+    inner join {{ ref('int_wan_alerts') }} as w
+        on e.router_id = w.router_id
+        and not w.is_loss
+        and {{ seconds_between('e.detected_at', 'w.detected_at') }}
+            between 0 and {{ var('failover_match_s') }}
+    group by e.alert_id
+),
+
+restored as (
+    select e.alert_id, min(w.detected_at) as restored_at
+    from events as e
+    inner join lost as l on e.alert_id = l.alert_id
+    inner join {{ ref('int_wan_alerts') }} as w
+        on e.router_id = w.router_id
+        and l.from_interface = w.interface
+        and not w.is_loss
+        and w.detected_at > e.detected_at
+    group by e.alert_id
+)
+
+select
+    e.alert_id,
+    e.router_id,
+
+    l.from_interface,
+    t.to_interface,
+
+    e.detected_at as started_at,
+    -- A router that fails over again has been back in between.
+    least(
+        r.restored_at, lead(e.detected_at) over (partition by e.router_id order by e.detected_at)
+    ) as ended_at
+
+from events as e
+left join lost as l on e.alert_id = l.alert_id
+left join taken as t on e.alert_id = t.alert_id
+left join restored as r on e.alert_id = r.alert_id

@@ -1,0 +1,68 @@
+-- Grain: one row per battery, with its risk and the reasons for it.
+-- Kind: table.
+
+with recent_alerts as (
+    select
+        router_id,
+        sum(case when alert_type in ('batt_sys_low_power_alert', 'batt_sys_power_off_alert') then 1 else 0 end) as drained,
+        sum(case when alert_type in ('batt_over_current_alert', 'batt_over_voltage_alert') then 1 else 0 end) as charged_badly
+    from {{ ref('int_battery_alerts') }} as b
+    cross join {{ ref('int_as_of') }} as a
+    where b.detected_at > a.known_until - interval 30 day
+    group by router_id
+),
+
+facts as (
+    select
+        h.*,
+        a.known_until,
+        coalesce(r.drained, 0) as drained,
+        coalesce(r.charged_badly, 0) as charged_badly,
+        {{ seconds_between('a.known_until', 'h.predicted_worn_at') }} / 86400 as days_left,
+        {{ seconds_between('h.reported_at', 'a.known_until') }} / 86400 as silent_days
+    from {{ ref('battery_health') }} as h
+    cross join {{ ref('int_as_of') }} as a
+    left join recent_alerts as r on h.router_id = r.router_id
+),
+
+judged as (
+    select
+        *,
+        case when health_pct <= {{ var('battery_worn_pct') }}
+            then concat('health is ', health_pct, '%, worn out') end as worn_reason,
+        case when days_left <= {{ var('battery_soon_days') }}
+            then concat('worn out in about ', cast(greatest(round(days_left), 0) as int), ' days') end as soon_reason,
+        case when days_left > {{ var('battery_soon_days') }} and days_left <= {{ var('battery_later_days') }}
+            then concat('worn out in about ', cast(round(days_left) as int), ' days') end as later_reason,
+        case when hot_s > 0
+            then concat('above {{ var("battery_hot_c") }} degrees for ', round(hot_s / 3600, 1), ' hours') end as hot_reason,
+        case when drained > 0
+            then concat('drained ', cast(drained as int), ' times in 30 days') end as drained_reason,
+        case when charged_badly > 0
+            then concat('over-current or over-voltage ', cast(charged_badly as int), ' times in 30 days') end as charged_reason,
+        case when silent_days > {{ var('battery_silent_days') }}
+            then concat('no report for ', cast(floor(silent_days) as int), ' days') end as silent_reason
+    from facts
+)
+
+select
+    battery_id,
+    router_id,
+    account_id,
+    group_id,
+
+    router_name,
+    case
+        when coalesce(worn_reason, soon_reason) is not null then 'high'
+        when coalesce(later_reason, hot_reason, charged_reason, silent_reason) is not null or drained >= 3 then 'medium'
+        else 'low'
+    end as risk,
+    concat_ws('; ', worn_reason, soon_reason, later_reason, hot_reason, drained_reason, charged_reason, silent_reason) as reasons,
+
+    health_pct,
+    round(days_left, 1) as days_left,
+
+    predicted_worn_at,
+    reported_at
+
+from judged

@@ -1,0 +1,22 @@
+-- Grain: one row per router and UTC day with time on a backup.
+-- Kind: table.
+
+select
+    d.router_id,
+    e.router_name,
+    d.episode_date as failover_date,
+
+    count(*) as episodes,
+    sum(case when cast(e.started_at as date) = d.episode_date then 1 else 0 end) as episodes_started,
+    {{ exact_sum(seconds_between('d.started_at', 'd.ended_at')) }} as backup_s,
+    round(max({{ seconds_between('d.started_at', 'd.ended_at') }}), 3) as longest_s,
+    cast(sum(u.backup_bytes) as bigint) as backup_bytes,
+
+    min(d.started_at) as first_started_at,
+    max(d.ended_at) as last_ended_at
+
+from {{ ref('int_episode_days') }} as d
+inner join {{ ref('failover_episodes') }} as e on d.episode_id = e.episode_id
+left join {{ ref('int_episode_usage') }} as u
+    on d.episode_id = u.episode_id and d.episode_date = u.episode_date
+group by d.router_id, e.router_name, d.episode_date

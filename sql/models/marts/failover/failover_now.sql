@@ -1,0 +1,37 @@
+-- Grain: one row per router that is on a backup now.
+-- Kind: table.
+
+with newest as (
+    select
+        *,
+        row_number() over (partition by router_id order by started_at desc, episode_id) as newness
+    from {{ ref('failover_episodes') }}
+    where is_open
+)
+
+select
+    n.episode_id,
+    n.router_id,
+    n.account_id,
+    n.group_id,
+
+    n.router_name,
+    n.from_interface,
+    n.to_interface,
+    n.to_carrier,
+    n.cause_reason,
+
+    n.duration_s as so_far_s,
+    n.backup_bytes,
+    n.data_cap_pct,
+    m.rsrp_dbm,
+    m.sinr_db,
+    m.signal_pct,
+
+    n.started_at,
+    a.known_until as as_of_at
+
+from newest as n
+cross join {{ ref('int_as_of') }} as a
+left join {{ ref('stg_net_device_metrics') }} as m on n.backup_net_device_id = m.net_device_id
+where n.newness = 1

@@ -1,0 +1,70 @@
+-- Grain: one row per router and stop: between two trips, before the first, after the last.
+-- Kind: table.
+
+with known as (
+    select
+        router_id,
+        min(first_fixed_at) as first_fixed_at,
+        max(last_fixed_at) as last_fixed_at,
+        max_by(mean_latitude_deg, fix_date) as latitude_deg,
+        max_by(mean_longitude_deg, fix_date) as longitude_deg
+    from {{ ref('int_fix_days') }}
+    group by router_id
+),
+
+-- Arrivals: the end of each trip, and where a device was first seen before any of them.
+arrivals as (
+    select
+        router_id,
+        trip_id as arrived_by_trip_id,
+        lead(trip_id) over track as left_by_trip_id,
+        end_latitude_deg as latitude_deg,
+        end_longitude_deg as longitude_deg,
+        ended_at as arrived_at,
+        lead(started_at) over track as left_at
+    from {{ ref('trips') }}
+    window track as (partition by router_id order by started_at, trip_id)
+
+    union all
+
+    select
+        k.router_id,
+        null as arrived_by_trip_id,
+        min_by(t.trip_id, t.started_at) as left_by_trip_id,
+        coalesce(min_by(t.start_latitude_deg, t.started_at), max(k.latitude_deg)) as latitude_deg,
+        coalesce(min_by(t.start_longitude_deg, t.started_at), max(k.longitude_deg)) as longitude_deg,
+        k.first_fixed_at as arrived_at,
+        min(t.started_at) as left_at
+    from known as k
+    left join {{ ref('trips') }} as t on k.router_id = t.router_id
+    group by k.router_id, k.first_fixed_at
+),
+
+placed as (
+    select
+        a.*,
+        greatest(k.last_fixed_at, a.arrived_at) as seen_until,
+        {{ cell_id('a.latitude_deg', 'a.longitude_deg', var('place_deg')) }} as place_id
+    from arrivals as a
+    inner join known as k on a.router_id = k.router_id
+    where a.left_at > a.arrived_at or a.left_at is null
+)
+
+select
+    router_id,
+    arrived_by_trip_id,
+    left_by_trip_id,
+    place_id,
+
+    left_at is null as is_still_there,
+    arrived_by_trip_id is null as is_first_seen,
+
+    latitude_deg,
+    longitude_deg,
+    round({{ seconds_between('arrived_at', 'coalesce(left_at, seen_until)') }}, 0) as dwell_s,
+    count(*) over (partition by router_id, place_id) as visits_to_place,
+
+    arrived_at,
+    left_at
+
+from placed

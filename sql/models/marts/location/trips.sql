@@ -1,0 +1,175 @@
+-- Grain: one row per router and trip: from one stop to the next.
+-- Kind: incremental. A unit is a router and UTC day on which trips begin.
+
+{{ config(
+    materialized='incremental', incremental_strategy='append',
+    meta={'unit': ['router_id', 'trip_date']},
+    pre_hook="{{ forget(['router_id', 'trip_date'], touched_trip_days()) }}",
+    post_hook="{{ remember_built() }}"
+) }}
+
+with fixes as (
+    select
+        *,
+        lag(fixed_at) over track as before_at,
+        lag(latitude_deg) over track as before_lat,
+        lag(longitude_deg) over track as before_lon,
+        coalesce(lag(speed_kmh) over track, 0) as before_kmh,
+        lead(fixed_at) over track as after_at,
+        lead(latitude_deg) over track as after_lat,
+        lead(longitude_deg) over track as after_lon,
+        coalesce(lead(speed_kmh) over track, 0) as after_kmh
+    from {{ ref('location_track_points') }}
+    where quality = 'good' and {{ in_reach('router_id', 'fixed_at', touched_trip_days()) }}
+    window track as (partition by router_id order by fixed_at, fix_id)
+),
+
+legs as (
+    select
+        *,
+        {{ seconds_between('before_at', 'fixed_at') }} as leg_s,
+        coalesce({{ distance_m('before_lat', 'before_lon', 'latitude_deg', 'longitude_deg') }}, 0) as leg_m,
+        {{ seconds_between('fixed_at', 'after_at') }} as after_s,
+        coalesce({{ distance_m('latitude_deg', 'longitude_deg', 'after_lat', 'after_lon') }}, 0) as after_m
+    from fixes
+),
+
+-- A leg is driven or stood. A short one of less than half a minute is judged by the speed that
+-- the device itself reports, since the places are only known to some metres.
+judged as (
+    select
+        *,
+        case
+            when leg_s is null or leg_s >= {{ var('trip_gap_s') }} then false
+            when leg_s >= {{ var('stop_s') }} then 3.6 * leg_m >= {{ var('strolling_kmh') }} * leg_s
+            when leg_s >= 30 then 3.6 * leg_m >= {{ var('moving_kmh') }} * leg_s
+            else greatest(before_kmh, speed_kmh) >= {{ var('moving_kmh') }}
+        end as is_driven,
+        sum(leg_m) over track as path_m,
+        lag(leg_s) over track as came_s,
+        lag(leg_m) over track as came_m,
+        coalesce(lag(before_kmh) over track, 0) as came_kmh
+    from legs
+    window track as (partition by router_id order by fixed_at, fix_id rows unbounded preceding)
+),
+
+stood as (
+    select
+        *,
+        sum(case when is_driven then 0 else coalesce(leg_s, 0) end) over (
+            partition by router_id order by fixed_at, fix_id rows unbounded preceding
+        ) as stood_s
+    from judged
+),
+
+-- Standing long enough between two driven legs, in all, is a stop.
+driven as (
+    select
+        *,
+        coalesce(stood_s - lag(stood_s) over track >= {{ var('stop_s') }}, true) as sets_off
+    from stood
+    where is_driven
+    window track as (partition by router_id order by fixed_at, fix_id)
+),
+
+-- How long before the first moving fix the trip began, and after the last one it ended: from or
+-- to a standing fix at an even acceleration, a speed takes twice the way over the speed. Where
+-- no fix was taken while standing, the acceleration is that of the nearest leg.
+ramped as (
+    select
+        *,
+        sum(case when sets_off then 1 else 0 end) over (
+            partition by router_id order by fixed_at, fix_id rows unbounded preceding
+        ) as trip_number,
+        case
+            when before_kmh < {{ var('standing_kmh') }} then -leg_s + {{ ramp_s('leg_m', 'speed_kmh', 'leg_s') }}
+            when came_s is null then 0
+            when came_kmh < {{ var('standing_kmh') }} then {{ ramp_s('came_m', 'before_kmh', 'came_s') }}
+            when speed_kmh > before_kmh then least(before_kmh * leg_s / (speed_kmh - before_kmh), leg_s)
+            else leg_s
+        end as start_ramp_s,
+        case
+            when speed_kmh < {{ var('standing_kmh') }} then -leg_s + {{ ramp_s('leg_m', 'before_kmh', 'leg_s') }}
+            when after_s is null then 0
+            when after_kmh < {{ var('standing_kmh') }} then {{ ramp_s('after_m', 'speed_kmh', 'after_s') }}
+            when before_kmh > speed_kmh then least(speed_kmh * leg_s / (before_kmh - speed_kmh), leg_s)
+            else leg_s
+        end as end_ramp_s
+    from driven
+),
+
+summed as (
+    select
+        router_id,
+        min_by(fix_id, fixed_at) as trip_id,
+        min(fix_date) as trip_date,
+
+        mode(carrier) as main_carrier,
+        count(distinct carrier) as carriers,
+        count(*) as fixes,
+        max(speed_kmh) as top_speed_kmh,
+        max(path_m) - min(path_m - leg_m) as path_m,
+        {{ exact_mean('rsrp_dbm') }} as mean_rsrp_dbm,
+        min(rsrp_dbm) as min_rsrp_dbm,
+        {{ exact_mean('sinr_db') }} as mean_sinr_db,
+        {{ exact_mean('signal_pct') }} as mean_signal_pct,
+
+        min_by(before_lat, fixed_at) as start_latitude_deg,
+        min_by(before_lon, fixed_at) as start_longitude_deg,
+        min_by(before_kmh, fixed_at) as start_kmh,
+        min_by(start_ramp_s, fixed_at) as start_ramp_s,
+        min(before_at) as first_at,
+
+        max_by(latitude_deg, fixed_at) as end_latitude_deg,
+        max_by(longitude_deg, fixed_at) as end_longitude_deg,
+        max_by(speed_kmh, fixed_at) as end_kmh,
+        max_by(end_ramp_s, fixed_at) as end_ramp_s,
+        max_by(after_s is null and speed_kmh >= {{ var('standing_kmh') }}, fixed_at) as is_open,
+        max(fixed_at) as last_at
+    from ramped
+    group by router_id, trip_number
+),
+
+ended as (
+    select
+        *,
+        {{ seconds_after('first_at', '-start_ramp_s') }} as started_at,
+        {{ seconds_after('last_at', 'end_ramp_s') }} as ended_at,
+        path_m + (
+            start_kmh * greatest(start_ramp_s, 0) + end_kmh * greatest(end_ramp_s, 0)
+        ) / 3.6 / 2 as way_m
+    from summed
+)
+
+select
+    trip_id,
+    router_id,
+
+    main_carrier,
+    carriers,
+    is_open,
+
+    fixes,
+    start_latitude_deg,
+    start_longitude_deg,
+    end_latitude_deg,
+    end_longitude_deg,
+    round({{ seconds_between('started_at', 'ended_at') }}, 0) as duration_s,
+    round(way_m / 1000, 2) as distance_km,
+    round({{ distance_m('start_latitude_deg', 'start_longitude_deg', 'end_latitude_deg', 'end_longitude_deg') }} / 1000, 2)
+        as straight_km,
+    round(top_speed_kmh, 1) as top_speed_kmh,
+    round(3.6 * way_m / {{ seconds_between('started_at', 'ended_at') }}, 1) as mean_speed_kmh,
+    mean_rsrp_dbm,
+    min_rsrp_dbm,
+    mean_sinr_db,
+    mean_signal_pct,
+
+    trip_date,
+    started_at,
+    ended_at,
+    {{ built_at() }} as built_at
+
+from ended
+where way_m >= {{ var('shortest_trip_m') }} and ended_at > started_at
+    and {{ in_touched(['router_id', 'trip_date'], touched_trip_days()) }}
