@@ -11,7 +11,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export DO_NOT_TRACK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format bench-simulator lock clean
+.PHONY: help setup demo test check format readme crash-test bench-simulator lock clean
 
 help:  ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,12 @@ check: $(READY)  ## Lint, formatting and types
 format: $(READY)  ## Mend formatting and what lint can mend
 	@$(BIN)/ruff check --fix --quiet || true
 	@$(BIN)/ruff format --quiet
+
+readme: $(READY)  ## Render the README's tables from the code
+	@$(BIN)/python -m tests.readme
+
+crash-test: $(READY)  ## Kill the ingest N times (make crash-test N=200) and compare with the truth
+	@CRASH_TEST_KILLS=$(or $(N),200) $(BIN)/python -m pytest -q -s tests/test_crash.py
 
 bench-simulator: $(READY)  ## Measure how fast the simulated service answers
 	@$(BIN)/python tests/bench/simulator.py

@@ -116,14 +116,14 @@ class Client:
         )
         return await with_retries(attempt, attempts=attempts, patience=self._patience)
 
-    async def service_now(self, probe: str) -> datetime:
+    async def service_now(self, probe: str, read: Callable[[bytes], object]) -> datetime:
         """Return the service's clock, UTC, so that a wrong clock here cannot skip records.
 
         It is read off the answers; `probe` is the path asked for one record when there was no
-        answer yet. A service that sends no Date is taken to share this machine's clock.
+        good answer yet. A service that sends no Date is taken to share this machine's clock.
         """
         if not self._has_answered:
-            await self.get(probe, {"limit": "1"}, lambda _: None)
+            await self.get(probe, {"limit": "1"}, read)
         if self._ahead is None:
             return datetime.now(UTC)
         return _BOOT + timedelta(seconds=time.monotonic()) + self._ahead

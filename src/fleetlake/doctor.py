@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 
 from fleetlake.client import Client
-from fleetlake.endpoints import PROBE
 from fleetlake.errors import FleetlakeError
 from fleetlake.lake import open_lake
 from fleetlake.lake.catalog import EXTENSIONS, extension_path
+from fleetlake.run import service_now
 from fleetlake.settings import Settings
 
 LOW_DISK_BYTES = 2 * 1024**3
@@ -81,7 +81,7 @@ def _keys(settings: Settings) -> str:
 def _service(settings: Settings) -> str:
     async def ask() -> datetime:
         async with Client(settings) as client:
-            return await client.service_now(PROBE.path)
+            return await service_now(client)
 
     skew = asyncio.run(ask()) - datetime.now(UTC)
     clock = "the same clock as here"

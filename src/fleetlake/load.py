@@ -17,10 +17,12 @@ from uuid import uuid4
 
 from fleetlake.client import Client
 from fleetlake.endpoint import Endpoint
-from fleetlake.errors import CredentialsRefused, FleetlakeError
+from fleetlake.endpoints import ENDPOINTS
+from fleetlake.errors import CredentialsRefused, FleetlakeError, ServiceError
 from fleetlake.lake.catalog import Lake
 from fleetlake.lake.commit import Committed
 from fleetlake.lake.locks import commit_lock, stream_lock
+from fleetlake.lake.watermarks import watermark
 from fleetlake.plan import final_before
 from fleetlake.run import Outcome, Run, Watcher
 from fleetlake.streams import load_events, load_snapshot
@@ -60,22 +62,37 @@ async def load_streams(
         )
         await run.now()
         started_at = datetime.now(UTC)
-        ended = {endpoint.name: asyncio.Event() for endpoint in endpoints}
+        loop = asyncio.get_running_loop()
+        ended = {endpoint.name: loop.create_future() for endpoint in endpoints}
         outcomes = await all_of(_load_in_turn(run, e, ended) for e in endpoints)
         await run.in_lake(partial(_record_calls, run, outcomes, started_at))
         return outcomes
 
 
-async def _load_in_turn(run: Run, endpoint: Endpoint, ended: dict[str, asyncio.Event]) -> Outcome:
+async def _load_in_turn(
+    run: Run, endpoint: Endpoint, ended: dict[str, asyncio.Future[Outcome]]
+) -> Outcome:
     """Load a stream after the one that lists its ids; let those that wait for it go on."""
     try:
-        if endpoint.fan_out and endpoint.fan_out.source in ended:
-            await ended[endpoint.fan_out.source].wait()
-        outcome = await _load_stream(run, endpoint)
+        source = ended.get(endpoint.fan_out.source) if endpoint.fan_out else None
+        if source is not None and await _is_lost(run, await source):
+            lost = ServiceError(f"{endpoint.name} was not asked: {(await source).endpoint} failed.")
+            outcome = Outcome(endpoint.name, 0, 0, 0, 0, 0.0, lost)
+        else:
+            outcome = await _load_stream(run, endpoint)
         run.watcher.on_end(outcome)
+        ended[endpoint.name].set_result(outcome)
         return outcome
     finally:
-        ended[endpoint.name].set()
+        ended[endpoint.name].cancel()
+
+
+async def _is_lost(run: Run, source: Outcome) -> bool:
+    """Return whether a stream failed that was never loaded before, so that no id is known."""
+    if source.error is None:
+        return False
+    endpoint = ENDPOINTS[source.endpoint]
+    return await run.in_lake(partial(watermark, run.lake, run.profile, endpoint)) is None
 
 
 async def _load_stream(run: Run, endpoint: Endpoint) -> Outcome:

@@ -13,6 +13,13 @@ from fleetlake.endpoints import PROBE
 from fleetlake.errors import FleetlakeError
 from fleetlake.lake.catalog import Lake
 from fleetlake.lake.commit import Committed, Load, commit_load
+from fleetlake.normalise import read_page
+
+
+async def service_now(client: Client) -> datetime:
+    """Return the service's clock, UTC; where nothing was read yet, that costs one call."""
+    return await client.service_now(PROBE.path, partial(read_page, PROBE))
+
 
 Result = TypeVar("Result")
 
@@ -61,4 +68,4 @@ class Run:
 
     async def now(self) -> datetime:
         """Return the service's clock, UTC."""
-        return await self.client.service_now(PROBE.path)
+        return await service_now(self.client)

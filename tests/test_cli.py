@@ -1,0 +1,284 @@
+"""The command line as a person meets it, above all when something is wrong."""
+
+import http.server
+import re
+import resource
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+import pytest
+import typer.main
+from typer.testing import CliRunner
+
+from fleetlake import errors
+from fleetlake.cli import app
+from tests.processes import Service, command, environment, fleetlake, query, service
+
+HTML = b"<!DOCTYPE html><html><body>Sign in to the hotel network</body></html>"
+
+
+@pytest.fixture(scope="module")
+def fleet() -> Iterator[Service]:
+    """Return a simulated service that the tests of this module share."""
+    with service(routers=5, days=1) as running:
+        yield running
+
+
+@contextmanager
+def answering(body: bytes, content_type: str) -> Iterator[str]:
+    """Serve the same answer to everything; yield the address."""
+
+    class Answer(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", content_type)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Keep the test's output clean."""
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def commands() -> dict[str, click.Command]:
+    """Return the commands by name."""
+    return dict(typer.main.get_command(app).commands)  # type: ignore[attr-defined]  # a group has commands
+
+
+@pytest.mark.parametrize("name", commands())
+def test_every_command_says_what_it_does_and_what_its_options_mean(name: str) -> None:
+    shown = CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "120"})
+
+    found = commands()[name]
+    assert shown.exit_code == 0
+    assert found.help
+    assert len(found.help) > 40
+    assert all(getattr(parameter, "help", "") for parameter in found.params), name
+
+
+def test_help_names_every_exit_code_in_use() -> None:
+    shown = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200"}).output
+
+    codes = {
+        kind.exit_code
+        for kind in vars(errors).values()
+        if isinstance(kind, type) and issubclass(kind, errors.FleetlakeError)
+    }
+    assert all(re.search(rf"\b{code}\b", shown) for code in codes)
+
+
+def test_a_wrong_key_is_one_paragraph_and_nothing_is_loaded(fleet: Service, tmp_path: Path) -> None:
+    env = environment(tmp_path, fleet.url, mgr_api_key="not-the-key")
+
+    done = fleetlake("ingest", env=env)
+
+    assert done.returncode == 4
+    assert "401" in done.stderr
+    assert "FLEETLAKE_*_API_*" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert query("select count(*) as n from meta.loads", env) == [{"n": 0}]
+
+
+def test_a_host_that_does_not_answer_is_named_within_seconds(tmp_path: Path) -> None:
+    done = fleetlake("ingest", env=environment(tmp_path, "http://127.0.0.1:9"), timeout=30)
+
+    assert done.returncode == 5
+    assert "127.0.0.1:9" in done.stderr
+    assert "What to do" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_html_in_place_of_a_page_is_an_error_and_never_an_empty_page(tmp_path: Path) -> None:
+    with answering(HTML, "text/html") as url:
+        env = environment(tmp_path, url, retry_attempts=2)
+        done = fleetlake("ingest", env=env)
+
+    assert done.returncode == 6
+    assert "hotel network" in done.stderr
+    assert "no page of records" in done.stderr
+    assert query("select count(*) as n from meta.loads", env) == [{"n": 0}]
+
+
+def test_a_lake_folder_that_cannot_be_written_is_named(fleet: Service, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    done = fleetlake(
+        "ingest", env=environment(tmp_path, fleet.url, lake=tmp_path / "file" / "lake")
+    )
+
+    assert done.returncode == 7
+    assert str(tmp_path / "file" / "lake") in done.stderr
+    assert "FLEETLAKE_LAKE" in done.stderr
+
+
+def small_files(megabytes: float) -> Callable[[], None]:
+    """Return what lets a process write no file beyond that size, as on a full disk."""
+    most = int(megabytes * 1024 * 1024)
+    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+
+
+def test_a_full_disk_stops_the_load_and_the_next_one_makes_it_whole(
+    fleet: Service, tmp_path: Path
+) -> None:
+    env = environment(tmp_path, fleet.url)
+    full = subprocess.run(
+        command("ingest"),
+        env=env,
+        preexec_fn=small_files(0.09),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert full.returncode == 7, full.stderr + full.stdout
+    assert "full" in full.stderr
+
+    again = fleetlake("ingest", env=env)
+
+    assert again.returncode == 0, again.stderr
+    loaded = query("select count(*) as n from raw.net_device_usage_samples", env)[0]["n"]
+    assert loaded > 0
+    assert abs(loaded - len(fleet.truth("net_device_usage_samples"))) < 20
+
+
+def test_missing_settings_are_named_without_their_values(tmp_path: Path) -> None:
+    env = environment(tmp_path, "http://127.0.0.1:9", portal_api_key="", mgr_api_id="")
+
+    done = fleetlake("ingest", env=env)
+
+    assert done.returncode == 3
+    assert "FLEETLAKE_PORTAL_API_KEY, FLEETLAKE_MGR_API_ID" in done.stderr
+    assert "admin-key" not in done.stderr
+
+
+def test_a_query_that_is_no_sql_shows_where_it_is_wrong(fleet: Service, tmp_path: Path) -> None:
+    env = environment(tmp_path, fleet.url)
+    fleetlake("ingest", "accounts", env=env)
+
+    done = fleetlake("query", "selec 1", env=env)
+
+    assert done.returncode == 2
+    assert "selec" in done.stderr
+
+
+def test_a_query_without_a_lake_says_how_to_get_one(tmp_path: Path) -> None:
+    done = fleetlake("query", "select 1", env=environment(tmp_path))
+
+    assert done.returncode == 7
+    assert "fleetlake demo" in done.stderr
+
+
+def test_query_prints_the_same_rows_as_table_json_and_csv(fleet: Service, tmp_path: Path) -> None:
+    env = environment(tmp_path, fleet.url)
+    fleetlake("ingest", "accounts", env=env)
+    sql = (
+        "select id, name, null as nothing, timestamptz '2026-01-02 03:04:05Z' as at "
+        "from raw.accounts order by id limit 1"
+    )
+
+    shown = {
+        f: fleetlake("query", sql, "--format", f, env=env).stdout for f in ("table", "json", "csv")
+    }
+
+    [row] = query(sql, env)
+    first = min(fleet.truth("accounts"), key=lambda record: int(record["id"]))
+    assert row == {
+        "id": int(first["id"]),
+        "name": first["name"],
+        "nothing": None,
+        "at": "2026-01-02T03:04:05Z",
+    }
+    assert shown["csv"].splitlines() == [
+        "id,name,nothing,at",
+        f"{row['id']},{row['name']},,2026-01-02T03:04:05+00:00",
+    ]
+    assert str(row["id"]) in shown["table"]
+    assert row["name"] in shown["table"]
+
+
+def test_doctor_finds_nothing_wrong_with_a_working_installation(
+    fleet: Service, tmp_path: Path
+) -> None:
+    done = fleetlake("doctor", env=environment(tmp_path, fleet.url))
+
+    assert done.returncode == 0, done.stdout
+    assert "✗" not in done.stdout
+    assert "service" in done.stdout
+
+
+def test_doctor_says_which_part_to_mend(tmp_path: Path) -> None:
+    done = fleetlake("doctor", env=environment(tmp_path, "http://127.0.0.1:9"))
+
+    assert done.returncode == 5
+    assert "✗ service" in done.stdout
+    assert "What to do" in done.stdout
+
+
+def test_ctrl_c_ends_an_ingest_in_order_and_the_next_one_goes_on(tmp_path: Path) -> None:
+    with service(routers=20, days=3) as fleet:
+        fleet.faults(latency_ms=60)
+        env = environment(tmp_path, fleet.url)
+        with subprocess.Popen(
+            command("ingest"), env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
+            while "routers: " not in (process.stderr.readline() if process.stderr else ""):
+                assert process.poll() is None
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=30)
+        kept = query("select count(*) as n from raw.routers", env)
+        fleet.faults(latency_ms=0)
+        again = fleetlake("ingest", env=env)
+
+    assert process.returncode == 130
+    assert "run it again" in said
+    assert kept == [{"n": 20}]
+    assert again.returncode == 0
+
+
+def test_no_key_shows_up_in_logs_errors_the_lake_or_parquet(fleet: Service, tmp_path: Path) -> None:
+    keys = {
+        "portal_api_id": "portal-id",
+        "portal_api_key": "portal-key",
+        "mgr_api_id": "admin-id",
+        "mgr_api_key": "admin-key",
+    }
+    env = environment(tmp_path, fleet.url)
+    said = []
+    for words in (
+        ("--debug", "ingest"),
+        ("--debug", "build"),
+        ("--debug", "publish"),
+        ("--debug", "status", "--json"),
+        ("--debug", "doctor"),
+    ):
+        done = fleetlake(*words, env=env)
+        assert done.returncode == 0, done.stderr
+        said += [done.stdout, done.stderr]
+    refused = fleetlake(
+        "--debug", "ingest", env={**env, "FLEETLAKE_MGR_API_KEY": "wrong-but-secret"}
+    )
+    said += [refused.stdout, refused.stderr]
+
+    secrets = [*keys.values(), "wrong-but-secret"]
+    for text in said:
+        assert not [secret for secret in secrets if secret in text]
+    files = [file for file in tmp_path.rglob("*") if file.is_file()]
+    assert len(files) > 30
+    for file in files:
+        content = file.read_bytes()
+        assert not [secret for secret in secrets if secret.encode() in content], file
