@@ -68,3 +68,32 @@
 {% macro spark__day_start(date) -%}
     cast({{ date }} as timestamp)
 {%- endmacro %}
+
+
+{# A row per member of a JSON object: `member` and `member_value` as text; in a select list. #}
+{% macro json_entries(column) -%}
+    {{ return(adapter.dispatch('json_entries')(column)) }}
+{%- endmacro %}
+
+{% macro default__json_entries(column) -%}
+    unnest(json_keys({{ column }})) as member,
+    json_extract_string({{ column }}, concat('$."', unnest(json_keys({{ column }})), '"')) as member_value
+{%- endmacro %}
+
+{% macro spark__json_entries(column) -%}
+    explode(from_json({{ column }}, 'map<string,string>')) as (member, member_value)
+{%- endmacro %}
+
+
+{# The texts of a group in one, in an order. #}
+{% macro joined_text(text, separator, order_by) -%}
+    {{ return(adapter.dispatch('joined_text')(text, separator, order_by)) }}
+{%- endmacro %}
+
+{% macro default__joined_text(text, separator, order_by) -%}
+    string_agg({{ text }}, '{{ separator }}' order by {{ order_by }})
+{%- endmacro %}
+
+{% macro spark__joined_text(text, separator, order_by) -%}
+    array_join(transform(array_sort(collect_list(struct({{ order_by }} as place, {{ text }} as said))), x -> x.said), '{{ separator }}')
+{%- endmacro %}

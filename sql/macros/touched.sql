@@ -15,3 +15,15 @@
     cross join (values (-1), (0), (1)) as o (days)
     where {{ is_recomputed() }}
 {%- endmacro %}
+
+{% macro touched_usage_days() -%}
+    select net_device_id, cast(created_at as date) as usage_date
+    from {{ source('raw', 'net_device_usage_samples') }}
+    where {{ is_new_row() }}
+{%- endmacro %}
+
+{% macro touched_signal_days() -%}
+    select net_device_id, cast(created_at as date) as signal_date
+    from {{ source('raw', 'net_device_signal_samples') }}
+    where {{ is_new_row() }}
+{%- endmacro %}

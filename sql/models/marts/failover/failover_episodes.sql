@@ -56,5 +56,5 @@ left join {{ ref('stg_routers') }} as r on e.router_id = r.router_id
 left join {{ ref('int_episode_cause') }} as c on e.episode_id = c.episode_id
 left join {{ ref('int_episode_signal') }} as s on e.episode_id = s.episode_id
 left join bytes as b on e.episode_id = b.episode_id
-left join {{ ref('carrier_prices') }} as p on e.to_carrier = p.carrier
-left join {{ ref('carrier_prices') }} as other on other.carrier = '*'
+left join {{ ref('carrier_plans') }} as p on e.to_carrier = p.carrier
+left join {{ ref('carrier_plans') }} as other on other.carrier = '*'

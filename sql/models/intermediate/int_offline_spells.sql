@@ -1,0 +1,34 @@
+-- Grain: one row per router and unbroken spell offline.
+-- Kind: table.
+
+{{ config(materialized='table') }}
+
+with changes as (
+    select
+        *,
+        lag(is_offline) over track as was_offline
+    from {{ ref('int_connection_events') }}
+    window track as (partition by router_id order by changed_at, is_offline, evidence)
+),
+
+-- What says the same as what came before is no change: both sources tell of most of them.
+spells as (
+    select
+        router_id,
+        is_offline,
+        evidence,
+        changed_at as started_at,
+        lead(changed_at) over (partition by router_id order by changed_at, is_offline, evidence) as ended_at
+    from changes
+    where was_offline is null or is_offline <> was_offline
+)
+
+select
+    s.router_id,
+    s.evidence,
+    s.started_at,
+    s.ended_at,
+    coalesce(s.ended_at, greatest(a.known_until, s.started_at)) as until_at
+from spells as s
+cross join {{ ref('int_as_of') }} as a
+where s.is_offline

@@ -1,0 +1,33 @@
+-- Grain: one row per router and UTC day that the lake knows about, with the part it knows.
+-- Kind: table.
+
+{{ config(materialized='table') }}
+
+with spans as (
+    select
+        r.router_id,
+        r.router_name,
+        r.device_type,
+        greatest(coalesce(r.created_at, a.known_from), a.known_from) as known_from,
+        a.known_until
+    from {{ ref('stg_routers') }} as r
+    cross join {{ ref('int_as_of') }} as a
+),
+
+days as (
+    select
+        *,
+        {{ explode_days('cast(known_from as date)', 'cast(known_until as date)') }} as day_date
+    from spans
+    where known_from < known_until
+)
+
+select
+    router_id,
+    router_name,
+    device_type,
+    day_date,
+    greatest(known_from, {{ day_start('day_date') }}) as from_at,
+    least(known_until, {{ day_start('day_date') }} + interval 1 day) as until_at
+from days
+where known_until > {{ day_start('day_date') }}

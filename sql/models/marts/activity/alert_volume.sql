@@ -1,0 +1,28 @@
+-- Grain: one row per alert type, device or account, and UTC day.
+-- Kind: table.
+
+with spaced as (
+    select
+        *,
+        {{ seconds_between('lag(detected_at) over per_type', 'detected_at') }} as since_last_s
+    from {{ ref('stg_alerts') }}
+    window per_type as (partition by alert_type, router_id, account_id order by detected_at, alert_id)
+)
+
+select
+    s.alert_type,
+    s.router_id,
+    coalesce(s.account_id, max(r.account_id)) as account_id,
+    cast(s.detected_at as date) as alert_date,
+
+    max(r.router_name) as router_name,
+
+    count(*) as alerts,
+    sum(case when s.since_last_s < {{ var('alert_repeat_s') }} then 1 else 0 end) as repeats,
+
+    min(s.detected_at) as first_detected_at,
+    max(s.detected_at) as last_detected_at
+
+from spaced as s
+left join {{ ref('stg_routers') }} as r on s.router_id = r.router_id
+group by s.alert_type, s.router_id, s.account_id, cast(s.detected_at as date)

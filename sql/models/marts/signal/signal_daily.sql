@@ -1,0 +1,38 @@
+-- Grain: one row per network interface and UTC day with a signal sample.
+-- Kind: incremental. A unit is an interface and UTC day.
+
+{{ config(
+    materialized='incremental', incremental_strategy='append',
+    meta={'unit': ['net_device_id', 'signal_date']},
+    pre_hook="{{ forget(['net_device_id', 'signal_date'], touched_signal_days()) }}",
+    post_hook="{{ remember_built() }}"
+) }}
+
+with samples as (
+    select
+        *,
+        cast(sampled_at as date) as signal_date
+    from {{ ref('stg_net_device_signal_samples') }}
+    where {{ in_reach('net_device_id', 'sampled_at', touched_signal_days()) }}
+)
+
+select
+    net_device_id,
+    signal_date,
+
+    count(*) as samples,
+    {{ exact_mean('rsrp_dbm') }} as mean_rsrp_dbm,
+    min(rsrp_dbm) as min_rsrp_dbm,
+    max(rsrp_dbm) as max_rsrp_dbm,
+    {{ exact_mean('rsrq_db') }} as mean_rsrq_db,
+    {{ exact_mean('sinr_db') }} as mean_sinr_db,
+    min(sinr_db) as min_sinr_db,
+    {{ exact_mean('signal_pct') }} as mean_signal_pct,
+    round(100.0 * sum(case when rsrp_dbm < {{ var('weak_rsrp_dbm') }} then 1 else 0 end) / count(*), 1) as weak_pct,
+
+    max(sampled_at) as last_sampled_at,
+    {{ built_at() }} as built_at
+
+from samples
+where {{ in_touched(['net_device_id', 'signal_date'], touched_signal_days()) }}
+group by net_device_id, signal_date

@@ -1,0 +1,35 @@
+-- Grain: one row per network interface and UTC day with a usage sample.
+-- Kind: incremental. A unit is an interface and UTC day.
+
+{{ config(
+    materialized='incremental', incremental_strategy='append',
+    meta={'unit': ['net_device_id', 'usage_date']},
+    pre_hook="{{ forget(['net_device_id', 'usage_date'], touched_usage_days()) }}",
+    post_hook="{{ remember_built() }}"
+) }}
+
+with samples as (
+    select
+        *,
+        cast(sampled_at as date) as usage_date
+    from {{ ref('stg_net_device_usage_samples') }}
+    where {{ in_reach('net_device_id', 'sampled_at', touched_usage_days()) }}
+)
+
+select
+    net_device_id,
+    usage_date,
+
+    count(*) as samples,
+    sum(in_bytes) as in_bytes,
+    sum(out_bytes) as out_bytes,
+    sum(in_bytes + out_bytes) as total_bytes,
+    max(in_bytes + out_bytes) as largest_sample_bytes,
+    sum(period_s) as sampled_s,
+
+    max(sampled_at) as last_sampled_at,
+    {{ built_at() }} as built_at
+
+from samples
+where {{ in_touched(['net_device_id', 'usage_date'], touched_usage_days()) }}
+group by net_device_id, usage_date

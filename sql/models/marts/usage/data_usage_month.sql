@@ -1,0 +1,58 @@
+-- Grain: one row per network interface and UTC month with a usage sample.
+-- Kind: table.
+
+with months as (
+    select
+        net_device_id,
+        cast(date_trunc('month', usage_date) as date) as month_date,
+        sum(in_bytes) as in_bytes,
+        sum(out_bytes) as out_bytes,
+        sum(total_bytes) as total_bytes,
+        sum(sampled_s) as sampled_s,
+        min(usage_date) as first_date,
+        max(last_sampled_at) as last_sampled_at
+    from {{ ref('data_usage_daily') }}
+    group by net_device_id, cast(date_trunc('month', usage_date) as date)
+),
+
+-- The month so far sets the pace for the rest of it, from the first day with a sample on.
+paced as (
+    select
+        m.*,
+        {{ day_start('m.month_date') }} + interval 1 month as month_ends_at,
+        greatest({{ seconds_between(day_start('m.first_date'),
+            'least(a.known_until, ' ~ day_start('m.month_date') ~ ' + interval 1 month)') }}, 1) as pace_s
+    from months as m
+    cross join {{ ref('int_as_of') }} as a
+),
+
+projected as (
+    select
+        *,
+        total_bytes / pace_s * {{ seconds_between(day_start('first_date'), 'month_ends_at') }} as projected_bytes
+    from paced
+)
+
+select
+    p.net_device_id,
+    i.router_id,
+    p.month_date,
+
+    i.interface,
+    i.carrier,
+
+    cast(p.in_bytes as bigint) as in_bytes,
+    cast(p.out_bytes as bigint) as out_bytes,
+    cast(p.total_bytes as bigint) as total_bytes,
+    cast(round(p.projected_bytes) as bigint) as projected_bytes,
+    cast(coalesce(c.monthly_cap_gb, other.monthly_cap_gb) * 1e9 as bigint) as cap_bytes,
+    round(100 * p.total_bytes / (coalesce(c.monthly_cap_gb, other.monthly_cap_gb) * 1e9), 2) as cap_used_pct,
+    round(100 * p.projected_bytes / (coalesce(c.monthly_cap_gb, other.monthly_cap_gb) * 1e9), 2) as cap_projected_pct,
+    p.projected_bytes > coalesce(c.monthly_cap_gb, other.monthly_cap_gb) * 1e9 as is_over_cap_projected,
+
+    p.last_sampled_at
+
+from projected as p
+left join {{ ref('int_interfaces') }} as i on p.net_device_id = i.net_device_id
+left join {{ ref('carrier_plans') }} as c on i.carrier = c.carrier
+left join {{ ref('carrier_plans') }} as other on other.carrier = '*' and i.interface_type <> 'ethernet'
