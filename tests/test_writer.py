@@ -1,0 +1,254 @@
+"""Readings to commits: large enough, soon enough, and each proof with its rows."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from fleetlake import writer as writers
+from fleetlake.endpoint import Endpoint
+from fleetlake.endpoints import ENDPOINTS
+from fleetlake.errors import LakeError
+from fleetlake.intervals import Interval
+from fleetlake.lake.commit import Committed, Load
+from fleetlake.normalise import read_page
+from fleetlake.reading import Reading
+from fleetlake.timeuuid import smallest_at
+from fleetlake.writer import Writer
+
+NOON = datetime(2026, 6, 15, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+ALERTS, GROUPS = ENDPOINTS["alerts"], ENDPOINTS["groups"]
+SAMPLES = ENDPOINTS["net_device_usage_samples"]
+
+
+class Lake:
+    """Takes loads, or fails."""
+
+    def __init__(self) -> None:
+        self.loads: list[Load] = []
+        self.error: Exception | None = None
+
+    async def commit(self, load: Load) -> Committed:
+        if self.error:
+            raise self.error
+        self.loads.append(load)
+        return Committed(load.rows.num_rows, 1, len(load.misfits))
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def lake() -> Lake:
+    return Lake()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def writer_of(lake: Lake, clock: Clock) -> Callable[..., Writer]:
+    def make(endpoint: Endpoint, **changes: Any) -> Writer:
+        values = {"profile": "default", "run_id": "run", "seen_at": NOON, **changes}
+        return Writer(endpoint, lake.commit, clock=clock, **values)
+
+    return make
+
+
+def reading(
+    endpoint: Endpoint,
+    *minutes: int,
+    proven: Interval | None = None,
+    partitions: tuple[int, ...] = (),
+) -> Reading:
+    moments = [NOON + timedelta(minutes=minute) for minute in minutes]
+    records = [
+        {"created_at": m.isoformat(), "created_at_timeuuid": smallest_at(m), "net_device": "1"}
+        if endpoint is not GROUPS
+        else {"id": "1"}
+        for m in moments
+    ]
+    if endpoint is ALERTS:
+        for record in records:
+            del record["net_device"]
+    answer = {"data": records, "meta": {"limit": 500, "next": None}}
+    return Reading(read_page(endpoint, json.dumps(answer).encode()), partitions, proven)
+
+
+def write(writer: Writer, *readings: Reading) -> None:
+    async def go() -> None:
+        for one in readings:
+            await writer.write(one)
+
+    asyncio.run(go())
+
+
+def flush(writer: Writer, *, is_whole: bool = False) -> None:
+    asyncio.run(writer.flush(is_whole=is_whole))
+
+
+def test_pages_gather_until_there_are_enough_rows(writer_of, lake, monkeypatch):
+    monkeypatch.setattr(writers, "ROWS_PER_COMMIT", 5)
+    writer = writer_of(ALERTS)
+
+    write(writer, reading(ALERTS, 1, 2), reading(ALERTS, 3, 4))
+    assert lake.loads == []
+    write(writer, reading(ALERTS, 5, 6))
+
+    assert [load.rows.num_rows for load in lake.loads] == [6]
+
+
+def test_pages_do_not_wait_longer_than_said(writer_of, lake, clock):
+    writer = writer_of(ALERTS)
+    write(writer, reading(ALERTS, 1))
+
+    clock.now = writers.SECONDS_PER_COMMIT
+    write(writer, reading(ALERTS, 2))
+
+    assert [load.rows.num_rows for load in lake.loads] == [2]
+
+
+def test_after_a_commit_gathering_begins_anew(writer_of, lake, monkeypatch):
+    monkeypatch.setattr(writers, "ROWS_PER_COMMIT", 2)
+    writer = writer_of(ALERTS)
+
+    write(writer, reading(ALERTS, 1, 2), reading(ALERTS, 3, 4), reading(ALERTS, 5))
+    flush(writer)
+
+    assert [load.rows.num_rows for load in lake.loads] == [2, 2, 1]
+    assert len({load.load_id for load in lake.loads}) == 3
+    assert writer.total == Committed(5, 3, 0)
+
+
+def test_a_proof_goes_with_the_rows_that_prove_it(writer_of, lake, monkeypatch):
+    monkeypatch.setattr(writers, "ROWS_PER_COMMIT", 1)
+    first, second = Interval(NOON - 2 * HOUR, NOON - HOUR), Interval(NOON - HOUR, NOON)
+    writer = writer_of(ALERTS)
+
+    write(writer, reading(ALERTS, -70, proven=first), reading(ALERTS, -30, proven=second))
+
+    assert [dict(load.proven) for load in lake.loads] == [{"": [first]}, {"": [second]}]
+    assert [load.rows["created_at"][0].as_py().hour for load in lake.loads] == [10, 11]
+
+
+def test_what_is_proven_without_a_row_is_committed_too(writer_of, lake):
+    writer = writer_of(ALERTS)
+
+    write(writer, reading(ALERTS, proven=Interval(NOON - HOUR, NOON)))
+    flush(writer)
+
+    [load] = lake.loads
+    assert load.rows.num_rows == 0
+    assert load.proven
+
+
+def test_a_page_that_proves_nothing_proves_nothing(writer_of, lake):
+    writer = writer_of(ALERTS)
+
+    write(writer, reading(ALERTS, 1))
+    flush(writer)
+
+    assert dict(lake.loads[0].proven) == {}
+
+
+def test_a_proof_counts_for_each_id_of_the_call(writer_of, lake):
+    hour = Interval(NOON - HOUR, NOON)
+    writer = writer_of(SAMPLES)
+
+    write(writer, reading(SAMPLES, -5, proven=hour, partitions=(7, 9)))
+    flush(writer)
+
+    assert dict(lake.loads[0].proven) == {"7": [hour], "9": [hour]}
+
+
+def test_nothing_is_proven_beyond_what_is_final(writer_of, lake):
+    final = NOON - timedelta(minutes=11)
+    writer = writer_of(ALERTS, final_before=final)
+
+    write(
+        writer,
+        reading(ALERTS, -5, proven=Interval(NOON - timedelta(minutes=5), NOON)),
+        reading(ALERTS, -30, proven=Interval(NOON - HOUR, NOON - timedelta(minutes=5))),
+    )
+    flush(writer)
+
+    assert dict(lake.loads[0].proven) == {"": [Interval(NOON - HOUR, final)]}
+    assert lake.loads[0].rows.num_rows == 2
+
+
+def test_a_list_kept_as_history_is_committed_whole_only(writer_of, lake, clock, monkeypatch):
+    monkeypatch.setattr(writers, "ROWS_PER_COMMIT", 1)
+    writer = writer_of(GROUPS)
+
+    write(writer, reading(GROUPS, 1))
+    clock.now = 10 * writers.SECONDS_PER_COMMIT
+    write(writer, reading(GROUPS, 2))
+    assert lake.loads == []
+    flush(writer, is_whole=True)
+
+    [load] = lake.loads
+    assert load.is_whole
+    assert load.rows.num_rows == 2
+
+
+def test_a_whole_list_that_is_empty_is_committed(writer_of, lake):
+    flush(writer_of(GROUPS), is_whole=True)
+
+    assert [(load.is_whole, load.rows.num_rows) for load in lake.loads] == [(True, 0)]
+
+
+def test_nothing_gathered_is_no_commit(writer_of, lake):
+    flush(writer_of(ALERTS))
+
+    assert lake.loads == []
+
+
+def test_misfits_go_with_their_page(writer_of, lake):
+    page = read_page(GROUPS, b'{"data":[{"id":"x"},{"id":"1"}],"meta":{"limit":2,"next":null}}')
+    writer = writer_of(GROUPS)
+
+    write(writer, Reading(page, (), None))
+    flush(writer, is_whole=True)
+
+    [load] = lake.loads
+    assert [misfit.raw for misfit in load.misfits] == ['{"id":"x"}']
+    assert load.rows.num_rows == 1
+    assert writer.total.quarantined == 1
+
+
+def test_a_commit_that_fails_is_told_and_counts_nothing(writer_of, lake):
+    writer = writer_of(ALERTS)
+    write(writer, reading(ALERTS, 1, proven=Interval(NOON - HOUR, NOON)))
+    lake.error = LakeError("the disk is full")
+
+    with pytest.raises(LakeError, match="disk is full"):
+        flush(writer)
+
+    assert writer.total == Committed(0, 0, 0)
+
+
+def test_after_a_failed_commit_no_later_one_proves_what_was_not_kept(writer_of, lake):
+    lost, kept = Interval(NOON - 2 * HOUR, NOON - HOUR), Interval(NOON - HOUR, NOON)
+    writer = writer_of(ALERTS)
+    write(writer, reading(ALERTS, -70, proven=lost))
+    lake.error = LakeError("the disk is full")
+    with pytest.raises(LakeError):
+        flush(writer)
+
+    lake.error = None
+    write(writer, reading(ALERTS, -30, proven=kept))
+    flush(writer)
+
+    proven = [interval for load in lake.loads for interval in load.proven.get("", [])]
+    rows = sum(load.rows.num_rows for load in lake.loads)
+    assert (proven == [kept] and rows == 1) or (lost in proven and rows == 2)
