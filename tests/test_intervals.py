@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetlake.intervals import BEGINNING, Interval, coalesce, covered_until, subtract
+from fleetlake.intervals import BEGINNING, Interval, coalesce, subtract
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 LAST_MINUTE = 40
@@ -68,13 +68,6 @@ def test_once_the_holes_are_proven_too_nothing_is_left(wanted, proven):
     assert subtract(wanted, [*proven, *holes]) == []
 
 
-@given(st.lists(ranges, max_size=8))
-def test_coverage_ends_with_the_newest_range(several):
-    newest = max((i.end for i in several), default=None)
-
-    assert covered_until(several) == newest
-
-
 def test_touching_ranges_are_one():
     assert coalesce([interval(5, 9), interval(0, 5)]) == [interval(0, 9)]
 
@@ -82,6 +75,14 @@ def test_touching_ranges_are_one():
 def test_a_range_cannot_run_backwards():
     with pytest.raises(ValueError, match="before it starts"):
         interval(3, 2)
+
+
+@pytest.mark.parametrize("pair", [(True, False), (False, True), (False, False)])
+def test_an_instant_without_a_zone_is_refused(pair):
+    start, end = (minute(0) if zoned else minute(0).replace(tzinfo=None) for zoned in pair)
+
+    with pytest.raises(ValueError, match="zone"):
+        Interval(start, end)
 
 
 def test_only_a_range_from_the_beginning_is_open():

@@ -1,4 +1,4 @@
-"""What is still to be read: never less than what is not proven, never what is too fresh."""
+"""What is still to be read: never less than what is not final, never what is too fresh."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetlake.intervals import BEGINNING, Interval, coalesce
-from fleetlake.plan import LOOKBACK, SETTLE, still_to_read
+from fleetlake.plan import LOOKBACK, SETTLE, before, final_before, still_to_read
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -39,10 +39,8 @@ def test_a_since_that_is_not_settled_yet_asks_for_nothing():
     assert still_to_read([], now=NOW, since=NOW - SETTLE) == []
 
 
-def test_the_lookback_before_the_newest_proven_instant_is_read_again():
-    proven = [Interval(BEGINNING, NOW - DAY)]
-
-    assert still_to_read(proven, now=NOW) == [Interval(NOW - DAY - LOOKBACK, NOW - SETTLE)]
+def test_what_is_final_lies_a_settle_time_and_a_lookback_back():
+    assert final_before(NOW) == NOW - SETTLE - LOOKBACK
 
 
 def test_a_record_that_may_still_change_is_read_again_with_all_after_it():
@@ -53,12 +51,12 @@ def test_a_record_that_may_still_change_is_read_again_with_all_after_it():
     assert wanted == [Interval(NOW - 3 * DAY, NOW - SETTLE)]
 
 
-def test_a_change_younger_than_the_lookback_does_not_shorten_it():
+def test_a_change_younger_than_what_is_proven_leaves_no_hole():
     proven = [Interval(BEGINNING, NOW - DAY)]
 
     wanted = still_to_read(proven, now=NOW, changing_since=NOW - SETTLE)
 
-    assert wanted == [Interval(NOW - DAY - LOOKBACK, NOW - SETTLE)]
+    assert wanted == [Interval(NOW - DAY, NOW - SETTLE)]
 
 
 def test_a_clock_set_back_asks_for_nothing_beyond_it():
@@ -67,27 +65,50 @@ def test_a_clock_set_back_asks_for_nothing_beyond_it():
     assert still_to_read(proven, now=NOW) == []
 
 
-@given(st.lists(past_ranges, max_size=5), st.integers(1, 400))
-def test_every_settled_instant_that_is_not_proven_is_asked_for(proven, ago):
+@given(st.lists(past_ranges, max_size=5), st.integers(1, 400), st.none() | st.integers(1, 400))
+def test_every_settled_instant_that_is_not_final_is_asked_for(proven, ago, changing_ago):
     moment = NOW - timedelta(minutes=ago)
+    changing = None if changing_ago is None else NOW - timedelta(minutes=changing_ago)
 
-    wanted = still_to_read(proven, now=NOW)
+    wanted = still_to_read(proven, now=NOW, changing_since=changing)
 
-    assert covers(wanted, moment) or covers(proven, moment) or moment >= NOW - SETTLE
+    is_final = covers(proven, moment) and (changing is None or moment < changing)
+    assert covers(wanted, moment) == (not is_final and moment < NOW - SETTLE)
 
 
 @given(st.lists(past_ranges, max_size=5))
-def test_what_is_asked_for_is_oldest_first_apart_and_settled(proven):
+def test_what_is_asked_for_is_oldest_first_and_apart(proven):
     wanted = still_to_read(proven, now=NOW)
 
     assert wanted == coalesce(wanted)
-    assert wanted[-1].end == NOW - SETTLE
 
 
 @given(st.lists(past_ranges, max_size=5))
-def test_after_reading_what_was_asked_for_only_the_lookback_is_asked_for_again(proven):
-    wanted = still_to_read(proven, now=NOW)
+def test_once_all_of_it_was_read_only_what_is_not_final_is_asked_for_again(proven):
+    read = still_to_read(proven, now=NOW)
+    final = before(final_before(NOW), [*proven, *read])
 
-    again = still_to_read(coalesce([*proven, *wanted]), now=NOW)
+    again = still_to_read(final, now=NOW)
 
-    assert again == [Interval(NOW - SETTLE - LOOKBACK, NOW - SETTLE)]
+    assert again == [Interval(final_before(NOW), NOW - SETTLE)]
+
+
+@given(st.lists(past_ranges, max_size=5), st.integers(0, 300))
+def test_before_cuts_ranges_at_an_instant(ranges, ago):
+    instant = NOW - timedelta(minutes=ago)
+
+    cut = before(instant, ranges)
+
+    for minute in range(301):
+        moment = NOW - timedelta(minutes=minute)
+        assert covers(cut, moment) == (covers(ranges, moment) and moment < instant)
+
+
+def test_the_old_edge_stays_open_for_late_records_when_a_later_run_is_killed():
+    earlier = NOW - 2 * DAY
+    first = before(final_before(earlier), [Interval(BEGINNING, earlier - SETTLE)])
+    newest_of_second = before(final_before(NOW), [minutes_ago(60, 1)])
+
+    wanted = still_to_read([*first, *newest_of_second], now=NOW + timedelta(minutes=5))
+
+    assert covers(wanted, earlier - SETTLE - LOOKBACK)
