@@ -1,0 +1,1 @@
+"""Prefect deployments: schedules and calls. What is done is in `fleetlake`; nothing imports us."""

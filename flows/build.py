@@ -1,0 +1,45 @@
+"""Build the marts and publish them."""
+
+from prefect import flow, task
+from prefect.cache_policies import NO_CACHE
+
+from fleetlake.marts import BuildResult
+from fleetlake.marts import build_marts as build_lake_marts
+from fleetlake.publish import Published
+from fleetlake.publish import publish as publish_marts
+from fleetlake.settings import load_settings
+from flows.reports import report_build, report_published
+from flows.retries import RETRIES
+
+
+@flow(name="build_marts")
+def build_marts(*, full: bool = False) -> None:
+    """Build the marts from what is in the lake, test them, and publish them.
+
+    `full` computes incremental marts from the beginning.
+    """
+    build_models(full=full)
+    publish_snapshot()
+
+
+@flow(name="publish")
+def publish() -> None:
+    """Publish the marts as they are in the lake, without building them."""
+    publish_snapshot()
+
+
+@task(name="build models", cache_policy=NO_CACHE, **RETRIES)
+def build_models(*, full: bool) -> BuildResult:
+    """Run the SQL project over the lake's newest snapshot."""
+    result = build_lake_marts(load_settings().lake, is_full=full)
+    report_build(result)
+    return result
+
+
+@task(name="publish snapshot", cache_policy=NO_CACHE, **RETRIES)
+def publish_snapshot() -> Published:
+    """Write the marts as plain files and let readers see them."""
+    settings = load_settings()
+    done = publish_marts(settings.lake, settings.published)
+    report_published(done)
+    return done

@@ -1,0 +1,41 @@
+"""The service's keys: from the environment, or else from Prefect Secret blocks.
+
+The environment wins, so that a worker may be given keys that the server never sees. Keys stay
+`SecretStr`: they are no parameters, no results and no log lines.
+"""
+
+from prefect.blocks.system import Secret
+from pydantic import SecretStr
+
+from fleetlake.settings import KEY_SETTINGS, Settings, load_settings
+
+SECRETS = (*KEY_SETTINGS, "v3_token")
+"""Settings that may come from a Secret block."""
+
+
+def block_name(setting: str) -> str:
+    """Return the name of the Secret block of a setting.
+
+    >>> block_name("portal_api_id")
+    'fleetlake-portal-api-id'
+    """
+    return f"fleetlake-{setting.replace('_', '-')}"
+
+
+def settings_of_run() -> Settings:
+    """Return this process's settings, the missing keys taken from Secret blocks."""
+    settings = load_settings()
+    found = {
+        name: secret
+        for name in SECRETS
+        if not getattr(settings, name).get_secret_value() and (secret := _read_block(name))
+    }
+    return settings.model_copy(update=found)
+
+
+def _read_block(setting: str) -> SecretStr | None:
+    try:
+        block = Secret.load(block_name(setting), _sync=True)  # type: ignore[call-arg]
+    except ValueError:  # there is no such block; what is missing is told when it is needed
+        return None
+    return SecretStr(str(block.get()))

@@ -1,0 +1,117 @@
+"""Fixtures for the flows: one Prefect server and one simulated service for the whole session.
+
+Prefect is imported by the tests that need it, never while tests are collected: it takes
+seconds, and reads its settings from the environment when it is first imported.
+"""
+# ruff: noqa: PLC0415 - for that reason
+
+import gc
+import json
+import os
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from fleetlake.settings import load_settings
+
+ROOT = Path(__file__).parents[2]
+QUIET = {
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "DO_NOT_TRACK": "1",
+    "PREFECT_LOGGING_LEVEL": os.environ.get("PREFECT_LOGGING_LEVEL", "ERROR"),
+}
+
+if str(ROOT) not in sys.path:  # as Prefect does, which loads flows from the project's folder
+    sys.path.insert(0, str(ROOT))
+
+
+@dataclass(frozen=True)
+class RemoteSim:
+    """A simulated service in a process of its own."""
+
+    url: str
+
+    def state(self) -> dict[str, Any]:
+        return httpx.get(f"{self.url}/sim/state").raise_for_status().json()
+
+    def truth(self, resource: str, until: datetime) -> list[dict[str, Any]]:
+        answer = httpx.get(
+            f"{self.url}/sim/truth/{resource}", params={"until": until.isoformat()}, timeout=60
+        ).raise_for_status()
+        return [json.loads(line, strict=False) for line in answer.text.splitlines()]
+
+    def now(self) -> datetime:
+        return datetime.fromisoformat(self.state()["now"]).astimezone(UTC)
+
+    def environment(self, folder: Path) -> dict[str, str]:
+        """Return the settings that read this service into a lake in a folder."""
+        return {
+            "FLEETLAKE_BASE_URL": f"{self.url}/api/v2/",
+            "FLEETLAKE_PORTAL_API_ID": "portal-id",
+            "FLEETLAKE_PORTAL_API_KEY": "portal-key",
+            "FLEETLAKE_MGR_API_ID": "admin-id",
+            "FLEETLAKE_MGR_API_KEY": "admin-key",
+            "FLEETLAKE_LAKE": str(folder / "lake"),
+            "FLEETLAKE_PUBLISHED": str(folder / "published"),
+            "FLEETLAKE_STATE": str(folder / "state"),
+            "FLEETLAKE_CALLS_PER_MINUTE": "0",
+        }
+
+
+@pytest.fixture(scope="session")
+def remote_sim() -> Iterator[RemoteSim]:
+    """Start a service of five routers and one day whose clock stands still."""
+    command = [sys.executable, "-m", "fleetlake.simulator", "--port", "0", "--speed", "0"]
+    command += ["--routers", "5", "--days", "1", "--now", "2026-06-15T12:00:00Z"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            line = process.stdout.readline() if process.stdout else ""
+            assert line.startswith("ready "), "the simulator did not start"
+            yield RemoteSim(line.removeprefix("ready ").strip())
+        finally:
+            process.terminate()
+
+
+@pytest.fixture(scope="session")
+def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Run a Prefect server whose home and database are this session's own."""
+    if "prefect" in sys.modules:
+        pytest.fail("Prefect was imported before its settings were made for tests.")
+    home = tmp_path_factory.mktemp("prefect")
+    kept = {name: os.environ.get(name) for name in (*QUIET, "PREFECT_HOME")}
+    os.environ.update(QUIET | {"PREFECT_HOME": str(home)})
+    try:
+        from prefect.testing.utilities import prefect_test_harness
+
+        with prefect_test_harness(server_startup_timeout=120):
+            yield
+        with warnings.catch_warnings():
+            # Prefect's clients leave their connections to the garbage collector.
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
+    finally:
+        for name, value in kept.items():
+            if value is None:
+                os.environ.pop(name)
+            else:
+                os.environ[name] = value
+
+
+@pytest.fixture
+def worker_environment(
+    remote_sim: RemoteSim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
+    """Give this process the settings of a worker; return the folder they point to."""
+    for name, value in remote_sim.environment(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    load_settings.cache_clear()
+    yield tmp_path
+    load_settings.cache_clear()

@@ -1,0 +1,90 @@
+"""What prefect.yaml deploys exists, and no endpoint is forgotten. Without Prefect: quick."""
+
+import ast
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from flows.groups import Group, endpoints_of, group_of
+
+from fleetlake.endpoints import ENDPOINTS
+
+ROOT = Path(__file__).parents[2]
+DEPLOYMENTS: list[dict[str, Any]] = yaml.safe_load((ROOT / "prefect.yaml").read_text())[
+    "deployments"
+]
+BY_NAME = {deployment["name"]: deployment for deployment in DEPLOYMENTS}
+
+
+def flow_parameters(entrypoint: str) -> set[str]:
+    """Return the parameters of the flow that an entrypoint names."""
+    file, function = entrypoint.split(":")
+    for node in ast.parse((ROOT / file).read_text()).body:
+        if isinstance(node, ast.FunctionDef) and node.name == function:
+            assert any("flow" in ast.unparse(d) for d in node.decorator_list), "is no flow"
+            return {argument.arg for argument in (*node.args.args, *node.args.kwonlyargs)}
+    raise AssertionError(f"there is no {entrypoint}")
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_deployment_names_a_flow_and_its_parameters(name):
+    deployment = BY_NAME[name]
+
+    assert set(deployment.get("parameters", {})) <= flow_parameters(deployment["entrypoint"])
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_deployment_never_overlaps_itself(name):
+    assert BY_NAME[name]["concurrency_limit"]["limit"] == 1
+
+
+def test_names_of_deployments_differ():
+    assert len(BY_NAME) == len(DEPLOYMENTS)
+
+
+def test_each_endpoint_is_in_one_schedule():
+    scheduled = Counter(
+        endpoint
+        for deployment in DEPLOYMENTS
+        if deployment.get("schedules") and "group" in deployment.get("parameters", {})
+        for endpoint in endpoints_of(Group(deployment["parameters"]["group"]))
+    )
+
+    assert scheduled == Counter(dict.fromkeys(ENDPOINTS, 1))
+
+
+def test_what_is_waited_for_is_loaded_every_five_minutes_and_what_is_forgotten_hourly():
+    seconds = {
+        endpoint: BY_NAME[group_of(row).value]["schedules"][0]["interval"]
+        for endpoint, row in ENDPOINTS.items()
+    }
+
+    assert seconds["alerts"] == 300
+    assert {seconds[n] for n, e in ENDPOINTS.items() if e.retention} <= {300, 3600}
+    assert seconds["net_device_signal_samples"] == seconds["locations"] == 3600
+    assert seconds["routers"] == 86400
+
+
+def test_nothing_outside_flows_needs_prefect_to_be_imported():
+    """Prefect takes seconds to import and is an extra: the core and the command do without."""
+    allowed = {"prefect_setup.py", "up.py"}
+    guilty = []
+    for file in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                names = [node.module]
+            if any(n.split(".")[0] in {"prefect", "flows"} for n in names):
+                guilty.append(file.name)
+
+    assert set(guilty) <= allowed
+
+
+def test_command_starts_without_importing_prefect():
+    code = "import sys, fleetlake.cli; sys.exit('prefect' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

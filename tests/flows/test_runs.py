@@ -1,0 +1,107 @@
+"""Each flow runs once under a real Prefect server, and the lake then holds the truth."""
+# ruff: noqa: PLC0415 - Prefect reads its settings when it is imported: not before the fixture
+
+import duckdb
+import pytest
+
+from fleetlake.endpoint import Mode
+from fleetlake.endpoints import ENDPOINTS
+from fleetlake.lake import open_lake
+from fleetlake.lake.locks import stream_lock
+from fleetlake.plan import SETTLE
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.xdist_group("prefect"),
+    pytest.mark.usefixtures("prefect_server"),
+    # Prefect's clients leave connections to its own server to the garbage collector.
+    pytest.mark.filterwarnings("ignore:unclosed <socket.socket:ResourceWarning"),
+]
+
+
+def rows_in(lake_path):
+    """Return the rows of each raw table, of histories those that are valid now."""
+    with open_lake(lake_path, read_only=True) as lake:
+        return {
+            name: lake.rows(
+                f"select count(*) from raw.{name}"
+                + (" where valid_to is null" if endpoint.mode is Mode.HISTORY else "")
+            )[0][0]
+            for name, endpoint in ENDPOINTS.items()
+        }
+
+
+def artifacts(*keys):
+    from prefect.artifacts import Artifact
+
+    return {key: Artifact.get(key, _sync=True) for key in keys}
+
+
+def test_groups_loaded_one_after_the_other_leave_the_truth_in_the_lake(
+    remote_sim, worker_environment
+):
+    from flows.build import build_marts, publish
+    from flows.groups import Group
+    from flows.ingest import ingest
+
+    for group in (Group.INVENTORY, Group.EVENTS, Group.ACTIVITY, Group.SERIES, Group.READINGS):
+        state = ingest(group, return_state=True)
+        assert state.is_completed(), state.message
+    build_marts()
+    publish()
+
+    until = remote_sim.now() - SETTLE
+    truth = {name: len(remote_sim.truth(name, until)) for name in ENDPOINTS}
+    assert rows_in(worker_environment / "lake") == truth
+    with duckdb.connect(worker_environment / "published" / "fleet.duckdb", read_only=True) as marts:
+        assert marts.sql("select count(*) from battery_health").fetchall()[0][0] > 0
+    written = artifacts("ingest-events", "ingest-events-summary", "marts", "published")
+    assert all(written.values())
+    assert '"endpoint": "alerts"' in written["ingest-events"].data
+    assert "rows added" in written["ingest-events-summary"].data
+
+
+def test_run_that_finds_every_stream_held_ends_as_skipped(worker_environment):
+    from flows.groups import Group
+    from flows.ingest import ingest
+
+    lake = worker_environment / "lake"
+    with stream_lock(lake, "activity_logs"):
+        state = ingest(Group.ACTIVITY, return_state=True)
+
+    assert (state.is_completed(), state.name) == (True, "Skipped")
+    assert "activity_logs" in state.message
+
+
+@pytest.mark.usefixtures("worker_environment")
+def test_refused_keys_fail_the_run_at_once_and_are_not_told(monkeypatch, caplog):
+    from flows.groups import Group
+    from flows.ingest import ingest
+
+    from fleetlake.settings import load_settings
+
+    monkeypatch.setenv("FLEETLAKE_MGR_API_KEY", "wrong-and-secret")
+    load_settings.cache_clear()
+
+    state = ingest(Group.ACTIVITY, return_state=True)
+
+    assert state.is_failed()
+    assert "wrong-and-secret" not in state.message + caplog.text
+
+
+@pytest.mark.usefixtures("worker_environment")
+def test_keys_come_from_secret_blocks_where_the_environment_has_none(monkeypatch):
+    from flows.credentials import block_name, settings_of_run
+    from prefect.blocks.system import Secret
+
+    from fleetlake.settings import load_settings
+
+    Secret(value="from-a-block").save(block_name("mgr_api_key"), overwrite=True, _sync=True)
+    monkeypatch.delenv("FLEETLAKE_MGR_API_KEY")
+    load_settings.cache_clear()
+
+    settings = settings_of_run()
+
+    assert settings.mgr_api_key.get_secret_value() == "from-a-block"
+    assert settings.portal_api_id.get_secret_value() == "portal-id"
+    assert "from-a-block" not in repr(settings)
