@@ -48,7 +48,7 @@ def simulate(
     if print_env:
         _print_environment(port)
         return
-    from fleetlake.simulator import SimulatorOptions, serve  # noqa: PLC0415 - keeps --help fast
+    from fleetlake.simulator import SimulatorOptions, serve
 
     try:
         options = SimulatorOptions(
@@ -70,7 +70,10 @@ def _read_time(text: str | None) -> datetime | None:
     """Return an ISO time, read as UTC if it names no zone."""
     if text is None:
         return None
-    value = datetime.fromisoformat(text)
+    try:
+        value = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(f"--now {text!r} is not an ISO time") from None
     return value if value.tzinfo else value.replace(tzinfo=UTC)
 
 

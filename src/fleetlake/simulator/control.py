@@ -98,13 +98,21 @@ def _truth(simulation: Simulation, request: Request, name: str) -> Response:
     """Stream every record of one resource."""
     if name not in RESOURCES and name not in CAUSES:
         raise not_found()
-    try:
-        until = stamps.parse(request.query_params.get("until", "9999-01-01"))
-    except ValueError:
-        raise validation("until", "invalid timestamp", status=400) from None
+    until, device = _truth_limits(request)
     view = simulation.truth(origin_of(request))
     if name in CAUSES:
         lines: Iterator[bytes] = map(dump_line, CAUSES[name](view, min(until, view.now)))
     else:
-        lines = truth_lines(view, RESOURCES[name], min(until, view.now + 1))
+        lines = truth_lines(view, RESOURCES[name], min(until, view.now + 1), device)
     return StreamingResponse(lines, media_type="application/x-ndjson")
+
+
+def _truth_limits(request: Request) -> tuple[int, int | None]:
+    """Return `until` as an instant and `device` as an id, both optional."""
+    given = request.query_params
+    try:
+        until = stamps.parse(given.get("until", "9999-01-01"))
+        device = int(given["device"]) if "device" in given else None
+    except ValueError:
+        raise validation("until", "until is an ISO time, device an id", status=400) from None
+    return until, device

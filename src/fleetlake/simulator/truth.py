@@ -6,6 +6,7 @@ import numpy as np
 
 from fleetlake.simulator.blocks import Block
 from fleetlake.simulator.definition import Resource
+from fleetlake.simulator.fleet import SLOTS_PER_ROUTER
 from fleetlake.simulator.spelling import records
 from fleetlake.simulator.units import Ints
 from fleetlake.simulator.view import View
@@ -15,10 +16,17 @@ _ROWS_AT_ONCE = 2000
 _DEVICES_AT_ONCE = 20
 
 
-def truth_lines(view: View, resource: Resource, until: int) -> Iterator[bytes]:
-    """Yield NDJSON of every record created before `until`; snapshots as they are now."""
+def truth_lines(
+    view: View, resource: Resource, until: int, device: int | None = None
+) -> Iterator[bytes]:
+    """Yield NDJSON of every record created before `until`; snapshots as they are now.
+
+    `device` limits a series that is asked by device to one device's id.
+    """
     blocks = (
-        _series(view, resource, until) if resource.rows is None else iter([resource.rows(view)])
+        _series(view, resource, until, device)
+        if resource.rows is None
+        else iter([resource.rows(view)])
     )
     for block in blocks:
         for first in range(0, len(block), _ROWS_AT_ONCE):
@@ -36,10 +44,10 @@ def _lines(view: View, resource: Resource, block: Block) -> Iterator[bytes]:
     return map(dump_line, found)
 
 
-def _series(view: View, resource: Resource, until: int) -> Iterator[Block]:
+def _series(view: View, resource: Resource, until: int, device: int | None) -> Iterator[Block]:
     """Yield a series' blocks, oldest first, device by device where it is asked by device."""
     assert resource.series is not None
-    for devices in _device_batches(view, resource):
+    for devices in _device_batches(view, resource, device):
         for block in resource.series(
             view, devices, view.world.started_at, until, newest_first=False, want=_ROWS_AT_ONCE
         ):
@@ -47,12 +55,18 @@ def _series(view: View, resource: Resource, until: int) -> Iterator[Block]:
             yield resource.keep(view, block.take(slice(int(first), int(last))))
 
 
-def _device_batches(view: View, resource: Resource) -> Iterator[Ints | None]:
+def _device_batches(view: View, resource: Resource, device: int | None) -> Iterator[Ints | None]:
     """Yield device rows in batches, or None once for a series that is not asked by device."""
     if not resource.per_device:
         yield None
         return
     fleet = view.world.fleet
-    slots = 4 if resource.by_name[resource.device].to == "net_devices" else 1
+    of_interfaces = resource.by_name[resource.device].to == "net_devices"
+    if device is not None:
+        ids = fleet.net_device_ids if of_interfaces else fleet.router_ids
+        rows = ids.rows(np.array([device]))
+        yield rows[rows >= 0]
+        return
+    slots = SLOTS_PER_ROUTER if of_interfaces else 1
     for first in range(0, fleet.size * slots, _DEVICES_AT_ONCE):
         yield np.arange(first, min(first + _DEVICES_AT_ONCE, fleet.size * slots))

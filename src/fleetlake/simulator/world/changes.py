@@ -10,6 +10,8 @@ from fleetlake.simulator.units import DAY, NEVER, Ints
 from fleetlake.simulator.world.spells import day_start
 
 CHANGE_ODDS = 0.07
+SELDOM_ODDS = 0.006
+_SELDOM_ONE_IN = 8
 SETTINGS = ("ssid", "dns_server", "wan_rule", "firewall_zone", "ca_print", "logging_level")
 
 
@@ -36,7 +38,8 @@ class ChangePlanner:
         draws = self.draws
         at = day_start(day, self.fleet.day_shift[router])
         at = at + draws.between(0, DAY, "change-at", router, day).astype(np.int64)
-        happens = draws.chance(CHANGE_ODDS, "change", router, day) & (at >= self.started_at)
+        odds = np.where(router % _SELDOM_ONE_IN == 0, SELDOM_ODDS, CHANGE_ODDS)
+        happens = draws.chance(odds, "change", router, day) & (at >= self.started_at)
         return Changes(
             at=np.where(happens, at, NEVER),
             person=draws.below(self.people, "change-person", router, day),

@@ -1,0 +1,1 @@
+"""Tests of the simulated service, which hold it against the service contract."""

@@ -1,0 +1,109 @@
+import random
+
+import pytest
+
+from fleetlake.simulator.resources import RESOURCES
+from tests.simulator.sections import section
+from tests.simulator.service import Service, start
+from tests.simulator.test_conventions import with_filter
+
+LISTED = sorted(n for n, r in RESOURCES.items() if r.rows is not None or r.series is not None)
+
+
+def first_pages(service: Service, names: list[str]) -> dict[str, bytes]:
+    """Return the bytes of a first and a second page of each resource, asked in this order."""
+    found = {}
+    for name in names:
+        query = f"{with_filter(service, name)}limit=60"
+        found[name] = service.get(query).content
+        following = service.page(query)["meta"]["next"]
+        if following:
+            found[name] += service.ask("GET", following).content
+    return found
+
+
+@section("Simulator: determinism")
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_equal_options_give_identical_bytes_in_whatever_order_they_are_asked(order):
+    shuffled = random.Random(order).sample(LISTED, len(LISTED))
+
+    first, second = first_pages(start(), LISTED), first_pages(start(), shuffled)
+
+    assert first == second
+    assert all(b'"data"' in body for body in first.values())
+
+
+@section("Simulator: determinism")
+def test_another_seed_is_another_fleet():
+    first, second = (first_pages(start(seed=seed), ["routers", "alerts"]) for seed in (1, 2))
+
+    assert first["routers"] != second["routers"]
+    assert first["alerts"] != second["alerts"]
+
+
+@section("Simulator: determinism")
+def test_same_instant_looks_the_same_whether_started_there_or_walked_to():
+    walked = start(days=3)
+    for _ in range(5):
+        walked.advance(hours=5)
+        walked.get("alerts/?limit=500")
+    leapt = start(days=3)
+
+    leapt.advance(hours=25)
+
+    assert first_pages(walked, LISTED) == first_pages(leapt, LISTED)
+
+
+@section("Simulator: clock")
+def test_frozen_clock_moves_only_when_told(fresh: Service):
+    before = fresh.now()
+    assert fresh.now() == before
+
+    fresh.advance(seconds=90)
+
+    assert (fresh.now() - before).total_seconds() == 90
+
+
+@section("Simulator: clock")
+@pytest.mark.parametrize("speed", [1.0, 3600.0])
+def test_clock_runs_at_its_speed(speed):
+    simulation = start(speed=speed).app.state.simulation
+    wall = [100.0]
+    simulation.clock.wall = lambda: wall[0]
+    simulation.clock.__post_init__()
+    before = simulation.clock.now()
+
+    wall[0] += 10
+
+    assert simulation.clock.now() - before == round(10 * speed * 1e6)
+
+
+@section("Simulator: clock")
+@pytest.mark.parametrize(
+    "body", [{}, {"advance_seconds": -1}, {"advance_seconds": "1"}, {"advance_seconds": True}]
+)
+def test_clock_refuses_what_is_no_step_forward(fresh: Service, body):
+    assert fresh.ask("POST", "/sim/clock", json=body).status_code == 400
+
+
+@section("Simulator: truth")
+def test_truth_can_end_at_an_instant(fresh: Service):
+    alerts = fresh.truth("alerts")
+    limit = alerts[len(alerts) // 2]["created_at"]
+
+    before = fresh.truth("alerts", until=limit)
+
+    assert before == alerts[: len(alerts) // 2]
+
+
+@section("Simulator: truth")
+def test_truth_names_the_main_host_only(service: Service):
+    assert {r["account"].split("/")[2] for r in service.truth("routers")} == {"service.test"}
+    assert {r["account"].split("/")[2] for r in service.records("routers/?limit=500")} > {
+        "service.test"
+    }
+
+
+@section("Simulator: truth")
+def test_truth_of_an_unknown_resource_is_not_found(service: Service):
+    assert service.ask("GET", "/sim/truth/nonsense").status_code == 404

@@ -1,0 +1,216 @@
+import asyncio
+import hashlib
+import hmac
+import json
+from datetime import timedelta
+
+import pytest
+
+from fleetlake.simulator.push import send_over_http, sign
+from tests.simulator.sections import section
+from tests.simulator.service import NOW, Service, instant, last_segment
+
+URL = "http://receiver.test/hook"
+
+
+def subscribe(service: Service, url=URL, schedule=None, types=("failover_event",), account=10157):
+    """Create a destination and a rule that names it; return their ids."""
+    body = {"name": url, "endpoint": {"url": url}, "authentication": {"secret": "s3cret"}}
+    made = service.write("POST", "alert_push_destinations/", body)
+    key = made.json()["destination_config_id"]
+    rule = {
+        "schedule": schedule,
+        "filter_criteria": {"alert_type__in": list(types)},
+        "http_destinations": [key],
+        "associated_accounts": [account],
+    }
+    made = service.write("POST", "alert_rules/", rule)
+    return key, made.json()["alert_config_id"]
+
+
+def read(service: Service, key: str):
+    return service.page(f"alert_push_destinations/{key}/")
+
+
+@section("Events: Push alert notifications")
+def test_alerts_are_pushed_as_they_are_generated(fresh: Service):
+    subscribe(fresh)
+
+    fresh.advance(days=1)
+
+    served = fresh.truth("alerts")
+    new = [a for a in served if a["type"] == "failover_event" and instant(a["created_at"]) >= NOW]
+    pushed = fresh.receiver.bodies
+    assert [body["created_at_timeuuid"] for body in pushed] == [
+        a["created_at_timeuuid"] for a in new
+    ]
+    assert len(pushed) > 5
+
+
+@section("Events: Push alert notifications")
+def test_router_and_account_are_integers_in_push_bodies(fresh: Service):
+    subscribe(fresh, types=("failover_event", "mgr_login_failure"))
+
+    fresh.advance(days=1)
+
+    alerts = {a["created_at_timeuuid"]: a for a in fresh.truth("alerts")}
+    for body in fresh.receiver.bodies:
+        alert = alerts[body["created_at_timeuuid"]]
+        for name in ("router", "account"):
+            wanted = None if alert[name] is None else int(last_segment(alert[name]))
+            assert body[name] == wanted
+    assert {type(body["account"]) for body in fresh.receiver.bodies} == {int, type(None)}
+
+
+@section("Authentication: Signing of pushed messages")
+def test_body_is_signed_with_the_destinations_secret(fresh: Service):
+    subscribe(fresh)
+
+    fresh.advance(days=1)
+
+    for _, body, headers in fresh.receiver.received:
+        wanted = hmac.new(b"s3cret", body, hashlib.sha256).hexdigest()
+        assert headers["X-PORTAL-Signature"] == wanted
+
+
+@section("Authentication: Signing of pushed messages")
+def test_empty_body_is_signed_as_a_single_space():
+    assert sign(b"", "k") == hmac.new(b"k", b" ", hashlib.sha256).hexdigest()
+
+
+@section("Events: Push alert notifications")
+@pytest.mark.parametrize(("schedule", "period"), [("hourly", 3600), ("Daily", 86400)])
+def test_scheduled_rule_sends_a_summary_at_the_end_of_each_period(fresh: Service, schedule, period):
+    _, rule = subscribe(fresh, schedule=schedule)
+
+    fresh.advance(days=2)
+
+    ends = [
+        {-(-instant(alert["created_at"]).timestamp() // period) for alert in summary}
+        for summary in fresh.receiver.bodies
+    ]
+    last = instant(fresh.page(f"alert_rules/{rule}/")["last_summary_ts"])
+    assert all(len(end) == 1 for end in ends)
+    assert [min(end) for end in ends] == sorted({min(end) for end in ends})
+    assert last.timestamp() == max(ends[-1]) * period
+
+
+@section("States and transitions: Push destinations")
+def test_failed_push_makes_the_destination_unreachable_and_is_retried(fresh: Service):
+    key, _ = subscribe(fresh)
+    fresh.receiver.error = "HTTP 500"
+    fresh.advance(hours=12)
+    failed = read(fresh, key)
+    missed = {body["created_at_timeuuid"] for body in fresh.receiver.bodies}
+    fresh.receiver.error = None
+    fresh.receiver.received.clear()
+
+    fresh.advance(days=1)
+
+    arrived = [body["created_at_timeuuid"] for body in fresh.receiver.bodies]
+    wanted = [
+        a["created_at_timeuuid"] for a in fresh.truth("alerts") if a["type"] == "failover_event"
+    ]
+    wanted = [w for w in wanted if w in arrived]
+    assert failed["last_error_text"] == "HTTP 500"
+    assert NOW < instant(failed["last_error_at"]) <= NOW + timedelta(hours=12)
+    assert missed <= set(arrived)
+    assert sorted(arrived) == sorted(set(arrived))
+    assert len(arrived) == len(wanted)
+    assert read(fresh, key)["suspended"] is False
+
+
+@section("States and transitions: Push destinations")
+def test_destination_is_suspended_within_two_days_of_retries(fresh: Service):
+    key, _ = subscribe(fresh)
+    fresh.receiver.error = "ConnectError: refused"
+
+    fresh.advance(days=3)
+
+    attempts = len(fresh.receiver.received)
+    record = read(fresh, key)
+    first = min(a["created_at"] for a in fresh.truth("alerts") if a["type"] == "http_push_failure")
+    assert record["suspended"] is True
+    assert instant(record["last_error_at"]) - instant(first) <= timedelta(days=2)
+    assert attempts == 9
+    fresh.advance(days=1)
+    assert len(fresh.receiver.received) == attempts
+
+
+@section("States and transitions: Push destinations")
+def test_suspended_destination_is_tried_again_once_patched(fresh: Service):
+    key, _ = subscribe(fresh)
+    fresh.receiver.error = "HTTP 500"
+    fresh.advance(days=3)
+    fresh.receiver.error = None
+    fresh.receiver.received.clear()
+
+    fresh.write("PATCH", f"alert_push_destinations/{key}/", {"suspended": False})
+    fresh.advance(days=1)
+
+    assert len(fresh.receiver.received) > 5
+    assert read(fresh, key)["suspended"] is False
+
+
+@section("States and transitions: Push destinations")
+def test_disabled_destination_gets_nothing(fresh: Service):
+    key, _ = subscribe(fresh)
+    fresh.write("PATCH", f"alert_push_destinations/{key}/", {"enabled": False})
+
+    fresh.advance(days=1)
+
+    assert fresh.receiver.received == []
+
+
+@section("Events: Push alert notifications")
+def test_failure_and_suspension_raise_alerts_that_others_are_told_of(fresh: Service):
+    subscribe(fresh, url="http://dead.test/")
+    subscribe(
+        fresh, url="http://alive.test/", types=("http_push_failure", "http_destination_suspended")
+    )
+
+    async def send(url, body, headers):
+        fresh.receiver.received.append((url, body, headers))
+        return "HTTP 502" if "dead" in url else None
+
+    fresh.app.state.simulation.pusher.send = send
+    fresh.advance(days=3)
+
+    told = [json.loads(b)["type"] for url, b, _ in fresh.receiver.received if "alive" in url]
+    raised = [a["type"] for a in fresh.truth("alerts") if a["type"].startswith("http_")]
+    assert told == raised == ["http_push_failure", "http_destination_suspended"]
+
+
+@section("Events: Push alert notifications")
+def test_alerts_of_other_accounts_are_not_pushed(fresh: Service):
+    subscribe(fresh, account=10291)
+
+    fresh.advance(days=2)
+
+    south = {int(r["id"]) for r in fresh.records("routers/?account=10291&limit=500")}
+    assert {body["router"] for body in fresh.receiver.bodies} <= south
+    assert fresh.receiver.received
+
+
+@section("Events: Push alert notifications")
+@pytest.mark.parametrize("status", [200, 201, 403, 500, 302])
+def test_any_answer_but_a_2xx_is_a_push_failure(status):
+    async def receive(reader, writer):
+        head = await reader.readuntil(b"\r\n\r\n")
+        await reader.readexactly(int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0]))
+        writer.write(f"HTTP/1.1 {status} X\r\ncontent-length: 0\r\n\r\n".encode())
+        await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+
+    async def push():
+        async with await asyncio.start_server(receive, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            return await send_over_http(f"http://127.0.0.1:{port}/", b"{}", {})
+
+    assert asyncio.run(push()) == (None if status < 300 else f"HTTP {status}")
+
+
+@section("States and transitions: Push destinations")
+def test_unreachable_receiver_is_an_error_text_and_no_exception():
+    assert "Error" in asyncio.run(send_over_http("http://127.0.0.1:1/", b"{}", {}))
