@@ -27,6 +27,7 @@ KEYS = {
     "portal_api_key": "portal-key",
     "mgr_api_id": "admin-id",
     "mgr_api_key": "admin-key",
+    "v3_token": "simulator-token",
 }
 
 
@@ -92,6 +93,7 @@ class Sim:
         """Return settings that read this service into this test's lake."""
         values = {
             "base_url": "http://localhost/api/v2/",
+            "v3_base_url": "http://localhost/api/v3",
             "lake": self.folder / "lake",
             "published": self.folder / "published",
             "state": self.folder / "state",

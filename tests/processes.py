@@ -59,7 +59,7 @@ def environment(folder: Path, url: str = "", **settings: Any) -> dict[str, str]:
     """Return an environment whose lake lies in `folder`, without this machine's settings."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("FLEETLAKE_")}
     own = {
-        **({"base_url": f"{url}/api/v2/"} if url else {}),
+        **({"base_url": f"{url}/api/v2/", "v3_base_url": f"{url}/api/v3"} if url else {}),
         **KEYS,
         "lake": folder / "lake",
         "published": folder / "published",

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from fleetlake.endpoint import Endpoint, Mode
+from fleetlake.endpoint import Api, Endpoint, Mode
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import CredentialsRefused, FleetlakeError
 from fleetlake.ingest import ingest
@@ -126,13 +126,15 @@ class SmallPages(httpx.AsyncBaseTransport):
     def __init__(self, sim: Sim, endpoint: Endpoint, *, good: float = inf) -> None:
         self._inner, self._path, self._good = sim.transport, endpoint.path, good
         self.limit = "100" if endpoint.fan_out else "2"
+        self._size = "limit" if endpoint.api is Api.V2 else "page[size]"
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        if request.url.path.endswith(f"/{self._path}") and request.url.params["limit"] != "1":
+        size = request.url.params.get(self._size, "1")
+        if request.url.path.endswith(f"/{self._path}") and size != "1":
             self._good -= 1
             if self._good < 0:
                 return httpx.Response(500, text="internal error shard-router-3")
-            request.url = request.url.copy_set_param("limit", self.limit)
+            request.url = request.url.copy_set_param(self._size, self.limit)
         return await self._inner.handle_async_request(request)
 
 

@@ -11,7 +11,7 @@ import json
 import ssl
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Self, TypeVar
@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from fleetlake.endpoint import Api
 from fleetlake.errors import (
     CredentialsRefused,
     EndpointUnavailable,
@@ -37,6 +38,7 @@ Answer = TypeVar("Answer")
 FIRST_CONTACT_ATTEMPTS = 3
 """Tries while the service has not answered once: a wrong address should not take minutes."""
 
+V3 = "application/vnd.api+json"
 EXCERPT_LENGTH = 200
 MOST_SECONDS = 86_400
 _TRANSIENT = {408, 500, 502, 503, 504}
@@ -52,24 +54,28 @@ class Client:
     def __init__(
         self, settings: Settings, *, transport: httpx.AsyncBaseTransport | None = None
     ) -> None:
-        self._root = settings.service_root()
+        self._roots = {Api.V2: settings.service_root(), Api.V3: settings.v3_root()}
         keys = settings.keys()
+        token = settings.v3_token.get_secret_value()
+        self._headers = {
+            Api.V2: {**keys, "Accept": "application/json"},
+            Api.V3: {"Authorization": f"Bearer {token}", "Accept": V3, "Content-Type": V3},
+        }
         # The longest first: a key may begin with another one.
-        self._secrets = sorted(keys.values(), key=len, reverse=True)
+        self._secrets = sorted(filter(None, [*keys.values(), token]), key=len, reverse=True)
         self._attempts = settings.retry_attempts
         self._patience = timedelta(seconds=settings.retry_seconds)
         self._limit = CallLimit(
             settings.state,
-            account=f"{self._root} {settings.mgr_api_id.get_secret_value()}",
+            account=f"{self._roots[Api.V2]} {settings.mgr_api_id.get_secret_value()}",
             calls_per_minute=settings.calls_per_minute,
         )
         self._under_way = asyncio.Semaphore(settings.concurrency)
         self._http = httpx.AsyncClient(
-            base_url=self._root,
-            headers={**keys, "Accept": "application/json", "User-Agent": "fleetlake"},
+            headers={"User-Agent": "fleetlake"},
             timeout=settings.timeout_seconds,
             limits=httpx.Limits(max_connections=settings.concurrency),
-            verify=_tls(self._root),
+            verify=_tls(self._roots.values()),
             # A proxy of the environment is for hosts beyond this machine.
             trust_env=not settings.is_on_this_machine(),
             transport=transport,
@@ -92,9 +98,14 @@ class Client:
         self._limit.close()
 
     async def get(
-        self, path: str, parameters: Mapping[str, str], read: Callable[[bytes], Answer]
+        self,
+        path: str,
+        parameters: Mapping[str, str],
+        read: Callable[[bytes], Answer],
+        *,
+        api: Api = Api.V2,
     ) -> Answer:
-        """Return what `read` makes of the body of `path` below the root.
+        """Return what `read` makes of the body of `path` below the generation's root.
 
         `read` runs off the event loop and may raise PageUnreadable, which is worth a retry
         like a cut connection is. Raises: ServiceError once it is clear that no good answer
@@ -103,11 +114,13 @@ class Client:
 
         async def attempt() -> Answer:
             async with self._under_way:
-                response = await self._ask(path, parameters)
+                response = await self._ask(path, parameters, api)
             try:
                 answer = await asyncio.to_thread(read, response.content)
             except PageUnreadable as error:
-                raise PageUnreadable(self._hide(error.what), remedy=error.remedy) from None
+                start = _excerpt(self._hide(response.content.decode("utf-8", "replace")))
+                said = f"{self._hide(error.what)} It begins: {start}"
+                raise PageUnreadable(said, remedy=error.remedy) from None
             self._set_clock(response)
             return answer
 
@@ -138,33 +151,34 @@ class Client:
             ahead = moment - _BOOT - timedelta(seconds=time.monotonic())
             self._ahead = ahead if self._ahead is None else min(self._ahead, ahead)
 
-    async def _ask(self, path: str, parameters: Mapping[str, str]) -> httpx.Response:
+    async def _ask(self, path: str, parameters: Mapping[str, str], api: Api) -> httpx.Response:
+        url = f"{self._roots[api]}{path}"
         await self._limit.wait_turn()
         self.calls[path] += 1
         try:
-            response = await self._http.get(path, params=parameters)
+            response = await self._http.get(url, params=parameters, headers=self._headers[api])
         except httpx.HTTPError as error:
             reason = str(error) or type(error).__name__
             raise Unreachable(
-                f"No whole answer from {self._root}{path}: {self._hide(reason)}.",
+                f"No whole answer from {url}: {self._hide(reason)}.",
                 remedy="Check the address and the network; nothing was lost, run again later.",
             ) from None
         if response.status_code == httpx.codes.OK:
             return response
-        raise self._refusal(path, response)
+        raise self._refusal(url, response, api)
 
-    def _refusal(self, path: str, response: httpx.Response) -> ServiceError:
+    def _refusal(self, url: str, response: httpx.Response, api: Api) -> ServiceError:
         """Return the error that a status other than 200 stands for."""
         status = response.status_code
         said = _excerpt(self._hide(response.content.decode("utf-8", "replace")))
-        what = f"GET {self._root}{path} was answered {status}: {said}."
+        what = f"GET {url} was answered {status}: {said}."
         if status == httpx.codes.UNAUTHORIZED:
             return CredentialsRefused(what, remedy="Check the four FLEETLAKE_*_API_* settings.")
         if status in _UNAVAILABLE:
             return EndpointUnavailable(
                 what, remedy="The keys' role may not read it, or FLEETLAKE_BASE_URL is wrong."
             )
-        if status == httpx.codes.TOO_MANY_REQUESTS:
+        if status == httpx.codes.TOO_MANY_REQUESTS or _is_v3_limit(response, api):
             return Throttled(
                 what,
                 remedy="Lower FLEETLAKE_CALLS_PER_MINUTE; other clients share the limit.",
@@ -189,20 +203,31 @@ _BOOT = datetime(1970, 1, 1, tzinfo=UTC)
 """Where the monotonic clock is taken to start; only differences are ever used."""
 
 
-def _tls(root: str) -> ssl.SSLContext | bool:
+def _tls(roots: Iterable[str | None]) -> ssl.SSLContext | bool:
     """Return a context for TLS 1.2 or newer; plain http spares the load of the authorities."""
-    if urlsplit(root).scheme == "http":
+    if all(urlsplit(root).scheme == "http" for root in roots if root):
         return False
     context = httpx.create_ssl_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context
 
 
+def _is_v3_limit(response: httpx.Response, api: Api) -> bool:
+    """Return whether a 409 means the call limit: in v3 it does where it names no errors."""
+    if api is not Api.V3 or response.status_code != httpx.codes.CONFLICT:
+        return False
+    try:
+        answer = response.json()
+    except ValueError:
+        return True
+    return not (isinstance(answer, dict) and isinstance(answer.get("errors"), list))
+
+
 def _excerpt(body: str) -> str:
     """Return the part of an error body that a person needs."""
     try:
         answer = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return " ".join(body.split())[:EXCERPT_LENGTH] or "an empty body"
     exception = answer.get("exception") if isinstance(answer, dict) else None
     if isinstance(exception, dict):

@@ -1,29 +1,14 @@
-"""The column vocabulary: what each field of the service is, written once.
+"""Columns of raw tables: a field of the service, what it means, and how it is stored.
 
-A field that means the same on several endpoints has one entry, so the same quantity has the
-same type, unit and column name everywhere. Where a field means something of its own on one
-endpoint, the entry is keyed `endpoint.field` and wins over the plain one.
-
-A nested member is written with dots (`action.id`) and becomes one column joined with
-underscores (`action_id`). A relation is a URL on the wire and becomes `<thing>_id`.
+A nested member becomes one column joined with underscores (`action.id` is `action_id`). A
+relation is a URL on the wire and becomes `<thing>_id`.
 """
 
 from dataclasses import dataclass
-from enum import StrEnum
 
+from fleetlake.vocabulary import VOCABULARY, Kind
 
-class Kind(StrEnum):
-    """How a value travels and how it is stored."""
-
-    ID = "id"  # decimal string or number -> BIGINT
-    RELATION = "relation"  # URL, id or inline object -> BIGINT in <thing>_id
-    INTEGER = "integer"  # -> BIGINT
-    REAL = "real"  # -> DOUBLE
-    FLAG = "flag"  # -> BOOLEAN
-    TEXT = "text"  # -> VARCHAR
-    TIME = "time"  # any of the service's spellings -> TIMESTAMP WITH TIME ZONE, UTC, µs
-    TIMEUUID = "timeuuid"  # version-1 UUID string -> VARCHAR; never ordered as text
-    JSON = "json"  # any value -> JSON, as the service wrote it
+__all__ = ["SQL_TYPES", "Column", "Kind", "attributes_of", "columns_of"]
 
 
 SQL_TYPES = {
@@ -55,8 +40,13 @@ class Column:
 
     @property
     def name(self) -> str:
-        """The column's name in the lake."""
-        joined = self.field.replace(".", "_")
+        """The column's name in the lake.
+
+        JSON:API wraps every record alike; its wrapping is no part of a name.
+        """
+        if self.field.startswith("relationships."):
+            return f"{self.path[1]}_id"
+        joined = self.field.removeprefix("attributes.").replace(".", "_")
         return f"{joined}_id" if self.kind is Kind.RELATION else joined
 
     @property
@@ -70,218 +60,6 @@ class Column:
         return SQL_TYPES[self.kind]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Meaning:
-    """A vocabulary entry: everything about a column but the field it belongs to."""
-
-    kind: Kind
-    meaning: str
-    unit: str | None = None
-    is_tracked: bool = True
-
-
-def _of(kind: Kind, meaning: str, unit: str | None = None, *, is_tracked: bool = True) -> Meaning:
-    return Meaning(kind=kind, meaning=meaning, unit=unit, is_tracked=is_tracked)
-
-
-ID, RELATION, INTEGER, REAL = Kind.ID, Kind.RELATION, Kind.INTEGER, Kind.REAL
-FLAG, TEXT, TIME, TIMEUUID, JSON = Kind.FLAG, Kind.TEXT, Kind.TIME, Kind.TIMEUUID, Kind.JSON
-
-VOCABULARY: dict[str, Meaning] = {
-    # --- identity and relations -------------------------------------------------------------
-    "id": _of(ID, "Identifier of the record."),
-    "resource_url": _of(TEXT, "Address of the record; its host varies.", is_tracked=False),
-    "account": _of(RELATION, "Account the record belongs to."),
-    "accounts.account": _of(RELATION, "Parent account; null for the root."),
-    "actual_firmware": _of(RELATION, "Firmware the device runs."),
-    "configuration_manager": _of(RELATION, "Configuration record of the device."),
-    "group": _of(RELATION, "Group the device belongs to."),
-    "last_known_location": _of(RELATION, "Location record of the device."),
-    "net_device": _of(RELATION, "Network interface the record is about."),
-    "product": _of(RELATION, "Product (model) of the device or group."),
-    "router": _of(RELATION, "Router or access point the record is about."),
-    "net_devices.router": _of(RELATION, "Router that holds the interface; null when orphaned."),
-    "target_firmware": _of(RELATION, "Firmware the device or group should run."),
-    # --- names and descriptions -------------------------------------------------------------
-    "custom1": _of(TEXT, "Free text set by the account."),
-    "custom2": _of(TEXT, "Free text set by the account."),
-    "description": _of(TEXT, "Free text describing the device."),
-    "name": _of(TEXT, "Name shown to people."),
-    "manufacturer": _of(TEXT, "Maker of the part."),
-    "model": _of(TEXT, "Model of the part."),
-    "serial": _of(TEXT, "Serial number of the part."),
-    "serial_number": _of(TEXT, "Serial number of the device."),
-    "asset_id": _of(TEXT, "Asset tag set by the account."),
-    "mac": _of(TEXT, "MAC address."),
-    "hostname": _of(TEXT, "Host name on the interface."),
-    "summary": _of(TEXT, "Connection state in words."),
-    "historical_locations.summary": _of(TEXT, "Connection state in words at the fix."),
-    # --- people -----------------------------------------------------------------------------
-    "email": _of(TEXT, "E-mail address."),
-    "first_name": _of(TEXT, "Given name."),
-    "last_name": _of(TEXT, "Family name."),
-    "username": _of(TEXT, "Login name."),
-    "is_disabled": _of(FLAG, "True when the account is disabled."),
-    # --- times ------------------------------------------------------------------------------
-    "created_at": _of(TIME, "When the service created the record."),
-    "created_at_timeuuid": _of(TIMEUUID, "Identifies the record; orders by its embedded time."),
-    "detected_at": _of(TIME, "When the condition was detected."),
-    "ended_at": _of(TIME, "When the failover ended; null while it runs."),
-    "started_at": _of(TIME, "When the failover began."),
-    "state_updated_at": _of(TIME, "When `state` last changed."),
-    "update_ts": _of(TIME, "When the values were last measured."),
-    "updated_at": _of(TIME, "When the record last changed."),
-    "net_devices.updated_at": _of(TIME, "When the record last changed.", is_tracked=False),
-    # --- groups and products ----------------------------------------------------------------
-    "configuration": _of(JSON, "Individual settings: [{updates}, [removals]]."),
-    "groups.configuration": _of(JSON, "Settings of the group: [{updates}, [removals]]."),
-    "device_type": _of(TEXT, "router or access_point."),
-    "series": _of(TEXT, "Product series."),
-    # --- routers ----------------------------------------------------------------------------
-    "config_status": _of(TEXT, "synched, suspended or pending."),
-    "full_product_name": _of(TEXT, "Product name with its variant."),
-    "ipv4_address": _of(TEXT, "IPv4 address."),
-    "lans": _of(JSON, "LAN records of the router."),
-    "locality": _of(TEXT, "Time-zone name of the place."),
-    "reboot_required": _of(FLAG, "True when a reboot is needed to apply changes."),
-    "state": _of(TEXT, "initialized, online or offline."),
-    "upgrade_pending": _of(FLAG, "True while a firmware upgrade waits."),
-    # --- interfaces -------------------------------------------------------------------------
-    "apn": _of(TEXT, "Access point name of the carrier."),
-    "bsid": _of(TEXT, "Base station identifier."),
-    "carrier": _of(TEXT, "Carrier in use."),
-    "carrier_id": _of(TEXT, "Carrier identifier or name in use."),
-    "channel": _of(TEXT, "Radio channel."),
-    "connection_state": _of(TEXT, "connected, disconnected, standby and the like."),
-    "dns0": _of(TEXT, "First DNS server."),
-    "dns1": _of(TEXT, "Second DNS server."),
-    "esn": _of(TEXT, "Electronic serial number of the modem."),
-    "gateway": _of(TEXT, "Gateway address."),
-    "gsn": _of(TEXT, "Global serial number of the modem."),
-    "homecarrid": _of(TEXT, "Home carrier identifier."),
-    "iccid": _of(TEXT, "SIM card identifier."),
-    "imei": _of(TEXT, "Modem equipment identity."),
-    "imsi": _of(TEXT, "Subscriber identity."),
-    "ipv6_address": _of(TEXT, "IPv6 address."),
-    "is_asset": _of(FLAG, "True for an interface that is an asset of the account."),
-    "is_gps_supported": _of(FLAG, "True when the modem can take fixes."),
-    "is_upgrade_available": _of(FLAG, "Inaccurate since 2023-12-31; do not use."),
-    "is_upgrade_supported": _of(FLAG, "True when the modem software can be upgraded."),
-    "ltebandwidth": _of(TEXT, "LTE channel bandwidth."),
-    "mdn": _of(TEXT, "Phone number of the line."),
-    "meid": _of(TEXT, "Mobile equipment identifier."),
-    "mfg_model": _of(TEXT, "Model as the maker names it."),
-    "mfg_product": _of(TEXT, "Product as the maker names it."),
-    "mn_ha_spi": _of(TEXT, "Mobile-IP home agent security index."),
-    "mn_ha_ss": _of(TEXT, "Mobile-IP home agent secret state."),
-    "mode": _of(TEXT, "wan or lan."),
-    "modem_fw": _of(TEXT, "Modem software version."),
-    "mtu": _of(INTEGER, "Largest packet.", "bytes"),
-    "nai": _of(TEXT, "Network access identifier."),
-    "netmask": _of(TEXT, "Network mask."),
-    "pin_status": _of(TEXT, "SIM PIN state."),
-    "port": _of(TEXT, "Port the interface sits on."),
-    "prlv": _of(TEXT, "Preferred roaming list version."),
-    "profile": _of(TEXT, "Carrier profile."),
-    "rfband": _of(TEXT, "Radio band."),
-    "rfband5g": _of(TEXT, "5G radio band."),
-    "rfband_5g": _of(TEXT, "5G radio band."),
-    "rfchannel": _of(TEXT, "Radio channel number."),
-    "roam": _of(TEXT, "Roaming state."),
-    "rxchannel": _of(TEXT, "Receive channel number."),
-    "service_type": _of(TEXT, "LTE, 5G and the like."),
-    "ssid": _of(TEXT, "WiFi network name."),
-    "txchannel": _of(TEXT, "Transmit channel number."),
-    "type": _of(TEXT, "Kind of the record."),
-    "alerts.type": _of(TEXT, "Alert-type name."),
-    "net_devices.type": _of(TEXT, "mdm (modem), ethernet, wwan and the like."),
-    "uid": _of(TEXT, "Identifier of the interface on its device."),
-    "uptime": _of(INTEGER, "Seconds since the interface connected.", "s", is_tracked=False),
-    "ver_pkg": _of(TEXT, "Modem software package."),
-    "version": _of(TEXT, "Version."),
-    "wimax_realm": _of(TEXT, "WiMAX realm."),
-    # --- signal and usage -------------------------------------------------------------------
-    "bmask_applied": _of(TEXT, "Band mask in force."),
-    "bytes_in": _of(INTEGER, "Bytes received in the period.", "bytes"),
-    "bytes_out": _of(INTEGER, "Bytes sent in the period.", "bytes"),
-    "net_device_metrics.bytes_in": _of(INTEGER, "Bytes received, running total.", "bytes"),
-    "net_device_metrics.bytes_out": _of(INTEGER, "Bytes sent, running total.", "bytes"),
-    "cell_id": _of(TEXT, "Cell in use."),
-    "cinr": _of(REAL, "Carrier to interference and noise ratio.", "dB"),
-    "dbm": _of(REAL, "Received signal strength.", "dBm"),
-    "ecio": _of(REAL, "Energy per chip to interference.", "dB"),
-    "lac": _of(TEXT, "Location area code."),
-    "mcc": _of(TEXT, "Mobile country code."),
-    "mnc": _of(TEXT, "Mobile network code."),
-    "period": _of(INTEGER, "Length of the sample period.", "s"),
-    "rsrp": _of(REAL, "LTE reference signal received power.", "dBm"),
-    "rsrp_5g": _of(REAL, "5G reference signal received power.", "dBm"),
-    "rsrq": _of(REAL, "LTE reference signal received quality.", "dB"),
-    "rsrq_5g": _of(REAL, "5G reference signal received quality.", "dB"),
-    "rssi": _of(REAL, "Received signal strength indicator.", "dBm"),
-    "rssnr": _of(REAL, "Reference signal to noise ratio.", "dB"),
-    "signal_percent": _of(REAL, "Signal strength, 0 to 100.", "percent"),
-    "signal_strength": _of(REAL, "Signal strength, 0 to 100.", "percent"),
-    "sinr": _of(REAL, "Signal to interference and noise ratio.", "dB"),
-    "sinr_5g": _of(REAL, "5G signal to interference and noise ratio.", "dB"),
-    "tac": _of(TEXT, "Tracking area code."),
-    # --- places -----------------------------------------------------------------------------
-    "accuracy": _of(REAL, "Radius of the fix's uncertainty.", "m"),
-    "altitude": _of(REAL, "Height above sea level.", "m"),
-    "altitude_meters": _of(REAL, "Height above sea level.", "m"),
-    "latitude": _of(REAL, "Latitude, WGS 84.", "deg"),
-    "longitude": _of(REAL, "Longitude, WGS 84.", "deg"),
-    "method": _of(TEXT, "How the place is known: gnss, manual and the like."),
-    "mph": _of(REAL, "Speed over ground.", "mph"),
-    "net_device_name": _of(TEXT, "Interface in use at the fix."),
-    # --- alerts and activity ----------------------------------------------------------------
-    "friendly_info": _of(TEXT, "What happened, in words."),
-    "info": _of(JSON, "Members that belong to the alert type."),
-    "action.id": _of(TEXT, "Identifies the activity."),
-    "action.timestamp": _of(TIME, "When the action happened."),
-    "action.type": _of(INTEGER, "Action type number."),
-    "action.type_name": _of(TEXT, "Action type in words."),
-    "action.before": _of(JSON, "The entity before the action."),
-    "action.after": _of(JSON, "The entity after the action."),
-    "actor.id": _of(TEXT, "Who acted."),
-    "actor.type": _of(INTEGER, "Actor type number."),
-    "actor.type_name": _of(TEXT, "Actor type in words."),
-    "actor.email": _of(TEXT, "E-mail address of the actor."),
-    "object.id": _of(TEXT, "What was acted upon."),
-    "object.type": _of(INTEGER, "Object type number."),
-    "object.type_name": _of(TEXT, "Object type in words."),
-    "object.role": _of(JSON, "Role acted upon: id and name."),
-    "object.user": _of(JSON, "User acted upon: id and email."),
-    # --- batteries --------------------------------------------------------------------------
-    "batteries.id": _of(TEXT, "Identifier of the battery."),
-    "batteries.created_at": _of(TIME, "First record of the battery."),
-    "batteries.status": _of(TEXT, "Charging, Discharging or Idle."),
-    "batteries.type": _of(TEXT, "Type of power source."),
-    "health": _of(INTEGER, "Present capacity over design capacity.", "percent"),
-    "milliamps": _of(INTEGER, "Current; negative while discharging.", "mA"),
-    "millivolts": _of(INTEGER, "Voltage.", "mV"),
-    "rsoc": _of(INTEGER, "Relative state of charge.", "percent"),
-    "temp": _of(REAL, "Temperature.", "degrees Celsius"),
-    "time_remaining": _of(INTEGER, "Time to empty or full; may be null.", "min"),
-    # --- failovers (the one endpoint whose ids are JSON numbers) ------------------------------
-    "account_id": _of(ID, "Account the router belongs to."),
-    "carrier_name": _of(TEXT, "Carrier of the interface in use."),
-    "current_wan_interface": _of(TEXT, "Interface the router failed over to."),
-    "current_wan_priority": _of(REAL, "Its priority; lower is preferred."),
-    "data_usage": _of(REAL, "Bytes moved on the backup so far.", "bytes"),
-    "elapsed_time": _of(REAL, "Length of the failover so far.", "s"),
-    "group_id": _of(ID, "Group the router belongs to."),
-    "group_name": _of(TEXT, "Name of the group."),
-    "percent_data_cap": _of(REAL, "Share of the data cap used.", "percent"),
-    "previous_wan_interface": _of(TEXT, "Interface that was lost."),
-    "previous_wan_priority": _of(REAL, "Its priority; lower is preferred."),
-    "router_id": _of(ID, "Router that failed over."),
-    "router_name": _of(TEXT, "Name of the router."),
-    "tenant_id": _of(TEXT, "Tenant the router belongs to."),
-    "uuid": _of(TEXT, "Identifies the failover."),
-}
-
-
 def columns_of(endpoint: str, fields: str) -> tuple[Column, ...]:
     """Return the columns that an endpoint's whitespace-separated field names stand for.
 
@@ -290,16 +68,28 @@ def columns_of(endpoint: str, fields: str) -> tuple[Column, ...]:
     >>> [c.name for c in columns_of("alerts", "created_at router type")]
     ['created_at', 'router_id', 'type']
     """
-    columns = []
-    for field in fields.split():
-        entry = VOCABULARY.get(f"{endpoint}.{field}") or VOCABULARY[field]
-        columns.append(
-            Column(
-                field=field,
-                kind=entry.kind,
-                meaning=entry.meaning,
-                unit=entry.unit,
-                is_tracked=entry.is_tracked,
-            )
-        )
-    return tuple(columns)
+    return tuple(_column(endpoint, field, field) for field in fields.split())
+
+
+def attributes_of(endpoint: str, attributes: str, related: str) -> tuple[Column, ...]:
+    """Return the columns of a JSON:API record: its id, attributes and to-one relationships.
+
+    >>> [c.name for c in attributes_of("private_cellular_radios", "name tdd_mode", "network")]
+    ['id', 'name', 'tdd_mode', 'network_id']
+    """
+    return (
+        _column("v3", "id", "id"),
+        *(_column(endpoint, name, f"attributes.{name}") for name in attributes.split()),
+        *(_column(endpoint, "relation", f"relationships.{n}.data.id") for n in related.split()),
+    )
+
+
+def _column(endpoint: str, entry: str, field: str) -> Column:
+    meaning = VOCABULARY.get(f"{endpoint}.{entry}") or VOCABULARY[entry]
+    return Column(
+        field=field,
+        kind=meaning.kind,
+        meaning=meaning.meaning,
+        unit=meaning.unit,
+        is_tracked=meaning.is_tracked,
+    )

@@ -28,6 +28,8 @@ def next_position(endpoint: Endpoint, page: Page, seen: list[str]) -> dict[str, 
     that does not move on, PageUnreadable for a `next` without the cursor.
     """
     cursor = endpoint.cursor
+    if cursor.walk is Walk.LINK:
+        return _next_link(endpoint, page, seen)
     by_id = cursor.walk is Walk.ID_AFTER
     value = _highest_id(endpoint, page) if by_id else _linked(endpoint, page)
     if value is None:
@@ -47,6 +49,19 @@ def next_position(endpoint: Endpoint, page: Page, seen: list[str]) -> dict[str, 
             "if it stays.",
         )
     return {cursor.parameter: value}
+
+
+def _next_link(endpoint: Endpoint, page: Page, seen: list[str]) -> dict[str, str] | None:
+    """Return the whole query of the link to the next page. Raises: CursorStuck."""
+    if page.next is None:
+        return None
+    if "&".join(page.next.values()) in seen:
+        raise CursorStuck(
+            f"{endpoint.path} links to a page that it has given before.",
+            remedy="The read was stopped so that it cannot loop; run again, and report it "
+            "if it stays.",
+        )
+    return dict(page.next)
 
 
 def window_parameters(window: Window, interval: Interval) -> dict[str, str]:

@@ -97,6 +97,8 @@ def demo_settings(settings: Settings, url: str) -> Settings:
     return settings.model_copy(
         update={
             "base_url": f"{url}/api/v2/",
+            "v3_base_url": f"{url}/api/v3",
+            "v3_token": SecretStr("simulator-token"),
             "portal_api_id": SecretStr("portal-id"),
             "portal_api_key": SecretStr("portal-key"),
             "mgr_api_id": SecretStr("admin-id"),

@@ -18,6 +18,17 @@ MOST_RECORDS_PER_PAGE = 500
 """Page size beyond which the service answers no more rows (service contract, Limits)."""
 
 
+MOST_RECORDS_PER_V3_PAGE = 50
+"""Largest `page[size]` of v3."""
+
+
+class Api(StrEnum):
+    """The generation of the service that answers, with its own root, keys and envelope."""
+
+    V2 = "v2"
+    V3 = "v3"
+
+
 class Walk(StrEnum):
     """How the next page is asked for."""
 
@@ -25,6 +36,7 @@ class Walk(StrEnum):
     ACTION_ID = "action id"  # `next` carries an activity's id
     ID_AFTER = "id after"  # ids ascend; ask past the highest seen
     OFFSET = "offset"  # `next` carries a start index
+    LINK = "link"  # the whole query of `next` is the next request
 
 
 class Mode(StrEnum):
@@ -44,7 +56,8 @@ class Cursor:
 
     def __post_init__(self) -> None:
         """Refuse a cursor that could never reach an end."""
-        if self.walk is not Walk.OFFSET and not self.parameter.endswith(("__gt", "__lt")):
+        one_way = self.walk not in {Walk.OFFSET, Walk.LINK}
+        if one_way and not self.parameter.endswith(("__gt", "__lt")):
             raise ValueError(f"a {self.walk} cursor must move one way: {self.parameter}")
 
     @property
@@ -95,7 +108,8 @@ class Endpoint:
 
     `key` and `event_time` are column names. `event_time` and `window` belong together: with
     them a read is cut by time and what was read is provable; without, every read is a whole
-    snapshot. `retention` is how long the service keeps a record.
+    snapshot. `retention` is how long the service keeps a record. `resource` is the path where
+    that is not the name.
     """
 
     name: str
@@ -111,6 +125,8 @@ class Endpoint:
     page_size: int = MOST_RECORDS_PER_PAGE
     retention: timedelta | None = None
     changes_until: str | None = None
+    api: Api = Api.V2
+    resource: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse a row that contradicts itself."""
@@ -125,8 +141,8 @@ class Endpoint:
 
     @property
     def path(self) -> str:
-        """Path below the service's root, with its trailing slash."""
-        return f"{self.name}/"
+        """Path below the generation's root: with a trailing slash in v2, without one in v3."""
+        return f"{self.resource or self.name}{'/' if self.api is Api.V2 else ''}"
 
     @property
     def is_ordered(self) -> bool:

@@ -10,9 +10,9 @@ from typing import Any
 import httpx
 
 from fleetlake.client import Client
-from fleetlake.endpoint import Endpoint
+from fleetlake.endpoint import Api, Endpoint
 from fleetlake.endpoints import ENDPOINTS, endpoints_named
-from fleetlake.errors import Interrupted
+from fleetlake.errors import Interrupted, SettingsError
 from fleetlake.lake import Lake, open_lake
 from fleetlake.load import load_streams
 from fleetlake.run import Outcome, Watcher
@@ -33,7 +33,14 @@ def ingest(
     loaded. Raises: SettingsError, LakeError, or ServiceError where no stream could start;
     Interrupted on Ctrl-C or SIGTERM, after a commit under way has ended.
     """
-    named = endpoints_named(names or ENDPOINTS)
+    if settings.v3_root() is None and any(
+        ENDPOINTS[n].api is Api.V3 for n in names if n in ENDPOINTS
+    ):
+        raise SettingsError(
+            "FLEETLAKE_V3_BASE_URL and FLEETLAKE_V3_TOKEN are not set, so v3 cannot be read.",
+            remedy="Export both, or leave the endpoints of v3 out.",
+        )
+    named = endpoints_named(names or _readable(settings))
     with open_lake(settings.lake) as lake:
         endpoints = _with_sources(lake, named)
         load = partial(
@@ -79,6 +86,12 @@ def _stop_on_signal(work: asyncio.Future[list[Outcome]]) -> None:
             loop.add_signal_handler(number, work.cancel)
     except (RuntimeError, ValueError):
         return
+
+
+def _readable(settings: Settings) -> list[str]:
+    """Return the endpoints of the generations that these settings can read."""
+    reads_v3 = settings.v3_root() is not None
+    return [e.name for e in ENDPOINTS.values() if e.api is Api.V2 or reads_v3]
 
 
 def _with_sources(lake: Lake, named: Sequence[Endpoint]) -> list[Endpoint]:

@@ -5,7 +5,7 @@ from functools import partial
 
 from fleetlake.client import Client
 from fleetlake.cursors import first_position, next_position, window_parameters
-from fleetlake.endpoint import Endpoint
+from fleetlake.endpoint import Api, Endpoint
 from fleetlake.intervals import Interval
 from fleetlake.normalise import Page, read_page, stamp
 
@@ -23,7 +23,8 @@ async def read_pages(
     call takes. The iterator ends only at the service's own end. Raises: ServiceError for a
     page that fails for good; pages already yielded stay valid.
     """
-    fixed = {"limit": str(endpoint.page_size), **endpoint.parameters}
+    size = "limit" if endpoint.api is Api.V2 else "page[size]"
+    fixed = {size: str(endpoint.page_size), **endpoint.parameters}
     if endpoint.window and interval:
         fixed |= window_parameters(endpoint.window, interval)
     if endpoint.fan_out:
@@ -31,7 +32,10 @@ async def read_pages(
     position: dict[str, str] | None = first_position(endpoint)
     seen: list[str] = []
     while position is not None:
-        seen += position.values()
-        page = await client.get(endpoint.path, fixed | position, partial(read_page, endpoint))
+        if position:
+            seen.append("&".join(position.values()))
+        page = await client.get(
+            endpoint.path, fixed | position, partial(read_page, endpoint), api=endpoint.api
+        )
         position = next_position(endpoint, page, seen)
         yield stamp(endpoint, page, partitions[0]) if partitions else page

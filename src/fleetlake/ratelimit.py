@@ -12,12 +12,14 @@ import hashlib
 import os
 import struct
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from fleetlake.errors import SettingsError
 
 MOST_CALLS_PER_MINUTE = 60_000
 SPAN_SECONDS = 60.0
+CLOCK_STEP_SECONDS = 1.0
 _COUNT = struct.Struct("<Q")
 _INSTANT = struct.Struct("<d")
 
@@ -25,13 +27,21 @@ _INSTANT = struct.Struct("<d")
 class CallLimit:
     """Paces calls to at most `calls_per_minute` in any sixty seconds; 0 is no limit."""
 
-    def __init__(self, folder: Path, *, account: str, calls_per_minute: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        account: str,
+        calls_per_minute: int,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         if calls_per_minute > MOST_CALLS_PER_MINUTE:
             raise SettingsError(
                 f"FLEETLAKE_CALLS_PER_MINUTE is {calls_per_minute}.",
                 remedy=f"Use at most {MOST_CALLS_PER_MINUTE}, or 0 for no limit.",
             )
         self._calls_per_minute = calls_per_minute
+        self._clock = clock
         self._file = -1
         if calls_per_minute:
             # The name holds a digest: an account is recognised again, never written down.
@@ -40,7 +50,7 @@ class CallLimit:
 
     async def wait_turn(self) -> None:
         """Return once a call may be made; the call counts from then."""
-        while (seconds := self._reserve(time.time())) > 0:  # noqa: ASYNC110 - other processes set no event
+        while (seconds := self._reserve()) > 0:  # noqa: ASYNC110 - other processes set no event
             await asyncio.sleep(seconds)
 
     def close(self) -> None:
@@ -49,16 +59,17 @@ class CallLimit:
             os.close(self._file)
             self._file = -1
 
-    def _reserve(self, now: float) -> float:
-        """Count a call at `now` and return 0, or return the seconds to wait."""
+    def _reserve(self) -> float:
+        """Count a call and return 0, or return the seconds to wait."""
         if self._file < 0:
             return 0.0
         fcntl.flock(self._file, fcntl.LOCK_EX)
         try:
+            now = self._clock()  # read under the lock, so that instants in the ring ascend
             count = self._read(_COUNT, 0) or 0
             if count >= self._calls_per_minute:
                 oldest = self._read(_INSTANT, self._place(count - self._calls_per_minute)) or 0.0
-                if oldest > now:
+                if oldest > now + CLOCK_STEP_SECONDS:
                     # The clock was set back: the instants in the ring mean nothing any more.
                     self._forget(count)
                 elif (wait := oldest + SPAN_SECONDS - now) > 0:

@@ -9,9 +9,10 @@ for an empty one.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import chain
 from math import isfinite
 from operator import attrgetter
 from typing import Annotated, Any
@@ -20,11 +21,9 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 
 from fleetlake.columns import Kind
-from fleetlake.endpoint import Endpoint, Mode
+from fleetlake.endpoint import Api, Endpoint, Mode
 from fleetlake.errors import PageUnreadable
 from fleetlake.values import json_text, read_value, relation_id
-
-EXCERPT_LENGTH = 120
 
 _WIRE_TYPES: dict[Kind, Any] = {
     Kind.ID: int | None,
@@ -72,9 +71,18 @@ class _Meta(msgspec.Struct):
     next: str | None
 
 
-class _Envelope(msgspec.Struct):
-    data: list[msgspec.Raw]
-    meta: _Meta
+class _Links(msgspec.Struct):
+    next: str | None = None
+
+
+_CONSTANT = {Api.V2: (), Api.V3: ("type",)}
+"""Members that every record of a list repeats."""
+
+
+def _envelope(api: Api, record: Any) -> type[msgspec.Struct]:
+    """Return the struct of a list answer: records, and what tells of the next page."""
+    rest = ("meta", _Meta) if api is Api.V2 else ("links", _Links)
+    return msgspec.defstruct("Envelope", [("data", list[record]), rest])
 
 
 @cache
@@ -88,10 +96,10 @@ class Reader:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        record = _struct_of(endpoint)
-        fields: list[tuple[str, Any]] = [("data", list[record]), ("meta", _Meta)]  # type: ignore[valid-type]  # a type made at run time
-        self._page = msgspec.json.Decoder(msgspec.defstruct("Page", fields), strict=False)
-        self._envelope = msgspec.json.Decoder(_Envelope)
+        page = _envelope(endpoint.api, _struct_of(endpoint))
+        self._page = msgspec.json.Decoder(page, strict=False)
+        self._raw_page = msgspec.json.Decoder(_envelope(endpoint.api, msgspec.Raw))
+        self._timeuuids = [c.name for c in endpoint.columns if c.kind is Kind.TIMEUUID]
         self._reals = [c.name for c in endpoint.columns if c.kind is Kind.REAL]
         self._getters = {c.name: attrgetter(c.field) for c in endpoint.columns}
         self._relations: dict[str | int | None, int | None] = {None: None}
@@ -109,9 +117,11 @@ class Reader:
                 values[column.name] = list(map(self._json, values[column.name]))
         if any(None in values[name] for name in self._endpoint.required):
             raise OddRecord
+        if not all(map(_is_timeuuid, chain.from_iterable(values[n] for n in self._timeuuids))):
+            raise OddRecord
         if any(not isfinite(v) for name in self._reals for v in values[name] if v is not None):
             raise OddRecord  # "nan" and the like are text, no measurement
-        return Decoded(values, len(page.data), page.meta.limit, _query(page.meta.next))
+        return Decoded(values, len(page.data), *self._paging(page))
 
     def patient(self, body: bytes) -> Decoded:
         """Decode a page record by record.
@@ -132,21 +142,27 @@ class Reader:
                 extra[len(rows)] = json_text(left)
             rows.append(row)
         values = {name: [row[name] for row in rows] for name in self._getters}
-        meta, count = envelope.meta, len(envelope.data)
-        return Decoded(values, count, meta.limit, _query(meta.next), extra, tuple(misfits))
+        paging = self._paging(envelope)
+        return Decoded(values, len(envelope.data), *paging, extra, tuple(misfits))
 
-    def _open(self, body: bytes) -> _Envelope:
+    def _paging(self, page: Any) -> tuple[int, Mapping[str, str] | None]:
+        """Return the page size in force and the query of the link to the next page."""
+        if self._endpoint.api is Api.V2:
+            return page.meta.limit, _query(page.meta.next)
+        return self._endpoint.page_size, _query(page.links.next)
+
+    def _open(self, body: bytes) -> Any:
         try:
             body.decode()
-            return self._envelope.decode(body)
+            return self._raw_page.decode(body)
         except msgspec.ValidationError as error:
-            raise _no_page(self._endpoint, body, str(error)) from None
+            raise _no_page(self._endpoint, error) from None
         except (ValueError, RecursionError):
             pass
         try:
-            return self._envelope.decode(_escape_controls(body))
+            return self._raw_page.decode(_escape_controls(body))
         except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors too
-            raise _no_page(self._endpoint, body, str(error)) from None
+            raise _no_page(self._endpoint, error) from None
 
     def _ids(self, relations: list[str | int | None]) -> list[int | None]:
         """Return the ids that relations end in; a fleet's few URLs are remembered."""
@@ -178,25 +194,36 @@ class Reader:
         for name in sorted(self._endpoint.required):
             if row[name] is None:
                 raise ValueError(f"{name}: {faults.get(name, 'missing')}")
-        for parent in {c.path[0] for c in self._endpoint.columns if len(c.path) > 1}:
-            if members.get(parent) in ({}, None):
-                members.pop(parent, None)
-        return row, members
+        _take(members, ("type",) if self._endpoint.api is Api.V3 else ())
+        return row, _without_empty(members, {c.path[:-1] for c in self._endpoint.columns})
 
 
 def _struct_of(endpoint: Endpoint) -> type[msgspec.Struct]:
     """Return a struct type for the endpoint's records; unknown members are refused."""
-    flat: list[tuple[str, Any, Any]] = []
-    nested: dict[str, list[tuple[str, Any, Any]]] = {}
-    for column in endpoint.columns:
-        *parents, member = column.path
-        default = msgspec.Raw(b"null") if column.kind is Kind.JSON else None
-        entry = (member, _WIRE_TYPES[column.kind], default)
-        (nested.setdefault(parents[0], []) if parents else flat).append(entry)
-    for name, members in nested.items():
-        inner = msgspec.defstruct(name, members, forbid_unknown_fields=True, gc=False)
-        flat.append((name, inner, msgspec.field(default_factory=inner)))
-    return msgspec.defstruct("Record", flat, forbid_unknown_fields=True, gc=False)
+    return _nested_struct([(c.path, c.kind) for c in endpoint.columns], _CONSTANT[endpoint.api])
+
+
+def _nested_struct(
+    members: list[tuple[tuple[str, ...], Kind]], constant: Sequence[str] = ()
+) -> type[msgspec.Struct]:
+    """Return a struct of the members at these paths, and of some whose value says nothing."""
+    fields: list[tuple[str, Any, Any]] = [(name, str, "") for name in constant]
+    inner: dict[str, list[tuple[tuple[str, ...], Kind]]] = {}
+    for path, kind in members:
+        if len(path) > 1:
+            inner.setdefault(path[0], []).append((path[1:], kind))
+            continue
+        default = msgspec.Raw(b"null") if kind is Kind.JSON else None
+        fields.append((path[0], _WIRE_TYPES[kind], default))
+    for name, below in inner.items():
+        # A to-one link of JSON:API repeats the kind of record that it points to.
+        struct = _nested_struct(below, ("type",) if name == "data" else ())
+        fields.append((name, struct, msgspec.field(default_factory=struct)))
+    return msgspec.defstruct("Record", fields, forbid_unknown_fields=True, gc=False)
+
+
+def _is_timeuuid(text: str | None) -> bool:
+    return text is None or (len(text) == 36 and text[14] == "1")  # noqa: PLR2004 - the form
 
 
 def _raw_text(raw: msgspec.Raw) -> str | None:
@@ -227,11 +254,9 @@ def _escape_controls(body: bytes) -> bytes:
     return json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace")
 
 
-def _no_page(endpoint: Endpoint, body: bytes, reason: str) -> PageUnreadable:
-    start = " ".join(body[:EXCERPT_LENGTH].decode("utf-8", "replace").split())
+def _no_page(endpoint: Endpoint, reason: Exception) -> PageUnreadable:
     return PageUnreadable(
-        f"{endpoint.path} was answered 200 with something that is no page of records "
-        f"({reason}); it begins: {start!r}.",
+        f"{endpoint.path} was answered 200 with something that is no page of records ({reason}).",
         remedy="Something between here and the service may answer in its place: check "
         "FLEETLAKE_BASE_URL. No record was taken from it.",
     )
@@ -239,7 +264,7 @@ def _no_page(endpoint: Endpoint, body: bytes, reason: str) -> PageUnreadable:
 
 def _take(members: dict[str, Any], path: tuple[str, ...]) -> Any:
     """Remove and return the member at `path`; None where it is missing."""
-    *parents, last = path
+    *parents, last = path or ("",)
     inner: Any = members
     for parent in parents:
         inner = inner.get(parent) if isinstance(inner, dict) else None
@@ -254,8 +279,19 @@ def _put(members: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
     inner[last] = value
 
 
-def _drop_empty(members: dict[str, Any], endpoint: Endpoint) -> None:
-    """Drop the objects whose every member became a column."""
-    for parent in {column.path[0] for column in endpoint.columns if len(column.path) > 1}:
-        if members.get(parent) in ({}, None):
-            members.pop(parent, None)
+def _without_empty(
+    members: dict[str, Any], parents: set[tuple[str, ...]], path: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """Return what is left of a record without the objects that became columns whole."""
+    left = {}
+    for name, value in members.items():
+        below = (*path, name)
+        if below in parents or any(parent[: len(below)] == below for parent in parents):
+            rest = _without_empty(value, parents, below) if isinstance(value, dict) else value
+            if below[-1] == "data" and isinstance(rest, dict):
+                rest.pop("type", None)
+            if rest not in ({}, None):
+                left[name] = rest
+        else:
+            left[name] = value
+    return left

@@ -89,21 +89,19 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _sends_no_key_in_the_clear(self) -> Self:
-        is_plain = urlsplit(self.base_url or "").scheme == "http"
+        roots = [root for root in (self.base_url, self.v3_base_url) if root]
+        is_plain = any(urlsplit(root).scheme == "http" for root in roots)
         if is_plain and not self.plain_http and not self.is_on_this_machine():
             raise ValueError(
-                "FLEETLAKE_BASE_URL is plain http, which shows the keys to the network; "
+                "plain http shows the keys to the network; "
                 "use https, or set FLEETLAKE_PLAIN_HTTP=true for a network you trust"
             )
         return self
 
     def is_on_this_machine(self) -> bool:
-        """Return whether the service answers on a loopback address."""
-        host = urlsplit(self.base_url or "").hostname or ""
-        try:
-            return host == "localhost" or ip_address(host).is_loopback
-        except ValueError:
-            return False
+        """Return whether the service answers on loopback addresses."""
+        roots = [root for root in (self.base_url, self.v3_base_url) if root]
+        return bool(roots) and all(_is_loopback(urlsplit(root).hostname or "") for root in roots)
 
     @classmethod
     def settings_customise_sources(
@@ -132,6 +130,12 @@ class Settings(BaseSettings):
             )
         return dict(zip(self.header_names, values, strict=True))
 
+    def v3_root(self) -> str | None:
+        """Return the v3 root, or None where this installation does not read v3."""
+        if self.v3_base_url is None or not self.v3_token.get_secret_value():
+            return None
+        return f"{self.v3_base_url.rstrip('/')}/"
+
     def service_root(self) -> str:
         """Return the v2 root. Raises: SettingsError when it is not set."""
         if self.base_url is None:
@@ -140,6 +144,13 @@ class Settings(BaseSettings):
                 remedy="Export it (for example https://host/api/v2/), or try `fleetlake demo`.",
             )
         return self.base_url if self.base_url.endswith("/") else f"{self.base_url}/"
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 @cache

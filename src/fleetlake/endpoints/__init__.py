@@ -1,0 +1,40 @@
+"""THE table: one row per endpoint. No other code names one.
+
+To add an endpoint, add a row to `inventory`, `events` or `v3`, the meaning of any new field to
+`columns`, and a staging view in `sql/`. Fields come from the service contract where it tables
+them, and from what the live service is seen to answer where it does not.
+"""
+
+from collections.abc import Iterable
+
+from fleetlake.endpoint import Endpoint
+from fleetlake.endpoints import events, inventory, v3
+from fleetlake.errors import UsageError
+
+_ROWS = (*inventory.ROWS, *events.ROWS, *v3.ROWS)
+
+ENDPOINTS: dict[str, Endpoint] = {row.name: row for row in _ROWS}
+
+
+PROBE = ENDPOINTS["accounts"]
+"""Asked for one record where an answer is wanted and nothing was read yet."""
+
+
+def endpoint_named(name: str) -> Endpoint:
+    """Return the row of that name. Raises: UsageError listing the names there are."""
+    if name not in ENDPOINTS:
+        raise UsageError(
+            f"There is no endpoint called {name!r}.",
+            remedy=f"Use one of: {', '.join(ENDPOINTS)}.",
+        )
+    return ENDPOINTS[name]
+
+
+def endpoints_named(names: Iterable[str]) -> list[Endpoint]:
+    """Return the named rows in the table's order. Raises: UsageError for an unknown name.
+
+    >>> [e.name for e in endpoints_named(["batteries", "accounts"])]
+    ['accounts', 'batteries']
+    """
+    wanted = {endpoint_named(name).name for name in names}
+    return [row for row in _ROWS if row.name in wanted]

@@ -1,0 +1,177 @@
+"""Lists ordered by time: what happened, and what was measured."""
+
+from datetime import timedelta
+
+from fleetlake.columns import columns_of
+from fleetlake.endpoint import Cursor, Endpoint, FanOut, Mode, Walk, Window
+
+BY_OFFSET = Cursor(walk=Walk.OFFSET, parameter="offset")
+NEWEST_FIRST = Cursor(walk=Walk.TIMEUUID, parameter="created_at_timeuuid__lt")
+OLDEST_FIRST = Cursor(walk=Walk.TIMEUUID, parameter="created_at_timeuuid__gt")
+
+TIMEUUID_WINDOW = Window(start="created_at_timeuuid__gte", end="created_at_timeuuid__lt")
+
+PER_INTERFACE = FanOut(parameter="net_device__in", source="net_devices", partition="net_device_id")
+PER_ROUTER = FanOut(parameter="router__in", source="routers", partition="router_id")
+
+ROWS = (
+    Endpoint(
+        name="alerts",
+        about="What the service alerted on, by device or account.",
+        key=("created_at_timeuuid",),
+        mode=Mode.APPEND,
+        cursor=NEWEST_FIRST,
+        event_time="created_at",
+        window=TIMEUUID_WINDOW,
+        columns=columns_of(
+            "alerts",
+            "account router type friendly_info info created_at created_at_timeuuid detected_at",
+        ),
+    ),
+    Endpoint(
+        name="activity_logs",
+        about="Who did what to what, with the entity before and after.",
+        key=("action_id",),
+        mode=Mode.APPEND,
+        cursor=Cursor(walk=Walk.ACTION_ID, parameter="action__id__lt"),
+        event_time="action_timestamp",
+        window=Window(start="action__timestamp__gte", end="action__timestamp__lt"),
+        retention=timedelta(days=30),
+        columns=columns_of(
+            "activity_logs",
+            """action.id action.timestamp action.type action.type_name action.before
+            action.after actor.id actor.type actor.type_name actor.email object.id object.type
+            object.type_name object.role object.user""",
+        ),
+    ),
+    Endpoint(
+        name="failovers",
+        about="Each time a router moved to a backup WAN, followed until it ended.",
+        key=("uuid",),
+        mode=Mode.UPSERT,
+        cursor=BY_OFFSET,
+        event_time="started_at",
+        window=Window(start="started_at__gte", end="started_at__lt"),
+        changes_until="ended_at",
+        columns=columns_of(
+            "failovers",
+            """uuid account_id group_id router_id tenant_id router_name group_name carrier_name
+            current_wan_interface previous_wan_interface current_wan_priority
+            previous_wan_priority data_usage percent_data_cap elapsed_time started_at ended_at
+            updated_at""",
+        ),
+    ),
+    Endpoint(
+        name="historical_locations",
+        about="Every fix of each device, with signal along the way.",
+        key=("router_id", "created_at_timeuuid"),
+        mode=Mode.APPEND,
+        cursor=OLDEST_FIRST,
+        event_time="created_at",
+        window=Window(start="created_at__gt", end="created_at__lte"),
+        fan_out=FanOut(
+            parameter="router",
+            source="routers",
+            ids_per_call=1,
+            partition="router_id",
+            is_stamped=True,
+        ),
+        columns=columns_of(
+            "historical_locations",
+            """router created_at created_at_timeuuid latitude longitude accuracy altitude mph
+            net_device_name carrier_id rfband rfband_5g summary signal_percent cinr dbm ecio
+            rsrp rsrp_5g rsrq rsrq_5g rssi sinr sinr_5g""",
+        ),
+    ),
+    Endpoint(
+        name="net_device_usage_samples",
+        about="Bytes moved by each interface, period by period.",
+        key=("net_device_id", "created_at_timeuuid"),
+        mode=Mode.APPEND,
+        cursor=OLDEST_FIRST,
+        event_time="created_at",
+        window=TIMEUUID_WINDOW,
+        fan_out=PER_INTERFACE,
+        parameters={"order_by": "created_at_timeuuid"},
+        columns=columns_of(
+            "net_device_usage_samples",
+            "net_device bytes_in bytes_out period uptime created_at created_at_timeuuid",
+        ),
+    ),
+    Endpoint(
+        name="net_device_signal_samples",
+        about="Signal of each modem, period by period.",
+        key=("net_device_id", "created_at_timeuuid"),
+        mode=Mode.APPEND,
+        cursor=OLDEST_FIRST,
+        event_time="created_at",
+        window=TIMEUUID_WINDOW,
+        fan_out=PER_INTERFACE,
+        parameters={"order_by": "created_at_timeuuid"},
+        columns=columns_of(
+            "net_device_signal_samples",
+            """net_device signal_percent cinr dbm ecio rsrp rsrq rssi sinr uptime created_at
+            created_at_timeuuid""",
+        ),
+    ),
+    Endpoint(
+        name="router_alerts",
+        about="Alerts of devices, as the device log keeps them.",
+        key=("router_id", "created_at_timeuuid"),
+        mode=Mode.APPEND,
+        cursor=OLDEST_FIRST,
+        event_time="created_at",
+        window=TIMEUUID_WINDOW,
+        fan_out=PER_ROUTER,
+        parameters={"order_by": "created_at_timeuuid"},
+        columns=columns_of(
+            "router_alerts",
+            "router type friendly_info info created_at created_at_timeuuid detected_at",
+        ),
+    ),
+    Endpoint(
+        name="router_logs",
+        about="Log entries that devices sent.",
+        key=("router_id", "created_at_timeuuid"),
+        mode=Mode.APPEND,
+        cursor=OLDEST_FIRST,
+        event_time="created_at",
+        window=TIMEUUID_WINDOW,
+        fan_out=FanOut(parameter="router", source="routers", ids_per_call=1, partition="router_id"),
+        parameters={"order_by": "created_at_timeuuid"},
+        columns=columns_of(
+            "router_logs",
+            """router level source message exception sequence reported_at created_at
+            created_at_timeuuid""",
+        ),
+    ),
+    Endpoint(
+        name="router_state_samples",
+        about="Whether each device was online, period by period.",
+        key=("router_id", "created_at_timeuuid"),
+        mode=Mode.APPEND,
+        cursor=OLDEST_FIRST,
+        event_time="created_at",
+        window=TIMEUUID_WINDOW,
+        fan_out=PER_ROUTER,
+        parameters={"order_by": "created_at_timeuuid"},
+        columns=columns_of(
+            "router_state_samples", "router state period created_at created_at_timeuuid"
+        ),
+    ),
+    Endpoint(
+        name="router_stream_usage_samples",
+        about="Bytes moved by each device, period by period.",
+        key=("router_id", "created_at_timeuuid"),
+        mode=Mode.APPEND,
+        cursor=OLDEST_FIRST,
+        event_time="created_at",
+        window=TIMEUUID_WINDOW,
+        fan_out=PER_ROUTER,
+        parameters={"order_by": "created_at_timeuuid"},
+        columns=columns_of(
+            "router_stream_usage_samples",
+            "router bytes_in bytes_out period uptime created_at created_at_timeuuid",
+        ),
+    ),
+)

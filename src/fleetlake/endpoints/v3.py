@@ -1,0 +1,54 @@
+"""Lists of the v3 generation (beta): another root, a bearer token, JSON:API records."""
+
+from fleetlake.columns import attributes_of
+from fleetlake.endpoint import MOST_RECORDS_PER_V3_PAGE, Api, Cursor, Endpoint, Mode, Walk
+
+
+def _row(
+    name: str, about: str, attributes: str, *, related: str = "", resource: str | None = None
+) -> Endpoint:
+    """Return the row of a v3 list; all of them are paged and kept alike."""
+    return Endpoint(
+        name=name,
+        resource=resource,
+        about=about,
+        api=Api.V3,
+        key=("id",),
+        mode=Mode.HISTORY,
+        cursor=Cursor(walk=Walk.LINK, parameter="page"),
+        page_size=MOST_RECORDS_PER_V3_PAGE,
+        columns=attributes_of(name, attributes, related),
+    )
+
+
+ROWS = (
+    _row(
+        "subscriptions",
+        "What was bought, how much of it, and for how long.",
+        "name quantity start_time end_time",
+        related="subscription_type",
+    ),
+    _row(
+        "asset_endpoints",
+        "Devices under subscription; they meet `routers` by MAC address.",
+        "mac_address serial_number hardware_series",
+        related="subscriptions",
+    ),
+    _row(
+        "users_v3",
+        "People who may log in, collaborators with fewer members.",
+        "email first_name last_name is_active last_login pending_email timeout",
+        resource="users",
+    ),
+    _row("private_cellular_networks", "Private cellular networks.", "name mcc mnc state"),
+    _row("private_cellular_cores", "Their packet cores.", "name state", related="network"),
+    _row("private_cellular_sims", "Their SIM cards.", "iccid imsi state", related="network"),
+    _row("private_cellular_radios", "Their radios.", "name tdd_mode", related="network"),
+    _row("private_cellular_radio_groups", "Their radio groups.", "name", related="network"),
+    _row(
+        "private_cellular_radio_statuses",
+        "How each radio does.",
+        "is_online transmitting",
+        related="radio",
+    ),
+)
