@@ -58,6 +58,14 @@ def test_pages_follow_links_next_until_it_is_absent(service: Service, name):
     assert len({item["id"] for item in at_once}) == len(at_once)
 
 
+@section("Simulator: truth")
+@pytest.mark.parametrize("name", LISTS)
+def test_v3_lists_are_the_truth(service: Service, name):
+    items, _ = walk(service, f"{name}?page[size]=50")
+
+    assert items == service.truth("users_v3" if name == "users" else name)
+
+
 @section("Observed: v3")
 def test_page_holds_50_items_at_most(service: Service):
     assert len(ask(service, "asset_endpoints?page[size]=1000").json()["data"]) == 50
@@ -159,6 +167,13 @@ def test_bad_user_document_is_refused(fresh: Service, content):
 
     assert answer.status_code == 400
     assert answer.json()["errors"]
+
+
+@section("Observed: Rates and failures")
+def test_faults_befall_v3_too(fresh: Service):
+    fresh.ask("PUT", "/sim/faults", json={"status_500": 1})
+
+    assert ask(fresh, "users").status_code == 500
 
 
 @section("Observed: Rates and failures")

@@ -15,6 +15,7 @@ from fleetlake.simulator.scenarios import SCENARIOS
 from fleetlake.simulator.simulation import Simulation
 from fleetlake.simulator.truth import truth_lines
 from fleetlake.simulator.v2 import json_answer, origin_of, refusal_answer
+from fleetlake.simulator.v3.collections import COLLECTIONS
 from fleetlake.simulator.wire import dump_line
 
 _LIMIT = "limit_per_minute"
@@ -95,15 +96,20 @@ def _set_faults(simulation: Simulation, body: dict[str, Any]) -> Response:
 
 
 def _truth(simulation: Simulation, request: Request, name: str) -> Response:
-    """Stream every record of one resource."""
-    if name not in RESOURCES and name not in CAUSES:
-        raise not_found()
+    """Stream every record of one resource, or every cause of a kind.
+
+    A v3 list goes by its name; v3's users, which share theirs with v2's, by `users_v3`.
+    """
     until, device = _truth_limits(request)
     view = simulation.truth(origin_of(request))
     if name in CAUSES:
         lines: Iterator[bytes] = map(dump_line, CAUSES[name](view, min(until, view.now)))
-    else:
+    elif name in RESOURCES:
         lines = truth_lines(view, RESOURCES[name], min(until, view.now + 1), device)
+    elif name.removesuffix("_v3") in COLLECTIONS:
+        lines = map(dump_line, COLLECTIONS[name.removesuffix("_v3")].everything(view))
+    else:
+        raise not_found()
     return StreamingResponse(lines, media_type="application/x-ndjson")
 
 

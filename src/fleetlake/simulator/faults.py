@@ -2,8 +2,9 @@
 
 import asyncio
 import random
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any, Final
 
 import httpx
@@ -57,12 +58,24 @@ class Faults:
         rate: float = getattr(self, name)
         return rate > 0 and self._random.random() < rate
 
-    async def delay(self) -> None:
-        """Wait as long as an answer is to be late."""
+    async def around(self, answer: Callable[[], Awaitable[Response]]) -> Response:
+        """Return an answer, or what a fault in force makes of it.
+
+        Raises: Refusal (429), and whatever `answer` raises.
+        """
         if self.latency_ms > 0:
             await asyncio.sleep(self.latency_ms / 1000)
+        error = self._error()
+        if error is not None:
+            return error
+        if self.happens("reset"):
+            return BrokenConnection()
+        given = await answer()
+        if given.status_code == HTTPStatus.OK and self.happens("truncate"):
+            return BrokenConnection(bytes(given.body))
+        return given
 
-    def refusal(self) -> Response | None:
+    def _error(self) -> Response | None:
         """Return an error in place of the answer, or None.
 
         Raises: Refusal (429).

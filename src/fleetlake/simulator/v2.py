@@ -1,7 +1,6 @@
 """The v2 API: one request in, one answer out."""
 
 import time
-from http import HTTPStatus
 from urllib.parse import unquote
 
 from starlette.requests import Request
@@ -9,7 +8,6 @@ from starlette.responses import RedirectResponse, Response
 
 from fleetlake.simulator.answers import list_records, one_record
 from fleetlake.simulator.callers import Caller, authenticate, is_counted
-from fleetlake.simulator.faults import BrokenConnection
 from fleetlake.simulator.refusals import Refusal, method_not_allowed, not_found
 from fleetlake.simulator.resources import RESOURCES
 from fleetlake.simulator.simulation import Simulation
@@ -43,23 +41,14 @@ async def serve_v2(simulation: Simulation, request: Request) -> Response:
     parts = [unquote(part) for part in path.removeprefix(ROOT_PATH).split("/") if part]
     counted = is_counted(request.headers)
     simulation.meter.count(parts[0] if parts else "", counted=counted)
-    await simulation.faults.delay()
     try:
         if counted:
             simulation.meter.admit(time.monotonic())
         if not path.endswith("/"):
             return _redirect(request)
-        fault = simulation.faults.refusal()
-        if fault is not None:
-            return fault
-        if simulation.faults.happens("reset"):
-            return BrokenConnection()
-        answer = await _answer(simulation, request, parts)
+        return await simulation.faults.around(lambda: _answer(simulation, request, parts))
     except Refusal as refusal:
         return refusal_answer(refusal)
-    if answer.status_code == HTTPStatus.OK and simulation.faults.happens("truncate"):
-        return BrokenConnection(bytes(answer.body))
-    return answer
 
 
 def _redirect(request: Request) -> Response:

@@ -27,7 +27,10 @@ class Collection:
     ids: Callable[[View], Sequence[int]]
     items: Callable[[View, Sequence[int]], list[Document]]
     filters: tuple[str, ...] = ()
-    is_beta: bool = True
+
+    def everything(self, view: View) -> list[Document]:
+        """Return every item."""
+        return self.items(view, self.ids(view))
 
 
 def _count(number: int) -> Callable[[View], Sequence[int]]:
@@ -115,9 +118,9 @@ def _status(_view: View, number: int) -> Document:
 _GROUPS = "private_cellular_radio_groups"
 
 COLLECTIONS: Final[dict[str, Collection]] = {
-    "subscriptions": Collection(_count(6), _each(_subscription), ("name",), is_beta=False),
+    "subscriptions": Collection(_count(6), _each(_subscription), ("name",)),
     "asset_endpoints": Collection(
-        _assets, asset_items, ("mac_address", "serial_number", "hardware_series"), is_beta=False
+        _assets, asset_items, ("mac_address", "serial_number", "hardware_series")
     ),
     "users": Collection(user_ids, user_items, ("email", "first_name", "last_name", "is_active")),
     "private_cellular_networks": Collection(_count(2), _each(_network), ("name", "state")),

@@ -33,12 +33,11 @@ async def serve_v3(simulation: Simulation, request: Request) -> Response:
     parts = [part for part in request.url.path.removeprefix("/api/v3").split("/") if part]
     parts = [part for part in parts if part not in _AREAS]
     simulation.meter.count(f"v3/{parts[0]}" if parts else "v3", counted=False)
-    await simulation.faults.delay()
     try:
         _check_path(request.url.path, parts)
         _check_headers(request)
         simulation.meter.admit(time.monotonic())
-        return await _answer(simulation, request, parts)
+        return await simulation.faults.around(lambda: _answer(simulation, request, parts))
     except V3Refusal as refusal:
         return answer(refusal.body, refusal.status)
     except Refusal as refusal:
@@ -101,7 +100,7 @@ def _attributes(body: bytes) -> Fields:
 
 
 def _one(view: View, collection: Collection, key: str) -> Document:
-    for found in collection.items(view, collection.ids(view)):
+    for found in collection.everything(view):
         if found["id"] == key:
             return found
     raise V3Refusal(404, "not found")
