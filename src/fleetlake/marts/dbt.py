@@ -69,11 +69,21 @@ class NodeResult:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RuleResult:
+    """A unit test, with the rows that differ when it failed."""
+
+    name: str
+    status: str
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Run:
     """What one dbt invocation did."""
 
     nodes: tuple[NodeResult, ...]
     tests: tuple[TestResult, ...]
+    rules: tuple[RuleResult, ...] = ()
 
     @property
     def is_good(self) -> bool:
@@ -187,12 +197,22 @@ def _tell(event: dict[str, Any], said: list[str], on_progress: OnProgress) -> No
 
 def _read_results(results: Path, manifest: Path) -> Run:
     """Return what dbt's own result files say."""
-    nodes = json.loads(manifest.read_bytes())["nodes"]
+    described = json.loads(manifest.read_bytes())
+    nodes, rules = described["nodes"], described["unit_tests"]
     outcome = json.loads(results.read_bytes())["results"]
     known = [(r, nodes[r["unique_id"]]) for r in outcome if r["unique_id"] in nodes]
     return Run(
         nodes=tuple(_node(r, n) for r, n in known if n["resource_type"] in {"model", "seed"}),
         tests=tuple(_test(r, n, nodes) for r, n in known if n["resource_type"] == "test"),
+        rules=tuple(
+            RuleResult(
+                name=rules[r["unique_id"]]["name"],
+                status=str(r["status"]),
+                message=(r["message"] or "").strip(),
+            )
+            for r in outcome
+            if r["unique_id"] in rules
+        ),
     )
 
 

@@ -35,7 +35,7 @@ select
     router_id,
 
     charge_status,
-    current_ma < 0 or charge_status = 'discharging' as is_discharging,
+    coalesce(current_ma < 0, false) or coalesce(charge_status = 'discharging', false) as is_discharging,
     coalesce(is_bridged, false) as is_bridged,
 
     health_pct,

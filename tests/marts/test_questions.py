@@ -1,0 +1,42 @@
+"""The page of questions: every query on it runs, on the lake and on what is published."""
+
+import re
+
+import duckdb
+import pytest
+
+from fleetlake.lake import open_lake
+from fleetlake.marts import build_marts
+from fleetlake.marts.dbt import project_folder
+from fleetlake.publish import publish
+
+PAGE = (project_folder() / "QUESTIONS.md").read_text(encoding="utf-8")
+QUESTIONS = re.findall(r"### (.*?)\n\n```sql\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("questions")
+    build_marts(folder / "lake")
+    publish(folder / "lake", folder / "published")
+    return folder
+
+
+@pytest.mark.parametrize(("question", "sql"), QUESTIONS, ids=[q for q, _ in QUESTIONS])
+def test_a_question_is_answered_by_its_query(places, question, sql):
+    with open_lake(places / "lake", read_only=True) as lake:
+        assert lake.execute(sql).description, question
+
+
+@pytest.mark.parametrize(("question", "sql"), QUESTIONS, ids=[q for q, _ in QUESTIONS])
+def test_a_question_is_answered_by_published_files(places, question, sql):
+    with duckdb.connect(places / "published" / "fleet.duckdb", read_only=True) as reader:
+        assert reader.execute(sql.replace("marts.", "")).description, question
+
+
+def test_every_mart_answers_a_question():
+    asked = set(re.findall(r"marts\.(\w+)", PAGE))
+    helpers = {"location_track_points", "battery_readings", "battery_daily", "battery_discharges"}
+    models = (project_folder() / "models" / "marts").glob("*/*.sql")
+
+    assert {m.stem for m in models} - asked <= helpers | {"failover_daily", "data_usage_daily"}

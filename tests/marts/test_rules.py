@@ -1,0 +1,38 @@
+"""The rules of the SQL layer, shown by dbt unit tests: rows in, rows out."""
+
+import os
+
+import pytest
+import yaml
+
+from fleetlake.lake import open_lake
+from fleetlake.marts import build_marts
+from fleetlake.marts.connection import LAKE_VARIABLE, SNAPSHOT_VARIABLE
+from fleetlake.marts.dbt import project_folder, run_dbt
+
+FILE = project_folder() / "models" / "unit_tests.yml"
+RULES = [rule["name"] for rule in yaml.safe_load(FILE.read_text())["unit_tests"]]
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory):
+    lake = tmp_path_factory.mktemp("rules") / "lake"
+    build_marts(lake)
+    with open_lake(lake, read_only=True) as opened:
+        ((snapshot,),) = opened.rows("select max(snapshot_id) from lake.snapshots()")
+    run = run_dbt(
+        ["test", "--select", "test_type:unit"],
+        work=lake / "dbt",
+        environment={
+            "FLEETLAKE_BUILD_FILE": os.fspath(lake / "dbt" / "build.duckdb"),
+            LAKE_VARIABLE: os.fspath(lake),
+            SNAPSHOT_VARIABLE: str(snapshot),
+        },
+        on_progress=lambda _: None,
+    )
+    return {rule.name: rule for rule in run.rules}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_rule(shown, rule):
+    assert shown[rule].status == "pass", shown[rule].message
