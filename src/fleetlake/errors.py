@@ -15,6 +15,7 @@ FleetlakeError                    exit code
 │   ├── StreamBusy                 0   another process is loading it: skipped, not failed
 │   └── CommitUnknown              7   settle by looking for the load id
 ├── BuildFailed                    8   a model or a data test failed
+├── RecordsMissing                 9   the lake lacks what the service has, or had
 └── Interrupted                  130   Ctrl-C or SIGTERM; all that was committed stays
 """
 
@@ -112,6 +113,12 @@ class BuildFailed(FleetlakeError):
     """A model or a data test of the SQL project failed."""
 
     exit_code = 8
+
+
+class RecordsMissing(FleetlakeError):
+    """The lake lacks records of the service, for now or for ever."""
+
+    exit_code = 9
 
 
 class Interrupted(FleetlakeError):

@@ -12,9 +12,18 @@ import httpx
 from fleetlake.client import Client
 from fleetlake.endpoint import Api, Endpoint
 from fleetlake.endpoints import ENDPOINTS, endpoints_named
-from fleetlake.errors import Interrupted, SettingsError
+from fleetlake.errors import (
+    EndpointUnavailable,
+    Interrupted,
+    SettingsError,
+    StreamBusy,
+    UsageError,
+)
+from fleetlake.intervals import Interval
 from fleetlake.lake import Lake, open_lake
-from fleetlake.load import load_streams
+from fleetlake.lake.locks import stream_lock
+from fleetlake.lake.watermarks import forget_interval
+from fleetlake.load import DEFAULT_PROFILE, load_streams
 from fleetlake.run import Outcome, Watcher
 from fleetlake.settings import Settings
 
@@ -54,10 +63,48 @@ def ingest(
         return asyncio.run(_ingest(settings, transport, load))
 
 
+def backfill(
+    settings: Settings,
+    name: str,
+    interval: Interval,
+    *,
+    watcher: Watcher | None = None,
+    transport: httpx.AsyncBaseTransport | None = None,
+) -> list[Outcome]:
+    """Read a past range of one endpoint again and keep what was missing or has changed.
+
+    The range counts as unread until it has been read, so one that was stopped is finished by
+    the next ingest. A quarter of the usual walks leaves the calls to scheduled loads. Raises:
+    UsageError for an endpoint without event times, and what `ingest` raises.
+    """
+    [endpoint] = endpoints_named([name])
+    if endpoint.is_snapshot:
+        raise UsageError(
+            f"{name} is read whole each time, so it has no past to read again.",
+            remedy=f"Run `fleetlake ingest {name}`; backfill takes endpoints with event times.",
+        )
+    with open_lake(settings.lake) as lake:
+        with stream_lock(settings.lake, endpoint.name):
+            forget_interval(lake, DEFAULT_PROFILE, endpoint, interval)
+        load = partial(
+            load_streams,
+            [endpoint],
+            lake=lake,
+            walks=max(1, settings.concurrency // 4),
+            watcher=watcher,
+            since=interval.start,
+            only=interval,
+        )
+        return asyncio.run(_ingest(settings, transport, load))
+
+
 def raise_worst(outcomes: Sequence[Outcome]) -> None:
-    """Raise the error of the first stream that failed, if one did."""
+    """Raise the error of the first stream that failed, if one did.
+
+    A stream left to another process, or one this account may not read, has not failed.
+    """
     for outcome in outcomes:
-        if outcome.error and outcome.error.exit_code:
+        if outcome.error and not isinstance(outcome.error, (StreamBusy, EndpointUnavailable)):
             raise outcome.error
 
 

@@ -18,7 +18,8 @@ from uuid import uuid4
 from fleetlake.client import Client
 from fleetlake.endpoint import Endpoint
 from fleetlake.endpoints import ENDPOINTS
-from fleetlake.errors import CredentialsRefused, FleetlakeError, ServiceError
+from fleetlake.errors import CredentialsRefused, EndpointUnavailable, FleetlakeError, ServiceError
+from fleetlake.intervals import Interval
 from fleetlake.lake.catalog import Lake
 from fleetlake.lake.commit import Committed
 from fleetlake.lake.locks import commit_lock, stream_lock
@@ -43,9 +44,11 @@ async def load_streams(
     watcher: Watcher | None = None,
     profile: str = DEFAULT_PROFILE,
     since: datetime | None = None,
+    only: Interval | None = None,
 ) -> list[Outcome]:
     """Load the endpoints' streams, all that is new since their last load.
 
+    `only` bounds the event time, for a chosen past range.
     A stream that fails does not stop the others; its outcome holds the error. Raises:
     CredentialsRefused at once, and whatever ends the first contact with the service.
     """
@@ -59,13 +62,14 @@ async def load_streams(
             profile=profile,
             since=since,
             run_id=str(uuid4()),
+            only=only,
         )
         await run.now()
         started_at = datetime.now(UTC)
         loop = asyncio.get_running_loop()
         ended = {endpoint.name: loop.create_future() for endpoint in endpoints}
         outcomes = await all_of(_load_in_turn(run, e, ended) for e in endpoints)
-        await run.in_lake(partial(_record_calls, run, outcomes, started_at))
+        await run.in_lake(partial(_record_run, run, outcomes, started_at))
         return outcomes
 
 
@@ -130,12 +134,39 @@ async def _load_stream(run: Run, endpoint: Endpoint) -> Outcome:
     )
 
 
-def _record_calls(run: Run, outcomes: Sequence[Outcome], started_at: datetime) -> None:
+def _record_run(run: Run, outcomes: Sequence[Outcome], started_at: datetime) -> None:
+    """Keep the calls that were made, and which endpoints this account may not read."""
     with commit_lock(run.lake.path):
-        rows = ", ".join(["(?, ?, ?, ?, ?, now())"] * len(outcomes))
-        values = [
-            value
-            for o in outcomes
-            for value in (run.run_id, run.profile, o.endpoint, o.calls, started_at)
-        ]
-        run.lake.execute(f"insert into meta.calls values {rows}", values)
+        run.lake.execute("begin")
+        try:
+            for o in outcomes:
+                run.lake.execute(
+                    "insert into meta.calls values (?, ?, ?, ?, ?, now())",
+                    [run.run_id, run.profile, o.endpoint, o.calls, started_at],
+                )
+            _record_capabilities(run, outcomes)
+            run.lake.execute("commit")
+        except BaseException:
+            run.lake.roll_back()
+            raise
+
+
+def _record_capabilities(run: Run, outcomes: Sequence[Outcome]) -> None:
+    known = dict(
+        run.lake.rows(
+            "select endpoint, is_available from meta.capabilities where account_profile = ?",
+            [run.profile],
+        )
+    )
+    for o in outcomes:
+        is_available = not isinstance(o.error, EndpointUnavailable)
+        if known.get(o.endpoint, True) == is_available:
+            continue
+        run.lake.execute(
+            "delete from meta.capabilities where account_profile = ? and endpoint = ?",
+            [run.profile, o.endpoint],
+        )
+        run.lake.execute(
+            "insert into meta.capabilities values (?, ?, ?, ?, now())",
+            [run.profile, o.endpoint, is_available, o.error.what if o.error else None],
+        )

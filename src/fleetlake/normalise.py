@@ -4,7 +4,7 @@ Ids are 64-bit numbers, times UTC microseconds, JSON stays the service's text. N
 knows where a page came from or where its rows go.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -53,6 +53,11 @@ class Page:
         """True when the service links to no page after this one."""
         return self.next is None
 
+    def keys(self, names: Sequence[str]) -> set[tuple[Any, ...]]:
+        """Return the values of these columns, row by row, each once."""
+        columns = [self.rows.column(name).to_pylist() for name in names]
+        return set(zip(*columns, strict=True))
+
     def value(self, column: str, row: int) -> Any:
         """Return the column's value in a row (-1 is the last), or None when there is no row."""
         return self.rows.column(column)[row].as_py() if self.rows.num_rows else None
@@ -83,7 +88,8 @@ def stamp(endpoint: Endpoint, page: Page, partition: int) -> Page:
     place = page.rows.schema.get_field_index(endpoint.fan_out.partition)
     ids = pa.array([partition] * page.rows.num_rows, pa.int64())
     rows = page.rows.set_column(place, page.rows.schema.field(place), ids)
-    return Page(rows, page.misfits, page.count, page.limit, page.next)
+    misfits = tuple(Misfit(m.reason, m.raw, str(partition)) for m in page.misfits)
+    return Page(rows, misfits, page.count, page.limit, page.next)
 
 
 def event_at(endpoint: Endpoint, page: Page, row: int) -> datetime | None:

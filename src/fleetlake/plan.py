@@ -23,18 +23,33 @@ def still_to_read(
     now: datetime,
     since: datetime | None = None,
     changing_since: datetime | None = None,
+    only: Interval | None = None,
 ) -> list[Interval]:
     """Return the ranges to read, oldest first.
 
     `now` is the service's clock. `since` bounds how far back holes are filled; without it they
     are filled as far as the service holds. `changing_since` is the event time of the oldest
-    record that may still change; nothing after it is done with.
+    record that may still change; nothing after it is done with. `only` leaves out what lies
+    outside of it.
     """
     start, end = since or BEGINNING, now - SETTLE
+    if only is not None:
+        start, end = max(start, only.start), min(end, only.end)
     if start >= end:
         return []
     done = proven if changing_since is None else before(changing_since, proven)
     return subtract(Interval(start, end), done)
+
+
+def forgotten(proven: Iterable[Interval], *, now: datetime, retention: timedelta) -> list[Interval]:
+    """Return the ranges that the service forgot before they were read, oldest first.
+
+    What lies before the first proven instant was never promised to anyone: it is no gap.
+    """
+    proven = list(proven)
+    horizon = now - retention
+    start = min((interval.start for interval in proven), default=horizon)
+    return subtract(Interval(start, horizon), proven) if start < horizon else []
 
 
 def final_before(now: datetime) -> datetime:

@@ -44,10 +44,11 @@ class OddRecord(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """A record that cannot be kept: why, and its JSON as received."""
+    """A record that cannot be kept: why, its JSON as received, and the id it was asked for."""
 
     reason: str
     raw: str
+    partition: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import TypeVar
 from fleetlake.client import Client
 from fleetlake.endpoints import PROBE
 from fleetlake.errors import FleetlakeError
+from fleetlake.intervals import Interval
 from fleetlake.lake.catalog import Lake
 from fleetlake.lake.commit import Committed, Load, commit_load
 from fleetlake.normalise import read_page
@@ -57,6 +58,7 @@ class Run:
     profile: str
     since: datetime | None
     run_id: str
+    only: Interval | None = None  # a backfill's range
 
     async def in_lake(self, work: Callable[[], Result]) -> Result:
         """Do blocking work on the thread that owns the lake."""

@@ -2,13 +2,16 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from fleetlake.endpoint import Endpoint
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.intervals import BEGINNING, Interval, subtract
 from fleetlake.lake import Lake
+from fleetlake.lake.gaps import Gap, gaps
 from fleetlake.lake.watermarks import proven_intervals
 from fleetlake.load import DEFAULT_PROFILE
+from fleetlake.retention import Forecast, forecast
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,7 +19,8 @@ class StreamStatus:
     """One stream: rows held, newest event, when it was last loaded, and what is not there.
 
     `holes` are ranges between the oldest and the newest proven instant that are not proven;
-    over a fan-out they are counted for each id.
+    over a fan-out they are counted for each id. `retention` is there for a stream whose records
+    the service forgets. `unavailable` is why this account may not read it.
     """
 
     endpoint: str
@@ -24,52 +28,100 @@ class StreamStatus:
     watermark_at: datetime | None
     loaded_at: datetime | None
     complete_from: datetime | None
+    complete_until: datetime | None
     holes: int
     quarantined: int
+    drifted: int
+    retention: Forecast | None
+    unavailable: str | None
 
 
-def stream_statuses(lake: Lake, profile: str = DEFAULT_PROFILE) -> list[StreamStatus]:
+@dataclass(frozen=True, kw_only=True)
+class LakeStatus:
+    """All streams, and the ranges that were lost and not yet acknowledged."""
+
+    streams: list[StreamStatus]
+    open_gaps: list[Gap]
+
+
+def lake_status(
+    lake: Lake, *, now: datetime, calls_per_minute: int, profile: str = DEFAULT_PROFILE
+) -> LakeStatus:
+    """Return the status of a lake; `now` is UTC."""
+    return LakeStatus(
+        streams=stream_statuses(lake, now=now, calls_per_minute=calls_per_minute, profile=profile),
+        open_gaps=gaps(lake, only_open=True),
+    )
+
+
+def stream_statuses(
+    lake: Lake, *, now: datetime, calls_per_minute: int, profile: str = DEFAULT_PROFILE
+) -> list[StreamStatus]:
     """Return the status of every stream, in the endpoint table's order."""
-    marks = {
-        name: (moment, at)
-        for name, moment, at in lake.rows(
-            "select endpoint, watermark_at, updated_at from meta.watermarks "
-            "where account_profile = ?",
-            [profile],
-        )
-    }
-    refused = dict(
-        lake.rows(
-            "select endpoint, count(*) from meta.quarantine where account_profile = ? group by 1",
-            [profile],
-        )
-    )
-    return [
-        _status(lake, profile, endpoint, marks, refused.get(endpoint.name, 0))
-        for endpoint in ENDPOINTS.values()
-    ]
+    known = _Known(lake, profile, now, calls_per_minute)
+    return [known.status(endpoint) for endpoint in ENDPOINTS.values()]
 
 
-def _status(
-    lake: Lake,
-    profile: str,
-    endpoint: Endpoint,
-    marks: dict[str, tuple[datetime, datetime]],
-    quarantined: int,
-) -> StreamStatus:
-    [(rows,)] = lake.rows(f"select count(*) from raw.{endpoint.name}")
-    moment, at = marks.get(endpoint.name, (None, None))
-    proven = proven_intervals(lake, profile, endpoint)
-    starts = [intervals[0].start for intervals in proven.values()]
-    return StreamStatus(
-        endpoint=endpoint.name,
-        rows=rows,
-        watermark_at=moment,
-        loaded_at=at,
-        complete_from=max(starts, default=None),
-        holes=sum(len(_holes(intervals)) for intervals in proven.values()),
-        quarantined=quarantined,
-    )
+class _Known:
+    """What the meta tables say, read once for all streams."""
+
+    def __init__(self, lake: Lake, profile: str, now: datetime, calls_per_minute: int) -> None:
+        self._lake, self._profile = lake, profile
+        self._now, self._calls_per_minute = now, calls_per_minute
+        self._marks = self._by_endpoint("watermark_at, updated_at", "watermarks")
+        waiting = "count(*) filter (resolved_at is null)"
+        self._refused = self._by_endpoint(waiting, "quarantine", grouped=True)
+        self._drifted = self._by_endpoint("count(*)", "schema_drift", grouped=True)
+        self._capable = self._by_endpoint("is_available, reason", "capabilities")
+
+    def _by_endpoint(
+        self, columns: str, table: str, *, grouped: bool = False
+    ) -> dict[str, tuple[Any, ...]]:
+        rows = self._lake.rows(
+            f"select endpoint, {columns} from meta.{table} where account_profile = ?"
+            + (" group by endpoint" if grouped else ""),
+            [self._profile],
+        )
+        return {name: tuple(values) for name, *values in rows}
+
+    def status(self, endpoint: Endpoint) -> StreamStatus:
+        """Return the status of one stream."""
+        name = endpoint.name
+        [(rows,)] = self._lake.rows(f"select count(*) from raw.{name}")
+        moment, at = self._marks.get(name, (None, None))
+        proven = proven_intervals(self._lake, self._profile, endpoint)
+        until = min((max(i.end for i in intervals) for intervals in proven.values()), default=None)
+        is_available, reason = self._capable.get(name, (True, None))
+        return StreamStatus(
+            endpoint=name,
+            rows=rows,
+            watermark_at=moment,
+            loaded_at=at,
+            complete_from=max((i[0].start for i in proven.values()), default=None),
+            complete_until=until,
+            holes=sum(len(_holes(intervals)) for intervals in proven.values()),
+            quarantined=self._refused.get(name, (0,))[0],
+            drifted=self._drifted.get(name, (0,))[0],
+            retention=self._forecast(endpoint, until),
+            unavailable=None if is_available else reason,
+        )
+
+    def _forecast(self, endpoint: Endpoint, until: datetime | None) -> Forecast | None:
+        if endpoint.retention is None or until is None:
+            return None
+        [(records, oldest)] = self._lake.rows(
+            f'select count(*), min("{endpoint.event_time}") from raw.{endpoint.name} '
+            f'where "{endpoint.event_time}" >= ?',
+            [until - timedelta(days=1)],
+        )
+        seconds = max((until - oldest).total_seconds(), 1.0) if oldest else 1.0
+        return forecast(
+            read_until=until,
+            now=self._now,
+            retention=endpoint.retention,
+            records_per_second=records / seconds,
+            calls_per_minute=self._calls_per_minute,
+        )
 
 
 def _holes(proven: list[Interval]) -> list[Interval]:

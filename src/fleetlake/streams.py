@@ -1,6 +1,5 @@
 """Reading and keeping one stream: a snapshot whole, or events from where the last read ended."""
 
-from collections.abc import Iterable
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -9,9 +8,10 @@ from fleetlake.endpoint import Endpoint, Mode, Walk
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.intervals import Interval
 from fleetlake.lake.catalog import Lake
+from fleetlake.lake.gaps import record_gaps
 from fleetlake.lake.watermarks import WHOLE_STREAM, proven_intervals
 from fleetlake.pages import read_pages
-from fleetlake.plan import still_to_read
+from fleetlake.plan import forgotten, still_to_read
 from fleetlake.reading import Reading, read_spans
 from fleetlake.run import Run
 from fleetlake.tasks import all_of
@@ -28,7 +28,7 @@ async def load_snapshot(run: Run, endpoint: Endpoint, writer: Writer) -> None:
     readings = await _read_list(run, endpoint)
     if endpoint.cursor.walk is Walk.OFFSET and any(not r.page.is_last for r in readings):
         known = await run.in_lake(partial(_current_keys, run.lake, endpoint))
-        if known - {key for reading in readings for key in _keys(endpoint, reading)}:
+        if known - set().union(*(reading.page.keys(endpoint.key) for reading in readings)):
             readings += await _read_list(run, endpoint)
     for reading in readings:
         await writer.write(reading)
@@ -39,7 +39,7 @@ async def _read_list(run: Run, endpoint: Endpoint) -> list[Reading]:
     """Return every page of the list, for all ids of its fan-out."""
     chunks: list[tuple[int, ...]] = [()]
     if endpoint.fan_out:
-        ids = await run.in_lake(partial(_fan_out_ids, run.lake, endpoint))
+        ids = await run.in_lake(partial(fan_out_ids, run.lake, endpoint))
         size = endpoint.fan_out.ids_per_call
         chunks = [tuple(ids[i : i + size]) for i in range(0, len(ids), size)]
 
@@ -52,11 +52,6 @@ async def _read_list(run: Run, endpoint: Endpoint) -> list[Reading]:
 
     walks = await all_of(read_chunk(chunk) for chunk in chunks)
     return [reading for walk in walks for reading in walk]
-
-
-def _keys(endpoint: Endpoint, reading: Reading) -> Iterable[tuple[Any, ...]]:
-    columns = [reading.page.rows.column(name).to_pylist() for name in endpoint.key]
-    return zip(*columns, strict=True)
 
 
 def _current_keys(lake: Lake, endpoint: Endpoint) -> set[tuple[Any, ...]]:
@@ -82,9 +77,16 @@ async def load_events(run: Run, endpoint: Endpoint, writer: Writer) -> None:
 def _wanted(run: Run, endpoint: Endpoint, now: datetime) -> list[tuple[int | None, Interval]]:
     """Return the ranges to read by partition."""
     proven = proven_intervals(run.lake, run.profile, endpoint)
+    if endpoint.retention:
+        lost = {
+            partition: forgotten(intervals, now=now, retention=endpoint.retention)
+            for partition, intervals in proven.items()
+        }
+        record_gaps(run.lake, run.profile, endpoint, lost)
+        proven = {p: [*intervals, *lost[p]] for p, intervals in proven.items()}
     changing = _changing_since(run.lake, endpoint)
     partitions: list[int | None] = (
-        list(_fan_out_ids(run.lake, endpoint)) if endpoint.fan_out else [None]
+        list(fan_out_ids(run.lake, endpoint)) if endpoint.fan_out else [None]
     )
     return [
         (partition, interval)
@@ -94,11 +96,12 @@ def _wanted(run: Run, endpoint: Endpoint, now: datetime) -> list[tuple[int | Non
             now=now,
             since=run.since,
             changing_since=changing,
+            only=run.only,
         )
     ]
 
 
-def _fan_out_ids(lake: Lake, endpoint: Endpoint) -> list[int]:
+def fan_out_ids(lake: Lake, endpoint: Endpoint) -> list[int]:
     """Return the ids that the endpoint must be asked for, those that exist now."""
     if endpoint.fan_out is None:
         return []

@@ -6,20 +6,25 @@ from typing import Annotated
 
 import typer
 
+from fleetlake.cli.backfill import backfill
 from fleetlake.cli.build import build
 from fleetlake.cli.demo import demo
 from fleetlake.cli.doctor import doctor
+from fleetlake.cli.gaps import gaps
 from fleetlake.cli.ingest import ingest
+from fleetlake.cli.maintain import maintain
 from fleetlake.cli.publish import publish
+from fleetlake.cli.quarantine import quarantine
 from fleetlake.cli.query import query
 from fleetlake.cli.simulate import simulate
 from fleetlake.cli.status import status
+from fleetlake.cli.verify import verify
 from fleetlake.errors import FleetlakeError
 
 EPILOG = (
     "Exit codes: 0 done, 1 a bug, 2 wrong usage, 3 settings, 4 keys or rights refused, "
     "5 service unreachable, 6 service answered wrongly, 7 lake, 8 build or data test failed, "
-    "130 stopped."
+    "9 records were lost, 130 stopped."
 )
 STOPPED = 130
 
@@ -32,7 +37,22 @@ app = typer.Typer(
     pretty_exceptions_enable=False,  # its tracebacks show local variables, keys among them
     rich_markup_mode="rich",
 )
-for command in (demo, ingest, build, publish, status, query, doctor, simulate):
+COMMANDS = (
+    demo,
+    ingest,
+    build,
+    publish,
+    query,
+    status,
+    gaps,
+    quarantine,
+    verify,
+    backfill,
+    maintain,
+    doctor,
+    simulate,
+)
+for command in COMMANDS:
     app.command()(command)
 
 

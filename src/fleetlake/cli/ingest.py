@@ -1,9 +1,11 @@
 """`fleetlake ingest`: copy what is new."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from fleetlake.cli.backfill import FORMATS, in_utc
 
 if TYPE_CHECKING:
     from fleetlake.run import Outcome
@@ -17,7 +19,7 @@ def ingest(
     since: Annotated[
         datetime | None,
         typer.Option(
-            formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z"],
+            formats=FORMATS,
             help="Load events from this time on (UTC) instead of all that the service holds.",
         ),
     ] = None,
@@ -32,7 +34,7 @@ def ingest(
     from fleetlake.ingest import raise_worst
     from fleetlake.settings import load_settings
 
-    start = since if since is None or since.tzinfo else since.replace(tzinfo=UTC)
+    start = None if since is None else in_utc(since)
     screen = console(stderr=True)
     with watching(screen) as watcher:
         outcomes = ingest_endpoints(load_settings(), endpoints or [], watcher=watcher, since=start)

@@ -46,6 +46,14 @@ class Lake:
         with lake_errors(self.path):
             return cursor.fetchall()
 
+    def roll_back(self) -> None:
+        """End the open transaction without its changes."""
+        try:
+            self.execute("rollback")
+        except LakeError:
+            # A failed commit has already ended the transaction.
+            return
+
     @contextmanager
     def view(self, name: str, table: object) -> Iterator[None]:
         """Let SQL read an Arrow table under a name for a while."""

@@ -18,6 +18,7 @@ from fleetlake.errors import CommitUnknown, LakeError
 from fleetlake.intervals import Interval
 from fleetlake.lake.locks import commit_lock
 from fleetlake.lake.watermarks import add_intervals, set_watermark
+from fleetlake.normalise import EXTRA
 from fleetlake.records import Misfit
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def commit_load(lake: "Lake", load: Load) -> Committed:
             committed = _write(lake, load)
             lake.execute("commit")
         except BaseException as error:
-            _roll_back(lake)
+            lake.roll_back()
             if isinstance(error, LakeError) and (settled := _settled(lake, load, error)):
                 return settled
             raise
@@ -86,6 +87,7 @@ def _write(lake: "Lake", load: Load) -> Committed:
         write = {Mode.APPEND: _append, Mode.UPSERT: _upsert, Mode.HISTORY: _version}
         added, changed = write[load.endpoint.mode](lake, load)
     quarantined = _quarantine(lake, load)
+    _note_drift(lake, load)
     if load.proven:
         add_intervals(lake, load.profile, load.endpoint, load.proven)
     set_watermark(lake, load.profile, load.endpoint, _newest(load), load.load_id)
@@ -209,24 +211,37 @@ def _quarantine(lake: "Lake", load: Load) -> int:
     """Keep the misfits; one that was met before is not kept again."""
     if not load.misfits:
         return 0
-    reasons, raws = zip(*((m.reason, m.raw) for m in load.misfits), strict=True)
-    with lake.view("misfits", pa.table({"reason": list(reasons), "raw": list(raws)})):
+    members = {
+        "reason": [misfit.reason for misfit in load.misfits],
+        "raw": [misfit.raw for misfit in load.misfits],
+        "partition": [misfit.partition for misfit in load.misfits],
+    }
+    with lake.view("misfits", pa.table(members)):
         [(added,)] = lake.rows(
-            "insert into meta.quarantine "
-            "select ?, ?, any_value(reason), raw, ?, now() from misfits where not exists ("
-            "select 1 from meta.quarantine q where q.endpoint = ? and q.raw = misfits.raw) "
-            "group by raw",
+            "insert into meta.quarantine by name select ? as account_profile, ? as endpoint, "
+            "any_value(reason) as reason, raw, ? as load_id, now() as quarantined_at, partition "
+            "from misfits where not exists (select 1 from meta.quarantine q "
+            "where q.endpoint = ? and q.raw = misfits.raw and q.partition = misfits.partition) "
+            "group by raw, partition",
             [load.profile, load.endpoint.name, load.load_id, load.endpoint.name],
         )
     return int(added)
 
 
-def _roll_back(lake: "Lake") -> None:
-    try:
-        lake.execute("rollback")
-    except LakeError:
-        # A failed commit has already ended the transaction.
+def _note_drift(lake: "Lake", load: Load) -> None:
+    """Keep the first sight of every member that has no column, with an example."""
+    if load.rows[EXTRA].null_count == load.rows.num_rows:
         return
+    with lake.view("batch", load.rows):
+        lake.execute(
+            "insert into meta.schema_drift by name select ? as account_profile, "
+            "? as endpoint, member, any_value(example) as example, ? as load_id, "
+            "now() as first_seen_at from (select key as member, value::varchar as example "
+            "from batch, json_each(batch._extra) where batch._extra is not null) "
+            "where not exists (select 1 from meta.schema_drift d "
+            "where d.endpoint = ? and d.member = member) group by member",
+            [load.profile, load.endpoint.name, load.load_id, load.endpoint.name],
+        )
 
 
 def _earlier(lake: "Lake", load: Load) -> Committed | None:

@@ -74,6 +74,25 @@ META: dict[str, dict[str, str]] = {
         "raw": "VARCHAR",
         "load_id": "VARCHAR",
         "quarantined_at": _TIME,
+        "partition": "VARCHAR",
+        "resolved_at": _TIME,
+    },
+    # Members that no column stands for, or whose type changed: at first sight.
+    "schema_drift": {
+        "account_profile": "VARCHAR",
+        "endpoint": "VARCHAR",
+        "member": "VARCHAR",
+        "example": "VARCHAR",
+        "load_id": "VARCHAR",
+        "first_seen_at": _TIME,
+    },
+    # Whether an account may read an endpoint (403, 404 and 405 say no), as last asked.
+    "capabilities": {
+        "account_profile": "VARCHAR",
+        "endpoint": "VARCHAR",
+        "is_available": "BOOLEAN",
+        "reason": "VARCHAR",
+        "checked_at": _TIME,
     },
     # Requests made, retries included, per run and endpoint.
     "calls": {

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from fleetlake.endpoint import Endpoint
-from fleetlake.intervals import Interval, coalesce
+from fleetlake.intervals import Interval, coalesce, subtract
+from fleetlake.lake.locks import commit_lock
 
 if TYPE_CHECKING:
     from fleetlake.lake.catalog import Lake
@@ -60,6 +61,27 @@ def add_intervals(
             "insert into meta.intervals select ?, ?, partition, start_at, end_at from joined",
             [profile, endpoint.name],
         )
+
+
+def forget_interval(lake: "Lake", profile: str, endpoint: Endpoint, interval: Interval) -> None:
+    """Take a range as not proven for any partition, so that it is read again."""
+    known = proven_intervals(lake, profile, endpoint)
+    left = {
+        partition: [part for whole in intervals for part in subtract(whole, [interval])]
+        for partition, intervals in known.items()
+    }
+    with commit_lock(lake.path):
+        lake.execute("begin")
+        try:
+            lake.execute(
+                "delete from meta.intervals where account_profile = ? and endpoint = ?",
+                [profile, endpoint.name],
+            )
+            add_intervals(lake, profile, endpoint, left)
+            lake.execute("commit")
+        except BaseException:
+            lake.roll_back()
+            raise
 
 
 def set_watermark(

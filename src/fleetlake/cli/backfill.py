@@ -1,0 +1,42 @@
+"""`fleetlake backfill`: a past range again."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z"]
+
+
+def in_utc(moment: datetime) -> datetime:
+    """Return an instant with its zone; without one it is UTC."""
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def backfill(
+    endpoint: Annotated[str, typer.Argument(help="An endpoint with event times.")],
+    start: Annotated[
+        datetime, typer.Option("--from", formats=FORMATS, help="Start, included (UTC).")
+    ],
+    end: Annotated[datetime, typer.Option("--to", formats=FORMATS, help="End, not included.")],
+) -> None:
+    """Read a past range again and keep what was missing.
+
+    Safe to repeat: what is there stays as it is. When it is stopped, the next `ingest` reads
+    the rest of the range.
+    """
+    from fleetlake.cli.ingest import outcome_table
+    from fleetlake.cli.screen import console, watching
+    from fleetlake.errors import UsageError
+    from fleetlake.ingest import backfill as backfill_endpoint
+    from fleetlake.ingest import raise_worst
+    from fleetlake.intervals import Interval
+    from fleetlake.settings import load_settings
+
+    if in_utc(start) >= in_utc(end):
+        raise UsageError("--from is not before --to.", remedy="The range is [from, to).")
+    interval = Interval(in_utc(start), in_utc(end))
+    with watching(console(stderr=True)) as watcher:
+        outcomes = backfill_endpoint(load_settings(), endpoint, interval, watcher=watcher)
+    console().print(outcome_table(outcomes))
+    raise_worst(outcomes)

@@ -1,0 +1,190 @@
+"""`fleetlake prefect-setup`: everything a Prefect server must know about this project."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from prefect.client.orchestration import SyncPrefectClient
+
+    from fleetlake.settings import Settings
+
+WORK_POOL = "fleetlake"
+PREFECT_FILE = "prefect.yaml"
+AUTOMATIONS = Path("flows/automations")
+SHORTEST_INTERVAL_SECONDS = 30.0
+"""Schedules are not sped up beyond this: a run takes seconds to start."""
+
+
+def prefect_setup(
+    speed: Annotated[
+        float,
+        typer.Option(min=1, help="Run schedules this many times faster, for simulated time."),
+    ] = 1.0,
+    runs: Annotated[
+        int, typer.Option(min=1, help="Flow runs that the work pool starts at once.")
+    ] = 4,
+    *,
+    secrets: Annotated[
+        bool,
+        typer.Option(help="Keep the keys of this environment in Secret blocks of the server."),
+    ] = True,
+) -> None:
+    """Register work pool, Secret blocks, deployments and automations with a Prefect server.
+
+    Run it in the project's folder, with PREFECT_API_URL pointing to the server. Run it again
+    after each change: it brings the server to what the files say.
+    """
+    from fleetlake.cli.screen import console
+    from fleetlake.settings import load_settings
+
+    deployments = read_deployments(Path.cwd())
+    screen = console()
+    with server_client() as client:
+        put_work_pool(client, runs=runs)
+        screen.print(f"Work pool {WORK_POOL}: at most {runs} runs at once.")
+        names = put_secrets(load_settings()) if secrets else []
+        screen.print(f"Secret blocks: {', '.join(names) or 'none'}.")
+        deploy(with_speed(deployments, speed))
+        screen.print(f"Deployments: {', '.join(d['name'] for d in deployments['deployments'])}.")
+        put_automations(client, Path.cwd() / AUTOMATIONS)
+        screen.print(f"Automations: {', '.join(a.name for a in client.read_automations())}.")
+    screen.print(f"Next: prefect worker start --pool {WORK_POOL}", markup=False)
+
+
+def read_deployments(folder: Path) -> dict[str, Any]:
+    """Return what prefect.yaml says. Raises: UsageError if the folder has none."""
+    from fleetlake.errors import UsageError
+
+    try:
+        return _read_yaml(folder / PREFECT_FILE)
+    except FileNotFoundError:
+        raise UsageError(
+            f"There is no {PREFECT_FILE} in {folder}.",
+            remedy="Run this in the project's folder, where the flows are.",
+        ) from None
+
+
+def with_speed(file: Mapping[str, Any], speed: float) -> dict[str, Any]:
+    """Return the deployments with intervals divided by `speed`, 30 s at least.
+
+    >>> fast = with_speed({"deployments": [{"schedules": [{"interval": 3600}]}]}, 60)
+    >>> fast["deployments"][0]["schedules"][0]["interval"]
+    60.0
+    """
+    if speed == 1:
+        return dict(file)
+    return {
+        **file,
+        "deployments": [
+            {**d, "schedules": [_sped_up(s, speed) for s in d.get("schedules", ())]}
+            for d in file["deployments"]
+        ],
+    }
+
+
+def _sped_up(schedule: Mapping[str, Any], speed: float) -> dict[str, Any]:
+    # Without its anchor, the schedule begins now: an anchor spreads runs over an hour.
+    kept = {name: value for name, value in schedule.items() if name != "anchor_date"}
+    return {**kept, "interval": max(schedule["interval"] / speed, SHORTEST_INTERVAL_SECONDS)}
+
+
+def server_client() -> "SyncPrefectClient":
+    """Return a client of the server that PREFECT_API_URL names. Raises: SettingsError."""
+    from fleetlake.errors import SettingsError
+
+    try:
+        from prefect.client.orchestration import get_client
+        from prefect.settings import PREFECT_API_URL
+    except ModuleNotFoundError:
+        raise SettingsError(
+            "Prefect is not installed.", remedy="Install the extra: pip install 'fleetlake[flows]'."
+        ) from None
+    if not PREFECT_API_URL.value():
+        # Prefect would start a server of its own and forget all this with it.
+        raise SettingsError(
+            "PREFECT_API_URL is not set, so there is no server to register with.",
+            remedy="Export it, for example http://127.0.0.1:4200/api, or run `fleetlake up`.",
+        )
+    return get_client(sync_client=True)
+
+
+def put_work_pool(client: "SyncPrefectClient", *, runs: int) -> None:
+    """Bring the work pool to at most `runs` runs at once, each a process of a worker."""
+    from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
+    from prefect.exceptions import ObjectNotFound
+    from prefect.workers.process import ProcessWorker
+
+    try:
+        client.read_work_pool(WORK_POOL)
+    except ObjectNotFound:
+        template = ProcessWorker.get_default_base_job_template()
+        client.create_work_pool(
+            WorkPoolCreate(name=WORK_POOL, type="process", base_job_template=template)
+        )
+    client.update_work_pool(WORK_POOL, WorkPoolUpdate(concurrency_limit=runs))
+
+
+def put_secrets(settings: "Settings") -> list[str]:
+    """Save the keys that are set as Secret blocks, and return the blocks' names."""
+    from prefect.blocks.system import Secret
+
+    from fleetlake.settings import KEY_SETTINGS
+
+    names = []
+    for setting in (*KEY_SETTINGS, "v3_token"):
+        value = getattr(settings, setting).get_secret_value()
+        if value:
+            # The name is what flows/credentials.py looks for.
+            name = f"fleetlake-{setting.replace('_', '-')}"
+            Secret(value=value).save(name, overwrite=True, _sync=True)  # type: ignore[call-arg]
+            names.append(name)
+    return names
+
+
+def deploy(file: Mapping[str, Any]) -> None:
+    """Register all deployments and their triggers, as `prefect deploy --all` does.
+
+    Raises: FleetlakeError with what Prefect said, if it refuses.
+    """
+    from fleetlake.errors import FleetlakeError
+
+    with tempfile.TemporaryDirectory() as folder:
+        written = Path(folder) / PREFECT_FILE
+        written.write_text(json.dumps(file), "utf-8")  # which is YAML too
+        command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all"]
+        command += ["--prefect-file", str(written)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - Prefect's own command
+    if done.returncode:
+        raise FleetlakeError(
+            f"Prefect did not take the deployments: {(done.stderr or done.stdout).strip()}",
+            remedy=f"Mend {PREFECT_FILE} or the flow it names, and run this again.",
+        )
+
+
+def put_automations(client: "SyncPrefectClient", folder: Path) -> None:
+    """Bring the server's automations to what the folder's files say, by their names."""
+    from prefect.events.schemas.automations import AutomationCore
+
+    for path in sorted(folder.glob("*.yaml")):
+        wanted = AutomationCore.model_validate(_read_yaml(path))
+        known = client.read_automations_by_name(wanted.name)
+        if known:
+            client.update_automation(known[0].id, wanted)
+        else:
+            client.create_automation(wanted)
+        for double in known[1:]:  # each of a name would act
+            client.delete_automation(double.id)
+
+
+def _read_yaml(path: Path) -> dict[str, Any]:
+    import yaml  # type: ignore[import-untyped] # its types are not installed
+
+    read: dict[str, Any] = yaml.safe_load(path.read_text("utf-8"))
+    return read

@@ -1,0 +1,76 @@
+"""Ranges that the service forgot before they were read: recorded for ever, until acknowledged."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from fleetlake.endpoint import Endpoint
+from fleetlake.intervals import Interval
+from fleetlake.lake.locks import commit_lock
+from fleetlake.lake.watermarks import add_intervals
+
+if TYPE_CHECKING:
+    from fleetlake.lake.catalog import Lake
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gap:
+    """A lost range, half-open, in UTC; `acknowledged_at` once somebody said they know."""
+
+    account_profile: str
+    endpoint: str
+    partition: str
+    start_at: datetime
+    end_at: datetime
+    reason: str
+    recorded_at: datetime
+    acknowledged_at: datetime | None
+
+
+def record_gaps(
+    lake: "Lake", profile: str, endpoint: Endpoint, lost: Mapping[str, Sequence[Interval]]
+) -> None:
+    """Record lost ranges and take them as dealt with, in one transaction.
+
+    They count as proven from then on: there is nothing left to read in them. That they were
+    lost is what `meta.gaps` says.
+    """
+    rows = [(partition, i) for partition, intervals in lost.items() for i in intervals]
+    if not rows:
+        return
+    days = endpoint.retention.days if endpoint.retention else 0
+    reason = f"the service keeps {endpoint.name} for {days} days; not read in time"
+    with commit_lock(lake.path):
+        lake.execute("begin")
+        try:
+            for partition, interval in rows:
+                lake.execute(
+                    "insert into meta.gaps values (?, ?, ?, ?, ?, ?, now(), null)",
+                    [profile, endpoint.name, partition, interval.start, interval.end, reason],
+                )
+            add_intervals(lake, profile, endpoint, lost)
+            lake.execute("commit")
+        except BaseException:
+            lake.roll_back()
+            raise
+
+
+def gaps(lake: "Lake", *, only_open: bool = False) -> list[Gap]:
+    """Return the recorded gaps, oldest first; `only_open` leaves out acknowledged ones."""
+    where = "where acknowledged_at is null" if only_open else ""
+    found = lake.rows(
+        "select account_profile, endpoint, partition, start_at, end_at, reason, recorded_at, "
+        f"acknowledged_at from meta.gaps {where} order by start_at, endpoint"
+    )
+    names = Gap.__dataclass_fields__
+    return [Gap(**dict(zip(names, row, strict=True))) for row in found]
+
+
+def acknowledge_gaps(lake: "Lake") -> int:
+    """Mark every open gap as known and return how many there were."""
+    with commit_lock(lake.path):
+        [(count,)] = lake.rows(
+            "update meta.gaps set acknowledged_at = now() where acknowledged_at is null"
+        )
+    return int(count)

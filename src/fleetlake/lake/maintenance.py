@@ -1,0 +1,70 @@
+"""Keeping a lake small and quick: merge small files, forget old snapshots, sweep leftovers.
+
+Files that no snapshot names are only removed once they are a day old and while every stream's
+lock is held: a commit under way has written files that the catalog does not know yet.
+"""
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from fleetlake.endpoints import ENDPOINTS
+from fleetlake.lake.locks import commit_lock, stream_lock
+
+if TYPE_CHECKING:
+    from fleetlake.lake.catalog import Lake
+
+KEEP_SNAPSHOTS = timedelta(days=7)
+"""How far back time travel reaches after a maintenance."""
+
+OLDEST_STRAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Maintained:
+    """What a maintenance did: files before and after, snapshots forgotten, files removed."""
+
+    files_before: int
+    files_after: int
+    snapshots_expired: int
+    files_removed: int
+
+
+def maintain(lake: "Lake", *, keep: timedelta = KEEP_SNAPSHOTS) -> Maintained:
+    """Compact the lake's files, forget snapshots older than `keep`, remove what nobody needs.
+
+    Raises: StreamBusy while a stream is being loaded.
+    """
+    before = _files(lake)
+    with ExitStack() as locks:
+        for name in ENDPOINTS:
+            locks.enter_context(stream_lock(lake.path, name))
+        locks.enter_context(commit_lock(lake.path))
+        lake.execute("call ducklake_flush_inlined_data('lake')")
+        lake.execute("call ducklake_merge_adjacent_files('lake')")
+        lake.execute("call ducklake_rewrite_data_files('lake')")
+        expired = lake.rows(
+            "call ducklake_expire_snapshots('lake', "
+            f"older_than => now() - interval '{_seconds(keep)} seconds')"
+        )
+        removed = lake.rows("call ducklake_cleanup_old_files('lake', cleanup_all => true)")
+        removed += lake.rows(
+            "call ducklake_delete_orphaned_files('lake', "
+            f"older_than => now() - interval '{_seconds(OLDEST_STRAY)} seconds')"
+        )
+    return Maintained(
+        files_before=before,
+        files_after=_files(lake),
+        snapshots_expired=len(expired),
+        files_removed=len(removed),
+    )
+
+
+def _files(lake: "Lake") -> int:
+    [(count,)] = lake.rows("select coalesce(sum(file_count), 0) from ducklake_table_info('lake')")
+    return int(count)
+
+
+def _seconds(length: timedelta) -> int:
+    return int(length.total_seconds())

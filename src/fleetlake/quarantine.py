@@ -1,0 +1,79 @@
+"""Records that could not be kept: look at them, and try them again with the code of today."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import pyarrow as pa
+
+from fleetlake.endpoints import ENDPOINTS
+from fleetlake.lake import Lake
+from fleetlake.lake.commit import Load, commit_load
+from fleetlake.lake.locks import commit_lock
+from fleetlake.normalise import read_page, stamp
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quarantined:
+    """A record as it was received, why it could not be kept, and since when it waits."""
+
+    account_profile: str
+    endpoint: str
+    partition: str
+    reason: str
+    raw: str
+    quarantined_at: datetime
+
+
+def quarantined(lake: Lake, endpoint: str | None = None) -> list[Quarantined]:
+    """Return the records that wait, oldest first; of one endpoint, or of all."""
+    found = lake.rows(
+        "select account_profile, endpoint, coalesce(partition, ''), reason, raw, quarantined_at "
+        "from meta.quarantine where resolved_at is null and (? is null or endpoint = ?) "
+        "order by quarantined_at, endpoint, raw",
+        [endpoint, endpoint],
+    )
+    names = Quarantined.__dataclass_fields__
+    return [Quarantined(**dict(zip(names, row, strict=True))) for row in found]
+
+
+def retry_quarantined(lake: Lake, endpoint: str | None = None) -> tuple[int, int]:
+    """Read the waiting records again; return how many became rows and how many still wait."""
+    waiting = quarantined(lake, endpoint)
+    kept = sum(_retry(lake, record) for record in waiting)
+    return kept, len(waiting) - kept
+
+
+def _retry(lake: Lake, record: Quarantined) -> bool:
+    """Keep a record if it can be read now; its row and its release are two commits.
+
+    Stopped between the two, the next retry finds the row there and only releases.
+    """
+    endpoint = ENDPOINTS[record.endpoint]
+    page = read_page(endpoint, _as_answer(endpoint.api, record.raw))
+    if page.misfits:
+        return False
+    if record.partition:
+        page = stamp(endpoint, page, int(record.partition))
+    commit_load(
+        lake,
+        Load(
+            endpoint=endpoint,
+            profile=record.account_profile,
+            run_id="quarantine",
+            rows=pa.Table.from_batches([page.rows]),
+            seen_at=record.quarantined_at,
+        ),
+    )
+    with commit_lock(lake.path):
+        lake.execute(
+            "update meta.quarantine set resolved_at = now() "
+            "where endpoint = ? and raw = ? and partition is not distinct from ?",
+            [record.endpoint, record.raw, record.partition],
+        )
+    return True
+
+
+def _as_answer(api: str, raw: str) -> bytes:
+    """Return a list answer with the one record in it."""
+    rest = '"meta":{"limit":1,"next":null}' if api == "v2" else '"links":{}'
+    return f'{{"data":[{raw}],{rest}}}'.encode()

@@ -1,0 +1,65 @@
+"""The retention watch: will a record be read before the service forgets it? Pure."""
+
+import math
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from fleetlake.endpoint import MOST_RECORDS_PER_PAGE
+
+WARN_BEFORE = timedelta(hours=24)
+"""Somebody must hear of it while a day is left, however quick the catching up would be."""
+
+MARGIN = 3.0
+"""Catching up may take this many times as long as forecast before it would be too late."""
+
+
+class State(StrEnum):
+    """How a stream stands against the service's retention."""
+
+    OK = "ok"
+    AT_RISK = "at risk"
+    LOST = "lost"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forecast:
+    """When the oldest unread record expires, and what it takes to read all before that.
+
+    `calls` and `catch_up` are what the backlog costs at the stream's own density and the call
+    limit.
+    """
+
+    state: State
+    expires_in: timedelta
+    calls: int
+    catch_up: timedelta
+
+
+def forecast(
+    *,
+    read_until: datetime,
+    now: datetime,
+    retention: timedelta,
+    records_per_second: float,
+    calls_per_minute: int,
+) -> Forecast:
+    """Return how a stream read up to `read_until` stands at `now`; instants in UTC.
+
+    >>> from datetime import UTC
+    >>> now = datetime(2026, 1, 31, tzinfo=UTC)
+    >>> day = timedelta(days=1)
+    >>> forecast(read_until=now - 29.5 * day, now=now, retention=30 * day,
+    ...          records_per_second=1, calls_per_minute=450).state
+    <State.AT_RISK: 'at risk'>
+    """
+    expires_in = read_until + retention - now
+    records = records_per_second * max((now - read_until).total_seconds(), 0.0)
+    calls = max(1, math.ceil(records / MOST_RECORDS_PER_PAGE))
+    catch_up = timedelta(minutes=calls / calls_per_minute if calls_per_minute else 0)
+    state = State.OK
+    if expires_in <= timedelta(0):
+        state = State.LOST
+    elif expires_in < max(WARN_BEFORE, MARGIN * catch_up):
+        state = State.AT_RISK
+    return Forecast(state=state, expires_in=expires_in, calls=calls, catch_up=catch_up)

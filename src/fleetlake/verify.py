@@ -1,0 +1,108 @@
+"""Walking a range again, only to compare: is every record of the service in the lake?"""
+
+import asyncio
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import httpx
+
+from fleetlake.client import Client
+from fleetlake.endpoint import Endpoint, Mode
+from fleetlake.endpoints import endpoint_named
+from fleetlake.intervals import Interval
+from fleetlake.lake import Lake, open_lake
+from fleetlake.pages import read_pages
+from fleetlake.plan import final_before
+from fleetlake.reading import read_spans
+from fleetlake.run import service_now
+from fleetlake.settings import Settings
+from fleetlake.streams import fan_out_ids
+from fleetlake.windows import spans_of
+
+Key = tuple[Any, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What a comparison found, by keys; `interval` is None where the whole list was compared.
+
+    `missing` are at the service and not in the lake: something was lost. `surplus` are in the
+    lake only, as they are once the service forgets or a record is deleted.
+    """
+
+    endpoint: str
+    interval: Interval | None
+    served: int
+    missing: frozenset[Key]
+    surplus: frozenset[Key]
+    calls: int
+
+
+def verify(
+    settings: Settings,
+    name: str,
+    *,
+    start: datetime,
+    end: datetime | None = None,
+    transport: httpx.AsyncBaseTransport | None = None,
+) -> Verdict:
+    """Compare the keys that the service lists in a range with those in the lake.
+
+    Without `end`, or where it is too late, the range ends where records may still show up.
+    Nothing is written. Raises: ServiceError if a page fails, LakeError, UsageError.
+    """
+    endpoint = endpoint_named(name)
+
+    async def ask(lake: Lake) -> Verdict:
+        async with Client(settings, transport=transport) as client:
+            latest = final_before(await service_now(client))
+            interval = Interval(start, min(end or latest, latest))
+            served = await _served(client, lake, endpoint, interval, settings.concurrency)
+            held = _held(lake, endpoint, interval)
+            return Verdict(
+                endpoint=name,
+                interval=None if endpoint.is_snapshot else interval,
+                served=len(served),
+                missing=frozenset(served - held),
+                surplus=frozenset(held - served),
+                calls=client.calls[endpoint.path],
+            )
+
+    with open_lake(settings.lake, read_only=True) as lake:
+        return asyncio.run(ask(lake))
+
+
+async def _served(
+    client: Client, lake: Lake, endpoint: Endpoint, interval: Interval, walks: int
+) -> set[Key]:
+    """Return the keys that the service lists."""
+    ids = fan_out_ids(lake, endpoint)
+    keys: set[Key] = set()
+    if not endpoint.is_snapshot:
+        partitions: list[int | None] = [*ids] if endpoint.fan_out else [None]
+        wanted = [(partition, interval) for partition in partitions]
+        async for reading in read_spans(client, endpoint, spans_of(endpoint, wanted), walks=walks):
+            keys |= reading.page.keys(endpoint.key)
+        return keys
+    size = endpoint.fan_out.ids_per_call if endpoint.fan_out else 1
+    chunks = [ids[i : i + size] for i in range(0, len(ids), size)] if endpoint.fan_out else [[]]
+    for chunk in chunks:
+        async for page in read_pages(client, endpoint, partitions=chunk):
+            keys |= page.keys(endpoint.key)
+    return keys
+
+
+def _held(lake: Lake, endpoint: Endpoint, interval: Interval) -> set[Key]:
+    """Return the keys that the lake holds for the range."""
+    listed = ", ".join(f'"{name}"' for name in endpoint.key)
+    if endpoint.is_snapshot:
+        current = "where valid_to is null" if endpoint.mode is Mode.HISTORY else ""
+        return set(lake.rows(f"select {listed} from raw.{endpoint.name} {current}"))
+    return set(
+        lake.rows(
+            f"select {listed} from raw.{endpoint.name} "
+            f'where "{endpoint.event_time}" >= ? and "{endpoint.event_time}" < ?',
+            [interval.start, interval.end],
+        )
+    )

@@ -1,0 +1,289 @@
+"""What an operator does with a lake: watch, repair, look into, keep small."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+
+from fleetlake.endpoints import ENDPOINTS
+from fleetlake.errors import StreamBusy, UsageError
+from fleetlake.ingest import backfill
+from fleetlake.intervals import BEGINNING, Interval
+from fleetlake.lake import open_lake
+from fleetlake.lake.gaps import acknowledge_gaps, gaps
+from fleetlake.lake.locks import stream_lock
+from fleetlake.lake.maintenance import maintain
+from fleetlake.quarantine import quarantined, retry_quarantined
+from fleetlake.retention import State
+from fleetlake.status import stream_statuses
+from fleetlake.verify import verify
+from tests.conftest import NOW, Sim
+
+DAY = timedelta(days=1)
+
+
+class Rewriting(httpx.AsyncBaseTransport):
+    """Passes answers on with parts of their text replaced, or refuses a path."""
+
+    def __init__(
+        self, sim: Sim, replace: dict[str, str], refuse: str = "", status: int = 403
+    ) -> None:
+        self._inner, self._replace = sim.transport, replace
+        self._refuse, self._status = refuse, status
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if self._refuse and request.url.path.endswith(self._refuse):
+            return httpx.Response(
+                self._status, json={"errors": [], "exception": {"message": "forbidden"}}
+            )
+        answer = await self._inner.handle_async_request(request)
+        text = (await answer.aread()).decode()
+        for old, new in self._replace.items():
+            text = text.replace(old, new)
+        return httpx.Response(
+            answer.status_code, text=text, headers={"date": answer.headers["date"]}
+        )
+
+
+def rows(sim: Sim, sql: str) -> list[tuple[Any, ...]]:
+    with open_lake(sim.settings().lake, read_only=True) as lake:
+        return lake.rows(sql)
+
+
+def test_a_lake_behind_by_less_than_the_retention_loses_nothing(make_sim: Any) -> None:
+    sim = make_sim(days=3, routers=3)
+    sim.ingest("activity_logs")
+    sim.advance((29 * DAY + timedelta(hours=20)).total_seconds())
+
+    sim.ingest("activity_logs")
+
+    assert rows(sim, "select count(*) from meta.gaps") == [(0,)]
+    kept = {key for (key,) in rows(sim, "select action_id from raw.activity_logs")}
+    until = NOW + 29 * DAY + timedelta(hours=19)
+    assert {r["action"]["id"] for r in sim.truth("activity_logs", until)} <= kept
+
+
+def test_what_the_service_forgot_before_it_was_read_is_a_gap_with_exact_bounds(
+    make_sim: Any,
+) -> None:
+    sim = make_sim(days=3, routers=3)
+    sim.ingest("activity_logs")
+    [(read_until,)] = rows(
+        sim, "select max(end_at) from meta.intervals where endpoint = 'activity_logs'"
+    )
+    sim.advance((31 * DAY).total_seconds())
+
+    sim.ingest("activity_logs")
+
+    with open_lake(sim.settings().lake) as lake:
+        [gap] = gaps(lake, only_open=True)
+        assert gap.endpoint == "activity_logs"
+        assert gap.start_at == read_until
+        assert timedelta(0) <= gap.end_at - (NOW + DAY) < timedelta(seconds=5)
+        assert acknowledge_gaps(lake) == 1
+        assert gaps(lake, only_open=True) == []
+    sim.ingest("activity_logs")
+    assert rows(sim, "select count(*) from meta.gaps") == [(1,)]
+
+
+@pytest.mark.parametrize(
+    ("behind", "state"),
+    [(DAY, State.OK), (29 * DAY + timedelta(hours=20), State.AT_RISK), (31 * DAY, State.LOST)],
+)
+def test_status_tells_how_a_stream_stands_against_the_retention(
+    sim: Sim, behind: timedelta, state: State
+) -> None:
+    sim.ingest("activity_logs")
+
+    with open_lake(sim.settings().lake, read_only=True) as lake:
+        found = stream_statuses(lake, now=NOW + behind, calls_per_minute=450)
+
+    [stream] = [s for s in found if s.endpoint == "activity_logs"]
+    assert stream.retention is not None
+    assert stream.retention.state is state
+
+
+def test_verify_finds_nothing_wrong_with_a_good_lake_and_names_what_a_bad_one_lacks(
+    sim: Sim,
+) -> None:
+    sim.ingest("alerts")
+    good = verify(sim.settings(), "alerts", start=BEGINNING, transport=sim.transport)
+    with open_lake(sim.settings().lake) as lake:
+        [(lost,)] = lake.rows("select min(created_at_timeuuid) from raw.alerts")
+        lake.execute("delete from raw.alerts where created_at_timeuuid = ?", [lost])
+
+    bad = verify(sim.settings(), "alerts", start=BEGINNING, transport=sim.transport)
+
+    assert good.missing == good.surplus == frozenset()
+    assert good.served > 100
+    assert bad.missing == {(lost,)}
+
+
+@pytest.mark.parametrize("name", ["routers", "batteries", "failovers", "net_device_usage_samples"])
+def test_verify_compares_every_kind_of_endpoint(sim: Sim, name: str) -> None:
+    sim.ingest(name)
+
+    verdict = verify(sim.settings(), name, start=BEGINNING, transport=sim.transport)
+
+    assert verdict.served > 0
+    assert verdict.missing == verdict.surplus == frozenset()
+
+
+def test_backfill_reads_a_chosen_range_again_and_brings_back_what_was_lost(sim: Sim) -> None:
+    sim.ingest("alerts")
+    day = Interval(datetime(2026, 6, 13, tzinfo=UTC), datetime(2026, 6, 14, tzinfo=UTC))
+    before = rows(sim, "select count(*) from raw.alerts")
+    with open_lake(sim.settings().lake) as lake:
+        lake.execute(
+            "delete from raw.alerts where created_at >= ? and created_at < ?", [day.start, day.end]
+        )
+    proven = rows(sim, "select start_at, end_at from meta.intervals where endpoint = 'alerts'")
+
+    [outcome] = backfill(sim.settings(), "alerts", day, transport=sim.transport)
+
+    assert outcome.error is None
+    assert outcome.added > 0
+    assert rows(sim, "select count(*) from raw.alerts") == before
+    assert (
+        rows(sim, "select start_at, end_at from meta.intervals where endpoint = 'alerts'") == proven
+    )
+
+
+def test_backfill_twice_is_the_same_as_once(sim: Sim) -> None:
+    sim.ingest("alerts")
+    day = Interval(datetime(2026, 6, 13, tzinfo=UTC), datetime(2026, 6, 14, tzinfo=UTC))
+
+    [outcome] = backfill(sim.settings(), "alerts", day, transport=sim.transport)
+
+    assert (outcome.added, outcome.changed) == (0, 0)
+
+
+def test_a_snapshot_has_no_past_to_backfill(sim: Sim) -> None:
+    with pytest.raises(UsageError, match="no past"):
+        backfill(sim.settings(), "routers", Interval(NOW - DAY, NOW), transport=sim.transport)
+
+
+def test_an_unknown_member_is_kept_and_its_first_sight_noted(sim: Sim) -> None:
+    added = Rewriting(sim, {'"friendly_info"': '"severity":{"level":3},"friendly_info"'})
+
+    sim.ingest("alerts", transport=added)
+
+    [(extra, count)] = rows(
+        sim, "select any_value(_extra), count(*) from raw.alerts where _extra is not null"
+    )
+    assert count == len(sim.truth("alerts", NOW - timedelta(seconds=60)))
+    assert extra == '{"severity":{"level":3}}'
+    assert rows(sim, "select endpoint, member, example from meta.schema_drift") == [
+        ("alerts", "severity", '{"level":3}')
+    ]
+
+
+def test_a_changed_type_keeps_the_row_and_the_odd_value(sim: Sim) -> None:
+    changed = Rewriting(sim, {'"altitude_meters":': '"altitude_meters":"about ",  "x":'})
+
+    [outcome] = [o for o in sim.ingest("locations", transport=changed) if o.endpoint == "locations"]
+
+    assert outcome.error is None
+    assert outcome.quarantined == 0
+    assert outcome.added == len(sim.truth("locations"))
+    [(altitude, extra)] = rows(sim, "select altitude_meters, _extra from raw.locations limit 1")
+    assert altitude is None
+    assert "about" in extra
+
+
+def test_a_record_without_its_key_waits_in_quarantine_until_it_can_be_read(sim: Sim) -> None:
+    first = sim.truth("users")[0]["id"]
+    broken = Rewriting(sim, {f'"id":"{first}"': '"id":"not a number"'})
+
+    [outcome] = sim.ingest("users", transport=broken)
+
+    assert (outcome.error, outcome.quarantined) == (None, 1)
+    with open_lake(sim.settings().lake) as lake:
+        [record] = quarantined(lake)
+        assert record.reason.startswith("id:")
+        assert "not a number" in record.raw
+        assert retry_quarantined(lake) == (0, 1)
+        lake.execute("update meta.quarantine set raw = replace(raw, 'not a number', ?)", [first])
+        assert retry_quarantined(lake) == (1, 0)
+        assert quarantined(lake) == []
+    assert rows(sim, f"select count(*) from raw.users where id = {first}") == [(1,)]
+
+
+def test_a_broken_record_that_comes_again_is_not_quarantined_again(sim: Sim) -> None:
+    first = sim.truth("users")[0]["id"]
+    broken = Rewriting(sim, {f'"id":"{first}"': '"id":"not a number"'})
+
+    sim.ingest("users", transport=broken)
+    sim.ingest("users", transport=broken)
+
+    assert rows(sim, "select count(*) from meta.quarantine") == [(1,)]
+
+
+@pytest.mark.parametrize("status", [403, 404, 405])
+def test_an_endpoint_that_the_account_may_not_read_is_marked_and_the_others_go_on(
+    sim: Sim, status: int
+) -> None:
+    refusing = Rewriting(sim, {}, refuse="/users/", status=status)
+
+    outcomes = {o.endpoint: o for o in sim.ingest("users", "products", transport=refusing)}
+
+    assert outcomes["products"].error is None
+    with open_lake(sim.settings().lake, read_only=True) as lake:
+        found = {s.endpoint: s for s in stream_statuses(lake, now=NOW, calls_per_minute=450)}
+    assert str(status) in (found["users"].unavailable or "")
+    assert found["products"].unavailable is None
+    sim.ingest("users")
+    with open_lake(sim.settings().lake, read_only=True) as lake:
+        found = {s.endpoint: s for s in stream_statuses(lake, now=NOW, calls_per_minute=450)}
+    assert found["users"].unavailable is None
+
+
+def test_maintenance_leaves_every_row_and_fewer_files(sim: Sim) -> None:
+    names = ["batteries", "net_device_usage_samples", "router_state_samples"]
+    for _ in range(8):
+        sim.ingest(*names)
+        sim.advance(6 * 3600)
+    before = {n: sorted(rows(sim, f"select * from raw.{n}"), key=str) for n in names}
+
+    with open_lake(sim.settings().lake) as lake:
+        done = maintain(lake, keep=timedelta(0))
+
+    after = {n: sorted(rows(sim, f"select * from raw.{n}"), key=str) for n in names}
+    assert after == before
+    assert done.files_after < done.files_before
+    assert done.snapshots_expired > 0
+
+
+def test_maintenance_waits_for_nobody_and_touches_nothing_while_a_stream_loads(sim: Sim) -> None:
+    sim.ingest("routers")
+
+    with (
+        stream_lock(sim.settings().lake, "alerts"),
+        open_lake(sim.settings().lake) as lake,
+        pytest.raises(StreamBusy),
+    ):
+        maintain(lake)
+
+
+def test_history_keeps_a_version_for_each_change_and_closes_what_has_gone(sim: Sim) -> None:
+    name = sim.truth("users")[0]["last_name"]
+    everyone = len(sim.truth("users"))
+    sim.ingest("users")
+
+    sim.ingest(
+        "users", transport=Rewriting(sim, {f'"last_name":"{name}"': '"last_name":"Newname"'})
+    )
+
+    [(count, renamed)] = rows(
+        sim,
+        "select count(*), count(*) filter (last_name = 'Newname') from raw.users "
+        "where valid_to is null",
+    )
+    closed = rows(
+        sim, f"select count(*) from raw.users where valid_to is not null and last_name = '{name}'"
+    )
+    assert count == everyone
+    assert renamed >= 1
+    assert closed == [(renamed,)]
+    assert ENDPOINTS["users"].mode == "history"
