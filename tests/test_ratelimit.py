@@ -18,12 +18,15 @@ START = 1_800_000_000.0
 class Clock:
     """A clock that only moves when someone sleeps, or is set."""
 
+    def __call__(self) -> float:
+        return self.now
+
     def __init__(self) -> None:
         self.now = START
         self.slept = 0.0
 
     async def sleep(self, seconds: float) -> None:
-        assert seconds > 0
+        assert 0 < seconds <= 120
         self.now += seconds
         self.slept += seconds
 
@@ -31,15 +34,15 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(ratelimit.time, "time", lambda: made.now)
     monkeypatch.setattr(ratelimit.asyncio, "sleep", made.sleep)
     return made
 
 
 @pytest.fixture
-def limit_of(tmp_path: Path) -> Callable[..., CallLimit]:
+def limit_of(tmp_path: Path, clock: Clock) -> Callable[..., CallLimit]:
     def make(calls_per_minute: int, account: str = "an account") -> CallLimit:
-        return CallLimit(tmp_path / "state", account=account, calls_per_minute=calls_per_minute)
+        folder = tmp_path / "state"
+        return CallLimit(folder, account=account, calls_per_minute=calls_per_minute, clock=clock)
 
     return make
 
@@ -77,10 +80,12 @@ def test_no_sixty_seconds_hold_more_than_the_limit_over_two_processes(
     tmp_path_factory, steps, calls_per_minute
 ):
     folder = tmp_path_factory.mktemp("state")
-    both = [CallLimit(folder, account="a", calls_per_minute=calls_per_minute) for _ in range(2)]
     clock, made = Clock(), []
+    both = [
+        CallLimit(folder, account="a", calls_per_minute=calls_per_minute, clock=clock)
+        for _ in range(2)
+    ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ratelimit.time, "time", lambda: clock.now)
         patch.setattr(ratelimit.asyncio, "sleep", clock.sleep)
         for pause, who in steps:
             clock.now += pause
