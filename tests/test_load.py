@@ -202,6 +202,22 @@ def test_a_load_that_crashed_around_its_commit_is_made_whole_by_the_next(
     assert_complete(sim, endpoint)
 
 
+def test_ids_that_did_not_move_are_spared_and_nothing_is_missed(make_sim: Any) -> None:
+    sim = make_sim(routers=12)
+    bulk = ["locations", "net_device_metrics"]
+    series = [e for e in events if e.fan_out and e.fan_out.moved]
+    spared = 0
+    for _ in range(4):
+        outcomes = sim.ingest(*bulk, *(e.name for e in series))
+        spared += sum(outcome.spared for outcome in outcomes)
+        sim.advance(1800)
+    sim.ingest(*bulk, *(e.name for e in series))
+
+    assert spared > 0
+    for endpoint in series:
+        assert_complete(sim, endpoint, NOW + timedelta(seconds=4 * 1800))
+
+
 def test_a_stream_that_another_process_loads_is_left_to_it_and_is_no_failure(sim: Sim) -> None:
     sim.ingest("accounts")
 

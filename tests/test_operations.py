@@ -7,8 +7,8 @@ import httpx
 import pytest
 
 from fleetlake.endpoints import ENDPOINTS
-from fleetlake.errors import StreamBusy, UsageError
-from fleetlake.ingest import backfill
+from fleetlake.errors import LakeError, StreamBusy, UsageError
+from fleetlake.ingest import DEMO_MARK, backfill, ingest
 from fleetlake.intervals import BEGINNING, Interval
 from fleetlake.lake import open_lake
 from fleetlake.lake.gaps import acknowledge_gaps, gaps
@@ -49,6 +49,15 @@ class Rewriting(httpx.AsyncBaseTransport):
 def rows(sim: Sim, sql: str) -> list[tuple[Any, ...]]:
     with open_lake(sim.settings().lake, read_only=True) as lake:
         return lake.rows(sql)
+
+
+def test_a_real_fleet_is_kept_out_of_the_lake_that_the_demo_filled(sim: Sim) -> None:
+    settings = sim.settings(base_url="https://service.example/api/v2/", v3_base_url=None)
+    settings.lake.mkdir()
+    (settings.lake / DEMO_MARK).touch()
+
+    with pytest.raises(LakeError, match="simulated fleet"):
+        ingest(settings, [])
 
 
 def test_a_lake_behind_by_less_than_the_retention_loses_nothing(make_sim: Any) -> None:

@@ -18,10 +18,8 @@ import httpx
 from pydantic import SecretStr
 
 from fleetlake.errors import FleetlakeError, LakeError
+from fleetlake.ingest import DEMO_MARK
 from fleetlake.settings import Settings
-
-BIRTH = "demo.json"
-"""File in a demo's lake that says which fleet it holds and when its clock started."""
 
 READY = "ready "
 
@@ -72,7 +70,7 @@ def demo_fleet(lake: Path, *, routers: int, days: int, seed: int) -> Fleet:
 
     Raises: LakeError for a lake that holds something else than a demo.
     """
-    file = lake / BIRTH
+    file = lake / DEMO_MARK
     if file.exists():
         return Fleet(**json.loads(file.read_text()))
     if (lake / "catalog.sqlite").exists():

@@ -80,12 +80,22 @@ class Window:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Moved:
+    """A bulk list that tells which ids have anything new: its table, and two columns of it."""
+
+    endpoint: str
+    id: str
+    at: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class FanOut:
     """A required filter: the endpoint is read for the ids that another endpoint lists.
 
     `source` names that endpoint, whose key is the id. `ids_per_call` of 1 asks for one id by
-    `parameter`; more ask for a list. `stamps` names the column that takes the id of the call
-    where the record itself does not carry it.
+    `parameter`; more ask for a list. `partition` is the column that holds the id, and
+    `is_stamped` says that it is taken from the call because the record does not carry it.
+    `moved` spares the ids of which a bulk list says that nothing happened.
     """
 
     parameter: str
@@ -93,6 +103,7 @@ class FanOut:
     ids_per_call: int = MOST_IDS_PER_CALL
     partition: str
     is_stamped: bool = False
+    moved: Moved | None = None
 
     def __post_init__(self) -> None:
         """Refuse more ids than the service takes."""

@@ -15,6 +15,7 @@ from fleetlake.endpoints import ENDPOINTS, endpoints_named
 from fleetlake.errors import (
     EndpointUnavailable,
     Interrupted,
+    LakeError,
     SettingsError,
     StreamBusy,
     UsageError,
@@ -26,6 +27,9 @@ from fleetlake.lake.watermarks import forget_interval
 from fleetlake.load import DEFAULT_PROFILE, load_streams
 from fleetlake.run import Outcome, Watcher
 from fleetlake.settings import Settings
+
+DEMO_MARK = "demo.json"
+"""File in a demo's lake that says which simulated fleet it holds."""
 
 
 def ingest(
@@ -49,6 +53,7 @@ def ingest(
             "FLEETLAKE_V3_BASE_URL and FLEETLAKE_V3_TOKEN are not set, so v3 cannot be read.",
             remedy="Export both, or leave the endpoints of v3 out.",
         )
+    _refuse_demo_lake(settings)
     named = endpoints_named(names or _readable(settings))
     with open_lake(settings.lake) as lake:
         endpoints = _with_sources(lake, named)
@@ -133,6 +138,15 @@ def _stop_on_signal(work: asyncio.Future[list[Outcome]]) -> None:
             loop.add_signal_handler(number, work.cancel)
     except (RuntimeError, ValueError):
         return
+
+
+def _refuse_demo_lake(settings: Settings) -> None:
+    """Keep a real fleet out of the lake that the demo filled with a simulated one."""
+    if (settings.lake / DEMO_MARK).exists() and not settings.is_on_this_machine():
+        raise LakeError(
+            f"The lake in {settings.lake.resolve()} holds the demo's simulated fleet.",
+            remedy="Set FLEETLAKE_LAKE to another folder, or remove that one.",
+        )
 
 
 def _readable(settings: Settings) -> list[str]:

@@ -67,28 +67,38 @@ async def load_streams(
         await run.now()
         started_at = datetime.now(UTC)
         loop = asyncio.get_running_loop()
-        ended = {endpoint.name: loop.create_future() for endpoint in endpoints}
-        outcomes = await all_of(_load_in_turn(run, e, ended) for e in endpoints)
+        run.ended.update({endpoint.name: loop.create_future() for endpoint in endpoints})
+        outcomes = await all_of(_load_in_turn(run, endpoint) for endpoint in endpoints)
         await run.in_lake(partial(_record_run, run, outcomes, started_at))
         return outcomes
 
 
-async def _load_in_turn(
-    run: Run, endpoint: Endpoint, ended: dict[str, asyncio.Future[Outcome]]
-) -> Outcome:
-    """Load a stream after the one that lists its ids; let those that wait for it go on."""
+async def _load_in_turn(run: Run, endpoint: Endpoint) -> Outcome:
+    """Load a stream after those that its fan-out needs; let those that wait for it go on."""
     try:
-        source = ended.get(endpoint.fan_out.source) if endpoint.fan_out else None
-        if source is not None and await _is_lost(run, await source):
-            lost = ServiceError(f"{endpoint.name} was not asked: {(await source).endpoint} failed.")
-            outcome = Outcome(endpoint.name, 0, 0, 0, 0, 0.0, lost)
-        else:
+        lost = await _lost_source(run, endpoint)
+        if lost is None:
             outcome = await _load_stream(run, endpoint)
+        else:
+            error = ServiceError(f"{endpoint.name} was not asked: {lost} failed.")
+            outcome = Outcome(endpoint.name, 0, 0, 0, 0, 0.0, error)
         run.watcher.on_end(outcome)
-        ended[endpoint.name].set_result(outcome)
+        run.ended[endpoint.name].set_result(outcome)
         return outcome
     finally:
-        ended[endpoint.name].cancel()
+        run.ended[endpoint.name].cancel()
+
+
+async def _lost_source(run: Run, endpoint: Endpoint) -> str | None:
+    """Wait for the lists of the fan-out's ids; return the one without which no id is known."""
+    if endpoint.fan_out is None:
+        return None
+    source, moved = run.ended.get(endpoint.fan_out.source), endpoint.fan_out.moved
+    if moved is not None and moved.endpoint in run.ended:
+        await asyncio.wait([run.ended[moved.endpoint]])
+    if source is not None and await _is_lost(run, await source):
+        return endpoint.fan_out.source
+    return None
 
 
 async def _is_lost(run: Run, source: Outcome) -> bool:
@@ -131,6 +141,7 @@ async def _load_stream(run: Run, endpoint: Endpoint) -> Outcome:
         run.client.calls[endpoint.path],
         time.monotonic() - started,
         error,
+        run.spared[endpoint.name],
     )
 
 

@@ -5,10 +5,10 @@ time before now, and a range counts as proven only once it is older than the loo
 is younger is read again by the next load, whatever became of this one.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
-from fleetlake.intervals import BEGINNING, Interval, subtract
+from fleetlake.intervals import BEGINNING, Interval, coalesce, subtract
 
 SETTLE = timedelta(seconds=60)
 """Records younger than this may not all be visible yet, so reads stop short of them."""
@@ -39,6 +39,22 @@ def still_to_read(
         return []
     done = proven if changing_since is None else before(changing_since, proven)
     return subtract(Interval(start, end), done)
+
+
+SWEEP = timedelta(hours=24)
+"""How often every id is asked, whatever the bulk list says of it."""
+
+
+def needs_asking(proven: Sequence[Interval], *, moved_at: datetime | None, now: datetime) -> bool:
+    """Return whether an id of a fan-out may have anything new.
+
+    `moved_at` is when the bulk list last saw it move, None where the list does not know it. An
+    id that is not asked stays proven only as far as it was, so nothing is claimed of it.
+    """
+    covered = max((interval.end for interval in proven), default=None)
+    if covered is None or moved_at is None or len(coalesce(proven)) > 1:
+        return True
+    return moved_at >= covered or now - covered >= SWEEP
 
 
 def forgotten(proven: Iterable[Interval], *, now: datetime, retention: timedelta) -> list[Interval]:

@@ -1,9 +1,10 @@
 """What the streams of one run share, and what a caller gets to see of them."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import TypeVar
@@ -36,6 +37,7 @@ class Outcome:
     calls: int
     seconds: float
     error: FleetlakeError | None = None
+    spared: int = 0  # ids of a fan-out that were not asked, for nothing happened to them
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,15 @@ class Run:
     since: datetime | None
     run_id: str
     only: Interval | None = None  # a backfill's range
+    ended: dict[str, "asyncio.Future[Outcome]"] = field(default_factory=dict)
+    spared: Counter[str] = field(default_factory=Counter)
+
+    def is_fresh(self, endpoint: str) -> bool:
+        """Return whether the endpoint was loaded whole in this run."""
+        ended = self.ended.get(endpoint)
+        if ended is None or not ended.done() or ended.cancelled():
+            return False
+        return ended.result().error is None
 
     async def in_lake(self, work: Callable[[], Result]) -> Result:
         """Do blocking work on the thread that owns the lake."""

@@ -11,7 +11,7 @@ from fleetlake.lake.catalog import Lake
 from fleetlake.lake.gaps import record_gaps
 from fleetlake.lake.watermarks import WHOLE_STREAM, proven_intervals
 from fleetlake.pages import read_pages
-from fleetlake.plan import forgotten, still_to_read
+from fleetlake.plan import forgotten, needs_asking, still_to_read
 from fleetlake.reading import Reading, read_spans
 from fleetlake.run import Run
 from fleetlake.tasks import all_of
@@ -86,7 +86,7 @@ def _wanted(run: Run, endpoint: Endpoint, now: datetime) -> list[tuple[int | Non
         proven = {p: [*intervals, *lost[p]] for p, intervals in proven.items()}
     changing = _changing_since(run.lake, endpoint)
     partitions: list[int | None] = (
-        list(fan_out_ids(run.lake, endpoint)) if endpoint.fan_out else [None]
+        [*_ids_to_ask(run, endpoint, proven, now)] if endpoint.fan_out else [None]
     )
     return [
         (partition, interval)
@@ -99,6 +99,24 @@ def _wanted(run: Run, endpoint: Endpoint, now: datetime) -> list[tuple[int | Non
             only=run.only,
         )
     ]
+
+
+def _ids_to_ask(
+    run: Run, endpoint: Endpoint, proven: dict[str, list[Interval]], now: datetime
+) -> list[int]:
+    """Return the ids that may have anything new; all of them without a fresh bulk list."""
+    ids = fan_out_ids(run.lake, endpoint)
+    moved = endpoint.fan_out.moved if endpoint.fan_out else None
+    if moved is None or run.only is not None or not run.is_fresh(moved.endpoint):
+        return ids
+    moved_at = dict(run.lake.rows(f'select "{moved.id}", "{moved.at}" from raw.{moved.endpoint}'))
+    asked = [
+        one
+        for one in ids
+        if needs_asking(proven.get(str(one), []), moved_at=moved_at.get(one), now=now)
+    ]
+    run.spared[endpoint.name] = len(ids) - len(asked)
+    return asked
 
 
 def fan_out_ids(lake: Lake, endpoint: Endpoint) -> list[int]:

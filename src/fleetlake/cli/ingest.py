@@ -58,8 +58,12 @@ def outcome_table(outcomes: "list[Outcome]") -> object:
                 o.quarantined,
                 o.calls,
                 round(o.seconds, 1),
-                o.error.what if o.error else "",
+                o.error.what if o.error else _spared(o.spared),
             )
             for o in outcomes
         ],
     )
+
+
+def _spared(ids: int) -> str:
+    return f"{ids:,} ids had nothing new" if ids else ""

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from fleetlake.columns import columns_of
-from fleetlake.endpoint import Cursor, Endpoint, FanOut, Mode, Walk, Window
+from fleetlake.endpoint import Cursor, Endpoint, FanOut, Mode, Moved, Walk, Window
 
 BY_OFFSET = Cursor(walk=Walk.OFFSET, parameter="offset")
 NEWEST_FIRST = Cursor(walk=Walk.TIMEUUID, parameter="created_at_timeuuid__lt")
@@ -11,7 +11,15 @@ OLDEST_FIRST = Cursor(walk=Walk.TIMEUUID, parameter="created_at_timeuuid__gt")
 
 TIMEUUID_WINDOW = Window(start="created_at_timeuuid__gte", end="created_at_timeuuid__lt")
 
-PER_INTERFACE = FanOut(parameter="net_device__in", source="net_devices", partition="net_device_id")
+METRICS_MOVED = Moved(endpoint="net_device_metrics", id="net_device_id", at="update_ts")
+PLACE_MOVED = Moved(endpoint="locations", id="router_id", at="updated_at")
+
+PER_INTERFACE = FanOut(
+    parameter="net_device__in",
+    source="net_devices",
+    partition="net_device_id",
+    moved=METRICS_MOVED,
+)
 PER_ROUTER = FanOut(parameter="router__in", source="routers", partition="router_id")
 
 ROWS = (
@@ -75,6 +83,7 @@ ROWS = (
             ids_per_call=1,
             partition="router_id",
             is_stamped=True,
+            moved=PLACE_MOVED,
         ),
         columns=columns_of(
             "historical_locations",
