@@ -352,7 +352,10 @@ ECHOES = {
     "plain": "you sent SENT",
     "json message": '{"exception": "unauthorized", "message": "bad SENT", "success": false}',
     "json errors": '{"errors": [{"key": "SENT"}], "exception": {"type": "x", "message": "SENT"}}',
-    **{f"cut after {n}": "x" * n + "SENT" for n in (150, 165, 172, 176, 188, 192)},
+    **{
+        f"cut after {n}": "x" * n + "SENT"
+        for n in (92, 95, 98, 108, 111, 150, 165, 172, 176, 188, 192)
+    },
     "json cut": '{"message": "' + "x" * 165 + 'SENT"}',
     "html": "<html>SENT",
     "page": '{"data": "SENT", "meta": {}}',
@@ -402,6 +405,11 @@ def test_an_error_body_in_any_charset_is_read(ask, charset):
 
     with pytest.raises(RequestRejected):
         ask(Service(answer))
+
+
+def test_an_error_body_nested_too_deep_to_parse_is_no_crash(ask):
+    with pytest.raises(RequestRejected):
+        ask(Service(says(400, "[" * 200_000)))
 
 
 def test_a_long_error_body_is_cut(ask):
@@ -474,7 +482,7 @@ def ask_the_time(settings: Settings, service: Service, *, asks: int = 1) -> date
         async with Client(settings, transport=httpx.MockTransport(service)) as client:
             for _ in range(asks):
                 await client.get("accounts/", {}, lambda _: None)
-            return await client.service_now("accounts/")
+            return await client.service_now("accounts/", partial(read_page, ACCOUNTS))
 
     return asyncio.run(go())
 

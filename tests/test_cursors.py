@@ -20,7 +20,9 @@ from fleetlake.timeuuid import embedded_time, smallest_at
 NOON = datetime(2026, 6, 15, 12, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 BY_ID = [e for e in ENDPOINTS.values() if e.cursor.walk is Walk.ID_AFTER]
-LINKED = [e for e in ENDPOINTS.values() if e.cursor.walk is not Walk.ID_AFTER]
+LINKED = [
+    e for e in ENDPOINTS.values() if e.cursor.walk in {Walk.OFFSET, Walk.ACTION_ID, Walk.TIMEUUID}
+]
 WINDOWED = [e for e in ENDPOINTS.values() if e.window]
 
 

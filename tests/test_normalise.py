@@ -21,7 +21,9 @@ NEW_YEAR_UUID = "d0c3c000-e6a4-11f0-8080-808080808080"
 def page_of(
     endpoint: Endpoint, *records: dict[str, Any], link: str | None = None, limit: int = 500
 ):
-    answer = {"data": records, "meta": {"limit": limit, "next": link}}
+    is_v2 = endpoint.path.endswith("/")
+    rest = {"meta": {"limit": limit, "next": link}} if is_v2 else {"links": {"next": link}}
+    answer = {"data": records, **rest}
     return read_page(endpoint, json.dumps(answer).encode())
 
 

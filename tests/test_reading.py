@@ -106,7 +106,9 @@ class Model:
             "lte": left <= right,
         }[operator]
 
-    async def get(self, path: str, parameters: dict[str, str], read: Callable[[bytes], Any]) -> Any:
+    async def get(
+        self, path: str, parameters: dict[str, str], read: Callable[[bytes], Any], **_: Any
+    ) -> Any:
         """Answer like the client does."""
         assert path == self.endpoint.path
         self.calls += 1

@@ -1,0 +1,684 @@
+"""The lake: every commit whole or not at all, each record once, every version of it kept."""
+
+import json
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from fleetlake.endpoint import Endpoint, Mode
+from fleetlake.endpoints import ENDPOINTS
+from fleetlake.errors import CommitUnknown, LakeError, StreamBusy
+from fleetlake.intervals import BEGINNING, Interval
+from fleetlake.lake import Lake, open_lake
+from fleetlake.lake import commit as commits
+from fleetlake.lake.catalog import CATALOG
+from fleetlake.lake.commit import Committed, Load, commit_load
+from fleetlake.lake.locks import commit_lock, stream_lock
+from fleetlake.lake.tables import raw_columns
+from fleetlake.lake.watermarks import WHOLE_STREAM, proven_intervals, watermark
+from fleetlake.normalise import read_page, schema_of
+from fleetlake.records import Misfit
+from fleetlake.timeuuid import smallest_at
+
+NOON = datetime(2026, 6, 15, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+ALERTS = ENDPOINTS["alerts"]  # append
+FAILOVERS = ENDPOINTS["failovers"]  # upsert
+GROUPS = ENDPOINTS["groups"]  # history
+NET_DEVICES = ENDPOINTS["net_devices"]  # history with columns that are not tracked
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return an empty lake to copy: a lake may be moved."""
+    path = tmp_path_factory.mktemp("template") / "lake"
+    with open_lake(path):
+        pass
+    return path
+
+
+@pytest.fixture
+def place(template: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(template, tmp_path / "lake"))
+
+
+@pytest.fixture(scope="module")
+def shared(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+    """Return one lake for tests that each keep to a table of their own."""
+    path = tmp_path_factory.mktemp("shared") / "lake"
+    with open_lake(Path(shutil.copytree(template, path))) as opened:
+        yield opened
+
+
+@pytest.fixture
+def lake(place: Path) -> Iterator[Lake]:
+    with open_lake(place) as opened:
+        yield opened
+
+
+def rows_of(endpoint: Endpoint, records: list[dict[str, Any]]) -> pa.Table:
+    """Return records as one batch each, as pages would bring them."""
+    is_v2 = endpoint.path.endswith("/")
+    rest = {"meta": {"limit": 1, "next": None}} if is_v2 else {"links": {}}
+    pages = [read_page(endpoint, json.dumps({"data": [r], **rest}).encode()) for r in records]
+    return pa.Table.from_batches([page.rows for page in pages], schema=schema_of(endpoint))
+
+
+def load_of(endpoint: Endpoint, *records: dict[str, Any], **changes: Any) -> Load:
+    values = {"profile": "default", "run_id": "run", "seen_at": NOON, **changes}
+    return Load(endpoint=endpoint, rows=rows_of(endpoint, list(records)), **values)
+
+
+def alert(minute: int, **members: Any) -> dict[str, Any]:
+    moment = NOON + timedelta(minutes=minute)
+    return {
+        "created_at": moment.isoformat(),
+        "created_at_timeuuid": smallest_at(moment),
+        **members,
+    }
+
+
+def failover(uuid: str, **members: Any) -> dict[str, Any]:
+    return {"uuid": uuid, "started_at": NOON.isoformat(), **members}
+
+
+def count(lake: Lake, table: str) -> int:
+    return lake.rows(f"select count(*) from {table}")[0][0]
+
+
+def everything(lake: Lake) -> dict[str, list[tuple[Any, ...]]]:
+    """Return what a commit of alerts could change, and the lake's own count of changes."""
+    tables = ["raw.alerts", *(f"meta.{name}" for name in ("loads", "intervals", "quarantine"))]
+    content = {table: lake.rows(f"select * from {table} order by all") for table in tables}
+    return {**content, "changes": lake.rows("select max(snapshot_id) from lake.snapshots()")}
+
+
+def versions(lake: Lake, endpoint: Endpoint, *columns: str) -> list[tuple[Any, ...]]:
+    listed = ", ".join([*columns, "valid_from", "valid_to"])
+    return lake.rows(f"select {listed} from raw.{endpoint.name} order by id, valid_from")
+
+
+# --- tables ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS.values(), ids=lambda e: e.name)
+def test_every_endpoint_has_its_raw_table_with_its_columns_and_types(shared, endpoint):
+    found = shared.rows(f"describe raw.{endpoint.name}")
+
+    assert {name: kind for name, kind, *_ in found} == raw_columns(endpoint)
+    assert ("valid_from" in raw_columns(endpoint)) == (endpoint.mode is Mode.HISTORY)
+
+
+def test_opening_again_changes_nothing(place):
+    with open_lake(place) as lake:
+        before = lake.rows("select max(snapshot_id) from lake.snapshots()")
+    with open_lake(place) as lake:
+        assert lake.rows("select max(snapshot_id) from lake.snapshots()") == before
+
+
+def test_a_column_that_the_table_gains_later_is_added_and_rows_stay(place):
+    with open_lake(place) as lake:
+        commit_load(lake, load_of(ALERTS, alert(0, type="t", friendly_info="gone")))
+        lake.execute("alter table raw.alerts drop column friendly_info")
+        lake.execute("alter table meta.calls drop column finished_at")
+    with open_lake(place) as lake:
+        commit_load(lake, load_of(ALERTS, alert(1, type="t", friendly_info="back")))
+
+        infos = lake.rows("select friendly_info from raw.alerts order by created_at")
+        assert infos == [(None,), ("back",)]
+        assert count(lake, "meta.calls where finished_at is null") == 0
+
+
+def test_a_column_that_somebody_added_is_kept(place):
+    with open_lake(place) as lake:
+        lake.execute("alter table raw.alerts add column note varchar")
+        commit_load(lake, load_of(ALERTS, alert(0)))
+
+        assert lake.rows("select note from raw.alerts") == [(None,)]
+
+
+def test_times_are_utc_whatever_the_machine_thinks(lake, monkeypatch):
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    commit_load(lake, load_of(ALERTS, alert(0)))
+
+    [(text,)] = lake.rows("select created_at::varchar from raw.alerts")
+    assert text == "2026-06-15 12:00:00+00"
+
+
+# --- opening --------------------------------------------------------------------------------
+
+
+def test_a_lake_that_is_not_there_is_not_made_by_reading(tmp_path):
+    path = tmp_path / "none"
+
+    with pytest.raises(LakeError, match="no lake") as failure, open_lake(path, read_only=True):
+        pass
+
+    assert "fleetlake ingest" in failure.value.remedy
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_catalog_of_garbage_is_a_clear_error(place, read_only):
+    for file in place.glob(f"{CATALOG}*"):
+        file.unlink()
+    (place / CATALOG).write_bytes(b"garbage " * 1000)
+
+    with (
+        pytest.raises(LakeError, match="not a database") as failure,
+        open_lake(place, read_only=read_only),
+    ):
+        pass
+
+    assert "backup" in failure.value.remedy
+
+
+def test_a_folder_that_cannot_be_made_is_a_clear_error(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+
+    with (
+        pytest.raises(LakeError, match="cannot be written") as failure,
+        open_lake(tmp_path / "file"),
+    ):
+        pass
+
+    assert "FLEETLAKE_LAKE" in failure.value.remedy
+
+
+@pytest.mark.parametrize("name", ["it's a lake", 'a "b"; c?d#e%20f ü'])
+def test_a_folder_may_have_any_name(template, tmp_path, name):
+    path = Path(shutil.copytree(template, tmp_path / name))
+    with open_lake(path) as lake:
+        commit_load(lake, load_of(ALERTS, alert(0)))
+    with open_lake(path, read_only=True) as lake:
+        assert count(lake, "raw.alerts") == 1
+
+    assert [child.name for child in tmp_path.iterdir()] == [name]
+
+
+def test_a_lake_may_be_moved(template, tmp_path):
+    old = Path(shutil.copytree(template, tmp_path / "old"))
+    with open_lake(old) as lake:
+        commit_load(lake, load_of(ALERTS, *(alert(minute) for minute in range(50))))
+    new = old.rename(tmp_path / "new")
+
+    with open_lake(new) as lake:
+        commit_load(lake, load_of(ALERTS, alert(100)))
+
+        assert count(lake, "raw.alerts") == 51
+    assert not old.exists()
+
+
+def test_a_reader_cannot_write(place):
+    with open_lake(place, read_only=True) as lake, pytest.raises((LakeError, duckdb.Error)):
+        lake.execute("delete from meta.loads")
+
+
+def test_a_reader_sees_what_was_committed_while_it_was_open(place):
+    with open_lake(place) as writer, open_lake(place, read_only=True) as reader:
+        assert count(reader, "raw.alerts") == 0
+        commit_load(writer, load_of(ALERTS, alert(0)))
+
+        assert count(reader, "raw.alerts") == 1
+
+
+def test_several_may_open_a_new_lake_at_once(tmp_path):
+    failures: list[BaseException] = []
+    together = threading.Barrier(3)
+
+    def make() -> None:
+        together.wait()
+        try:
+            with open_lake(tmp_path / "lake") as lake:
+                count(lake, "meta.loads")
+        except BaseException as error:  # noqa: BLE001 - handed to the main thread
+            failures.append(error)
+
+    threads = [threading.Thread(target=make) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert failures == []
+
+
+# --- commits --------------------------------------------------------------------------------
+
+
+def full_load(**changes: Any) -> Load:
+    hour = Interval(NOON, NOON + HOUR)
+    changes = {"proven": {WHOLE_STREAM: [hour]}, "misfits": [Misfit("odd", "{}")], **changes}
+    return load_of(ALERTS, alert(0), alert(1), **changes)
+
+
+def test_a_commit_brings_rows_misfits_ranges_watermark_and_load_record_at_once(lake):
+    load = full_load()
+
+    committed = commit_load(lake, load)
+
+    assert committed == Committed(added=2, changed=0, quarantined=1)
+    assert lake.rows("select account_profile, _load_id from raw.alerts") == 2 * [
+        ("default", load.load_id)
+    ]
+    assert lake.rows("select endpoint, reason, raw, load_id from meta.quarantine") == [
+        ("alerts", "odd", "{}", load.load_id)
+    ]
+    assert proven_intervals(lake, "default", ALERTS) == {
+        WHOLE_STREAM: [Interval(NOON, NOON + HOUR)]
+    }
+    assert watermark(lake, "default", ALERTS) == NOON + timedelta(minutes=1)
+    assert lake.rows(
+        "select load_id, run_id, endpoint, records, rows_added, rows_changed, quarantined "
+        "from meta.loads"
+    ) == [(load.load_id, "run", "alerts", 3, 2, 0, 1)]
+
+
+class Crash(BaseException):
+    """What no code expects."""
+
+
+@pytest.mark.parametrize(
+    ("step", "error"),
+    [
+        ("_quarantine", ValueError("a bug")),
+        ("add_intervals", Crash("now")),
+        ("set_watermark", LakeError("the disk is full")),
+    ],
+)
+def test_a_commit_that_fails_in_the_middle_leaves_nothing(lake, monkeypatch, step, error):
+    commit_load(lake, full_load())
+    before = everything(lake)
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(commits, step, fail)
+        with pytest.raises(type(error)):
+            commit_load(
+                lake,
+                load_of(
+                    ALERTS,
+                    alert(7),
+                    misfits=[Misfit("new", "[]")],
+                    proven={WHOLE_STREAM: [Interval(NOON + 5 * HOUR, NOON + 6 * HOUR)]},
+                ),
+            )
+
+    assert everything(lake) == before
+    assert commit_load(lake, load_of(ALERTS, alert(7))).added == 1
+
+
+def test_a_commit_can_be_tried_again_after_it_failed(lake, monkeypatch):
+    load = full_load()
+
+    def fail(*_: Any) -> None:
+        raise LakeError("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(commits, "set_watermark", fail)
+        with pytest.raises(LakeError):
+            commit_load(lake, load)
+
+    assert commit_load(lake, load) == Committed(2, 0, 1)
+    assert count(lake, "meta.loads") == 1
+
+
+def test_a_load_asked_for_twice_is_committed_once(lake):
+    load = full_load()
+    first = commit_load(lake, load)
+    before = everything(lake)
+
+    assert commit_load(lake, load) == first
+    assert everything(lake) == before
+
+
+class Forgetful:
+    """A lake that does a statement and then says that it failed."""
+
+    def __init__(self, lake: Lake, *, answers_after: bool) -> None:
+        self._lake, self._answers_after, self._has_failed = lake, answers_after, False
+        self.path = lake.path
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._lake, name)
+
+    def execute(self, sql: str, parameters: object = None) -> Any:
+        done = self._lake.execute(sql, parameters)
+        if sql == "commit":
+            self._has_failed = True
+            raise LakeError("the connection was lost")
+        return done
+
+    def rows(self, sql: str, parameters: object = None) -> Any:
+        if self._has_failed and not self._answers_after:
+            raise LakeError("the catalog does not answer")
+        return self._lake.rows(sql, parameters)
+
+
+def test_a_commit_that_took_place_though_an_error_came_back_counts_as_done(lake):
+    committed = commit_load(Forgetful(lake, answers_after=True), full_load())
+
+    assert committed == Committed(2, 0, 1)
+    assert count(lake, "raw.alerts") == 2
+
+
+def test_a_commit_of_which_nobody_knows_says_so_and_a_retry_settles_it(lake):
+    load = full_load()
+
+    with pytest.raises(CommitUnknown, match=load.load_id):
+        commit_load(Forgetful(lake, answers_after=False), load)
+
+    assert commit_load(lake, load) == Committed(2, 0, 1)
+    assert count(lake, "raw.alerts") == 2
+    assert count(lake, "meta.loads") == 1
+
+
+def test_an_empty_load_moves_no_watermark_back(lake):
+    commit_load(lake, full_load())
+
+    commit_load(lake, load_of(ALERTS))
+    commit_load(lake, load_of(ALERTS, alert(-500)))
+
+    assert watermark(lake, "default", ALERTS) == NOON + timedelta(minutes=1)
+    assert count(lake, "meta.watermarks") == 1
+
+
+def test_a_stream_never_loaded_has_no_watermark_and_nothing_proven(lake):
+    assert watermark(lake, "default", ALERTS) is None
+    assert proven_intervals(lake, "default", ALERTS) == {}
+
+
+def test_proven_ranges_join_by_partition_and_by_profile(lake):
+    def prove(partition: str, start: int, end: int, profile: str = "default") -> None:
+        proven = {partition: [Interval(NOON + start * HOUR, NOON + end * HOUR)]}
+        commit_load(lake, load_of(ALERTS, proven=proven, profile=profile))
+
+    prove("1", 0, 1)
+    prove("2", 0, 1)
+    prove("1", 3, 4)
+    prove("1", 1, 2)
+    prove("1", 9, 10, profile="other")
+
+    assert proven_intervals(lake, "default", ALERTS) == {
+        "1": [Interval(NOON, NOON + 2 * HOUR), Interval(NOON + 3 * HOUR, NOON + 4 * HOUR)],
+        "2": [Interval(NOON, NOON + HOUR)],
+    }
+    assert list(proven_intervals(lake, "other", ALERTS)) == ["1"]
+
+
+def test_a_range_from_the_beginning_comes_back_as_such(lake):
+    commit_load(lake, load_of(ALERTS, proven={"": [Interval(BEGINNING, NOON)]}))
+
+    [interval] = proven_intervals(lake, "default", ALERTS)[""]
+    assert interval.is_open
+
+
+def test_a_misfit_is_kept_once_however_often_it_is_met(lake):
+    twice = [Misfit("odd", '{"a":1}'), Misfit("odd", '{"a":1}'), Misfit("odd", '{"a":2}')]
+
+    first = commit_load(lake, load_of(ALERTS, misfits=twice))
+    again = commit_load(lake, load_of(ALERTS, misfits=twice))
+    elsewhere = commit_load(lake, load_of(FAILOVERS, misfits=twice[:1]))
+
+    assert (first.quarantined, again.quarantined, elsewhere.quarantined) == (2, 0, 1)
+    assert count(lake, "meta.quarantine") == 3
+
+
+# --- append ---------------------------------------------------------------------------------
+
+
+def test_a_record_met_twice_in_a_batch_or_in_two_is_kept_once(lake):
+    first = commit_load(lake, load_of(ALERTS, alert(0), alert(1), alert(0)))
+    again = commit_load(lake, load_of(ALERTS, alert(1), alert(2), alert(2)))
+
+    assert (first.added, again.added) == (2, 1)
+    assert count(lake, "raw.alerts") == 3
+
+
+def test_records_of_one_instant_are_kept_apart_by_their_key(lake):
+    same = alert(0)
+    other = {**same, "created_at_timeuuid": same["created_at_timeuuid"][:-1] + "1"}
+
+    assert commit_load(lake, load_of(ALERTS, same, other)).added == 2
+
+
+def test_a_key_of_two_columns_counts_whole(lake):
+    endpoint = ENDPOINTS["net_device_usage_samples"]
+    samples = [{**alert(0), "net_device": f"/net_devices/{number}/"} for number in (1, 2, 1)]
+
+    assert commit_load(lake, load_of(endpoint, *samples)).added == 2
+    assert commit_load(lake, load_of(endpoint, *samples)).added == 0
+
+
+# --- upsert ---------------------------------------------------------------------------------
+
+
+def test_a_record_that_changed_is_overwritten_and_one_that_did_not_is_left(lake):
+    commit_load(lake, load_of(FAILOVERS, failover("a"), failover("b", elapsed_time=1)))
+    end = (NOON + HOUR).isoformat()
+
+    done = commit_load(
+        lake, load_of(FAILOVERS, failover("a", ended_at=end), failover("b", elapsed_time=1))
+    )
+
+    assert (done.added, done.changed) == (0, 1)
+    assert lake.rows("select uuid, ended_at from raw.failovers order by 1") == [
+        ("a", NOON + HOUR),
+        ("b", None),
+    ]
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_of_two_readings_in_one_batch_the_last_counts(lake, is_known):
+    if is_known:
+        commit_load(lake, load_of(FAILOVERS, failover("a", elapsed_time=0)))
+    readings = [failover("a", elapsed_time=number) for number in range(1, 40)]
+
+    done = commit_load(lake, load_of(FAILOVERS, *readings))
+
+    assert lake.rows("select elapsed_time from raw.failovers") == [(39.0,)]
+    assert (done.added, done.changed) == ((0, 1) if is_known else (1, 0))
+
+
+def test_an_unknown_member_alone_is_a_change(lake):
+    commit_load(lake, load_of(FAILOVERS, failover("a")))
+
+    assert commit_load(lake, load_of(FAILOVERS, failover("a", new_member=1))).changed == 1
+    assert lake.rows("select _extra->>'new_member' from raw.failovers") == [("1",)]
+
+
+# --- history --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def snapshot(lake: Lake) -> Callable[..., Committed]:
+    """Return what commits a whole list an hour after the one before."""
+    hours = iter(range(100))
+
+    def commit(endpoint: Endpoint, *records: dict[str, Any], **changes: Any) -> Committed:
+        changes = {"seen_at": NOON + next(hours) * HOUR, "is_whole": True, **changes}
+        return commit_load(lake, load_of(endpoint, *records, **changes))
+
+    return commit
+
+
+def test_a_change_closes_a_version_and_begins_another(lake, snapshot):
+    snapshot(GROUPS, {"id": "1", "name": "old"}, {"id": "2", "name": "same"})
+
+    done = snapshot(GROUPS, {"id": "1", "name": "new"}, {"id": "2", "name": "same"})
+
+    assert (done.added, done.changed) == (1, 1)
+    assert versions(lake, GROUPS, "id", "name") == [
+        (1, "old", NOON, NOON + HOUR),
+        (1, "new", NOON + HOUR, None),
+        (2, "same", NOON, None),
+    ]
+
+
+def test_a_value_that_becomes_null_or_comes_from_null_is_a_change(lake, snapshot):
+    snapshot(GROUPS, {"id": "1", "name": "a"})
+    snapshot(GROUPS, {"id": "1", "name": None})
+    snapshot(GROUPS, {"id": "1", "name": "a"})
+
+    assert [row[0] for row in versions(lake, GROUPS, "name")] == ["a", None, "a"]
+
+
+def test_the_same_content_makes_no_version_however_it_is_spelled(lake, snapshot):
+    one = {"id": "1", "account": "https://us0.svc.example/accounts/157/", "configuration": {"a": 1}}
+    snapshot(GROUPS, {**one, "resource_url": "https://us0.svc.example/groups/1/"})
+
+    done = snapshot(
+        GROUPS,
+        {
+            **one,
+            "account": "https://www.svc.example/accounts/157/",
+            "resource_url": "https://www.svc.example/groups/1/",
+        },
+    )
+
+    assert (done.added, done.changed) == (0, 0)
+    assert len(versions(lake, GROUPS, "id")) == 1
+
+
+def test_a_change_of_what_is_not_tracked_alone_makes_no_version(lake, snapshot):
+    device = {"id": "1", "name": "modem", "uptime": 1, "updated_at": NOON.isoformat()}
+    snapshot(NET_DEVICES, device)
+    later = {**device, "uptime": 3601, "updated_at": (NOON + HOUR).isoformat()}
+
+    assert snapshot(NET_DEVICES, later) == Committed(0, 0, 0)
+    assert snapshot(NET_DEVICES, {**later, "name": "renamed"}) == Committed(1, 1, 0)
+    assert [row[:2] for row in versions(lake, NET_DEVICES, "name", "uptime")] == [
+        ("modem", 1),
+        ("renamed", 3601),
+    ]
+
+
+def test_a_record_that_vanished_is_closed_and_one_that_reappears_begins_again(lake, snapshot):
+    snapshot(GROUPS, {"id": "1", "name": "a"}, {"id": "2"})
+    gone = snapshot(GROUPS, {"id": "2"})
+    back = snapshot(GROUPS, {"id": "1", "name": "a"}, {"id": "2"})
+
+    assert (gone.changed, back.added) == (1, 1)
+    assert versions(lake, GROUPS, "id")[:2] == [
+        (1, NOON, NOON + HOUR),
+        (1, NOON + 2 * HOUR, None),
+    ]
+
+
+def test_a_list_that_is_empty_closes_every_version(lake, snapshot):
+    snapshot(GROUPS, {"id": "1"}, {"id": "2"})
+
+    assert snapshot(GROUPS).changed == 2
+    assert count(lake, "raw.groups where valid_to is null") == 0
+
+
+def test_a_list_that_is_not_whole_closes_nothing_that_is_missing(lake, snapshot):
+    snapshot(GROUPS, {"id": "1"}, {"id": "2"})
+
+    snapshot(GROUPS, {"id": "2"}, is_whole=False)
+
+    assert count(lake, "raw.groups where valid_to is null") == 2
+
+
+def test_what_other_keys_read_is_not_closed(lake, snapshot):
+    snapshot(GROUPS, {"id": "1"}, profile="one")
+
+    snapshot(GROUPS, {"id": "2"}, profile="another")
+
+    assert count(lake, "raw.groups where valid_to is null") == 2
+
+
+def test_a_record_read_twice_in_one_list_has_one_version(lake, snapshot):
+    snapshot(GROUPS, {"id": "1", "name": "first"}, {"id": "1", "name": "last"})
+
+    assert versions(lake, GROUPS, "name") == [("last", NOON, None)]
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS.values(), ids=lambda e: e.name)
+def test_loading_the_same_records_again_changes_nothing_on_any_endpoint(shared, endpoint):
+    record: dict[str, Any] = {}
+    for column in endpoint.columns:
+        inner = record
+        for parent in column.path[:-1]:
+            inner = inner.setdefault(parent, {})
+        inner[column.path[-1]] = {
+            "TIMESTAMP WITH TIME ZONE": NOON.isoformat(),
+            "BIGINT": 7,
+            "DOUBLE": 7.5,
+            "BOOLEAN": True,
+            "JSON": {"b": [1.0, None], "a": "é"},
+        }.get(column.sql_type, smallest_at(NOON))
+    load = load_of(endpoint, record, is_whole=endpoint.is_snapshot)
+    again = load_of(endpoint, record, is_whole=endpoint.is_snapshot, seen_at=NOON + HOUR)
+
+    assert commit_load(shared, load).added == 1
+    assert commit_load(shared, again) == Committed(0, 0, 0)
+    assert count(shared, f"raw.{endpoint.name}") == 1
+
+
+# --- locks ----------------------------------------------------------------------------------
+
+
+def test_a_stream_is_loaded_by_one_at_a_time(tmp_path):
+    with stream_lock(tmp_path, "alerts"):
+        with pytest.raises(StreamBusy, match="alerts"), stream_lock(tmp_path, "alerts"):
+            pass
+        with stream_lock(tmp_path, "routers"):
+            pass
+
+    with stream_lock(tmp_path, "alerts"):
+        pass
+
+
+def test_a_lock_is_let_go_when_its_work_fails(tmp_path):
+    with pytest.raises(Crash), stream_lock(tmp_path, "alerts"):
+        raise Crash
+    with pytest.raises(Crash), commit_lock(tmp_path):
+        raise Crash
+
+    with stream_lock(tmp_path, "alerts"), commit_lock(tmp_path):
+        pass
+
+
+def test_waiting_for_the_catalog_comes_to_an_end(tmp_path, monkeypatch):
+    monkeypatch.setattr("fleetlake.lake.locks.COMMIT_PATIENCE_SECONDS", 0)
+
+    with (
+        commit_lock(tmp_path),
+        pytest.raises(LakeError, match="held the catalog"),
+        commit_lock(tmp_path),
+    ):
+        pass
+
+
+def test_writers_side_by_side_lose_and_double_nothing(place):
+    failures: list[BaseException] = []
+
+    def write(start: int) -> None:
+        try:
+            with open_lake(place) as lake:
+                for minute in range(start, start + 6):
+                    commit_load(lake, load_of(ALERTS, alert(minute), alert(minute + 1)))
+        except BaseException as error:  # noqa: BLE001 - handed to the main thread
+            failures.append(error)
+
+    threads = [threading.Thread(target=write, args=(start,)) for start in (0, 3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert failures == []
+    with open_lake(place, read_only=True) as lake:
+        assert count(lake, "raw.alerts") == 10
+        assert count(lake, "(select distinct created_at_timeuuid from raw.alerts)") == 10
+        assert count(lake, "meta.loads") == 12

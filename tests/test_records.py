@@ -1,0 +1,354 @@
+"""Bytes to values: two readers that must agree, and odd records that cost nobody else theirs.
+
+Records are made up from each row's columns, so a new row is tested by being there.
+"""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fleetlake.columns import Column, Kind
+from fleetlake.endpoint import Endpoint
+from fleetlake.endpoints import ENDPOINTS
+from fleetlake.errors import PageUnreadable
+from fleetlake.normalise import EXTRA, read_page
+from fleetlake.records import Decoded, OddRecord, reader_of
+from fleetlake.timeuuid import smallest_at
+
+ROWS = pytest.mark.parametrize("endpoint", ENDPOINTS.values(), ids=lambda e: e.name)
+MOMENT = datetime(2026, 6, 6, 12, 59, 11, 462000, tzinfo=UTC)
+SHARDS = ("https://www.svc.example", "https://us0.svc.example")
+SPELLINGS = ("%Y-%m-%dT%H:%M:%S.%f+00:00", "%Y-%m-%dT%H:%M:%S.%fZ", "%Y-%m-%dT%H:%M:%S+00:00")
+
+
+def made_up(column: Column, number: int) -> tuple[Any, Any]:
+    """Return what the service may send in a column, and what it means."""
+    moment = MOMENT + timedelta(seconds=number)
+    spelling = SPELLINGS[number % 3]
+    host = SHARDS[number % 2]
+    return {
+        Kind.ID: (str(1000 + number), 1000 + number),
+        Kind.RELATION: (f"{host}/api/v2/things/{2000 + number}/", 2000 + number),
+        Kind.INTEGER: (-number, -number),
+        Kind.REAL: (number + 0.5, number + 0.5),
+        Kind.FLAG: (number % 2 == 0, number % 2 == 0),
+        Kind.TEXT: (f"text é {number}", f"text é {number}"),
+        Kind.TIME: (
+            moment.strftime(spelling),
+            moment if "%f" in spelling else moment.replace(microsecond=0),
+        ),
+        Kind.TIMEUUID: (smallest_at(moment), smallest_at(moment)),
+        Kind.JSON: ({"a": [number, None]}, {"a": [number, None]}),
+    }[column.kind]
+
+
+def put(record: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+    for parent in path[:-1]:
+        record = record.setdefault(parent, {})
+    record[path[-1]] = value
+
+
+def a_record(endpoint: Endpoint, number: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return a record as sent, and the row it should become."""
+    sent: dict[str, Any] = {}
+    row: dict[str, Any] = {}
+    for column in endpoint.columns:
+        value, meant = made_up(column, number)
+        put(sent, column.path, value)
+        row[column.name] = meant
+    return sent, row | {EXTRA: None}
+
+
+def a_page(endpoint: Endpoint, records: list[Any], **spaces: Any) -> bytes:
+    """Return a last page as the endpoint's generation of the service words it."""
+    is_v2 = endpoint.path.endswith("/")
+    rest = {"meta": {"limit": 500, "next": None, "offset": 0}} if is_v2 else {"links": {}}
+    return json.dumps({"data": records, **rest}, ensure_ascii=False, **spaces).encode()
+
+
+def read_rows(endpoint: Endpoint, body: bytes) -> list[dict[str, Any]]:
+    """Return the page's rows, JSON columns as values."""
+    rows = read_page(endpoint, body).rows.to_pylist()
+    for row in rows:
+        for name in {*endpoint.json_columns, EXTRA}:
+            row[name] = json.loads(row[name]) if row[name] is not None else None
+    return rows
+
+
+def by_column(decoded: Decoded) -> tuple[Any, ...]:
+    """Return what a reader found, times as instants and JSON as values, for comparison."""
+    values = {name: list(map(comparable, column)) for name, column in decoded.values.items()}
+    return values, decoded.count, decoded.limit, decoded.next, decoded.extra, decoded.misfits
+
+
+def comparable(value: Any) -> Any:
+    """Return a value so that two spellings of the same are equal."""
+    if not isinstance(value, str):
+        return (type(value), value)
+    for read in (datetime.fromisoformat, json.loads):
+        try:
+            return read(value)
+        except ValueError:
+            continue
+    return value
+
+
+@ROWS
+def test_every_column_of_a_record_is_read(endpoint):
+    sent, rows = zip(*(a_record(endpoint, number) for number in range(6)), strict=True)
+
+    assert read_rows(endpoint, a_page(endpoint, list(sent))) == list(rows)
+
+
+@ROWS
+def test_the_patient_reader_reads_what_the_quick_one_does(endpoint):
+    body = a_page(endpoint, [a_record(endpoint, number)[0] for number in range(6)])
+    reader = reader_of(endpoint)
+
+    assert by_column(reader.patient(body)) == by_column(reader.quick(body))
+
+
+@ROWS
+def test_nulls_are_read_as_nulls_wherever_no_key_is(endpoint):
+    sent, row = a_record(endpoint, 1)
+    for column in endpoint.columns:
+        if column.name not in endpoint.required:
+            put(sent, column.path, None)
+            row[column.name] = None
+
+    assert read_rows(endpoint, a_page(endpoint, [sent])) == [row]
+
+
+@ROWS
+def test_members_that_are_missing_are_nulls(endpoint):
+    sent: dict[str, Any] = {}
+    for column in endpoint.columns:
+        if column.name in endpoint.required:
+            put(sent, column.path, made_up(column, 1)[0])
+
+    [row] = read_rows(endpoint, a_page(endpoint, [sent]))
+
+    assert {name for name, value in row.items() if value is not None} == endpoint.required
+
+
+@ROWS
+def test_an_unknown_member_is_kept_aside_and_costs_nothing_else(endpoint):
+    (plain, plain_row), (odd, odd_row) = a_record(endpoint, 1), a_record(endpoint, 2)
+    odd["a_new_member"] = {"since": [2027]}
+
+    rows = read_rows(endpoint, a_page(endpoint, [plain, odd]))
+
+    assert rows == [plain_row, odd_row | {EXTRA: {"a_new_member": {"since": [2027]}}}]
+
+
+@ROWS
+def test_a_value_of_another_type_goes_aside_and_its_record_stays(endpoint):
+    for column in endpoint.columns:
+        if column.name in endpoint.required or column.kind in {Kind.TEXT, Kind.JSON, Kind.TIMEUUID}:
+            continue
+        sent, row = a_record(endpoint, 1)
+        put(sent, column.path, ["of another type"])
+        aside: dict[str, Any] = {}
+        put(aside, column.path, ["of another type"])
+
+        assert read_rows(endpoint, a_page(endpoint, [sent])) == [
+            row | {column.name: None, EXTRA: aside}
+        ]
+
+
+@ROWS
+def test_a_record_without_its_key_or_time_is_a_misfit_and_the_others_stay(endpoint):
+    for name in endpoint.required:
+        good, row = a_record(endpoint, 1)
+        for broken in ("missing", "null"):
+            bad, _ = a_record(endpoint, 2)
+            *parents, last = endpoint.column(name).path
+            inner = bad
+            for parent in parents:
+                inner = inner[parent]
+            inner.pop(last) if broken == "missing" else inner.update({last: None})
+
+            page = read_page(endpoint, a_page(endpoint, [bad, good]))
+
+            assert page.count == 2
+            assert page.rows.num_rows == 1
+            [misfit] = page.misfits
+            assert name in misfit.reason
+            assert json.loads(misfit.raw) == bad
+            assert read_rows(endpoint, a_page(endpoint, [bad, good])) == [row]
+
+
+@ROWS
+@pytest.mark.parametrize("record", [None, 1, "text", [], True])
+def test_a_record_that_is_no_object_is_a_misfit(endpoint, record):
+    page = read_page(endpoint, a_page(endpoint, [record, a_record(endpoint, 1)[0]]))
+
+    assert [json.loads(misfit.raw) for misfit in page.misfits] == [record]
+    assert (page.rows.num_rows, page.count) == (1, 2)
+
+
+@ROWS
+@pytest.mark.parametrize("control", ["\x00", "\x01", "\n", "\t", "\x1f"])
+def test_raw_control_characters_in_any_text_are_kept(endpoint, control):
+    text = next((c for c in endpoint.columns if c.kind is Kind.TEXT), None)
+    sent, row = a_record(endpoint, 1)
+    if text is None:
+        sent["unknown"] = "a@b"
+        row[EXTRA] = {"unknown": f"a{control}b"}
+    else:
+        put(sent, text.path, "a@b")
+        row[text.name] = f"a{control}b"
+
+    body = a_page(endpoint, [sent]).replace(b"a@b", f"a{control}b".encode())
+
+    assert read_rows(endpoint, body) == [row]
+
+
+def test_raw_control_characters_within_json_become_json_that_can_be_read():
+    endpoint = ENDPOINTS["alerts"]
+    sent, row = a_record(endpoint, 1)
+    sent["info"] = {"certificate": "a@b"}
+
+    rows = read_rows(endpoint, a_page(endpoint, [sent]).replace(b"a@b", b"a\x01\nb"))
+
+    assert rows == [row | {"info": {"certificate": "a\x01\nb"}}]
+
+
+def test_half_a_surrogate_pair_costs_one_character_not_the_record():
+    endpoint = ENDPOINTS["alerts"]
+    sent, row = a_record(endpoint, 1)
+    sent["friendly_info"] = "a@b"
+
+    rows = read_rows(endpoint, a_page(endpoint, [sent]).replace(b"a@b", b"a\\ud800b"))
+
+    assert rows == [row | {"friendly_info": "a?b"}]
+
+
+def test_json_that_is_compared_is_spelled_one_way_by_both_readers():
+    endpoint = ENDPOINTS["groups"]
+    sent, _ = a_record(endpoint, 1)
+    loose = a_page(endpoint, [sent], indent=3)
+    sent["unknown"] = 1
+
+    [quick] = read_page(endpoint, loose).rows["configuration"].to_pylist()
+    [patient] = read_page(endpoint, a_page(endpoint, [sent])).rows["configuration"].to_pylist()
+
+    assert quick == patient
+
+
+def test_failovers_ids_are_read_as_numbers_and_as_text():
+    endpoint = ENDPOINTS["failovers"]
+    sent, row = a_record(endpoint, 1)
+    sent["router_id"] = row["router_id"]
+
+    assert read_rows(endpoint, a_page(endpoint, [sent])) == [row]
+
+
+def test_an_expanded_relation_still_gives_its_id():
+    endpoint = ENDPOINTS["routers"]
+    sent, row = a_record(endpoint, 1)
+    sent["group"] = {"id": str(row["group_id"]), "name": "expanded"}
+
+    assert read_rows(endpoint, a_page(endpoint, [sent])) == [row]
+
+
+NO_PAGES = {
+    "nothing": b"",
+    "html": b"<html><body>502 Bad Gateway</body></html>",
+    "text": b"internal error shard-router-3",
+    "null": b"null",
+    "a list": b"[]",
+    "empty object": b"{}",
+    "an error": b'{"errors": [], "exception": {"type": "error", "message": "forbidden"}}',
+    "no data": b'{"meta": {"limit": 500, "next": null}}',
+    "null data": b'{"data": null, "meta": {"limit": 500, "next": null}}',
+    "data of another kind": b'{"data": {"id": "1"}, "meta": {"limit": 500, "next": null}}',
+    "no meta": b'{"data": []}',
+    "null meta": b'{"data": [], "meta": null}',
+    "no limit": b'{"data": [], "meta": {"next": null}}',
+    "no next": b'{"data": [], "meta": {"limit": 500}}',
+    "next of another kind": b'{"data": [], "meta": {"limit": 500, "next": 7}}',
+    "two answers": b'{"data": [], "meta": {"limit": 500, "next": null}}{"data": []}',
+    "more behind": b'{"data": [], "meta": {"limit": 500, "next": null}} oops',
+    "not utf-8": b"\xff\xfe{}",
+}
+
+
+@ROWS
+@pytest.mark.parametrize("body", NO_PAGES.values(), ids=NO_PAGES)
+def test_an_answer_that_is_no_page_never_passes_for_an_empty_one(endpoint, body):
+    with pytest.raises(PageUnreadable) as failure:
+        read_page(endpoint, body)
+
+    assert endpoint.path in failure.value.what
+
+
+@ROWS
+def test_a_page_cut_anywhere_never_passes_for_a_shorter_one(endpoint):
+    body = a_page(endpoint, [a_record(endpoint, number)[0] for number in range(2)])
+
+    for length in {*range(0, len(body), max(len(body) // 60, 1)), len(body) - 1}:
+        with pytest.raises(PageUnreadable):
+            read_page(endpoint, body[:length])
+
+
+def test_an_empty_page_is_an_empty_page():
+    page = read_page(ENDPOINTS["alerts"], a_page(ENDPOINTS["alerts"], []))
+
+    assert (page.count, page.rows.num_rows, page.misfits, page.is_last) == (0, 0, (), True)
+
+
+odd_values = st.sampled_from(
+    [
+        *[None, True, False, 0, 1, 7, -3, 1.0, 1.5, 10**18, 2**63, 10**30, "", "null", "true"],
+        *["True", "1", "0", "7", "-3", "+7", " 7", "7 ", "1.0", "1.5", "1e3", "1_000", "٣", "0x10"],
+        *["2026-01-01", "2026-01-01T00:00", "2026-01-01 00:00:00Z", "2026-06-06T12:59:11+0000"],
+        *["2026-06-06T12:59:11.123456789Z", "2026-06-06T24:00:00Z", "2026-06-06T12:59:60Z"],
+        *["2026-06-06T12:59:11.5+05:30", "2026-06-06T12Z", "20260606T125911Z", "junk"],
+        *["https://h/api/v2/things/7/", "https://h/api/v2/things/7", "/things/7/", "things/x/"],
+        *[[], {}, {"id": "7"}, {"id": None}, [1], {"a": 1.0}],
+    ]
+)
+
+
+@given(st.data())
+def test_where_the_quick_reader_takes_a_page_the_patient_one_reads_the_same(data):
+    endpoint = data.draw(st.sampled_from(list(ENDPOINTS.values())))
+    records = [a_record(endpoint, number)[0] for number in range(2)]
+    for record in records:
+        for column in data.draw(st.lists(st.sampled_from(endpoint.columns), max_size=3)):
+            put(record, column.path, data.draw(odd_values))
+    body = a_page(endpoint, records)
+    reader = reader_of(endpoint)
+
+    try:
+        quick = reader.quick(body)
+    except (msgspec.DecodeError, OddRecord):
+        return
+
+    assert read_rows(endpoint, body) == read_patiently(endpoint, body)
+    assert quick.count == len(records)
+
+
+def read_patiently(endpoint: Endpoint, body: bytes) -> list[dict[str, Any]]:
+    """Return the rows that the patient reader alone makes of a page."""
+    marked = json.loads(body)
+    marked["data"].append("makes the quick reader give up")
+    return read_rows(endpoint, json.dumps(marked).encode())
+
+
+@given(st.data())
+def test_no_record_disappears_whatever_its_members_hold(data):
+    endpoint = data.draw(st.sampled_from(list(ENDPOINTS.values())))
+    record = a_record(endpoint, 1)[0]
+    for column in data.draw(st.lists(st.sampled_from(endpoint.columns), max_size=4)):
+        put(record, column.path, data.draw(odd_values))
+
+    page = read_page(endpoint, a_page(endpoint, [record]))
+
+    assert page.rows.num_rows + len(page.misfits) == page.count == 1
