@@ -316,8 +316,9 @@ def test_plus_sign_that_is_not_escaped_is_refused(service: Service):
 
 
 @section("Observed: Envelope and values")
-def test_some_strings_hold_raw_control_characters(service: Service):
-    page = service.get("routers/?limit=500").text
+@pytest.mark.parametrize("name", ["routers", "configuration_managers"])
+def test_some_strings_hold_raw_control_characters(make_service, name):
+    page = make_service(routers=160, days=1).get(f"{name}/?limit=500").text
 
     with pytest.raises(json.JSONDecodeError, match="Invalid control character"):
         json.loads(page)

@@ -54,6 +54,18 @@ def test_same_instant_looks_the_same_whether_started_there_or_walked_to():
     assert first_pages(walked, LISTED) == first_pages(leapt, LISTED)
 
 
+@section("Simulator: truth")
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("name", ["alerts", "activity_logs", "failovers"])
+def test_nothing_is_served_that_is_not_in_the_truth(seed, name):
+    service = start(seed=seed, days=1)
+
+    served = {str(record) for record in service.walk(f"{name}/?limit=500")}
+
+    main_host = {text.replace("us0.", "") for text in served}
+    assert main_host <= {str(record) for record in service.truth(name)}
+
+
 @section("Simulator: clock")
 def test_frozen_clock_moves_only_when_told(fresh: Service):
     before = fresh.now()

@@ -174,6 +174,20 @@ def test_new_configuration_is_a_new_version(fresh: Service, method):
     assert (after["configuration"], after["suspended"]) == (wanted["configuration"], True)
 
 
+@section("Resources: configuration_managers")
+@pytest.mark.parametrize(
+    ("scep", "status"),
+    [({"ca_print": None}, 409), ({"url": "x"}, 202), ({"ca_print": None, "server": "NDES"}, 202)],
+)
+def test_enrolment_patch_may_not_null_ca_print_unless_the_server_is_ndes(
+    fresh: Service, scep, status
+):
+    manager = fresh.records("configuration_managers/?limit=1")[0]["id"]
+    body = {"configuration": [{"certmgmt": {"scep": [scep]}}, []]}
+
+    assert fresh.write("PATCH", f"configuration_managers/{manager}/", body).status_code == status
+
+
 @section("Endpoints: Other v2 endpoints")
 def test_reboot_and_speed_test_are_asked_for_and_never_listed(fresh: Service):
     router = fresh.router_ids()[0]

@@ -37,7 +37,7 @@ _ACTION: Final = {
     USER_UPDATED: "update",
 }
 _OBJECT: Final = {SETTINGS: "router", REGISTERED: "router", GROUP_UPDATED: "group"}
-_CERTIFIED_ONE_IN: Final = 60
+_CERTIFIED_ONE_IN: Final = 500
 """Changes whose new value carries raw control characters."""
 
 

@@ -139,6 +139,7 @@ DEVICE_APPS = Resource(
                 f"{w:08x}-0000-4000-8000-000000000000"
                 for w in (v.world.draws.bits("app", b["row"]) >> np.uint64(32)).tolist()
             ],
+            EXACT_IN,
         ),
     ),
 )

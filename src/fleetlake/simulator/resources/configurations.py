@@ -17,7 +17,8 @@ from fleetlake.simulator.wire import NEWLINE
 RETENTION = 90 * DAY
 """Service contract, Limits: what a device held is forgotten after ninety days."""
 
-_CERTIFIED = (150, 11)
+_CERTIFIED = (150, 3)
+"""Of how many routers one holds a certificate, and the first that does."""
 _SYNC_TAKES = 600 * SECOND
 
 

@@ -228,7 +228,7 @@ _FIELDS: tuple[Column, ...] = (
     column("id", Kind.ID, _ids, ANY_ID),
     column("imei", Kind.TEXT, _digits("imei", 15, "35"), EXACT_IN),
     column("imsi", Kind.TEXT, _digits("imsi", 15, "310")),
-    column("ipv4_address", Kind.TEXT, _addresses),
+    column("ipv4_address", Kind.TEXT, _addresses, EXACT_IN),
     column("is_asset", Kind.FLAG, is_modem, EXACT),
     column("is_gps_supported", Kind.FLAG, is_modem, EXACT),
     # Deprecated: still returned, and inaccurate (service contract, Deprecations).

@@ -26,7 +26,8 @@ from fleetlake.simulator.view import View
 from fleetlake.simulator.wire import ESCAPE, TAB
 from fleetlake.simulator.world.running import Totals
 
-_WITH_CONTROLS = (200, 7)
+_WITH_CONTROLS = (200, 157)
+"""Of how many routers one has such a description, and the first that does."""
 _NEVER_ONLINE_ONE_IN = 60
 _UNLOCATED = 0.05
 

@@ -27,7 +27,7 @@ def activities_of(world: World, routers: Ints, day: int) -> Block:
 
     In the block `value` is the person, `slot` the setting changed, `account` a row number.
     """
-    found = Occurrences(world.draws, day)
+    found = Occurrences(world.draws, day, world.started_at)
     for kind, deeds in (
         (LOGIN, logins(world, day)),
         (LOGOUT, logouts(world, day)),

@@ -14,10 +14,15 @@ COLUMNS = ("detected", "router", "account", "kind", "slot", "value")
 
 @dataclass
 class Occurrences:
-    """Collects occurrences of one UTC day. `router` is -1 for those of an account."""
+    """Collects occurrences of one UTC day. `router` is -1 for those of an account.
+
+    What would have been recorded before `started_at` is left out: the world begins then, even
+    for what precedes something that happens in it (the ignition before a first trip).
+    """
 
     draws: Draws
     day: int
+    started_at: int
     _parts: list[tuple[Ints, ...]] = field(default_factory=list)
 
     def add(
@@ -49,22 +54,20 @@ class Occurrences:
 
         A record is created a moment after it is detected: 50 ms to 2.5 s.
         """
-        if not self._parts:
-            return _sorted(
-                self.draws, stream, np.zeros((len(COLUMNS), 0), dtype=np.int64), self.day
-            )
-        table = np.concatenate([np.stack(part) for part in self._parts], axis=1)
-        return _sorted(self.draws, stream, table, self.day)
+        nothing = np.zeros((len(COLUMNS), 0), dtype=np.int64)
+        return self._sorted(
+            stream, np.concatenate([nothing, *(np.stack(part) for part in self._parts)], axis=1)
+        )
 
-
-def _sorted(draws: Draws, stream: str, table: Ints, day: int) -> Block:
-    """Return the rows with their creation time and uuid tail, cut to a day and in order."""
-    named = dict(zip(COLUMNS, table, strict=True))
-    keys = (named["router"], named["account"], named["kind"], named["detected"], named["slot"])
-    delay = draws.between(SECOND // 20, 5 * SECOND // 2, f"{stream}/delay", *keys)
-    time = named["detected"] + delay.astype(np.int64)
-    tail = tail_from_bits(draws.bits(f"{stream}/uuid", *keys))
-    today = np.flatnonzero((time >= day * DAY) & (time < (day + 1) * DAY))
-    order = today[np.lexsort((order_key(tail[today]), time[today]))]
-    arrays = {name: values[order] for name, values in named.items()}
-    return Block({"time": time[order], "tail": tail[order], **arrays})
+    def _sorted(self, stream: str, table: Ints) -> Block:
+        """Return the rows with their creation time and uuid tail, cut to the day, in order."""
+        named = dict(zip(COLUMNS, table, strict=True))
+        keys = [named[name] for name in ("router", "account", "kind", "detected", "slot")]
+        delay = self.draws.between(SECOND // 20, 5 * SECOND // 2, f"{stream}/delay", *keys)
+        time = named["detected"] + delay.astype(np.int64)
+        tail = tail_from_bits(self.draws.bits(f"{stream}/uuid", *keys))
+        first, last = max(self.day * DAY, self.started_at), (self.day + 1) * DAY
+        today = np.flatnonzero((time >= first) & (time < last))
+        order = today[np.lexsort((order_key(tail[today]), time[today]))]
+        arrays = {name: values[order] for name, values in named.items()}
+        return Block({"time": time[order], "tail": tail[order], **arrays})

@@ -1,5 +1,7 @@
 """The forms of the snapshot resources that clients may write."""
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -144,6 +146,13 @@ def _degrees(bound: float) -> Any:
     return read
 
 
+def _manual(_desk: Desk, name: str, value: Any) -> str:
+    """Read how a location was found: a client can only set one by hand."""
+    if value != "manual":
+        raise validation(name, "must be manual", status=400)
+    return "manual"
+
+
 LOCATION_FORM = Form(
     resource="locations",
     kind="location",
@@ -153,6 +162,7 @@ LOCATION_FORM = Form(
         "latitude": _degrees(90),
         "longitude": _degrees(180),
         "accuracy": number,
+        "method": _manual,
         "altitude_meters": number,
     },
     required=("router", "latitude", "longitude"),
@@ -168,9 +178,38 @@ def _configured(desk: Desk, identity: int, fields: Fields) -> None:
         changed |= {"version_number": version + 1, "actual": fields["configuration"]}
 
 
+def _without_ca_print(desk: Desk, name: str, value: Any) -> Any:
+    """Read a configuration to patch: enrolment settings may not null `ca_print`.
+
+    Unless the enrolment server is the Microsoft-style one (contract, configuration_managers).
+    """
+    settings(desk, name, value)
+    if any(_nulls_ca_print(part) for part in _objects(value)):
+        raise validation(name, "remove the line that sets ca_print to null")
+    return value
+
+
+def _objects(value: Any) -> Iterator[Fields]:
+    """Yield every object within a JSON value."""
+    if isinstance(value, dict):
+        yield value
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for part in parts:
+        yield from _objects(part)
+
+
+def _nulls_ca_print(part: Fields) -> bool:
+    is_ndes = any(str(item).lower() == "ndes" for item in part.values())
+    return "ca_print" in part and part["ca_print"] is None and not is_ndes
+
+
 CONFIGURATION_FORM = Form(
     resource="configuration_managers",
     kind="router",
     fields={"configuration": settings, "suspended": flag},
     effects=_configured,
+)
+
+CONFIGURATION_PATCH_FORM = replace(
+    CONFIGURATION_FORM, fields={"configuration": _without_ca_print, "suspended": flag}
 )

@@ -15,6 +15,7 @@ from fleetlake.simulator.writing.desk import Desk, Written
 from fleetlake.simulator.writing.forms import (
     ACCOUNT_FORM,
     CONFIGURATION_FORM,
+    CONFIGURATION_PATCH_FORM,
     GROUP_FORM,
     LOCATION_FORM,
     ROUTER_FORM,
@@ -57,8 +58,9 @@ _CHANGES: Final[dict[tuple[str, str], Change]] = {
     ("accounts", "PUT"): _change(ACCOUNT_FORM),
     ("alert_push_destinations", "PATCH"): alerting.change_destination,
     ("alert_rules", "PATCH"): alerting.change_rule,
-    ("configuration_managers", "PATCH"): _change(CONFIGURATION_FORM),
+    ("configuration_managers", "PATCH"): _change(CONFIGURATION_PATCH_FORM),
     ("configuration_managers", "PUT"): _change(CONFIGURATION_FORM),
+    ("groups", "PATCH"): _change(GROUP_FORM),
     ("groups", "PUT"): _change(GROUP_FORM),
     ("routers", "PUT"): _change(ROUTER_FORM),
     ("users", "PUT"): _change(USER_FORM),
