@@ -11,6 +11,7 @@ import pytest
 from fleetlake.endpoint import Mode
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.lake import open_lake
+from fleetlake.marts import BuildResult, build_marts
 
 LOADED_AT = datetime(2026, 11, 20, tzinfo=UTC)
 
@@ -39,3 +40,10 @@ def add_rows(lake_path: Path, endpoint: str, *rows: dict[str, Any]) -> None:
 def add() -> AddRows:
     """Return `add_rows`, which tests may not import from here."""
     return add_rows
+
+
+@pytest.fixture(scope="session")
+def empty_build(tmp_path_factory) -> tuple[Path, BuildResult]:
+    """Return a lake without a row, built; for reading only, since many tests share it."""
+    lake = tmp_path_factory.mktemp("empty") / "lake"
+    return lake, build_marts(lake)

@@ -47,13 +47,22 @@ on e.router_id = t.router_id and abs(epoch(e.started_at) - epoch(t.started_at)) 
 where coalesce(t.started_at, e.started_at) < ?
 """
 
-# A trip still under way when the data ends has no end to compare.
+# A trip still under way when the data ends has no end to compare; one driven while the router
+# was offline, or from or to such a spell, left no fixes to tell of it.
 TRIPS = """
-select t.router_id, t.started_at, e.trip_id as episode_id,
+select t.router_id, t.started_at, e.trip_id as episode_id, coalesce(t.is_seen, true) as is_seen,
        abs(epoch(e.started_at) - epoch(t.started_at)) as start_error_s,
        abs(epoch(e.ended_at) - epoch(t.ended_at)) as end_error_s,
        abs(e.distance_km / 1.609344 - t.distance_miles) / t.distance_miles as distance_error
-from (select * from truth where ended_at is not null) as t
+from (
+    select *, not exists (
+        select 1 from offline as o
+        where o.router_id = truth.router_id
+        and o.started_at < truth.ended_at + interval 15 minute
+        and coalesce(o.ended_at, 'infinity') > truth.started_at - interval 15 minute
+    ) as is_seen
+    from truth where ended_at is not null
+) as t
 full join (select * from marts.trips where not is_open) as e
 on e.router_id = t.router_id
 and e.started_at < t.ended_at and e.ended_at > t.started_at
@@ -121,9 +130,12 @@ class Fleet:
         return datetime.fromisoformat(self.ask("GET", "/sim/state").json()["now"])
 
 
-def compare(lake: Lake, truth: pl.DataFrame, sql: str, until: datetime) -> pl.DataFrame:
+def compare(
+    lake: Lake, truth: pl.DataFrame, sql: str, until: datetime, offline: pl.DataFrame | None = None
+) -> pl.DataFrame:
     """Return the join of truth and mart, up to an instant."""
-    with lake.view("truth", truth.to_arrow()):
+    spells = truth if offline is None else offline
+    with lake.view("truth", truth.to_arrow()), lake.view("offline", spells.to_arrow()):
         return lake.execute(sql, [until] if "?" in sql else None).pl()
 
 
@@ -166,8 +178,12 @@ def check(fleet: Fleet, lake_path: Path) -> bool:
         errors = ("start_error_s", "end_error_s")
         pairs = compare(lake, fleet.truth("failover_episodes"), FAILOVERS, until)
         good = list(matches("failover_episodes", pairs, *errors, "bytes_error"))
-        pairs = compare(lake, fleet.truth("trips"), TRIPS, until)
-        good += matches("trips", pairs, *errors, "distance_error")
+        offline = fleet.truth("outages").filter(pl.col("kind") == "offline")
+        pairs = compare(lake, fleet.truth("trips"), TRIPS, until, offline)
+        seen = pairs.filter(pl.col("is_seen"))
+        good += matches("trips of routers online throughout", seen, *errors, "distance_error")
+        unseen = pairs.filter(~pl.col("is_seen"))
+        list(matches("trips next to a spell offline", unseen, *errors))
         lives = fleet.truth("battery_life").with_columns(pl.lit(now).alias("told_at"))
         good.append(check_batteries(compare(lake, lives, BATTERIES, until)))
         real = compare(lake, fleet.truth("outages"), OFFLINE, until).row(0)

@@ -46,12 +46,6 @@ def rows(lake: Path, sql: str) -> list[tuple[object, ...]]:
 
 
 @pytest.fixture(scope="module")
-def empty(tmp_path_factory):
-    lake = tmp_path_factory.mktemp("empty") / "lake"
-    return lake, build_marts(lake)
-
-
-@pytest.fixture(scope="module")
 def built(tmp_path_factory, add):
     lake = tmp_path_factory.mktemp("built") / "lake"
     add(lake, "failovers", FAILOVER)
@@ -59,8 +53,8 @@ def built(tmp_path_factory, add):
     return lake, build_marts(lake, on_progress=steps.append), steps
 
 
-def test_an_empty_lake_builds_every_mart_with_no_rows(empty):
-    lake, result = empty
+def test_an_empty_lake_builds_every_mart_with_no_rows(empty_build):
+    lake, result = empty_build
 
     made = {m.name: m.rows for m in result.models if m.schema == "marts"}
     assert made == dict.fromkeys((m["name"] for m in marts()), 0)

@@ -6,7 +6,6 @@ import duckdb
 import pytest
 
 from fleetlake.lake import open_lake
-from fleetlake.marts import build_marts
 from fleetlake.marts.dbt import project_folder
 from fleetlake.publish import publish
 
@@ -15,22 +14,22 @@ QUESTIONS = re.findall(r"### (.*?)\n\n```sql\n(.*?)```", PAGE, re.DOTALL)
 
 
 @pytest.fixture(scope="module")
-def places(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("questions")
-    build_marts(folder / "lake")
-    publish(folder / "lake", folder / "published")
-    return folder
+def places(empty_build, tmp_path_factory):
+    lake, _ = empty_build
+    published = tmp_path_factory.mktemp("questions") / "published"
+    publish(lake, published)
+    return lake, published
 
 
 @pytest.mark.parametrize(("question", "sql"), QUESTIONS, ids=[q for q, _ in QUESTIONS])
 def test_a_question_is_answered_by_its_query(places, question, sql):
-    with open_lake(places / "lake", read_only=True) as lake:
+    with open_lake(places[0], read_only=True) as lake:
         assert lake.execute(sql).description, question
 
 
 @pytest.mark.parametrize(("question", "sql"), QUESTIONS, ids=[q for q, _ in QUESTIONS])
 def test_a_question_is_answered_by_published_files(places, question, sql):
-    with duckdb.connect(places / "published" / "fleet.duckdb", read_only=True) as reader:
+    with duckdb.connect(places[1] / "fleet.duckdb", read_only=True) as reader:
         assert reader.execute(sql.replace("marts.", "")).description, question
 
 

@@ -6,7 +6,6 @@ import pytest
 import yaml
 
 from fleetlake.lake import open_lake
-from fleetlake.marts import build_marts
 from fleetlake.marts.connection import LAKE_VARIABLE, SNAPSHOT_VARIABLE
 from fleetlake.marts.dbt import project_folder, run_dbt
 
@@ -15,9 +14,8 @@ RULES = [rule["name"] for rule in yaml.safe_load(FILE.read_text())["unit_tests"]
 
 
 @pytest.fixture(scope="module")
-def shown(tmp_path_factory):
-    lake = tmp_path_factory.mktemp("rules") / "lake"
-    build_marts(lake)
+def shown(empty_build):
+    lake, _ = empty_build
     with open_lake(lake, read_only=True) as opened:
         ((snapshot,),) = opened.rows("select max(snapshot_id) from lake.snapshots()")
     run = run_dbt(

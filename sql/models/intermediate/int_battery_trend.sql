@@ -4,7 +4,8 @@
 -- Least squares of health over time, one point a day. Health is a whole number, so its rounding
 -- is the least noise there can be (variance 1/12), and the reading first shows 62 when the line
 -- through the readings passes 62.5, whichever way the gauge rounds. The interval is Fieller's:
--- the values of time at which the line cannot be told from that level.
+-- the values of time at which the line cannot be told from that level. A run of days with the
+-- same whole number tells no more than where it begins and ends, so it counts as two points.
 with points as (
     select
         battery_id,
@@ -27,7 +28,7 @@ lines as (
         regr_slope(health_pct, day_number) as slope,
         regr_r2(health_pct, day_number) as r2,
         regr_sxx(health_pct, day_number) as sxx,
-        greatest(
+        count(*) / least(count(*), 2.0 * (max(health_pct) - min(health_pct) + 1)) * greatest(
             (regr_syy(health_pct, day_number) - regr_slope(health_pct, day_number) * regr_sxy(health_pct, day_number))
             / (count(*) - 2),
             1.0 / 12

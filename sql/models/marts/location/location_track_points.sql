@@ -43,23 +43,28 @@ legs as (
         {{ seconds_between('n.before_at', 'f.fixed_at') }} as before_s,
         {{ seconds_between('f.fixed_at', 'n.after_at') }} as after_s,
         {{ distance_m('n.before_lat', 'n.before_lon', 'f.latitude_deg', 'f.longitude_deg') }} as before_m,
-        {{ distance_m('f.latitude_deg', 'f.longitude_deg', 'n.after_lat', 'n.after_lon') }} as after_m
+        {{ distance_m('f.latitude_deg', 'f.longitude_deg', 'n.after_lat', 'n.after_lon') }} as after_m,
+        {{ distance_m('n.before_lat', 'n.before_lon', 'n.after_lat', 'n.after_lon') }} as past_m
     from fixes as f
     left join neighbours as n on f.router_id = n.router_id and f.fix_id = n.fix_id
     where {{ in_touched(['f.router_id', 'f.fix_date'], touched_fix_days()) }}
 ),
 
+-- Reached and left too fast, while its neighbours agree: the fix is wrong. A device that is
+-- only reached too fast was moved.
 judged as (
     select
         *,
-        coalesce(before_s <= 86400, false) as has_before,
-        coalesce(after_s <= 86400, false) as has_after,
-        before_m > {{ var('fastest_kmh') }} / 3.6 * before_s as is_reached_too_fast,
-        after_m > {{ var('fastest_kmh') }} / 3.6 * after_s as is_left_too_fast
+        coalesce(
+            before_s <= 86400 and after_s <= 86400
+            and before_m > {{ var('fastest_kmh') }} / 3.6 * before_s
+            and after_m > {{ var('fastest_kmh') }} / 3.6 * after_s
+            and past_m <= {{ var('fastest_kmh') }} / 3.6 * (before_s + after_s),
+            false
+        ) as is_jump
     from legs
 )
 
--- Reached and left too fast: the fix is wrong. Only reached too fast: the device was moved.
 select
     router_id,
     fix_id,
@@ -68,7 +73,7 @@ select
     carrier,
     case
         when fault is not null then fault
-        when has_before and has_after and is_reached_too_fast and is_left_too_fast then 'jump'
+        when is_jump then 'jump'
         else 'good'
     end as quality,
 

@@ -1,0 +1,131 @@
+"""Incremental marts: late rows, re-read rows and unlucky builds give what one full build gives."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from fleetlake.errors import BuildFailed
+from fleetlake.lake import open_lake
+from fleetlake.marts import build_marts
+
+START = datetime(2026, 6, 1, 6, tzinfo=UTC)
+MARTS = ("location_track_points", "trips", "data_usage_daily", "signal_daily", "stops")
+SELECT = " ".join(f"+{mart}" for mart in MARTS)
+
+
+def fixes(router: int, day: int) -> list[dict[str, object]]:
+    """Return a drive north: standing, ten minutes at 60 km/h, standing."""
+    begin = START + timedelta(days=day)
+    moved = [0, 0, *range(1, 11), 10, 10]
+    minutes = [-15, 0, *range(1, 11), 11, 26]
+    return [
+        {
+            "router_id": router,
+            "created_at_timeuuid": f"{router}-{day}-{minute}",
+            "created_at": begin + timedelta(minutes=minute),
+            "latitude": 40 + km * 0.009,
+            "longitude": -100.0,
+            "mph": 37.3 if km > 0 and minute <= 10 else 0.0,
+            "rsrp": -90.0 - km,
+            "carrier_id": "Northcell",
+        }
+        for km, minute in zip(moved, minutes, strict=True)
+    ]
+
+
+def usage(device: int, day: int, hour: int) -> dict[str, object]:
+    at = START + timedelta(days=day, hours=hour)
+    return {
+        "net_device_id": device,
+        "created_at_timeuuid": f"{device}-{day}-{hour}",
+        "created_at": at,
+        "bytes_in": 1000 + hour,
+        "bytes_out": 10,
+        "period": 900,
+    }
+
+
+def content(lake, mart):
+    with open_lake(lake, read_only=True) as opened:
+        return opened.rows(f"select * exclude (built_at) from marts.{mart} order by all")
+
+
+@pytest.fixture(scope="module")
+def increments(tmp_path_factory, add):
+    """Build after each of three loads, the second late; a fourth build finds nothing new."""
+    folder = tmp_path_factory.mktemp("increments")
+    steps, whole = folder / "steps", folder / "whole"
+    loads = [
+        [f for day in (0, 2) for router in (1, 2) for f in fixes(router, day)],
+        fixes(1, 1),  # late: the day between, of one router
+        fixes(2, 3),
+    ]
+    samples = [[usage(5, 0, 1), usage(6, 0, 1)], [usage(5, 0, 0)], [usage(5, 1, 1)]]
+    results = []
+    for load, sample in zip(loads, samples, strict=True):
+        for lake in (steps, whole):
+            add(lake, "historical_locations", *load)
+            add(lake, "net_device_usage_samples", *sample)
+        results.append(build_marts(steps, select=SELECT))
+    results.append(build_marts(steps, select=SELECT))
+    build_marts(whole, select=SELECT)
+    return steps, whole, results
+
+
+@pytest.mark.parametrize("mart", [m for m in MARTS if m != "stops"])
+def test_increments_with_a_late_load_give_what_one_build_gives(increments, mart):
+    steps, whole, _ = increments
+
+    assert content(steps, mart) == content(whole, mart)
+
+
+def test_the_trips_are_those_that_were_driven(increments):
+    steps, _, _ = increments
+
+    with open_lake(steps, read_only=True) as lake:
+        driven = lake.rows("select router_id, trip_date::varchar from marts.trips order by all")
+    assert driven == [
+        (1, "2026-06-01"),
+        (1, "2026-06-02"),
+        (1, "2026-06-03"),
+        (2, "2026-06-01"),
+        (2, "2026-06-03"),
+        (2, "2026-06-04"),
+    ]
+
+
+def test_a_late_row_leaves_other_units_as_they_were(increments):
+    steps, _, _ = increments
+
+    with open_lake(steps, read_only=True) as lake:
+        built = lake.rows(
+            "select net_device_id, usage_date::varchar, dense_rank() over (order by built_at)"
+            " from marts.data_usage_daily order by all"
+        )
+    assert built == [(5, "2026-06-01", 2), (5, "2026-06-02", 3), (6, "2026-06-01", 1)]
+
+
+def test_a_build_without_news_writes_no_incremental_mart(increments):
+    _, _, results = increments
+
+    written = {m.name for m in results[-1].models if m.kind == "incremental" and m.is_written}
+    assert written == set()
+    assert [r.is_full for r in results] == [True, False, False, False]
+
+
+def test_rows_of_a_failed_build_reach_the_lake_with_the_next_good_one(tmp_path, add):
+    lake = tmp_path / "lake"
+    select = "+data_usage_daily +failover_episodes"
+    add(lake, "net_device_usage_samples", usage(5, 0, 0))
+    build_marts(lake, select=select)
+    add(lake, "net_device_usage_samples", usage(5, 1, 0))
+    wrong = {"uuid": "f", "router_id": 1, "started_at": START, "ended_at": START - timedelta(1)}
+    add(lake, "failovers", wrong)
+    with pytest.raises(BuildFailed):
+        build_marts(lake, select=select)
+    with open_lake(lake) as opened:
+        opened.execute("delete from raw.failovers")
+
+    build_marts(lake, select=select)
+
+    assert len(content(lake, "data_usage_daily")) == 2
