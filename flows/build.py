@@ -2,6 +2,8 @@
 
 from prefect import flow, task
 from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import State
+from prefect.states import Completed
 
 from fleetlake.marts import BuildResult
 from fleetlake.marts import build_marts as build_lake_marts
@@ -10,16 +12,20 @@ from fleetlake.publish import publish as publish_marts
 from fleetlake.settings import load_settings
 from flows.reports import report_build, report_published
 from flows.retries import RETRIES
+from flows.waiting import take_over_waiting_runs
 
 
 @flow(name="build_marts")
-def build_marts(*, full: bool = False) -> None:
+def build_marts(*, full: bool = False) -> State[None]:
     """Build the marts from what is in the lake, test them, and publish them.
 
-    `full` computes incremental marts from the beginning.
+    `full` computes incremental marts from the beginning. Builds that wait for this one to end
+    are cancelled: this one sees all that they would have.
     """
-    build_models(full=full)
+    take_over_waiting_runs()
+    built = build_models(full=full)
     publish_snapshot()
+    return Completed(message=f"{len(built.models):,} models in {built.seconds:.1f} s.")
 
 
 @flow(name="publish")

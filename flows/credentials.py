@@ -38,4 +38,4 @@ def _read_block(setting: str) -> SecretStr | None:
         block = Secret.load(block_name(setting), _sync=True)  # type: ignore[call-arg]
     except ValueError:  # there is no such block; what is missing is told when it is needed
         return None
-    return SecretStr(str(block.get()))
+    return SecretStr(str(block.get())) if isinstance(block, Secret) else None

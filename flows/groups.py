@@ -5,7 +5,7 @@ A new row in the endpoint table falls into a group, and so into a schedule, by i
 
 from enum import StrEnum
 
-from fleetlake.endpoint import Endpoint, Mode, Walk
+from fleetlake.endpoint import Api, Endpoint, Mode, Walk
 from fleetlake.endpoints import ENDPOINTS
 
 
@@ -34,6 +34,22 @@ def group_of(endpoint: Endpoint) -> Group:
     return Group.ACTIVITY if endpoint.cursor.walk is Walk.ACTION_ID else Group.EVENTS
 
 
-def endpoints_of(group: Group) -> list[str]:
-    """Return the names of a group's endpoints, in the endpoint table's order."""
-    return [endpoint.name for endpoint in ENDPOINTS.values() if group_of(endpoint) is group]
+def endpoints_of(
+    group: Group, *, has_v3: bool = True, shard: int = 0, shards: int = 1
+) -> list[str]:
+    """Return the names of a group's endpoints, in the endpoint table's order.
+
+    Of `shards` parts, return the one numbered `shard` from 0: streams are dealt out in turn.
+
+    >>> both = [endpoints_of(Group.SERIES, shard=n, shards=2) for n in range(2)]
+    >>> sorted(both[0] + both[1]) == sorted(endpoints_of(Group.SERIES))
+    True
+    """
+    if not 0 <= shard < shards:
+        raise ValueError(f"there is no shard {shard} of {shards}: they are numbered from 0")
+    names = [
+        endpoint.name
+        for endpoint in ENDPOINTS.values()
+        if group_of(endpoint) is group and (has_v3 or endpoint.api is not Api.V3)
+    ]
+    return names[shard::shards]

@@ -1,7 +1,5 @@
 """Copy what is new of a group of endpoints into the lake."""
 
-from datetime import UTC, datetime
-
 from prefect import flow, get_run_logger, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
@@ -10,13 +8,12 @@ from prefect.states import Completed
 from fleetlake.errors import StreamBusy
 from fleetlake.ingest import ingest as ingest_endpoints
 from fleetlake.ingest import raise_worst
-from fleetlake.lake import open_lake
 from fleetlake.run import Outcome, Watcher
-from fleetlake.status import stream_statuses
 from flows.credentials import settings_of_run
 from flows.groups import Group, endpoints_of
 from flows.reports import outcome_line, report_ingest
 from flows.retries import RETRIES, stopping_in_order
+from flows.signals import announce_changes, look_at_lake
 from flows.states import SKIPPED
 
 
@@ -46,12 +43,10 @@ def load_streams(group: Group, shard: int, shards: int) -> list[Outcome]:
     if not names:  # to the core, no name means every endpoint
         return []
     watcher = Watcher(on_end=lambda outcome: logger.info("%s", outcome_line(outcome)))
+    before = look_at_lake(settings)
     with stopping_in_order():
         outcomes = ingest_endpoints(settings, names, watcher=watcher)
-    with open_lake(settings.lake, read_only=True) as lake:
-        statuses = stream_statuses(
-            lake, now=datetime.now(UTC), calls_per_minute=settings.calls_per_minute
-        )
-        report_ingest(group, outcomes, statuses)
+    after = look_at_lake(settings)
+    report_ingest(group, outcomes, after, announce_changes(before, after, names))
     raise_worst(outcomes)
     return outcomes

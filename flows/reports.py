@@ -4,36 +4,30 @@ Keys and values of resources are text; everything that may be matched on is one 
 """
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.events import emit_event
 
-from fleetlake.endpoints import ENDPOINTS
+from fleetlake.lake.maintenance import Maintained
 from fleetlake.marts import BuildResult
 from fleetlake.publish import Published
 from fleetlake.run import Outcome
-from fleetlake.status import StreamStatus, spoken_age, spoken_start
+from fleetlake.status import spoken_age, spoken_start
+from fleetlake.verify import Verdict
+from flows.signals import Look
 
 INGEST_COMPLETED = "fleetlake.ingest.completed"
-QUARANTINE_GREW = "fleetlake.quarantine.grew"
 
 
-def report_ingest(
-    group: str, outcomes: Sequence[Outcome], statuses: Sequence[StreamStatus]
-) -> None:
-    """Write the artifacts of an ingest and send its events."""
-    rows = ingest_rows(outcomes, statuses)
+def report_ingest(group: str, outcomes: Sequence[Outcome], look: Look, said: Sequence[str]) -> None:
+    """Write the artifacts of an ingest, and send the event that a build waits for.
+
+    `said` is what the run announced besides.
+    """
+    rows = [ingest_row(outcome, look) for outcome in outcomes]
     create_table_artifact(rows, key=f"ingest-{group}", description=f"Streams of {group}")
-    create_markdown_artifact(ingest_summary(group, rows), key=f"ingest-{group}-summary")
-    for outcome in outcomes:
-        if outcome.quarantined:
-            emit_event(
-                QUARANTINE_GREW,
-                resource=_endpoint_resource(outcome.endpoint),
-                payload={"endpoint": outcome.endpoint, "records": outcome.quarantined},
-            )
+    create_markdown_artifact(ingest_summary(group, rows, said), key=f"ingest-{group}-summary")
     changed = sum(o.added + o.changed for o in outcomes)
     emit_event(
         INGEST_COMPLETED,
@@ -47,24 +41,15 @@ def report_ingest(
             "added": sum(o.added for o in outcomes),
             "changed": sum(o.changed for o in outcomes),
             "calls": sum(o.calls for o in outcomes),
-            "failed": [o.endpoint for o in outcomes if o.error and o.error.exit_code],
+            "failed": [o.endpoint for o in outcomes if o.error],
         },
     )
 
 
-def ingest_rows(
-    outcomes: Sequence[Outcome], statuses: Sequence[StreamStatus]
-) -> list[dict[str, Any]]:
-    """Return a row per stream: what this run did, and where the stream stands now."""
-    by_name = {status.endpoint: status for status in statuses}
-    # A simulated service may run ahead of this machine: its newest instant counts as now.
-    marks = [s.watermark_at for s in statuses if s.watermark_at]
-    now = max([datetime.now(UTC), *marks])
-    return [_ingest_row(outcome, by_name[outcome.endpoint], now) for outcome in outcomes]
-
-
-def _ingest_row(outcome: Outcome, status: StreamStatus, now: datetime) -> dict[str, Any]:
-    retention = ENDPOINTS[outcome.endpoint].retention
+def ingest_row(outcome: Outcome, look: Look) -> dict[str, Any]:
+    """Return what a run did to a stream, and where the stream stands now."""
+    status = look.stream(outcome.endpoint)
+    forecast = status.retention
     return {
         "endpoint": outcome.endpoint,
         "added": outcome.added,
@@ -73,15 +58,15 @@ def _ingest_row(outcome: Outcome, status: StreamStatus, now: datetime) -> dict[s
         "calls": outcome.calls,
         "seconds": round(outcome.seconds, 1),
         "rows": status.rows,
-        "newest": spoken_age(status.watermark_at, now),
+        "newest": spoken_age(status.watermark_at, look.now),
         "complete from": spoken_start(status.complete_from),
         "holes": status.holes,
-        "kept by the service": f"{retention.days} d" if retention else "",
+        "retention": f"{forecast.state}, {forecast.expires_in.days} d left" if forecast else "",
         "note": outcome.error.what if outcome.error else "",
     }
 
 
-def ingest_summary(group: str, rows: Sequence[dict[str, Any]]) -> str:
+def ingest_summary(group: str, rows: Sequence[dict[str, Any]], said: Sequence[str]) -> str:
     """Return an ingest in a few lines of Markdown."""
     added, changed, refused, calls = (
         sum(row[name] for row in rows) for name in ("added", "changed", "quarantined", "calls")
@@ -95,6 +80,7 @@ def ingest_summary(group: str, rows: Sequence[dict[str, Any]]) -> str:
         f"- {sum(row['holes'] for row in rows):,} holes still to be filled",
     ]
     lines += [f"- **{row['endpoint']}**: {row['note']}" for row in rows if row["note"]]
+    lines += [f"- {sentence}" for sentence in said]
     return "\n".join(lines)
 
 
@@ -146,8 +132,51 @@ def report_published(done: Published) -> None:
     )
 
 
-def _endpoint_resource(endpoint: str) -> dict[str, str]:
-    return {
-        "prefect.resource.id": f"fleetlake.endpoint.{endpoint}",
-        "prefect.resource.name": endpoint,
-    }
+def report_maintained(done: Maintained) -> None:
+    """Write the summary of a maintenance."""
+    create_markdown_artifact(
+        f"## {done.files_before:,} data files became {done.files_after:,}\n\n"
+        f"- {done.snapshots_expired:,} snapshots forgotten\n"
+        f"- {done.files_removed:,} files removed",
+        key="maintain-summary",
+    )
+
+
+def report_retention(look: Look, said: Sequence[str]) -> None:
+    """Write the artifacts of a retention watch."""
+    table = [
+        {
+            "endpoint": stream.endpoint,
+            "state": str(stream.retention.state),
+            "hours left": round(stream.retention.expires_in.total_seconds() / 3600, 1),
+            "calls to catch up": stream.retention.calls,
+            "complete until": str(stream.complete_until or ""),
+        }
+        for stream in look.status.streams
+        if stream.retention
+    ]
+    create_table_artifact(table, key="retention", description="What the service will forget")
+    lines = [f"- {sentence}" for sentence in said] or ["- nothing is at risk"]
+    title = f"## {len(said)} of {len(table)} streams at risk"
+    create_markdown_artifact("\n".join([title, "", *lines]), key="retention-summary")
+
+
+def report_verdicts(verdicts: Sequence[Verdict]) -> None:
+    """Write the artifacts of a comparison of service and lake."""
+    table = [
+        {
+            "endpoint": verdict.endpoint,
+            "served": verdict.served,
+            "missing": len(verdict.missing),
+            "in the lake only": len(verdict.surplus),
+            "calls": verdict.calls,
+        }
+        for verdict in verdicts
+    ]
+    create_table_artifact(table, key="verify", description="Service and lake, key by key")
+    missing = sum(len(verdict.missing) for verdict in verdicts)
+    create_markdown_artifact(
+        f"## {missing:,} records missing\n\n- {sum(v.served for v in verdicts):,} compared in "
+        f"{len(verdicts)} streams\n- what was missing has been read again",
+        key="verify-summary",
+    )

@@ -1,10 +1,12 @@
 """Each flow runs once under a real Prefect server, and the lake then holds the truth."""
 # ruff: noqa: PLC0415 - Prefect reads its settings when it is imported: not before the fixture
 
+from datetime import datetime, timedelta
+
 import duckdb
 import pytest
 
-from fleetlake.endpoint import Mode
+from fleetlake.endpoint import Api, Mode
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.lake import open_lake
 from fleetlake.lake.locks import stream_lock
@@ -28,6 +30,7 @@ def rows_in(lake_path):
                 + (" where valid_to is null" if endpoint.mode is Mode.HISTORY else "")
             )[0][0]
             for name, endpoint in ENDPOINTS.items()
+            if endpoint.api is Api.V2
         }
 
 
@@ -43,22 +46,48 @@ def test_groups_loaded_one_after_the_other_leave_the_truth_in_the_lake(
     from flows.build import build_marts, publish
     from flows.groups import Group
     from flows.ingest import ingest
+    from flows.maintain import nightly, retention_watch
 
-    for group in (Group.INVENTORY, Group.EVENTS, Group.ACTIVITY, Group.SERIES, Group.READINGS):
+    for group in sorted(Group, key=lambda group: group is not Group.INVENTORY):
         state = ingest(group, return_state=True)
         assert state.is_completed(), state.message
     build_marts()
     publish()
+    nightly(days=1)
+    retention_watch()
 
     until = remote_sim.now() - SETTLE
-    truth = {name: len(remote_sim.truth(name, until)) for name in ENDPOINTS}
-    assert rows_in(worker_environment / "lake") == truth
+    held = rows_in(worker_environment / "lake")
+    assert held == {name: len(remote_sim.truth(name, until)) for name in held}
     with duckdb.connect(worker_environment / "published" / "fleet.duckdb", read_only=True) as marts:
         assert marts.sql("select count(*) from battery_health").fetchall()[0][0] > 0
-    written = artifacts("ingest-events", "ingest-events-summary", "marts", "published")
+    written = artifacts(
+        "ingest-events", "ingest-events-summary", "marts", "published", "verify", "retention"
+    )
     assert all(written.values())
     assert '"endpoint": "alerts"' in written["ingest-events"].data
     assert "rows added" in written["ingest-events-summary"].data
+
+
+def test_backfill_keeps_each_record_once_and_shows_its_progress(remote_sim, worker_environment):
+    from flows.backfill import backfill
+
+    now = remote_sim.now()
+    state = backfill(
+        "alerts", now - timedelta(hours=9), now - SETTLE, slice_hours=4, return_state=True
+    )
+    again = backfill("alerts", now - timedelta(hours=9), now - SETTLE, return_state=True)
+
+    start = now - timedelta(hours=9)
+    truth = [
+        record
+        for record in remote_sim.truth("alerts", now - SETTLE)
+        if datetime.fromisoformat(record["created_at"]) >= start
+    ]
+    assert rows_in(worker_environment / "lake")["alerts"] == len(truth)
+    assert state.message == f"{len(truth):,} rows added in 3 slices."
+    assert again.message == "0 rows added in 1 slices."
+    assert artifacts("backfill-alerts")["backfill-alerts"].data == 100
 
 
 def test_run_that_finds_every_stream_held_ends_as_skipped(worker_environment):

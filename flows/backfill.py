@@ -1,0 +1,73 @@
+"""Read a past range of one endpoint again, slice by slice."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import cast
+from uuid import UUID
+
+from prefect import flow, task
+from prefect.artifacts import create_progress_artifact, update_progress_artifact
+from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import State
+from prefect.states import Completed
+
+from fleetlake.errors import StreamBusy
+from fleetlake.ingest import backfill as backfill_endpoint
+from fleetlake.ingest import raise_worst
+from fleetlake.intervals import Interval
+from flows.credentials import settings_of_run
+from flows.retries import RETRIES, stopping_in_order
+
+
+@flow(name="backfill", flow_run_name="backfill {endpoint}")
+def backfill(endpoint: str, start: datetime, end: datetime, slice_hours: int = 24) -> State[None]:
+    """Read a past range `[start, end)` again and keep what was missing; times without zone are UTC.
+
+    Safe to repeat, and to stop: slices that ended are kept, the next ingest reads the rest of
+    the slice under way. Oldest first, since the oldest is forgotten first.
+    """
+    slices = list(sliced(_in_utc(start), _in_utc(end), timedelta(hours=slice_hours)))
+    key = f"backfill-{endpoint.replace('_', '-')}"
+    progress = cast("UUID", create_progress_artifact(0.0, key=key))
+    added = 0
+    for done, interval in enumerate(slices, start=1):
+        added += backfill_slice(endpoint, interval.start, interval.end)
+        update_progress_artifact(progress, 100.0 * done / len(slices))
+    return Completed(message=f"{added:,} rows added in {len(slices)} slices.")
+
+
+@task(
+    name="backfill slice",
+    task_run_name="{endpoint} from {start:%Y-%m-%d %H:%M}",
+    cache_policy=NO_CACHE,
+    **RETRIES,
+)
+def backfill_slice(endpoint: str, start: datetime, end: datetime) -> int:
+    """Read one slice again and return the rows that were missing.
+
+    Raises: StreamBusy while a scheduled load holds the stream, for the task to try again.
+    """
+    with stopping_in_order():
+        outcomes = backfill_endpoint(settings_of_run(), endpoint, Interval(start, end))
+    for outcome in outcomes:
+        if isinstance(outcome.error, StreamBusy):
+            raise outcome.error
+    raise_worst(outcomes)
+    return sum(outcome.added for outcome in outcomes)
+
+
+def sliced(start: datetime, end: datetime, size: timedelta) -> Iterator[Interval]:
+    """Yield a range in slices, oldest first, the last as long as what is left.
+
+    >>> day = datetime(2026, 1, 1, tzinfo=UTC)
+    >>> [s.end.hour for s in sliced(day, day + timedelta(hours=5), timedelta(hours=2))]
+    [2, 4, 5]
+    """
+    while start < end:
+        until = min(start + size, end)
+        yield Interval(start, until)
+        start = until
+
+
+def _in_utc(moment: datetime) -> datetime:
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

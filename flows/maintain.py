@@ -1,0 +1,89 @@
+"""Keep the lake small, whole and known: maintenance, retention watch, nightly comparison."""
+
+from datetime import UTC, datetime, timedelta
+
+from prefect import flow, get_run_logger, task
+from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import State
+from prefect.states import Completed
+
+from fleetlake.endpoints import ENDPOINTS
+from fleetlake.errors import StreamBusy
+from fleetlake.ingest import backfill, raise_worst
+from fleetlake.lake import open_lake
+from fleetlake.lake.maintenance import Maintained
+from fleetlake.lake.maintenance import maintain as maintain_lake
+from fleetlake.quarantine import retry_quarantined
+from fleetlake.settings import load_settings
+from fleetlake.verify import Verdict, verify
+from flows.credentials import settings_of_run
+from flows.groups import Group, endpoints_of
+from flows.reports import report_maintained, report_retention, report_verdicts
+from flows.retries import RETRIES, stopping_in_order
+from flows.signals import announce_risks, look_at_lake
+from flows.states import SKIPPED
+
+
+@flow(name="maintain")
+def maintain(keep_days: int = 7) -> State[None]:
+    """Merge small files, forget old snapshots, remove files that nobody needs any more.
+
+    Ends as Skipped where streams were being loaded all the while.
+    """
+    try:
+        done = compact(keep_days)
+    except StreamBusy as busy:
+        return Completed(name=SKIPPED, message=busy.what)
+    return Completed(message=f"{done.files_before:,} files became {done.files_after:,}.")
+
+
+@flow(name="retention_watch")
+def retention_watch() -> State[None]:
+    """Say which streams the service may forget before they are read: one event for each."""
+    look = look_at_lake(load_settings())
+    said = announce_risks(look)
+    report_retention(look, said)
+    return Completed(message=f"{len(said)} streams at risk.")
+
+
+@flow(name="nightly")
+def nightly(groups: tuple[Group, ...] = (Group.EVENTS, Group.ACTIVITY), days: int = 1) -> None:
+    """Compare the last days key by key, read again what misses, sweep quarantine, maintain.
+
+    Streams asked for device by device cost a day's calls to compare, so they are left out
+    unless they are named.
+    """
+    names = [n for group in groups for n in endpoints_of(group) if ENDPOINTS[n].window]
+    report_verdicts([compare(name, days) for name in names])
+    sweep_quarantine()
+    maintain()
+
+
+@task(name="compact", cache_policy=NO_CACHE, **RETRIES)
+def compact(keep_days: int) -> Maintained:
+    """Maintain the lake, waiting a while for the moment when nothing is being loaded."""
+    with open_lake(load_settings().lake) as lake:
+        done = maintain_lake(lake, keep=timedelta(days=keep_days))
+    report_maintained(done)
+    return done
+
+
+@task(name="compare", task_run_name="compare {name}", cache_policy=NO_CACHE, **RETRIES)
+def compare(name: str, days: int) -> Verdict:
+    """Compare a stream's last days with the service, and read them again if a record misses."""
+    settings = settings_of_run()
+    until = look_at_lake(settings).stream(name).complete_until or datetime.now(UTC)
+    verdict = verify(settings, name, start=until - timedelta(days=days), end=until)
+    if verdict.missing and verdict.interval:
+        get_run_logger().error("%s: %s records missing", name, len(verdict.missing))
+        with stopping_in_order():
+            raise_worst(backfill(settings, name, verdict.interval))
+    return verdict
+
+
+@task(name="sweep quarantine", cache_policy=NO_CACHE, **RETRIES)
+def sweep_quarantine() -> None:
+    """Try the records that could not be kept again, with the code of today."""
+    with open_lake(load_settings().lake) as lake:
+        kept, waiting = retry_quarantined(lake)
+    get_run_logger().info("%s records became rows, %s still wait", kept, waiting)
