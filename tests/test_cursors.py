@@ -1,5 +1,6 @@
 """The next request from a page: forwards only, and to the end only where the service says so."""
 
+import asyncio
 import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -15,6 +16,7 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import CursorStuck, PageUnreadable
 from fleetlake.intervals import BEGINNING, Interval
 from fleetlake.normalise import Page, read_page
+from fleetlake.pages import read_pages
 from fleetlake.timeuuid import embedded_time, smallest_at
 
 NOON = datetime(2026, 6, 15, 12, tzinfo=UTC)
@@ -219,3 +221,50 @@ def test_a_window_from_the_beginning_has_no_lower_bound(endpoint):
     filters = window_parameters(endpoint.window, Interval(BEGINNING, NOON))
 
     assert list(filters) == [endpoint.window.end]
+
+
+BY_LINK = [e for e in ENDPOINTS.values() if not e.path.endswith("/")]
+
+
+def linked(endpoint: Endpoint, link: str | None) -> Page:
+    """Return a page of v3 with its link, which may be left out."""
+    links = {} if link is None else {"next": link}
+    return read_page(endpoint, json.dumps({"data": [], "links": links, "meta": {}}).encode())
+
+
+@rows(BY_LINK)
+def test_a_walk_by_links_takes_their_whole_query_and_ends_where_there_is_none(endpoint):
+    link = "https://elsewhere.example/api/v3/x?page[size]=50&page[cursor]=a%2Bb"
+
+    assert next_position(endpoint, linked(endpoint, link), []) == {
+        "page[size]": "50",
+        "page[cursor]": "a+b",
+    }
+    assert next_position(endpoint, linked(endpoint, None), []) is None
+
+
+@rows(BY_LINK)
+@pytest.mark.parametrize(
+    "links",
+    [
+        ["https://h/x?page[cursor]=a"] * 3,
+        ["https://h/x?page[cursor]=a&page[size]=50"] * 3,
+        ["https://h/x?page[cursor]=a", "https://h/x?page[cursor]=b"] * 2,
+    ],
+)
+def test_a_walk_by_links_that_go_round_comes_to_an_error(endpoint, links):
+    class Circle:
+        asked = 0
+
+        async def get(self, _path, _parameters, read, **_):
+            self.asked += 1
+            answer = {"data": [], "links": {"next": links[self.asked % len(links)]}}
+            assert self.asked < 10, "it loops"
+            return read(json.dumps(answer).encode())
+
+    async def walk() -> None:
+        async for _ in read_pages(Circle(), endpoint):
+            pass
+
+    with pytest.raises((CursorStuck, PageUnreadable)):
+        asyncio.run(walk())
