@@ -175,9 +175,9 @@ def crash_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
 
     @contextmanager
     def crashing(moment: str) -> Iterator[None]:
-        def commit(lake: Lake, load: Any) -> Any:
+        def commit(lake: Lake, load: Any, **options: Any) -> Any:
             if moment == "after commit":
-                commit_load(lake, load)
+                commit_load(lake, load, **options)
             raise Crash
 
         with monkeypatch.context() as patch:

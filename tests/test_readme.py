@@ -77,7 +77,7 @@ def test_its_commands_do_what_it_says(demo: tuple[Path, str]) -> None:
     with service(routers=5, days=1) as fleet:
         for line in commands:
             # Loads go to a service into a lake of their own, the rest asks the demo's lake.
-            reads_service = re.search(r"fleetlake (doctor|ingest|build|publish)", line)
+            reads_service = re.search(r"fleetlake (doctor|ingest|build|publish|verify|backfill)", line)
             env = environment(folder / "fleet", fleet.url) if reads_service else own
             words = shlex.split(line.split("  #")[0])
             words[0] = str(Path(sys.executable).parent / Path(words[0]).name)

@@ -15,13 +15,15 @@ from datetime import UTC, datetime
 from functools import partial
 from uuid import uuid4
 
+import pyarrow as pa
+
 from fleetlake.client import Client
 from fleetlake.endpoint import Endpoint
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import CredentialsRefused, EndpointUnavailable, FleetlakeError, ServiceError
 from fleetlake.intervals import Interval
 from fleetlake.lake.catalog import Lake
-from fleetlake.lake.commit import Committed
+from fleetlake.lake.commit import Committed, commit_proofs
 from fleetlake.lake.locks import commit_lock, stream_lock
 from fleetlake.lake.watermarks import watermark
 from fleetlake.plan import final_before
@@ -68,7 +70,10 @@ async def load_streams(
         started_at = datetime.now(UTC)
         loop = asyncio.get_running_loop()
         run.ended.update({endpoint.name: loop.create_future() for endpoint in endpoints})
-        outcomes = await all_of(_load_in_turn(run, endpoint) for endpoint in endpoints)
+        try:
+            outcomes = await all_of(_load_in_turn(run, endpoint) for endpoint in endpoints)
+        finally:
+            await run.in_lake(partial(commit_proofs, lake, run.quiet))
         await run.in_lake(partial(_record_run, run, outcomes, started_at))
         return outcomes
 
@@ -147,14 +152,19 @@ async def _load_stream(run: Run, endpoint: Endpoint) -> Outcome:
 
 def _record_run(run: Run, outcomes: Sequence[Outcome], started_at: datetime) -> None:
     """Keep the calls that were made, and which endpoints this account may not read."""
-    with commit_lock(run.lake.path):
+    members = {
+        "run_id": [run.run_id] * len(outcomes),
+        "account_profile": [run.profile] * len(outcomes),
+        "endpoint": [outcome.endpoint for outcome in outcomes],
+        "calls": [outcome.calls for outcome in outcomes],
+        "started_at": [started_at] * len(outcomes),
+    }
+    with commit_lock(run.lake.path), run.lake.view("calls_made", pa.table(members)):
         run.lake.execute("begin")
         try:
-            for o in outcomes:
-                run.lake.execute(
-                    "insert into meta.calls values (?, ?, ?, ?, ?, now())",
-                    [run.run_id, run.profile, o.endpoint, o.calls, started_at],
-                )
+            run.lake.execute(
+                "insert into meta.calls by name select *, now() as finished_at from calls_made"
+            )
             _record_capabilities(run, outcomes)
             run.lake.execute("commit")
         except BaseException:

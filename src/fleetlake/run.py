@@ -63,6 +63,7 @@ class Run:
     only: Interval | None = None  # a backfill's range
     ended: dict[str, "asyncio.Future[Outcome]"] = field(default_factory=dict)
     spared: Counter[str] = field(default_factory=Counter)
+    quiet: list[Load] = field(default_factory=list)  # brought nothing, but prove something
 
     def is_fresh(self, endpoint: str) -> bool:
         """Return whether the endpoint was loaded whole in this run."""
@@ -76,8 +77,15 @@ class Run:
         return await asyncio.get_running_loop().run_in_executor(self.thread, work)
 
     async def commit(self, load: Load) -> Committed:
-        """Commit a load; once begun it is seen through, even if the run is being stopped."""
-        return await asyncio.shield(self.in_lake(partial(commit_load, self.lake, load)))
+        """Commit a load; once begun it is seen through, even if the run is being stopped.
+
+        One that brings nothing new waits for the end of the run, with all others like it.
+        """
+        commit = partial(commit_load, self.lake, load, only_changes=True)
+        done = await asyncio.shield(self.in_lake(commit))
+        if done.is_nothing:
+            self.quiet.append(load)
+        return done
 
     async def now(self) -> datetime:
         """Return the service's clock, UTC."""

@@ -17,7 +17,7 @@ from fleetlake.endpoint import Endpoint, Mode
 from fleetlake.errors import CommitUnknown, LakeError
 from fleetlake.intervals import Interval
 from fleetlake.lake.locks import commit_lock
-from fleetlake.lake.watermarks import add_intervals, set_watermark
+from fleetlake.lake.watermarks import add_intervals, set_watermark, set_watermarks
 from fleetlake.normalise import EXTRA
 from fleetlake.records import Misfit
 
@@ -57,19 +57,32 @@ class Committed:
     changed: int
     quarantined: int
 
+    @property
+    def is_nothing(self) -> bool:
+        """True when the lake's rows are what they were."""
+        return not (self.added or self.changed or self.quarantined)
 
-def commit_load(lake: "Lake", load: Load) -> Committed:
+
+def commit_load(lake: "Lake", load: Load, *, only_changes: bool = False) -> Committed:
     """Commit a load once, however often it is asked for.
+
+    With `only_changes`, a load that brings nothing new is not committed at all; what it proves
+    is for `commit_proofs`, which takes many such loads at the price of one.
 
     Raises: LakeError when it was refused and nothing of it is kept; CommitUnknown when that
     cannot be told, because the catalog no longer answers.
     """
     with commit_lock(lake.path):
-        if earlier := _earlier(lake, load):
-            return earlier
         lake.execute("begin")
         try:
             committed = _write(lake, load)
+            if only_changes and committed.is_nothing:
+                lake.roll_back()
+                return committed
+            if earlier := _earlier(lake, load):
+                lake.roll_back()
+                return earlier
+            _write_proofs(lake, load, committed)
             lake.execute("commit")
         except BaseException as error:
             lake.roll_back()
@@ -88,6 +101,43 @@ def _write(lake: "Lake", load: Load) -> Committed:
         added, changed = write[load.endpoint.mode](lake, load)
     quarantined = _quarantine(lake, load)
     _note_drift(lake, load)
+    return Committed(added, changed, quarantined)
+
+
+def commit_proofs(lake: "Lake", loads: Sequence[Load]) -> None:
+    """Commit what loads prove whose rows were all there already, in one transaction."""
+    if not loads:
+        return
+    with commit_lock(lake.path):
+        lake.execute("begin")
+        try:
+            for (profile, _), of_stream in _by_stream(loads).items():
+                endpoint = of_stream[0].endpoint
+                if proven := _joined(of_stream):
+                    add_intervals(lake, profile, endpoint, proven)
+            set_watermarks(lake, [(load.profile, load.endpoint, _newest(load)) for load in loads])
+            lake.execute("commit")
+        except BaseException:
+            lake.roll_back()
+            raise
+
+
+def _by_stream(loads: Sequence[Load]) -> dict[tuple[str, str], list[Load]]:
+    streams: dict[tuple[str, str], list[Load]] = {}
+    for load in loads:
+        streams.setdefault((load.profile, load.endpoint.name), []).append(load)
+    return streams
+
+
+def _joined(loads: Sequence[Load]) -> dict[str, list[Interval]]:
+    proven: dict[str, list[Interval]] = {}
+    for load in loads:
+        for partition, intervals in load.proven.items():
+            proven.setdefault(partition, []).extend(intervals)
+    return proven
+
+
+def _write_proofs(lake: "Lake", load: Load, done: Committed) -> None:
     if load.proven:
         add_intervals(lake, load.profile, load.endpoint, load.proven)
     set_watermark(lake, load.profile, load.endpoint, _newest(load), load.load_id)
@@ -99,12 +149,11 @@ def _write(lake: "Lake", load: Load) -> Committed:
             load.profile,
             load.endpoint.name,
             load.rows.num_rows + len(load.misfits),
-            added,
-            changed,
-            quarantined,
+            done.added,
+            done.changed,
+            done.quarantined,
         ],
     )
-    return Committed(added, changed, quarantined)
 
 
 def _append(lake: "Lake", load: Load) -> tuple[int, int]:

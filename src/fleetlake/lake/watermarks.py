@@ -1,6 +1,6 @@
 """What a stream has read: proven intervals per partition, and its newest event."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -97,4 +97,27 @@ def set_watermark(
         lake.execute(
             "insert into meta.watermarks values (?, ?, ?, ?, now())",
             [profile, endpoint.name, moment, load_id],
+        )
+
+
+def set_watermarks(lake: "Lake", moments: Sequence[tuple[str, Endpoint, datetime | None]]) -> None:
+    """Say of streams that were read and brought nothing that they were, in the transaction."""
+    members = {
+        "account_profile": [profile for profile, _, _ in moments],
+        "endpoint": [endpoint.name for _, endpoint, _ in moments],
+        "watermark_at": pa.array([at for _, _, at in moments], pa.timestamp("us", tz="UTC")),
+    }
+    with lake.view("read_streams", pa.table(members)):
+        lake.execute(
+            "update meta.watermarks w set updated_at = now(), "
+            "watermark_at = greatest(w.watermark_at, r.watermark_at) "
+            "from (select account_profile, endpoint, max(watermark_at) as watermark_at "
+            "from read_streams group by all) r "
+            "where w.account_profile = r.account_profile and w.endpoint = r.endpoint"
+        )
+        lake.execute(
+            "insert into meta.watermarks by name select account_profile, endpoint, "
+            "max(watermark_at) as watermark_at, now() as updated_at from read_streams r "
+            "where not exists (select 1 from meta.watermarks w where "
+            "w.account_profile = r.account_profile and w.endpoint = r.endpoint) group by all"
         )
