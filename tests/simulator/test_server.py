@@ -1,9 +1,9 @@
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection
 
 import httpx
 import pytest
@@ -74,17 +74,15 @@ def test_dates_of_answers_are_the_simulated_clocks():
 
 @section("Simulator: server")
 def test_connection_is_kept_alive(address: str):
-    host, port = address.removeprefix("http://").split(":")
-    head = "".join(f"{name}: {value}\r\n" for name, value in keys().items())
-    request = f"GET /api/v2/products/?limit=1 HTTP/1.1\r\nHost: {host}\r\n{head}\r\n".encode()
-
-    with socket.create_connection((host, int(port))) as one:
-        answers = []
+    connection = HTTPConnection(address.removeprefix("http://"))
+    with closing(connection):
+        ports = []
         for _ in range(2):
-            one.sendall(request)
-            answers.append(one.recv(65536).split(b"\r\n")[0])
+            connection.request("GET", "/api/v2/products/?limit=1", headers=keys())
+            assert connection.getresponse().read()
+            ports.append(connection.sock.getsockname()[1])
 
-    assert answers == [b"HTTP/1.1 200 OK"] * 2
+    assert ports[0] == ports[1]
 
 
 @section("Simulator: for people")

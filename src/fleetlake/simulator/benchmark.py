@@ -1,7 +1,8 @@
 """Measures the simulator: `python -m fleetlake.simulator.benchmark` prints a table.
 
 The server runs in a process of its own; the client is a bare socket, so that what is measured
-is the server. Figures are for one core, by wall clock and by the server's own CPU time.
+is the server. Figures for one core go by the server's own CPU time, which other work on the
+machine does not distort; the wall clock's stand beside them.
 """
 
 import os
@@ -25,7 +26,7 @@ from rich.table import Table
 from fleetlake.simulator.callers import PORTAL_ID, PORTAL_KEY
 
 _ALERT_PAGES: Final = 1500
-_SAMPLE_PAGES: Final = 60
+_SAMPLE_PAGES: Final = 200
 _START_LIMIT_S: Final = 5.0
 _MEMORY_LIMIT_MB: Final = 1024
 _PAGES_A_SECOND: Final = 300
@@ -114,31 +115,28 @@ def _alert_pages(table: Table) -> None:
         begun, cpu = time.perf_counter(), server.cpu_seconds()
         pages = walk(client, "/api/v2/alerts/?limit=500", _ALERT_PAGES)
         wall, used = time.perf_counter() - begun, server.cpu_seconds() - cpu
-        what = f"pages of 500 alerts a second, 10,000 routers ({pages} pages, none seen before)"
-        _row(
-            table,
-            what,
-            f"{pages / wall:.0f}",
-            f">= {_PAGES_A_SECOND}",
-            pages / wall >= _PAGES_A_SECOND,
-        )
-        _row(table, "the same, by the server's CPU time", f"{pages / used:.0f}", "", ok=True)
-        _sample_pages(table, client)
+        what = f"pages of 500 alerts a second of one core, 10,000 routers ({pages} new pages)"
+        rate = pages / used
+        _row(table, what, f"{rate:.0f}", f">= {_PAGES_A_SECOND}", rate >= _PAGES_A_SECOND)
+        _row(table, "the same by the clock on the wall", f"{pages / wall:.0f}", "", ok=True)
+        _sample_pages(table, server, client)
 
 
-def _sample_pages(table: Table, client: Client) -> None:
-    """Time pages of 500 samples of one device, each device asked once."""
+def _sample_pages(table: Table, server: Server, client: Client) -> None:
+    """Measure pages of 500 samples of one device, each device asked once."""
     page = orjson.loads(client.get("/api/v2/net_devices/?limit=500&mode=wan&type=mdm&fields=id"))
     devices = [record["id"] for record in page["data"]][:_SAMPLE_PAGES]
-    for resource_name in ("net_device_usage_samples", "net_device_signal_samples"):
-        times = []
+    for name in ("net_device_usage_samples", "net_device_signal_samples"):
+        cpu, times = server.cpu_seconds(), []
         for device in devices:
             begun = time.perf_counter()
-            client.get(f"/api/v2/{resource_name}/?net_device={device}&limit=500")
+            client.get(f"/api/v2/{name}/?net_device={device}&limit=500")
             times.append((time.perf_counter() - begun) * 1000)
+        each = (server.cpu_seconds() - cpu) / len(devices) * 1000
+        what = f"ms of one core for a page of 500 {name} of one device"
+        _row(table, what, f"{each:.1f}", f"< {_SAMPLE_LIMIT_MS:g}", each < _SAMPLE_LIMIT_MS)
         middle = statistics.median(times)
-        what = f"ms for a page of 500 {resource_name} of one device (median)"
-        _row(table, what, f"{middle:.1f}", f"< {_SAMPLE_LIMIT_MS:g}", middle < _SAMPLE_LIMIT_MS)
+        _row(table, "the same by the clock on the wall (median)", f"{middle:.1f}", "", ok=True)
 
 
 def _large_fleet(table: Table) -> None:
@@ -160,7 +158,8 @@ def _large_fleet(table: Table) -> None:
 
 
 def _row(table: Table, what: str, measured: str, wanted: str, ok: bool) -> None:
-    table.add_row(what, measured, wanted, "yes" if ok else "NO")
+    met = "" if not wanted else "yes" if ok else "NO"
+    table.add_row(what, measured, wanted, met)
 
 
 def main() -> None:

@@ -20,6 +20,13 @@ class Recent:
     _blocks: OrderedDict[Hashable, Block] = field(default_factory=OrderedDict)
     _rows: int = 0
 
+    def get_fresh(self, key: Hashable, make: Callable[[], Block]) -> Block:
+        """Return the same columns as `get` in a block of their own.
+
+        For rows whose derived columns depend on the time: those must not be remembered.
+        """
+        return Block(self.get(key, make).arrays)
+
     def get(self, key: Hashable, make: Callable[[], Block]) -> Block:
         """Return the block of a key, made if it is not remembered."""
         if key in self._blocks:

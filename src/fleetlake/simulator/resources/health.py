@@ -25,7 +25,7 @@ def _score(view: View, block: Block) -> Ints:
 
 
 def _ids(view: View, block: Block) -> Ints:
-    return view.world.fleet.net_device_ids.of(block["row"])
+    return np.asarray(view.world.net_device_id[block["row"]])
 
 
 NET_DEVICE_HEALTH = Resource(

@@ -15,7 +15,12 @@ from fleetlake.simulator.view import View
 
 
 def metric_rows(view: View) -> Block:
-    """Return the WAN interfaces of the caller's routers."""
+    """Return the WAN interfaces of the caller's routers, remembered like all interfaces."""
+    deleted = len(view.ledger.table("routers").deleted)
+    return view.world.recent.get_fresh(("metrics", view.accounts, deleted), lambda: _rows(view))
+
+
+def _rows(view: View) -> Block:
     routers = np.flatnonzero(view.scope)
     row = (routers[:, None] * SLOTS_PER_ROUTER + np.arange(SLOTS_PER_ROUTER)).ravel()
     return Block({"row": row[wan_slots(view.world, row)]})
@@ -59,7 +64,7 @@ def _cell(stream: str, bound: int) -> Read:
 
 
 def _ids(view: View, block: Block) -> Any:
-    return view.world.fleet.net_device_ids.of(block["row"])
+    return view.world.net_device_id[block["row"]]
 
 
 METRICS = Resource(

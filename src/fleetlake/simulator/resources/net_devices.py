@@ -24,26 +24,26 @@ from fleetlake.simulator.resources.organisation import ACCOUNT_IDS
 from fleetlake.simulator.resources.samples import wan_slots
 from fleetlake.simulator.units import NULL, SECOND, Flags, Ints
 from fleetlake.simulator.view import View
-from fleetlake.simulator.world import World
 from fleetlake.simulator.world.grid import plan_grid
 from fleetlake.simulator.world.sampling import connected_since, is_connected, last_sample
 
-_ORPHANS_PER_ROUTER = 40
-
-
-def orphans(world: World) -> int:
-    """Return how many modems lie in a drawer: one, and one more per forty routers."""
-    return 1 + world.routers // _ORPHANS_PER_ROUTER
-
 
 def net_device_rows(view: View) -> Block:
-    """Return the interfaces of the caller's routers; the root account also owns the orphans."""
+    """Return the interfaces of the caller's routers; the root account also owns the orphans.
+
+    Which they are is remembered: at a million interfaces it costs more than a page of them.
+    """
+    deleted = len(view.ledger.table("routers").deleted)
+    return view.world.recent.get_fresh(("net_devices", view.accounts, deleted), lambda: _rows(view))
+
+
+def _rows(view: View) -> Block:
     routers = np.flatnonzero(view.scope)
     row = (routers[:, None] * SLOTS_PER_ROUTER + np.arange(SLOTS_PER_ROUTER)).ravel()
     row = row[wan_slots(view.world, row) | (row % SLOTS_PER_ROUTER == LAN)]
     if ROOT in view.accounts:
         first = view.world.routers * SLOTS_PER_ROUTER
-        row = np.concatenate([row, np.arange(first, first + orphans(view.world))])
+        row = np.concatenate([row, np.arange(first, first + view.world.orphans)])
     return Block({"row": row})
 
 
@@ -110,7 +110,7 @@ def updated_at(view: View, block: Block) -> Ints:
 
 
 def _ids(view: View, block: Block) -> Ints:
-    return view.world.fleet.net_device_ids.of(block["row"])
+    return np.asarray(view.world.net_device_id[block["row"]])
 
 
 def _accounts(view: View, block: Block) -> Ints:
