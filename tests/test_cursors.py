@@ -250,6 +250,7 @@ def test_a_walk_by_links_takes_their_whole_query_and_ends_where_there_is_none(en
         ["https://h/x?page[cursor]=a"] * 3,
         ["https://h/x?page[cursor]=a&page[size]=50"] * 3,
         ["https://h/x?page[cursor]=a", "https://h/x?page[cursor]=b"] * 2,
+        ["https://h/x"] * 3,
     ],
 )
 def test_a_walk_by_links_that_go_round_comes_to_an_error(endpoint, links):

@@ -43,9 +43,8 @@ REQUIRED_FILTERS = {
     "router_stream_usage_samples": ("router__in", 100),
     "router_logs": ("router", 1),
     "batteries": ("router__in", 100),
-    "router_alerts": ("router__in", 100),
 }
-RETENTION_DAYS = {"activity_logs": 30}
+RETENTION_DAYS = {"activity_logs": 30, "configuration_managers": 90}
 NEWEST_FIRST_ONLY = {"alerts", "activity_logs"}
 ASKED_FOR = [
     *["accounts", "users", "groups", "products", "routers", "net_devices", "net_device_metrics"],

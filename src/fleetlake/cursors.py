@@ -5,7 +5,9 @@ paged, with a page that is not full. A position seen twice would loop for ever, 
 error, never an end.
 """
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
+from urllib.parse import urlencode
 
 from fleetlake.endpoint import Cursor, Endpoint, Walk, Window
 from fleetlake.errors import CursorStuck, PageUnreadable
@@ -51,11 +53,23 @@ def next_position(endpoint: Endpoint, page: Page, seen: list[str]) -> dict[str, 
     return {cursor.parameter: value}
 
 
+def mark_of(position: Mapping[str, str]) -> str:
+    """Return what tells a position from others: its value, or the whole query of a link."""
+    if len(position) == 1:
+        return next(iter(position.values()))
+    return urlencode(sorted(position.items()))
+
+
 def _next_link(endpoint: Endpoint, page: Page, seen: list[str]) -> dict[str, str] | None:
-    """Return the whole query of the link to the next page. Raises: CursorStuck."""
+    """Return the whole query of the link to the next page. Raises: CursorStuck, PageUnreadable."""
     if page.next is None:
         return None
-    if "&".join(page.next.values()) in seen:
+    if not page.next:
+        raise PageUnreadable(
+            f"{endpoint.path} links to a next page without a query.",
+            remedy="The service pages in a way this version does not know: report it.",
+        )
+    if mark_of(page.next) in seen:
         raise CursorStuck(
             f"{endpoint.path} links to a page that it has given before.",
             remedy="The read was stopped so that it cannot loop; run again, and report it "

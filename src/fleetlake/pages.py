@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from functools import partial
 
 from fleetlake.client import Client
-from fleetlake.cursors import first_position, next_position, window_parameters
+from fleetlake.cursors import first_position, mark_of, next_position, window_parameters
 from fleetlake.endpoint import Api, Endpoint
 from fleetlake.intervals import Interval
 from fleetlake.normalise import Page, read_page, stamp
@@ -33,7 +33,7 @@ async def read_pages(
     seen: list[str] = []
     while position is not None:
         if position:
-            seen.append("&".join(position.values()))
+            seen.append(mark_of(position))
         page = await client.get(
             endpoint.path, fixed | position, partial(read_page, endpoint), api=endpoint.api
         )

@@ -13,11 +13,13 @@ from fleetlake.cli.doctor import doctor
 from fleetlake.cli.gaps import gaps
 from fleetlake.cli.ingest import ingest
 from fleetlake.cli.maintain import maintain
+from fleetlake.cli.prefect_setup import prefect_setup
 from fleetlake.cli.publish import publish
 from fleetlake.cli.quarantine import quarantine
 from fleetlake.cli.query import query
 from fleetlake.cli.simulate import simulate
 from fleetlake.cli.status import status
+from fleetlake.cli.up import up
 from fleetlake.cli.verify import verify
 from fleetlake.errors import FleetlakeError
 
@@ -51,6 +53,8 @@ COMMANDS = (
     maintain,
     doctor,
     simulate,
+    prefect_setup,
+    up,
 )
 for command in COMMANDS:
     app.command()(command)

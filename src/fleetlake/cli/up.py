@@ -66,6 +66,8 @@ def environment(folder: Path, service: str, port: int) -> dict[str, str]:
         "PREFECT_HOME": str(folder / "prefect"),
         "PREFECT_API_URL": api,
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        # SQLite lets one writer in at a time; on a busy machine the others wait rather than fail.
+        "PREFECT_SERVER_DATABASE_TIMEOUT": "60",
         "PREFECT_SERVER_API_HOST": "127.0.0.1",
         # The UI asks port 4200 whatever the server's port is, unless it is told.
         "PREFECT_SERVER_API_PORT": str(port),

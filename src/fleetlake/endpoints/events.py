@@ -131,7 +131,6 @@ ROWS = (
         cursor=OLDEST_FIRST,
         event_time="created_at",
         window=TIMEUUID_WINDOW,
-        fan_out=PER_ROUTER,
         parameters={"order_by": "created_at_timeuuid"},
         columns=columns_of(
             "router_alerts",

@@ -1,5 +1,7 @@
 """Lists that are read whole: what there is, and how it is set up."""
 
+from datetime import timedelta
+
 from fleetlake.columns import columns_of
 from fleetlake.endpoint import Cursor, Endpoint, FanOut, Mode, Walk
 
@@ -100,6 +102,7 @@ ROWS = (
         key=("id",),
         mode=Mode.HISTORY,
         cursor=BY_OFFSET,
+        retention=timedelta(days=90),
         columns=columns_of(
             "configuration_managers",
             """id account router version_number suspended synched configuration pending actual
