@@ -25,10 +25,16 @@ def read_value(kind: Kind, value: Any) -> Any:
     >>> read_value(Kind.ID, "371193"), read_value(Kind.FLAG, "true")
     (371193, True)
     """
+    if kind in _SPELLS_NULL and isinstance(value, str) and value.lower() == "null":
+        return None
     try:
         return None if value is None else _READERS[kind](value)
     except OverflowError:
         raise ValueError("too large a value") from None
+
+
+_SPELLS_NULL = {Kind.ID, Kind.INTEGER, Kind.REAL, Kind.FLAG}
+"""Kinds where the word null can only mean that there is no value."""
 
 
 def relation_id(relation: Any) -> int:
