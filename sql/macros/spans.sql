@@ -12,8 +12,8 @@
     case
         when {{ before }} <= {{ level }} and {{ after }} <= {{ level }} then 1.0
         when {{ before }} > {{ level }} and {{ after }} > {{ level }} then 0.0
-        when {{ after }} <= {{ level }} then ({{ level }} - ({{ after }})) / (1.0 * ({{ before }} - ({{ after }})))
-        else ({{ level }} - ({{ before }})) / (1.0 * ({{ after }} - ({{ before }})))
+        when {{ after }} <= {{ level }} then ({{ level }} - ({{ after }})) / (1e0 * ({{ before }} - ({{ after }})))
+        else ({{ level }} - ({{ before }})) / (1e0 * ({{ after }} - ({{ before }})))
     end
 {%- endmacro %}
 
@@ -25,5 +25,5 @@
 {%- endmacro %}
 
 {% macro exact_mean(value, digits=1) -%}
-    round(cast(sum(cast({{ value }} as decimal(28, 7))) as double) / count({{ value }}), {{ digits }})
+    floor(cast(sum(cast({{ value }} as decimal(28, 7))) as double) / count({{ value }}) * 1e{{ digits }} + 0.5e0) / 1e{{ digits }}
 {%- endmacro %}

@@ -6,12 +6,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from fleetlake.endpoint import Mode
 from fleetlake.endpoints import ENDPOINTS
+from fleetlake.ingest import ingest, raise_worst
 from fleetlake.lake import open_lake
 from fleetlake.marts import BuildResult, build_marts
+from fleetlake.settings import Settings
+from fleetlake.simulator import SimulatorOptions, create_app
 
 LOADED_AT = datetime(2026, 11, 20, tzinfo=UTC)
 
@@ -47,3 +51,25 @@ def empty_build(tmp_path_factory) -> tuple[Path, BuildResult]:
     """Return a lake without a row, built; for reading only, since many tests share it."""
     lake = tmp_path_factory.mktemp("empty") / "lake"
     return lake, build_marts(lake)
+
+
+@pytest.fixture(scope="session")
+def make_lake() -> Callable[[Path], Path]:
+    """Return what ingests a small simulated fleet into a lake below a folder."""
+
+    def make(folder: Path) -> Path:
+        app = create_app(SimulatorOptions(routers=12, days=4, now=LOADED_AT, speed=0))
+        lake = folder / "lake"
+        settings = Settings(
+            base_url="http://localhost/api/v2/",
+            lake=lake,
+            calls_per_minute=0,
+            portal_api_id="portal-id",
+            portal_api_key="portal-key",
+            mgr_api_id="admin-id",
+            mgr_api_key="admin-key",
+        )
+        raise_worst(ingest(settings, [], transport=httpx.ASGITransport(app=app)))
+        return lake
+
+    return make

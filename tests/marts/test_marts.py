@@ -15,6 +15,7 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import BuildFailed
 from fleetlake.lake import open_lake
 from fleetlake.marts import build_marts, mart_table
+from fleetlake.marts.build import write_docs
 from fleetlake.marts.catalogue import marts, sources_file, sources_yaml
 from fleetlake.marts.dbt import project_folder
 
@@ -148,3 +149,23 @@ def test_the_table_of_marts_has_a_line_for_each_mart():
 
     found = (project_folder() / "models" / "marts").glob("*/*.sql")
     assert sorted(names) == sorted(p.stem for p in found if not p.stem.startswith("int_"))
+
+
+def test_every_mart_is_exposed_as_published_and_every_column_is_explained():
+    exposed = (project_folder() / "models" / "exposures.yml").read_text()
+    explained = set(
+        re.findall(r"{% docs (\w+) %}", (project_folder() / "models" / "columns.md").read_text())
+    )
+    for mart in marts():
+        assert f"ref('{mart['name']}')" in exposed
+        for column in mart["columns"]:
+            (entry,) = re.findall(r'doc\("(\w+)"\)', column["description"])
+            assert entry in explained
+
+
+def test_the_docs_site_is_one_page_with_every_mart(empty_build):
+    lake, _ = empty_build
+
+    page = write_docs(lake).read_text(encoding="utf-8")
+
+    assert all(mart["name"] in page for mart in marts())

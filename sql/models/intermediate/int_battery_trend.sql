@@ -28,10 +28,10 @@ lines as (
         regr_slope(health_pct, day_number) as slope,
         regr_r2(health_pct, day_number) as r2,
         regr_sxx(health_pct, day_number) as sxx,
-        count(*) / least(count(*), 2.0 * (max(health_pct) - min(health_pct) + 1)) * greatest(
+        count(*) / least(count(*), 2e0 * (max(health_pct) - min(health_pct) + 1)) * greatest(
             (regr_syy(health_pct, day_number) - regr_slope(health_pct, day_number) * regr_sxy(health_pct, day_number))
             / (count(*) - 2),
-            1.0 / 12
+            1e0 / 12
         ) as variance
     from points
     group by battery_id, first_at

@@ -20,7 +20,15 @@ from fleetlake.errors import BuildFailed
 from fleetlake.lake import open_lake
 from fleetlake.lake.locks import commit_lock
 from fleetlake.marts.connection import LAKE_VARIABLE, SNAPSHOT_VARIABLE, attach_snapshot
-from fleetlake.marts.dbt import OnProgress, Progress, Run, TestResult, project_folder, run_dbt
+from fleetlake.marts.dbt import (
+    OnProgress,
+    Progress,
+    Run,
+    TestResult,
+    call_dbt,
+    project_folder,
+    run_dbt,
+)
 from fleetlake.marts.switch import Switcher
 
 _OTHER_BUILD_SECONDS = 600
@@ -97,6 +105,20 @@ def build_marts(
     )
 
 
+def write_docs(lake_path: Path) -> Path:
+    """Write the dbt docs site of a lake's marts, lineage included, as one page; return it.
+
+    Raises: BuildFailed if the marts were never built.
+    """
+    lake = lake_path.resolve()
+    with _only_build(lake / "dbt") as work:
+        build = _Build(lake=lake, work=work, snapshot=_newest_snapshot(lake))
+        if not build.file.exists():
+            raise BuildFailed("There are no marts yet.", remedy="Run `fleetlake build` first.")
+        call_dbt(["docs", "generate", "--static"], work=work, environment=build.environment())
+    return work / "target" / "static_index.html"
+
+
 @contextmanager
 def _only_build(work: Path) -> Iterator[Path]:
     """Hold the lake's build lock: two builds would share one scratch file."""
@@ -147,17 +169,22 @@ class _Build:
         """Note that the scratch file is the work of the project as it is now."""
         (self.work / "project.sha256").write_text(_project_digest())
 
+    def environment(self) -> dict[str, str]:
+        """Return what the project's profile and plugin read."""
+        return {
+            "FLEETLAKE_BUILD_FILE": str(self.file),
+            LAKE_VARIABLE: str(self.lake),
+            SNAPSHOT_VARIABLE: str(self.snapshot),
+        }
+
     def run(self, select: str | None, *, is_full: bool, on_progress: OnProgress) -> Run:
         """Run dbt over the snapshot."""
         arguments = ["build", "--exclude-resource-type", "unit_test"]
         arguments += ["--select", *select.split()] if select else []
         arguments += ["--full-refresh"] if is_full else []
-        environment = {
-            "FLEETLAKE_BUILD_FILE": str(self.file),
-            LAKE_VARIABLE: str(self.lake),
-            SNAPSHOT_VARIABLE: str(self.snapshot),
-        }
-        return run_dbt(arguments, work=self.work, environment=environment, on_progress=on_progress)
+        return run_dbt(
+            arguments, work=self.work, environment=self.environment(), on_progress=on_progress
+        )
 
     def with_bad_rows(self, run: Run) -> Run:
         """Return the run with the first bad rows of each failed test."""

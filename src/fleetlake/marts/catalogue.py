@@ -11,7 +11,7 @@ from fleetlake.marts.dbt import project_folder
 
 _HEAD = """\
 # Rendered from src/fleetlake/endpoints.py; a test compares the two. To render it again:
-#   python -m fleetlake.marts
+#   python -m fleetlake.marts sources
 version: 2
 sources:
   - name: raw

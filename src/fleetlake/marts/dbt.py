@@ -102,25 +102,48 @@ def project_folder() -> Path:
     )
 
 
+def call_dbt(
+    arguments: list[str],
+    *,
+    work: Path,
+    environment: Mapping[str, str],
+    on_progress: OnProgress = lambda _: None,
+) -> list[str]:
+    """Run one dbt command over the project and return the errors it spoke of.
+
+    Everything that it writes lies below `work`. Raises: BuildFailed if it ended badly without
+    a word on models or tests.
+    """
+    said: list[str] = []
+    with _child(_command(arguments, work), environment) as child:
+        for event in _events(child):
+            _tell(event, said, on_progress)
+    # dbt's codes: 0 all good, 1 some model or test failed, 2 it could not do its work.
+    if child.returncode not in {0, 1}:
+        raise _could_not("do its work", said, work)
+    return said
+
+
 def run_dbt(
     arguments: list[str], *, work: Path, environment: Mapping[str, str], on_progress: OnProgress
 ) -> Run:
-    """Run one dbt command over the project, with everything it writes below `work`.
+    """Run a dbt command that builds or tests, and return what each model and test did.
 
     Raises: BuildFailed if dbt could not start its work; failed models and tests are results.
     """
     results = work / "target" / "run_results.json"
     results.unlink(missing_ok=True)
-    said: list[str] = []
-    with _child(_command(arguments, work), environment) as child:
-        for event in _events(child):
-            _tell(event, said, on_progress)
+    said = call_dbt(arguments, work=work, environment=environment, on_progress=on_progress)
     if not results.is_file():
-        raise BuildFailed(
-            "dbt could not read the project: " + (" ".join(said[-5:]) or "it said nothing."),
-            remedy=f"Its log is {work / 'logs' / 'dbt.log'}.",
-        )
+        raise _could_not("read the project", said, work)
     return _read_results(results, work / "target" / "manifest.json")
+
+
+def _could_not(what: str, said: list[str], work: Path) -> BuildFailed:
+    return BuildFailed(
+        f"dbt could not {what}: {' '.join(said[-5:]) or 'it said nothing.'}",
+        remedy=f"Its log is {work / 'logs' / 'dbt.log'}.",
+    )
 
 
 def _command(arguments: list[str], work: Path) -> list[str]:

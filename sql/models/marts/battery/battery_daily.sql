@@ -19,7 +19,7 @@ select
     {{ exact_mean('temperature_c', 2) }} as mean_temperature_c,
     max(temperature_c) as max_temperature_c,
 
-    coalesce(sum(greatest(-charge_change_pct, 0)), 0) / 100.0 as full_cycles,
+    coalesce(sum(greatest(-charge_change_pct, 0)), 0) / 1e2 as full_cycles,
     coalesce({{ exact_sum('case when is_bridged then gap_s end') }}, 0) as observed_s,
     coalesce({{ exact_sum('low_s') }}, 0) as low_s,
     coalesce({{ exact_sum('almost_empty_s') }}, 0) as almost_empty_s,

@@ -45,12 +45,14 @@ judged as (
             when leg_s >= 30 then 3.6 * leg_m >= {{ var('moving_kmh') }} * leg_s
             else greatest(before_kmh, speed_kmh) >= {{ var('moving_kmh') }}
         end as is_driven,
-        sum(leg_m) over track as path_m,
+        sum(leg_m) over (
+            partition by router_id order by fixed_at, fix_id rows unbounded preceding
+        ) as path_m,
         lag(leg_s) over track as came_s,
         lag(leg_m) over track as came_m,
         coalesce(lag(before_kmh) over track, 0) as came_kmh
     from legs
-    window track as (partition by router_id order by fixed_at, fix_id rows unbounded preceding)
+    window track as (partition by router_id order by fixed_at, fix_id)
 ),
 
 stood as (

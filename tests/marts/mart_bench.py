@@ -1,0 +1,127 @@
+"""Time a full build over many rows, and a build of one new hour. `make bench-marts` runs it.
+
+The rows are made in the lake directly: usage and signal samples every 15 minutes and fixes of
+vehicles that drive for an hour and stand for one. Prints seconds, of dbt as a whole and within
+its models, and the peak memory of the build process.
+"""
+
+# ruff: noqa: T201 - it is run for what it prints
+
+import argparse
+import resource
+import tempfile
+from pathlib import Path
+
+from fleetlake.lake import Lake, open_lake
+from fleetlake.marts import BuildResult, build_marts
+
+START = "timestamptz '2026-05-01 00:00:00+00'"
+DAYS = 35
+PERIOD_S = 900
+FIX_S = 300
+
+COMMON = "'default' as account_profile, '{load}' as _load_id, now() as _loaded_at"
+
+SAMPLES = """
+insert into raw.net_device_{kind}_samples by name
+select d as net_device_id, {values}, {common},
+       {start} + to_seconds(p * {period} + d % {period}) as created_at,
+       concat(d, '-', p) as created_at_timeuuid
+from range({first}, {last}) as period (p), range({devices}) as device (d)
+"""
+USAGE = "(hash(d, p) % 1000000)::bigint as bytes_in, 5000 as bytes_out, 900 as period"
+SIGNAL = "-80.0 - hash(d, p) % 40 as rsrp, 10.0 as sinr, 60.0 as signal_percent"
+
+FIXES = """
+insert into raw.historical_locations by name
+select d as router_id, {common},
+       {start} + to_seconds(p * {period} + d % {period}) as created_at,
+       concat(d, '-', p) as created_at_timeuuid,
+       30 + d % 1000 / 100.0 + sin(driven / 24.0) / 10 as latitude,
+       -100 + cos(driven / 24.0) / 10 as longitude,
+       if(p % 24 < 12, 35.0, 0.0) as mph, -95.0 as rsrp, 'Northcell' as carrier_id
+from (
+    select p, d, p // 24 * 12 + least(p % 24, 12) as driven
+    from range({first}, {last}) as period (p), range({devices}) as device (d)
+)
+"""
+
+
+def fill(lake: Lake, *, load: str, first_s: int, last_s: int, devices: int, vehicles: int) -> None:
+    """Commit the samples and fixes of a span of seconds since the start."""
+    common = COMMON.format(load=load)
+    for kind, values in (("usage", USAGE), ("signal", SIGNAL)):
+        lake.execute(
+            SAMPLES.format(
+                kind=kind,
+                values=values,
+                common=common,
+                start=START,
+                period=PERIOD_S,
+                first=first_s // PERIOD_S,
+                last=last_s // PERIOD_S,
+                devices=devices,
+            )
+        )
+    lake.execute(
+        FIXES.format(
+            common=common,
+            start=START,
+            period=FIX_S,
+            first=first_s // FIX_S,
+            last=last_s // FIX_S,
+            devices=vehicles,
+        )
+    )
+
+
+def told(name: str, result: BuildResult) -> None:
+    """Print what a build cost."""
+    models = sum(model.seconds for model in result.models)
+    tests = sum(test.seconds for test in result.tests)
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e6
+    print(
+        f"{name}: {result.seconds:.1f} s, of these {models:.1f} s in models and {tests:.1f} s in"
+        f" tests; peak memory of dbt so far {peak:.1f} GB"
+    )
+    slowest = sorted(result.models, key=lambda m: -m.seconds)[:6]
+    print("  slowest: " + ", ".join(f"{m.name} {m.seconds:.1f}" for m in slowest))
+
+
+def main() -> None:
+    """Fill, build, add an hour, build again."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--millions", type=float, default=50, help="usage and signal samples")
+    parser.add_argument("--fixes", type=float, default=10, help="millions of location points")
+    options = parser.parse_args()
+    span = DAYS * 86400
+    devices = round(options.millions * 1e6 / 2 / (span / PERIOD_S))
+    vehicles = round(options.fixes * 1e6 / (span / FIX_S))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "lake"
+        with open_lake(path) as lake:
+            for day in range(DAYS):
+                fill(
+                    lake,
+                    load=f"day {day}",
+                    first_s=day * 86400,
+                    last_s=(day + 1) * 86400,
+                    devices=devices,
+                    vehicles=vehicles,
+                )
+        print(f"{devices} interfaces, {vehicles} vehicles, {DAYS} days")
+        told("full build", build_marts(path))
+        with open_lake(path) as lake:
+            fill(
+                lake,
+                load="hour",
+                first_s=span,
+                last_s=span + 3600,
+                devices=devices,
+                vehicles=vehicles,
+            )
+        told("one new hour", build_marts(path))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""Build the marts with Spark from Parquet copies of the raw tables. Runs in Spark's environment.
+
+Usage: spark_run.py PROJECT WORK, where WORK/in/<schema>/<table>.parquet is what is read and
+WORK/out/<mart>/ what is written.
+"""
+
+import sys
+from pathlib import Path
+
+from dbt.cli.main import dbtRunner
+from pyspark.sql import SparkSession
+
+
+def start(work: Path) -> SparkSession:
+    """Return a session in UTC; dbt's session method finds it and uses it."""
+    return (
+        SparkSession.builder.master("local[2]")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.warehouse.dir", str(work / "warehouse"))
+        .config("spark.sql.shuffle.partitions", "4")
+        .config("spark.ui.enabled", "false")
+        # As in DuckDB, a division by zero is null and not an error.
+        .config("spark.sql.ansi.enabled", "false")
+        .getOrCreate()
+    )
+
+
+def main(project: str, work: Path) -> int:
+    """Read, build, write; return the exit code."""
+    spark = start(work)
+    for schema in sorted(p for p in (work / "in").iterdir()):
+        spark.sql(f"create database if not exists {schema.name}")
+        for table in schema.glob("*.parquet"):
+            spark.sql(f"create table {schema.name}.{table.stem} using parquet location '{table}'")
+    result = dbtRunner().invoke(
+        [
+            *("--log-path", str(work / "logs"), "--no-use-colors"),
+            *("build", "--target", "spark", "--exclude-resource-type", "unit_test"),
+            *("--exclude-resource-type", "test"),
+            *("--project-dir", project, "--profiles-dir", project),
+            *("--target-path", str(work / "target")),
+        ]
+    )
+    if not result.success:
+        return 1
+    for row in spark.sql("show tables in marts").collect():
+        spark.table(f"marts.{row.tableName}").coalesce(1).write.parquet(
+            str(work / "out" / row.tableName)
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], Path(sys.argv[2]).resolve()))

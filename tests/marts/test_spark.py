@@ -1,0 +1,92 @@
+"""The same SQL on Spark gives the same marts as on DuckDB. `make test-spark` runs it.
+
+Spark lives in an environment of its own (FLEETLAKE_SPARK_PYTHON names its interpreter), since
+its adapter and DuckDB's need not agree on anything but this project.
+"""
+
+import os
+import subprocess
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from fleetlake.lake import open_lake
+from fleetlake.marts import build_marts
+from fleetlake.marts.dbt import project_folder
+
+PYTHON = os.environ.get("FLEETLAKE_SPARK_PYTHON")
+MARTS = sorted(p.stem for p in (project_folder() / "models" / "marts").glob("*/*.sql"))
+
+pytestmark = pytest.mark.skipif(
+    PYTHON is None, reason="needs Spark in an environment of its own: make test-spark"
+)
+
+
+def copy_for_spark(lake: Path, work: Path) -> None:
+    """Write the raw and meta tables as Parquet, JSON as text."""
+    with open_lake(lake, read_only=True) as opened:
+        for schema, table in opened.rows(
+            "select schema_name, table_name from duckdb_tables()"
+            " where database_name = 'lake' and schema_name in ('raw', 'meta')"
+        ):
+            folder = work / "in" / schema
+            folder.mkdir(parents=True, exist_ok=True)
+            columns = ", ".join(
+                f'"{name}"::varchar as "{name}"' if kind == "JSON" else f'"{name}"'
+                for name, kind in opened.rows(
+                    f'select column_name, column_type from (describe {schema}."{table}")'
+                )
+            )
+            file = folder / f"{table}.parquet"
+            opened.execute(f"copy (select {columns} from {schema}.\"{table}\") to '{file}'")
+
+
+def checksum(connection: duckdb.DuckDBPyConnection, relation: str) -> tuple[int, ...] | None:
+    """Return rows and checksum; numbers to nine digits, since the last ones are the machine's."""
+    kinds = connection.execute(
+        f"select column_name, column_type from (describe select * from {relation})"
+    )
+    parts = [
+        f"printf('%.9g', {name}::double)"
+        if kind.startswith(("DOUBLE", "DECIMAL", "BIGINT", "INTEGER", "HUGEINT"))
+        else (f"epoch_us({name})::varchar" if kind.startswith("TIMESTAMP") else f"{name}::varchar")
+        for name, kind in sorted(kinds.fetchall())
+        if name != "built_at"
+    ]
+    row = f"concat_ws('|', {', '.join(f'coalesce({part}, chr(0))' for part in parts)})"
+    return connection.execute(
+        f"select count(*), coalesce(sum(hash({row})::hugeint), 0) from {relation}"
+    ).fetchone()
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory, make_lake):
+    """Build a fleet's marts twice, and return where the two results lie."""
+    folder = tmp_path_factory.mktemp("spark")
+    lake, work = make_lake(folder), folder / "work"
+    build_marts(lake)
+    copy_for_spark(lake, work)
+    script = Path(__file__).with_name("spark_run.py")
+    environment = {**os.environ, "DBT_SEND_ANONYMOUS_USAGE_STATS": "false"}
+    environment.pop("PYTHONPATH", None)
+    done = subprocess.run(
+        [PYTHON, script, project_folder(), work],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    return lake, work / "out"
+
+
+@pytest.mark.parametrize("mart", MARTS)
+def test_spark_gives_the_rows_that_duckdb_gives(both, mart):
+    lake, out = both
+    with open_lake(lake, read_only=True) as opened:
+        ours = checksum(opened.connection, f"lake.marts.{mart}")
+        theirs = checksum(opened.connection, f"read_parquet('{out / mart}/*.parquet')")
+
+    assert ours == theirs
