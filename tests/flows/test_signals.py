@@ -59,7 +59,8 @@ def sent(monkeypatch):
 def look(stream=STREAM, *gaps):
     from flows.signals import Look
 
-    return Look(now=NOW, status=LakeStatus(streams=[stream], open_gaps=list(gaps)))
+    quiet = replace(STREAM, endpoint="alerts")
+    return Look(now=NOW, status=LakeStatus(streams=[stream, quiet], open_gaps=list(gaps)))
 
 
 def test_lake_that_is_as_it_was_says_nothing(sent):

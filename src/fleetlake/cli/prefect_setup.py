@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 WORK_POOL = "fleetlake"
 PREFECT_FILE = "prefect.yaml"
 AUTOMATIONS = Path("flows/automations")
-SHORTEST_INTERVAL_SECONDS = 30.0
+SHORTEST_INTERVAL = timedelta(minutes=1)
 """Schedules are not sped up beyond this: a run takes seconds to start."""
 
 
@@ -51,7 +52,7 @@ def prefect_setup(
         screen.print(f"Work pool {WORK_POOL}: at most {runs} runs at once.")
         names = put_secrets(load_settings()) if secrets else []
         screen.print(f"Secret blocks: {', '.join(names) or 'none'}.")
-        deploy(with_speed(deployments, speed))
+        deploy(with_speed(deployments, speed, now=datetime.now(UTC)))
         screen.print(f"Deployments: {', '.join(d['name'] for d in deployments['deployments'])}.")
         put_automations(client, Path.cwd() / AUTOMATIONS)
         screen.print(f"Automations: {', '.join(a.name for a in client.read_automations())}.")
@@ -71,28 +72,32 @@ def read_deployments(folder: Path) -> dict[str, Any]:
         ) from None
 
 
-def with_speed(file: Mapping[str, Any], speed: float) -> dict[str, Any]:
-    """Return the deployments with intervals divided by `speed`, 30 s at least.
+def with_speed(file: Mapping[str, Any], speed: float, *, now: datetime) -> dict[str, Any]:
+    """Return the deployments with intervals divided by `speed`, one minute at least.
 
-    >>> fast = with_speed({"deployments": [{"schedules": [{"interval": 3600}]}]}, 60)
-    >>> fast["deployments"][0]["schedules"][0]["interval"]
-    60.0
+    They begin `now` and are spread over the shortest interval, so that they do not all start
+    at once.
+
+    >>> file = {"deployments": [{"schedules": [{"interval": 7200}]}]}
+    >>> fast = with_speed(file, 60, now=datetime(2026, 1, 1))
+    >>> fast["deployments"][0]["schedules"]
+    [{'interval': 120.0, 'anchor_date': '2026-01-01T00:00:00'}]
     """
     if speed == 1:
         return dict(file)
-    return {
-        **file,
-        "deployments": [
-            {**d, "schedules": [_sped_up(s, speed) for s in d.get("schedules", ())]}
-            for d in file["deployments"]
-        ],
-    }
-
-
-def _sped_up(schedule: Mapping[str, Any], speed: float) -> dict[str, Any]:
-    # Without its anchor, the schedule begins now: an anchor spreads runs over an hour.
-    kept = {name: value for name, value in schedule.items() if name != "anchor_date"}
-    return {**kept, "interval": max(schedule["interval"] / speed, SHORTEST_INTERVAL_SECONDS)}
+    deployments = []
+    for number, deployment in enumerate(file["deployments"]):
+        anchor = now + SHORTEST_INTERVAL * number / len(file["deployments"])
+        schedules = [
+            {
+                **schedule,
+                "interval": max(schedule["interval"] / speed, SHORTEST_INTERVAL.total_seconds()),
+                "anchor_date": anchor.isoformat(),
+            }
+            for schedule in deployment.get("schedules", ())
+        ]
+        deployments.append({**deployment, "schedules": schedules})
+    return {**file, "deployments": deployments}
 
 
 def server_client() -> "SyncPrefectClient":

@@ -51,7 +51,7 @@ def up(
         server = running.enter_context(_process([*prefect, "server", "start"], "server"))
         _wait_for_server(server, port)
         screen.print(f"Prefect: http://127.0.0.1:{port}")
-        prefect_setup(speed=speed, runs=4, secrets=True)
+        prefect_setup(speed=speed, runs=3, secrets=True)
         work = [*prefect, "worker", "start", "--pool", WORK_POOL, "--name", "up"]
         worker = running.enter_context(_process(work, "worker"))
         screen.print(f"Running. Logs are in {FOLDER}; stop it with Ctrl-C.")
