@@ -11,7 +11,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export DO_NOT_TRACK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format readme crash-test bench-simulator lock clean
+.PHONY: help setup demo test check format readme crash-test bench-simulator contract-table mart-truth docs up lock clean
 
 help:  ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,7 +50,10 @@ crash-test: $(READY)  ## Kill the ingest N times (make crash-test N=200) and com
 	@CRASH_TEST_KILLS=$(or $(N),200) $(BIN)/python -m pytest -q -s tests/test_crash.py
 
 bench-simulator: $(READY)  ## Measure how fast the simulated service answers
-	@$(BIN)/python tests/bench/simulator.py
+	@$(BIN)/python -m fleetlake.simulator.benchmark
+
+contract-table: $(READY)  ## How many checks hold the simulator to each section of the contract
+	@$(BIN)/python tests/simulator/sections.py
 
 lock:  ## Resolve requirements.lock anew from pyproject.toml (needs uv)
 	@uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 \
