@@ -229,6 +229,17 @@ def test_a_stream_that_another_process_loads_is_left_to_it_and_is_no_failure(sim
     assert sim.calls("alerts") == 0
 
 
+def test_a_fan_out_whose_ids_another_process_loads_for_the_first_time_is_no_failure(
+    sim: Sim,
+) -> None:
+    sim.ingest("accounts")
+
+    with stream_lock(sim.settings().lake, "routers"):
+        outcomes = sim.ingest("batteries")
+
+    assert [outcome.error.exit_code for outcome in outcomes if outcome.error] == [0, 0]
+
+
 def test_one_stream_that_fails_does_not_stop_the_others(sim: Sim) -> None:
     broken = SmallPages(sim, ENDPOINTS["alerts"], good=0)
 

@@ -20,7 +20,13 @@ import pyarrow as pa
 from fleetlake.client import Client
 from fleetlake.endpoint import Endpoint
 from fleetlake.endpoints import ENDPOINTS
-from fleetlake.errors import CredentialsRefused, EndpointUnavailable, FleetlakeError, ServiceError
+from fleetlake.errors import (
+    CredentialsRefused,
+    EndpointUnavailable,
+    FleetlakeError,
+    ServiceError,
+    StreamBusy,
+)
 from fleetlake.intervals import Interval
 from fleetlake.lake.catalog import Lake
 from fleetlake.lake.commit import Committed, commit_proofs
@@ -85,8 +91,7 @@ async def _load_in_turn(run: Run, endpoint: Endpoint) -> Outcome:
         if lost is None:
             outcome = await _load_stream(run, endpoint)
         else:
-            error = ServiceError(f"{endpoint.name} was not asked: {lost} failed.")
-            outcome = Outcome(endpoint.name, 0, 0, 0, 0, 0.0, error)
+            outcome = Outcome(endpoint.name, 0, 0, 0, 0, 0.0, lost)
         run.watcher.on_end(outcome)
         run.ended[endpoint.name].set_result(outcome)
         return outcome
@@ -94,16 +99,21 @@ async def _load_in_turn(run: Run, endpoint: Endpoint) -> Outcome:
         run.ended[endpoint.name].cancel()
 
 
-async def _lost_source(run: Run, endpoint: Endpoint) -> str | None:
-    """Wait for the lists of the fan-out's ids; return the one without which no id is known."""
+async def _lost_source(run: Run, endpoint: Endpoint) -> FleetlakeError | None:
+    """Wait for the lists that a fan-out needs; return why it has no ids, or None if it has.
+
+    Where another process is loading the ids for the first time, it is busy, not failed.
+    """
     if endpoint.fan_out is None:
         return None
     source, moved = run.ended.get(endpoint.fan_out.source), endpoint.fan_out.moved
     if moved is not None and moved.endpoint in run.ended:
         await asyncio.wait([run.ended[moved.endpoint]])
-    if source is not None and await _is_lost(run, await source):
-        return endpoint.fan_out.source
-    return None
+    if source is None or not await _is_lost(run, await source):
+        return None
+    if isinstance((await source).error, StreamBusy):
+        return StreamBusy(f"{endpoint.name} waits for ids that another process is loading.")
+    return ServiceError(f"{endpoint.name} was not asked: {endpoint.fan_out.source} failed.")
 
 
 async def _is_lost(run: Run, source: Outcome) -> bool:
