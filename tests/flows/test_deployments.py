@@ -12,6 +12,7 @@ import yaml
 from flows.groups import Group, endpoints_of, group_of
 
 from fleetlake.endpoints import ENDPOINTS
+from flows import states
 
 ROOT = Path(__file__).parents[2]
 DEPLOYMENTS: list[dict[str, Any]] = yaml.safe_load((ROOT / "prefect.yaml").read_text())[
@@ -37,6 +38,22 @@ def test_deployment_names_a_flow_and_its_parameters(name):
     assert set(deployment.get("parameters", {})) <= flow_parameters(deployment["entrypoint"])
 
 
+@pytest.mark.parametrize("name", [n for n, d in BY_NAME.items() if d.get("triggers")])
+def test_trigger_fills_parameters_that_the_flow_has(name):
+    deployment = BY_NAME[name]
+
+    for trigger in deployment["triggers"]:
+        assert set(trigger.get("parameters", {})) <= flow_parameters(deployment["entrypoint"])
+
+
+def test_dead_runs_are_told_from_runs_that_ended_in_a_state_of_ours():
+    """Prefect names events after a state's name: one not listed would be marked Crashed."""
+    automation = yaml.safe_load((ROOT / "flows/automations/dead-runs.yaml").read_text())
+    ours = {value for name, value in vars(states).items() if name.isupper()}
+
+    assert {f"prefect.flow-run.{name}" for name in ours} <= set(automation["trigger"]["expect"])
+
+
 @pytest.mark.parametrize("name", BY_NAME)
 def test_deployment_never_overlaps_itself(name):
     assert BY_NAME[name]["concurrency_limit"]["limit"] == 1
@@ -57,14 +74,16 @@ def test_each_endpoint_is_in_one_schedule():
     assert scheduled == Counter(dict.fromkeys(ENDPOINTS, 1))
 
 
-def test_what_is_waited_for_is_loaded_every_five_minutes_and_what_is_forgotten_hourly():
+def test_schedules_fit_the_data():
     seconds = {
         endpoint: BY_NAME[group_of(row).value]["schedules"][0]["interval"]
         for endpoint, row in ENDPOINTS.items()
     }
 
     assert seconds["alerts"] == 300
-    assert {seconds[n] for n, e in ENDPOINTS.items() if e.retention} <= {300, 3600}
+    assert seconds["activity_logs"] == 3600
+    for endpoint, row in ENDPOINTS.items():  # read many times before it is forgotten
+        assert row.retention is None or seconds[endpoint] * 30 <= row.retention.total_seconds()
     assert seconds["net_device_signal_samples"] == seconds["locations"] == 3600
     assert seconds["routers"] == 86400
 

@@ -120,17 +120,18 @@ def test_refused_keys_fail_the_run_at_once_and_are_not_told(monkeypatch, caplog)
 
 @pytest.mark.usefixtures("worker_environment")
 def test_keys_come_from_secret_blocks_where_the_environment_has_none(monkeypatch):
-    from flows.credentials import block_name, settings_of_run
-    from prefect.blocks.system import Secret
+    from flows.credentials import settings_of_run
 
+    from fleetlake.cli.prefect_setup import put_secrets
     from fleetlake.settings import load_settings
 
-    Secret(value="from-a-block").save(block_name("mgr_api_key"), overwrite=True, _sync=True)
+    assert "fleetlake-mgr-api-key" in put_secrets(load_settings())
     monkeypatch.delenv("FLEETLAKE_MGR_API_KEY")
+    monkeypatch.setenv("FLEETLAKE_PORTAL_API_ID", "from-the-environment")
     load_settings.cache_clear()
 
     settings = settings_of_run()
 
-    assert settings.mgr_api_key.get_secret_value() == "from-a-block"
-    assert settings.portal_api_id.get_secret_value() == "portal-id"
-    assert "from-a-block" not in repr(settings)
+    assert settings.mgr_api_key.get_secret_value() == "admin-key"
+    assert settings.portal_api_id.get_secret_value() == "from-the-environment"
+    assert "admin-key" not in repr(settings)
