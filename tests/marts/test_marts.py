@@ -33,11 +33,9 @@ NOT_STAGED = {
     "resource_url",  # an address whose host varies, made of the id
     "is_upgrade_available",  # said to be inaccurate by the contract since 2023-12-31
     "mn_ha_ss",  # state of a secret
+    "authentication_secret",  # always a star
+    "external_rules",  # null in every answer
     "net_device_id",  # on net_device_metrics the same as its id
-    "created_at",  # on batteries_history and others renamed
-    "valid_to",  # null in a view of current versions
-    "_extra",  # members without a column have no name here
-    "_load_id",  # provenance of the row, in raw
 }
 
 

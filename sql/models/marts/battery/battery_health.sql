@@ -69,11 +69,11 @@ select
 
     w.worn_at,
     case when w.worn_at is null and t.is_certain then
-        {{ seconds_after('t.first_at', 't.worn_day * 86400') }} end as predicted_worn_at,
+        {{ seconds_after('t.first_at', 'round(t.worn_day * 86400)') }} end as predicted_worn_at,
     case when w.worn_at is null and t.is_certain then
-        {{ seconds_after('t.first_at', '(t.middle_day - t.margin_days) * 86400') }} end as predicted_worn_from,
+        {{ seconds_after('t.first_at', 'round((t.middle_day - t.margin_days) * 86400)') }} end as predicted_worn_from,
     case when w.worn_at is null and t.is_certain then
-        {{ seconds_after('t.first_at', '(t.middle_day + t.margin_days) * 86400') }} end as predicted_worn_until,
+        {{ seconds_after('t.first_at', 'round((t.middle_day + t.margin_days) * 86400)') }} end as predicted_worn_until,
     b.created_at as first_seen_at,
     n.reported_at
 

@@ -16,15 +16,29 @@ with measured as (
     left join {{ ref('int_offline_spells') }} as s
         on d.router_id = s.router_id and s.started_at < d.until_at and s.until_at > d.from_at
     group by d.router_id, d.router_name, d.day_date, d.from_at, d.until_at
+),
+
+-- What state samples say, as a second opinion: a sample speaks for its whole period.
+sampled as (
+    select
+        router_id,
+        cast(sampled_at as date) as sample_date,
+        sum(period_s) as sampled_s,
+        sum(case when connection_state = 'offline' then period_s else 0 end) as sampled_offline_s
+    from {{ ref('stg_router_state_samples') }}
+    group by router_id, cast(sampled_at as date)
 )
 
 select
-    router_id,
-    router_name,
-    available_date,
-    offline_spells,
-    round(known_s, 3) as known_s,
-    offline_s,
-    round(longest_offline_s, 3) as longest_offline_s,
-    round(100 * (1 - offline_s / known_s), 4) as available_pct
-from measured
+    m.router_id,
+    m.router_name,
+    m.available_date,
+    m.offline_spells,
+    round(m.known_s, 3) as known_s,
+    m.offline_s,
+    round(m.longest_offline_s, 3) as longest_offline_s,
+    round(100 * (1 - m.offline_s / m.known_s), 4) as available_pct,
+    cast(s.sampled_s as bigint) as sampled_s,
+    cast(s.sampled_offline_s as bigint) as sampled_offline_s
+from measured as m
+left join sampled as s on m.router_id = s.router_id and m.available_date = s.sample_date

@@ -34,6 +34,7 @@ select
     r.config_status,
     r.actual_firmware_id,
     r.target_firmware_id,
+    f.version as firmware_version,
     r.actual_firmware_id <> r.target_firmware_id as is_behind_on_firmware,
     r.is_reboot_required,
     r.is_upgrade_pending,
@@ -54,4 +55,5 @@ left join {{ ref('stg_accounts') }} as a on r.account_id = a.account_id
 left join {{ ref('stg_groups') }} as g on r.group_id = g.group_id
 left join {{ ref('stg_products') }} as p on r.product_id = p.product_id
 left join {{ ref('location_latest') }} as l on r.router_id = l.router_id
+left join {{ ref('stg_firmwares') }} as f on r.actual_firmware_id = f.firmware_id
 left join modems as m on r.router_id = m.router_id

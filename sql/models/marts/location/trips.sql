@@ -119,13 +119,13 @@ summed as (
         min_by(before_lat, fixed_at) as start_latitude_deg,
         min_by(before_lon, fixed_at) as start_longitude_deg,
         min_by(before_kmh, fixed_at) as start_kmh,
-        min_by(start_ramp_s, fixed_at) as start_ramp_s,
+        round(min_by(start_ramp_s, fixed_at), 1) as start_ramp_s,
         min(before_at) as first_at,
 
         max_by(latitude_deg, fixed_at) as end_latitude_deg,
         max_by(longitude_deg, fixed_at) as end_longitude_deg,
         max_by(speed_kmh, fixed_at) as end_kmh,
-        max_by(end_ramp_s, fixed_at) as end_ramp_s,
+        round(max_by(end_ramp_s, fixed_at), 1) as end_ramp_s,
         max_by(after_s is null and speed_kmh >= {{ var('standing_kmh') }}, fixed_at) as is_open,
         max(fixed_at) as last_at
     from ramped
