@@ -88,6 +88,15 @@ def test_schedules_fit_the_data():
     assert seconds["routers"] == 86400
 
 
+def test_lists_that_spare_calls_are_loaded_in_the_run_that_they_spare_them():
+    for shard in range(2):
+        together = endpoints_of(Group.SERIES, shard=shard, shards=2)
+        moved = [e.fan_out.moved for n in together if (e := ENDPOINTS[n]).fan_out]
+
+        assert together
+        assert {m.endpoint for m in moved if m} <= set(together)
+
+
 def test_nothing_outside_flows_needs_prefect_to_be_imported():
     """Prefect takes seconds to import and is an extra: the core and the command do without."""
     allowed = {"prefect_setup.py", "up.py"}
