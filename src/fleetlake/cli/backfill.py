@@ -1,16 +1,11 @@
 """`fleetlake backfill`: a past range again."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated
 
 import typer
 
-FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z"]
-
-
-def in_utc(moment: datetime) -> datetime:
-    """Return an instant with its zone; without one it is UTC."""
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+from fleetlake.cli.instants import FORMATS, in_utc
 
 
 def backfill(

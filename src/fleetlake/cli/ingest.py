@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fleetlake.cli.backfill import FORMATS, in_utc
+from fleetlake.cli.instants import FORMATS, in_utc
 
 if TYPE_CHECKING:
     from fleetlake.run import Outcome

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fleetlake.cli.backfill import FORMATS, in_utc
+from fleetlake.cli.instants import FORMATS, in_utc
 
 SHOWN_KEYS = 5
 

@@ -20,7 +20,27 @@ PER_INTERFACE = FanOut(
     partition="net_device_id",
     moved=METRICS_MOVED,
 )
+ONE_ROUTER = FanOut(parameter="router", source="routers", ids_per_call=1, partition="router_id")
 PER_ROUTER = FanOut(parameter="router__in", source="routers", partition="router_id")
+
+
+def _series(
+    name: str, about: str, fields: str, *, of: str, fan_out: FanOut | None = None
+) -> Endpoint:
+    """Return the row of a series that may be read oldest first; `of` is the id it belongs to."""
+    return Endpoint(
+        name=name,
+        about=about,
+        key=(of, "created_at_timeuuid"),
+        mode=Mode.APPEND,
+        cursor=OLDEST_FIRST,
+        event_time="created_at",
+        window=TIMEUUID_WINDOW,
+        fan_out=fan_out,
+        parameters={"order_by": "created_at_timeuuid"},
+        columns=columns_of(name, f"{fields} created_at created_at_timeuuid"),
+    )
+
 
 ROWS = (
     Endpoint(
@@ -92,94 +112,45 @@ ROWS = (
             rsrp rsrp_5g rsrq rsrq_5g rssi sinr sinr_5g""",
         ),
     ),
-    Endpoint(
-        name="net_device_usage_samples",
-        about="Bytes moved by each interface, period by period.",
-        key=("net_device_id", "created_at_timeuuid"),
-        mode=Mode.APPEND,
-        cursor=OLDEST_FIRST,
-        event_time="created_at",
-        window=TIMEUUID_WINDOW,
+    _series(
+        "net_device_usage_samples",
+        "Bytes moved by each interface, period by period.",
+        "net_device bytes_in bytes_out period uptime",
+        of="net_device_id",
         fan_out=PER_INTERFACE,
-        parameters={"order_by": "created_at_timeuuid"},
-        columns=columns_of(
-            "net_device_usage_samples",
-            "net_device bytes_in bytes_out period uptime created_at created_at_timeuuid",
-        ),
     ),
-    Endpoint(
-        name="net_device_signal_samples",
-        about="Signal of each modem, period by period.",
-        key=("net_device_id", "created_at_timeuuid"),
-        mode=Mode.APPEND,
-        cursor=OLDEST_FIRST,
-        event_time="created_at",
-        window=TIMEUUID_WINDOW,
+    _series(
+        "net_device_signal_samples",
+        "Signal of each modem, period by period.",
+        "net_device signal_percent cinr dbm ecio rsrp rsrq rssi sinr uptime",
+        of="net_device_id",
         fan_out=PER_INTERFACE,
-        parameters={"order_by": "created_at_timeuuid"},
-        columns=columns_of(
-            "net_device_signal_samples",
-            """net_device signal_percent cinr dbm ecio rsrp rsrq rssi sinr uptime created_at
-            created_at_timeuuid""",
-        ),
     ),
-    Endpoint(
-        name="router_alerts",
-        about="Alerts of devices, as the device log keeps them.",
-        key=("router_id", "created_at_timeuuid"),
-        mode=Mode.APPEND,
-        cursor=OLDEST_FIRST,
-        event_time="created_at",
-        window=TIMEUUID_WINDOW,
-        parameters={"order_by": "created_at_timeuuid"},
-        columns=columns_of(
-            "router_alerts",
-            "router type friendly_info info created_at created_at_timeuuid detected_at",
-        ),
+    _series(
+        "router_alerts",
+        "Alerts of devices, as the device log keeps them.",
+        "router type friendly_info info detected_at",
+        of="router_id",
     ),
-    Endpoint(
-        name="router_logs",
-        about="Log entries that devices sent.",
-        key=("router_id", "created_at_timeuuid"),
-        mode=Mode.APPEND,
-        cursor=OLDEST_FIRST,
-        event_time="created_at",
-        window=TIMEUUID_WINDOW,
-        fan_out=FanOut(parameter="router", source="routers", ids_per_call=1, partition="router_id"),
-        parameters={"order_by": "created_at_timeuuid"},
-        columns=columns_of(
-            "router_logs",
-            """router level source message exception sequence reported_at created_at
-            created_at_timeuuid""",
-        ),
+    _series(
+        "router_logs",
+        "Log entries that devices sent.",
+        "router level source message exception sequence reported_at",
+        of="router_id",
+        fan_out=ONE_ROUTER,
     ),
-    Endpoint(
-        name="router_state_samples",
-        about="Whether each device was online, period by period.",
-        key=("router_id", "created_at_timeuuid"),
-        mode=Mode.APPEND,
-        cursor=OLDEST_FIRST,
-        event_time="created_at",
-        window=TIMEUUID_WINDOW,
+    _series(
+        "router_state_samples",
+        "Whether each device was online, period by period.",
+        "router state period",
+        of="router_id",
         fan_out=PER_ROUTER,
-        parameters={"order_by": "created_at_timeuuid"},
-        columns=columns_of(
-            "router_state_samples", "router state period created_at created_at_timeuuid"
-        ),
     ),
-    Endpoint(
-        name="router_stream_usage_samples",
-        about="Bytes moved by each device, period by period.",
-        key=("router_id", "created_at_timeuuid"),
-        mode=Mode.APPEND,
-        cursor=OLDEST_FIRST,
-        event_time="created_at",
-        window=TIMEUUID_WINDOW,
+    _series(
+        "router_stream_usage_samples",
+        "Bytes moved by each device, period by period.",
+        "router bytes_in bytes_out period uptime",
+        of="router_id",
         fan_out=PER_ROUTER,
-        parameters={"order_by": "created_at_timeuuid"},
-        columns=columns_of(
-            "router_stream_usage_samples",
-            "router bytes_in bytes_out period uptime created_at created_at_timeuuid",
-        ),
     ),
 )

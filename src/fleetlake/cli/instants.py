@@ -1,0 +1,10 @@
+"""Instants as people type them."""
+
+from datetime import UTC, datetime
+
+FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z"]
+
+
+def in_utc(moment: datetime) -> datetime:
+    """Return an instant with its zone; without one it is UTC."""
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
