@@ -23,8 +23,9 @@ $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if (3, 11) <= v < (3, 14) else \
 	"fleetlake needs Python 3.11 to 3.13, and this is %d.%d: make PYTHON=python3.12" % v[:2])'
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --no-compile --require-hashes -r requirements.lock
-	@$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --editable .
+	@$(BIN)/python -m pip install -qq --no-compile --no-deps --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install -qq --no-build-isolation --no-deps --editable .
+	@$(BIN)/python -m pip check -q  # the lock is complete, so nothing was resolved
 	@$(BIN)/python -m compileall -q -j 0 $(VENV)/lib src || true  # some packages ship templates
 	@touch $@
 
