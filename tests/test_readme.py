@@ -73,6 +73,7 @@ def test_its_commands_do_what_it_says(demo: tuple[Path, str]) -> None:
     """Every fleetlake and python command is run, in order, against a simulated service."""
     folder, _ = demo
     own = {k: v for k, v in environment(folder).items() if not k.startswith("FLEETLAKE_")}
+    loads = re.compile(r"fleetlake (doctor|ingest|build|publish|verify|backfill)")
     stays = re.compile(r"fleetlake (simulate(?!.*--print-env)|up)\b")
     commands = [
         c for c in console_commands() if c.startswith(".venv/bin/") and not stays.search(c)
@@ -80,7 +81,7 @@ def test_its_commands_do_what_it_says(demo: tuple[Path, str]) -> None:
     with service(routers=5, days=1) as fleet:
         for line in commands:
             # Loads go to a service into a lake of their own, the rest asks the demo's lake.
-            reads_service = re.search(r"fleetlake (doctor|ingest|build|publish|verify|backfill)", line)
+            reads_service = loads.search(line)
             env = environment(folder / "fleet", fleet.url) if reads_service else own
             words = shlex.split(line.split("  #")[0])
             words[0] = str(Path(sys.executable).parent / Path(words[0]).name)
