@@ -75,9 +75,7 @@ def test_its_commands_do_what_it_says(demo: tuple[Path, str]) -> None:
     own = {k: v for k, v in environment(folder).items() if not k.startswith("FLEETLAKE_")}
     loads = re.compile(r"fleetlake (doctor|ingest|build|publish|verify|backfill)")
     stays = re.compile(r"fleetlake (simulate(?!.*--print-env)|up)\b")
-    commands = [
-        c for c in console_commands() if c.startswith(".venv/bin/") and not stays.search(c)
-    ]
+    commands = [c for c in console_commands() if c.startswith(".venv/bin/") and not stays.search(c)]
     with service(routers=5, days=1) as fleet:
         for line in commands:
             # Loads go to a service into a lake of their own, the rest asks the demo's lake.
