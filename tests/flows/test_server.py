@@ -25,6 +25,7 @@ PATIENCE_SECONDS = 120
 pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("prefect")]
 
 SET_UP = "import typer; from fleetlake.cli.prefect_setup import prefect_setup as f; typer.run(f)"
+WORK = "import typer; from fleetlake.cli.worker import worker as f; typer.run(f)"
 LOAD_AND_WATCH = """
 from flows.groups import Group
 from flows.ingest import ingest
@@ -144,8 +145,7 @@ def test_set_up_twice_is_set_up_once_and_a_stream_at_risk_raises_the_alarm(serve
     server.run("-c", LOAD_AND_WATCH)
     wait_for(lambda: server.runs("alarm"))
     wait_for(lambda: server.runs("build_marts"))  # which follows the load
-    work = ("-m", "prefect", "worker", "start", "--pool", "fleetlake")
-    with running(*work, environment=server.environment, log=tmp_path / "worker.log"):
+    with running("-c", WORK, environment=server.environment, log=tmp_path / "worker.log"):
         wait_for(lambda: [r for r in server.runs("alarm") if r["state_name"] == "Alarm"])
 
     [alarm, *_] = server.runs("alarm")

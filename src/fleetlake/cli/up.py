@@ -2,20 +2,17 @@
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Annotated
 
 import typer
 
 FOLDER = Path("data/up")
-PATIENCE_SECONDS = 90.0
 POLL_SECONDS = 0.5
 
 
@@ -32,8 +29,9 @@ def up(
     Needs no containers. Each start begins anew, in data/up. Ctrl-C or SIGTERM ends all of it:
     runs under way end first.
     """
-    from fleetlake.cli.prefect_setup import PREFECT_FILE, WORK_POOL, prefect_setup
+    from fleetlake.cli.prefect_setup import PREFECT_FILE, prefect_setup
     from fleetlake.cli.screen import console
+    from fleetlake.cli.worker import running, running_worker, stopped_by_signals
     from fleetlake.errors import UsageError
 
     if not Path(PREFECT_FILE).exists():
@@ -43,17 +41,17 @@ def up(
     screen = console()
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True)
-    prefect = [sys.executable, "-m", "prefect"]
-    with ExitStack() as running, _stopped_by_signals():
-        service = running.enter_context(_simulator(routers, days, speed))
+    with stopped_by_signals(), ExitStack() as started:
+        service = started.enter_context(_simulator(routers, days, speed))
         os.environ.update(environment(FOLDER.resolve(), service, port))
         screen.print(f"Service: {service}, {speed:g} times as fast as the clock on the wall.")
-        server = running.enter_context(_process([*prefect, "server", "start"], "server"))
+        command = [sys.executable, "-m", "prefect", "server", "start"]
+        server = started.enter_context(running(command, FOLDER / "server.log"))
         _wait_for_server(server, port)
         screen.print(f"Prefect: http://127.0.0.1:{port}")
         prefect_setup(speed=speed, runs=3, secrets=True)
-        work = [*prefect, "worker", "start", "--pool", WORK_POOL, "--name", "up"]
-        worker = running.enter_context(_process(work, "worker"))
+        log = started.enter_context((FOLDER / "worker.log").open("wb"))
+        worker = started.enter_context(running_worker(name="up", log=log))
         screen.print(f"Running. Logs are in {FOLDER}; stop it with Ctrl-C.")
         _wait_for_end(server, worker)
 
@@ -87,35 +85,16 @@ def environment(folder: Path, service: str, port: int) -> dict[str, str]:
 @contextmanager
 def _simulator(routers: int, days: float, speed: float) -> Iterator[str]:
     """Run the simulated service; yield its address."""
+    from fleetlake.cli.worker import running
+
     command = [sys.executable, "-m", "fleetlake.simulator", "--port", "0"]
     command += ["--routers", str(routers), "--days", str(days), "--speed", str(speed)]
-    with _process(command, "simulator") as process:
-        log = FOLDER / "simulator.log"
+    log = FOLDER / "simulator.log"
+    with running(command, log) as process:
         while not (line := log.read_text("utf-8")).startswith("ready "):
             _refuse_if_ended(process)
             time.sleep(POLL_SECONDS)
         yield line.split()[1]
-
-
-@contextmanager
-def _process(command: list[str], name: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a command that logs to a file, in a session of its own; end it in order.
-
-    Ctrl-C reaches every process of a terminal's group at once; here each must wait its turn.
-    """
-    with (FOLDER / f"{name}.log").open("wb") as log:
-        process = subprocess.Popen(  # noqa: S603 - our own commands
-            command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
-        )
-        try:
-            yield process
-        finally:
-            process.terminate()
-            try:
-                process.wait(PATIENCE_SECONDS)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
 
 
 def _wait_for_server(server: "subprocess.Popen[bytes]", port: int) -> None:
@@ -146,24 +125,3 @@ def _refuse_if_ended(process: "subprocess.Popen[bytes]") -> None:
             f"A process ended with code {process.returncode}: {process.args!s}",
             remedy=f"Its log is in {FOLDER}.",
         )
-
-
-@contextmanager
-def _stopped_by_signals() -> Iterator[None]:
-    """Let SIGTERM do what Ctrl-C does, once: the processes then end in order."""
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        for number in before:
-            signal.signal(number, signal.SIG_IGN)
-        raise KeyboardInterrupt
-
-    before: Mapping[int, object] = {
-        number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    try:
-        yield
-    except KeyboardInterrupt:
-        return
-    finally:
-        for number in before:
-            signal.signal(number, signal.SIG_DFL)

@@ -1,0 +1,140 @@
+"""`fleetlake worker`: a Prefect worker whose runs end in order when it is stopped."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import IO, Annotated
+
+import typer
+
+ENGINE = "prefect.engine"
+"""What the command of a flow run's process holds."""
+
+PATIENCE_SECONDS = 90.0
+POLL_SECONDS = 0.5
+
+
+def worker(
+    name: Annotated[str | None, typer.Option(help="Its name on the server.")] = None,
+) -> None:
+    """Run flows from the work pool until stopped (Ctrl-C or SIGTERM).
+
+    The same as `prefect worker start`, which kills its runs when it is stopped: here each ends
+    its commit first and says what became of it.
+    """
+    with stopped_by_signals(), running_worker(name=name) as process:
+        process.wait()
+        raise SystemExit(process.returncode)
+
+
+@contextmanager
+def running_worker(
+    *, name: str | None = None, log: IO[bytes] | None = None
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """Run a Prefect worker meanwhile; its runs end before it does."""
+    from fleetlake.cli.prefect_setup import WORK_POOL
+
+    command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", WORK_POOL]
+    command += ["--name", name] if name else []
+    process = subprocess.Popen(  # noqa: S603 - Prefect's own command
+        command, stdout=log, stderr=log and subprocess.STDOUT, start_new_session=True
+    )
+    try:
+        yield process
+    finally:
+        end_runs(process.pid)
+        end(process)
+
+
+def end_runs(worker_pid: int) -> None:
+    """Ask the flow runs of a worker to end, and wait until they have."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    asked: set[int] = set()
+    while (runs := run_processes(worker_pid, _listed())) and time.monotonic() < deadline:
+        for pid in runs - asked:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+        asked |= runs
+        time.sleep(POLL_SECONDS)
+
+
+def run_processes(worker_pid: int, listed: Iterable[str]) -> set[int]:
+    """Return the flow runs' processes below a worker, from lines of pid, parent and command.
+
+    >>> lines = ["7 1 prefect worker start", "8 7 python -m prefect.engine", "9 8 dbt build",
+    ...          "10 1 python -m prefect.engine"]
+    >>> run_processes(7, lines)
+    {8}
+    """
+    children: dict[int, list[int]] = defaultdict(list)
+    engines = set()
+    for line in listed:
+        pid, parent, command = line.split(maxsplit=2)
+        children[int(parent)].append(int(pid))
+        if ENGINE in command:
+            engines.add(int(pid))
+    below, waiting = set(), [worker_pid]
+    while waiting:
+        found = children[waiting.pop()]
+        below.update(found)
+        waiting += found
+    return below & engines
+
+
+def _listed() -> list[str]:
+    """Return pid, parent and command of each process."""
+    command = ["ps", "-A", "-o", "pid=,ppid=,args="]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 - as POSIX has it
+    return [line for line in done.stdout.splitlines() if len(line.split()) > 2]  # noqa: PLR2004 - one without a command runs nothing
+
+
+def end(process: "subprocess.Popen[bytes]") -> None:
+    """End a process in order, or by force with its whole group when it does not come."""
+    process.terminate()
+    try:
+        process.wait(PATIENCE_SECONDS)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@contextmanager
+def running(command: list[str], log: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    """Run a command meanwhile that logs to a file, in a session of its own.
+
+    Ctrl-C reaches every process of a terminal's group at once; here each must wait its turn.
+    """
+    with log.open("wb") as out:
+        process = subprocess.Popen(  # noqa: S603 - our own commands
+            command, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
+        )
+        try:
+            yield process
+        finally:
+            end(process)
+
+
+@contextmanager
+def stopped_by_signals() -> Iterator[None]:
+    """Let SIGTERM do what Ctrl-C does, once: what is running inside then ends in order."""
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        for number in before:
+            signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    except KeyboardInterrupt:
+        return
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
