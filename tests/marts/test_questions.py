@@ -9,6 +9,8 @@ from fleetlake.lake import open_lake
 from fleetlake.marts.dbt import project_folder
 from fleetlake.publish import publish
 
+pytestmark = pytest.mark.xdist_group("marts")  # they share a build, which takes seconds
+
 PAGE = (project_folder() / "QUESTIONS.md").read_text(encoding="utf-8")
 QUESTIONS = re.findall(r"### (.*?)\n\n```sql\n(.*?)```", PAGE, re.DOTALL)
 

@@ -9,6 +9,8 @@ from fleetlake.lake import open_lake
 from fleetlake.marts.connection import LAKE_VARIABLE, SNAPSHOT_VARIABLE
 from fleetlake.marts.dbt import project_folder, run_dbt
 
+pytestmark = pytest.mark.xdist_group("marts")  # they share a build, which takes seconds
+
 FILE = project_folder() / "models" / "unit_tests.yml"
 RULES = [rule["name"] for rule in yaml.safe_load(FILE.read_text())["unit_tests"]]
 
