@@ -91,6 +91,10 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     try:
         from prefect.testing.utilities import prefect_test_harness
 
+        from flows import retries
+
+        # Before the flows are imported, which take it over: what fails here fails at once.
+        retries.RETRIES["retries"] = 0
         with prefect_test_harness(server_startup_timeout=120):
             yield
         with warnings.catch_warnings():

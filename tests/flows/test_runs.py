@@ -8,6 +8,7 @@ import pytest
 
 from fleetlake.endpoint import Api, Mode
 from fleetlake.endpoints import ENDPOINTS
+from fleetlake.errors import BuildFailed, CredentialsRefused, StreamBusy, Throttled
 from fleetlake.lake import open_lake
 from fleetlake.lake.locks import stream_lock
 from fleetlake.plan import SETTLE
@@ -142,3 +143,20 @@ def test_keys_come_from_secret_blocks_where_the_environment_has_none(monkeypatch
     assert settings.mgr_api_key.get_secret_value() == "admin-key"
     assert settings.portal_api_id.get_secret_value() == "from-the-environment"
     assert "admin-key" not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    ("error", "is_worth_it"),
+    [
+        (Throttled("again later"), True),
+        (StreamBusy("held"), True),
+        (CredentialsRefused("wrong key"), False),
+        (BuildFailed("a test found rows"), False),
+        (ValueError("a bug"), False),
+    ],
+)
+def test_task_tries_again_what_may_pass_by_itself(error, is_worth_it):
+    from flows.retries import is_worth_retrying
+    from prefect.states import Failed
+
+    assert is_worth_retrying(None, None, Failed(data=error)) is is_worth_it
