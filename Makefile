@@ -11,7 +11,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export DO_NOT_TRACK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format readme crash-test bench-simulator contract-table mart-truth docs up lock clean
+.PHONY: help setup demo test check format readme crash-test bench-simulator contract-table up lock clean
 
 help:  ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ readme: $(READY)  ## Render the README's tables from the code
 
 crash-test: $(READY)  ## Kill the ingest N times (make crash-test N=200) and compare with the truth
 	@CRASH_TEST_KILLS=$(or $(N),200) $(BIN)/python -m pytest -q -s tests/test_crash.py
+
+up: $(READY)  ## Prefect's server, a worker and all schedules over a simulated service
+	@$(BIN)/fleetlake up
 
 bench-simulator: $(READY)  ## Measure how fast the simulated service answers
 	@$(BIN)/python -m fleetlake.simulator.benchmark

@@ -21,6 +21,7 @@ from fleetlake.cli.simulate import simulate
 from fleetlake.cli.status import status
 from fleetlake.cli.up import up
 from fleetlake.cli.verify import verify
+from fleetlake.cli.worker import worker
 from fleetlake.errors import FleetlakeError
 
 EPILOG = (
@@ -54,6 +55,7 @@ COMMANDS = (
     doctor,
     simulate,
     prefect_setup,
+    worker,
     up,
 )
 for command in COMMANDS:
