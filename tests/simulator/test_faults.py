@@ -46,6 +46,18 @@ def test_broken_connection_is_raised_in_process_as_a_client_would_see_it(
 
 
 @section("Simulator: faults")
+def test_an_answer_may_be_a_page_for_people_or_hold_no_list_and_still_say_200(fresh: Service):
+    switch(fresh, html=1)
+    page = fresh.get("routers/")
+    switch(fresh, html=0, no_data=1)
+    listless = fresh.get("routers/")
+
+    assert (page.status_code, page.headers["content-type"][:9]) == (200, "text/html")
+    assert listless.status_code == 200
+    assert "data" not in listless.json()
+
+
+@section("Simulator: faults")
 def test_faults_happen_at_their_rate_and_alike_for_one_seed(make_service):
     runs = []
     for _ in range(2):

@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 import httpx
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from fleetlake.simulator.refusals import too_many_calls, validation
@@ -16,7 +16,7 @@ from fleetlake.simulator.refusals import too_many_calls, validation
 ABORT: Final = "fleetlake.abort"
 """The scope extension through which the server offers to drop a connection."""
 
-_RATES: Final = ("status_500", "status_429", "reset", "truncate")
+_RATES: Final = ("status_500", "status_429", "reset", "truncate", "html", "no_data")
 
 
 @dataclass
@@ -28,6 +28,8 @@ class Faults:
     status_429: float = 0.0
     reset: float = 0.0
     truncate: float = 0.0
+    html: float = 0.0
+    no_data: float = 0.0
     latency_ms: float = 0.0
     _random: random.Random = field(init=False)
 
@@ -71,8 +73,16 @@ class Faults:
         if self.happens("reset"):
             return BrokenConnection()
         given = await answer()
-        if given.status_code == HTTPStatus.OK and self.happens("truncate"):
+        return self._spoilt(given) if given.status_code == HTTPStatus.OK else given
+
+    def _spoilt(self, given: Response) -> Response:
+        """Return a good answer, or what takes its place: cut, a page for people, or no list."""
+        if self.happens("truncate"):
             return BrokenConnection(bytes(given.body))
+        if self.happens("html"):
+            return HTMLResponse("<!doctype html><title>Back soon</title><p>Maintenance</p>")
+        if self.happens("no_data"):
+            return JSONResponse({"meta": {"limit": 500, "next": None}})
         return given
 
     def _error(self) -> Response | None:

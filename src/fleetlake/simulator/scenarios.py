@@ -33,8 +33,15 @@ PLAIN: Final = Scenario(about="everything works")
 
 SCENARIOS: Final[dict[str, Scenario]] = {
     "flaky": Scenario(
-        about="errors, refusals, resets and cut bodies come and go",
-        faults={"status_500": 0.03, "status_429": 0.02, "reset": 0.02, "truncate": 0.02},
+        about="errors, refusals, resets, cut bodies and answers that are no list come and go",
+        faults={
+            "status_500": 0.03,
+            "status_429": 0.02,
+            "reset": 0.02,
+            "truncate": 0.02,
+            "html": 0.01,
+            "no_data": 0.01,
+        },
     ),
     "rate-limited": Scenario(about="120 calls a minute are admitted", limit_per_minute=120),
     "slow": Scenario(about="each answer takes 400 ms", faults={"latency_ms": 400}),
