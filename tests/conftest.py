@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import hypothesis
 import pytest
 import stamina
 
@@ -20,6 +21,9 @@ from fleetlake.ingest import ingest
 from fleetlake.run import Outcome
 from fleetlake.settings import Settings
 from fleetlake.simulator import SimulatorOptions, create_app
+
+hypothesis.settings.register_profile("promises", deadline=None)  # a busy machine is no bug
+hypothesis.settings.load_profile("promises")
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
 KEYS = {

@@ -17,6 +17,9 @@ from typer.testing import CliRunner
 
 from fleetlake import errors
 from fleetlake.cli import app
+from fleetlake.doctor import run_checks
+from fleetlake.lake.catalog import extension_path
+from fleetlake.settings import Settings
 from tests.processes import Service, command, environment, fleetlake, query, service
 
 HTML = b"<!DOCTYPE html><html><body>Sign in to the hotel network</body></html>"
@@ -219,6 +222,21 @@ def test_doctor_finds_nothing_wrong_with_a_working_installation(
     assert done.returncode == 0, done.stdout
     assert "✗" not in done.stdout
     assert "service" in done.stdout
+
+
+def test_doctor_notices_an_extension_that_has_changed_since_it_was_signed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spoilt = tmp_path / "ducklake.duckdb_extension"
+    whole = bytearray(extension_path("ducklake").read_bytes())
+    whole[len(whole) // 2] ^= 1
+    spoilt.write_bytes(whole)
+    monkeypatch.setattr("fleetlake.doctor.extension_path", lambda _: spoilt)
+
+    checks = run_checks(Settings(lake=tmp_path / "lake"))
+    found = next(check for check in checks if check.name == "extensions")
+
+    assert "Install the packages again" in str(found.error)
 
 
 def test_doctor_says_which_part_to_mend(tmp_path: Path) -> None:

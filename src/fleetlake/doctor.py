@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 
+import duckdb
+
 from fleetlake.client import Client
-from fleetlake.errors import FleetlakeError
+from fleetlake.errors import FleetlakeError, LakeError
 from fleetlake.lake import open_lake
 from fleetlake.lake.catalog import EXTENSIONS, extension_path
 from fleetlake.run import service_now
@@ -50,8 +52,19 @@ def _packages(_: Settings) -> str:
 
 
 def _extensions(_: Settings) -> str:
-    found = {extension_path(name).parent.name for name in EXTENSIONS}
-    return f"{', '.join(EXTENSIONS)} for DuckDB {', '.join(sorted(found))}"
+    paths = [extension_path(name) for name in EXTENSIONS]
+    try:
+        with duckdb.connect() as connection:
+            for path in paths:
+                connection.load_extension(str(path))
+    except duckdb.Error as error:
+        raise LakeError(
+            f"DuckDB does not take an extension it came with: {error}.",
+            remedy="Install the packages again: a file has changed since, or belongs to another "
+            "version.",
+        ) from None
+    found = {path.parent.name for path in paths}
+    return f"{', '.join(EXTENSIONS)} for DuckDB {', '.join(sorted(found))}, signed"
 
 
 def _lake(settings: Settings) -> str:

@@ -18,6 +18,7 @@ from filelock import FileLock, Timeout
 
 from fleetlake.errors import BuildFailed
 from fleetlake.lake import open_lake
+from fleetlake.lake.catalog import UNCHECKED
 from fleetlake.lake.locks import commit_lock
 from fleetlake.marts.connection import LAKE_VARIABLE, SNAPSHOT_VARIABLE, attach_snapshot
 from fleetlake.marts.dbt import (
@@ -188,7 +189,7 @@ class _Build:
 
     def with_bad_rows(self, run: Run) -> Run:
         """Return the run with the first bad rows of each failed test."""
-        with duckdb.connect() as connection:
+        with duckdb.connect(config=UNCHECKED) as connection:
             attach_snapshot(connection, self.lake, self.snapshot)
             connection.execute(self._attached())
             tests = tuple(
