@@ -290,7 +290,7 @@ class Crash(BaseException):
     [
         ("_quarantine", ValueError("a bug")),
         ("add_intervals", Crash("now")),
-        ("set_watermark", LakeError("the disk is full")),
+        ("set_watermarks", LakeError("the disk is full")),
     ],
 )
 def test_a_commit_that_fails_in_the_middle_leaves_nothing(lake, monkeypatch, step, error):
@@ -324,7 +324,7 @@ def test_a_commit_can_be_tried_again_after_it_failed(lake, monkeypatch):
         raise LakeError("no space left")
 
     with monkeypatch.context() as patch:
-        patch.setattr(commits, "set_watermark", fail)
+        patch.setattr(commits, "set_watermarks", fail)
         with pytest.raises(LakeError):
             commit_load(lake, load)
 

@@ -113,7 +113,8 @@ def test_a_load_after_a_day_brings_what_happened_since(sim: Sim, endpoint: Endpo
 def test_answers_that_fail_now_and_then_lose_and_double_nothing(
     sim: Sim, endpoint: Endpoint
 ) -> None:
-    sim.faults(status_500=0.1, status_429=0.1)
+    kinds = ("status_500", "status_429", "reset", "truncate", "html", "no_data")
+    sim.faults(**dict.fromkeys(kinds, 0.05))
 
     sim.ingest(endpoint.name)
 

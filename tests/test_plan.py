@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetlake.intervals import BEGINNING, Interval, coalesce
-from fleetlake.plan import LOOKBACK, SETTLE, before, final_before, still_to_read
+from fleetlake.plan import LOOKBACK, SETTLE, before, still_to_read, unsettled
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -40,13 +40,13 @@ def test_a_since_that_is_not_settled_yet_asks_for_nothing():
 
 
 def test_what_is_final_lies_a_settle_time_and_a_lookback_back():
-    assert final_before(NOW) == NOW - SETTLE - LOOKBACK
+    assert unsettled(NOW, None).start == NOW - SETTLE - LOOKBACK
 
 
 def test_a_record_that_may_still_change_is_read_again_with_all_after_it():
     proven = [Interval(BEGINNING, NOW - DAY)]
 
-    wanted = still_to_read(proven, now=NOW, changing_since=NOW - 3 * DAY)
+    wanted = still_to_read(proven, now=NOW, again_from=NOW - 3 * DAY)
 
     assert wanted == [Interval(NOW - 3 * DAY, NOW - SETTLE)]
 
@@ -54,7 +54,7 @@ def test_a_record_that_may_still_change_is_read_again_with_all_after_it():
 def test_a_change_younger_than_what_is_proven_leaves_no_hole():
     proven = [Interval(BEGINNING, NOW - DAY)]
 
-    wanted = still_to_read(proven, now=NOW, changing_since=NOW - SETTLE)
+    wanted = still_to_read(proven, now=NOW, again_from=NOW - SETTLE)
 
     assert wanted == [Interval(NOW - DAY, NOW - SETTLE)]
 
@@ -70,7 +70,7 @@ def test_every_settled_instant_that_is_not_final_is_asked_for(proven, ago, chang
     moment = NOW - timedelta(minutes=ago)
     changing = None if changing_ago is None else NOW - timedelta(minutes=changing_ago)
 
-    wanted = still_to_read(proven, now=NOW, changing_since=changing)
+    wanted = still_to_read(proven, now=NOW, again_from=changing)
 
     is_final = covers(proven, moment) and (changing is None or moment < changing)
     assert covers(wanted, moment) == (not is_final and moment < NOW - SETTLE)
@@ -86,11 +86,11 @@ def test_what_is_asked_for_is_oldest_first_and_apart(proven):
 @given(st.lists(past_ranges, max_size=5))
 def test_once_all_of_it_was_read_only_what_is_not_final_is_asked_for_again(proven):
     read = still_to_read(proven, now=NOW)
-    final = before(final_before(NOW), [*proven, *read])
+    final = before(unsettled(NOW, None).start, [*proven, *read])
 
     again = still_to_read(final, now=NOW)
 
-    assert again == [Interval(final_before(NOW), NOW - SETTLE)]
+    assert again == [Interval(unsettled(NOW, None).start, NOW - SETTLE)]
 
 
 @given(st.lists(past_ranges, max_size=5), st.integers(0, 300))
@@ -106,8 +106,8 @@ def test_before_cuts_ranges_at_an_instant(ranges, ago):
 
 def test_the_old_edge_stays_open_for_late_records_when_a_later_run_is_killed():
     earlier = NOW - 2 * DAY
-    first = before(final_before(earlier), [Interval(BEGINNING, earlier - SETTLE)])
-    newest_of_second = before(final_before(NOW), [minutes_ago(60, 1)])
+    first = before(unsettled(earlier, None).start, [Interval(BEGINNING, earlier - SETTLE)])
+    newest_of_second = before(unsettled(NOW, None).start, [minutes_ago(60, 1)])
 
     wanted = still_to_read([*first, *newest_of_second], now=NOW + timedelta(minutes=5))
 

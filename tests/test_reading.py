@@ -21,7 +21,7 @@ from fleetlake.endpoint import Endpoint
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import Unreachable
 from fleetlake.intervals import BEGINNING, Interval, coalesce, subtract
-from fleetlake.plan import SETTLE, before, final_before, still_to_read
+from fleetlake.plan import SETTLE, before, still_to_read, unsettled
 from fleetlake.reading import Reading, read_spans
 from fleetlake.timeuuid import smallest_at
 from fleetlake.windows import Span, spans_of
@@ -332,7 +332,7 @@ def test_late_records_are_read_though_every_run_but_the_last_was_killed(late, pa
         spans = [Span((), hole) for hole in still_to_read(ledger, now=now)]
         read = read_all(model, spans, walks=2, most=most)
         kept.update(read.keys)
-        proven = before(final_before(now), read.proven.get(0, []))
+        proven = before(unsettled(now, None).start, read.proven.get(0, []))
         ledger[:] = coalesce([*ledger, *proven])
 
     now = NOW

@@ -173,7 +173,7 @@ def test_a_proof_counts_for_each_id_of_the_call(writer_of, lake):
 
 def test_nothing_is_proven_beyond_what_is_final(writer_of, lake):
     final = NOON - timedelta(minutes=11)
-    writer = writer_of(ALERTS, final_before=final)
+    writer = writer_of(ALERTS, unsettled=Interval(final, NOON))
 
     write(
         writer,

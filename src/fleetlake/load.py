@@ -30,9 +30,10 @@ from fleetlake.errors import (
 from fleetlake.intervals import Interval
 from fleetlake.lake.catalog import Lake
 from fleetlake.lake.commit import Committed, commit_proofs
+from fleetlake.lake.lateness import measured_lateness
 from fleetlake.lake.locks import commit_lock, stream_lock
 from fleetlake.lake.watermarks import watermark
-from fleetlake.plan import final_before
+from fleetlake.plan import unsettled
 from fleetlake.run import Outcome, Run, Watcher
 from fleetlake.streams import load_events, load_snapshot
 from fleetlake.tasks import all_of
@@ -72,7 +73,9 @@ async def load_streams(
             run_id=str(uuid4()),
             only=only,
         )
-        await run.now()
+        now = await run.now()
+        measured = await run.in_lake(partial(measured_lateness, lake, profile, now=now))
+        run.lateness.update(measured)
         started_at = datetime.now(UTC)
         loop = asyncio.get_running_loop()
         run.ended.update({endpoint.name: loop.create_future() for endpoint in endpoints})
@@ -136,7 +139,7 @@ async def _load_stream(run: Run, endpoint: Endpoint) -> Outcome:
                 profile=run.profile,
                 run_id=run.run_id,
                 seen_at=now,
-                final_before=final_before(now),
+                unsettled=unsettled(now, run.lateness.get(endpoint.name)),
             )
             load = load_snapshot if endpoint.is_snapshot else load_events
             try:

@@ -5,7 +5,8 @@ time before now, and a range counts as proven only once it is older than the loo
 is younger is read again by the next load, whatever became of this one.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from fleetlake.intervals import BEGINNING, Interval, coalesce, subtract
@@ -14,7 +15,16 @@ SETTLE = timedelta(seconds=60)
 """Records younger than this may not all be visible yet, so reads stop short of them."""
 
 LOOKBACK = timedelta(minutes=10)
-"""How much later than that a record may still show up and be caught."""
+"""How much later than that a record may still show up and be caught, at least."""
+
+SWEEP = timedelta(hours=24)
+"""How often a load asks every id and reads again all since the sweep before.
+
+What the usual lookback missed is found then, and makes the lookback longer.
+"""
+
+SWEEP_LOOKBACK = timedelta(hours=6)
+"""How far before the last sweep the next one begins: what comes later than that is lost to it."""
 
 
 def still_to_read(
@@ -22,30 +32,60 @@ def still_to_read(
     *,
     now: datetime,
     since: datetime | None = None,
-    changing_since: datetime | None = None,
+    again_from: datetime | None = None,
     only: Interval | None = None,
 ) -> list[Interval]:
     """Return the ranges to read, oldest first.
 
     `now` is the service's clock. `since` bounds how far back holes are filled; without it they
-    are filled as far as the service holds. `changing_since` is the event time of the oldest
-    record that may still change; nothing after it is done with. `only` leaves out what lies
-    outside of it.
+    are filled as far as the service holds. Nothing from `again_from` on counts as proven.
+    `only` leaves out what lies outside of it.
     """
     start, end = since or BEGINNING, now - SETTLE
     if only is not None:
         start, end = max(start, only.start), min(end, only.end)
     if start >= end:
         return []
-    done = proven if changing_since is None else before(changing_since, proven)
+    done = proven if again_from is None else before(again_from, proven)
     return subtract(Interval(start, end), done)
 
 
-SWEEP = timedelta(hours=24)
-"""How often every id is asked, whatever the bulk list says of it."""
+def sweep_from(swept_at: datetime | None, now: datetime) -> datetime | None:
+    """Return from where on the load at `now` reads all again, or None while no sweep is due."""
+    if swept_at is None:
+        return now - SWEEP
+    return swept_at - SWEEP_LOOKBACK if now - swept_at >= SWEEP else None
 
 
-def needs_asking(proven: Sequence[Interval], *, moved_at: datetime | None, now: datetime) -> bool:
+@dataclass(frozen=True)
+class Overlap:
+    """What a load reads that the one before it had read already.
+
+    `unsettled` is what that one left to be read again; `starts` is by partition from where on
+    it is, which for a sweep lies further back.
+    """
+
+    unsettled: Interval
+    starts: Mapping[str, datetime]
+
+
+def overlap(
+    proven: Mapping[str, Sequence[Interval]], unsettled: Interval, *, swept_from: datetime | None
+) -> Overlap:
+    """Return what a load reads again; `unsettled` is what the last one left to it.
+
+    A partition that the last load did not ask, or did not finish, is not in it.
+    """
+    last = {partition: intervals[-1] for partition, intervals in proven.items() if intervals}
+    starts = {
+        partition: max(interval.start, swept_from) if swept_from else interval.end
+        for partition, interval in last.items()
+        if interval.end == unsettled.start
+    }
+    return Overlap(unsettled, starts)
+
+
+def needs_asking(proven: Sequence[Interval], *, moved_at: datetime | None) -> bool:
     """Return whether an id of a fan-out may have anything new.
 
     `moved_at` is when the bulk list last saw it move, None where the list does not know it. An
@@ -54,7 +94,7 @@ def needs_asking(proven: Sequence[Interval], *, moved_at: datetime | None, now: 
     covered = max((interval.end for interval in proven), default=None)
     if covered is None or moved_at is None or len(coalesce(proven)) > 1:
         return True
-    return moved_at >= covered or now - covered >= SWEEP
+    return moved_at >= covered
 
 
 def forgotten(proven: Iterable[Interval], *, now: datetime, retention: timedelta) -> list[Interval]:
@@ -68,9 +108,22 @@ def forgotten(proven: Iterable[Interval], *, now: datetime, retention: timedelta
     return subtract(Interval(start, horizon), proven) if start < horizon else []
 
 
-def final_before(now: datetime) -> datetime:
-    """Return the instant before which what is read now stays as it is."""
-    return now - SETTLE - LOOKBACK
+def lookback_for(lateness: timedelta | None) -> timedelta:
+    """Return how far a load looks back for records that were late by up to `lateness`.
+
+    >>> lookback_for(timedelta(minutes=31))
+    datetime.timedelta(seconds=1800)
+    """
+    wanted = lateness - SETTLE if lateness else LOOKBACK
+    return min(max(wanted, LOOKBACK), SWEEP)
+
+
+def unsettled(now: datetime, lateness: timedelta | None) -> Interval:
+    """Return the end of what is read at `now`: what the next load reads again.
+
+    All before it stays as it is, for what is known of how late records show up.
+    """
+    return Interval(now - SETTLE - lookback_for(lateness), now - SETTLE)
 
 
 def before(instant: datetime, intervals: Iterable[Interval]) -> list[Interval]:

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TypeVar
 
@@ -62,6 +62,7 @@ class Run:
     run_id: str
     only: Interval | None = None  # a backfill's range
     ended: dict[str, "asyncio.Future[Outcome]"] = field(default_factory=dict)
+    lateness: dict[str, timedelta] = field(default_factory=dict)  # as measured, by endpoint
     spared: Counter[str] = field(default_factory=Counter)
     quiet: list[Load] = field(default_factory=list)  # brought nothing, but prove something
 

@@ -1,5 +1,7 @@
 """Reading and keeping one stream: a snapshot whole, or events from where the last read ended."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -9,9 +11,16 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.intervals import Interval
 from fleetlake.lake.catalog import Lake
 from fleetlake.lake.gaps import record_gaps
-from fleetlake.lake.watermarks import WHOLE_STREAM, proven_intervals
+from fleetlake.lake.watermarks import WHOLE_STREAM, last_read, proven_intervals
 from fleetlake.pages import read_pages
-from fleetlake.plan import forgotten, needs_asking, still_to_read
+from fleetlake.plan import (
+    Overlap,
+    forgotten,
+    needs_asking,
+    overlap,
+    still_to_read,
+    sweep_from,
+)
 from fleetlake.reading import Reading, read_spans
 from fleetlake.run import Run
 from fleetlake.tasks import all_of
@@ -63,19 +72,31 @@ def _current_keys(lake: Lake, endpoint: Endpoint) -> set[tuple[Any, ...]]:
 
 async def load_events(run: Run, endpoint: Endpoint, writer: Writer) -> None:
     """Load what is new or still missing of a stream ordered by event time."""
-    wanted = await run.in_lake(partial(_wanted, run, endpoint, await run.now()))
-    spans = spans_of(endpoint, wanted)
+    plan = await run.in_lake(partial(_plan, run, endpoint, await run.now()))
+    writer.overlap, writer.is_sweep = plan.overlap, plan.is_sweep
+    spans = spans_of(endpoint, plan.wanted)
+    is_whole = False
     try:
         async for reading in read_spans(run.client, endpoint, spans, walks=run.walks):
             run.watcher.on_page(endpoint.name, reading.page.count)
             await writer.write(reading)
+        is_whole = run.only is None
     finally:
         # Whatever ends the walk, what it brought and proved is kept.
-        await writer.flush()
+        await writer.flush(is_last=is_whole)
 
 
-def _wanted(run: Run, endpoint: Endpoint, now: datetime) -> list[tuple[int | None, Interval]]:
-    """Return the ranges to read by partition."""
+@dataclass(frozen=True)
+class _Plan:
+    """What to read by partition, and what of it an earlier load has read already."""
+
+    wanted: list[tuple[int | None, Interval]]
+    overlap: Overlap | None
+    is_sweep: bool
+
+
+def _plan(run: Run, endpoint: Endpoint, now: datetime) -> _Plan:
+    """Return what a load of the stream reads; record what the service has forgotten."""
     proven = proven_intervals(run.lake, run.profile, endpoint)
     if endpoint.retention:
         lost = {
@@ -84,36 +105,39 @@ def _wanted(run: Run, endpoint: Endpoint, now: datetime) -> list[tuple[int | Non
         }
         record_gaps(run.lake, run.profile, endpoint, lost)
         proven = {p: [*intervals, *lost[p]] for p, intervals in proven.items()}
-    changing = _changing_since(run.lake, endpoint)
-    partitions: list[int | None] = (
-        [*_ids_to_ask(run, endpoint, proven, now)] if endpoint.fan_out else [None]
-    )
-    return [
+    last = last_read(run.lake, run.profile, endpoint)
+    swept_from = sweep_from(last.swept_at, now) if run.only is None else None
+    again_from = min(filter(None, (_changing_since(run.lake, endpoint), swept_from)), default=None)
+    asked = _ids_to_ask(run, endpoint, proven, is_sweep=swept_from is not None)
+    wanted = [
         (partition, interval)
-        for partition in partitions
+        for partition in asked
         for interval in still_to_read(
             proven.get(WHOLE_STREAM if partition is None else str(partition), []),
             now=now,
             since=run.since,
-            changing_since=changing,
+            again_from=again_from,
             only=run.only,
         )
     ]
+    # What somebody chose to read again may never have been read, so it measures nothing.
+    unsettled = last.unsettled if run.only is None else None
+    again = overlap(proven, unsettled, swept_from=swept_from) if unsettled else None
+    return _Plan(wanted, again, is_sweep=swept_from is not None)
 
 
 def _ids_to_ask(
-    run: Run, endpoint: Endpoint, proven: dict[str, list[Interval]], now: datetime
-) -> list[int]:
+    run: Run, endpoint: Endpoint, proven: dict[str, list[Interval]], *, is_sweep: bool
+) -> Sequence[int | None]:
     """Return the ids that may have anything new; all of them without a fresh bulk list."""
-    ids = fan_out_ids(run.lake, endpoint)
-    moved = endpoint.fan_out.moved if endpoint.fan_out else None
-    if moved is None or run.only is not None or not run.is_fresh(moved.endpoint):
+    if endpoint.fan_out is None:
+        return [None]
+    ids, moved = fan_out_ids(run.lake, endpoint), endpoint.fan_out.moved
+    if moved is None or is_sweep or run.only is not None or not run.is_fresh(moved.endpoint):
         return ids
     moved_at = dict(run.lake.rows(f'select "{moved.id}", "{moved.at}" from raw.{moved.endpoint}'))
     asked = [
-        one
-        for one in ids
-        if needs_asking(proven.get(str(one), []), moved_at=moved_at.get(one), now=now)
+        one for one in ids if needs_asking(proven.get(str(one), []), moved_at=moved_at.get(one))
     ]
     run.spared[endpoint.name] = len(ids) - len(asked)
     return asked

@@ -12,8 +12,10 @@ from fleetlake.endpoint import Endpoint, Mode
 from fleetlake.endpoints import endpoint_named
 from fleetlake.intervals import Interval
 from fleetlake.lake import Lake, open_lake
+from fleetlake.lake.lateness import measured_lateness
+from fleetlake.load import DEFAULT_PROFILE
 from fleetlake.pages import read_pages
-from fleetlake.plan import final_before
+from fleetlake.plan import unsettled
 from fleetlake.reading import read_spans
 from fleetlake.run import service_now
 from fleetlake.settings import Settings
@@ -56,7 +58,9 @@ def verify(
 
     async def ask(lake: Lake) -> Verdict:
         async with Client(settings, transport=transport) as client:
-            latest = final_before(await service_now(client))
+            now = await service_now(client)
+            lateness = measured_lateness(lake, DEFAULT_PROFILE, now=now).get(name)
+            latest = unsettled(now, lateness).start
             interval = Interval(start, min(end or latest, latest))
             served = await _served(client, lake, endpoint, interval, settings.concurrency)
             held = _held(lake, endpoint, interval)

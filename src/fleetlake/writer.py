@@ -18,7 +18,7 @@ from fleetlake.intervals import Interval
 from fleetlake.lake.commit import Committed, Load
 from fleetlake.lake.watermarks import WHOLE_STREAM
 from fleetlake.normalise import Page, schema_of
-from fleetlake.plan import before
+from fleetlake.plan import Overlap, before
 from fleetlake.reading import Reading
 from fleetlake.records import Misfit
 
@@ -47,7 +47,7 @@ class Writer:
         profile: str,
         run_id: str,
         seen_at: datetime,
-        final_before: datetime | None = None,
+        unsettled: Interval | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._endpoint = endpoint
@@ -55,7 +55,9 @@ class Writer:
         self._profile = profile
         self._run_id = run_id
         self._seen_at = seen_at
-        self._final_before = final_before or seen_at
+        self._unsettled = unsettled
+        self.overlap: Overlap | None = None
+        self.is_sweep = False
         self._clock = clock
         self._batch = _Batch(since=clock())
         self.total = Committed(0, 0, 0)
@@ -65,7 +67,8 @@ class Writer:
         batch = self._batch
         batch.pages.append(reading.page)
         batch.rows += reading.page.rows.num_rows
-        for proven in before(self._final_before, [reading.proven] if reading.proven else []):
+        final = self._unsettled.start if self._unsettled else self._seen_at
+        for proven in before(final, [reading.proven] if reading.proven else []):
             for partition in reading.partitions or (WHOLE_STREAM,):
                 batch.proven[str(partition)].append(proven)
         if self._is_due(batch):
@@ -77,8 +80,12 @@ class Writer:
         waited = self._clock() - batch.since
         return batch.rows >= ROWS_PER_COMMIT or waited >= SECONDS_PER_COMMIT
 
-    async def flush(self, *, is_whole: bool = False) -> None:
-        """Commit what has gathered; `is_whole` says it is a snapshot's entire list."""
+    async def flush(self, *, is_whole: bool = False, is_last: bool = False) -> None:
+        """Commit what has gathered.
+
+        `is_whole` says it is a snapshot's entire list, `is_last` that all was read that was to
+        be read.
+        """
         batch, self._batch = self._batch, _Batch(since=self._clock())
         if not batch.pages and not is_whole:
             return
@@ -94,6 +101,9 @@ class Writer:
             misfits=misfits,
             proven=batch.proven,
             is_whole=is_whole,
+            overlap=self.overlap,
+            unsettled=self._unsettled if is_last else None,
+            is_sweep=self.is_sweep,
         )
         done = await self._commit(load)
         self.total = Committed(

@@ -5,7 +5,7 @@ when it is tried again, so an unknown one is settled by looking for the id in `m
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -16,9 +16,11 @@ import pyarrow.compute as pc
 from fleetlake.endpoint import Endpoint, Mode
 from fleetlake.errors import CommitUnknown, LakeError
 from fleetlake.intervals import Interval
+from fleetlake.lake.lateness import note_lateness
 from fleetlake.lake.locks import commit_lock
-from fleetlake.lake.watermarks import add_intervals, set_watermark, set_watermarks
+from fleetlake.lake.watermarks import Mark, add_intervals, set_watermarks
 from fleetlake.normalise import EXTRA
+from fleetlake.plan import Overlap
 from fleetlake.records import Misfit
 
 if TYPE_CHECKING:
@@ -36,6 +38,9 @@ class Load:
 
     `seen_at` is the service's clock at the read; a snapshot's versions begin and end there.
     `is_whole` says that the rows are the whole list, so what is not among them has gone.
+    `overlap` is what the load before has read already; `unsettled`, on the last
+    commit of a read that came to its end, is what the next load is to read again; `is_sweep`
+    says that the read trusted nothing of what was read since the sweep before.
     """
 
     endpoint: Endpoint
@@ -46,6 +51,9 @@ class Load:
     misfits: Sequence[Misfit] = ()
     proven: Mapping[str, Sequence[Interval]] = field(default_factory=dict)
     is_whole: bool = False
+    overlap: Overlap | None = None
+    unsettled: Interval | None = None
+    is_sweep: bool = False
     load_id: str = field(default_factory=new_load_id)
 
 
@@ -115,7 +123,7 @@ def commit_proofs(lake: "Lake", loads: Sequence[Load]) -> None:
                 endpoint = of_stream[0].endpoint
                 if proven := _joined(of_stream):
                     add_intervals(lake, profile, endpoint, proven)
-            set_watermarks(lake, [(load.profile, load.endpoint, _newest(load)) for load in loads])
+            set_watermarks(lake, [_mark(load) for load in loads])
             lake.execute("commit")
         except BaseException:
             lake.roll_back()
@@ -140,7 +148,9 @@ def _joined(loads: Sequence[Load]) -> dict[str, list[Interval]]:
 def _write_proofs(lake: "Lake", load: Load, done: Committed) -> None:
     if load.proven:
         add_intervals(lake, load.profile, load.endpoint, load.proven)
-    set_watermark(lake, load.profile, load.endpoint, _newest(load), load.load_id)
+    if done.added and load.overlap and load.endpoint.mode is Mode.APPEND:
+        note_lateness(lake, load, load.overlap)
+    set_watermarks(lake, [replace(_mark(load), load_id=load.load_id)])
     lake.execute(
         "insert into meta.loads values (?, ?, ?, ?, ?, ?, ?, ?, now())",
         [
@@ -247,6 +257,16 @@ def _differs(endpoint: Endpoint) -> str:
     names = [*endpoint.tracked, "_extra"]
     left, right = (", ".join(f'{side}."{name}"' for name in names) for side in "tb")
     return f"row({left}) is distinct from row({right})"
+
+
+def _mark(load: Load) -> Mark:
+    return Mark(
+        profile=load.profile,
+        endpoint=load.endpoint.name,
+        newest=_newest(load),
+        unsettled=load.unsettled,
+        swept_at=load.seen_at if load.unsettled and load.is_sweep else None,
+    )
 
 
 def _newest(load: Load) -> datetime | None:

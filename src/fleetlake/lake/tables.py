@@ -34,6 +34,20 @@ META: dict[str, dict[str, str]] = {
         "watermark_at": _TIME,
         "load_id": "VARCHAR",
         "updated_at": _TIME,
+        # The last load that ended well: proven up to the one, read up to the other.
+        "final_until": _TIME,
+        "read_until": _TIME,
+        # The last load that was a sweep: it asked every id and read the last day again.
+        "swept_at": _TIME,
+    },
+    # How late the records of a load showed up, at most; 0 is on time.
+    "lateness": {
+        "account_profile": "VARCHAR",
+        "endpoint": "VARCHAR",
+        "load_id": "VARCHAR",
+        "lateness_seconds": "BIGINT",
+        "records": "BIGINT",
+        "measured_at": _TIME,
     },
     # One row per commit. A load id that is here took place, whatever the writer got to hear.
     "loads": {

@@ -1,6 +1,7 @@
 """What a stream has read: proven intervals per partition, and its newest event."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -84,40 +85,70 @@ def forget_interval(lake: "Lake", profile: str, endpoint: Endpoint, interval: In
             raise
 
 
-def set_watermark(
-    lake: "Lake", profile: str, endpoint: Endpoint, moment: datetime | None, load_id: str
-) -> None:
-    """Move the stream's watermark forward, never back, within the open transaction."""
-    known = lake.rows(
-        "update meta.watermarks set watermark_at = greatest(watermark_at, ?), load_id = ?, "
-        "updated_at = now() where account_profile = ? and endpoint = ?",
-        [moment, load_id, profile, endpoint.name],
-    )
-    if known[0][0] == 0:
-        lake.execute(
-            "insert into meta.watermarks values (?, ?, ?, ?, now())",
-            [profile, endpoint.name, moment, load_id],
-        )
+@dataclass(frozen=True)
+class LastRead:
+    """What the last load left to be read again, and when a load last read a whole day again."""
+
+    unsettled: Interval | None
+    swept_at: datetime | None
 
 
-def set_watermarks(lake: "Lake", moments: Sequence[tuple[str, Endpoint, datetime | None]]) -> None:
-    """Say of streams that were read and brought nothing that they were, in the transaction."""
-    members = {
-        "account_profile": [profile for profile, _, _ in moments],
-        "endpoint": [endpoint.name for _, endpoint, _ in moments],
-        "watermark_at": pa.array([at for _, _, at in moments], pa.timestamp("us", tz="UTC")),
+@dataclass(frozen=True, kw_only=True)
+class Mark:
+    """How far a load brought its stream.
+
+    `newest` is the newest event time; `load_id` is None where the load brought no row.
+    `unsettled` and `swept_at` are there once the load has read all that it set out to.
+    """
+
+    profile: str
+    endpoint: str
+    newest: datetime | None
+    load_id: str | None = None
+    unsettled: Interval | None = None
+    swept_at: datetime | None = None
+
+
+def set_watermarks(lake: "Lake", marks: Sequence[Mark]) -> None:
+    """Move the streams' watermarks forward, never back, within the open transaction."""
+    unsettled = [mark.unsettled for mark in marks]
+    instants = {
+        "watermark_at": [mark.newest for mark in marks],
+        "final_until": [tail and tail.start for tail in unsettled],
+        "read_until": [tail and tail.end for tail in unsettled],
+        "swept_at": [mark.swept_at for mark in marks],
     }
-    with lake.view("read_streams", pa.table(members)):
+    members = {
+        "account_profile": [mark.profile for mark in marks],
+        "endpoint": [mark.endpoint for mark in marks],
+        "load_id": pa.array([mark.load_id for mark in marks], pa.string()),
+        **{name: pa.array(at, pa.timestamp("us", tz="UTC")) for name, at in instants.items()},
+    }
+    newest = ", ".join(f"max({name}) as {name}" for name in ("load_id", *instants))
+    with lake.view("marks", pa.table(members)):
         lake.execute(
             "update meta.watermarks w set updated_at = now(), "
-            "watermark_at = greatest(w.watermark_at, r.watermark_at) "
-            "from (select account_profile, endpoint, max(watermark_at) as watermark_at "
-            "from read_streams group by all) r "
-            "where w.account_profile = r.account_profile and w.endpoint = r.endpoint"
+            "watermark_at = greatest(w.watermark_at, m.watermark_at), "
+            "load_id = coalesce(m.load_id, w.load_id), "
+            "final_until = coalesce(m.final_until, w.final_until), "
+            "read_until = coalesce(m.read_until, w.read_until), "
+            "swept_at = coalesce(m.swept_at, w.swept_at) "
+            f"from (select account_profile, endpoint, {newest} from marks group by all) m "
+            "where w.account_profile = m.account_profile and w.endpoint = m.endpoint"
         )
         lake.execute(
-            "insert into meta.watermarks by name select account_profile, endpoint, "
-            "max(watermark_at) as watermark_at, now() as updated_at from read_streams r "
-            "where not exists (select 1 from meta.watermarks w where "
-            "w.account_profile = r.account_profile and w.endpoint = r.endpoint) group by all"
+            f"insert into meta.watermarks by name select account_profile, endpoint, {newest}, "
+            "now() as updated_at from marks m where not exists (select 1 from meta.watermarks w "
+            "where w.account_profile = m.account_profile and w.endpoint = m.endpoint) group by all"
         )
+
+
+def last_read(lake: "Lake", profile: str, endpoint: Endpoint) -> LastRead:
+    """Return what the last load of a stream that ended well has read."""
+    found = lake.rows(
+        "select final_until, read_until, swept_at from meta.watermarks "
+        "where account_profile = ? and endpoint = ?",
+        [profile, endpoint.name],
+    )
+    final, read, swept_at = found[0] if found else (None, None, None)
+    return LastRead(Interval(final, read) if final and read else None, swept_at)

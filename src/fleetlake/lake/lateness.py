@@ -1,0 +1,86 @@
+"""How late records show up, as loads find it, and how far back a load should look for them.
+
+A load reads the last stretch of the one before it again. A record that is new there was not
+visible when that one read it at a certain age, and is now: it was late by something between the
+two ages. Taken is twice the first, or the second if that is less. So where loads are rare the
+lookback does not jump to the time between them, and where records come later than it reaches it
+doubles until it finds them. A record beyond that stretch came with its first reading and counts
+as on time. In a range that was never asked for every record is new, and nothing is measured.
+"""
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from fleetlake.plan import SETTLE, Overlap
+
+if TYPE_CHECKING:
+    from fleetlake.lake.catalog import Lake
+    from fleetlake.lake.commit import Load
+
+REMEMBERED = timedelta(days=14)
+"""How long a measurement counts: what was late a month ago may long be mended."""
+
+SHARE_ON_TIME = 0.999
+"""Of the records, this many should have shown up by the time they count as read for good."""
+
+RESOLUTION_SECONDS = 10
+
+
+def note_lateness(lake: "Lake", load: "Load", overlap: Overlap) -> None:
+    """Record how late the rows were that a load has just inserted, in the open transaction."""
+    if not overlap.starts:
+        return
+    endpoint = load.endpoint
+    partition = f'r."{endpoint.fan_out.partition}"::varchar' if endpoint.fan_out else "''"
+    event = f'r."{endpoint.event_time}"'
+    age_then = f"epoch($read_until - greatest({event}, $final_until)) + {SETTLE.seconds}"
+    late = f"least(epoch($seen_at - {event}), 2 * ({age_then}))"
+    starts = {
+        "id": list(overlap.starts),
+        "start_at": pa.array(overlap.starts.values(), pa.timestamp("us", tz="UTC")),
+    }
+    with lake.view("starts", pa.table(starts)):
+        lake.execute(
+            "insert into meta.lateness by name select $profile as account_profile, "
+            "$endpoint as endpoint, $load_id as load_id, "
+            f"case when {event} >= $read_until then 0 "
+            f"else ceil({late} / {RESOLUTION_SECONDS}) * {RESOLUTION_SECONDS} end::bigint "
+            "as lateness_seconds, count(*) as records, $seen_at as measured_at "
+            f"from raw.{endpoint.name} r join starts s on s.id = {partition} "
+            f"where r._load_id = $load_id and {event} >= $earliest and {event} >= s.start_at "
+            "group by all",
+            {
+                "profile": load.profile,
+                "endpoint": endpoint.name,
+                "load_id": load.load_id,
+                "seen_at": load.seen_at,
+                "final_until": overlap.unsettled.start,
+                "read_until": overlap.unsettled.end,
+                "earliest": min(overlap.starts.values()),
+            },
+        )
+
+
+def measured_lateness(lake: "Lake", profile: str, *, now: datetime) -> dict[str, timedelta]:
+    """Return by endpoint how late all but one record in a thousand were, at most."""
+    found = lake.rows(
+        "with measured as (select endpoint, lateness_seconds, sum(records) as records "
+        "from meta.lateness where account_profile = ? and measured_at >= ? group by all), "
+        "shares as (select endpoint, lateness_seconds, "
+        "sum(records) over (partition by endpoint order by lateness_seconds) "
+        "/ sum(records) over (partition by endpoint) as share from measured) "
+        "select endpoint, min(lateness_seconds) from shares where share >= ? group by endpoint",
+        [profile, now - REMEMBERED, SHARE_ON_TIME],
+    )
+    return {endpoint: timedelta(seconds=int(seconds)) for endpoint, seconds in found}
+
+
+def forget_lateness(lake: "Lake") -> None:
+    """Drop measurements that no longer count, in the open transaction or on their own."""
+    lake.execute(
+        "delete from meta.lateness where measured_at < "
+        "(select max(measured_at) from meta.lateness) - to_days(?)",
+        [REMEMBERED.days],
+    )

@@ -1,0 +1,121 @@
+"""Late records: measured as they are found, and looked for as far back as that takes."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from fleetlake.endpoints import ENDPOINTS
+from fleetlake.lake import open_lake
+from fleetlake.lake.lateness import measured_lateness
+from fleetlake.plan import (
+    LOOKBACK,
+    SWEEP,
+    SWEEP_LOOKBACK,
+    lookback_for,
+    needs_asking,
+    sweep_from,
+    unsettled,
+)
+from tests.conftest import NOW, Sim
+from tests.test_load import SETTLE, key_of, keys_in
+
+SAMPLES = ENDPOINTS["net_device_usage_samples"]
+LATE_BY = timedelta(minutes=15)  # of one record in five, says the scenario
+TEN_MINUTES = timedelta(minutes=10)
+
+
+def lost(sim: Sim, until: Any) -> int:
+    """Return how many of the service's samples of that time the lake does not hold."""
+    with open_lake(sim.settings().lake, read_only=True) as lake:
+        kept = set(keys_in(lake, SAMPLES))
+    return len({key_of(SAMPLES, record) for record in sim.truth(SAMPLES.name, until)} - kept)
+
+
+def measured(sim: Sim, now: Any) -> timedelta | None:
+    with open_lake(sim.settings().lake, read_only=True) as lake:
+        return measured_lateness(lake, "default", now=now).get(SAMPLES.name)
+
+
+def test_the_daily_sweep_finds_what_came_too_late_and_from_then_on_each_load_looks_far_enough(
+    make_sim: Any,
+) -> None:
+    sim, now = make_sim(routers=8, days=1, scenario="late-data"), NOW
+
+    def load_after(wait: timedelta) -> None:
+        nonlocal now
+        sim.advance(wait.total_seconds())
+        now += wait
+        sim.ingest(SAMPLES.name)
+
+    load_after(timedelta(0))
+    for _ in range(3):
+        load_after(TEN_MINUTES)
+    missed = lost(sim, now - LATE_BY - SETTLE)
+    load_after(SWEEP)
+    missed_after_sweep = lost(sim, now - LATE_BY - SETTLE)
+    for _ in range(4):
+        load_after(TEN_MINUTES)
+
+    assert missed > 0
+    assert missed_after_sweep == 0
+    assert lost(sim, now - LATE_BY - TEN_MINUTES) == 0
+    late = measured(sim, now)
+    assert late is not None
+    assert LATE_BY < late <= 3 * LATE_BY
+
+
+def test_records_that_come_in_time_leave_the_lookback_as_it_is(make_sim: Any) -> None:
+    sim = make_sim(routers=8, days=1)
+    sim.ingest(SAMPLES.name)
+    sim.advance(TEN_MINUTES.total_seconds())
+
+    sim.ingest(SAMPLES.name)
+
+    late = measured(sim, NOW + TEN_MINUTES)
+    assert late is not None
+    assert lookback_for(late) == LOOKBACK
+
+
+def test_a_first_load_measures_nothing_for_all_of_it_is_new(sim: Sim) -> None:
+    sim.ingest(SAMPLES.name)
+
+    assert measured(sim, NOW) is None
+
+
+def test_what_was_late_long_ago_no_longer_counts(sim: Sim) -> None:
+    sim.ingest(SAMPLES.name)
+    with open_lake(sim.settings().lake) as lake:
+        lake.execute(
+            "insert into meta.lateness values ('default', ?, 'x', 3600, 1, ?)", [SAMPLES.name, NOW]
+        )
+
+    assert measured(sim, NOW + timedelta(days=1)) == timedelta(hours=1)
+    assert measured(sim, NOW + timedelta(days=15)) is None
+
+
+@pytest.mark.parametrize(
+    ("lateness", "lookback"),
+    [
+        (None, LOOKBACK),
+        (timedelta(seconds=90), LOOKBACK),
+        (timedelta(minutes=31), timedelta(minutes=30)),
+        (timedelta(days=9), SWEEP),
+    ],
+)
+def test_the_lookback_follows_the_lateness_between_a_floor_and_a_day(
+    lateness: timedelta | None, lookback: timedelta
+) -> None:
+    assert lookback_for(lateness) == lookback
+    assert unsettled(NOW, lateness).end - unsettled(NOW, lateness).start == lookback
+
+
+def test_a_sweep_is_due_once_a_day_and_when_there_never_was_one() -> None:
+    assert sweep_from(None, NOW) == NOW - SWEEP
+    assert sweep_from(NOW - SWEEP + timedelta(seconds=1), NOW) is None
+    assert sweep_from(NOW - SWEEP, NOW) == NOW - SWEEP - SWEEP_LOOKBACK
+
+
+def test_an_id_of_which_nothing_is_known_is_asked() -> None:
+    assert needs_asking([], moved_at=NOW)
+    assert needs_asking([unsettled(NOW, None)], moved_at=None)
