@@ -24,7 +24,7 @@ ORDER = [
     ["timeuuid", "intervals", "tasks"],
     ["values", "endpoint"],
     ["endpoints"],
-    ["ratelimit", "retry"],
+    ["ratelimit", "retry", "gate"],
     ["client"],
     ["records"],
     ["normalise"],

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleetlake import ratelimit
-from fleetlake.errors import SettingsError
+from fleetlake.errors import BudgetSpent, SettingsError
 from fleetlake.ratelimit import MOST_CALLS_PER_MINUTE, CallLimit
 
 START = 1_800_000_000.0
@@ -40,9 +40,16 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def limit_of(tmp_path: Path, clock: Clock) -> Callable[..., CallLimit]:
-    def make(calls_per_minute: int, account: str = "an account") -> CallLimit:
-        folder = tmp_path / "state"
-        return CallLimit(folder, account=account, calls_per_minute=calls_per_minute, clock=clock)
+    def make(
+        calls_per_minute: int, account: str = "an account", calls_per_day: int = 0
+    ) -> CallLimit:
+        return CallLimit(
+            tmp_path / "state",
+            account=account,
+            calls_per_minute=calls_per_minute,
+            calls_per_day=calls_per_day,
+            clock=clock,
+        )
 
     return make
 
@@ -213,3 +220,28 @@ def test_closing_twice_is_no_error(limit_of):
 
     limit.close()
     limit.close()
+
+
+def test_the_calls_of_a_day_are_shared_by_all_processes_and_come_back_at_midnight(limit_of, clock):
+    one, other = limit_of(0, calls_per_day=5), limit_of(0, calls_per_day=5)
+    for limit in (one, other, one, other, one):
+        asyncio.run(limit.wait_turn())
+
+    with pytest.raises(BudgetSpent, match="All 5 calls"):
+        asyncio.run(other.wait_turn())
+
+    clock.now = (clock.now // 86_400 + 1) * 86_400
+    asyncio.run(other.wait_turn())
+
+
+def test_a_refused_call_does_not_count(limit_of, clock):
+    limit = limit_of(2, calls_per_day=2)
+    for _ in range(2):
+        asyncio.run(limit.wait_turn())
+    with pytest.raises(BudgetSpent):
+        asyncio.run(limit.wait_turn())
+
+    clock.now += 86_400
+    asyncio.run(limit.wait_turn())
+
+    assert clock.slept == 0

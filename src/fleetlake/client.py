@@ -29,6 +29,7 @@ from fleetlake.errors import (
     Throttled,
     Unreachable,
 )
+from fleetlake.gate import NOT_URGENT, Gate
 from fleetlake.ratelimit import CallLimit
 from fleetlake.retry import with_retries
 from fleetlake.settings import Settings
@@ -40,6 +41,9 @@ FIRST_CONTACT_ATTEMPTS = 3
 
 V3 = "application/vnd.api+json"
 EXCERPT_LENGTH = 200
+EXPIRES_SOON = timedelta(hours=48)
+"""Records that the service forgets within this time are asked for before all others."""
+
 MOST_SECONDS = 86_400
 _TRANSIENT = {408, 500, 502, 503, 504}
 _UNAVAILABLE = {403, 404, 405}
@@ -69,8 +73,9 @@ class Client:
             settings.state,
             account=f"{self._roots[Api.V2]} {settings.mgr_api_id.get_secret_value()}",
             calls_per_minute=settings.calls_per_minute,
+            calls_per_day=settings.calls_per_day,
         )
-        self._under_way = asyncio.Semaphore(settings.concurrency)
+        self._gate = Gate(settings.concurrency)
         self._http = httpx.AsyncClient(
             headers={"User-Agent": "fleetlake"},
             timeout=settings.timeout_seconds,
@@ -104,16 +109,18 @@ class Client:
         read: Callable[[bytes], Answer],
         *,
         api: Api = Api.V2,
+        expires_at: datetime | None = None,
     ) -> Answer:
         """Return what `read` makes of the body of `path` below the generation's root.
 
-        `read` runs off the event loop and may raise PageUnreadable, which is worth a retry
-        like a cut connection is. Raises: ServiceError once it is clear that no good answer
-        will come.
+        Where calls wait for each other, those go first whose records the service will soon
+        forget, at `expires_at`. `read` runs off the event loop and may raise PageUnreadable,
+        which is worth a retry like a cut connection is. Raises: ServiceError once it is clear
+        that no good answer will come.
         """
 
         async def attempt() -> Answer:
-            async with self._under_way:
+            async with self._gate.admit(self._urgency(expires_at)):
                 response = await self._ask(path, parameters, api)
             try:
                 answer = await asyncio.to_thread(read, response.content)
@@ -141,6 +148,12 @@ class Client:
             return datetime.now(UTC)
         return _BOOT + timedelta(seconds=time.monotonic()) + self._ahead
 
+    def _urgency(self, expires_at: datetime | None) -> float:
+        if expires_at is None or self._ahead is None:
+            return NOT_URGENT
+        now = _BOOT + timedelta(seconds=time.monotonic()) + self._ahead
+        return expires_at.timestamp() if expires_at - now < EXPIRES_SOON else NOT_URGENT
+
     def _set_clock(self, response: httpx.Response) -> None:
         """Learn the service's clock from the Date of a good answer; the slowest one counts.
 
@@ -155,6 +168,7 @@ class Client:
         url = f"{self._roots[api]}{path}"
         await self._limit.wait_turn()
         self.calls[path] += 1
+        began = time.monotonic()
         try:
             response = await self._http.get(url, params=parameters, headers=self._headers[api])
         except httpx.HTTPError as error:
@@ -164,8 +178,12 @@ class Client:
                 remedy="Check the address and the network; nothing was lost, run again later.",
             ) from None
         if response.status_code == httpx.codes.OK:
+            self._gate.answered(path, began)
             return response
-        raise self._refusal(url, response, api)
+        refusal = self._refusal(url, response, api)
+        if isinstance(refusal, Throttled):
+            self._gate.refused(began)
+        raise refusal
 
     def _refusal(self, url: str, response: httpx.Response, api: Api) -> ServiceError:
         """Return the error that a status other than 200 stands for."""

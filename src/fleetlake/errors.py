@@ -8,6 +8,7 @@ FleetlakeError                    exit code
 │   ├── EndpointUnavailable        4   this account may not read it (403, 404, 405)
 │   ├── Unreachable                5   try again later: nobody answered, or not in full
 │   │   └── Throttled              5   likewise: 429, with the wait that was asked for
+│   ├── BudgetSpent                5   try again tomorrow: the day's calls are used
 │   ├── RequestRejected            6   a bug or a changed service: 400, 409 with errors
 │   ├── PageUnreadable             6   an answer that is no page; never read as an empty one
 │   └── CursorStuck                6   the service repeats a page position
@@ -79,6 +80,12 @@ class Throttled(Unreachable):
     def __init__(self, what: str, *, remedy: str = "", wait: timedelta | None = None) -> None:
         super().__init__(what, remedy=remedy)
         self.wait = wait
+
+
+class BudgetSpent(ServiceError):
+    """The calls of this day are used; what was read so far is kept."""
+
+    exit_code = 5
 
 
 class RequestRejected(ServiceError):

@@ -29,13 +29,18 @@ async def read_pages(
         fixed |= window_parameters(endpoint.window, interval)
     if endpoint.fan_out:
         fixed[endpoint.fan_out.parameter] = ",".join(map(str, partitions))
+    expires_at = interval.start + endpoint.retention if interval and endpoint.retention else None
     position: dict[str, str] | None = first_position(endpoint)
     seen: list[str] = []
     while position is not None:
         if position:
             seen.append(mark_of(position))
         page = await client.get(
-            endpoint.path, fixed | position, partial(read_page, endpoint), api=endpoint.api
+            endpoint.path,
+            fixed | position,
+            partial(read_page, endpoint),
+            api=endpoint.api,
+            expires_at=expires_at,
         )
         position = next_position(endpoint, page, seen)
         yield stamp(endpoint, page, partitions[0]) if partitions else page

@@ -3,7 +3,7 @@
 A file keeps the instants of the latest calls in a ring. A call may go when the call that lies
 `calls_per_minute` back is a minute old, so no span of sixty seconds ever holds more calls than
 that, whoever makes them. The file is locked only while it is looked at, never while waiting,
-and a killed process leaves nothing to clean up.
+and a killed process leaves nothing to clean up. Behind the ring it counts the calls of the day.
 """
 
 import asyncio
@@ -15,17 +15,23 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from fleetlake.errors import SettingsError
+from fleetlake.errors import BudgetSpent, SettingsError
 
 MOST_CALLS_PER_MINUTE = 60_000
 SPAN_SECONDS = 60.0
+SECONDS_A_DAY = 86_400
 CLOCK_STEP_SECONDS = 1.0
 _COUNT = struct.Struct("<Q")
 _INSTANT = struct.Struct("<d")
+_DAY = struct.Struct("<QQ")
+_DAY_PLACE = _COUNT.size + MOST_CALLS_PER_MINUTE * _INSTANT.size
 
 
 class CallLimit:
-    """Paces calls to at most `calls_per_minute` in any sixty seconds; 0 is no limit."""
+    """Paces calls to at most `calls_per_minute` in any sixty seconds; 0 is no limit.
+
+    At most `calls_per_day` go on one day, UTC; 0 is no limit here too.
+    """
 
     def __init__(
         self,
@@ -33,6 +39,7 @@ class CallLimit:
         *,
         account: str,
         calls_per_minute: int,
+        calls_per_day: int = 0,
         clock: Callable[[], float] = time.time,
     ) -> None:
         if calls_per_minute > MOST_CALLS_PER_MINUTE:
@@ -41,15 +48,19 @@ class CallLimit:
                 remedy=f"Use at most {MOST_CALLS_PER_MINUTE}, or 0 for no limit.",
             )
         self._calls_per_minute = calls_per_minute
+        self._calls_per_day = calls_per_day
         self._clock = clock
         self._file = -1
-        if calls_per_minute:
+        if calls_per_minute or calls_per_day:
             # The name holds a digest: an account is recognised again, never written down.
             digest = hashlib.sha256(account.encode()).hexdigest()[:16]
             self._file = _open(folder / f"calls-{digest}.ring")
 
     async def wait_turn(self) -> None:
-        """Return once a call may be made; the call counts from then."""
+        """Return once a call may be made; the call counts from then.
+
+        Raises: BudgetSpent when the day's calls are used.
+        """
         while (seconds := self._reserve()) > 0:  # noqa: ASYNC110 - other processes set no event
             await asyncio.sleep(seconds)
 
@@ -66,8 +77,9 @@ class CallLimit:
         fcntl.flock(self._file, fcntl.LOCK_EX)
         try:
             now = self._clock()  # read under the lock, so that instants in the ring ascend
+            day, used = self._used_today(now)
             count = self._read(_COUNT, 0) or 0
-            if count >= self._calls_per_minute:
+            if self._calls_per_minute and count >= self._calls_per_minute:
                 oldest = self._read(_INSTANT, self._place(count - self._calls_per_minute)) or 0.0
                 if oldest > now + CLOCK_STEP_SECONDS:
                     # The clock was set back: the instants in the ring mean nothing any more.
@@ -76,9 +88,24 @@ class CallLimit:
                     return wait
             os.pwrite(self._file, _INSTANT.pack(now), self._place(count))
             os.pwrite(self._file, _COUNT.pack(count + 1), 0)
+            os.pwrite(self._file, _DAY.pack(day, used + 1), _DAY_PLACE)
             return 0.0
         finally:
             fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def _used_today(self, now: float) -> tuple[int, int]:
+        """Return the day, and its calls so far. Raises: BudgetSpent when they are all used."""
+        today = int(now // SECONDS_A_DAY)
+        stored = os.pread(self._file, _DAY.size, _DAY_PLACE)
+        day, used = _DAY.unpack(stored) if len(stored) == _DAY.size else (today, 0)
+        used = used if day == today else 0
+        if self._calls_per_day and used >= self._calls_per_day:
+            raise BudgetSpent(
+                f"All {self._calls_per_day:,} calls of this day are used.",
+                remedy="The next run after midnight UTC goes on from here; "
+                "FLEETLAKE_CALLS_PER_DAY sets how many there are.",
+            )
+        return today, used
 
     def _forget(self, count: float) -> None:
         """Take the last calls of the ring to lie long ago."""

@@ -53,7 +53,8 @@ class Settings(BaseSettings):
         description="Folder of the call limit that all processes share",
     )
     calls_per_minute: int = Field(450, ge=0, description="Calls a minute; 0 is no limit")
-    concurrency: int = Field(8, ge=1, le=64, description="Calls under way at once")
+    calls_per_day: int = Field(0, ge=0, description="Calls a day (UTC); 0 is no limit")
+    concurrency: int = Field(8, ge=1, le=64, description="Calls under way at once, at most")
     header_names: Annotated[tuple[str, str, str, str], NoDecode] = Field(
         HEADER_NAMES, description="Names of the four key headers, comma-separated"
     )

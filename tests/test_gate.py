@@ -1,0 +1,155 @@
+"""The gate: as many calls at once as the service bears, the most urgent first."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from fleetlake.gate import NOT_URGENT, Gate
+
+
+class Clock:
+    """A clock that is set."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def gate_of(clock: Clock) -> Callable[[int], Gate]:
+    return lambda most: Gate(most, clock=clock)
+
+
+def answer(gate: Gate, clock: Clock, seconds: float, path: str = "alerts/") -> None:
+    """Let a call be answered after so many seconds."""
+    began = clock.now
+    clock.now += seconds
+    gate.answered(path, began)
+
+
+async def enter(gate: Gate, log: list[str], name: str, urgency: float = NOT_URGENT) -> None:
+    async with gate.admit(urgency):
+        log.append(name)
+        await asyncio.sleep(0)
+
+
+def test_never_more_calls_are_under_way_than_the_gate_is_wide(gate_of):
+    gate, under_way, most = gate_of(3), 0, 0
+
+    async def call() -> None:
+        nonlocal under_way, most
+        async with gate.admit():
+            under_way += 1
+            most = max(most, under_way)
+            await asyncio.sleep(0)
+            under_way -= 1
+
+    async def all_calls() -> None:
+        await asyncio.gather(*(call() for _ in range(20)))
+
+    asyncio.run(all_calls())
+
+    assert most == 3
+
+
+def test_of_those_that_wait_the_most_urgent_goes_first_and_the_others_in_turn(gate_of):
+    gate, log = gate_of(1), []
+
+    async def arrive() -> None:
+        async with gate.admit():
+            calls = [
+                asyncio.create_task(enter(gate, log, name, urgency))
+                for name, urgency in [
+                    ("first", NOT_URGENT),
+                    ("second", NOT_URGENT),
+                    ("tomorrow", 200.0),
+                    ("today", 100.0),
+                ]
+            ]
+            await asyncio.sleep(0)
+        await asyncio.gather(*calls)
+
+    asyncio.run(arrive())
+
+    assert log == ["today", "tomorrow", "first", "second"]
+
+
+def test_a_call_that_is_given_up_leaves_its_place_to_the_next(gate_of):
+    gate, log = gate_of(1), []
+
+    async def arrive() -> None:
+        async with gate.admit():
+            given_up = asyncio.create_task(enter(gate, log, "given up"))
+            next_one = asyncio.create_task(enter(gate, log, "next"))
+            await asyncio.sleep(0)
+        # Its turn has come, but it has not taken it yet.
+        given_up.cancel()
+        await asyncio.gather(given_up, next_one, return_exceptions=True)
+
+    asyncio.run(arrive())
+
+    assert log == ["next"]
+
+
+def test_a_refusal_halves_the_width_once_for_all_calls_that_were_under_way(gate_of, clock):
+    gate = gate_of(16)
+    clock.now = 10.0
+
+    for began in (9.0, 9.5, 9.9):
+        gate.refused(began)
+    once = gate.width
+    clock.now = 12.0
+    gate.refused(11.0)
+
+    assert (once, gate.width) == (8, 4)
+
+
+def test_it_never_closes(gate_of, clock):
+    gate = gate_of(4)
+
+    for _ in range(20):
+        clock.now += 1
+        gate.refused(clock.now)
+
+    assert gate.width == 1
+
+
+def test_good_answers_widen_it_again_by_one_call_a_round_up_to_its_full_width(gate_of, clock):
+    gate = gate_of(8)
+    gate.refused(0.0)
+
+    for _ in range(5):
+        answer(gate, clock, 0.1)
+    after_a_round = gate.width
+    for _ in range(100):
+        answer(gate, clock, 0.1)
+
+    assert (after_a_round, gate.width) == (5, 8)
+
+
+def test_answers_that_take_longer_and_longer_narrow_it(gate_of, clock):
+    gate = gate_of(8)
+    for _ in range(10):
+        answer(gate, clock, 0.1)
+
+    for _ in range(5):
+        answer(gate, clock, 3.0)
+
+    assert gate.width < 8
+
+
+def test_a_path_that_is_always_slow_is_no_sign_of_trouble(gate_of, clock):
+    gate = gate_of(8)
+
+    for _ in range(20):
+        answer(gate, clock, 0.1, "alerts/")
+        answer(gate, clock, 3.0, "historical_locations/")
+
+    assert gate.width == 8
