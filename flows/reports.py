@@ -13,7 +13,7 @@ from fleetlake.lake.maintenance import Maintained
 from fleetlake.marts import BuildResult
 from fleetlake.publish import Published
 from fleetlake.run import Outcome
-from fleetlake.status import spoken_age, spoken_start
+from fleetlake.spoken import spoken_age, spoken_start
 from fleetlake.verify import Verdict
 from flows.signals import Look
 

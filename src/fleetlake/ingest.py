@@ -46,15 +46,8 @@ def ingest(
     loaded. Raises: SettingsError, LakeError, or ServiceError where no stream could start;
     Interrupted on Ctrl-C or SIGTERM, after a commit under way has ended.
     """
-    if settings.v3_root() is None and any(
-        ENDPOINTS[n].api is Api.V3 for n in names if n in ENDPOINTS
-    ):
-        raise SettingsError(
-            "FLEETLAKE_V3_BASE_URL and FLEETLAKE_V3_TOKEN are not set, so v3 cannot be read.",
-            remedy="Export both, or leave the endpoints of v3 out.",
-        )
+    named = endpoints_to_read(settings, names)
     _refuse_demo_lake(settings)
-    named = endpoints_named(names or _readable(settings))
     with open_lake(settings.lake) as lake:
         endpoints = _with_sources(lake, named)
         load = partial(
@@ -149,10 +142,21 @@ def _refuse_demo_lake(settings: Settings) -> None:
         )
 
 
-def _readable(settings: Settings) -> list[str]:
-    """Return the endpoints of the generations that these settings can read."""
+def endpoints_to_read(settings: Settings, names: Sequence[str]) -> list[Endpoint]:
+    """Return the named endpoints, or all of the generations that these settings can read.
+
+    Raises: UsageError for an unknown name; SettingsError where v3 is named and not set.
+    """
     reads_v3 = settings.v3_root() is not None
-    return [e.name for e in ENDPOINTS.values() if e.api is Api.V2 or reads_v3]
+    if not names:
+        return [e for e in ENDPOINTS.values() if e.api is Api.V2 or reads_v3]
+    named = endpoints_named(names)
+    if not reads_v3 and any(endpoint.api is Api.V3 for endpoint in named):
+        raise SettingsError(
+            "FLEETLAKE_V3_BASE_URL and FLEETLAKE_V3_TOKEN are not set, so v3 cannot be read.",
+            remedy="Export both, or leave the endpoints of v3 out.",
+        )
+    return named
 
 
 def _with_sources(lake: Lake, named: Sequence[Endpoint]) -> list[Endpoint]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from fleetlake.endpoint import Endpoint
 from fleetlake.endpoints import ENDPOINTS
-from fleetlake.intervals import BEGINNING, Interval, subtract
+from fleetlake.intervals import Interval, subtract
 from fleetlake.lake import Lake
 from fleetlake.lake.gaps import Gap, gaps
 from fleetlake.lake.watermarks import proven_intervals
@@ -127,30 +127,3 @@ class _Known:
 def _holes(proven: list[Interval]) -> list[Interval]:
     """Return what is not proven between the oldest and the newest proven instant."""
     return subtract(Interval(proven[0].start, max(i.end for i in proven)), proven)
-
-
-def spoken_age(moment: datetime | None, now: datetime) -> str:
-    """Return how long ago a moment was, in one unit.
-
-    >>> from datetime import UTC
-    >>> spoken_age(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, 3, tzinfo=UTC))
-    '3 h ago'
-    """
-    if moment is None:
-        return "never"
-    age = max(now - moment, timedelta(0))
-    for unit, size in (
-        ("d", timedelta(days=2)),
-        ("h", timedelta(hours=2)),
-        ("min", timedelta(minutes=2)),
-    ):
-        if age >= size:
-            return f"{age // (size / 2)} {unit} ago"
-    return f"{age // timedelta(seconds=1)} s ago"
-
-
-def spoken_start(start: datetime | None) -> str:
-    """Return from when a stream is complete, in words."""
-    if start is None:
-        return ""
-    return "its beginning" if start == BEGINNING else f"{start:%Y-%m-%d %H:%M}"

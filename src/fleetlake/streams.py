@@ -107,7 +107,7 @@ def _plan(run: Run, endpoint: Endpoint, now: datetime) -> _Plan:
         proven = {p: [*intervals, *lost[p]] for p, intervals in proven.items()}
     last = last_read(run.lake, run.profile, endpoint)
     swept_from = sweep_from(last.swept_at, now) if run.only is None else None
-    again_from = min(filter(None, (_changing_since(run.lake, endpoint), swept_from)), default=None)
+    again_from = min(filter(None, (changing_since(run.lake, endpoint), swept_from)), default=None)
     asked = _ids_to_ask(run, endpoint, proven, is_sweep=swept_from is not None)
     wanted = [
         (partition, interval)
@@ -153,7 +153,7 @@ def fan_out_ids(lake: Lake, endpoint: Endpoint) -> list[int]:
     return [row[0] for row in found]
 
 
-def _changing_since(lake: Lake, endpoint: Endpoint) -> datetime | None:
+def changing_since(lake: Lake, endpoint: Endpoint) -> datetime | None:
     """Return the event time of the oldest record that may still change."""
     if endpoint.changes_until is None:
         return None

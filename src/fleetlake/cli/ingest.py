@@ -23,6 +23,10 @@ def ingest(
             help="Load events from this time on (UTC) instead of all that the service holds.",
         ),
     ] = None,
+    *,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Forecast the calls and minutes; ask for nothing.")
+    ] = False,
 ) -> None:
     """Copy everything new from the service into the lake.
 
@@ -35,11 +39,45 @@ def ingest(
     from fleetlake.settings import load_settings
 
     start = None if since is None else in_utc(since)
+    if plan:
+        console().print(*_plan(endpoints or [], start), sep="\n")
+        return
     screen = console(stderr=True)
     with watching(screen) as watcher:
         outcomes = ingest_endpoints(load_settings(), endpoints or [], watcher=watcher, since=start)
     console().print(outcome_table(outcomes))
     raise_worst(outcomes)
+
+
+def _plan(names: list[str], since: datetime | None) -> tuple[object, str]:
+    """Return the forecast as a table, and what it comes to in a sentence."""
+    from datetime import UTC
+
+    from fleetlake.budget import plan_ingest
+    from fleetlake.cli.screen import table
+    from fleetlake.settings import load_settings
+    from fleetlake.spoken import spoken_length
+
+    settings = load_settings()
+    found = plan_ingest(settings, names, since=since, now=datetime.now(UTC))
+    limit = settings.calls_per_minute
+    rows = [
+        (
+            f.endpoint,
+            "" if f.unread is None else spoken_length(f.unread),
+            f.records,
+            f.calls,
+            round(f.calls / limit, 1) if limit and f.calls is not None else None,
+            "first load: all that the service holds" if f.calls is None else "",
+        )
+        for f in found
+    ]
+    calls = sum(f.calls or 0 for f in found)
+    unknown = any(f.calls is None for f in found)
+    said = f"{'At least' if unknown else 'About'} {calls:,} calls"
+    pace = f", {calls / limit:,.1f} minutes at {limit:,} calls a minute" if limit else ""
+    columns = ("endpoint", "unread", "records", "calls", "minutes", "note")
+    return table("", columns, rows), f"{said}{pace}. Nothing was asked of the service."
 
 
 def outcome_table(outcomes: "list[Outcome]") -> object:

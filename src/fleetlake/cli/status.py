@@ -50,7 +50,7 @@ def status(
 
 
 def _row(stream: "StreamStatus", now: "datetime") -> tuple[object, ...]:
-    from fleetlake.status import spoken_age, spoken_start
+    from fleetlake.spoken import spoken_age, spoken_start
 
     newest = f"{stream.watermark_at:%Y-%m-%d %H:%M:%S}" if stream.watermark_at else ""
     loaded = spoken_age(stream.loaded_at, now)

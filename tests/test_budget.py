@@ -1,0 +1,78 @@
+"""What a load will cost: told from the lake alone, and near what the service then counts."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from fleetlake.budget import CallForecast, plan_ingest
+from fleetlake.endpoints import ENDPOINTS
+from fleetlake.errors import BudgetSpent
+from fleetlake.ingest import ingest
+from fleetlake.simulator import SimulatorOptions, create_app
+from tests.conftest import NOW, Sim
+from tests.test_load import assert_complete
+
+LATER = timedelta(hours=6)
+
+
+@pytest.fixture(scope="module")
+def forecast_and_counted(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[dict[str, CallForecast], dict[str, int], dict[str, int]]:
+    """Return the forecast for a load six hours after the first, and the calls it then made."""
+    app = create_app(SimulatorOptions(routers=30, days=2, now=NOW, speed=0))
+    sim = Sim(app, tmp_path_factory.mktemp("budget"))
+    sim.ingest()
+    sim.advance(LATER.total_seconds())
+    before = sim.ask("GET", "/sim/state").json()["calls"]
+    plan = plan_ingest(sim.settings(), [], now=NOW + LATER)
+    after_plan = sim.ask("GET", "/sim/state").json()["calls"]
+    sim.ingest()
+    after = sim.ask("GET", "/sim/state").json()["calls"]
+    counted = {name: count - before.get(name, 0) for name, count in after.items()}
+    planned = {name: count - before.get(name, 0) for name, count in after_plan.items()}
+    return {f.endpoint: f for f in plan}, counted, planned
+
+
+@pytest.mark.parametrize("name", [e.name for e in ENDPOINTS.values() if e.api == "v2"])
+def test_the_forecast_is_near_what_the_service_counts(forecast_and_counted: Any, name: str) -> None:
+    forecast, counted, _ = forecast_and_counted
+
+    calls = forecast[name].calls
+    fan_out = ENDPOINTS[name].fan_out
+    assert calls is not None
+    assert calls >= counted[name] * 0.7 - 2
+    if fan_out is None or fan_out.moved is None:  # ids that did not move may be spared
+        assert calls <= counted[name] * 1.3 + 2
+
+
+def test_a_forecast_asks_nothing_of_the_service(forecast_and_counted: Any) -> None:
+    _, _, asked_by_plan = forecast_and_counted
+
+    assert set(asked_by_plan.values()) == {0}
+
+
+def test_of_what_was_never_loaded_nothing_is_claimed(sim: Sim) -> None:
+    plan = plan_ingest(sim.settings(), ["alerts"], now=NOW)
+
+    assert plan == [CallForecast(endpoint="alerts", unread=None, records=None, calls=None)]
+
+
+def test_a_day_whose_calls_are_used_ends_the_load_and_the_next_day_makes_it_whole(
+    sim: Sim,
+) -> None:
+    outcomes = _ingest_with(sim, calls_per_day=4)
+    errors = [outcome.error for outcome in outcomes if outcome.error]
+
+    _ingest_with(sim, calls_per_day=0)
+
+    assert errors
+    assert all(isinstance(error, BudgetSpent) for error in errors)
+    for name in ("alerts", "routers", "users"):
+        assert_complete(sim, ENDPOINTS[name])
+
+
+def _ingest_with(sim: Sim, **settings: Any) -> Any:
+    names = ["alerts", "routers", "users", "groups", "accounts"]
+    return ingest(sim.settings(**settings), names, transport=sim.transport)
