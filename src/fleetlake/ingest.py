@@ -23,6 +23,7 @@ from fleetlake.errors import (
 from fleetlake.intervals import Interval
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.locks import stream_lock
+from fleetlake.lake.promoted import with_promoted
 from fleetlake.lake.watermarks import forget_interval
 from fleetlake.load import DEFAULT_PROFILE, load_streams
 from fleetlake.run import Outcome, Watcher
@@ -49,7 +50,7 @@ def ingest(
     named = endpoints_to_read(settings, names)
     _refuse_demo_lake(settings)
     with open_lake(settings.lake) as lake:
-        endpoints = _with_sources(lake, named)
+        endpoints = [with_promoted(lake, e) for e in _with_sources(lake, named)]
         load = partial(
             load_streams,
             endpoints,
@@ -86,7 +87,7 @@ def backfill(
             forget_interval(lake, DEFAULT_PROFILE, endpoint, interval)
         load = partial(
             load_streams,
-            [endpoint],
+            [with_promoted(lake, endpoint)],
             lake=lake,
             walks=max(1, settings.concurrency // 4),
             watcher=watcher,

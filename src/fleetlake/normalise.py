@@ -108,7 +108,7 @@ def event_at(endpoint: Endpoint, page: Page, row: int) -> datetime | None:
 
 
 def _page(endpoint: Endpoint, decoded: Decoded) -> Page:
-    arrays = [_array(column, decoded.values[column.name]) for column in endpoint.columns]
+    arrays = [array_of(column, decoded.values[column.name]) for column in endpoint.columns]
     kept = decoded.count - len(decoded.misfits)
     extra = [decoded.extra.get(row) for row in range(kept)] if decoded.extra else [None] * kept
     arrays.append(_json_array(extra))
@@ -116,7 +116,8 @@ def _page(endpoint: Endpoint, decoded: Decoded) -> Page:
     return Page(rows, decoded.misfits, decoded.count, decoded.limit, decoded.next)
 
 
-def _array(column: Column, values: list[Any]) -> pa.Array:
+def array_of(column: Column, values: list[Any]) -> pa.Array:
+    """Return a column's values, as the patient reader gives them, in the column's type."""
     if column.kind is Kind.TIME:
         return pa.array(values, pa.string()).cast(_INSTANT)
     if column.kind is Kind.JSON:

@@ -9,6 +9,7 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.lake import Lake
 from fleetlake.lake.commit import Load, commit_load
 from fleetlake.lake.locks import commit_lock
+from fleetlake.lake.promoted import with_promoted
 from fleetlake.normalise import read_page, stamp
 
 
@@ -48,7 +49,7 @@ def _retry(lake: Lake, record: Quarantined) -> bool:
 
     Stopped between the two, the next retry finds the row there and only releases.
     """
-    endpoint = ENDPOINTS[record.endpoint]
+    endpoint = with_promoted(lake, ENDPOINTS[record.endpoint])
     page = read_page(endpoint, _as_answer(endpoint.api, record.raw))
     if page.misfits:
         return False

@@ -185,7 +185,7 @@ class Reader:
         row: dict[str, Any] = {}
         faults: dict[str, str] = {}
         for column in self._endpoint.columns:
-            value = _take(members, column.path)
+            value = take_member(members, column.path)
             try:
                 row[column.name] = read_value(column.kind, value)
             except ValueError as fault:
@@ -195,8 +195,8 @@ class Reader:
         for name in sorted(self._endpoint.required):
             if row[name] is None:
                 raise ValueError(f"{name}: {faults.get(name, 'missing')}")
-        _take(members, ("type",) if self._endpoint.api is Api.V3 else ())
-        return row, _without_empty(members, {c.path[:-1] for c in self._endpoint.columns})
+        take_member(members, ("type",) if self._endpoint.api is Api.V3 else ())
+        return row, members_left(self._endpoint, members)
 
 
 def _struct_of(endpoint: Endpoint) -> type[msgspec.Struct]:
@@ -263,7 +263,12 @@ def _no_page(endpoint: Endpoint, reason: Exception) -> PageUnreadable:
     )
 
 
-def _take(members: dict[str, Any], path: tuple[str, ...]) -> Any:
+def members_left(endpoint: Endpoint, members: dict[str, Any]) -> dict[str, Any]:
+    """Return what is left of a record once its columns' values were taken out of it."""
+    return _without_empty(members, {column.path[:-1] for column in endpoint.columns})
+
+
+def take_member(members: dict[str, Any], path: tuple[str, ...]) -> Any:
     """Remove and return the member at `path`; None where it is missing."""
     *parents, last = path or ("",)
     inner: Any = members

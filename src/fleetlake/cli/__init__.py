@@ -8,6 +8,7 @@ import typer
 
 from fleetlake.cli.backfill import backfill
 from fleetlake.cli.build import build
+from fleetlake.cli.columns import columns
 from fleetlake.cli.demo import demo
 from fleetlake.cli.doctor import doctor
 from fleetlake.cli.gaps import gaps
@@ -49,6 +50,7 @@ COMMANDS = (
     status,
     gaps,
     quarantine,
+    columns,
     verify,
     backfill,
     maintain,

@@ -100,6 +100,13 @@ META: dict[str, dict[str, str]] = {
         "load_id": "VARCHAR",
         "first_seen_at": _TIME,
     },
+    # Members that became columns of this lake, and of which kind.
+    "promoted": {
+        "endpoint": "VARCHAR",
+        "member": "VARCHAR",
+        "kind": "VARCHAR",
+        "promoted_at": _TIME,
+    },
     # Whether an account may read an endpoint (403, 404 and 405 say no), as last asked.
     "capabilities": {
         "account_profile": "VARCHAR",
