@@ -21,7 +21,7 @@ ORDER = [
     ["errors"],
     ["settings", "vocabulary"],
     ["columns"],
-    ["timeuuid", "intervals", "tasks"],
+    ["timeuuid", "intervals", "tasks", "shard"],
     ["values", "endpoint", "spoken"],
     ["endpoints"],
     ["ratelimit", "retry", "gate"],

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from fleetlake.endpoints import ENDPOINTS
+from fleetlake.intervals import BEGINNING, Interval
 from fleetlake.lake import open_lake
 from fleetlake.lake.lateness import measured_lateness
 from fleetlake.plan import (
@@ -111,9 +112,21 @@ def test_the_lookback_follows_the_lateness_between_a_floor_and_a_day(
 
 
 def test_a_sweep_is_due_once_a_day_and_when_there_never_was_one() -> None:
-    assert sweep_from(None, NOW) == NOW - SWEEP
-    assert sweep_from(NOW - SWEEP + timedelta(seconds=1), NOW) is None
-    assert sweep_from(NOW - SWEEP, NOW) == NOW - SWEEP - SWEEP_LOOKBACK
+    assert sweep_from(None, [], now=NOW) == NOW - SWEEP
+    assert sweep_from(NOW - SWEEP + timedelta(seconds=1), [], now=NOW) is None
+    assert sweep_from(NOW - SWEEP, [], now=NOW) == NOW - SWEEP - SWEEP_LOOKBACK
+
+
+def test_a_sweep_after_an_outage_leaves_nothing_out_and_one_after_other_shards_is_no_longer() -> (
+    None
+):
+    week_ago = NOW - timedelta(days=7)
+
+    after_outage = sweep_from(week_ago, [[Interval(BEGINNING, week_ago + SWEEP)]], now=NOW)
+    after_others = sweep_from(week_ago, [[Interval(BEGINNING, NOW - LOOKBACK)]], now=NOW)
+
+    assert after_outage == week_ago - SWEEP_LOOKBACK
+    assert after_others == NOW - LOOKBACK - SWEEP - SWEEP_LOOKBACK
 
 
 def test_an_id_of_which_nothing_is_known_is_asked() -> None:

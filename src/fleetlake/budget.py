@@ -18,6 +18,7 @@ from fleetlake.lake.watermarks import WHOLE_STREAM, last_read, proven_intervals,
 from fleetlake.load import DEFAULT_PROFILE
 from fleetlake.plan import still_to_read, sweep_from
 from fleetlake.settings import Settings
+from fleetlake.shard import WHOLE
 from fleetlake.streams import changing_since, fan_out_ids
 from fleetlake.windows import Span, spans_of
 
@@ -115,7 +116,9 @@ class _Known:
     def _spans(self, endpoint: Endpoint) -> list[Span]:
         """Return what would be asked for, within the time that the lake knows about."""
         proven = proven_intervals(self.lake, self.profile, endpoint)
-        swept_from = sweep_from(last_read(self.lake, self.profile, endpoint).swept_at, self.now)
+        last = last_read(self.lake, self.profile, endpoint, str(WHOLE))
+        swept_at = last.swept_at if last else None
+        swept_from = sweep_from(swept_at, proven.values(), now=self.now)
         changing = changing_since(self.lake, endpoint)
         asked: list[int | None] = [None]
         if endpoint.fan_out:

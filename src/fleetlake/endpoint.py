@@ -174,6 +174,11 @@ class Endpoint:
         """True when each read takes the whole list."""
         return self.window is None
 
+    @property
+    def is_divisible(self) -> bool:
+        """True when a load may be left to read some ids of the fan-out, and others the rest."""
+        return self.fan_out is not None and not self.is_snapshot
+
     def column(self, name: str) -> Column:
         """Return the column of that name. Raises: KeyError."""
         for column in self.columns:

@@ -28,6 +28,7 @@ from fleetlake.lake.watermarks import forget_interval
 from fleetlake.load import DEFAULT_PROFILE, load_streams
 from fleetlake.run import Outcome, Watcher
 from fleetlake.settings import Settings
+from fleetlake.shard import WHOLE, Shard
 
 DEMO_MARK = "demo.json"
 """File in a demo's lake that says which simulated fleet it holds."""
@@ -39,15 +40,18 @@ def ingest(
     *,
     watcher: Watcher | None = None,
     since: datetime | None = None,
+    shard: Shard = WHOLE,
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> list[Outcome]:
     """Load the named endpoints, or all of them, and return how each stream went.
 
     An endpoint whose ids another one lists brings that one along while it has never been
-    loaded. Raises: SettingsError, LakeError, or ServiceError where no stream could start;
-    Interrupted on Ctrl-C or SIGTERM, after a commit under way has ended.
+    loaded. Of several shards, the first loads what cannot be divided. Raises: SettingsError,
+    LakeError, or ServiceError where no stream could start; Interrupted on Ctrl-C or SIGTERM,
+    after a commit under way has ended.
     """
-    named = endpoints_to_read(settings, names)
+    readable = endpoints_to_read(settings, names)
+    named = [endpoint for endpoint in readable if endpoint.is_divisible or shard.number == 1]
     _refuse_demo_lake(settings)
     with open_lake(settings.lake) as lake:
         endpoints = [with_promoted(lake, e) for e in _with_sources(lake, named)]
@@ -58,6 +62,7 @@ def ingest(
             walks=settings.concurrency,
             watcher=watcher,
             since=since,
+            shard=shard,
         )
         return asyncio.run(_ingest(settings, transport, load))
 

@@ -33,8 +33,8 @@ from fleetlake.lake.commit import Committed, commit_proofs
 from fleetlake.lake.lateness import measured_lateness
 from fleetlake.lake.locks import commit_lock, stream_lock
 from fleetlake.lake.watermarks import watermark
-from fleetlake.plan import unsettled
 from fleetlake.run import Outcome, Run, Watcher
+from fleetlake.shard import WHOLE, Shard
 from fleetlake.streams import load_events, load_snapshot
 from fleetlake.tasks import all_of
 from fleetlake.writer import Writer
@@ -54,10 +54,11 @@ async def load_streams(
     profile: str = DEFAULT_PROFILE,
     since: datetime | None = None,
     only: Interval | None = None,
+    shard: Shard = WHOLE,
 ) -> list[Outcome]:
     """Load the endpoints' streams, all that is new since their last load.
 
-    `only` bounds the event time, for a chosen past range.
+    `only` bounds the event time, for a chosen past range; `shard` the ids of divisible streams.
     A stream that fails does not stop the others; its outcome holds the error. Raises:
     CredentialsRefused at once, and whatever ends the first contact with the service.
     """
@@ -72,6 +73,7 @@ async def load_streams(
             since=since,
             run_id=str(uuid4()),
             only=only,
+            shard=shard,
         )
         now = await run.now()
         measured = await run.in_lake(partial(measured_lateness, lake, profile, now=now))
@@ -131,7 +133,7 @@ async def _load_stream(run: Run, endpoint: Endpoint) -> Outcome:
     started = time.monotonic()
     total, error = Committed(0, 0, 0), None
     try:
-        with stream_lock(run.lake.path, endpoint.name):
+        with stream_lock(run.lake.path, endpoint.name, run.shard):
             now = await run.now()
             writer = Writer(
                 endpoint,
@@ -139,7 +141,7 @@ async def _load_stream(run: Run, endpoint: Endpoint) -> Outcome:
                 profile=run.profile,
                 run_id=run.run_id,
                 seen_at=now,
-                unsettled=unsettled(now, run.lateness.get(endpoint.name)),
+                unsettled=run.unsettled(endpoint.name, now),
             )
             load = load_snapshot if endpoint.is_snapshot else load_events
             try:

@@ -50,11 +50,20 @@ def still_to_read(
     return subtract(Interval(start, end), done)
 
 
-def sweep_from(swept_at: datetime | None, now: datetime) -> datetime | None:
-    """Return from where on the load at `now` reads all again, or None while no sweep is due."""
+def sweep_from(
+    swept_at: datetime | None, proven: Iterable[Sequence[Interval]], *, now: datetime
+) -> datetime | None:
+    """Return from where on the load at `now` reads all again, or None while no sweep is due.
+
+    `proven` is what the ids, or the stream, are read of. Where that is newer than the last
+    sweep by more than a day, loads of other shards have swept what lies between.
+    """
     if swept_at is None:
         return now - SWEEP
-    return swept_at - SWEEP_LOOKBACK if now - swept_at >= SWEEP else None
+    if now - swept_at < SWEEP:
+        return None
+    newest = max((_end(interval) for ranges in proven for interval in ranges), default=swept_at)
+    return max(swept_at, newest - SWEEP) - SWEEP_LOOKBACK
 
 
 @dataclass(frozen=True)
@@ -76,13 +85,20 @@ def overlap(
 
     A partition that the last load did not ask, or did not finish, is not in it.
     """
-    last = {partition: intervals[-1] for partition, intervals in proven.items() if intervals}
+    last = [(partition, max(ranges, key=_end)) for partition, ranges in proven.items() if ranges]
     starts = {
         partition: max(interval.start, swept_from) if swept_from else interval.end
-        for partition, interval in last.items()
+        for partition, interval in last
         if interval.end == unsettled.start
     }
     return Overlap(unsettled, starts)
+
+
+LIST_LIFE = timedelta(hours=1)
+"""How old a bulk list may be that another load read, to spare a shard the ids that did not move.
+
+What happened since the list was read waits for the next one, and nothing is claimed of it.
+"""
 
 
 def needs_asking(proven: Sequence[Interval], *, moved_at: datetime | None) -> bool:
@@ -124,6 +140,10 @@ def unsettled(now: datetime, lateness: timedelta | None) -> Interval:
     All before it stays as it is, for what is known of how late records show up.
     """
     return Interval(now - SETTLE - lookback_for(lateness), now - SETTLE)
+
+
+def _end(interval: Interval) -> datetime:
+    return interval.end
 
 
 def before(instant: datetime, intervals: Iterable[Interval]) -> list[Interval]:

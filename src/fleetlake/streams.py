@@ -11,9 +11,10 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.intervals import Interval
 from fleetlake.lake.catalog import Lake
 from fleetlake.lake.gaps import record_gaps
-from fleetlake.lake.watermarks import WHOLE_STREAM, last_read, proven_intervals
+from fleetlake.lake.watermarks import WHOLE_STREAM, LastRead, last_read, proven_intervals, watermark
 from fleetlake.pages import read_pages
 from fleetlake.plan import (
+    LIST_LIFE,
     Overlap,
     forgotten,
     needs_asking,
@@ -73,31 +74,36 @@ def _current_keys(lake: Lake, endpoint: Endpoint) -> set[tuple[Any, ...]]:
 async def load_events(run: Run, endpoint: Endpoint, writer: Writer) -> None:
     """Load what is new or still missing of a stream ordered by event time."""
     plan = await run.in_lake(partial(_plan, run, endpoint, await run.now()))
-    writer.overlap, writer.is_sweep = plan.overlap, plan.is_sweep
+    writer.overlap = plan.overlap
     spans = spans_of(endpoint, plan.wanted)
-    is_whole = False
+    ends = None
     try:
         async for reading in read_spans(run.client, endpoint, spans, walks=run.walks):
             run.watcher.on_page(endpoint.name, reading.page.count)
             await writer.write(reading)
-        is_whole = run.only is None
+        ends = plan.ends
     finally:
         # Whatever ends the walk, what it brought and proved is kept.
-        await writer.flush(is_last=is_whole)
+        await writer.flush(ends=ends)
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """What to read by partition, and what of it an earlier load has read already."""
+    """What to read by partition, what of it the load before has read already.
+
+    `ends` is what the next load is to know once all is read.
+    """
 
     wanted: list[tuple[int | None, Interval]]
     overlap: Overlap | None
-    is_sweep: bool
+    ends: LastRead | None
 
 
 def _plan(run: Run, endpoint: Endpoint, now: datetime) -> _Plan:
     """Return what a load of the stream reads; record what the service has forgotten."""
     proven = proven_intervals(run.lake, run.profile, endpoint)
+    if endpoint.is_divisible:
+        proven = {id_: proven[id_] for id_ in proven if run.shard.has(id_)}
     if endpoint.retention:
         lost = {
             partition: forgotten(intervals, now=now, retention=endpoint.retention)
@@ -105,10 +111,11 @@ def _plan(run: Run, endpoint: Endpoint, now: datetime) -> _Plan:
         }
         record_gaps(run.lake, run.profile, endpoint, lost)
         proven = {p: [*intervals, *lost[p]] for p, intervals in proven.items()}
-    last = last_read(run.lake, run.profile, endpoint)
-    swept_from = sweep_from(last.swept_at, now) if run.only is None else None
+    last = last_read(run.lake, run.profile, endpoint, str(run.shard))
+    swept_at = last.swept_at if last else None
+    swept_from = sweep_from(swept_at, proven.values(), now=now) if run.only is None else None
     again_from = min(filter(None, (changing_since(run.lake, endpoint), swept_from)), default=None)
-    asked = _ids_to_ask(run, endpoint, proven, is_sweep=swept_from is not None)
+    asked = _ids_to_ask(run, endpoint, proven, now=now, is_sweep=swept_from is not None)
     wanted = [
         (partition, interval)
         for partition in asked
@@ -120,20 +127,33 @@ def _plan(run: Run, endpoint: Endpoint, now: datetime) -> _Plan:
             only=run.only,
         )
     ]
-    # What somebody chose to read again may never have been read, so it measures nothing.
-    unsettled = last.unsettled if run.only is None else None
-    again = overlap(proven, unsettled, swept_from=swept_from) if unsettled else None
-    return _Plan(wanted, again, is_sweep=swept_from is not None)
+    if run.only is not None:
+        # What somebody chose to read again may never have been read: it measures nothing.
+        return _Plan(wanted, None, None)
+    ends = LastRead(
+        shard=str(run.shard),
+        unsettled=run.unsettled(endpoint.name, now),
+        swept_at=last.swept_at if last and swept_from is None else now,
+    )
+    again = overlap(proven, last.unsettled, swept_from=swept_from) if last else None
+    return _Plan(wanted, again, ends)
 
 
 def _ids_to_ask(
-    run: Run, endpoint: Endpoint, proven: dict[str, list[Interval]], *, is_sweep: bool
+    run: Run,
+    endpoint: Endpoint,
+    proven: dict[str, list[Interval]],
+    *,
+    now: datetime,
+    is_sweep: bool,
 ) -> Sequence[int | None]:
-    """Return the ids that may have anything new; all of them without a fresh bulk list."""
+    """Return the shard's ids that may have anything new; all without a fresh bulk list."""
     if endpoint.fan_out is None:
         return [None]
-    ids, moved = fan_out_ids(run.lake, endpoint), endpoint.fan_out.moved
-    if moved is None or is_sweep or run.only is not None or not run.is_fresh(moved.endpoint):
+    ids = [one for one in fan_out_ids(run.lake, endpoint) if run.shard.has(one)]
+    moved = endpoint.fan_out.moved
+    is_told = moved is not None and _is_fresh(run, ENDPOINTS[moved.endpoint], now)
+    if moved is None or not is_told or is_sweep or run.only is not None:
         return ids
     moved_at = dict(run.lake.rows(f'select "{moved.id}", "{moved.at}" from raw.{moved.endpoint}'))
     asked = [
@@ -141,6 +161,14 @@ def _ids_to_ask(
     ]
     run.spared[endpoint.name] = len(ids) - len(asked)
     return asked
+
+
+def _is_fresh(run: Run, bulk: Endpoint, now: datetime) -> bool:
+    """Return whether a bulk list was loaded in this run, or for a shard, not long before it."""
+    if run.shard.is_whole or run.is_fresh(bulk.name):
+        return run.is_fresh(bulk.name)
+    read_at = watermark(run.lake, run.profile, bulk)
+    return read_at is not None and now - read_at <= LIST_LIFE
 
 
 def fan_out_ids(lake: Lake, endpoint: Endpoint) -> list[int]:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from fleetlake.endpoint import Endpoint, Mode
 from fleetlake.intervals import Interval
 from fleetlake.lake.commit import Committed, Load
-from fleetlake.lake.watermarks import WHOLE_STREAM
+from fleetlake.lake.watermarks import WHOLE_STREAM, LastRead
 from fleetlake.normalise import Page, schema_of
 from fleetlake.plan import Overlap, before
 from fleetlake.reading import Reading
@@ -57,7 +57,6 @@ class Writer:
         self._seen_at = seen_at
         self._unsettled = unsettled
         self.overlap: Overlap | None = None
-        self.is_sweep = False
         self._clock = clock
         self._batch = _Batch(since=clock())
         self.total = Committed(0, 0, 0)
@@ -80,11 +79,11 @@ class Writer:
         waited = self._clock() - batch.since
         return batch.rows >= ROWS_PER_COMMIT or waited >= SECONDS_PER_COMMIT
 
-    async def flush(self, *, is_whole: bool = False, is_last: bool = False) -> None:
+    async def flush(self, *, is_whole: bool = False, ends: LastRead | None = None) -> None:
         """Commit what has gathered.
 
-        `is_whole` says it is a snapshot's entire list, `is_last` that all was read that was to
-        be read.
+        `is_whole` says it is a snapshot's entire list. `ends` is there once all was read that
+        was to be read: what the next load is to know of it.
         """
         batch, self._batch = self._batch, _Batch(since=self._clock())
         if not batch.pages and not is_whole:
@@ -102,8 +101,7 @@ class Writer:
             proven=batch.proven,
             is_whole=is_whole,
             overlap=self.overlap,
-            unsettled=self._unsettled if is_last else None,
-            is_sweep=self.is_sweep,
+            ends=ends,
         )
         done = await self._commit(load)
         self.total = Committed(

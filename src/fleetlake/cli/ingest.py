@@ -23,6 +23,14 @@ def ingest(
             help="Load events from this time on (UTC) instead of all that the service holds.",
         ),
     ] = None,
+    shard: Annotated[
+        str,
+        typer.Option(
+            metavar="N/M",
+            show_default="all of them",
+            help="Of a large fleet, load only this share of the devices, 2/4 for example.",
+        ),
+    ] = "1/1",
     *,
     plan: Annotated[
         bool, typer.Option("--plan", help="Forecast the calls and minutes; ask for nothing.")
@@ -32,19 +40,30 @@ def ingest(
 
     The first run takes all that the service still holds; later runs ask only for what is new.
     It may be stopped at any moment and run again: nothing is lost or loaded twice.
+
+    All shards together load what a run without --shard does, in any order or at once. The first
+    also loads what is not asked for device by device.
     """
     from fleetlake.cli.screen import console, watching
+    from fleetlake.errors import UsageError
     from fleetlake.ingest import ingest as ingest_endpoints
     from fleetlake.ingest import raise_worst
     from fleetlake.settings import load_settings
+    from fleetlake.shard import Shard
 
+    try:
+        share = Shard.parse(shard)
+    except ValueError as error:
+        raise UsageError(f"--shard: {error}.") from None
     start = None if since is None else in_utc(since)
     if plan:
         console().print(*_plan(endpoints or [], start), sep="\n")
         return
     screen = console(stderr=True)
     with watching(screen) as watcher:
-        outcomes = ingest_endpoints(load_settings(), endpoints or [], watcher=watcher, since=start)
+        outcomes = ingest_endpoints(
+            load_settings(), endpoints or [], watcher=watcher, since=start, shard=share
+        )
     console().print(outcome_table(outcomes))
     raise_worst(outcomes)
 

@@ -5,7 +5,7 @@ when it is tried again, so an unknown one is settled by looking for the id in `m
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -18,7 +18,7 @@ from fleetlake.errors import CommitUnknown, LakeError
 from fleetlake.intervals import Interval
 from fleetlake.lake.lateness import note_lateness
 from fleetlake.lake.locks import commit_lock
-from fleetlake.lake.watermarks import Mark, add_intervals, set_watermarks
+from fleetlake.lake.watermarks import LastRead, Mark, add_intervals, set_last_reads, set_watermarks
 from fleetlake.normalise import EXTRA
 from fleetlake.plan import Overlap
 from fleetlake.records import Misfit
@@ -38,9 +38,8 @@ class Load:
 
     `seen_at` is the service's clock at the read; a snapshot's versions begin and end there.
     `is_whole` says that the rows are the whole list, so what is not among them has gone.
-    `overlap` is what the load before has read already; `unsettled`, on the last
-    commit of a read that came to its end, is what the next load is to read again; `is_sweep`
-    says that the read trusted nothing of what was read since the sweep before.
+    `overlap` is what the load before has read already; `ends`, on the last commit of a read that
+    came to its end, is what the next load is to know of it.
     """
 
     endpoint: Endpoint
@@ -52,8 +51,7 @@ class Load:
     proven: Mapping[str, Sequence[Interval]] = field(default_factory=dict)
     is_whole: bool = False
     overlap: Overlap | None = None
-    unsettled: Interval | None = None
-    is_sweep: bool = False
+    ends: LastRead | None = None
     load_id: str = field(default_factory=new_load_id)
 
 
@@ -124,6 +122,7 @@ def commit_proofs(lake: "Lake", loads: Sequence[Load]) -> None:
                 if proven := _joined(of_stream):
                     add_intervals(lake, profile, endpoint, proven)
             set_watermarks(lake, [_mark(load) for load in loads])
+            set_last_reads(lake, _ends(loads))
             lake.execute("commit")
         except BaseException:
             lake.roll_back()
@@ -150,7 +149,8 @@ def _write_proofs(lake: "Lake", load: Load, done: Committed) -> None:
         add_intervals(lake, load.profile, load.endpoint, load.proven)
     if done.added and load.overlap and load.endpoint.mode is Mode.APPEND:
         note_lateness(lake, load, load.overlap)
-    set_watermarks(lake, [replace(_mark(load), load_id=load.load_id)])
+    set_watermarks(lake, [_mark(load, load.load_id)])
+    set_last_reads(lake, _ends([load]))
     lake.execute(
         "insert into meta.loads values (?, ?, ?, ?, ?, ?, ?, ?, now())",
         [
@@ -259,14 +259,14 @@ def _differs(endpoint: Endpoint) -> str:
     return f"row({left}) is distinct from row({right})"
 
 
-def _mark(load: Load) -> Mark:
+def _mark(load: Load, load_id: str | None = None) -> Mark:
     return Mark(
-        profile=load.profile,
-        endpoint=load.endpoint.name,
-        newest=_newest(load),
-        unsettled=load.unsettled,
-        swept_at=load.seen_at if load.unsettled and load.is_sweep else None,
+        profile=load.profile, endpoint=load.endpoint.name, newest=_newest(load), load_id=load_id
     )
+
+
+def _ends(loads: Sequence[Load]) -> list[tuple[str, str, LastRead]]:
+    return [(load.profile, load.endpoint.name, load.ends) for load in loads if load.ends]
 
 
 def _newest(load: Load) -> datetime | None:

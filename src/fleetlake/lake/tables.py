@@ -34,10 +34,16 @@ META: dict[str, dict[str, str]] = {
         "watermark_at": _TIME,
         "load_id": "VARCHAR",
         "updated_at": _TIME,
-        # The last load that ended well: proven up to the one, read up to the other.
+    },
+    # One row per stream and shard ('1/1' is all of it): its last load that ended well, proven
+    # up to the one instant and read up to the other; and its last sweep, which asked every id
+    # and read the last day again.
+    "reads": {
+        "account_profile": "VARCHAR",
+        "endpoint": "VARCHAR",
+        "shard": "VARCHAR",
         "final_until": _TIME,
         "read_until": _TIME,
-        # The last load that was a sweep: it asked every id and read the last day again.
         "swept_at": _TIME,
     },
     # How late the records of a load showed up, at most; 0 is on time.

@@ -14,6 +14,8 @@ from fleetlake.lake.locks import commit_lock
 if TYPE_CHECKING:
     from fleetlake.lake.catalog import Lake
 
+_INSTANT = pa.timestamp("us", tz="UTC")
+
 WHOLE_STREAM = ""
 """Partition of a stream that is not fanned out."""
 
@@ -49,8 +51,7 @@ def add_intervals(
         for partition, intervals in added.items()
         for interval in coalesce([*known.get(partition, ()), *intervals])
     ]
-    instant = pa.timestamp("us", tz="UTC")
-    schema = pa.schema([("partition", pa.string()), ("start_at", instant), ("end_at", instant)])
+    schema = pa.schema([("partition", pa.string()), ("start_at", _INSTANT), ("end_at", _INSTANT)])
     columns = [list(column) for column in zip(*rows, strict=True)] or [[], [], []]
     with lake.view("joined", pa.table(columns, schema=schema)):
         lake.execute(
@@ -85,54 +86,33 @@ def forget_interval(lake: "Lake", profile: str, endpoint: Endpoint, interval: In
             raise
 
 
-@dataclass(frozen=True)
-class LastRead:
-    """What the last load left to be read again, and when a load last read a whole day again."""
-
-    unsettled: Interval | None
-    swept_at: datetime | None
-
-
 @dataclass(frozen=True, kw_only=True)
 class Mark:
     """How far a load brought its stream.
 
     `newest` is the newest event time; `load_id` is None where the load brought no row.
-    `unsettled` and `swept_at` are there once the load has read all that it set out to.
     """
 
     profile: str
     endpoint: str
     newest: datetime | None
     load_id: str | None = None
-    unsettled: Interval | None = None
-    swept_at: datetime | None = None
 
 
 def set_watermarks(lake: "Lake", marks: Sequence[Mark]) -> None:
     """Move the streams' watermarks forward, never back, within the open transaction."""
-    unsettled = [mark.unsettled for mark in marks]
-    instants = {
-        "watermark_at": [mark.newest for mark in marks],
-        "final_until": [tail and tail.start for tail in unsettled],
-        "read_until": [tail and tail.end for tail in unsettled],
-        "swept_at": [mark.swept_at for mark in marks],
-    }
     members = {
         "account_profile": [mark.profile for mark in marks],
         "endpoint": [mark.endpoint for mark in marks],
         "load_id": pa.array([mark.load_id for mark in marks], pa.string()),
-        **{name: pa.array(at, pa.timestamp("us", tz="UTC")) for name, at in instants.items()},
+        "watermark_at": pa.array([mark.newest for mark in marks], _INSTANT),
     }
-    newest = ", ".join(f"max({name}) as {name}" for name in ("load_id", *instants))
+    newest = "max(watermark_at) as watermark_at, max(load_id) as load_id"
     with lake.view("marks", pa.table(members)):
         lake.execute(
             "update meta.watermarks w set updated_at = now(), "
             "watermark_at = greatest(w.watermark_at, m.watermark_at), "
-            "load_id = coalesce(m.load_id, w.load_id), "
-            "final_until = coalesce(m.final_until, w.final_until), "
-            "read_until = coalesce(m.read_until, w.read_until), "
-            "swept_at = coalesce(m.swept_at, w.swept_at) "
+            "load_id = coalesce(m.load_id, w.load_id) "
             f"from (select account_profile, endpoint, {newest} from marks group by all) m "
             "where w.account_profile = m.account_profile and w.endpoint = m.endpoint"
         )
@@ -143,12 +123,47 @@ def set_watermarks(lake: "Lake", marks: Sequence[Mark]) -> None:
         )
 
 
-def last_read(lake: "Lake", profile: str, endpoint: Endpoint) -> LastRead:
-    """Return what the last load of a stream that ended well has read."""
+@dataclass(frozen=True, kw_only=True)
+class LastRead:
+    """What is known of the last load that read all of a stream's shard that was to be read.
+
+    `unsettled` is what it left to be read again; `swept_at` is when a load last trusted
+    nothing of the day before.
+    """
+
+    shard: str
+    unsettled: Interval
+    swept_at: datetime
+
+
+def last_read(lake: "Lake", profile: str, endpoint: Endpoint, shard: str) -> LastRead | None:
+    """Return the last load of a stream's shard that ended well, or None before the first."""
     found = lake.rows(
-        "select final_until, read_until, swept_at from meta.watermarks "
-        "where account_profile = ? and endpoint = ?",
-        [profile, endpoint.name],
+        "select final_until, read_until, swept_at from meta.reads "
+        "where account_profile = ? and endpoint = ? and shard = ?",
+        [profile, endpoint.name, shard],
     )
-    final, read, swept_at = found[0] if found else (None, None, None)
-    return LastRead(Interval(final, read) if final and read else None, swept_at)
+    if not found:
+        return None
+    final, read, swept_at = found[0]
+    return LastRead(shard=shard, unsettled=Interval(final, read), swept_at=swept_at)
+
+
+def set_last_reads(lake: "Lake", reads: Sequence[tuple[str, str, LastRead]]) -> None:
+    """Remember reads by profile and endpoint, within the open transaction."""
+    if not reads:
+        return
+    members = {
+        "account_profile": [profile for profile, _, _ in reads],
+        "endpoint": [endpoint for _, endpoint, _ in reads],
+        "shard": [read.shard for _, _, read in reads],
+        "final_until": pa.array([read.unsettled.start for _, _, read in reads], _INSTANT),
+        "read_until": pa.array([read.unsettled.end for _, _, read in reads], _INSTANT),
+        "swept_at": pa.array([read.swept_at for _, _, read in reads], _INSTANT),
+    }
+    with lake.view("new_reads", pa.table(members)):
+        lake.execute(
+            "delete from meta.reads r using new_reads n where r.account_profile = "
+            "n.account_profile and r.endpoint = n.endpoint and r.shard = n.shard"
+        )
+        lake.execute("insert into meta.reads by name from new_reads")

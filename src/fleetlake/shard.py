@@ -1,0 +1,72 @@
+"""A large fleet's ids dealt out to a few loads, which may run in any order or at once. Pure.
+
+Each id falls into one of `PARTS` parts, by a checksum of it that is the same everywhere and for
+ever. Shard 2 of 4 takes the parts 1, 5 and 9; so even shards of different counts know which ids
+both would load.
+"""
+
+from dataclasses import dataclass
+from zlib import crc32
+
+PARTS = 12
+"""A stream's locks, and the most shards there are; 2, 3, 4, 6 and 12 shards are of equal size."""
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One of `of` shares of the ids of a fan-out, numbered from 1; by default all of them."""
+
+    number: int = 1
+    of: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuse a shard that no id could belong to."""
+        if not 1 <= self.number <= self.of <= PARTS:
+            raise ValueError(
+                f"there is no shard {self}; write 1/4 for the first of four, of {PARTS} at most"
+            )
+
+    @classmethod
+    def parse(cls, text: str) -> "Shard":
+        """Return the shard that is written so. Raises: ValueError.
+
+        >>> Shard.parse("2/4")
+        Shard(number=2, of=4)
+        """
+        number, separator, of = text.partition("/")
+        if not (separator and number.isdecimal() and of.isdecimal()):
+            raise ValueError(f"{text!r} is no shard; write 1/4 for the first of four")
+        return cls(int(number), int(of))
+
+    def __str__(self) -> str:
+        """As it is written.
+
+        >>> str(Shard(2, 4))
+        '2/4'
+        """
+        return f"{self.number}/{self.of}"
+
+    @property
+    def is_whole(self) -> bool:
+        """True when nothing is left to other shards."""
+        return self.of == 1
+
+    @property
+    def parts(self) -> range:
+        """The parts that are this shard's.
+
+        >>> list(Shard(2, 4).parts)
+        [1, 5, 9]
+        """
+        return range(self.number - 1, PARTS, self.of)
+
+    def has(self, partition: int | str) -> bool:
+        """Return whether an id is this shard's.
+
+        >>> [Shard(n, 3).has(1001) for n in (1, 2, 3)].count(True)
+        1
+        """
+        return crc32(str(partition).encode()) % PARTS in self.parts
+
+
+WHOLE = Shard()

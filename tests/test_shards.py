@@ -1,0 +1,160 @@
+"""Shards of a large fleet: together they load what one whole load does, and stand in no one's way.
+
+The truth comes from the simulator, as in test_load.py.
+"""
+
+import subprocess
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleetlake.endpoints import ENDPOINTS
+from fleetlake.errors import StreamBusy
+from fleetlake.intervals import BEGINNING
+from fleetlake.lake import open_lake
+from fleetlake.lake.locks import stream_lock
+from fleetlake.lake.watermarks import proven_intervals
+from fleetlake.load import DEFAULT_PROFILE
+from fleetlake.plan import LIST_LIFE
+from fleetlake.shard import PARTS, WHOLE, Shard
+from fleetlake.streams import fan_out_ids
+from tests.conftest import Sim
+from tests.processes import command, environment, fleetlake, service
+from tests.test_crash import compare
+from tests.test_load import assert_complete
+
+DIVISIBLE = [e for e in ENDPOINTS.values() if e.is_divisible]
+SERIES = next(e for e in DIVISIBLE if e.fan_out and e.fan_out.moved)
+
+every_divisible_stream = pytest.mark.parametrize("endpoint", DIVISIBLE, ids=lambda e: e.name)
+
+
+@pytest.mark.parametrize("of", range(1, PARTS + 1))
+def test_each_id_is_in_one_shard_and_shards_are_of_a_size(of: int) -> None:
+    shards = [Shard(number, of) for number in range(1, of + 1)]
+    ids = range(1000, 25_000, 2)
+
+    sizes = [sum(shard.has(one) for one in ids) for shard in shards]
+
+    assert sum(sizes) == len(ids)
+    assert all(sum(shard.has(one) for shard in shards) == 1 for one in ids[:200])
+    largest = len(shards[0].parts) / PARTS
+    assert max(sizes) < 1.1 * largest * len(ids)
+
+
+@pytest.mark.parametrize("text", ["0/4", "5/4", "1/0", "1/13", "2", "/4", "1/", "a/b", "-1/2", ""])
+def test_shard_that_does_not_exist_is_refused_with_what_to_write(text: str) -> None:
+    with pytest.raises(ValueError, match="1/4"):
+        Shard.parse(text)
+
+
+def test_shards_hold_their_part_of_a_stream_and_exclude_whoever_wants_it(tmp_path: Path) -> None:
+    with stream_lock(tmp_path, SERIES.name, Shard(1, 4)):
+        with stream_lock(tmp_path, SERIES.name, Shard(2, 4)):
+            pass
+        with stream_lock(tmp_path, SERIES.name, Shard(2, 2)):
+            pass
+        for wanting in (Shard(1, 4), Shard(1, 2), WHOLE):
+            with pytest.raises(StreamBusy), stream_lock(tmp_path, SERIES.name, wanting):
+                pass
+
+    with stream_lock(tmp_path, SERIES.name):
+        pass
+
+
+def test_lock_that_another_part_of_the_stream_refused_leaves_no_part_held(tmp_path: Path) -> None:
+    with (
+        stream_lock(tmp_path, SERIES.name, Shard(3, 3)),
+        pytest.raises(StreamBusy),
+        stream_lock(tmp_path, SERIES.name),
+    ):
+        pass
+
+    with stream_lock(tmp_path, SERIES.name, Shard(1, 3)):
+        pass
+
+
+@every_divisible_stream
+@pytest.mark.parametrize("order", [(1, 2, 3), (3, 1, 2)])
+def test_shards_in_any_order_load_what_one_whole_load_does(
+    sim: Sim, endpoint: Any, order: tuple[int, ...]
+) -> None:
+    for number in order:
+        sim.ingest(endpoint.name, shard=Shard(number, 3))
+
+    assert_complete(sim, endpoint)
+    with open_lake(sim.settings().lake, read_only=True) as lake:
+        proven = proven_intervals(lake, DEFAULT_PROFILE, endpoint)
+        ids = fan_out_ids(lake, endpoint)
+    assert set(proven) == {str(one) for one in ids}
+    assert {(i.start, len(found)) for found in proven.values() for i in found} == {(BEGINNING, 1)}
+
+
+def test_shard_reads_and_proves_its_own_ids_only(sim: Sim) -> None:
+    sim.ingest(SERIES.name, shard=Shard(2, 3))
+
+    with open_lake(sim.settings().lake, read_only=True) as lake:
+        ids = fan_out_ids(lake, SERIES)
+        proven = proven_intervals(lake, DEFAULT_PROFILE, SERIES)
+        rows = lake.rows(f"select distinct {SERIES.fan_out.partition} from raw.{SERIES.name}")
+    own = {str(one) for one in ids if Shard(2, 3).has(one)}
+    assert set(proven) == own
+    assert {str(one) for (one,) in rows} <= own
+    assert len(own) < len(ids)
+
+
+def test_first_shard_alone_loads_what_cannot_be_divided(sim: Sim) -> None:
+    assert sim.ingest("accounts", "alerts", shard=Shard(2, 2)) == []
+    assert sim.calls("alerts") == 0
+
+    sim.ingest("accounts", "alerts", shard=Shard(1, 2))
+
+    assert_complete(sim, ENDPOINTS["alerts"])
+
+
+@pytest.mark.parametrize("age", [timedelta(minutes=5), LIST_LIFE + timedelta(minutes=5)])
+def test_shard_spares_the_ids_that_a_list_of_this_hour_says_did_not_move(
+    make_sim: Any, age: timedelta
+) -> None:
+    sim = make_sim(routers=12)
+    bulk = SERIES.fan_out.moved.endpoint
+    sim.ingest(bulk, SERIES.name)
+    sim.advance(7200)
+    sim.ingest(bulk)
+    sim.advance(age.total_seconds())
+
+    outcomes = [sim.ingest(SERIES.name, shard=Shard(number, 2))[0] for number in (1, 2)]
+
+    assert (sum(outcome.spared for outcome in outcomes) > 0) is (age <= LIST_LIFE)
+    sim.ingest(bulk, SERIES.name)
+    assert_complete(sim, SERIES, datetime.fromisoformat(sim.ask("GET", "/sim/state").json()["now"]))
+
+
+@pytest.mark.xdist_group("processes")
+def test_shards_at_once_in_processes_of_their_own_leave_the_truth_in_the_lake(
+    tmp_path: Path,
+) -> None:
+    with service(routers=12, days=2, speed=0) as fleet:
+        env = environment(tmp_path, fleet.url)
+        first = fleetlake("ingest", "routers", "net_devices", env=env)
+        now = datetime.fromisoformat(fleet.state()["now"])
+        shards = [
+            subprocess.Popen(
+                command("ingest", "--shard", f"{number}/4"),
+                env=env,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+            for number in range(1, 5)
+        ]
+        said = [shard.communicate(timeout=120)[0] for shard in shards]
+        rows, doubles, losses = compare(fleet, env, (now - timedelta(seconds=61)).isoformat())
+
+    assert first.returncode == 0, first.stderr
+    assert [shard.returncode for shard in shards] == [0] * 4, said
+    assert "another process" not in "".join(said)
+    assert rows > 5000
+    assert (doubles, losses) == (0, 0)
