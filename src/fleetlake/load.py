@@ -33,6 +33,7 @@ from fleetlake.lake.commit import Committed, commit_proofs
 from fleetlake.lake.lateness import measured_lateness
 from fleetlake.lake.locks import commit_lock, stream_lock
 from fleetlake.lake.watermarks import watermark
+from fleetlake.plan import unsettled
 from fleetlake.run import Outcome, Run, Watcher
 from fleetlake.shard import WHOLE, Shard
 from fleetlake.streams import load_events, load_snapshot
@@ -141,7 +142,7 @@ async def _load_stream(run: Run, endpoint: Endpoint) -> Outcome:
                 profile=run.profile,
                 run_id=run.run_id,
                 seen_at=now,
-                unsettled=run.unsettled(endpoint.name, now),
+                unsettled=unsettled(now, run.lateness.get(endpoint.name)),
             )
             load = load_snapshot if endpoint.is_snapshot else load_events
             try:

@@ -16,7 +16,6 @@ from fleetlake.intervals import Interval
 from fleetlake.lake.catalog import Lake
 from fleetlake.lake.commit import Committed, Load, commit_load
 from fleetlake.normalise import read_page
-from fleetlake.plan import unsettled
 from fleetlake.shard import WHOLE, Shard
 
 
@@ -75,10 +74,6 @@ class Run:
         if ended is None or not ended.done() or ended.cancelled():
             return False
         return ended.result().error is None
-
-    def unsettled(self, endpoint: str, now: datetime) -> Interval:
-        """Return the end of what is read at `now`, which the next load reads again."""
-        return unsettled(now, self.lateness.get(endpoint))
 
     async def in_lake(self, work: Callable[[], Result]) -> Result:
         """Do blocking work on the thread that owns the lake."""

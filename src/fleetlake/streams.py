@@ -73,15 +73,18 @@ def _current_keys(lake: Lake, endpoint: Endpoint) -> set[tuple[Any, ...]]:
 
 async def load_events(run: Run, endpoint: Endpoint, writer: Writer) -> None:
     """Load what is new or still missing of a stream ordered by event time."""
-    plan = await run.in_lake(partial(_plan, run, endpoint, await run.now()))
+    plan = await run.in_lake(partial(_plan, run, endpoint, writer.seen_at))
     writer.overlap = plan.overlap
     spans = spans_of(endpoint, plan.wanted)
-    ends = None
+    ends: LastRead | None = None
     try:
         async for reading in read_spans(run.client, endpoint, spans, walks=run.walks):
             run.watcher.on_page(endpoint.name, reading.page.count)
             await writer.write(reading)
-        ends = plan.ends
+        if plan.swept_at:
+            ends = LastRead(
+                shard=str(run.shard), unsettled=writer.unsettled, swept_at=plan.swept_at
+            )
     finally:
         # Whatever ends the walk, what it brought and proved is kept.
         await writer.flush(ends=ends)
@@ -91,12 +94,12 @@ async def load_events(run: Run, endpoint: Endpoint, writer: Writer) -> None:
 class _Plan:
     """What to read by partition, what of it the load before has read already.
 
-    `ends` is what the next load is to know once all is read.
+    `swept_at` is when the stream was swept last, once all is read.
     """
 
     wanted: list[tuple[int | None, Interval]]
     overlap: Overlap | None
-    ends: LastRead | None
+    swept_at: datetime | None
 
 
 def _plan(run: Run, endpoint: Endpoint, now: datetime) -> _Plan:
@@ -130,13 +133,8 @@ def _plan(run: Run, endpoint: Endpoint, now: datetime) -> _Plan:
     if run.only is not None:
         # What somebody chose to read again may never have been read: it measures nothing.
         return _Plan(wanted, None, None)
-    ends = LastRead(
-        shard=str(run.shard),
-        unsettled=run.unsettled(endpoint.name, now),
-        swept_at=last.swept_at if last and swept_from is None else now,
-    )
     again = overlap(proven, last.unsettled, swept_from=swept_from) if last else None
-    return _Plan(wanted, again, ends)
+    return _Plan(wanted, again, swept_at if swept_at and swept_from is None else now)
 
 
 def _ids_to_ask(

@@ -54,8 +54,8 @@ class Writer:
         self._commit = commit
         self._profile = profile
         self._run_id = run_id
-        self._seen_at = seen_at
-        self._unsettled = unsettled
+        self.seen_at = seen_at
+        self.unsettled = unsettled or Interval(seen_at, seen_at)
         self.overlap: Overlap | None = None
         self._clock = clock
         self._batch = _Batch(since=clock())
@@ -66,8 +66,7 @@ class Writer:
         batch = self._batch
         batch.pages.append(reading.page)
         batch.rows += reading.page.rows.num_rows
-        final = self._unsettled.start if self._unsettled else self._seen_at
-        for proven in before(final, [reading.proven] if reading.proven else []):
+        for proven in before(self.unsettled.start, [reading.proven] if reading.proven else []):
             for partition in reading.partitions or (WHOLE_STREAM,):
                 batch.proven[str(partition)].append(proven)
         if self._is_due(batch):
@@ -96,7 +95,7 @@ class Writer:
             rows=pa.Table.from_batches(
                 [page.rows for page in batch.pages], schema=schema_of(self._endpoint)
             ),
-            seen_at=self._seen_at,
+            seen_at=self.seen_at,
             misfits=misfits,
             proven=batch.proven,
             is_whole=is_whole,

@@ -137,10 +137,14 @@ class LastRead:
 
 
 def last_read(lake: "Lake", profile: str, endpoint: Endpoint, shard: str) -> LastRead | None:
-    """Return the last load of a stream's shard that ended well, or None before the first."""
+    """Return the last load of a stream's shard that ended well, or None before the first.
+
+    Where the stream was divided in another way until now, it is the load of the shard that
+    was swept longest ago.
+    """
     found = lake.rows(
         "select final_until, read_until, swept_at from meta.reads "
-        "where account_profile = ? and endpoint = ? and shard = ?",
+        "where account_profile = ? and endpoint = ? order by shard = ? desc, swept_at limit 1",
         [profile, endpoint.name, shard],
     )
     if not found:
