@@ -38,7 +38,7 @@ ORDER = [
     ["load"],
     ["ingest"],
     ["status", "budget", "doctor", "marts", "publish", "simulator", "quarantine", "verify"],
-    ["demo"],
+    ["exporters", "demo"],
     ["cli"],
     ["__main__"],
 ]

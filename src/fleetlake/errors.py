@@ -17,6 +17,7 @@ FleetlakeError                    exit code
 │   └── CommitUnknown              7   settle by looking for the load id
 ├── BuildFailed                    8   a model or a data test failed
 ├── RecordsMissing                 9   the lake lacks what the service has, or had
+├── ExportFailed                  10   a target refused, or could not be reached
 └── Interrupted                  130   Ctrl-C or SIGTERM; all that was committed stays
 """
 
@@ -126,6 +127,12 @@ class RecordsMissing(FleetlakeError):
     """The lake lacks records of the service, for now or for ever."""
 
     exit_code = 9
+
+
+class ExportFailed(FleetlakeError):
+    """An export target refused its rows, or could not be reached."""
+
+    exit_code = 10
 
 
 class Interrupted(FleetlakeError):

@@ -33,6 +33,7 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(
         env_prefix="FLEETLAKE_",
+        env_nested_delimiter="__",
         toml_file="fleetlake.toml",
         frozen=True,
         extra="forbid",
@@ -48,6 +49,9 @@ class Settings(BaseSettings):
     v3_token: SecretStr = Field(SecretStr(""), description="Bearer token of v3")
     lake: Path = Field(Path("data/lake"), description="Folder of the lake")
     published: Path = Field(Path("data/published"), description="Folder of published snapshots")
+    exports: dict[str, SecretStr] = Field(
+        {}, description="Address of an export target, as in FLEETLAKE_EXPORTS__POSTGRES"
+    )
     state: Path = Field(
         default_factory=lambda: user_state_path("fleetlake"),
         description="Folder of the call limit that all processes share",

@@ -11,6 +11,7 @@ from fleetlake.cli.build import build
 from fleetlake.cli.columns import columns
 from fleetlake.cli.demo import demo
 from fleetlake.cli.doctor import doctor
+from fleetlake.cli.export import export
 from fleetlake.cli.gaps import gaps
 from fleetlake.cli.ingest import ingest
 from fleetlake.cli.maintain import maintain
@@ -28,7 +29,7 @@ from fleetlake.errors import FleetlakeError
 EPILOG = (
     "Exit codes: 0 done, 1 a bug, 2 wrong usage, 3 settings, 4 keys or rights refused, "
     "5 service unreachable, 6 service answered wrongly, 7 lake, 8 build or data test failed, "
-    "9 records were lost, 130 stopped."
+    "9 records were lost, 10 export failed, 130 stopped."
 )
 STOPPED = 130
 
@@ -46,6 +47,7 @@ COMMANDS = (
     ingest,
     build,
     publish,
+    export,
     query,
     status,
     gaps,

@@ -1,6 +1,7 @@
 """What the dbt project says of itself: its source file, and the marts as a table."""
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,17 @@ def marts() -> Iterator[dict[str, Any]]:
     """Yield what the folders' `_models.yml` say of each mart, by subject and name."""
     for path in sorted((project_folder() / "models" / "marts").glob("*/_models.yml")):
         yield from yaml.safe_load(path.read_text(encoding="utf-8"))["models"]
+
+
+@cache
+def mart_keys() -> dict[str, tuple[str, ...]]:
+    """Return the columns that tell a mart's rows apart, as its own data test has them."""
+    keys = {}
+    for mart in marts():
+        tests = [test for test in mart["data_tests"] if isinstance(test, dict)]
+        grain = next(test["one_row_per"] for test in tests if "one_row_per" in test)
+        keys[mart["name"]] = tuple(grain["arguments"]["columns"])
+    return keys
 
 
 def _quoted(text: str) -> str:

@@ -1,0 +1,86 @@
+"""`fleetlake export`: the lake's tables in other people's databases and file formats."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fleetlake.exporters import TARGETS
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from fleetlake.exporters.export import OnRows
+
+ABOUT = "; ".join(f"{target.name}: {target.about}" for target in TARGETS.values())
+
+
+def export(
+    target: Annotated[str, typer.Argument(help=f"Where to. {ABOUT}.")],
+    tables: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--table",
+            help="A mart, raw.<endpoint>, or a whole schema (marts, raw, meta); may be repeated. "
+            "All marts when left out.",
+        ),
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            help="A folder or URL for this once. What holds a password belongs in "
+            "FLEETLAKE_EXPORTS__<TARGET>, since others may see a command line."
+        ),
+    ] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="Send every row, whatever the target holds.")
+    ] = False,
+) -> None:
+    """Bring a database, a lake of another format, or files up to what the lake holds.
+
+    Only what changed since the last export is sent: new rows, updates, deletions, new columns.
+    It may be stopped at any moment and run again; a table changes at once or not at all.
+    """
+    from pydantic import SecretStr
+
+    from fleetlake.cli.screen import console, table
+    from fleetlake.exporters.export import address_of, target_named
+    from fleetlake.exporters.export import export as export_tables
+    from fleetlake.lake import open_lake
+    from fleetlake.settings import load_settings
+
+    settings, row = load_settings(), target_named(target)
+    address = SecretStr(to) if to else address_of(row, settings.exports)
+    with (
+        open_lake(settings.lake, read_only=True) as lake,
+        _shown(console(stderr=True)) as on_rows,
+    ):
+        done = export_tables(lake, row, address, tables or [], is_full=full, on_rows=on_rows)
+    columns = ("table", "rows sent", "rows removed", "seconds", "sent whole because")
+    rows = [(o.table, o.sent, o.removed, round(o.seconds, 1), o.whole) for o in done]
+    console().print(table("", columns, rows))
+    sent, seconds = sum(o.sent for o in done), sum(o.seconds for o in done)
+    console().print(f"{sent:,} rows sent to {target} in {seconds:.1f} s.")
+
+
+@contextmanager
+def _shown(screen: "Console") -> Iterator["OnRows"]:
+    """Show on a terminal how many rows of each table have gone."""
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    look = (
+        SpinnerColumn(),
+        TextColumn("{task.description:<28}"),
+        TextColumn("{task.completed:>12,.0f} rows"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*look, console=screen, transient=True, disable=not screen.is_terminal) as bars:
+        known: dict[str, int] = {}
+
+        def on_rows(name: str, rows: int) -> None:
+            if name not in known:
+                known[name] = bars.add_task(name, total=None)
+            bars.advance(known[name], rows)  # type: ignore[arg-type]  # a task id is an int
+
+        yield on_rows

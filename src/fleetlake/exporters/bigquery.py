@@ -1,0 +1,49 @@
+"""BigQuery as a target, by ADBC. Checked against a recorded driver, never the live service."""
+
+from dataclasses import replace
+from urllib.parse import parse_qs, urlsplit
+
+from adbc_driver_bigquery import DatabaseOptions, dbapi
+
+from fleetlake.exporters.sql import Dialect, SqlExporter
+
+BIGQUERY = Dialect(
+    types={
+        "BOOLEAN": "BOOL",
+        "BIGINT": "INT64",
+        "DOUBLE": "FLOAT64",
+        "DATE": "DATE",
+        "TIMESTAMP WITH TIME ZONE": "TIMESTAMP",
+        "VARCHAR": "STRING",
+        "JSON": "JSON",
+    },
+    columns=(
+        "SELECT column_name FROM {dataset}.INFORMATION_SCHEMA.COLUMNS WHERE table_name = '{table}'"
+    ),
+    quote="`",
+    has_backslash=True,
+    from_stage={"JSON": "PARSE_JSON({})"},
+    is_script=True,
+)
+
+
+def open_target(address: str) -> SqlExporter:
+    """Connect to bigquery://project/dataset; ?credentials=FILE names a service account's key.
+
+    Without it, the credentials that Google's own tools use are taken.
+    """
+    parts = urlsplit(address)
+    dataset = parts.path.strip("/")
+    options = {
+        DatabaseOptions.PROJECT_ID.value: parts.netloc,
+        DatabaseOptions.DATASET_ID.value: dataset,
+    }
+    if file := parse_qs(parts.query).get("credentials"):
+        options[DatabaseOptions.AUTH_TYPE.value] = (
+            DatabaseOptions.AUTH_VALUE_JSON_CREDENTIAL_FILE.value
+        )
+        options[DatabaseOptions.AUTH_CREDENTIALS.value] = file[0]
+    columns = BIGQUERY.columns.replace("{dataset}", f"`{dataset}`")
+    return SqlExporter(
+        dbapi.connect(db_kwargs=options, autocommit=True), replace(BIGQUERY, columns=columns)
+    )

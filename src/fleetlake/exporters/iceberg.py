@@ -1,0 +1,140 @@
+"""Iceberg as a target: one transaction a table, with the mark among the table's properties."""
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import duckdb
+import pyarrow as pa
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.expressions import And, BooleanExpression, In, IsNull, Or
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.table import Table, Transaction
+
+from fleetlake.exporters.contract import Changes, Mark
+
+NAMESPACE = "fleet"
+MARK = "fleetlake.mark"
+
+
+def open_target(address: str) -> "IcebergExporter":
+    """Open a folder with a SQLite catalog in it, or a catalog of pyiceberg's own configuration.
+
+    `iceberg://name` is the latter: what it needs, keys included, is in `.pyiceberg.yaml` or
+    in the environment, as pyiceberg's documentation says.
+    """
+    if address.startswith("iceberg://"):
+        return IcebergExporter(load_catalog(urlsplit(address).netloc))
+    root = Path(address).absolute()
+    root.mkdir(parents=True, exist_ok=True)
+    return IcebergExporter(
+        SqlCatalog("fleetlake", uri=f"sqlite:///{root / 'catalog.db'}", warehouse=root.as_uri())
+    )
+
+
+class IcebergExporter:
+    """Keeps each table as an Iceberg table in the namespace `fleet`."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._catalog.create_namespace_if_not_exists(NAMESPACE)
+
+    def mark(self, table: str) -> Mark | None:
+        """Return the mark among the table's properties."""
+        found = self._found(table)
+        return Mark.from_text(found.properties.get(MARK, "")) if found else None
+
+    def replace(self, table: str, rows: pa.RecordBatchReader, mark: Mark) -> None:
+        """Overwrite the table, or make it; older snapshots stay as Iceberg keeps them."""
+        found = self._found(table)
+        if found is None:
+            name = f"{NAMESPACE}.{table}"
+            with self._catalog.create_table_transaction(name, rows.schema) as new:
+                new.append(rows)
+                _note(new, mark)
+            return
+        with found.transaction() as changing:
+            _reshape(changing, found, rows.schema)
+            if found.current_snapshot() and found.scan().count():
+                changing.overwrite(rows)
+            else:
+                changing.append(rows)
+            _note(changing, mark)
+
+    def change(self, table: str, changes: Changes, mark: Mark) -> None:
+        """Delete by key what is stale, append what is new."""
+        found = self._catalog.load_table(f"{NAMESPACE}.{table}")
+        with found.transaction() as changing:
+            _reshape(changing, found, changes.rows.schema)
+            if changes.stale.num_rows:
+                near = _near(changes.stale)
+                stays = _without(found.scan(row_filter=near).to_arrow(), changes.stale)
+                changing.delete(near)
+                changing.append(stays)
+            if changes.count:
+                changing.append(changes.rows)
+            _note(changing, mark)
+
+    def close(self) -> None:
+        """Let go of the catalog."""
+        self._catalog.close()
+
+    def _found(self, table: str) -> Table | None:
+        try:
+            return self._catalog.load_table(f"{NAMESPACE}.{table}")
+        except NoSuchTableError:
+            return None
+
+
+def _note(changing: Transaction, mark: Mark) -> None:
+    changing.set_properties({MARK: mark.as_text()})
+
+
+def _reshape(changing: Transaction, found: Table, wanted: pa.Schema) -> None:
+    """Give the table the wanted columns: drop those that are gone or others, add the new."""
+    present = schema_to_pyarrow(found.schema(), include_field_ids=False)
+    dropped = [field.name for field in present if not _is_same(field, wanted)]
+    if dropped:
+        with changing.update_schema(allow_incompatible_changes=True) as update:
+            for name in dropped:
+                update.delete_column(name)
+    if dropped or set(wanted.names) - set(present.names):
+        with changing.update_schema() as update:
+            update.union_by_name(wanted)
+
+
+def _is_same(field: pa.Field, wanted: pa.Schema) -> bool:
+    if field.name not in wanted.names:
+        return False
+    kind = wanted.field(field.name).type
+    texts = (pa.types.is_string, pa.types.is_large_string)
+    return field.type == kind or all(any(t(k) for t in texts) for k in (field.type, kind))
+
+
+def _near(stale: pa.Table) -> BooleanExpression:
+    """Return a filter that takes in all rows with stale keys, and few others.
+
+    It looks at each key column by itself, so it stays small however many keys there are.
+    """
+    filters: list[BooleanExpression] = []
+    for name in stale.column_names:
+        values = stale[name].drop_null().unique().to_pylist()
+        known = [In(name, [v.isoformat() if hasattr(v, "isoformat") else v for v in values])]
+        null = [IsNull(name)] if stale[name].null_count else []
+        either = [*(known if values else []), *null]
+        filters.append(either[0] if len(either) == 1 else Or(*either))
+    return filters[0] if len(filters) == 1 else And(*filters)
+
+
+def _without(rows: pa.Table, stale: pa.Table) -> pa.Table:
+    """Return the rows whose key is not stale."""
+    names = stale.column_names
+    same = " AND ".join(f's."{name}" IS NOT DISTINCT FROM r."{name}"' for name in names)
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.register("r", rows)
+        connection.register("s", stale)
+        return connection.execute(
+            f"SELECT r.* FROM r WHERE NOT EXISTS (SELECT 1 FROM s WHERE {same})"
+        ).to_arrow_table()

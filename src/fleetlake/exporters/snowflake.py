@@ -1,0 +1,28 @@
+"""Snowflake as a target, by ADBC. Checked against a recorded driver, never the live service."""
+
+from adbc_driver_snowflake import dbapi
+
+from fleetlake.exporters.sql import Dialect, SqlExporter
+
+SNOWFLAKE = Dialect(
+    types={
+        "BOOLEAN": "BOOLEAN",
+        "BIGINT": "BIGINT",
+        "DOUBLE": "DOUBLE",
+        "DATE": "DATE",
+        "TIMESTAMP WITH TIME ZONE": "TIMESTAMP_TZ",
+        "VARCHAR": "VARCHAR",
+        "JSON": "VARIANT",
+    },
+    columns=(
+        "SELECT column_name FROM information_schema.columns "
+        "WHERE table_schema = CURRENT_SCHEMA() AND table_name = '{table}'"
+    ),
+    has_backslash=True,
+    from_stage={"JSON": "PARSE_JSON({})"},
+)
+
+
+def open_target(address: str) -> SqlExporter:
+    """Connect to user:password@account/database/schema?warehouse=name."""
+    return SqlExporter(dbapi.connect(address), SNOWFLAKE)

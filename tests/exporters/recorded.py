@@ -1,0 +1,92 @@
+"""A driver that stands in for a warehouse: it keeps what it is told, and does it in DuckDB.
+
+sqlglot reads each statement in the warehouse's own dialect, so one that the warehouse could not
+parse fails here, and says it again for DuckDB.
+"""
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import duckdb
+import sqlglot
+
+
+@dataclass
+class Connection:
+    """A connection as ADBC has them, to a warehouse of which only the dialect is real."""
+
+    dialect: str
+    file: Path
+    said: list[str] = field(default_factory=list)
+    autocommit: bool = False
+
+    def __post_init__(self) -> None:
+        self.database = duckdb.connect(self.file)
+        self.database.execute("SET TimeZone = 'UTC'")
+        self.begin()
+
+    def begin(self) -> None:
+        """Open a transaction, where the warehouse has them."""
+        if not self.autocommit:
+            self.database.execute("BEGIN")
+
+    def cursor(self) -> "Cursor":
+        return Cursor(self)
+
+    def commit(self) -> None:
+        assert not self.autocommit, "such a connection has no transactions"
+        self.said.append("<commit>")
+        self.database.execute("COMMIT")
+        self.begin()
+
+    def close(self) -> None:
+        self.database.close()
+
+
+class Cursor:
+    """A cursor of it."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def execute(self, sql: str) -> None:
+        self._connection.said.append(sql)
+        for statement in sqlglot.parse(sql, read=self._connection.dialect):
+            assert statement is not None
+            assert not isinstance(statement, sqlglot.exp.Command) or "TRANSACTION" in sql, sql
+            is_definition = isinstance(
+                statement, (sqlglot.exp.Create, sqlglot.exp.Drop, sqlglot.exp.Alter)
+            )
+            if is_definition and not self._connection.autocommit:
+                self._connection.database.execute("COMMIT")  # as warehouses do
+                self._connection.begin()
+            self._connection.database.execute(_for_duckdb(statement))
+
+    def adbc_ingest(self, table: str, rows: Any, mode: str) -> None:
+        self._connection.said.append(f"<ingest {mode} {table}>")
+        assert mode == "replace"
+        self._connection.database.register("ingested", rows)
+        self._connection.database.execute(f'CREATE OR REPLACE TABLE "{table}" AS FROM ingested')
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        return self._connection.database.fetchall()
+
+
+def _for_duckdb(statement: sqlglot.exp.Expr) -> str:
+    """Return a statement as DuckDB says it."""
+    if isinstance(statement, sqlglot.exp.Transaction):
+        return "BEGIN"
+    if isinstance(statement, sqlglot.exp.Commit):
+        return "COMMIT"
+    sql = statement.sql(dialect="duckdb")
+    columns = "information_schema.columns WHERE"
+    sql = sql.replace(" VARIANT", " JSON")
+    return re.sub(r'"main"\."INFORMATION_SCHEMA.COLUMNS" AS "COLUMNS" WHERE', columns, sql)

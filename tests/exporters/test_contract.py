@@ -1,0 +1,251 @@
+"""What every export target promises, held against each of them."""
+
+import shutil
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+
+from fleetlake.errors import FleetlakeError
+from fleetlake.exporters import TARGETS, changes
+from fleetlake.exporters.export import Exported, export
+from fleetlake.lake import Lake, open_lake
+from tests.exporters.targets import PLACES, Place, needs_postgres, normal
+
+TABLE = "coverage_grid"
+"""A mart whose key may be null in part: a cell where no carrier was heard."""
+
+EACH = [pytest.param(name, marks=needs_postgres if name == "postgres" else ()) for name in TARGETS]
+
+
+@pytest.fixture(params=EACH)
+def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    return PLACES[request.param](tmp_path / "target", monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def empty_lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("empty") / "lake"
+    with open_lake(path) as opened:
+        opened.execute(
+            f"create table marts.{TABLE} (cell_id varchar, carrier varchar, fixes hugeint, "
+            "mean_rsrp_dbm double, is_weak boolean, seen_date date, seen_at timestamptz, "
+            "extra json)"
+        )
+    return path
+
+
+@pytest.fixture
+def lake(empty_lake: Path, tmp_path: Path) -> Iterator[Lake]:
+    shutil.copytree(empty_lake, tmp_path / "lake")
+    with open_lake(tmp_path / "lake") as opened:
+        yield opened
+
+
+def fill(lake: Lake, rows: int = 60) -> None:
+    """Put ordinary rows into the mart, one in ten without a carrier."""
+    lake.execute(
+        f"insert into marts.{TABLE} select 'cell ' || i, if(i % 10 = 0, null, 'Telmira'), i, "
+        "-80.5, i % 2 = 0, date '2026-11-01', timestamptz '2026-11-01 12:00:00.123456+02:00', "
+        f"'{{\"n\": 1}}' from range({rows}) r(i)"
+    )
+
+
+def send(lake: Lake, place: Place, **options: object) -> Exported:
+    """Export the mart and return what that took."""
+    [done] = export(lake, TARGETS[place.name], place.address, [TABLE], **options)
+    return done
+
+
+def held(lake: Lake) -> list[dict[str, object]]:
+    """Return the mart's rows."""
+    return normal(lake.execute(f"from marts.{TABLE}").to_arrow_table().to_pylist())
+
+
+def test_nulls_instants_unicode_and_json_arrive_as_they_are(lake, place):
+    lake.execute(
+        f"insert into marts.{TABLE} values "
+        "('Zürich 🚚, \"a\"\n\\b''c', '', 0, -1.5e-300, true, '1999-12-31', "
+        "'2026-10-25 02:30:00.000001+02:00', '{\"é\": [1, null, \"\\u0000\"]}'), "
+        "('none', null, null, null, null, null, null, null)"
+    )
+
+    send(lake, place)
+
+    [odd, none] = sorted(normal(place.read(TABLE)), key=lambda row: row["cell_id"] == "none")
+    assert odd == {
+        "cell_id": 'Zürich 🚚, "a"\n\\b\'c',
+        "carrier": "",
+        "fixes": 0,
+        "mean_rsrp_dbm": -1.5e-300,
+        "is_weak": True,
+        "seen_date": date(1999, 12, 31).isoformat(),
+        "seen_at": datetime(2026, 10, 25, 0, 30, 0, 1, tzinfo=UTC).isoformat(),
+        "extra": {"é": [1, None, "\0"]},
+    }
+    assert set(none.values()) == {"none", None}
+
+
+def test_an_empty_table_arrives_with_its_columns(lake, place):
+    done = send(lake, place)
+
+    assert done.sent == 0
+    assert place.read(TABLE) == []
+    fill(lake)
+    assert send(lake, place).sent == 60
+    assert normal(place.read(TABLE)) == held(lake)
+
+
+def test_twice_is_the_same_as_once(lake, place):
+    fill(lake)
+    first = send(lake, place)
+    before = normal(place.read(TABLE))
+    second = send(lake, place)
+
+    assert (first.sent, second.sent, second.removed) == (60, 0, 0)
+    assert normal(place.read(TABLE)) == before == held(lake)
+
+
+def test_only_what_changed_is_sent_updates_and_deletions_with_it(lake, place):
+    fill(lake)
+    send(lake, place)
+    lake.execute(f"update marts.{TABLE} set fixes = 1000 where cell_id in ('cell 7', 'cell 10')")
+    lake.execute(f"delete from marts.{TABLE} where cell_id in ('cell 8', 'cell 20', 'cell 21')")
+    lake.execute(f"insert into marts.{TABLE} (cell_id) values ('new')")
+    done = send(lake, place)
+
+    assert (done.sent, done.removed, done.whole) == (3, 5, None)
+    assert normal(place.read(TABLE)) == held(lake)
+
+
+def test_rows_that_were_written_again_as_they_were_are_not_sent(lake, place):
+    fill(lake)
+    send(lake, place)
+    lake.execute(f"begin; create temp table same as from marts.{TABLE}; commit")
+    lake.execute(f"begin; delete from marts.{TABLE}; insert into marts.{TABLE} from same; commit")
+    lake.execute("call ducklake_rewrite_data_files('lake', delete_threshold => 0)")
+    done = send(lake, place)
+
+    assert (done.sent, done.removed, done.whole) == (0, 0, None)
+    assert normal(place.read(TABLE)) == held(lake)
+
+
+def test_several_exports_after_one_another_leave_what_the_lake_holds(lake, place):
+    for day in range(5):
+        lake.execute(f"delete from marts.{TABLE} where fixes % 7 = {day}")
+        fill(lake, rows=20) if day == 0 else None
+        lake.execute(f"update marts.{TABLE} set is_weak = null where fixes % 5 = {day}")
+        lake.execute(f"insert into marts.{TABLE} (cell_id, fixes) values ('day {day}', {day})")
+        send(lake, place)
+
+        assert normal(place.read(TABLE)) == held(lake)
+
+
+def test_a_table_that_grew_a_column_grows_at_the_target(lake, place):
+    fill(lake)
+    send(lake, place)
+    lake.execute(f"alter table marts.{TABLE} add column note varchar")
+    lake.execute(f"insert into marts.{TABLE} (cell_id, note) values ('new', 'é')")
+    done = send(lake, place)
+
+    assert (done.sent, done.whole) == (1, None)
+    assert normal(place.read(TABLE)) == held(lake)
+
+
+def test_a_table_whose_columns_are_others_is_sent_whole(lake, place):
+    fill(lake)
+    send(lake, place)
+    lake.execute(f"alter table marts.{TABLE} drop column is_weak")
+    lake.execute(f"alter table marts.{TABLE} drop column seen_date")
+    lake.execute(f"alter table marts.{TABLE} add column is_strong boolean")
+    done = send(lake, place)
+
+    assert done.whole == "its columns are others"
+    assert normal(place.read(TABLE)) == held(lake)
+
+
+def test_a_table_that_was_made_anew_is_sent_whole(lake, place):
+    fill(lake)
+    send(lake, place)
+    lake.execute(f"create or replace table marts.{TABLE} as from marts.{TABLE} limit 10")
+    done = send(lake, place)
+
+    assert done.sent == 10
+    assert normal(place.read(TABLE)) == held(lake)
+
+
+def test_a_lake_that_has_forgotten_the_last_export_sends_everything(lake, place):
+    fill(lake)
+    send(lake, place)
+    lake.execute(f"delete from marts.{TABLE} where fixes > 30")
+    lake.execute("call ducklake_expire_snapshots('lake', older_than => now())")
+    done = send(lake, place)
+
+    assert (done.sent, done.whole is None) == (31, False)
+    assert normal(place.read(TABLE)) == held(lake)
+
+
+def test_full_sends_everything_again(lake, place):
+    fill(lake)
+    send(lake, place)
+    done = send(lake, place, is_full=True)
+
+    assert done.sent == 60
+    assert normal(place.read(TABLE)) == held(lake)
+
+
+def stop_after(batches: int):
+    """Return what stops an export once so many batches were taken."""
+    seen = 0
+
+    def on_rows(_table: str, _rows: int) -> None:
+        nonlocal seen
+        seen += 1
+        if seen > batches:
+            raise RuntimeError("stopped")
+
+    return on_rows
+
+
+def test_a_first_export_that_is_stopped_has_not_happened(lake, place, monkeypatch):
+    monkeypatch.setattr(changes, "BATCH_ROWS", 2048)
+    fill(lake, rows=9000)
+    with pytest.raises(FleetlakeError):
+        send(lake, place, on_rows=stop_after(2))
+    done = send(lake, place)
+
+    assert done.sent == 9000
+    assert normal(place.read(TABLE)) == held(lake)
+
+
+def test_changes_that_are_stopped_midway_have_not_happened(lake, place, monkeypatch):
+    monkeypatch.setattr(changes, "BATCH_ROWS", 2048)
+    fill(lake, rows=9000)
+    send(lake, place)
+    before = held(lake)
+    lake.execute(f"update marts.{TABLE} set fixes = -fixes where fixes > 0")
+    with pytest.raises(FleetlakeError):
+        send(lake, place, on_rows=stop_after(2))
+
+    assert normal(place.read(TABLE)) == before
+    done = send(lake, place)
+    assert (done.sent, done.removed, done.whole) == (8999, 8999, None)
+    assert normal(place.read(TABLE)) == held(lake)
+
+
+def test_a_table_without_a_key_is_sent_whole_once_it_has_changed(lake, place):
+    def send_gaps() -> Exported:
+        [done] = export(lake, TARGETS[place.name], place.address, ["meta.gaps"])
+        return done
+
+    lake.execute("insert into meta.gaps (endpoint) values ('alerts'), ('alerts')")
+    first = send_gaps()
+    fill(lake)
+    second = send_gaps()
+    lake.execute("insert into meta.gaps (endpoint) values ('failovers')")
+    third = send_gaps()
+
+    assert [done.sent for done in (first, second, third)] == [2, 0, 3]
+    names = [row["endpoint"] for row in place.read("meta_gaps")]
+    assert sorted(names) == ["alerts", "alerts", "failovers"]
