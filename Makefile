@@ -11,12 +11,18 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export DO_NOT_TRACK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format readme crash-test bench-simulator contract-table up lock clean
+.PHONY: help setup demo test check format readme crash-test test-outlets bench-outlets bench-simulator contract-table up lock clean
 
 help:  ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(READY)  ## Install everything into .venv (other targets do this by themselves)
+settest-outlets: $(READY)  ## What needs a PostgreSQL server (apt-get install postgresql; it is started)
+	@tests/postgres.sh $(BIN)/python -m pytest -q -s tests/exporters tests/machines -k "$(or $(K),postgres or fleet or machines)"
+
+bench-outlets: $(READY)  ## How fast exports go, at two million rows (make bench-outlets N=100000)
+	@tests/postgres.sh $(BIN)/python -m tests.exporters.bench $(N)
+
+up: $(READY)  ## Install everything into .venv (other targets do this by themselves)
 
 $(READY): requirements.lock pyproject.toml
 	@echo "Setting up $(VENV): one to two minutes, once."

@@ -1,6 +1,8 @@
 """Iceberg as a target: one transaction a table, with the mark among the table's properties."""
 
+from datetime import date
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import duckdb
@@ -119,12 +121,18 @@ def _near(stale: pa.Table) -> BooleanExpression:
     """
     filters: list[BooleanExpression] = []
     for name in stale.column_names:
-        values = stale[name].drop_null().unique().to_pylist()
-        known = [In(name, [v.isoformat() if hasattr(v, "isoformat") else v for v in values])]
-        null = [IsNull(name)] if stale[name].null_count else []
-        either = [*(known if values else []), *null]
+        values = [_literal(value) for value in stale[name].drop_null().unique().to_pylist()]
+        either: list[BooleanExpression] = []
+        if values:
+            either.append(In(name, values))  # type: ignore[misc, call-arg]  # mypy's plugin for pydantic misreads it
+        if stale[name].null_count:
+            either.append(IsNull(name))  # type: ignore[misc]  # likewise
         filters.append(either[0] if len(either) == 1 else Or(*either))
     return filters[0] if len(filters) == 1 else And(*filters)
+
+
+def _literal(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, date) else value
 
 
 def _without(rows: pa.Table, stale: pa.Table) -> pa.Table:

@@ -1,0 +1,127 @@
+"""Exports as files: which are written, which stay, and an object store as the place."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import polars as pl
+import pytest
+from moto.server import ThreadedMotoServer
+from pyarrow import fs
+from pydantic import SecretStr
+
+from fleetlake.errors import ExportFailed
+from fleetlake.exporters import TARGETS, files
+from fleetlake.exporters.export import export
+from fleetlake.lake import Lake, open_lake
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Iterator[Lake]:
+    with open_lake(tmp_path / "lake") as opened:
+        opened.execute(
+            "create table marts.trips as "
+            "select i % 5 as router_id, 'trip ' || i as trip_id, i as length_m "
+            "from range(1000) r(i)"
+        )
+        yield opened
+
+
+def send(lake: Lake, to: object, kind: str = "parquet") -> int:
+    [done] = export(lake, TARGETS[kind], SecretStr(str(to)), ["trips"])
+    return done.sent
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in (folder / "trips").iterdir()}
+
+
+def test_new_rows_are_a_new_file_and_the_others_stay_untouched(lake, tmp_path):
+    send(lake, tmp_path / "out")
+    before = names(tmp_path / "out")
+    lake.execute("insert into marts.trips values (1, 'new', 5)")
+    send(lake, tmp_path / "out")
+
+    assert before < names(tmp_path / "out")
+    assert len(names(tmp_path / "out") - before) == 1
+    assert pl.read_parquet(tmp_path / "out" / "trips" / "*.parquet").height == 1001
+
+
+def test_small_files_do_not_gather(lake, tmp_path):
+    send(lake, tmp_path / "out")
+    for number in range(12):
+        lake.execute(f"insert into marts.trips values (1, 'new {number}', 5)")
+        send(lake, tmp_path / "out")
+
+    assert len(names(tmp_path / "out")) <= 6
+    assert pl.read_parquet(tmp_path / "out" / "trips" / "*.parquet").height == 1012
+
+
+def test_what_a_stopped_export_left_is_gone_after_the_next(lake, tmp_path, monkeypatch):
+    send(lake, tmp_path / "out")
+    before = names(tmp_path / "out")
+    lake.execute("insert into marts.trips values (1, 'new', 5)")
+
+    def stop(*_):
+        raise RuntimeError("stopped")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files.FileExporter, "_switch", stop)
+        with pytest.raises(ExportFailed, match="stopped"):
+            send(lake, tmp_path / "out")
+    assert len(names(tmp_path / "out") - before) == 1
+    lake.execute("delete from marts.trips where trip_id = 'new'")
+    send(lake, tmp_path / "out")
+
+    assert names(tmp_path / "out") == before
+
+
+def test_a_list_that_cannot_be_read_is_as_no_list(lake, tmp_path):
+    send(lake, tmp_path / "out")
+    listed = tmp_path / "out" / "trips" / files.LIST
+    told = json.loads(listed.read_text())
+    listed.write_text(json.dumps({**told, "mark": "{}"}))
+
+    assert send(lake, tmp_path / "out") == 1000
+    assert pl.read_parquet(tmp_path / "out" / "trips" / "*.parquet").height == 1000
+
+
+def test_nothing_is_left_in_the_folder_for_temporary_files(lake, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temp"))
+    (tmp_path / "temp").mkdir()
+    send(lake, tmp_path / "out")
+
+    assert list((tmp_path / "temp").iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[str]:
+    """Return the address of an object store on this machine."""
+    server = ThreadedMotoServer(port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"endpoint_override={host}:{port}&scheme=http&region=us-east-1&allow_bucket_creation=true"
+    server.stop()
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "jsonl"])
+def test_an_object_store_holds_what_a_folder_would(lake, tmp_path, store, kind, monkeypatch):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "any")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "any")
+    address = f"s3://fleet-{kind}/exports?{store}"
+    first = send(lake, address, kind)
+    lake.execute("update marts.trips set length_m = -1 where trip_id = 'trip 7'")
+    lake.execute("delete from marts.trips where trip_id = 'trip 8'")
+    lake.execute("insert into marts.trips values (1, 'new', 5)")
+    second = send(lake, address, kind)
+
+    system, root = fs.FileSystem.from_uri(address)
+    fs.copy_files(root, str(tmp_path / "fetched"), source_filesystem=system)
+    read = {"parquet": "read_parquet", "csv": "read_csv", "jsonl": "read_ndjson"}[kind]
+    there = duckdb.sql(f"from {read}('{tmp_path}/fetched/trips/*.{kind}') order by all")
+    ours = lake.rows("from marts.trips order by all")
+    assert (first, second) == (1000, 2)
+    assert there.fetchall() == ours
+    shutil.rmtree(tmp_path / "fetched")

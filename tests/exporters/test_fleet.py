@@ -1,0 +1,71 @@
+"""A fleet's whole way into PostgreSQL, twice, with a day of its life between."""
+
+import sys
+
+import adbc_driver_postgresql.dbapi
+import pytest
+from pydantic import SecretStr
+
+from fleetlake.exporters import TARGETS
+from fleetlake.exporters.export import Exported, export
+from fleetlake.lake import open_lake
+from fleetlake.marts import build_marts
+from tests.exporters.targets import PLACES, needs_postgres
+
+pytestmark = [needs_postgres, pytest.mark.xdist_group("processes")]
+
+
+def export_all(settings, address: SecretStr) -> list[Exported]:
+    with open_lake(settings.lake, read_only=True) as lake:
+        return export(lake, TARGETS["postgres"], address, ["marts", "raw"])
+
+
+def unequal_tables(settings, address: SecretStr, names: list[str]) -> dict[str, tuple[int, int]]:
+    """Return of each table the rows that only the lake has, and those that only the target has."""
+    found = {}
+    with (
+        open_lake(settings.lake, read_only=True) as lake,
+        adbc_driver_postgresql.dbapi.connect(address.get_secret_value()) as there,
+        there.cursor() as cursor,
+    ):
+        for name in names:
+            cursor.execute(f'SELECT * FROM "{name}"')
+            theirs = cursor.fetch_arrow_table()
+            ours = name.replace("raw_", "raw.", 1) if name.startswith("raw_") else f"marts.{name}"
+            kinds = ", ".join(
+                f"{column}::{kind}::varchar as {column}"
+                for column, kind in lake.rows(
+                    f"select column_name, column_type from (describe {ours})"
+                )
+            )
+            with lake.view("theirs", theirs):
+                found[name] = tuple(
+                    lake.rows(f"select count(*) from (select {kinds} from {a} "
+                              f"except all select {kinds} from {b})")[0][0]
+                    for a, b in ((ours, "theirs"), ("theirs", ours))
+                )  # fmt: skip
+    return {name: counts for name, counts in found.items() if counts != (0, 0)}
+
+
+def test_a_day_later_only_what_changed_is_sent_and_all_tables_are_equal(
+    make_sim, tmp_path, monkeypatch
+):
+    sim = make_sim(routers=12, days=4)
+    place = PLACES["postgres"](tmp_path, monkeypatch)
+    sim.ingest()
+    build_marts(sim.settings().lake)
+    first = export_all(sim.settings(), place.address)
+    sim.advance(86_400)
+    sim.ingest()
+    build_marts(sim.settings().lake)
+    second = export_all(sim.settings(), place.address)
+    third = export_all(sim.settings(), place.address)
+    for word, done in (("first", first), ("a day later", second), ("again", third)):
+        sent, removed = sum(o.sent for o in done), sum(o.removed for o in done)
+        seconds = sum(o.seconds for o in done)
+        sys.stdout.write(f"{word}: {sent:,} rows sent, {removed:,} removed, {seconds:.1f} s\n")
+
+    assert unequal_tables(sim.settings(), place.address, [o.table for o in second]) == {}
+    assert 0 < sum(o.sent for o in second) < sum(o.sent for o in first) * 0.7
+    assert {o.whole for o in second} == {None}
+    assert sum(o.sent for o in third) == 0

@@ -1,0 +1,60 @@
+"""Snowflake and BigQuery, which no test reaches: what their drivers are told, word for word.
+
+`<target>.sql` beside this file is the whole of it, for a first export and one of changes.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from fleetlake.errors import ExportFailed
+from fleetlake.exporters import TARGETS, bigquery, snowflake
+from fleetlake.exporters.export import export
+from fleetlake.lake import open_lake
+from tests.exporters.targets import PLACES
+
+FROM_STAGE = {
+    "snowflake": snowflake.SNOWFLAKE.from_stage,
+    "bigquery": bigquery.BIGQUERY.from_stage,
+}
+
+
+@pytest.fixture(params=FROM_STAGE)
+def place(request, tmp_path, monkeypatch):
+    return PLACES[request.param](tmp_path / "target", monkeypatch)
+
+
+@pytest.fixture
+def lake(tmp_path):
+    with open_lake(tmp_path / "lake") as opened:
+        opened.execute(
+            "create table marts.trips as "
+            "select 1 as router_id, 'a' as trip_id, now() as started_at, '{}'::json as extra"
+        )
+        yield opened
+
+
+def test_a_warehouse_is_told_to_stage_rows_and_to_move_them_in_one_transaction(lake, place):
+    export(lake, TARGETS[place.name], place.address, ["trips"])
+    lake.execute("update marts.trips set extra = '{\"n\": 1}'")
+    lake.execute("alter table marts.trips add column is_short boolean")
+    place.said.append("-- then, a row changed and a column more:")
+    export(lake, TARGETS[place.name], place.address, ["trips"])
+
+    told = "\n".join(re.sub(r"'\{.*\}'", "'{the mark}'", said) for said in place.said)
+    assert told + "\n" == Path(__file__).with_name(f"{place.name}.sql").read_text()
+
+
+def test_a_transaction_that_fails_leaves_rows_and_mark_as_they_were(lake, place, monkeypatch):
+    export(lake, TARGETS[place.name], place.address, ["trips"])
+    before = place.read("fleetlake_exports"), place.read("trips")
+    lake.execute("update marts.trips set extra = '{\"n\":2}'")
+    with monkeypatch.context() as patch:
+        patch.setitem(FROM_STAGE[place.name], "JSON", "no_such_function({})")
+        with pytest.raises(ExportFailed, match="no_such_function"):
+            export(lake, TARGETS[place.name], place.address, ["trips"])
+
+    assert (place.read("fleetlake_exports"), place.read("trips")) == before
+    export(lake, TARGETS[place.name], place.address, ["trips"])
+    assert [row["extra"] for row in place.read("trips")] == ['{"n":2}']
