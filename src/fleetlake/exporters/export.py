@@ -1,8 +1,7 @@
 """One export: each table's changes since the target's mark, or the table whole."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 
@@ -55,14 +54,19 @@ def export(
     the address keeps secret; LakeError.
     """
     sources = tables_named(lake, names)
-    with stream_lock(lake.path, f"export to {target.name}"), _refusals(target, address):
-        exporter = open_exporter(target, address)
-        try:
-            lake.execute("BEGIN")  # one moment of the lake for all tables
-            return [_export_table(lake, exporter, s, is_full, on_rows) for s in sources]
-        finally:
-            lake.roll_back()
-            exporter.close()
+    try:
+        with stream_lock(lake.path, f"export to {target.name}"):
+            return _export_tables(lake, target, address, sources, is_full=is_full, on_rows=on_rows)
+    except FleetlakeError:
+        raise
+    except Exception as error:  # noqa: BLE001 - drivers share no ancestor below this one
+        said = without_secrets(" ".join(f"{type(error).__name__}: {error}".split()), address)
+    # Raised out here, so that it does not carry the driver's error, which may tell the address.
+    raise ExportFailed(
+        f"The export to {target.name} failed: {said.rstrip('.')}.",
+        remedy="Mend the cause and run it again: the tables that were done are whole, "
+        "and the one that was under way is as it was before.",
+    )
 
 
 def address_of(target: Target, addresses: dict[str, SecretStr]) -> SecretStr:
@@ -134,6 +138,24 @@ def _key(schema: str, table: str) -> tuple[str, ...]:
     return mart_keys().get(table, ()) if schema == "marts" else ()
 
 
+def _export_tables(
+    lake: Lake,
+    target: Target,
+    address: SecretStr,
+    sources: Sequence[Source],
+    *,
+    is_full: bool,
+    on_rows: OnRows,
+) -> list[Exported]:
+    exporter = open_exporter(target, address)
+    try:
+        lake.execute("BEGIN")  # one moment of the lake for all tables
+        return [_export_table(lake, exporter, source, is_full, on_rows) for source in sources]
+    finally:
+        lake.roll_back()
+        exporter.close()
+
+
 def _export_table(
     lake: Lake, exporter: Exporter, source: Source, is_full: bool, on_rows: OnRows
 ) -> Exported:
@@ -162,26 +184,4 @@ def _export_table(
         removed=removed,
         whole=whole,
         seconds=time.monotonic() - began,
-    )
-
-
-@contextmanager
-def _refusals(target: Target, address: SecretStr) -> Iterator[None]:
-    """Turn whatever a driver raises into one ExportFailed that tells no secret.
-
-    The driver's own error is not chained: its text may hold the address in full.
-    """
-    try:
-        yield
-    except FleetlakeError:
-        raise
-    except Exception as error:  # noqa: BLE001 - drivers share no ancestor below this one
-        text = f"{type(error).__name__}: {error}"
-        said = without_secrets(" ".join(text.split()), address)
-    else:
-        return
-    raise ExportFailed(
-        f"The export to {target.name} failed: {said}.",
-        remedy="Mend the cause and run it again: the tables that were done are whole, "
-        "and the one that was under way is as it was before.",
     )

@@ -112,19 +112,12 @@ class FileExporter:
     def change(self, table: str, changes: Changes, mark: Mark) -> None:
         """Write the new rows, together with what stays of each file that cannot stay whole.
 
-        A file no larger than the change goes in with it, so that small ones do not gather.
+        A file no larger than what is written anyway goes in with it.
         """
         listed = self._list(table)
         assert listed is not None  # the mark came from it
         self._duckdb.register("stale", changes.stale)
-        left: list[_File] = []
-        if changes.count or changes.stale.num_rows:
-            is_grown = listed.mark.columns != mark.columns
-            left = [
-                file
-                for file in listed.files
-                if is_grown or file.rows <= changes.count or self._is_stale(table, file, listed)
-            ]
+        left = self._left(table, listed, changes, is_grown=listed.mark.columns != mark.columns)
         kept = [file for file in listed.files if file not in left]
         if not (left or changes.count):
             self._switch(table, kept, mark)
@@ -137,8 +130,21 @@ class FileExporter:
         self._duckdb.close()
         shutil.rmtree(self._work, ignore_errors=True)
 
-    def _is_stale(self, table: str, file: _File, listed: _List) -> bool:
+    def _left(self, table: str, listed: _List, changes: Changes, *, is_grown: bool) -> list[_File]:
+        """Return the files to write anew, together with the new rows, so that few are small."""
+        left: list[_File] = []
+        rows = changes.count
+        for file in sorted(listed.files, key=lambda file: file.rows):
+            is_small = 0 < rows >= file.rows
+            if is_grown or is_small or self._is_stale(table, file, listed, changes):
+                left.append(file)
+                rows += file.rows if is_small else 0
+        return left
+
+    def _is_stale(self, table: str, file: _File, listed: _List, changes: Changes) -> bool:
         """Return whether a file holds a row that must go."""
+        if changes.stale.num_rows == 0:
+            return False
         read = self._read(table, [file], listed.mark)
         found = f"SELECT 1 FROM {read} f WHERE EXISTS ({_same_key(listed.mark)}) LIMIT 1"
         return self._duckdb.execute(found).fetchone() is not None
