@@ -11,7 +11,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export DO_NOT_TRACK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format readme crash-test test-outlets bench-outlets bench-simulator contract-table up lock clean
+.PHONY: $(shell awk -F: '/^[a-z-]+:.*## /{print $$1}' Makefile)
 
 help:  ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ crash-test: $(READY)  ## Kill the ingest N times (make crash-test N=200) and com
 
 up: $(READY)  ## Prefect's server, a worker and all schedules over a simulated service
 	@$(BIN)/fleetlake up
+
+soak-prefect: $(READY)  ## Two simulated days of every schedule, kill -9 of flow, worker and server, then the truth
+	@DAYS=$(DAYS) SPEED=$(SPEED) $(BIN)/python -m tests.flows.soak
 
 bench-simulator: $(READY)  ## Measure how fast the simulated service answers
 	@$(BIN)/python -m fleetlake.simulator.benchmark

@@ -19,7 +19,7 @@ from flows.credentials import settings_of_run
 from flows.retries import RETRIES, stopping_in_order
 
 
-@flow(name="backfill", flow_run_name="backfill {endpoint}")
+@flow(name="backfill", flow_run_name="backfill {endpoint} from {start:%Y-%m-%d}")
 def backfill(endpoint: str, start: datetime, end: datetime, slice_hours: int = 24) -> State[None]:
     """Read a past range `[start, end)` again and keep what was missing; times without zone are UTC.
 

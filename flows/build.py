@@ -15,7 +15,7 @@ from flows.retries import RETRIES
 from flows.waiting import take_over_waiting_runs
 
 
-@flow(name="build_marts")
+@flow(name="build_marts", flow_run_name="build marts")
 def build_marts(*, full: bool = False) -> State[None]:
     """Build the marts from what is in the lake, test them, and publish them.
 
@@ -28,7 +28,7 @@ def build_marts(*, full: bool = False) -> State[None]:
     return Completed(message=f"{len(built.models):,} models in {built.seconds:.1f} s.")
 
 
-@flow(name="publish")
+@flow(name="publish", flow_run_name="publish marts")
 def publish() -> None:
     """Publish the marts as they are in the lake, without building them."""
     publish_snapshot()

@@ -35,7 +35,7 @@ def settings_of_run() -> Settings:
 
 def _read_block(setting: str) -> SecretStr | None:
     try:
-        block = Secret.load(block_name(setting), _sync=True)  # type: ignore[call-arg]
+        block = Secret.load(block_name(setting))
     except ValueError:  # there is no such block; what is missing is told when it is needed
         return None
     return SecretStr(str(block.get())) if isinstance(block, Secret) else None

@@ -19,17 +19,8 @@ class Group(StrEnum):
     INVENTORY = "inventory"  # what there is: accounts, people, devices
 
 
-def _told_by(endpoint: Endpoint) -> str:
-    """Return the list that spares an endpoint the devices that did not move, or itself.
-
-    It spares them only within the run that loaded the list.
-    """
-    moved = endpoint.fan_out.moved if endpoint.fan_out else None
-    return moved.endpoint if moved else endpoint.name
-
-
-TELLING = {_told_by(e) for e in ENDPOINTS.values() if _told_by(e) != e.name}
-"""Lists that tell which devices moved."""
+TELLING = {e.fan_out.moved.endpoint for e in ENDPOINTS.values() if e.fan_out and e.fan_out.moved}
+"""Lists that tell which devices moved: they spare calls within the run that loads them."""
 
 
 def group_of(endpoint: Endpoint) -> Group:
@@ -49,23 +40,19 @@ def group_of(endpoint: Endpoint) -> Group:
 
 
 def endpoints_of(
-    group: Group, *, has_v3: bool = True, shard: int = 0, shards: int = 1
+    group: Group, *, has_v3: bool = True, is_divisible: bool | None = None
 ) -> list[str]:
     """Return the names of a group's endpoints, in the endpoint table's order.
 
-    Of `shards` parts, return the one numbered `shard` from 0: streams are dealt out in turn,
-    those that one list tells about together with it.
+    `is_divisible` leaves only those that shards may divide, or only the others.
 
-    >>> both = [endpoints_of(Group.SERIES, shard=n, shards=2) for n in range(2)]
-    >>> sorted(both[0] + both[1]) == sorted(endpoints_of(Group.SERIES))
+    >>> "locations" in endpoints_of(Group.SERIES, is_divisible=False)
     True
     """
-    if not 0 <= shard < shards:
-        raise ValueError(f"there is no shard {shard} of {shards}: they are numbered from 0")
-    rows = [
-        endpoint
+    return [
+        endpoint.name
         for endpoint in ENDPOINTS.values()
-        if group_of(endpoint) is group and (has_v3 or endpoint.api is not Api.V3)
+        if group_of(endpoint) is group
+        and (has_v3 or endpoint.api is not Api.V3)
+        and is_divisible in {None, endpoint.is_divisible}
     ]
-    dealt = list(dict.fromkeys(_told_by(row) for row in rows))[shard::shards]
-    return [row.name for row in rows if _told_by(row) in dealt]

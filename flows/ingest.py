@@ -1,14 +1,18 @@
 """Copy what is new of a group of endpoints into the lake."""
 
+from collections.abc import Sequence
+
 from prefect import flow, get_run_logger, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
+from prefect.deployments import run_deployment
 from prefect.states import Completed
 
 from fleetlake.errors import StreamBusy
 from fleetlake.ingest import ingest as ingest_endpoints
 from fleetlake.ingest import raise_worst
 from fleetlake.run import Outcome, Watcher
+from fleetlake.shard import WHOLE, Shard
 from flows.credentials import settings_of_run
 from flows.groups import Group, endpoints_of
 from flows.reports import outcome_line, report_ingest
@@ -18,35 +22,65 @@ from flows.states import SKIPPED
 
 
 @flow(name="ingest", flow_run_name="ingest {group}")
-def ingest(group: Group, shard: int = 0, shards: int = 1) -> State[None]:
+def ingest(group: Group, shards: int = 1) -> State[None]:
     """Copy everything new of a group of endpoints from the service into the lake.
 
-    A large fleet's group may be dealt out to several deployments as `shards`, numbered from 0.
     Ends as Skipped where other runs hold every stream. Fails where a stream failed; what the
     others brought is kept and built all the same.
+
+    Of a large fleet, give `shards`: this run then loads the lists that are read whole, and
+    starts as many runs of the deployment `shard` for what is asked for device by device.
     """
-    outcomes = load_streams(group, shard, shards)
+    is_divided = shards > 1 and bool(endpoints_of(group, is_divisible=True))
+    outcomes = load_streams(group, is_divisible=False if is_divided else None)
+    if is_divided:
+        start_shards(group, shards)
+    return ended(outcomes)
+
+
+@flow(name="ingest_shard", flow_run_name="ingest {group}, shard {shard} of {shards}")
+def ingest_shard(group: Group, shard: int, shards: int) -> State[None]:
+    """Copy everything new of one share of the devices, as `ingest` with `shards` asks for."""
+    return ended(load_streams(group, Shard(shard, shards), is_divisible=True))
+
+
+def start_shards(group: Group, shards: int) -> None:
+    """Start a run for each shard, and do not wait for them: they may be more than run at once."""
+    for shard in range(1, shards + 1):
+        run_deployment(
+            "ingest_shard/shard",
+            flow_run_name=f"ingest {group}, shard {shard} of {shards}",
+            parameters={"group": group, "shard": shard, "shards": shards},
+            timeout=0,
+        )
+
+
+def ended(outcomes: Sequence[Outcome]) -> State[None]:
+    """Return the state in which a run ends that loaded streams, or found them held."""
     busy = [o.endpoint for o in outcomes if isinstance(o.error, StreamBusy)]
     if len(busy) == len(outcomes):
         held = ", ".join(busy) or "nothing of it can be read with these settings"
         return Completed(name=SKIPPED, message=f"Nothing to load: {held}.")
-    return Completed(message=f"{sum(o.added for o in outcomes):,} rows added.")
+    added, changed = sum(o.added for o in outcomes), sum(o.changed for o in outcomes)
+    return Completed(message=f"{added:,} rows added, {changed:,} changed.")
 
 
-@task(name="load streams", cache_policy=NO_CACHE, **RETRIES)
-def load_streams(group: Group, shard: int, shards: int) -> list[Outcome]:
+@task(name="load streams", task_run_name="load {group}", cache_policy=NO_CACHE, **RETRIES)
+def load_streams(
+    group: Group, shard: Shard = WHOLE, *, is_divisible: bool | None = None
+) -> list[Outcome]:
     """Load a group's streams side by side, and report each try."""
     logger = get_run_logger()
     settings = settings_of_run()
     has_v3 = settings.v3_root() is not None
-    names = endpoints_of(group, has_v3=has_v3, shard=shard, shards=shards)
+    names = endpoints_of(group, has_v3=has_v3, is_divisible=is_divisible)
     if not names:  # to the core, no name means every endpoint
         return []
     watcher = Watcher(on_end=lambda outcome: logger.info("%s", outcome_line(outcome)))
     before = look_at_lake(settings)
     with stopping_in_order():
-        outcomes = ingest_endpoints(settings, names, watcher=watcher)
+        outcomes = ingest_endpoints(settings, names, watcher=watcher, shard=shard)
     after = look_at_lake(settings)
-    report_ingest(group, outcomes, after, announce_changes(before, after, names))
+    report_ingest(group, shard, outcomes, after, announce_changes(before, after, names))
     raise_worst(outcomes)
     return outcomes

@@ -1,31 +1,31 @@
 """Keep the lake small, whole and known: maintenance, retention watch, nightly comparison."""
 
-from datetime import UTC, datetime, timedelta
+from contextlib import suppress
+from datetime import datetime, timedelta
 
 from prefect import flow, get_run_logger, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
-from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import StreamBusy
 from fleetlake.ingest import backfill, raise_worst
 from fleetlake.lake import open_lake
-from fleetlake.lake.maintenance import Maintained
+from fleetlake.lake.maintenance import KEEP_SNAPSHOTS, Maintained
 from fleetlake.lake.maintenance import maintain as maintain_lake
 from fleetlake.quarantine import retry_quarantined
 from fleetlake.settings import load_settings
 from fleetlake.verify import Verdict, verify
 from flows.credentials import settings_of_run
 from flows.groups import Group, endpoints_of
-from flows.reports import report_maintained, report_retention, report_verdicts
+from flows.reports import counted, report_maintained, report_retention, report_verdicts
 from flows.retries import RETRIES, stopping_in_order
 from flows.signals import announce_risks, look_at_lake
 from flows.states import SKIPPED
 
 
-@flow(name="maintain")
-def maintain(keep_days: int = 7) -> State[None]:
+@flow(name="maintain", flow_run_name="maintain lake")
+def maintain(keep_days: int = KEEP_SNAPSHOTS.days) -> State[None]:
     """Merge small files, forget old snapshots, remove files that nobody needs any more.
 
     Ends as Skipped where streams were being loaded all the while.
@@ -37,26 +37,36 @@ def maintain(keep_days: int = 7) -> State[None]:
     return Completed(message=f"{done.files_before:,} files became {done.files_after:,}.")
 
 
-@flow(name="retention_watch")
+@flow(name="retention_watch", flow_run_name="watch retention")
 def retention_watch() -> State[None]:
     """Say which streams the service may forget before they are read: one event for each."""
     look = look_at_lake(load_settings())
     said = announce_risks(look)
     report_retention(look, said)
-    return Completed(message=f"{len(said)} streams at risk.")
+    return Completed(message=f"{counted(len(said), 'stream')} at risk.")
 
 
-@flow(name="nightly")
-def nightly(groups: tuple[Group, ...] = (Group.EVENTS, Group.ACTIVITY), days: int = 1) -> None:
+@flow(name="nightly", flow_run_name="nightly check")
+def nightly(
+    groups: tuple[Group, ...] = (Group.EVENTS, Group.ACTIVITY), days: int = 1
+) -> State[None]:
     """Compare the last days key by key, read again what misses, sweep quarantine, maintain.
 
     Streams asked for device by device cost a day's calls to compare, so they are left out
-    unless they are named.
+    unless they are named; so are those that no load has read yet.
     """
-    names = [n for group in groups for n in endpoints_of(group) if ENDPOINTS[n].window]
-    report_verdicts([compare(name, days) for name in names])
+    streams = {s.endpoint: s for s in look_at_lake(load_settings()).status.streams}
+    verdicts = [
+        compare(name, max(since, until - timedelta(days=days)), until)
+        for name in (name for group in groups for name in endpoints_of(group))
+        if (since := streams[name].complete_from) and (until := streams[name].complete_until)
+    ]
+    report_verdicts(verdicts)
     sweep_quarantine()
-    maintain()
+    with suppress(StreamBusy):  # the next night will do
+        compact(KEEP_SNAPSHOTS.days)
+    missing = sum(len(verdict.missing) for verdict in verdicts)
+    return Completed(message=f"{counted(missing, 'record')} missing of {len(verdicts)} streams.")
 
 
 @task(name="compact", cache_policy=NO_CACHE, **RETRIES)
@@ -69,13 +79,12 @@ def compact(keep_days: int) -> Maintained:
 
 
 @task(name="compare", task_run_name="compare {name}", cache_policy=NO_CACHE, **RETRIES)
-def compare(name: str, days: int) -> Verdict:
-    """Compare a stream's last days with the service, and read them again if a record misses."""
+def compare(name: str, since: datetime, until: datetime) -> Verdict:
+    """Compare a stream's range with the service, and read it again if a record misses."""
     settings = settings_of_run()
-    until = look_at_lake(settings).stream(name).complete_until or datetime.now(UTC)
-    verdict = verify(settings, name, start=until - timedelta(days=days), end=until)
+    verdict = verify(settings, name, start=since, end=until)
     if verdict.missing and verdict.interval:
-        get_run_logger().error("%s: %s records missing", name, len(verdict.missing))
+        get_run_logger().error("%s: %s missing", name, counted(len(verdict.missing), "record"))
         with stopping_in_order():
             raise_worst(backfill(settings, name, verdict.interval))
     return verdict

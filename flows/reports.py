@@ -13,6 +13,7 @@ from fleetlake.lake.maintenance import Maintained
 from fleetlake.marts import BuildResult
 from fleetlake.publish import Published
 from fleetlake.run import Outcome
+from fleetlake.shard import Shard
 from fleetlake.spoken import spoken_age, spoken_start
 from fleetlake.verify import Verdict
 from flows.signals import Look
@@ -20,14 +21,20 @@ from flows.signals import Look
 INGEST_COMPLETED = "fleetlake.ingest.completed"
 
 
-def report_ingest(group: str, outcomes: Sequence[Outcome], look: Look, said: Sequence[str]) -> None:
+def report_ingest(
+    group: str, shard: Shard, outcomes: Sequence[Outcome], look: Look, said: Sequence[str]
+) -> None:
     """Write the artifacts of an ingest, and send the event that a build waits for.
 
     `said` is what the run announced besides.
     """
+    title = group if shard.is_whole else f"{group}, shard {shard.number} of {shard.of}"
+    key = f"ingest-{group}" if shard.is_whole else f"ingest-{group}-{shard.number}-of-{shard.of}"
     rows = [ingest_row(outcome, look) for outcome in outcomes]
-    create_table_artifact(rows, key=f"ingest-{group}", description=f"Streams of {group}")
-    create_markdown_artifact(ingest_summary(group, rows, said), key=f"ingest-{group}-summary")
+    create_table_artifact(rows, key=key, description=f"What was loaded of {title}, by stream")
+    create_markdown_artifact(
+        ingest_summary(title, rows, said), key=f"{key}-summary", description=f"Load of {title}"
+    )
     changed = sum(o.added + o.changed for o in outcomes)
     emit_event(
         INGEST_COMPLETED,
@@ -56,9 +63,10 @@ def ingest_row(outcome: Outcome, look: Look) -> dict[str, Any]:
         "changed": outcome.changed,
         "quarantined": outcome.quarantined,
         "calls": outcome.calls,
+        "ids spared": outcome.spared,
         "seconds": round(outcome.seconds, 1),
-        "rows": status.rows,
-        "newest": spoken_age(status.watermark_at, look.now),
+        "rows in the lake": status.rows,
+        "newest event": spoken_age(status.watermark_at, look.now),
         "complete from": spoken_start(status.complete_from),
         "holes": status.holes,
         "retention": f"{forecast.state}, {forecast.expires_in.days} d left" if forecast else "",
@@ -66,16 +74,16 @@ def ingest_row(outcome: Outcome, look: Look) -> dict[str, Any]:
     }
 
 
-def ingest_summary(group: str, rows: Sequence[dict[str, Any]], said: Sequence[str]) -> str:
+def ingest_summary(title: str, rows: Sequence[dict[str, Any]], said: Sequence[str]) -> str:
     """Return an ingest in a few lines of Markdown."""
     added, changed, refused, calls = (
         sum(row[name] for row in rows) for name in ("added", "changed", "quarantined", "calls")
     )
     longest = max((row["seconds"] for row in rows), default=0.0)
     lines = [
-        f"## {group}: {added:,} rows added, {changed:,} changed",
+        f"## {title}: {added:,} rows added, {changed:,} changed",
         "",
-        f"- {calls:,} calls for {len(rows)} streams; the longest took {longest:.1f} s",
+        f"- {counted(calls, 'call')} for {len(rows)} streams; the longest took {longest:.1f} s",
         f"- {refused:,} records quarantined",
         f"- {sum(row['holes'] for row in rows):,} holes still to be filled",
     ]
@@ -88,10 +96,23 @@ def outcome_line(outcome: Outcome) -> str:
     """Return how one stream went, as a log line."""
     if outcome.error:
         return f"{outcome.endpoint}: {outcome.error.what}"
-    return (
-        f"{outcome.endpoint}: {outcome.added:,} added, {outcome.changed:,} changed, "
-        f"{outcome.quarantined:,} quarantined, {outcome.calls:,} calls, {outcome.seconds:.1f} s"
-    )
+    counts = {
+        "rows added": outcome.added,
+        "changed": outcome.changed,
+        "quarantined": outcome.quarantined,
+    }
+    told = [f"{count:,} {what}" for what, count in counts.items() if count] or ["nothing new"]
+    took = f"{counted(outcome.calls, 'call')}, {outcome.seconds:.1f} s"
+    return f"{outcome.endpoint}: {', '.join(told)} ({took})"
+
+
+def counted(count: int, what: str) -> str:
+    """Return a number of things, in words.
+
+    >>> counted(1, "call"), counted(1200, "call")
+    ('1 call', '1,200 calls')
+    """
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def report_build(result: BuildResult) -> None:
@@ -115,13 +136,15 @@ def report_build(result: BuildResult) -> None:
         f"- {len(result.tests):,} data tests ran",
     ]
     lines += [f"- **{t.name}** on {t.model}: {t.failures:,} rows" for t in result.warnings]
-    create_markdown_artifact("\n".join(lines), key="marts-summary")
+    create_markdown_artifact(
+        "\n".join(lines), key="marts-summary", description="Build of the marts"
+    )
 
 
 def report_published(done: Published) -> None:
     """Write the artifacts of a published snapshot."""
     table = [
-        {"table": name, "rows": rows, "linked from before": name in done.reused}
+        {"table": name, "rows": rows, "unchanged": name in done.reused}
         for name, rows in done.rows.items()
     ]
     create_table_artifact(table, key="published", description="Published tables")
@@ -129,6 +152,7 @@ def report_published(done: Published) -> None:
         f"## Snapshot {done.snapshot}\n\n- {sum(done.rows.values()):,} rows in "
         f"{len(done.rows)} tables, {done.seconds:.1f} s\n- {len(done.reused)} had not changed",
         key="published-summary",
+        description="Published snapshot",
     )
 
 
@@ -139,6 +163,7 @@ def report_maintained(done: Maintained) -> None:
         f"- {done.snapshots_expired:,} snapshots forgotten\n"
         f"- {done.files_removed:,} files removed",
         key="maintain-summary",
+        description="Maintenance of the lake",
     )
 
 
@@ -150,15 +175,19 @@ def report_retention(look: Look, said: Sequence[str]) -> None:
             "state": str(stream.retention.state),
             "hours left": round(stream.retention.expires_in.total_seconds() / 3600, 1),
             "calls to catch up": stream.retention.calls,
-            "complete until": str(stream.complete_until or ""),
+            "complete until (UTC)": f"{stream.complete_until:%Y-%m-%d %H:%M}",
         }
         for stream in look.status.streams
-        if stream.retention
+        if stream.retention and stream.complete_until
     ]
     create_table_artifact(table, key="retention", description="What the service will forget")
     lines = [f"- {sentence}" for sentence in said] or ["- nothing is at risk"]
     title = f"## {len(said)} of {len(table)} streams at risk"
-    create_markdown_artifact("\n".join([title, "", *lines]), key="retention-summary")
+    create_markdown_artifact(
+        "\n".join([title, "", *lines]),
+        key="retention-summary",
+        description="Streams that the service may forget before they are read",
+    )
 
 
 def report_verdicts(verdicts: Sequence[Verdict]) -> None:
@@ -175,8 +204,12 @@ def report_verdicts(verdicts: Sequence[Verdict]) -> None:
     ]
     create_table_artifact(table, key="verify", description="Service and lake, key by key")
     missing = sum(len(verdict.missing) for verdict in verdicts)
+    lines = [
+        f"## {counted(missing, 'record')} missing",
+        "",
+        f"- {sum(v.served for v in verdicts):,} compared in {len(verdicts)} streams",
+    ]
+    lines += ["- what was missing has been read again"] if missing else []
     create_markdown_artifact(
-        f"## {missing:,} records missing\n\n- {sum(v.served for v in verdicts):,} compared in "
-        f"{len(verdicts)} streams\n- what was missing has been read again",
-        key="verify-summary",
+        "\n".join(lines), key="verify-summary", description="Service and lake, key by key"
     )

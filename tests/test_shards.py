@@ -50,6 +50,13 @@ def test_shard_that_does_not_exist_is_refused_with_what_to_write(text: str) -> N
         Shard.parse(text)
 
 
+def test_command_refuses_a_shard_that_does_not_exist(tmp_path: Path) -> None:
+    done = fleetlake("ingest", "--shard", "5/4", env=environment(tmp_path))
+
+    assert done.returncode == 2
+    assert "1/4" in done.stderr
+
+
 def test_shards_hold_their_part_of_a_stream_and_exclude_whoever_wants_it(tmp_path: Path) -> None:
     with stream_lock(tmp_path, SERIES.name, Shard(1, 4)):
         with stream_lock(tmp_path, SERIES.name, Shard(2, 4)):

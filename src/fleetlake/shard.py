@@ -22,9 +22,7 @@ class Shard:
     def __post_init__(self) -> None:
         """Refuse a shard that no id could belong to."""
         if not 1 <= self.number <= self.of <= PARTS:
-            raise ValueError(
-                f"there is no shard {self}; write 1/4 for the first of four, of {PARTS} at most"
-            )
+            raise ValueError(f"there is no shard {self}; write 1/4 to 4/4, with {PARTS} at most")
 
     @classmethod
     def parse(cls, text: str) -> "Shard":

@@ -19,15 +19,9 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.flows.server import ROOT, SERVE, Server, processes_of, server_at, wait_for
 
 from fleetlake.settings import load_settings
-
-ROOT = Path(__file__).parents[2]
-QUIET = {
-    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-    "DO_NOT_TRACK": "1",
-    "PREFECT_LOGGING_LEVEL": os.environ.get("PREFECT_LOGGING_LEVEL", "ERROR"),
-}
 
 if str(ROOT) not in sys.path:  # as Prefect does, which loads flows from the project's folder
     sys.path.insert(0, str(ROOT))
@@ -81,32 +75,31 @@ def remote_sim() -> Iterator[RemoteSim]:
 
 
 @pytest.fixture(scope="session")
-def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Run a Prefect server whose home and database are this session's own."""
+def prefect_server(
+    tmp_path_factory: pytest.TempPathFactory, remote_sim: RemoteSim
+) -> Iterator[Server]:
+    """Run a Prefect server of this session's own; no process of it is left at the end."""
     if "prefect" in sys.modules:
         pytest.fail("Prefect was imported before its settings were made for tests.")
     home = tmp_path_factory.mktemp("prefect")
-    kept = {name: os.environ.get(name) for name in (*QUIET, "PREFECT_HOME")}
-    os.environ.update(QUIET | {"PREFECT_HOME": str(home)})
-    try:
-        from prefect.testing.utilities import prefect_test_harness
+    server = server_at(home, remote_sim.environment(home))
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in server.environment.items():
+            if name.startswith(("PREFECT_", "DO_NOT_TRACK")):
+                patch.setenv(name, value)
+        patch.setenv("PREFECT_LOGGING_LEVEL", os.environ.get("PREFECT_LOGGING_LEVEL", "ERROR"))
+        with server.running(*SERVE, log=home / "server.log"):
+            wait_for(server.is_healthy)
+            from flows import retries
 
-        from flows import retries
-
-        # Before the flows are imported, which take it over: what fails here fails at once.
-        retries.RETRIES["retries"] = 0
-        with prefect_test_harness(server_startup_timeout=120):
-            yield
+            # Before the flows are imported, which take it over: what fails here fails at once.
+            retries.RETRIES["retries"] = 0
+            yield server
         with warnings.catch_warnings():
             # Prefect's clients leave their connections to the garbage collector.
             warnings.simplefilter("ignore", ResourceWarning)
             gc.collect()
-    finally:
-        for name, value in kept.items():
-            if value is None:
-                os.environ.pop(name)
-            else:
-                os.environ[name] = value
+    wait_for(lambda: not processes_of(home))
 
 
 @pytest.fixture

@@ -54,7 +54,7 @@ def test_dead_runs_are_told_from_runs_that_ended_in_a_state_of_ours():
     assert {f"prefect.flow-run.{name}" for name in ours} <= set(automation["trigger"]["expect"])
 
 
-@pytest.mark.parametrize("name", BY_NAME)
+@pytest.mark.parametrize("name", BY_NAME.keys() - {"shard"})
 def test_deployment_never_overlaps_itself(name):
     assert BY_NAME[name]["concurrency_limit"]["limit"] == 1
 
@@ -89,12 +89,19 @@ def test_schedules_fit_the_data():
 
 
 def test_lists_that_spare_calls_are_loaded_in_the_run_that_they_spare_them():
-    for shard in range(2):
-        together = endpoints_of(Group.SERIES, shard=shard, shards=2)
-        moved = [e.fan_out.moved for n in together if (e := ENDPOINTS[n]).fan_out]
+    together = endpoints_of(Group.SERIES)
+    moved = [e.fan_out.moved for n in together if (e := ENDPOINTS[n]).fan_out]
 
-        assert together
-        assert {m.endpoint for m in moved if m} <= set(together)
+    assert {m.endpoint for m in moved if m} <= set(together)
+
+
+def test_run_that_starts_shards_loads_the_lists_that_spare_them_calls():
+    divided = endpoints_of(Group.SERIES, is_divisible=True)
+    moved = [e.fan_out.moved for n in divided if (e := ENDPOINTS[n]).fan_out]
+
+    rest = endpoints_of(Group.SERIES, is_divisible=False)
+    assert {m.endpoint for m in moved if m} <= set(rest)
+    assert sorted(divided + rest) == sorted(endpoints_of(Group.SERIES))
 
 
 def test_nothing_outside_flows_needs_prefect_to_be_imported():

@@ -2,6 +2,7 @@
 # ruff: noqa: PLC0415 - Prefect reads its settings when it is imported: not before the fixture
 
 from datetime import datetime, timedelta
+from functools import partial
 
 import duckdb
 import pytest
@@ -49,18 +50,22 @@ def artifacts(*keys):
 
 
 def test_groups_loaded_one_after_the_other_leave_the_truth_in_the_lake(
-    remote_sim, worker_environment
+    remote_sim, worker_environment, monkeypatch
 ):
-    from flows.build import build_marts, publish
     from flows.groups import Group
     from flows.ingest import ingest
     from flows.maintain import nightly, retention_watch
 
+    from flows import build
+
     for group in sorted(Group, key=lambda group: group is not Group.INVENTORY):
         state = ingest(group, return_state=True)
         assert state.is_completed(), state.message
-    build_marts()
-    publish()
+    # All marts take a minute to build; tests/marts has them.
+    few = partial(build.build_lake_marts, select="+battery_health")
+    monkeypatch.setattr(build, "build_lake_marts", few)
+    build.build_marts()
+    build.publish()
     nightly(days=1)
     retention_watch()
 
@@ -75,6 +80,31 @@ def test_groups_loaded_one_after_the_other_leave_the_truth_in_the_lake(
     assert all(written.values())
     assert '"endpoint": "alerts"' in written["ingest-events"].data
     assert "rows added" in written["ingest-events-summary"].data
+
+
+def test_shards_of_a_group_together_leave_the_truth_in_the_lake(
+    remote_sim, worker_environment, monkeypatch
+):
+    from flows.groups import Group, endpoints_of
+
+    from flows import ingest as flow
+
+    started = []
+    monkeypatch.setattr(
+        flow, "run_deployment", lambda name, **options: started.append((name, options))
+    )
+
+    flow.ingest(Group.INVENTORY)
+    flow.ingest(Group.SERIES, shards=2)
+    ends = [flow.ingest_shard(**options["parameters"], return_state=True) for _, options in started]
+
+    assert [name for name, _ in started] == ["ingest_shard/shard"] * 2
+    assert [state.name for state in ends] == ["Completed"] * 2
+    until = remote_sim.now() - SETTLE
+    held = rows_in(worker_environment / "lake", until)
+    series = endpoints_of(Group.SERIES)
+    assert {n: held[n] for n in series} == {n: len(remote_sim.truth(n, until)) for n in series}
+    assert artifacts("ingest-series-2-of-2")["ingest-series-2-of-2"].data
 
 
 def test_backfill_keeps_each_record_once_and_shows_its_progress(remote_sim, worker_environment):

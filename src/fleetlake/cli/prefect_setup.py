@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 WORK_POOL = "fleetlake"
 PREFECT_FILE = "prefect.yaml"
 AUTOMATIONS = Path("flows/automations")
-SHORTEST_INTERVAL = timedelta(minutes=1)
-"""Schedules are not sped up beyond this: a run takes seconds to start."""
+SHORTEST_INTERVAL = timedelta(minutes=2)
+"""Schedules are not sped up beyond this: each run is a process that takes seconds to start."""
 
 
 def prefect_setup(
@@ -43,6 +43,14 @@ def prefect_setup(
     after each change: it brings the server to what the files say.
     """
     from fleetlake.cli.screen import console
+
+    set_up(speed=speed, runs=runs, secrets=secrets)
+    console().print("Next: fleetlake worker")
+
+
+def set_up(*, speed: float, runs: int, secrets: bool) -> None:
+    """Bring the server to what the files of this folder say, and print what it then has."""
+    from fleetlake.cli.screen import console
     from fleetlake.settings import load_settings
 
     deployments = read_deployments(Path.cwd())
@@ -56,7 +64,6 @@ def prefect_setup(
         screen.print(f"Deployments: {', '.join(d['name'] for d in deployments['deployments'])}.")
         put_automations(client, Path.cwd() / AUTOMATIONS)
         screen.print(f"Automations: {', '.join(a.name for a in client.read_automations())}.")
-    screen.print(f"Next: prefect worker start --pool {WORK_POOL}", markup=False)
 
 
 def read_deployments(folder: Path) -> dict[str, Any]:
@@ -73,7 +80,7 @@ def read_deployments(folder: Path) -> dict[str, Any]:
 
 
 def with_speed(file: Mapping[str, Any], speed: float, *, now: datetime) -> dict[str, Any]:
-    """Return the deployments with intervals divided by `speed`, one minute at least.
+    """Return the deployments with intervals divided by `speed`, two minutes at least.
 
     They begin `now` and are spread over the shortest interval, so that they do not all start
     at once.
@@ -148,7 +155,7 @@ def put_secrets(settings: "Settings") -> list[str]:
         if value:
             # The name is what flows/credentials.py looks for.
             name = f"fleetlake-{setting.replace('_', '-')}"
-            Secret(value=value).save(name, overwrite=True, _sync=True)  # type: ignore[call-arg]
+            Secret(value=value).save(name, overwrite=True)
             names.append(name)
     return names
 

@@ -29,7 +29,7 @@ def up(
     Needs no containers. Each start begins anew, in data/up. Ctrl-C or SIGTERM ends all of it:
     runs under way end first.
     """
-    from fleetlake.cli.prefect_setup import PREFECT_FILE, prefect_setup
+    from fleetlake.cli.prefect_setup import PREFECT_FILE, set_up
     from fleetlake.cli.screen import console
     from fleetlake.cli.worker import running, running_worker, stopped_by_signals
     from fleetlake.errors import UsageError
@@ -49,7 +49,7 @@ def up(
         server = started.enter_context(running(command, FOLDER / "server.log"))
         _wait_for_server(server, port)
         screen.print(f"Prefect: http://127.0.0.1:{port}")
-        prefect_setup(speed=speed, runs=3, secrets=True)
+        set_up(speed=speed, runs=3, secrets=True)
         log = started.enter_context((FOLDER / "worker.log").open("wb"))
         worker = started.enter_context(running_worker(name="up", log=log))
         screen.print(f"Running. Logs are in {FOLDER}; stop it with Ctrl-C.")
@@ -64,8 +64,10 @@ def environment(folder: Path, service: str, port: int) -> dict[str, str]:
         "PREFECT_HOME": str(folder / "prefect"),
         "PREFECT_API_URL": api,
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-        # SQLite lets one writer in at a time; on a busy machine the others wait rather than fail.
-        "PREFECT_SERVER_DATABASE_TIMEOUT": "60",
+        # SQLite lets one writer in at a time. Sped up, schedules would keep it busy with marking
+        # runs as late, which wait their turn here, and with planning more of them.
+        "PREFECT_SERVER_SERVICES_LATE_RUNS_AFTER_SECONDS": "120",
+        "PREFECT_SERVER_SERVICES_SCHEDULER_MAX_RUNS": "10",
         "PREFECT_SERVER_API_HOST": "127.0.0.1",
         # The UI asks port 4200 whatever the server's port is, unless it is told.
         "PREFECT_SERVER_API_PORT": str(port),

@@ -57,7 +57,7 @@ def end_runs(worker_pid: int) -> None:
     """Ask the flow runs of a worker to end, and wait until they have."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     asked: set[int] = set()
-    while (runs := run_processes(worker_pid, _listed())) and time.monotonic() < deadline:
+    while (runs := run_processes(worker_pid, listed())) and time.monotonic() < deadline:
         for pid in runs - asked:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
@@ -88,7 +88,7 @@ def run_processes(worker_pid: int, listed: Iterable[str]) -> set[int]:
     return below & engines
 
 
-def _listed() -> list[str]:
+def listed() -> list[str]:
     """Return pid, parent and command of each process."""
     command = ["ps", "-A", "-o", "pid=,ppid=,args="]
     done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 - as POSIX has it
