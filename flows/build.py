@@ -20,7 +20,7 @@ def build_marts(*, full: bool = False) -> State[None]:
     """Build the marts from what is in the lake, test them, and publish them.
 
     `full` computes incremental marts from the beginning. Builds that wait for this one to end
-    are cancelled: this one sees all that they would have.
+    are skipped: this one sees all that they would have.
     """
     take_over_waiting_runs()
     built = build_models(full=full)

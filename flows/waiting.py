@@ -12,11 +12,13 @@ from prefect.client.schemas.filters import (
 )
 from prefect.client.schemas.objects import State, StateType
 from prefect.runtime import deployment, flow_run
-from prefect.states import Cancelled
+from prefect.states import Completed
+
+from flows.states import SKIPPED
 
 
 def take_over_waiting_runs() -> int:
-    """Cancel the runs of this deployment that wait for this one to end; return how many.
+    """Skip the runs of this deployment that wait for this one to end; return how many.
 
     Whatever asked for them was committed before now, and this run begins now, so it sees all
     that they would have seen. None for a run without a deployment.
@@ -30,6 +32,8 @@ def take_over_waiting_runs() -> int:
             flow_run_filter=FlowRunFilter(state=is_waiting),
         )
         for run in waiting:
-            state: State[None] = Cancelled(message=f"Done by {flow_run.name}, which began later.")
+            state: State[None] = Completed(
+                name=SKIPPED, message=f"Done by run {flow_run.id}, which began later."
+            )
             client.set_flow_run_state(run.id, state, force=True)
     return len(waiting)
