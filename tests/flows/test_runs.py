@@ -1,11 +1,14 @@
 """Each flow runs once under a real Prefect server, and the lake then holds the truth."""
 # ruff: noqa: PLC0415 - Prefect reads its settings when it is imported: not before the fixture
 
+import doctest
+import importlib
 from datetime import datetime, timedelta
 from functools import partial
 
 import duckdb
 import pytest
+from tests.flows.server import ROOT
 
 from fleetlake.endpoint import Api, Mode
 from fleetlake.endpoints import ENDPOINTS
@@ -190,3 +193,15 @@ def test_task_tries_again_what_may_pass_by_itself(error, is_worth_it):
     from prefect.states import Failed
 
     assert is_worth_retrying(None, None, Failed(data=error)) is is_worth_it
+
+
+FLOWS = sorted((ROOT / "flows").glob("*.py"))
+DOCTESTED = [file.stem for file in FLOWS if ">>>" in file.read_text()]
+
+
+@pytest.mark.parametrize("name", DOCTESTED)
+def test_examples_in_docstrings_are_true(name):
+    result = doctest.testmod(importlib.import_module(f"flows.{name}"))
+
+    assert result.attempted > 0
+    assert result.failed == 0
