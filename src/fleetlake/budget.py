@@ -15,7 +15,6 @@ from fleetlake.intervals import Interval
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.catalog import CATALOG
 from fleetlake.lake.watermarks import WHOLE_STREAM, last_read, proven_intervals, watermark
-from fleetlake.load import DEFAULT_PROFILE
 from fleetlake.plan import still_to_read, sweep_from
 from fleetlake.settings import Settings
 from fleetlake.shard import WHOLE
@@ -62,7 +61,7 @@ def plan_ingest(
     if not (settings.lake / CATALOG).exists():
         return [_unknown(endpoint) for endpoint in endpoints]
     with open_lake(settings.lake, read_only=True) as lake:
-        return forecast_calls(lake, endpoints, profile=DEFAULT_PROFILE, now=now, since=since)
+        return forecast_calls(lake, endpoints, profile=settings.profile, now=now, since=since)
 
 
 def _unknown(endpoint: Endpoint) -> CallForecast:
@@ -89,7 +88,7 @@ class _Known:
         [(records,)] = self.lake.rows(f"select count(*) from raw.{endpoint.name} {current}")
         requests = 1
         if endpoint.fan_out:
-            ids = len(fan_out_ids(self.lake, endpoint))
+            ids = len(fan_out_ids(self.lake, self.profile, endpoint))
             requests = math.ceil(ids / endpoint.fan_out.ids_per_call)
         calls = max(requests, math.ceil(records / endpoint.page_size))
         return CallForecast(endpoint=endpoint.name, unread=None, records=records, calls=calls)
@@ -119,10 +118,10 @@ class _Known:
         last = last_read(self.lake, self.profile, endpoint, str(WHOLE))
         swept_at = last.swept_at if last else None
         swept_from = sweep_from(swept_at, proven.values(), now=self.now)
-        changing = changing_since(self.lake, endpoint)
+        changing = changing_since(self.lake, self.profile, endpoint)
         asked: list[int | None] = [None]
         if endpoint.fan_out:
-            asked = [*fan_out_ids(self.lake, endpoint)]
+            asked = [*fan_out_ids(self.lake, self.profile, endpoint)]
         oldest = self._oldest(endpoint)
         wanted = [
             (partition, Interval(max(interval.start, oldest), interval.end))

@@ -1,6 +1,7 @@
 """Ingest as one plain call: settings in, outcomes out. The CLI and the flows call this."""
 
 import asyncio
+import logging
 import signal
 from collections.abc import Callable, Coroutine, Sequence
 from datetime import datetime
@@ -16,6 +17,7 @@ from fleetlake.errors import (
     EndpointUnavailable,
     Interrupted,
     LakeError,
+    ServiceError,
     SettingsError,
     StreamBusy,
     UsageError,
@@ -25,10 +27,12 @@ from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.locks import stream_lock
 from fleetlake.lake.promoted import with_promoted
 from fleetlake.lake.watermarks import forget_interval
-from fleetlake.load import DEFAULT_PROFILE, load_streams
+from fleetlake.load import load_streams
 from fleetlake.run import Outcome, Watcher
 from fleetlake.settings import Settings
 from fleetlake.shard import WHOLE, Shard
+
+logger = logging.getLogger(__name__)
 
 DEMO_MARK = "demo.json"
 """File in a demo's lake that says which simulated fleet it holds."""
@@ -46,25 +50,30 @@ def ingest(
     """Load the named endpoints, or all of them, and return how each stream went.
 
     An endpoint whose ids another one lists brings that one along while it has never been
-    loaded. Of several shards, the first loads what cannot be divided. Raises: SettingsError,
-    LakeError, or ServiceError where no stream could start; Interrupted on Ctrl-C or SIGTERM,
-    after a commit under way has ended.
+    loaded. Several accounts are read one after the other. Of several shards, the first loads
+    what cannot be divided. Raises: SettingsError, LakeError, or ServiceError where no stream
+    could start; Interrupted on Ctrl-C or SIGTERM, after a commit under way has ended.
     """
-    readable = endpoints_to_read(settings, names)
-    named = [endpoint for endpoint in readable if endpoint.is_divisible or shard.number == 1]
+    accounts = settings.accounts()
+    readable = {account.profile: endpoints_to_read(account, names) for account in accounts}
     _refuse_demo_lake(settings)
     with open_lake(settings.lake) as lake:
-        endpoints = [with_promoted(lake, e) for e in _with_sources(lake, named)]
-        load = partial(
-            load_streams,
-            endpoints,
-            lake=lake,
-            walks=settings.concurrency,
-            watcher=watcher,
-            since=since,
-            shard=shard,
-        )
-        return asyncio.run(_ingest(settings, transport, load))
+
+        def load(account: Settings) -> list[Outcome]:
+            named = [e for e in readable[account.profile] if e.is_divisible or shard.number == 1]
+            load = partial(
+                load_streams,
+                [with_promoted(lake, e) for e in _with_sources(lake, account.profile, named)],
+                lake=lake,
+                profile=account.profile,
+                walks=settings.concurrency,
+                watcher=watcher,
+                since=since,
+                shard=shard,
+            )
+            return asyncio.run(_ingest(account, transport, load))
+
+        return _of_each(accounts, load)
 
 
 def backfill(
@@ -88,18 +97,23 @@ def backfill(
             remedy=f"Run `fleetlake ingest {name}`; backfill takes endpoints with event times.",
         )
     with open_lake(settings.lake) as lake:
-        with stream_lock(settings.lake, endpoint.name):
-            forget_interval(lake, DEFAULT_PROFILE, endpoint, interval)
-        load = partial(
-            load_streams,
-            [with_promoted(lake, endpoint)],
-            lake=lake,
-            walks=max(1, settings.concurrency // 4),
-            watcher=watcher,
-            since=interval.start,
-            only=interval,
-        )
-        return asyncio.run(_ingest(settings, transport, load))
+
+        def load(account: Settings) -> list[Outcome]:
+            with stream_lock(settings.lake, endpoint.name):
+                forget_interval(lake, account.profile, endpoint, interval)
+            load = partial(
+                load_streams,
+                [with_promoted(lake, endpoint)],
+                lake=lake,
+                profile=account.profile,
+                walks=max(1, settings.concurrency // 4),
+                watcher=watcher,
+                since=interval.start,
+                only=interval,
+            )
+            return asyncio.run(_ingest(account, transport, load))
+
+        return _of_each(settings.accounts(), load)
 
 
 def raise_worst(outcomes: Sequence[Outcome]) -> None:
@@ -110,6 +124,26 @@ def raise_worst(outcomes: Sequence[Outcome]) -> None:
     for outcome in outcomes:
         if outcome.error and not isinstance(outcome.error, (StreamBusy, EndpointUnavailable)):
             raise outcome.error
+
+
+def _of_each(
+    accounts: Sequence[Settings], load: Callable[[Settings], list[Outcome]]
+) -> list[Outcome]:
+    """Return the outcomes of all accounts; one that fails whole does not stop the others.
+
+    Raises: the first error of such a one, after the others were read.
+    """
+    outcomes: list[Outcome] = []
+    failed: ServiceError | None = None
+    for account in accounts:
+        try:
+            outcomes += load(account)
+        except ServiceError as error:
+            logger.warning("profile %s: %s", account.profile, error)
+            failed = failed or error
+    if failed:
+        raise failed
+    return outcomes
 
 
 async def _ingest(
@@ -165,8 +199,9 @@ def endpoints_to_read(settings: Settings, names: Sequence[str]) -> list[Endpoint
     return named
 
 
-def _with_sources(lake: Lake, named: Sequence[Endpoint]) -> list[Endpoint]:
-    loaded = {row[0] for row in lake.rows("select endpoint from meta.watermarks")}
+def _with_sources(lake: Lake, profile: str, named: Sequence[Endpoint]) -> list[Endpoint]:
+    found = lake.rows("select endpoint from meta.watermarks where account_profile = ?", [profile])
+    loaded = {row[0] for row in found}
     wanted = {endpoint.name for endpoint in named}
     wanted |= {e.fan_out.source for e in named if e.fan_out and e.fan_out.source not in loaded}
     return endpoints_named(wanted)

@@ -42,8 +42,6 @@ from fleetlake.writer import Writer
 
 logger = logging.getLogger(__name__)
 
-DEFAULT_PROFILE = "default"
-
 
 async def load_streams(
     endpoints: Sequence[Endpoint],
@@ -52,7 +50,7 @@ async def load_streams(
     *,
     walks: int,
     watcher: Watcher | None = None,
-    profile: str = DEFAULT_PROFILE,
+    profile: str,
     since: datetime | None = None,
     only: Interval | None = None,
     shard: Shard = WHOLE,
@@ -97,7 +95,7 @@ async def _load_in_turn(run: Run, endpoint: Endpoint) -> Outcome:
         if lost is None:
             outcome = await _load_stream(run, endpoint)
         else:
-            outcome = Outcome(endpoint.name, 0, 0, 0, 0, 0.0, lost)
+            outcome = Outcome(endpoint.name, 0, 0, 0, 0, 0.0, lost, run.profile)
         run.watcher.on_end(outcome)
         run.ended[endpoint.name].set_result(outcome)
         return outcome
@@ -162,6 +160,7 @@ async def _load_stream(run: Run, endpoint: Endpoint) -> Outcome:
         run.client.calls[endpoint.path],
         time.monotonic() - started,
         error,
+        run.profile,
         run.spared[endpoint.name],
     )
 

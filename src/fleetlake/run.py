@@ -16,6 +16,7 @@ from fleetlake.intervals import Interval
 from fleetlake.lake.catalog import Lake
 from fleetlake.lake.commit import Committed, Load, commit_load
 from fleetlake.normalise import read_page
+from fleetlake.settings import DEFAULT_PROFILE
 from fleetlake.shard import WHOLE, Shard
 
 
@@ -38,6 +39,7 @@ class Outcome:
     calls: int
     seconds: float
     error: FleetlakeError | None = None
+    profile: str = DEFAULT_PROFILE
     spared: int = 0  # ids of a fan-out that were not asked, for nothing happened to them
 
 

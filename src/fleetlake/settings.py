@@ -11,7 +11,16 @@ from typing import Annotated, Self
 from urllib.parse import urlsplit
 
 from platformdirs import user_state_path
-from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import (
     BaseSettings,
     NoDecode,
@@ -25,7 +34,37 @@ from fleetlake.errors import SettingsError
 HEADER_NAMES = ("X-PORTAL-API-ID", "X-PORTAL-API-KEY", "X-MGR-API-ID", "X-MGR-API-KEY")
 """The service contract's four headers, in the order of the four keys."""
 
+DEFAULT_PROFILE = "default"
+"""Whose rows they are that the settings' own keys read, unless FLEETLAKE_PROFILE says otherwise."""
+
 KEY_SETTINGS = ("portal_api_id", "portal_api_key", "mgr_api_id", "mgr_api_key")
+
+
+PROFILE_NAME = "^[a-z0-9_-]+$"
+
+
+def _header_value(value: SecretStr) -> SecretStr:
+    text = value.get_secret_value().strip()
+    if not (text.isascii() and text.isprintable()):
+        raise ValueError("holds characters that no header can carry")
+    return SecretStr(text)
+
+
+HeaderValue = Annotated[SecretStr, AfterValidator(_header_value)]
+
+
+class Account(BaseModel):
+    """The keys of one more account, and its own limits where they differ."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    portal_api_id: HeaderValue
+    portal_api_key: HeaderValue
+    mgr_api_id: HeaderValue
+    mgr_api_key: HeaderValue
+    v3_token: HeaderValue = SecretStr("")
+    calls_per_minute: int | None = Field(None, ge=0)
+    calls_per_day: int | None = Field(None, ge=0)
 
 
 class Settings(BaseSettings):
@@ -38,15 +77,23 @@ class Settings(BaseSettings):
         frozen=True,
         extra="forbid",
         hide_input_in_errors=True,
+        env_nested_delimiter="__",
     )
 
     base_url: str | None = Field(None, description="Root of v2, for example https://host/api/v2/")
     v3_base_url: str | None = Field(None, description="Root of v3, without a trailing slash")
-    portal_api_id: SecretStr = Field(SecretStr(""), description="Usage-tracking id")
-    portal_api_key: SecretStr = Field(SecretStr(""), description="Usage-tracking key")
-    mgr_api_id: SecretStr = Field(SecretStr(""), description="Authorizing id")
-    mgr_api_key: SecretStr = Field(SecretStr(""), description="Authorizing key")
-    v3_token: SecretStr = Field(SecretStr(""), description="Bearer token of v3")
+    portal_api_id: HeaderValue = Field(SecretStr(""), description="Usage-tracking id")
+    portal_api_key: HeaderValue = Field(SecretStr(""), description="Usage-tracking key")
+    mgr_api_id: HeaderValue = Field(SecretStr(""), description="Authorizing id")
+    mgr_api_key: HeaderValue = Field(SecretStr(""), description="Authorizing key")
+    v3_token: HeaderValue = Field(SecretStr(""), description="Bearer token of v3")
+    profile: str = Field(
+        DEFAULT_PROFILE, pattern=PROFILE_NAME, description="`account_profile` of the rows read"
+    )
+    profiles: dict[str, Account] = Field(
+        default_factory=dict,
+        description="More accounts, as FLEETLAKE_PROFILES__<NAME>__<KEY>; same keys as above",
+    )
     lake: Path = Field(Path("data/lake"), description="Folder of the lake")
     published: Path = Field(Path("data/published"), description="Folder of published snapshots")
     exports: dict[str, SecretStr] = Field(
@@ -71,14 +118,6 @@ class Settings(BaseSettings):
     @classmethod
     def _split(cls, value: object) -> object:
         return tuple(n.strip() for n in value.split(",")) if isinstance(value, str) else value
-
-    @field_validator(*KEY_SETTINGS, "v3_token", mode="after")
-    @classmethod
-    def _is_header_value(cls, value: SecretStr) -> SecretStr:
-        text = value.get_secret_value().strip()
-        if not (text.isascii() and text.isprintable()):
-            raise ValueError("holds characters that no header can carry")
-        return SecretStr(text)
 
     @field_validator("base_url", "v3_base_url")
     @classmethod
@@ -119,6 +158,29 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Read arguments, then the environment, then `fleetlake.toml`."""
         return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+
+    def accounts(self) -> list["Settings"]:
+        """Return the settings of each account to read, those of the profiles after the own.
+
+        Where only profiles hold keys, there is nothing of its own to read.
+        """
+        named = [self.account(name) for name in self.profiles]
+        own = self.model_copy(update={"profiles": {}})
+        has_own = any(getattr(self, name).get_secret_value() for name in KEY_SETTINGS)
+        return [own, *named] if has_own or not named else named
+
+    def account(self, name: str) -> "Settings":
+        """Return the settings of one account. Raises: SettingsError naming those there are."""
+        if name == self.profile:
+            return self.model_copy(update={"profiles": {}})
+        if name not in self.profiles:
+            raise SettingsError(
+                f"There is no profile {name!r}.",
+                remedy=f"There are: {', '.join([self.profile, *self.profiles])}. A profile is set "
+                "by FLEETLAKE_PROFILES__<NAME>__<KEY>, for each of its four keys.",
+            )
+        own = {k: v for k, v in self.profiles[name] if v is not None}
+        return self.model_copy(update={**own, "profile": name, "profiles": {}})
 
     def keys(self) -> dict[str, str]:
         """Return the four key headers with their secret values.

@@ -10,8 +10,8 @@ from fleetlake.intervals import Interval, subtract
 from fleetlake.lake import Lake
 from fleetlake.lake.gaps import Gap, gaps
 from fleetlake.lake.watermarks import proven_intervals
-from fleetlake.load import DEFAULT_PROFILE
 from fleetlake.retention import Forecast, forecast
+from fleetlake.settings import DEFAULT_PROFILE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +23,7 @@ class StreamStatus:
     the service forgets. `unavailable` is why this account may not read it.
     """
 
+    account_profile: str
     endpoint: str
     rows: int
     watermark_at: datetime | None
@@ -44,22 +45,20 @@ class LakeStatus:
     open_gaps: list[Gap]
 
 
-def lake_status(
-    lake: Lake, *, now: datetime, calls_per_minute: int, profile: str = DEFAULT_PROFILE
-) -> LakeStatus:
-    """Return the status of a lake; `now` is UTC."""
+def lake_status(lake: Lake, *, now: datetime, calls_per_minute: int) -> LakeStatus:
+    """Return the status of a lake, of all accounts in it; `now` is UTC."""
     return LakeStatus(
-        streams=stream_statuses(lake, now=now, calls_per_minute=calls_per_minute, profile=profile),
+        streams=stream_statuses(lake, now=now, calls_per_minute=calls_per_minute),
         open_gaps=gaps(lake, only_open=True),
     )
 
 
-def stream_statuses(
-    lake: Lake, *, now: datetime, calls_per_minute: int, profile: str = DEFAULT_PROFILE
-) -> list[StreamStatus]:
-    """Return the status of every stream, in the endpoint table's order."""
-    known = _Known(lake, profile, now, calls_per_minute)
-    return [known.status(endpoint) for endpoint in ENDPOINTS.values()]
+def stream_statuses(lake: Lake, *, now: datetime, calls_per_minute: int) -> list[StreamStatus]:
+    """Return the status of every stream, by account and in the endpoint table's order."""
+    found = lake.rows("select distinct account_profile from meta.watermarks order by 1")
+    profiles = [profile for (profile,) in found] or [DEFAULT_PROFILE]
+    known = [_Known(lake, profile, now, calls_per_minute) for profile in profiles]
+    return [of_account.status(e) for of_account in known for e in ENDPOINTS.values()]
 
 
 class _Known:
@@ -87,12 +86,15 @@ class _Known:
     def status(self, endpoint: Endpoint) -> StreamStatus:
         """Return the status of one stream."""
         name = endpoint.name
-        [(rows,)] = self._lake.rows(f"select count(*) from raw.{name}")
+        [(rows,)] = self._lake.rows(
+            f"select count(*) from raw.{name} where account_profile = ?", [self._profile]
+        )
         moment, at = self._marks.get(name, (None, None))
         proven = proven_intervals(self._lake, self._profile, endpoint)
         until = min((max(i.end for i in intervals) for intervals in proven.values()), default=None)
         is_available, reason = self._capable.get(name, (True, None))
         return StreamStatus(
+            account_profile=self._profile,
             endpoint=name,
             rows=rows,
             watermark_at=moment,

@@ -37,7 +37,7 @@ async def load_snapshot(run: Run, endpoint: Endpoint, writer: Writer) -> None:
     """
     readings = await _read_list(run, endpoint)
     if endpoint.cursor.walk is Walk.OFFSET and any(not r.page.is_last for r in readings):
-        known = await run.in_lake(partial(_current_keys, run.lake, endpoint))
+        known = await run.in_lake(partial(_current_keys, run.lake, run.profile, endpoint))
         if known - set().union(*(reading.page.keys(endpoint.key) for reading in readings)):
             readings += await _read_list(run, endpoint)
     for reading in readings:
@@ -49,7 +49,7 @@ async def _read_list(run: Run, endpoint: Endpoint) -> list[Reading]:
     """Return every page of the list, for all ids of its fan-out."""
     chunks: list[tuple[int, ...]] = [()]
     if endpoint.fan_out:
-        ids = await run.in_lake(partial(fan_out_ids, run.lake, endpoint))
+        ids = await run.in_lake(partial(fan_out_ids, run.lake, run.profile, endpoint))
         size = endpoint.fan_out.ids_per_call
         chunks = [tuple(ids[i : i + size]) for i in range(0, len(ids), size)]
 
@@ -64,11 +64,16 @@ async def _read_list(run: Run, endpoint: Endpoint) -> list[Reading]:
     return [reading for walk in walks for reading in walk]
 
 
-def _current_keys(lake: Lake, endpoint: Endpoint) -> set[tuple[Any, ...]]:
+def _current_keys(lake: Lake, profile: str, endpoint: Endpoint) -> set[tuple[Any, ...]]:
     """Return the keys of the records that were there at the last read."""
     listed = ", ".join(f'"{name}"' for name in endpoint.key)
-    current = "where valid_to is null" if endpoint.mode is Mode.HISTORY else ""
-    return set(lake.rows(f"select {listed} from raw.{endpoint.name} {current}"))
+    current = "and valid_to is null" if endpoint.mode is Mode.HISTORY else ""
+    return set(
+        lake.rows(
+            f"select {listed} from raw.{endpoint.name} where account_profile = ? {current}",
+            [profile],
+        )
+    )
 
 
 async def load_events(run: Run, endpoint: Endpoint, writer: Writer) -> None:
@@ -117,7 +122,8 @@ def _plan(run: Run, endpoint: Endpoint, now: datetime) -> _Plan:
     last = last_read(run.lake, run.profile, endpoint, str(run.shard))
     swept_at = last.swept_at if last else None
     swept_from = sweep_from(swept_at, proven.values(), now=now) if run.only is None else None
-    again_from = min(filter(None, (changing_since(run.lake, endpoint), swept_from)), default=None)
+    changing = changing_since(run.lake, run.profile, endpoint)
+    again_from = min(filter(None, (changing, swept_from)), default=None)
     asked = _ids_to_ask(run, endpoint, proven, now=now, is_sweep=swept_from is not None)
     wanted = [
         (partition, interval)
@@ -148,7 +154,7 @@ def _ids_to_ask(
     """Return the shard's ids that may have anything new; all without a fresh bulk list."""
     if endpoint.fan_out is None:
         return [None]
-    ids = [one for one in fan_out_ids(run.lake, endpoint) if run.shard.has(one)]
+    ids = [one for one in fan_out_ids(run.lake, run.profile, endpoint) if run.shard.has(one)]
     moved = endpoint.fan_out.moved
     is_told = moved is not None and _is_fresh(run, ENDPOINTS[moved.endpoint], now)
     if moved is None or not is_told or is_sweep or run.only is not None:
@@ -169,23 +175,28 @@ def _is_fresh(run: Run, bulk: Endpoint, now: datetime) -> bool:
     return read_at is not None and now - read_at <= LIST_LIFE
 
 
-def fan_out_ids(lake: Lake, endpoint: Endpoint) -> list[int]:
+def fan_out_ids(lake: Lake, profile: str, endpoint: Endpoint) -> list[int]:
     """Return the ids that the endpoint must be asked for, those that exist now."""
     if endpoint.fan_out is None:
         return []
     source = ENDPOINTS[endpoint.fan_out.source]
-    now = "where valid_to is null" if source.mode is Mode.HISTORY else ""
-    found = lake.rows(f'select "{source.key[0]}" from raw.{source.name} {now} order by 1')
+    now = "and valid_to is null" if source.mode is Mode.HISTORY else ""
+    found = lake.rows(
+        f'select "{source.key[0]}" from raw.{source.name} '
+        f"where account_profile = ? {now} order by 1",
+        [profile],
+    )
     return [row[0] for row in found]
 
 
-def changing_since(lake: Lake, endpoint: Endpoint) -> datetime | None:
+def changing_since(lake: Lake, profile: str, endpoint: Endpoint) -> datetime | None:
     """Return the event time of the oldest record that may still change."""
     if endpoint.changes_until is None:
         return None
     [(oldest,)] = lake.rows(
         f'select min("{endpoint.event_time}") from raw.{endpoint.name} '
-        f'where "{endpoint.changes_until}" is null'
+        f'where "{endpoint.changes_until}" is null and account_profile = ?',
+        [profile],
     )
     moment: datetime | None = oldest
     return moment

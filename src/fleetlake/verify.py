@@ -13,7 +13,6 @@ from fleetlake.endpoints import endpoint_named
 from fleetlake.intervals import Interval
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.lateness import measured_lateness
-from fleetlake.load import DEFAULT_PROFILE
 from fleetlake.pages import read_pages
 from fleetlake.plan import unsettled
 from fleetlake.reading import read_spans
@@ -59,17 +58,19 @@ def verify(
     async def ask(lake: Lake) -> Verdict:
         async with Client(settings, transport=transport) as client:
             now = await service_now(client)
-            lateness = measured_lateness(lake, DEFAULT_PROFILE, now=now).get(name)
+            lateness = measured_lateness(lake, settings.profile, now=now).get(name)
             latest = unsettled(now, lateness).start
             interval = Interval(start, min(end or latest, latest))
-            served = await _served(client, lake, endpoint, interval, settings.concurrency)
+            ids = fan_out_ids(lake, settings.profile, endpoint)
+            served = await _served(client, endpoint, ids, interval, settings.concurrency)
             held = _held(lake, endpoint, interval)
+            own = _held(lake, endpoint, interval, profile=settings.profile)
             return Verdict(
                 endpoint=name,
                 interval=None if endpoint.is_snapshot else interval,
                 served=len(served),
                 missing=frozenset(served - held),
-                surplus=frozenset(held - served),
+                surplus=frozenset(own - served),
                 calls=client.calls[endpoint.path],
             )
 
@@ -78,10 +79,9 @@ def verify(
 
 
 async def _served(
-    client: Client, lake: Lake, endpoint: Endpoint, interval: Interval, walks: int
+    client: Client, endpoint: Endpoint, ids: list[int], interval: Interval, walks: int
 ) -> set[Key]:
     """Return the keys that the service lists."""
-    ids = fan_out_ids(lake, endpoint)
     keys: set[Key] = set()
     if not endpoint.is_snapshot:
         partitions: list[int | None] = [*ids] if endpoint.fan_out else [None]
@@ -97,16 +97,21 @@ async def _served(
     return keys
 
 
-def _held(lake: Lake, endpoint: Endpoint, interval: Interval) -> set[Key]:
-    """Return the keys that the lake holds for the range."""
+def _held(
+    lake: Lake, endpoint: Endpoint, interval: Interval, *, profile: str | None = None
+) -> set[Key]:
+    """Return the keys that the lake holds for the range, of one account or of all."""
     listed = ", ".join(f'"{name}"' for name in endpoint.key)
     if endpoint.is_snapshot:
-        current = "where valid_to is null" if endpoint.mode is Mode.HISTORY else ""
-        return set(lake.rows(f"select {listed} from raw.{endpoint.name} {current}"))
+        bounds = "valid_to is null" if endpoint.mode is Mode.HISTORY else "true"
+        times: list[datetime] = []
+    else:
+        bounds = f'"{endpoint.event_time}" >= ? and "{endpoint.event_time}" < ?'
+        times = [interval.start, interval.end]
     return set(
         lake.rows(
             f"select {listed} from raw.{endpoint.name} "
-            f'where "{endpoint.event_time}" >= ? and "{endpoint.event_time}" < ?',
-            [interval.start, interval.end],
+            f"where {bounds} and coalesce(account_profile = ?, true)",
+            [*times, profile],
         )
     )

@@ -14,6 +14,10 @@ def backfill(
         datetime, typer.Option("--from", formats=FORMATS, help="Start, included (UTC).")
     ],
     end: Annotated[datetime, typer.Option("--to", formats=FORMATS, help="End, not included.")],
+    *,
+    profile: Annotated[
+        str | None, typer.Option(help="Only this account; all that are set when left out.")
+    ] = None,
 ) -> None:
     """Read a past range again and keep what was missing.
 
@@ -30,8 +34,10 @@ def backfill(
 
     if in_utc(start) >= in_utc(end):
         raise UsageError("--from is not before --to.", remedy="The range is [from, to).")
+    settings = load_settings()
+    settings = settings.account(profile) if profile else settings
     interval = Interval(in_utc(start), in_utc(end))
     with watching(console(stderr=True)) as watcher:
-        outcomes = backfill_endpoint(load_settings(), endpoint, interval, watcher=watcher)
+        outcomes = backfill_endpoint(settings, endpoint, interval, watcher=watcher)
     console().print(outcome_table(outcomes))
     raise_worst(outcomes)

@@ -9,6 +9,7 @@ from fleetlake.cli.instants import FORMATS, in_utc
 
 if TYPE_CHECKING:
     from fleetlake.run import Outcome
+    from fleetlake.settings import Settings
 
 
 def ingest(
@@ -32,6 +33,9 @@ def ingest(
         ),
     ] = "1/1",
     *,
+    profile: Annotated[
+        str | None, typer.Option(help="Only this account; all that are set when left out.")
+    ] = None,
     plan: Annotated[
         bool, typer.Option("--plan", help="Forecast the calls and minutes; ask for nothing.")
     ] = False,
@@ -55,29 +59,30 @@ def ingest(
         share = Shard.parse(shard)
     except ValueError as error:
         raise UsageError(f"--shard: {error}.") from None
+    settings = load_settings()
+    settings = settings.account(profile) if profile else settings
     start = None if since is None else in_utc(since)
     if plan:
-        console().print(*_plan(endpoints or [], start), sep="\n")
+        for account in settings.accounts():
+            console().print(*_plan(account, endpoints or [], start), sep="\n")
         return
     screen = console(stderr=True)
     with watching(screen) as watcher:
         outcomes = ingest_endpoints(
-            load_settings(), endpoints or [], watcher=watcher, since=start, shard=share
+            settings, endpoints or [], watcher=watcher, since=start, shard=share
         )
     console().print(outcome_table(outcomes))
     raise_worst(outcomes)
 
 
-def _plan(names: list[str], since: datetime | None) -> tuple[object, str]:
+def _plan(settings: "Settings", names: list[str], since: datetime | None) -> tuple[object, str]:
     """Return the forecast as a table, and what it comes to in a sentence."""
     from datetime import UTC
 
     from fleetlake.budget import plan_ingest
     from fleetlake.cli.screen import table
-    from fleetlake.settings import load_settings
     from fleetlake.spoken import spoken_length
 
-    settings = load_settings()
     found = plan_ingest(settings, names, since=since, now=datetime.now(UTC))
     limit = settings.calls_per_minute
     rows = [
@@ -104,12 +109,13 @@ def outcome_table(outcomes: "list[Outcome]") -> object:
     from fleetlake.cli.screen import table
 
     columns = ("endpoint", "added", "changed", "quarantined", "calls", "seconds", "note")
+    several = len({o.profile for o in outcomes}) > 1
     return table(
         "",
         columns,
         [
             (
-                o.endpoint,
+                f"{o.profile}: {o.endpoint}" if several else o.endpoint,
                 o.added,
                 o.changed,
                 o.quarantined,

@@ -41,7 +41,12 @@ def status(
         document = orjson.dumps(asdict(found), option=option, default=lambda d: d.total_seconds())
         sys.stdout.write(document.decode() + "\n")
     else:
-        console().print(table("", COLUMNS, [_row(stream, now) for stream in found.streams]))
+        by_account: dict[str, list[StreamStatus]] = {}
+        for stream in found.streams:
+            by_account.setdefault(stream.account_profile, []).append(stream)
+        for profile, streams in by_account.items():
+            title = f"profile {profile}" if len(by_account) > 1 else ""
+            console().print(table(title, COLUMNS, [_row(stream, now) for stream in streams]))
     if found.open_gaps:
         raise RecordsMissing(
             f"The service forgot {len(found.open_gaps):,} ranges before they were read.",

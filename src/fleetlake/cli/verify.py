@@ -19,6 +19,10 @@ def verify(
     end: Annotated[
         datetime | None, typer.Option("--to", formats=FORMATS, help="End, not included; else now.")
     ] = None,
+    *,
+    profile: Annotated[
+        str | None, typer.Option(help="Only this account; all that are set when left out.")
+    ] = None,
 ) -> None:
     """Walk a range again and compare its keys with the lake; nothing is written.
 
@@ -30,19 +34,26 @@ def verify(
     from fleetlake.settings import load_settings
     from fleetlake.verify import verify as compare
 
-    verdict = compare(
-        load_settings(),
-        endpoint,
-        start=in_utc(start) if start else BEGINNING,
-        end=in_utc(end) if end else None,
-    )
-    console().print(
-        f"{endpoint}: {verdict.served:,} records at the service, {len(verdict.missing):,} of them "
-        f"missing in the lake, {len(verdict.surplus):,} in the lake only; {verdict.calls:,} calls."
-    )
-    if verdict.missing:
-        some = ", ".join(str(key) for key in sorted(verdict.missing, key=str)[:SHOWN_KEYS])
+    settings = load_settings()
+    settings = settings.account(profile) if profile else settings
+    missing: list[tuple[object, ...]] = []
+    for account in settings.accounts():
+        verdict = compare(
+            account,
+            endpoint,
+            start=in_utc(start) if start else BEGINNING,
+            end=in_utc(end) if end else None,
+        )
+        missing += sorted(verdict.missing, key=str)
+        whose = f" ({account.profile})" if len(settings.accounts()) > 1 else ""
+        console().print(
+            f"{endpoint}{whose}: {verdict.served:,} records at the service, "
+            f"{len(verdict.missing):,} of them missing in the lake, "
+            f"{len(verdict.surplus):,} in the lake only; {verdict.calls:,} calls."
+        )
+    if missing:
+        some = ", ".join(map(str, missing[:SHOWN_KEYS]))
         raise RecordsMissing(
-            f"The lake misses {len(verdict.missing):,} records of {endpoint}, such as {some}.",
+            f"The lake misses {len(missing):,} records of {endpoint}, such as {some}.",
             remedy=f"Run `fleetlake backfill {endpoint} --from … --to …` over the range.",
         )
