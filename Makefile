@@ -16,13 +16,7 @@ export DO_NOT_TRACK := 1
 help:  ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-settest-outlets: $(READY)  ## What needs a PostgreSQL server (apt-get install postgresql; it is started)
-	@tests/postgres.sh $(BIN)/python -m pytest -q -s tests/exporters tests/machines -k "$(or $(K),postgres or fleet or machines)"
-
-bench-outlets: $(READY)  ## How fast exports go, at two million rows (make bench-outlets N=100000)
-	@tests/postgres.sh $(BIN)/python -m tests.exporters.bench $(N)
-
-up: $(READY)  ## Install everything into .venv (other targets do this by themselves)
+setup: $(READY)  ## Install everything into .venv (other targets do this by themselves)
 
 $(READY): requirements.lock pyproject.toml
 	@echo "Setting up $(VENV): one to two minutes, once."
@@ -61,6 +55,12 @@ up: $(READY)  ## Prefect's server, a worker and all schedules over a simulated s
 
 soak-prefect: $(READY)  ## Two simulated days of every schedule, kill -9 of flow, worker and server, then the truth
 	@DAYS=$(DAYS) SPEED=$(SPEED) $(BIN)/python -m tests.flows.soak
+
+test-outlets: $(READY)  ## What needs a PostgreSQL server (apt-get install postgresql; it is started)
+	@tests/postgres.sh $(BIN)/python -m pytest -q -s tests/exporters tests/machines -k "$(or $(K),postgres or fleet or machines)"
+
+bench-outlets: $(READY)  ## How fast exports go, at two million rows (make bench-outlets N=100000)
+	@tests/postgres.sh $(BIN)/python -m tests.exporters.bench $(N)
 
 bench-simulator: $(READY)  ## Measure how fast the simulated service answers
 	@$(BIN)/python -m fleetlake.simulator.benchmark
