@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+SPARK := .venv-spark
 CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -47,8 +48,27 @@ format: $(READY)  ## Mend formatting and what lint can mend
 readme: $(READY)  ## Render the README's tables from the code
 	@$(BIN)/python -m tests.readme
 
+docs: $(READY)  ## The SQL project as a site, with lineage: data/docs/index.html
+	@$(BIN)/python -m fleetlake.marts docs
+
 crash-test: $(READY)  ## Kill the ingest N times (make crash-test N=200) and compare with the truth
 	@CRASH_TEST_KILLS=$(or $(N),200) $(BIN)/python -m pytest -q -s tests/test_crash.py
+
+mart-truth: $(READY)  ## Compare the marts with what happened to 300 routers in 35 days
+	@$(BIN)/python -m tests.marts.mart_truth
+
+test-spark: $(READY) $(SPARK)/.ready  ## Build the marts with Spark and compare (needs Java 17 or later)
+	@FLEETLAKE_SPARK_PYTHON=$(abspath $(SPARK))/bin/python \
+	  $(BIN)/python -m pytest -q tests/marts/test_spark.py
+
+$(SPARK)/.ready: requirements-spark.lock
+	@echo "Setting up $(SPARK): some minutes, once."
+	@$(PYTHON) -m venv $(SPARK)
+	@$(SPARK)/bin/python -m pip install -qq --no-deps --require-hashes -r $<
+	@touch $@
+
+bench-marts: $(READY)  ## Time a full build over 60 million rows, and a build of one new hour
+	@$(BIN)/python -m tests.marts.mart_bench
 
 up: $(READY)  ## Prefect's server, a worker and all schedules over a simulated service
 	@$(BIN)/fleetlake up
@@ -68,11 +88,13 @@ bench-simulator: $(READY)  ## Measure how fast the simulated service answers
 contract-table: $(READY)  ## How many checks hold the simulator to each section of the contract
 	@$(BIN)/python tests/simulator/sections.py
 
-lock:  ## Resolve requirements.lock anew from pyproject.toml (needs uv)
-	@uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 \
-	  --generate-hashes --no-header --no-emit-index-url --no-annotate --no-strip-extras \
-	  --quiet --output-file requirements.lock > /dev/null
+LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-header \
+	--no-emit-index-url --no-annotate --no-strip-extras --quiet
+
+lock:  ## Resolve both lock files anew from pyproject.toml (needs uv)
+	@$(LOCK) pyproject.toml --all-extras --output-file requirements.lock > /dev/null
+	@$(LOCK) --group spark --output-file requirements-spark.lock > /dev/null
 
 clean:  ## Remove .venv, caches and the demo's lake
-	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis data/lake data/published data/.published
+	@rm -rf $(VENV) $(SPARK) .mypy_cache .pytest_cache .ruff_cache .hypothesis data/lake data/published data/.published
 	@find src flows tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,11 +1,14 @@
 -- Grain: one row per battery with readings on enough days and a health that falls.
 -- Kind: view.
 
--- Least squares of health over time, one point a day. Health is a whole number, so its rounding
--- is the least noise there can be (variance 1/12), and the reading first shows 62 when the line
+-- Least squares of health over time, one point a day. The reading first shows 62 when the line
 -- through the readings passes 62.5, whichever way the gauge rounds. The interval is Fieller's:
--- the values of time at which the line cannot be told from that level. A run of days with the
--- same whole number tells no more than where it begins and ends, so it counts as two points.
+-- the values of time at which the line cannot be told from that level.
+--
+-- Health is a whole number. Of a line rounded to whole numbers (variance 1/12) a fit over s steps
+-- in n days errs by 0.447 / (s n) points a day, as its Fourier series shows: as much as a fit to
+-- independent points of n / 5s^2 times that variance. What the readings scatter beyond rounding
+-- is taken to be the same along each step, so that a step counts as two points.
 with points as (
     select
         battery_id,
@@ -28,14 +31,20 @@ lines as (
         regr_slope(health_pct, day_number) as slope,
         regr_r2(health_pct, day_number) as r2,
         regr_sxx(health_pct, day_number) as sxx,
-        count(*) / least(count(*), 2e0 * (max(health_pct) - min(health_pct) + 1)) * greatest(
-            (regr_syy(health_pct, day_number) - regr_slope(health_pct, day_number) * regr_sxy(health_pct, day_number))
-            / (count(*) - 2),
-            1e0 / 12
-        ) as variance
+        max(health_pct) - min(health_pct) as steps,
+        (regr_syy(health_pct, day_number) - regr_slope(health_pct, day_number) * regr_sxy(health_pct, day_number))
+            / (count(*) - 2) as scatter
     from points
     group by battery_id, first_at
     having count(*) >= {{ var('battery_trend_days') }} and regr_slope(health_pct, day_number) < 0
+),
+
+noisy as (
+    select
+        *,
+        greatest(trend_days / (5e0 * steps * steps), 1) / 12
+            + greatest(scatter - 1e0 / 12, 0) * trend_days / least(trend_days, 2e0 * (steps + 1)) as variance
+    from lines
 ),
 
 crossings as (
@@ -44,7 +53,7 @@ crossings as (
         ({{ var('battery_worn_pct') }} + 0.5 - mean_health) / slope as days_ahead,
         power({{ var('battery_trend_z') }}, 2) * variance as spread,
         power({{ var('battery_trend_z') }}, 2) * variance / sxx / power(slope, 2) as doubt
-    from lines
+    from noisy
 )
 
 select
