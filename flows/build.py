@@ -38,7 +38,8 @@ def publish() -> None:
 def build_models(*, full: bool) -> BuildResult:
     """Run the SQL project over the lake's newest snapshot."""
     result = build_lake_marts(load_settings().lake, is_full=full)
-    report_build(result)
+    if result.models:
+        report_build(result)
     return result
 
 

@@ -27,6 +27,7 @@ def build(
 ) -> None:
     """Build staging views and marts with dbt, and run their data tests.
 
+    Marts whose rows of the lake have not changed since the last build are left alone.
     A failed model or test names itself and its rows; the last good marts stay in place.
     """
     from fleetlake.cli.screen import console
@@ -37,7 +38,7 @@ def build(
         result = build_marts(
             load_settings().lake, select=select, is_full=full, on_progress=on_progress
         )
-    console().print(model_table(result))
+    console().print(built_report(result))
     for test in result.warnings:
         console().print(f"Warning: {test.name} found {test.failures:,} rows.", markup=False)
 
@@ -45,6 +46,13 @@ def build(
 def following(screen: "Console") -> "AbstractContextManager[OnProgress]":
     """Return what shows a build's steps while it is in use."""
     return _bar(screen) if screen.is_terminal else _lines(screen)
+
+
+def built_report(result: "BuildResult") -> "Table | str":
+    """Return what to say of a build: its marts as a table, or that there was nothing to do."""
+    if not result.models:
+        return "The marts are up to date: no row they are made of has changed."
+    return model_table(result)
 
 
 def model_table(result: "BuildResult") -> "Table":

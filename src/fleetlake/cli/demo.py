@@ -16,7 +16,7 @@ def demo(
     Run it again and it loads only what the fleet did since. The options count for the first
     run; later ones go on with the fleet that is in the lake.
     """
-    from fleetlake.cli.build import following, model_table
+    from fleetlake.cli.build import built_report, following
     from fleetlake.cli.ingest import outcome_table
     from fleetlake.cli.screen import console, table, watching
     from fleetlake.demo import QUESTIONS, demo_fleet, demo_settings, running_simulator
@@ -39,7 +39,7 @@ def demo(
     screen.print("3. Building the marts …")
     with following(screen) as on_progress:
         built = build_marts(settings.lake, on_progress=on_progress)
-    screen.print(model_table(built))
+    screen.print(built_report(built))
     screen.print("4. Publishing them as plain Parquet …")
     published = publish(settings.lake, settings.published)
     with open_lake(settings.lake, read_only=True) as lake:

@@ -1,10 +1,13 @@
 """Build the marts: one dbt run over one snapshot of the lake, then a switch.
 
+Marts are made of the lake's rows and nothing else, the clock included. So a build leaves alone
+what stands only on tables that have not changed since the last good build, and with nothing
+new it does not even start dbt.
+
 Everything dbt writes lies in `<lake>/dbt/`, which may be deleted at any time: the next build
 then computes everything anew.
 """
 
-import hashlib
 import os
 import time
 from collections.abc import Iterator, Mapping
@@ -27,9 +30,9 @@ from fleetlake.marts.dbt import (
     Run,
     TestResult,
     call_dbt,
-    project_folder,
     run_dbt,
 )
+from fleetlake.marts.plan import SCRATCH, Plan, plan_build, record_built
 from fleetlake.marts.switch import Switcher
 
 _OTHER_BUILD_SECONDS = 600
@@ -54,7 +57,10 @@ class ModelResult:
 
 @dataclass(frozen=True, kw_only=True)
 class BuildResult:
-    """What a build made of which snapshot of the lake, in seconds of wall time."""
+    """What a build made of which snapshot of the lake, in seconds of wall time.
+
+    `models` are those that were computed: none when nothing was new.
+    """
 
     models: tuple[ModelResult, ...]
     tests: tuple[TestResult, ...]
@@ -81,8 +87,8 @@ def build_marts(
 ) -> BuildResult:
     """Build the marts of a lake, or those that dbt's `select` names.
 
-    `is_full` computes incremental marts from the beginning, which also happens by itself when
-    the project has changed. Marts in the lake change only when all models and tests are good.
+    `is_full` computes everything from the beginning, which also happens by itself when the
+    project has changed. Marts in the lake change only when all models and tests are good.
 
     Raises: BuildFailed naming what failed, with its first bad rows.
     """
@@ -91,17 +97,13 @@ def build_marts(
     with _only_build(lake / "dbt") as work:
         snapshot = _newest_snapshot(lake)
         build = _Build(lake=lake, work=work, snapshot=snapshot)
-        is_full = is_full or not build.is_same_project()
-        run = build.run(select, is_full=is_full, on_progress=on_progress)
-        if not run.is_good:
-            raise _failure(build.with_bad_rows(run))
-        build.remember_project()
-        models = build.switch(run)
+        plan = plan_build(lake, work, select=select, is_full=is_full, until=snapshot)
+        run, models = build.carry_out(plan, on_progress)
     return BuildResult(
         models=models,
         tests=run.tests,
         snapshot_id=snapshot,
-        is_full=is_full,
+        is_full=plan.is_full,
         seconds=time.monotonic() - began,
     )
 
@@ -140,15 +142,6 @@ def _newest_snapshot(path: Path) -> int:
     return int(newest)
 
 
-def _project_digest() -> str:
-    """Return what changes whenever any file of the dbt project does."""
-    digest = hashlib.sha256()
-    for path in sorted(project_folder().rglob("*")):
-        if path.suffix in {".sql", ".yml", ".csv"}:
-            digest.update(path.name.encode() + path.read_bytes())
-    return digest.hexdigest()
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Build:
     """One build: the lake, dbt's folder, and the snapshot that is read."""
@@ -159,16 +152,7 @@ class _Build:
 
     @property
     def file(self) -> Path:
-        return self.work / "build.duckdb"
-
-    def is_same_project(self) -> bool:
-        """Return whether the scratch file was filled by the project as it is now."""
-        mark = self.work / "project.sha256"
-        return self.file.exists() and mark.exists() and mark.read_text() == _project_digest()
-
-    def remember_project(self) -> None:
-        """Note that the scratch file is the work of the project as it is now."""
-        (self.work / "project.sha256").write_text(_project_digest())
+        return self.work / SCRATCH
 
     def environment(self) -> dict[str, str]:
         """Return what the project's profile and plugin read."""
@@ -178,11 +162,26 @@ class _Build:
             SNAPSHOT_VARIABLE: str(self.snapshot),
         }
 
-    def run(self, select: str | None, *, is_full: bool, on_progress: OnProgress) -> Run:
+    def carry_out(self, plan: Plan, on_progress: OnProgress) -> tuple[Run, tuple[ModelResult, ...]]:
+        """Run dbt as planned, switch what it made into the lake, and record that.
+
+        Raises: BuildFailed with the first bad rows of each failed test.
+        """
+        if plan.options is None:
+            return Run(nodes=(), tests=()), ()
+        if plan.is_full:
+            record_built(self.work, None)
+        run = self.run(plan, on_progress)
+        if not run.is_good:
+            raise _failure(self.with_bad_rows(run))
+        models = self.switch(run)
+        record_built(self.work, plan.record)
+        return run, models
+
+    def run(self, plan: Plan, on_progress: OnProgress) -> Run:
         """Run dbt over the snapshot."""
-        arguments = ["build", "--exclude-resource-type", "unit_test"]
-        arguments += ["--select", *select.split()] if select else []
-        arguments += ["--full-refresh"] if is_full else []
+        arguments = ["build", "--exclude-resource-type", "unit_test", *(plan.options or ())]
+        arguments += ["--full-refresh"] if plan.is_full else []
         return run_dbt(
             arguments, work=self.work, environment=self.environment(), on_progress=on_progress
         )

@@ -32,6 +32,17 @@ def sources_yaml() -> str:
     return _HEAD + "".join(tables)
 
 
+def source_names() -> frozenset[str]:
+    """Return the tables of the lake that the project reads, as `schema.table`."""
+    texts = [p.read_text(encoding="utf-8") for p in _staging().glob("_*sources.yml")]
+    return frozenset(
+        f"{source['name']}.{table['name']}"
+        for text in texts
+        for source in yaml.safe_load(text)["sources"]
+        for table in source["tables"]
+    )
+
+
 def mart_table() -> str:
     """Return the marts as a Markdown table: name, grain, meaning."""
     lines = ["| Mart | One row per | What it tells |", "|---|---|---|"]
@@ -65,4 +76,8 @@ def _quoted(text: str) -> str:
 
 def sources_file() -> Path:
     """Return where the rendered sources live."""
-    return project_folder() / "models" / "staging" / "_sources.yml"
+    return _staging() / "_sources.yml"
+
+
+def _staging() -> Path:
+    return project_folder() / "models" / "staging"

@@ -1,0 +1,35 @@
+"""Which tables of a lake have changed since a snapshot, as the catalog tells it."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fleetlake.lake.catalog import Lake
+
+# What a commit did is a map of lists: tables by their id, or by name where it made them. A
+# compaction changes no rows but counts as well, which costs a needless look and misses nothing.
+_CHANGED = """
+WITH changed AS (
+    SELECT unnest(flatten(map_values(changes))) AS what
+    FROM lake.snapshots() WHERE snapshot_id > ? AND snapshot_id <= ?
+)
+SELECT DISTINCT s.schema_name || '.' || t.table_name
+FROM __ducklake_metadata_lake.ducklake_table AS t
+JOIN __ducklake_metadata_lake.ducklake_schema AS s USING (schema_id)
+WHERE t.table_id::VARCHAR IN (SELECT what FROM changed)
+OR s.schema_name || '.' || t.table_name IN (SELECT replace(what, '"', '') FROM changed)
+"""
+
+
+def changed_tables(lake: "Lake", after: int, until: int) -> frozenset[str] | None:
+    """Return the tables that commits after one snapshot, up to another, have touched.
+
+    None means that nobody can tell: some of these snapshots have been forgotten, or the lake
+    was restored from a time before them.
+    """
+    [(known,)] = lake.rows(
+        "SELECT count(*) FROM lake.snapshots() WHERE snapshot_id > ? AND snapshot_id <= ?",
+        [after, until],
+    )
+    if known != until - after:
+        return None
+    return frozenset(name for (name,) in lake.rows(_CHANGED, [after, until]))

@@ -1,0 +1,68 @@
+"""A build computes what stands on tables with news, and nothing else."""
+
+import shutil
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from fleetlake.lake import open_lake
+from fleetlake.lake.maintenance import maintain
+from fleetlake.marts import build_marts
+
+pytestmark = pytest.mark.xdist_group("marts")  # they share a build, which takes seconds
+
+NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
+LOGIN = {"action_id": "a1", "action_type": "login", "created_at": NOON}
+
+
+@pytest.fixture
+def lake(empty_build, tmp_path):
+    """Return a lake that was built when it was empty."""
+    return shutil.copytree(empty_build[0], tmp_path / "lake")
+
+
+def computed(result):
+    return {m.name for m in result.models}
+
+
+def test_with_nothing_new_nothing_is_computed(lake):
+    steps = []
+
+    result = build_marts(lake, on_progress=steps.append)
+
+    assert (result.models, result.tests, steps) == ((), (), [])
+
+
+def test_only_what_stands_on_new_rows_is_computed_and_tested(lake, add):
+    add(lake, "activity_logs", LOGIN)
+
+    result = build_marts(lake)
+
+    assert computed(result) == {"change_log", "security_events"}
+    assert {t.model for t in result.tests} == computed(result)
+    assert computed(build_marts(lake)) == set()
+
+
+def test_a_full_build_computes_everything(lake, empty_build):
+    assert computed(build_marts(lake, is_full=True)) == computed(empty_build[1])
+
+
+def test_news_that_a_selection_left_out_are_computed_by_the_next_build(lake, add):
+    add(lake, "activity_logs", LOGIN)
+    build_marts(lake, select="security_events")
+
+    assert computed(build_marts(lake)) == {"change_log", "security_events"}
+
+
+def test_when_the_lake_has_forgotten_what_changed_everything_is_computed(lake, add, empty_build):
+    add(lake, "activity_logs", LOGIN)
+    with open_lake(lake) as opened:
+        maintain(opened, keep=timedelta(0))
+
+    assert computed(build_marts(lake)) == computed(empty_build[1])
+
+
+def test_rows_that_no_mart_stands_on_are_no_news(lake, add):
+    add(lake, "router_logs", {"router_id": 1, "created_at_timeuuid": "l1"})
+
+    assert computed(build_marts(lake)) == set()
