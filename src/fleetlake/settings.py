@@ -77,7 +77,6 @@ class Settings(BaseSettings):
         frozen=True,
         extra="forbid",
         hide_input_in_errors=True,
-        env_nested_delimiter="__",
     )
 
     base_url: str | None = Field(None, description="Root of v2, for example https://host/api/v2/")
