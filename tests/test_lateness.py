@@ -66,6 +66,25 @@ def test_the_daily_sweep_finds_what_came_too_late_and_from_then_on_each_load_loo
     assert LATE_BY < late <= 3 * LATE_BY
 
 
+def test_loads_that_never_come_to_their_end_leave_no_late_record_behind(
+    make_sim: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sim, now = make_sim(routers=8, days=1, scenario="late-data"), NOW
+    with monkeypatch.context() as patch:
+        # Each commits what it read, but none gets to say that it has read it all.
+        patch.setattr("fleetlake.lake.commit._ends", lambda _loads: [])
+        for wait in [timedelta(minutes=12)] * 5 + [timedelta(hours=30)]:
+            sim.ingest(SAMPLES.name)
+            missed = lost(sim, now - LATE_BY - SETTLE)
+            sim.advance(wait.total_seconds())
+            now += wait
+
+    sim.ingest(SAMPLES.name)
+
+    assert missed > 0
+    assert lost(sim, now - LATE_BY - SETTLE) == 0
+
+
 def test_records_that_come_in_time_leave_the_lookback_as_it_is(make_sim: Any) -> None:
     sim = make_sim(routers=8, days=1)
     sim.ingest(SAMPLES.name)
@@ -111,8 +130,7 @@ def test_the_lookback_follows_the_lateness_between_a_floor_and_a_day(
     assert unsettled(NOW, lateness).end - unsettled(NOW, lateness).start == lookback
 
 
-def test_a_sweep_is_due_once_a_day_and_when_there_never_was_one() -> None:
-    assert sweep_from(None, [], now=NOW) == NOW - SWEEP
+def test_a_sweep_is_due_once_a_day() -> None:
     assert sweep_from(NOW - SWEEP + timedelta(seconds=1), [], now=NOW) is None
     assert sweep_from(NOW - SWEEP, [], now=NOW) == NOW - SWEEP - SWEEP_LOOKBACK
 

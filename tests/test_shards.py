@@ -16,8 +16,8 @@ from fleetlake.intervals import BEGINNING
 from fleetlake.lake import open_lake
 from fleetlake.lake.locks import stream_lock
 from fleetlake.lake.watermarks import proven_intervals
-from fleetlake.load import DEFAULT_PROFILE
 from fleetlake.plan import LIST_LIFE
+from fleetlake.settings import DEFAULT_PROFILE
 from fleetlake.shard import PARTS, WHOLE, Shard
 from fleetlake.streams import fan_out_ids
 from tests.conftest import Sim
@@ -94,7 +94,7 @@ def test_shards_in_any_order_load_what_one_whole_load_does(
     assert_complete(sim, endpoint)
     with open_lake(sim.settings().lake, read_only=True) as lake:
         proven = proven_intervals(lake, DEFAULT_PROFILE, endpoint)
-        ids = fan_out_ids(lake, endpoint)
+        ids = fan_out_ids(lake, DEFAULT_PROFILE, endpoint)
     assert set(proven) == {str(one) for one in ids}
     assert {(i.start, len(found)) for found in proven.values() for i in found} == {(BEGINNING, 1)}
 
@@ -103,7 +103,7 @@ def test_shard_reads_and_proves_its_own_ids_only(sim: Sim) -> None:
     sim.ingest(SERIES.name, shard=Shard(2, 3))
 
     with open_lake(sim.settings().lake, read_only=True) as lake:
-        ids = fan_out_ids(lake, SERIES)
+        ids = fan_out_ids(lake, DEFAULT_PROFILE, SERIES)
         proven = proven_intervals(lake, DEFAULT_PROFILE, SERIES)
         rows = lake.rows(f"select distinct {SERIES.fan_out.partition} from raw.{SERIES.name}")
     own = {str(one) for one in ids if Shard(2, 3).has(one)}

@@ -116,7 +116,7 @@ class _Known:
         """Return what would be asked for, within the time that the lake knows about."""
         proven = proven_intervals(self.lake, self.profile, endpoint)
         last = last_read(self.lake, self.profile, endpoint, str(WHOLE))
-        swept_at = last.swept_at if last else None
+        swept_at = last.swept_at if last else self.now
         swept_from = sweep_from(swept_at, proven.values(), now=self.now)
         changing = changing_since(self.lake, self.profile, endpoint)
         asked: list[int | None] = [None]

@@ -32,7 +32,7 @@ from fleetlake.lake.catalog import Lake
 from fleetlake.lake.commit import Committed, commit_proofs
 from fleetlake.lake.lateness import measured_lateness
 from fleetlake.lake.locks import commit_lock, stream_lock
-from fleetlake.lake.watermarks import watermark
+from fleetlake.lake.watermarks import begin_reads, watermark
 from fleetlake.plan import unsettled
 from fleetlake.run import Outcome, Run, Watcher
 from fleetlake.shard import WHOLE, Shard
@@ -77,6 +77,8 @@ async def load_streams(
         now = await run.now()
         measured = await run.in_lake(partial(measured_lateness, lake, profile, now=now))
         run.lateness.update(measured)
+        begin = partial(begin_reads, lake, profile, endpoints, str(shard), now=now)
+        await run.in_lake(begin)
         started_at = datetime.now(UTC)
         loop = asyncio.get_running_loop()
         run.ended.update({endpoint.name: loop.create_future() for endpoint in endpoints})

@@ -51,15 +51,13 @@ def still_to_read(
 
 
 def sweep_from(
-    swept_at: datetime | None, proven: Iterable[Sequence[Interval]], *, now: datetime
+    swept_at: datetime, proven: Iterable[Sequence[Interval]], *, now: datetime
 ) -> datetime | None:
     """Return from where on the load at `now` reads all again, or None while no sweep is due.
 
     `proven` is what the ids, or the stream, are read of. Where that is newer than the last
     sweep by more than a day, loads of other shards have swept what lies between.
     """
-    if swept_at is None:
-        return now - SWEEP
     if now - swept_at < SWEEP:
         return None
     newest = max((_end(interval) for ranges in proven for interval in ranges), default=swept_at)

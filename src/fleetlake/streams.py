@@ -120,7 +120,7 @@ def _plan(run: Run, endpoint: Endpoint, now: datetime) -> _Plan:
         record_gaps(run.lake, run.profile, endpoint, lost)
         proven = {p: [*intervals, *lost[p]] for p, intervals in proven.items()}
     last = last_read(run.lake, run.profile, endpoint, str(run.shard))
-    swept_at = last.swept_at if last else None
+    swept_at = last.swept_at if last else now
     swept_from = sweep_from(swept_at, proven.values(), now=now) if run.only is None else None
     changing = changing_since(run.lake, run.profile, endpoint)
     again_from = min(filter(None, (changing, swept_from)), default=None)
@@ -139,8 +139,9 @@ def _plan(run: Run, endpoint: Endpoint, now: datetime) -> _Plan:
     if run.only is not None:
         # What somebody chose to read again may never have been read: it measures nothing.
         return _Plan(wanted, None, None)
-    again = overlap(proven, last.unsettled, swept_from=swept_from) if last else None
-    return _Plan(wanted, again, swept_at if swept_at and swept_from is None else now)
+    unsettled = last.unsettled if last else None
+    again = overlap(proven, unsettled, swept_from=swept_from) if unsettled else None
+    return _Plan(wanted, again, now if swept_from else swept_at)
 
 
 def _ids_to_ask(

@@ -127,42 +127,63 @@ def set_watermarks(lake: "Lake", marks: Sequence[Mark]) -> None:
 class LastRead:
     """What is known of the last load that read all of a stream's shard that was to be read.
 
-    `unsettled` is what it left to be read again; `swept_at` is when a load last trusted
-    nothing of the day before.
+    `unsettled` is what it left to be read again, None as long as no load came to its end;
+    `swept_at` is when a load last trusted nothing of the day before.
     """
 
     shard: str
-    unsettled: Interval
+    unsettled: Interval | None
     swept_at: datetime
 
 
-def last_read(lake: "Lake", profile: str, endpoint: Endpoint, shard: str) -> LastRead | None:
-    """Return the last load of a stream's shard that ended well, or None before the first.
+def begin_reads(
+    lake: "Lake", profile: str, endpoints: Sequence[Endpoint], shard: str, *, now: datetime
+) -> None:
+    """Note of streams that are read for the first time that nothing before `now` needs a sweep.
 
-    Where the stream was divided in another way until now, it is the load of the shard that
-    was swept longest ago.
+    A stream that was divided in another way until now is to be swept when its shards would be.
     """
+    known = lake.rows(
+        "select endpoint from meta.reads where account_profile = ? and shard = ?", [profile, shard]
+    )
+    new = {e.name for e in endpoints if not e.is_snapshot} - {name for (name,) in known}
+    if not new:
+        return
+    with commit_lock(lake.path):
+        lake.execute(
+            "insert into meta.reads by name select $profile as account_profile, endpoint, "
+            "$shard as shard, coalesce((select min(swept_at) from meta.reads r "
+            "where r.account_profile = $profile and r.endpoint = n.endpoint), $now) as swept_at "
+            "from (select unnest($new) as endpoint) n",
+            {"profile": profile, "shard": shard, "now": now, "new": sorted(new)},
+        )
+
+
+def last_read(lake: "Lake", profile: str, endpoint: Endpoint, shard: str) -> LastRead | None:
+    """Return the last load of a stream's shard that ended well, or None before any began."""
     found = lake.rows(
         "select final_until, read_until, swept_at from meta.reads "
-        "where account_profile = ? and endpoint = ? order by shard = ? desc, swept_at limit 1",
+        "where account_profile = ? and endpoint = ? and shard = ?",
         [profile, endpoint.name, shard],
     )
     if not found:
         return None
     final, read, swept_at = found[0]
-    return LastRead(shard=shard, unsettled=Interval(final, read), swept_at=swept_at)
+    unsettled = Interval(final, read) if final and read else None
+    return LastRead(shard=shard, unsettled=unsettled, swept_at=swept_at)
 
 
 def set_last_reads(lake: "Lake", reads: Sequence[tuple[str, str, LastRead]]) -> None:
     """Remember reads by profile and endpoint, within the open transaction."""
     if not reads:
         return
+    unsettled = [read.unsettled for _, _, read in reads]
     members = {
         "account_profile": [profile for profile, _, _ in reads],
         "endpoint": [endpoint for _, endpoint, _ in reads],
         "shard": [read.shard for _, _, read in reads],
-        "final_until": pa.array([read.unsettled.start for _, _, read in reads], _INSTANT),
-        "read_until": pa.array([read.unsettled.end for _, _, read in reads], _INSTANT),
+        "final_until": pa.array([tail and tail.start for tail in unsettled], _INSTANT),
+        "read_until": pa.array([tail and tail.end for tail in unsettled], _INSTANT),
         "swept_at": pa.array([read.swept_at for _, _, read in reads], _INSTANT),
     }
     with lake.view("new_reads", pa.table(members)):
