@@ -1,6 +1,7 @@
 """Kill -9 at any instant: whatever was committed stays, and nothing is there twice.
 
-`make crash-test N=200` runs the same proof at full count.
+All troubles at once: answers of every broken kind, records that show up late, a clock that
+moves. `make crash-test N=200` runs the same proof at full count.
 """
 
 import os
@@ -14,11 +15,15 @@ from pathlib import Path
 import pytest
 
 from fleetlake.endpoints import ENDPOINTS
+from fleetlake.plan import SWEEP
+from fleetlake.simulator.scenarios import SCENARIOS
 from tests.processes import Service, command, environment, fleetlake, query, service
 from tests.test_load import key_of
 
-KILLS = int(os.environ.get("CRASH_TEST_KILLS", "12"))
+KILLS = int(os.environ.get("CRASH_TEST_KILLS", "15"))
 LONGEST_LIFE_SECONDS = 1.6
+LATE_BY = timedelta(minutes=15)  # of one record in five, in the scenario that is served
+FLAKY = SCENARIOS["flaky"].faults
 
 
 def kill_after(seconds: float, env: dict[str, str]) -> bool:
@@ -59,18 +64,20 @@ def compare(fleet: Service, env: dict[str, str], settled: str) -> tuple[int, int
 @pytest.mark.xdist_group("processes")
 def test_ingest_killed_again_and_again_loses_and_doubles_nothing(tmp_path: Path) -> None:
     chance = random.Random(5)
-    with service(routers=12, days=3) as fleet:
+    with service(routers=12, days=3, scenario="late-data") as fleet:
         env = environment(tmp_path, fleet.url)
-        fleet.faults(status_500=0.03, status_429=0.02)
+        fleet.faults(**FLAKY)
         killed = tries = 0
         while killed < KILLS and tries < 3 * KILLS:
             tries += 1
             killed += kill_after(chance.uniform(0.3, LONGEST_LIFE_SECONDS), env)
             fleet.advance(chance.uniform(60, 7200))
-        fleet.faults(status_500=0, status_429=0)
+        fleet.advance(SWEEP.total_seconds())
         now = datetime.fromisoformat(fleet.state()["now"])
         last = fleetlake("ingest", env=env)
-        rows, doubles, losses = compare(fleet, env, (now - timedelta(seconds=61)).isoformat())
+        fleet.faults(**dict.fromkeys(FLAKY, 0))
+        settled = now - LATE_BY - timedelta(seconds=61)
+        rows, doubles, losses = compare(fleet, env, settled.isoformat())
     sys.stdout.write(
         f"{rows:,} rows compared, {killed} kills, {doubles} duplicates, {losses} losses\n"
     )
