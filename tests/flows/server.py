@@ -17,7 +17,7 @@ import httpx
 ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 120
 
-SERVE = ("-m", "prefect", "server", "start")
+SERVE = ("-m", "fleetlake", "prefect-server")
 SET_UP = ("-m", "fleetlake", "prefect-setup")
 WORK = ("-m", "fleetlake", "worker")
 
@@ -55,6 +55,10 @@ class Server:
     def runs(self, flow: str) -> list[dict[str, Any]]:
         """Return the runs of a flow."""
         return self.ask("flow_runs", flows={"name": {"any_": [flow]}})
+
+    def waiting(self, flow: str) -> list[dict[str, Any]]:
+        """Return the runs of a flow that have not begun."""
+        return [run for run in self.runs(flow) if run["state_type"] == "SCHEDULED"]
 
     def cancel(self, run: str) -> None:
         """Take a run that has not begun out of the queue."""

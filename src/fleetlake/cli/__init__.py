@@ -15,6 +15,7 @@ from fleetlake.cli.export import export
 from fleetlake.cli.gaps import gaps
 from fleetlake.cli.ingest import ingest
 from fleetlake.cli.maintain import maintain
+from fleetlake.cli.prefect_server import prefect_server
 from fleetlake.cli.prefect_setup import prefect_setup
 from fleetlake.cli.publish import publish
 from fleetlake.cli.quarantine import quarantine
@@ -58,6 +59,7 @@ COMMANDS = (
     maintain,
     doctor,
     simulate,
+    prefect_server,
     prefect_setup,
     worker,
     up,

@@ -6,6 +6,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -107,17 +108,24 @@ def with_speed(file: Mapping[str, Any], speed: float, *, now: datetime) -> dict[
     return {**file, "deployments": deployments}
 
 
+def require_prefect() -> None:
+    """Refuse to go on without Prefect, which is an extra. Raises: SettingsError."""
+    from fleetlake.errors import SettingsError
+
+    if find_spec("prefect") is None:
+        raise SettingsError(
+            "Prefect is not installed.", remedy="Install the extra: pip install 'fleetlake[flows]'."
+        )
+
+
 def server_client() -> "SyncPrefectClient":
     """Return a client of the server that PREFECT_API_URL names. Raises: SettingsError."""
     from fleetlake.errors import SettingsError
 
-    try:
-        from prefect.client.orchestration import get_client
-        from prefect.settings import PREFECT_API_URL
-    except ModuleNotFoundError:
-        raise SettingsError(
-            "Prefect is not installed.", remedy="Install the extra: pip install 'fleetlake[flows]'."
-        ) from None
+    require_prefect()
+    from prefect.client.orchestration import get_client
+    from prefect.settings import PREFECT_API_URL
+
     if not PREFECT_API_URL.value():
         # Prefect would start a server of its own and forget all this with it.
         raise SettingsError(

@@ -45,7 +45,7 @@ def up(
         service = started.enter_context(_simulator(routers, days, speed))
         os.environ.update(environment(FOLDER.resolve(), service, port))
         screen.print(f"Service: {service}, {speed:g} times as fast as the clock on the wall.")
-        command = [sys.executable, "-m", "prefect", "server", "start"]
+        command = [sys.executable, "-m", "fleetlake", "prefect-server"]
         server = started.enter_context(running(command, FOLDER / "server.log"))
         _wait_for_server(server, port)
         screen.print(f"Prefect: http://127.0.0.1:{port}")
