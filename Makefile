@@ -79,6 +79,9 @@ soak-prefect: $(READY)  ## Two simulated days of every schedule, kill -9 of flow
 test-outlets: $(READY)  ## What needs a PostgreSQL server (apt-get install postgresql; it is started)
 	@tests/postgres.sh $(BIN)/python -m pytest -q -s tests/exporters tests/machines -k "$(or $(K),postgres or fleet or machines)"
 
+crash-test-machines: $(READY)  ## Kill two of three workers on one shared lake, N rounds (N=20)
+	@CRASH_TEST_ROUNDS=$(or $(N),20) tests/postgres.sh $(BIN)/python -m pytest -q -s tests/machines/test_crash.py
+
 bench-outlets: $(READY)  ## How fast exports go, at two million rows (make bench-outlets N=100000)
 	@tests/postgres.sh $(BIN)/python -m tests.exporters.bench $(N)
 

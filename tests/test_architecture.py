@@ -19,12 +19,15 @@ MOST_LINES = 350
 
 ORDER = [
     ["errors"],
+    ["secrets"],
+    ["place"],
     ["settings", "vocabulary"],
     ["columns"],
     ["timeuuid", "intervals", "tasks", "shard"],
     ["values", "endpoint", "spoken"],
     ["endpoints"],
     ["ratelimit", "retry", "gate"],
+    ["shared_limit"],
     ["client"],
     ["records"],
     ["normalise"],
@@ -168,7 +171,7 @@ def test_every_module_says_what_it_is_for(file):
 def test_nothing_sleeps_but_the_limiter_and_nothing_retries_but_retry(file):
     source = file.read_text()
     unit = unit_of(file)
-    if unit not in {"ratelimit", "simulator", "cli", "demo"}:
+    if unit not in {"ratelimit", "shared_limit", "simulator", "cli", "demo"}:
         assert "sleep(" not in source
     if unit != "retry":
         assert "stamina" not in set(imports_of(file))

@@ -30,9 +30,9 @@ from fleetlake.errors import (
     Unreachable,
 )
 from fleetlake.gate import NOT_URGENT, Gate
-from fleetlake.ratelimit import CallLimit
 from fleetlake.retry import with_retries
 from fleetlake.settings import Settings
+from fleetlake.shared_limit import call_limit
 
 Answer = TypeVar("Answer")
 
@@ -69,11 +69,8 @@ class Client:
         self._secrets = sorted(filter(None, [*keys.values(), token]), key=len, reverse=True)
         self._attempts = settings.retry_attempts
         self._patience = timedelta(seconds=settings.retry_seconds)
-        self._limit = CallLimit(
-            settings.state,
-            account=f"{self._roots[Api.V2]} {settings.mgr_api_id.get_secret_value()}",
-            calls_per_minute=settings.calls_per_minute,
-            calls_per_day=settings.calls_per_day,
+        self._limit = call_limit(
+            settings, f"{self._roots[Api.V2]} {settings.mgr_api_id.get_secret_value()}"
         )
         self._gate = Gate(settings.concurrency)
         self._http = httpx.AsyncClient(

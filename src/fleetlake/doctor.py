@@ -74,7 +74,7 @@ def _lake(settings: Settings) -> str:
 
 
 def _disk(settings: Settings) -> str:
-    folder = settings.lake.resolve()
+    folder = settings.lake.resolve() / "dbt"
     while not folder.exists():
         folder = folder.parent
     free = shutil.disk_usage(folder).free

@@ -24,6 +24,7 @@ from filelock import FileLock
 from fleetlake.errors import LakeError
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.catalog import lake_errors
+from fleetlake.place import LakePlace
 
 DATABASE = "fleet.duckdb"
 DESCRIPTION = "snapshot.json"
@@ -41,7 +42,7 @@ class Published:
     seconds: float
 
 
-def publish(lake_path: Path, published: Path) -> Published:
+def publish(lake_path: LakePlace, published: Path) -> Published:
     """Write the lake's marts as a new snapshot and make `published` point to it.
 
     A table that has not changed since the last snapshot is linked, not written again.

@@ -18,6 +18,7 @@ from pydantic import (
     Field,
     SecretStr,
     ValidationError,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -30,6 +31,7 @@ from pydantic_settings import (
 )
 
 from fleetlake.errors import SettingsError
+from fleetlake.place import LakePlace, lake_place
 
 HEADER_NAMES = ("X-PORTAL-API-ID", "X-PORTAL-API-KEY", "X-MGR-API-ID", "X-MGR-API-KEY")
 """The service contract's four headers, in the order of the four keys."""
@@ -93,7 +95,12 @@ class Settings(BaseSettings):
         default_factory=dict,
         description="More accounts, as FLEETLAKE_PROFILES__<NAME>__<KEY>; same keys as above",
     )
-    lake: Path = Field(Path("data/lake"), description="Folder of the lake")
+    lake_files: str | None = Field(
+        None, description="Files of a shared lake: a folder, or s3://bucket/prefix"
+    )
+    lake: LakePlace = Field(
+        Path("data/lake"), description="Folder of the lake, or postgres:ADDRESS for a shared one"
+    )
     published: Path = Field(Path("data/published"), description="Folder of published snapshots")
     exports: dict[str, SecretStr] = Field(
         {}, description="Address of an export target, as in FLEETLAKE_EXPORTS__POSTGRES"
@@ -112,6 +119,11 @@ class Settings(BaseSettings):
     timeout_seconds: float = Field(30.0, gt=0, description="Patience with one answer")
     retry_seconds: float = Field(300.0, ge=0, description="Patience with one page, all tries")
     retry_attempts: int = Field(12, ge=1, description="Tries of one page")
+
+    @field_validator("lake", mode="before")
+    @classmethod
+    def _is_place(cls, value: object, given: ValidationInfo) -> object:
+        return lake_place(value, given.data.get("lake_files")) if isinstance(value, str) else value
 
     @field_validator("header_names", mode="before")
     @classmethod

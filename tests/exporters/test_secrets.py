@@ -8,8 +8,8 @@ from pydantic import SecretStr
 from fleetlake.errors import ExportFailed
 from fleetlake.exporters import TARGETS
 from fleetlake.exporters.export import export
-from fleetlake.exporters.secrets import without_secrets
 from fleetlake.lake import open_lake
+from fleetlake.secrets import without_secrets
 from tests.processes import environment, fleetlake
 
 PASSWORD = "hunter2&/é"

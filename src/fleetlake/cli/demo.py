@@ -1,6 +1,7 @@
 """`fleetlake demo`: the whole way, from a service to marts."""
 
 import time
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -20,6 +21,7 @@ def demo(
     from fleetlake.cli.ingest import outcome_table
     from fleetlake.cli.screen import console, table, watching
     from fleetlake.demo import QUESTIONS, demo_fleet, demo_settings, running_simulator
+    from fleetlake.errors import SettingsError
     from fleetlake.ingest import ingest, raise_worst
     from fleetlake.lake import open_lake
     from fleetlake.marts import build_marts
@@ -28,6 +30,11 @@ def demo(
 
     began = time.monotonic()
     screen, settings = console(), load_settings()
+    if not isinstance(settings.lake, Path):
+        raise SettingsError(
+            f"The demo makes a lake in a folder, and FLEETLAKE_LAKE is {settings.lake}.",
+            remedy="Unset FLEETLAKE_LAKE and try again.",
+        )
     fleet = demo_fleet(settings.lake, routers=routers, days=days, seed=seed)
     screen.print(f"1. A service with {fleet.routers} routers and {fleet.days} days of history …")
     with running_simulator(fleet) as url:

@@ -19,10 +19,10 @@ from fleetlake.exporters.changes import (
     why_whole,
 )
 from fleetlake.exporters.contract import Exporter, counted
-from fleetlake.exporters.secrets import without_secrets
 from fleetlake.lake import Lake
-from fleetlake.lake.locks import stream_lock
+from fleetlake.lake.locks import export_lock
 from fleetlake.marts.catalogue import mart_keys
+from fleetlake.secrets import without_secrets
 
 OnRows = Callable[[str, int], None]
 
@@ -55,7 +55,7 @@ def export(
     """
     sources = tables_named(lake, names)
     try:
-        with stream_lock(lake.path, f"export to {target.name}"):
+        with export_lock(lake.path, target.name):
             return _export_tables(lake, target, address, sources, is_full=is_full, on_rows=on_rows)
     except FleetlakeError:
         raise

@@ -1,7 +1,8 @@
 """Opening a lake: DuckDB with the DuckLake extension, tables as the endpoint table says.
 
 The extensions are loaded from the wheels they were installed with, never from the internet.
-The catalog is one SQLite file in write-ahead mode, so readers never wait for a writer.
+In a folder the catalog is one SQLite file in write-ahead mode, so readers never wait for a
+writer; machines that share a lake keep it in PostgreSQL.
 """
 
 import os
@@ -17,13 +18,16 @@ import duckdb
 from fleetlake.errors import LakeError
 from fleetlake.lake import tables
 from fleetlake.lake.locks import commit_lock
+from fleetlake.place import LakePlace, SharedLake
+from fleetlake.secrets import without_secrets
 
 CATALOG = "catalog.sqlite"
 FILES = "files"
 READY = ".ready"
 """File that appears once a new lake's catalog is whole."""
 
-EXTENSIONS = ("ducklake", "sqlite_scanner")
+EXTENSIONS: tuple[str, ...] = ("ducklake", "sqlite_scanner")
+SHARED_EXTENSIONS: tuple[str, ...] = ("ducklake", "postgres_scanner")
 UNCHECKED: dict[str, str | bool | int | float | list[str]] = {"allow_unsigned_extensions": True}
 """Checking the extensions' signatures takes 0.2 s of CPU at every start, so `doctor` does it.
 
@@ -37,7 +41,7 @@ _FULL = ("no space left", "disk quota", "file too large", "database or disk is f
 class Lake:
     """An open lake; SQL runs with the lake as the default database and times in UTC."""
 
-    def __init__(self, path: Path, connection: duckdb.DuckDBPyConnection) -> None:
+    def __init__(self, path: LakePlace, connection: duckdb.DuckDBPyConnection) -> None:
         self.path = path
         self._connection = connection
 
@@ -76,30 +80,25 @@ class Lake:
 
 
 @contextmanager
-def open_lake(path: Path, *, read_only: bool = False) -> Iterator[Lake]:
-    """Open the lake in a folder; writing makes it and its missing tables and columns.
+def open_lake(path: LakePlace, *, read_only: bool = False) -> Iterator[Lake]:
+    """Open the lake in a folder, or a shared one; writing makes it, and tables it lacks.
 
     Raises: LakeError if there is no lake to read, or the folder cannot be written.
     """
     path = path.resolve()
-    if read_only and not (path / CATALOG).exists():
-        raise LakeError(
-            f"There is no lake in {path}.",
-            remedy="Run `fleetlake ingest` or `fleetlake demo` first, or set FLEETLAKE_LAKE.",
-        )
-    if not read_only:
-        _make_folder(path)
+    if isinstance(path, Path):
+        _check_folder(path, read_only=read_only)
     with lake_errors(path):
         connection = duckdb.connect(config=UNCHECKED)
     try:
         lake = Lake(path, connection)
         # Two processes must not make the same catalog at once.
-        is_new = not read_only and not (path / READY).exists()
+        is_new = not read_only and not (isinstance(path, Path) and (path / READY).exists())
         with commit_lock(path) if is_new else nullcontext():
-            lake.execute(attach_statements(path, read_only=read_only))
+            lake.execute(f"{attach_statements(path, read_only=read_only)} USE lake;")
             if is_new:
                 tables.create_missing(lake)
-                (path / READY).touch()
+                _mark_ready(path)
         if not read_only and tables.has_missing(lake):
             with commit_lock(path):
                 tables.create_missing(lake)
@@ -108,21 +107,59 @@ def open_lake(path: Path, *, read_only: bool = False) -> Iterator[Lake]:
         connection.close()
 
 
-def attach_statements(path: Path, *, read_only: bool = False) -> str:
-    """Return the statements that attach the lake in a folder as `lake`, for any DuckDB 1.5.5.
+def _mark_ready(path: LakePlace) -> None:
+    """Note that a folder's catalog is whole; a shared one is looked at on each opening."""
+    if isinstance(path, Path):
+        (path / READY).touch()
 
-    The data path is given anew each time, so that a lake may be moved.
+
+def _check_folder(path: Path, *, read_only: bool) -> None:
+    if read_only and not (path / CATALOG).exists():
+        raise LakeError(
+            f"There is no lake in {path}.",
+            remedy="Run `fleetlake ingest` or `fleetlake demo` first, or set FLEETLAKE_LAKE.",
+        )
+    if not read_only:
+        _make_folder(path)
+
+
+def attach_statements(path: LakePlace, *, read_only: bool = False, version: int = 0) -> str:
+    """Return the statements that attach a lake as `lake`, for any DuckDB 1.5.5.
+
+    `version` attaches it read-only as of one snapshot. The data path is given anew each time,
+    so that a lake may be moved.
     """
-    loads = [f"LOAD {_quoted(extension_path(name))};" for name in EXTENSIONS]
-    options = (
-        f"DATA_PATH {_quoted(f'{path / FILES}/')}",
-        "OVERRIDE_DATA_PATH true",
-        "READ_ONLY" if read_only else "META_JOURNAL_MODE 'WAL'",
-        f"META_BUSY_TIMEOUT {BUSY_MILLISECONDS}",
-    )
-    catalog = _quoted(f"ducklake:sqlite:{path / CATALOG}")
-    attach = f"ATTACH {catalog} AS lake ({', '.join(options)});"
-    return "\n".join([*loads, "SET TimeZone = 'UTC';", attach, "USE lake;"])
+    if isinstance(path, SharedLake):
+        extensions, catalog = SHARED_EXTENSIONS, f"postgres:{path.catalog.get_secret_value()}"
+        files, own = path.files, []
+    else:
+        extensions, catalog = EXTENSIONS, f"sqlite:{path / CATALOG}"
+        files, own = str(path / FILES), [f"META_BUSY_TIMEOUT {BUSY_MILLISECONDS}"]
+        own += [] if read_only or version else ["META_JOURNAL_MODE 'WAL'"]
+    in_store = [*_store_secret(files)] if "://" in files else []
+    extensions += ("httpfs",) if in_store else ()
+    options = [f"DATA_PATH {_quoted(f'{files}/')}", "OVERRIDE_DATA_PATH true", *own]
+    options += ["READ_ONLY"] if read_only and not version else []
+    options += [f"SNAPSHOT_VERSION {version}"] if version else []
+    loads = [f"LOAD {_quoted(extension_path(name))};" for name in extensions]
+    attach = f"ATTACH {_quoted(f'ducklake:{catalog}')} AS lake ({', '.join(options)});"
+    return "\n".join([*loads, *in_store, "SET TimeZone = 'UTC';", attach])
+
+
+def _store_secret(files: str) -> Iterator[str]:
+    """Yield what gives DuckDB the keys of an S3 store, from where its own tools look for them."""
+    known = {
+        "KEY_ID": os.environ.get("AWS_ACCESS_KEY_ID"),
+        "SECRET": os.environ.get("AWS_SECRET_ACCESS_KEY"),
+        "SESSION_TOKEN": os.environ.get("AWS_SESSION_TOKEN"),
+        "REGION": os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION"),
+    }
+    if endpoint := os.environ.get("AWS_ENDPOINT_URL"):
+        scheme, _, host = endpoint.rpartition("://")
+        known |= {"ENDPOINT": host.rstrip("/"), "URL_STYLE": "path"}
+        known |= {"USE_SSL": "false"} if scheme == "http" else {}
+    given = "".join(f", {name} {_quoted(value)}" for name, value in known.items() if value)
+    yield f"CREATE OR REPLACE SECRET store (TYPE s3, SCOPE {_quoted(files)}{given});"
 
 
 def extension_path(name: str) -> Path:
@@ -138,7 +175,7 @@ def extension_path(name: str) -> Path:
 
 
 @contextmanager
-def lake_errors(path: Path) -> Iterator[None]:
+def lake_errors(path: LakePlace) -> Iterator[None]:
     """Turn what DuckDB raises about the lake into one LakeError that says what to do."""
     try:
         yield
@@ -149,7 +186,11 @@ def lake_errors(path: Path) -> Iterator[None]:
                 f"The disk of {path} is full.",
                 remedy="Free some space and run again; what was committed is whole.",
             ) from error
-        raise LakeError(f"The lake in {path} failed: {text}.", remedy=_remedy(text)) from error
+        if isinstance(path, SharedLake):
+            text = without_secrets(text, path.catalog)
+        failure = LakeError(f"The lake in {path} failed: {text}.", remedy=_remedy(text))
+        # What DuckDB says of a shared lake may tell the password.
+        raise failure from (None if isinstance(path, SharedLake) else error)
 
 
 def _remedy(text: str) -> str:

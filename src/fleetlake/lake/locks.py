@@ -1,25 +1,27 @@
 """Locks of a lake: one load of a stream at a time, one commit of the catalog at a time.
 
 A stream that shards may divide has a lock for each part, so that a shard excludes whoever loads
-the same ids, and nobody else. They are locks of the operating system on files: a killed process
-holds none.
+the same ids, and nobody else. In a folder they are locks of the operating system on files, in a
+shared lake PostgreSQL's: a killed process holds none.
 """
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import LakeError, StreamBusy
+from fleetlake.lake.advisory import LockTaken, advisory_lock
+from fleetlake.place import LakePlace, SharedLake
 from fleetlake.shard import WHOLE, Shard
 
 COMMIT_PATIENCE_SECONDS = 120.0
 
 
 @contextmanager
-def stream_lock(lake: Path, stream: str, shard: Shard = WHOLE) -> Iterator[None]:
+def stream_lock(lake: LakePlace, stream: str, shard: Shard = WHOLE) -> Iterator[None]:
     """Hold a stream, or a shard's parts of it, where it can be divided.
 
     Raises: StreamBusy at once when another process is loading any of that.
@@ -30,8 +32,8 @@ def stream_lock(lake: Path, stream: str, shard: Shard = WHOLE) -> Iterator[None]
     with ExitStack() as held:
         try:
             for name in names:
-                held.enter_context(FileLock(_folder(lake) / f"{name}.lock", timeout=0))
-        except Timeout:
+                held.enter_context(_lock(lake, name, seconds=0, purpose="streams"))
+        except (Timeout, LockTaken):
             raise StreamBusy(
                 f"{stream} is being loaded by another process, so it was left to that one."
             ) from None
@@ -39,22 +41,40 @@ def stream_lock(lake: Path, stream: str, shard: Shard = WHOLE) -> Iterator[None]
 
 
 @contextmanager
-def commit_lock(lake: Path) -> Iterator[None]:
-    """Hold the catalog for one commit. Raises: LakeError after two minutes of waiting."""
-    lock = FileLock(
-        _folder(lake) / "commit.lock", timeout=COMMIT_PATIENCE_SECONDS, thread_local=False
-    )
-    try:
-        lock.acquire()
-    except Timeout:
-        raise LakeError(
-            f"Another process has held the catalog of {lake} for two minutes.",
-            remedy="Look for a stopped (suspended) fleetlake process and end it.",
-        ) from None
-    try:
+def export_lock(lake: LakePlace, target: str) -> Iterator[None]:
+    """Hold the exports to a target. Raises: LakeError at once when one is under way."""
+    with ExitStack() as held:
+        try:
+            held.enter_context(_lock(lake, f"export-{target}", seconds=0, purpose="streams"))
+        except (Timeout, LockTaken):
+            raise LakeError(
+                f"Another export to {target} is under way.", remedy="Wait for it, or end it."
+            ) from None
         yield
-    finally:
-        lock.release()
+
+
+@contextmanager
+def commit_lock(lake: LakePlace) -> Iterator[None]:
+    """Hold the catalog for one commit. Raises: LakeError after two minutes of waiting."""
+    with ExitStack() as held:
+        try:
+            held.enter_context(
+                _lock(lake, "commit", seconds=COMMIT_PATIENCE_SECONDS, purpose="commits")
+            )
+        except (Timeout, LockTaken):
+            raise LakeError(
+                f"Another process has held the catalog of {lake} for two minutes.",
+                remedy="Look for a stopped (suspended) fleetlake process and end it.",
+            ) from None
+        yield
+
+
+def _lock(
+    lake: LakePlace, name: str, *, seconds: float, purpose: str
+) -> AbstractContextManager[object]:
+    if isinstance(lake, SharedLake):
+        return advisory_lock(lake, f"fleetlake {name}", seconds=seconds, purpose=purpose)
+    return FileLock(_folder(lake) / f"{name}.lock", timeout=seconds, thread_local=False)
 
 
 def _folder(lake: Path) -> Path:

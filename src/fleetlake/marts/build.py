@@ -23,7 +23,7 @@ from fleetlake.errors import BuildFailed
 from fleetlake.lake import open_lake
 from fleetlake.lake.catalog import UNCHECKED
 from fleetlake.lake.locks import commit_lock
-from fleetlake.marts.connection import LAKE_VARIABLE, SNAPSHOT_VARIABLE, attach_snapshot
+from fleetlake.marts.connection import SNAPSHOT_VARIABLE, attach_snapshot
 from fleetlake.marts.dbt import (
     OnProgress,
     Progress,
@@ -34,6 +34,7 @@ from fleetlake.marts.dbt import (
 )
 from fleetlake.marts.plan import SCRATCH, Plan, plan_build, record_built
 from fleetlake.marts.switch import Switcher
+from fleetlake.place import LakePlace, as_settings
 
 _OTHER_BUILD_SECONDS = 600
 _SHOWN_ROWS = 5
@@ -79,7 +80,7 @@ def _say_nothing(_: Progress) -> None:
 
 
 def build_marts(
-    lake_path: Path,
+    lake_path: LakePlace,
     *,
     select: str | None = None,
     is_full: bool = False,
@@ -108,7 +109,7 @@ def build_marts(
     )
 
 
-def write_docs(lake_path: Path) -> Path:
+def write_docs(lake_path: LakePlace) -> Path:
     """Write the dbt docs site of a lake's marts, lineage included, as one page; return it.
 
     Raises: BuildFailed if the marts were never built.
@@ -135,7 +136,7 @@ def _only_build(work: Path) -> Iterator[Path]:
         ) from None
 
 
-def _newest_snapshot(path: Path) -> int:
+def _newest_snapshot(path: LakePlace) -> int:
     """Return the lake's newest snapshot, with every raw table in it even if nothing was loaded."""
     with open_lake(path) as lake:
         ((newest,),) = lake.rows("SELECT max(snapshot_id) FROM lake.snapshots()")
@@ -146,7 +147,7 @@ def _newest_snapshot(path: Path) -> int:
 class _Build:
     """One build: the lake, dbt's folder, and the snapshot that is read."""
 
-    lake: Path
+    lake: LakePlace
     work: Path
     snapshot: int
 
@@ -158,7 +159,7 @@ class _Build:
         """Return what the project's profile and plugin read."""
         return {
             "FLEETLAKE_BUILD_FILE": str(self.file),
-            LAKE_VARIABLE: str(self.lake),
+            **as_settings(self.lake),
             SNAPSHOT_VARIABLE: str(self.snapshot),
         }
 

@@ -6,31 +6,19 @@ a variable that a profile names has changed.
 """
 
 import os
-from pathlib import Path
 
 from dbt.adapters.duckdb.plugins import BasePlugin
 from duckdb import DuckDBPyConnection
 
-from fleetlake.lake.catalog import BUSY_MILLISECONDS, CATALOG, EXTENSIONS, FILES, extension_path
+from fleetlake.lake.catalog import attach_statements
+from fleetlake.place import LakePlace, lake_place
 
-LAKE_VARIABLE = "FLEETLAKE_BUILD_LAKE"
 SNAPSHOT_VARIABLE = "FLEETLAKE_BUILD_SNAPSHOT"
 
 
-def attach_snapshot(connection: DuckDBPyConnection, lake: Path, snapshot: int) -> None:
+def attach_snapshot(connection: DuckDBPyConnection, lake: LakePlace, snapshot: int) -> None:
     """Attach a lake read-only as `lake`, as it was at one snapshot, with times in UTC."""
-    for name in EXTENSIONS:
-        connection.execute(f"LOAD {_quoted(extension_path(name))}")
-    connection.execute("SET TimeZone = 'UTC'")
-    connection.execute(
-        f"ATTACH {_quoted(f'ducklake:sqlite:{lake / CATALOG}')} AS lake ("
-        f"DATA_PATH {_quoted(f'{lake / FILES}/')}, OVERRIDE_DATA_PATH true, "
-        f"META_BUSY_TIMEOUT {BUSY_MILLISECONDS}, SNAPSHOT_VERSION {snapshot})"
-    )
-
-
-def _quoted(text: object) -> str:
-    return "'" + str(text).replace("'", "''") + "'"
+    connection.execute(attach_statements(lake, version=snapshot))
 
 
 class Plugin(BasePlugin):
@@ -39,7 +27,8 @@ class Plugin(BasePlugin):
     def configure_connection(self, conn: DuckDBPyConnection) -> None:
         """Attach the lake at the build's snapshot, so that all models see one moment."""
         snapshot = int(os.environ[SNAPSHOT_VARIABLE])
-        attach_snapshot(conn, Path(os.environ[LAKE_VARIABLE]), snapshot)
+        lake = lake_place(os.environ["FLEETLAKE_LAKE"], os.environ.get("FLEETLAKE_LAKE_FILES"))
+        attach_snapshot(conn, lake, snapshot)
 
     def configure_cursor(self, cursor: DuckDBPyConnection) -> None:
         """Tell the models which snapshot they read (a variable belongs to one cursor)."""

@@ -1,0 +1,100 @@
+"""Locks of a shared lake: PostgreSQL's advisory locks, which all machines see.
+
+They belong to a connection, so the database itself lets go of those of a process that died.
+A process keeps one connection for its streams and one for its commits, so that a commit that
+waits for another machine's does not keep its streams from being let go.
+"""
+
+import atexit
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from threading import Lock
+from typing import Any
+
+from fleetlake.errors import FleetlakeError, LakeError
+from fleetlake.place import SharedLake
+
+_TOO_LONG = "55P03"
+"""PostgreSQL's code for a lock that was not to be had in time."""
+
+
+class LockTaken(Exception):
+    """Somebody else holds the lock, and the patience is used up."""
+
+
+class _Session:
+    """A connection that holds locks, and which they are: in one session they do not exclude."""
+
+    def __init__(self, lake: SharedLake) -> None:
+        self.connection = lake.connect()
+        self.held: set[str] = set()
+        self.in_use = Lock()
+
+    def ask(self, sql: str, *values: object) -> Any:
+        with self.connection.cursor() as cursor:
+            cursor.execute(sql, values or None)
+            return cursor.fetchone()[0] if sql.startswith("SELECT") else None
+
+
+_sessions: dict[tuple[SharedLake, str], _Session] = {}
+_making = Lock()
+
+
+@contextmanager
+def advisory_lock(lake: SharedLake, name: str, *, seconds: float, purpose: str) -> Iterator[None]:
+    """Hold a lock by name, waiting for it so long at most. Raises: LockTaken, LakeError."""
+    session = _session(lake, purpose)
+    with _lost(lake, purpose), session.in_use:
+        if name in session.held or not _acquire(session, name, seconds):
+            raise LockTaken
+        session.held.add(name)
+    try:
+        yield
+    finally:
+        with session.in_use, suppress(Exception):  # a lost connection has let go already
+            session.held.discard(name)
+            session.ask("SELECT pg_advisory_unlock(hashtextextended($1, 0))", name)
+
+
+def _acquire(session: _Session, name: str, seconds: float) -> bool:
+    if seconds == 0:
+        return bool(session.ask("SELECT pg_try_advisory_lock(hashtextextended($1, 0))", name))
+    session.ask(f"SET lock_timeout = {round(seconds * 1000)}")
+    try:
+        session.ask("SELECT pg_advisory_lock(hashtextextended($1, 0))::text", name)
+    except Exception as error:
+        if getattr(error, "sqlstate", None) == _TOO_LONG:
+            return False
+        raise
+    return True
+
+
+def _session(lake: SharedLake, purpose: str) -> _Session:
+    with _making:
+        if (lake, purpose) not in _sessions:
+            _sessions[lake, purpose] = _Session(lake)
+        return _sessions[lake, purpose]
+
+
+@contextmanager
+def _lost(lake: SharedLake, purpose: str) -> Iterator[None]:
+    """Forget a connection that failed, so that the next lock gets a new one."""
+    with ExitStack() as on_failure:
+        on_failure.callback(_sessions.pop, (lake, purpose), None)
+        try:
+            yield
+        except (LockTaken, FleetlakeError):
+            on_failure.pop_all()
+            raise
+        except Exception:  # noqa: BLE001 - the driver is only there where a lake is shared
+            raise LakeError(
+                "The connection to the catalog of the shared lake was lost.",
+                remedy="Run again once the database answers; what was committed is whole.",
+            ) from None
+        on_failure.pop_all()
+
+
+@atexit.register
+def _close() -> None:
+    for session in _sessions.values():
+        session.connection.close()

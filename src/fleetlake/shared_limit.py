@@ -1,0 +1,112 @@
+"""The call limit of machines that share a lake: kept in the lake's database, by its clock.
+
+A row stands for each call of the last minute, and one for the calls of the day. They are only
+looked at under a lock, which the database lets go of by itself when a process dies.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from fleetlake.errors import BudgetSpent
+from fleetlake.place import SharedLake
+from fleetlake.ratelimit import SECONDS_A_DAY, SPAN_SECONDS, CallLimit
+from fleetlake.settings import Settings
+
+_LOCK = "SELECT pg_advisory_lock(hashtextextended('fleetlake calls', 0))::text"
+_UNLOCK = "SELECT pg_advisory_unlock(hashtextextended('fleetlake calls', 0))"
+_CALLS = "CREATE TABLE IF NOT EXISTS fleetlake_calls (account text, called_at float8)"
+_DAYS = """
+CREATE TABLE IF NOT EXISTS fleetlake_call_days (account text PRIMARY KEY, day bigint, used bigint)
+"""
+
+
+def call_limit(settings: Settings, account: str) -> "CallLimit | SharedCallLimit":
+    """Return the limit that everybody who loads this lake with these keys keeps together."""
+    minute, day = settings.calls_per_minute, settings.calls_per_day
+    if isinstance(settings.lake, SharedLake) and (minute or day):
+        return SharedCallLimit(
+            settings.lake, account=account, calls_per_minute=minute, calls_per_day=day
+        )
+    return CallLimit(settings.state, account=account, calls_per_minute=minute, calls_per_day=day)
+
+
+class SharedCallLimit:
+    """Paces the calls of all machines together, as `CallLimit` does those of one."""
+
+    def __init__(
+        self, lake: SharedLake, *, account: str, calls_per_minute: int, calls_per_day: int
+    ) -> None:
+        self._account = hashlib.sha256(account.encode()).hexdigest()[:16]
+        self._calls_per_minute = calls_per_minute
+        self._calls_per_day = calls_per_day
+        self._connection = lake.connect()
+        with self._lock():
+            self._run(_CALLS)
+            self._run(_DAYS)
+
+    async def wait_turn(self) -> None:
+        """Return once a call may be made; the call counts from then.
+
+        Raises: BudgetSpent when the day's calls are used.
+        """
+        while (seconds := self.reserve()) > 0:  # noqa: ASYNC110 - other machines set no event
+            await asyncio.sleep(seconds)
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._connection.close()
+
+    def reserve(self) -> float:
+        """Count a call and return 0, or return the seconds to wait."""
+        with self._lock():
+            [now] = self._row("SELECT extract(epoch FROM clock_timestamp())::float8")
+            self._run(
+                "DELETE FROM fleetlake_calls WHERE account = $1 AND called_at <= $2",
+                self._account,
+                now - SPAN_SECONDS,
+            )
+            made, oldest = self._row(
+                "SELECT count(*), min(called_at) FROM fleetlake_calls WHERE account = $1",
+                self._account,
+            )
+            if 0 < self._calls_per_minute <= made:
+                return float(oldest + SPAN_SECONDS - now)
+            self._count_of_day(int(now // SECONDS_A_DAY))
+            self._run("INSERT INTO fleetlake_calls VALUES ($1, $2)", self._account, now)
+            return 0.0
+
+    def _count_of_day(self, today: int) -> None:
+        """Count a call of the day. Raises: BudgetSpent when they are all used."""
+        [used] = self._row(
+            "INSERT INTO fleetlake_call_days AS d VALUES ($1, $2, 1) ON CONFLICT (account) "
+            "DO UPDATE SET day = $2, used = CASE WHEN d.day = $2 THEN d.used + 1 ELSE 1 END "
+            "RETURNING used",
+            self._account,
+            today,
+        )
+        if 0 < self._calls_per_day < used:
+            raise BudgetSpent(
+                f"All {self._calls_per_day:,} calls of this day are used.",
+                remedy="The next run after midnight UTC goes on from here; "
+                "FLEETLAKE_CALLS_PER_DAY sets how many there are.",
+            )
+
+    @contextmanager
+    def _lock(self) -> Iterator[None]:
+        self._row(_LOCK)
+        try:
+            yield
+        finally:
+            self._row(_UNLOCK)
+
+    def _run(self, sql: str, *values: object) -> None:
+        with self._connection.cursor() as cursor:
+            cursor.execute(sql, values or None)
+
+    def _row(self, sql: str, *values: object) -> Any:
+        with self._connection.cursor() as cursor:
+            cursor.execute(sql, values or None)
+            return cursor.fetchone()

@@ -1,0 +1,39 @@
+"""A database of its own for each test, on the server that `make test-outlets` starts."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import adbc_driver_postgresql.dbapi
+import pytest
+from pydantic import SecretStr
+
+from fleetlake.place import SharedLake
+from tests.exporters.targets import POSTGRES
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what is here where there is no server, and keep it on one worker."""
+    for item in items:
+        if "machines" in item.path.parts:
+            item.add_marker(pytest.mark.xdist_group("processes"))
+            if POSTGRES is None:
+                item.add_marker(pytest.mark.skip("needs a PostgreSQL server: make test-outlets"))
+
+
+@pytest.fixture
+def catalog(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
+    """Return the address of an empty database."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert POSTGRES
+    name = f"test_{uuid4().hex[:12]}"
+    with adbc_driver_postgresql.dbapi.connect(POSTGRES, autocommit=True) as connection:
+        with connection.cursor() as cursor:
+            cursor.execute(f"CREATE DATABASE {name}")
+        yield POSTGRES.replace("/postgres?", f"/{name}?")
+
+
+@pytest.fixture
+def shared(catalog: str, tmp_path: Path) -> SharedLake:
+    """Return the place of a lake that machines may share."""
+    return SharedLake(SecretStr(catalog), str(tmp_path / "files"))

@@ -1,0 +1,158 @@
+"""A lake whose catalog is in PostgreSQL: everything that a folder's lake does, for machines."""
+
+import json
+import signal
+import subprocess
+import sys
+
+import duckdb
+import polars as pl
+import pytest
+from pydantic import SecretStr
+
+from fleetlake.endpoints import ENDPOINTS
+from fleetlake.errors import BudgetSpent, LakeError, StreamBusy
+from fleetlake.lake import open_lake
+from fleetlake.lake.locks import commit_lock, export_lock, stream_lock
+from fleetlake.lake.maintenance import maintain
+from fleetlake.marts import build_marts
+from fleetlake.place import SharedLake
+from fleetlake.publish import publish
+from fleetlake.settings import Settings
+from fleetlake.shared_limit import SharedCallLimit, call_limit
+from tests.test_load import key_of
+
+STREAM = next(iter(ENDPOINTS))
+
+
+def test_a_load_into_a_shared_lake_holds_what_the_service_has(make_sim, shared):
+    sim = make_sim()
+    settings = sim.settings(lake=shared)
+    sim.settings = lambda **_: settings
+    sim.ingest()
+    again = sim.ingest()
+
+    alerts = ENDPOINTS["alerts"]
+    with open_lake(shared, read_only=True) as lake:
+        keys = lake.rows(f'select "{alerts.key[0]}" from raw.alerts')
+    truth = {key_of(alerts, record) for record in sim.truth("alerts")}
+    assert len(keys) == len(set(keys))
+    assert set(keys) <= truth
+    assert len(keys) > 0.9 * len(truth)
+    assert sum(outcome.added for outcome in again) == 0
+
+
+def test_marts_are_built_published_and_maintained_as_in_a_folder(make_sim, shared, tmp_path):
+    sim = make_sim()
+    settings = sim.settings(lake=shared)
+    sim.settings = lambda **_: settings
+    sim.ingest()
+    built = build_marts(shared)
+    publish(shared, tmp_path / "published")
+    with open_lake(shared) as lake:
+        maintain(lake)
+        rows = lake.rows("select count(*) from marts.device_inventory")
+
+    assert {model.schema for model in built.models} >= {"marts"}
+    published = pl.read_parquet(tmp_path / "published" / "device_inventory" / "*.parquet")
+    assert rows == [(published.height,)]
+    assert published.height > 0
+    with duckdb.connect(tmp_path / "published" / "fleet.duckdb", read_only=True) as reader:
+        assert reader.execute("select count(*) from device_inventory").fetchall() == rows
+
+
+HOLD = """
+import sys
+from pydantic import SecretStr
+from fleetlake.lake.locks import stream_lock
+from fleetlake.place import SharedLake
+with stream_lock(SharedLake(SecretStr(sys.argv[1]), sys.argv[2]), sys.argv[3]):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_stream_held_by_another_process_is_busy_until_that_dies(shared):
+    command = [sys.executable, "-c", HOLD, shared.catalog.get_secret_value(), shared.files, STREAM]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        with pytest.raises(StreamBusy), stream_lock(shared, STREAM):
+            pass
+        other.send_signal(signal.SIGKILL)
+    with commit_lock(shared):  # waits for nobody: it is another lock
+        pass
+    _until_free(shared)
+
+    with stream_lock(shared, STREAM):
+        pass
+
+
+def _until_free(shared: SharedLake) -> None:
+    """Wait until the server has noticed that a holder died, by waiting for its locks."""
+    with shared.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("SET lock_timeout = '20s'")
+        for ask in ("lock", "unlock"):
+            name = f"hashtextextended('fleetlake {STREAM}', 0)"
+            cursor.execute(f"SELECT pg_advisory_{ask}({name})::text")
+
+
+def test_two_holders_in_one_process_exclude_each_other_too(shared):
+    with (
+        export_lock(shared, "parquet"),
+        pytest.raises(LakeError, match="under way"),
+        export_lock(shared, "parquet"),
+    ):
+        pass
+    with export_lock(shared, "parquet"):
+        pass
+
+
+def test_a_commit_that_waits_too_long_says_so(shared, monkeypatch):
+    monkeypatch.setattr("fleetlake.lake.locks.COMMIT_PATIENCE_SECONDS", 0.05)
+    with shared.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_lock(hashtextextended('fleetlake commit', 0))::text")
+        with pytest.raises(LakeError, match="held the catalog"), commit_lock(shared):
+            pass
+
+
+def test_machines_share_the_calls_of_a_minute_and_of_a_day(shared):
+    limits = [
+        SharedCallLimit(shared, account="a", calls_per_minute=5, calls_per_day=0) for _ in range(2)
+    ]
+    waits = [limits[number % 2].reserve() for number in range(7)]
+    assert waits[:5] == [0.0] * 5
+    assert all(55 < wait <= 60 for wait in waits[5:])
+
+    daily = SharedCallLimit(shared, account="b", calls_per_minute=0, calls_per_day=2)
+    assert [daily.reserve(), daily.reserve()] == [0.0, 0.0]
+    with pytest.raises(BudgetSpent):
+        daily.reserve()
+    for limit in (*limits, daily):
+        limit.close()
+
+
+def test_settings_name_a_shared_lake_and_its_limit(shared, monkeypatch):
+    monkeypatch.setenv("FLEETLAKE_LAKE", f"postgres:{shared.catalog.get_secret_value()}")
+    monkeypatch.setenv("FLEETLAKE_LAKE_FILES", shared.files)
+    settings = Settings(calls_per_minute=10)
+    limit = call_limit(settings, "a")
+    limit.close()
+
+    assert settings.lake == shared
+    assert isinstance(limit, SharedCallLimit)
+
+
+def test_the_catalogs_password_is_in_no_error(tmp_path):
+    address = "host=127.0.0.1 port=1 user=fleet password=hunter2 dbname=fleet"
+    lake = SharedLake(SecretStr(address), str(tmp_path))
+    with pytest.raises(LakeError) as read, open_lake(lake, read_only=True):
+        pass
+    with pytest.raises(LakeError) as written, open_lake(lake):
+        pass
+
+    for failure in (read, written):
+        assert "hunter2" not in str(failure.value) + str(failure.value.__cause__)
+    assert "hunter2" not in str(lake) + repr(lake) + json.dumps(str(lake))
