@@ -82,6 +82,9 @@ test-outlets: $(READY)  ## What needs a PostgreSQL server (apt-get install postg
 crash-test-machines: $(READY)  ## Kill two of three workers on one shared lake, N rounds (N=20)
 	@CRASH_TEST_ROUNDS=$(or $(N),20) tests/postgres.sh $(BIN)/python -m pytest -q -s tests/machines/test_crash.py
 
+soak: $(READY)  ## Read for N seconds (N=120) while three processes write, and print the waits
+	@SOAK_SECONDS=$(or $(N),120) SOAK_LONGEST_WAIT=1 $(BIN)/python -m pytest -q -s tests/test_soak.py
+
 bench-outlets: $(READY)  ## How fast exports go, at two million rows (make bench-outlets N=100000)
 	@tests/postgres.sh $(BIN)/python -m tests.exporters.bench $(N)
 

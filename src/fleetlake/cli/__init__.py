@@ -20,6 +20,7 @@ from fleetlake.cli.prefect_setup import prefect_setup
 from fleetlake.cli.publish import publish
 from fleetlake.cli.quarantine import quarantine
 from fleetlake.cli.query import query
+from fleetlake.cli.shell import shell
 from fleetlake.cli.simulate import simulate
 from fleetlake.cli.status import status
 from fleetlake.cli.up import up
@@ -50,6 +51,7 @@ COMMANDS = (
     publish,
     export,
     query,
+    shell,
     status,
     gaps,
     quarantine,

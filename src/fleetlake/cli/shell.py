@@ -1,0 +1,135 @@
+"""`fleetlake shell`: SQL over the lake, line by line, with completion."""
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from fleetlake.lake import Lake
+
+MOST_ROWS = 500
+HELP = (
+    "SQL ends with a semicolon, .tables lists the tables, .quit or Ctrl-D leaves; "
+    "Tab completes names. The lake is read-only here."
+)
+WORDS = ("select", "from", "where", "group by", "order by", "limit", "describe", "summarize")
+
+
+def shell(
+    *,
+    attach: Annotated[
+        bool,
+        typer.Option(
+            "--attach", help="Print the SQL that attaches this lake in any DuckDB 1.5.5, and leave."
+        ),
+    ] = False,
+) -> None:
+    """Query the lake interactively, read-only; an ingest may go on meanwhile."""
+    from fleetlake.cli.screen import console
+    from fleetlake.lake import open_lake
+    from fleetlake.lake.catalog import attach_statements
+    from fleetlake.place import SharedLake
+    from fleetlake.secrets import without_secrets
+    from fleetlake.settings import load_settings
+
+    place = load_settings().lake.resolve()
+    with open_lake(place, read_only=True) as lake:
+        if attach:
+            told = attach_statements(place, read_only=True)
+            if isinstance(place, SharedLake):
+                told = without_secrets(told, place.catalog)
+            sys.stdout.write(f"{told}\n")
+            return
+        screen = console()
+        if sys.stdin.isatty():
+            _complete(_names(lake))
+            screen.print(HELP)
+        for statement in _statements(_read):
+            _run(lake, screen, statement)
+
+
+def _read(prompt: str) -> str | None:
+    """Return a line, or None at the end; a prompt is for people only."""
+    try:
+        return input(prompt if sys.stdin.isatty() else "")
+    except EOFError:
+        return None
+
+
+def _statements(read: Callable[[str], str | None]) -> Iterator[str]:
+    """Yield each statement as its semicolon is met; Ctrl-C drops the one that was begun."""
+    pending: list[str] = []
+    while True:
+        try:
+            line = read("     ... " if pending else "fleetlake> ")
+        except KeyboardInterrupt:
+            pending.clear()
+            sys.stdout.write("\n")
+            continue
+        if line is None or (not pending and line.strip() in {".quit", ".exit"}):
+            break
+        if not pending and line.strip() == ".tables":
+            yield "select schema_name, table_name from duckdb_tables() where database_name = 'lake'"
+            continue
+        pending.append(line)
+        if line.rstrip().endswith(";"):
+            yield "\n".join(pending)
+            pending.clear()
+    if "".join(pending).strip():
+        yield "\n".join(pending)
+
+
+def _run(lake: "Lake", screen: "Console", sql: str) -> None:
+    """Print what a statement gives, or why it does not run."""
+    import duckdb
+
+    from fleetlake.cli.screen import table
+
+    try:
+        result = lake.connection.execute(sql)
+        rows = result.fetchmany(MOST_ROWS + 1)
+    except duckdb.Error as error:
+        screen.print(f"{error}", markup=False)
+        return
+    except KeyboardInterrupt:
+        screen.print("Stopped.")
+        return
+    names = [column[0] for column in result.description or []]
+    screen.print(table("", names, rows[:MOST_ROWS], counts=False))
+    if len(rows) > MOST_ROWS:
+        screen.print(f"The first {MOST_ROWS} rows; `fleetlake query` prints all.")
+
+
+def _names(lake: "Lake") -> list[str]:
+    """Return what may be completed: tables with and without schema, columns, a few words."""
+    tables = lake.rows(
+        "select schema_name, table_name from duckdb_tables() where database_name = 'lake' "
+        "union all select schema_name, view_name from duckdb_views() where database_name = 'lake'"
+    )
+    columns = lake.rows(
+        "select distinct column_name from duckdb_columns() where database_name = 'lake'"
+    )
+    return sorted(
+        {*(f"{schema}.{name}" for schema, name in tables), *(name for (name,) in columns), *WORDS}
+    )
+
+
+def _complete(names: list[str]) -> None:
+    """Let Tab complete names, where this Python can."""
+    try:
+        import readline
+    except ImportError:
+        return
+
+    def completer(text: str, state: int) -> str | None:
+        fitting = [name for name in names if name.startswith(text.lower())]
+        return fitting[state] if state < len(fitting) else None
+
+    readline.set_completer(completer)
+    readline.set_completer_delims(" \t\n,()=<>")
+    is_libedit = "libedit" in (readline.__doc__ or "")
+    readline.parse_and_bind("bind ^I rl_complete" if is_libedit else "tab: complete")

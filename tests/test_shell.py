@@ -1,0 +1,86 @@
+"""The shell: SQL line by line over a lake that others may write meanwhile."""
+
+import os
+import pty
+import subprocess
+import sys
+
+import duckdb
+import pytest
+
+from fleetlake.lake import open_lake
+from tests.processes import command, environment, fleetlake
+
+
+@pytest.fixture
+def env(tmp_path):
+    with open_lake(tmp_path / "lake") as lake:
+        lake.execute("create table marts.trips as select i as trip_id from range(700) r(i)")
+    return environment(tmp_path)
+
+
+def typed(text: str, env: dict[str, str]) -> str:
+    done = subprocess.run(
+        command("shell"), env=env, input=text, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_statements_run_as_their_semicolons_come_and_errors_end_nothing(env):
+    out = typed("select max(trip_id)\nfrom marts.trips;\nselect nothing;\nselect 40 + 2;", env)
+
+    assert "699" in out
+    assert "nothing" in out
+    assert "42" in out
+    assert out.index("699") < out.index("nothing") < out.index("42")
+
+
+def test_the_lake_cannot_be_changed_from_it(env, tmp_path):
+    out = typed("delete from marts.trips;\n.tables\n.quit\nselect 'not run';", env)
+
+    assert "read-only" in out
+    assert "trips" in out
+    assert "not run" not in out
+    with open_lake(tmp_path / "lake", read_only=True) as lake:
+        assert lake.rows("select count(*) from marts.trips") == [(700,)]
+
+
+def test_a_long_result_is_cut_and_says_so(env):
+    assert "The first 500 rows" in typed("from marts.trips;", env)
+
+
+def test_tab_completes_the_name_of_a_table(env):
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        command("shell"), env={**env, "TERM": "dumb"}, stdin=theirs, stdout=theirs, stderr=theirs
+    ):
+        os.close(theirs)
+        os.write(ours, b"select count(*) from marts.tri\t;\n.quit\n")
+        out = b"".join(iter(lambda: chunk(ours), b"")).decode()
+    os.close(ours)
+
+    assert "700" in out
+
+
+def chunk(terminal: int) -> bytes:
+    """Return what a terminal shows next; where its last user has gone, nothing."""
+    try:
+        return os.read(terminal, 4096)
+    except OSError:
+        return b""
+
+
+def test_the_lines_it_prints_attach_the_lake_in_a_duckdb_of_its_own(env):
+    lines = fleetlake("shell", "--attach", env=env).stdout
+    script = f"import duckdb, sys; c = duckdb.connect(); c.execute({lines!r}); "
+    script += "print(c.execute('select count(*) from lake.marts.trips').fetchall())"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.strip() == "[(700,)]"
+    with duckdb.connect() as connection:
+        connection.execute(lines)
+        with pytest.raises(duckdb.Error, match="read-only"):
+            connection.execute("delete from lake.marts.trips")

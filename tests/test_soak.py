@@ -1,0 +1,89 @@
+"""Analysts read while three processes write: no error, and no wait that a person would notice.
+
+`make soak N=120` does it for longer. Each reader counts what it sees, and a count never falls.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from fleetlake.lake import open_lake
+from tests.processes import environment
+
+SECONDS = float(os.environ.get("SOAK_SECONDS", "6"))
+WRITERS, READERS = 3, 2
+LONGEST_WAIT_SECONDS = float(os.environ.get("SOAK_LONGEST_WAIT", "5"))
+"""A second on a quiet machine; where other tests run too, a reader waits for its CPU."""
+
+WRITE = """
+import sys, time
+from fleetlake.lake import open_lake
+from fleetlake.lake.locks import commit_lock
+from fleetlake.settings import load_settings
+writer, until, commits = int(sys.argv[1]), time.monotonic() + float(sys.argv[2]), 0
+with open_lake(load_settings().lake) as lake:
+    while time.monotonic() < until:
+        with commit_lock(lake.path):
+            lake.execute("begin")
+            lake.execute(f"insert into marts.trips select {writer}, i, now() from range(1000) r(i)")
+            lake.execute("update meta.loads set rows_added = rows_added + 1000")
+            lake.execute("commit")
+        commits += 1
+print(commits)
+"""
+READ = """
+import json, sys, time
+from fleetlake.lake import open_lake
+from fleetlake.settings import load_settings
+until, seen, waits = time.monotonic() + float(sys.argv[2]), 0, []
+while time.monotonic() < until:
+    with open_lake(load_settings().lake, read_only=True) as lake:
+        for _ in range(10):
+            began = time.monotonic()
+            [(rows, told)] = lake.rows(
+                "select (select count(*) from marts.trips), (select rows_added from meta.loads)"
+            )
+            waits.append(time.monotonic() - began)
+            assert rows == told, "a reader saw half a commit"
+            assert rows >= seen, "a reader saw rows go"
+            seen = rows
+print(json.dumps({"reads": len(waits), "longest": max(waits), "rows": seen}))
+"""
+
+
+def started(script: str, number: int, env: dict[str, str]) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", script, str(number), str(SECONDS)]
+    return subprocess.Popen(
+        command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+@pytest.mark.xdist_group("processes")
+def test_readers_see_whole_commits_and_never_wait_while_three_writers_write(tmp_path):
+    env = environment(tmp_path)
+    with open_lake(tmp_path / "lake") as lake:
+        lake.execute(
+            "create table marts.trips (router_id bigint, trip_id bigint, ended_at timestamptz)"
+        )
+        lake.execute("insert into meta.loads (load_id, rows_added) values ('all', 0)")
+    began = time.monotonic()
+    writers = [started(WRITE, number, env) for number in range(WRITERS)]
+    readers = [started(READ, number, env) for number in range(READERS)]
+    ends = [process.communicate(timeout=SECONDS + 120) for process in (*writers, *readers)]
+    assert [process.returncode for process in (*writers, *readers)] == [0] * 5, ends
+    commits = sum(int(out) for out, _ in ends[:WRITERS])
+    reads = [json.loads(out) for out, _ in ends[WRITERS:]]
+    longest = max(read["longest"] for read in reads)
+    sys.stdout.write(
+        f"{sum(read['reads'] for read in reads):,} reads by {READERS} readers beside "
+        f"{commits:,} commits by {WRITERS} writers in {time.monotonic() - began:.0f} s: "
+        f"no error, longest read {longest:.2f} s\n"
+    )
+
+    assert commits > 0
+    assert min(read["rows"] for read in reads) > 0
+    assert longest < LONGEST_WAIT_SECONDS
