@@ -10,13 +10,13 @@ _MEMBER = re.compile(r"([\w.-]+)\s*=\s*('[^']*'|[^&;\s]*)")
 _SECRET = re.compile(r"pass|pwd|secret|token|key|credential|sig", re.IGNORECASE)
 
 
-def without_secrets(text: str, address: SecretStr) -> str:
-    """Return the text with the address and each secret part of it starred.
+def without_secrets(text: str, address: SecretStr, *more: str) -> str:
+    """Return the text with the address, each secret part of it, and what more there is, starred.
 
     >>> without_secrets("no login: s3cr/t", SecretStr("postgresql://fleet:s3cr%2Ft@host/db"))
     'no login: ***'
     """
-    for secret in sorted(secrets_of(address), key=len, reverse=True):
+    for secret in sorted({*secrets_of(address), *more}, key=len, reverse=True):
         text = text.replace(secret, "***")
     return text
 

@@ -12,6 +12,8 @@ from pydantic import SecretStr
 
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import BudgetSpent, LakeError, StreamBusy
+from fleetlake.exporters import TARGETS
+from fleetlake.exporters.export import export
 from fleetlake.lake import open_lake
 from fleetlake.lake.locks import commit_lock, export_lock, stream_lock
 from fleetlake.lake.maintenance import maintain
@@ -59,6 +61,20 @@ def test_marts_are_built_published_and_maintained_as_in_a_folder(make_sim, share
     assert published.height > 0
     with duckdb.connect(tmp_path / "published" / "fleet.duckdb", read_only=True) as reader:
         assert reader.execute("select count(*) from device_inventory").fetchall() == rows
+
+
+def test_what_changed_is_exported_from_a_shared_lake_too(shared, tmp_path):
+    target = SecretStr(str(tmp_path / "out"))
+    with open_lake(shared) as lake:
+        lake.execute("create table marts.trips (router_id bigint, trip_id bigint)")
+        lake.execute("insert into marts.trips select 1, i from range(9) r(i)")
+        [first] = export(lake, TARGETS["parquet"], target)
+        lake.execute("delete from marts.trips where trip_id = 8")
+        lake.execute("insert into marts.trips values (2, 1)")
+        [second] = export(lake, TARGETS["parquet"], target)
+
+    assert [(done.sent, done.removed) for done in (first, second)] == [(9, 0), (1, 1)]
+    assert pl.read_parquet(tmp_path / "out" / "trips" / "*.parquet").height == 9
 
 
 HOLD = """

@@ -42,7 +42,8 @@ def shell(
             told = attach_statements(place, read_only=True)
             if isinstance(place, SharedLake):
                 told = without_secrets(told, place.catalog)
-            sys.stdout.write(f"{told}\n")
+            lines = [line for line in told.splitlines() if " SECRET " not in line]
+            sys.stdout.write("\n".join([*lines, ""]))
             return
         screen = console()
         if sys.stdin.isatty():

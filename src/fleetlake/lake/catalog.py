@@ -146,6 +146,11 @@ def attach_statements(path: LakePlace, *, read_only: bool = False, version: int 
     return "\n".join([*loads, *in_store, "SET TimeZone = 'UTC';", attach])
 
 
+def _store_keys() -> list[str]:
+    names = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+    return [os.environ[name] for name in names if os.environ.get(name)]
+
+
 def _store_secret(files: str) -> Iterator[str]:
     """Yield what gives DuckDB the keys of an S3 store, from where its own tools look for them."""
     known = {
@@ -187,7 +192,7 @@ def lake_errors(path: LakePlace) -> Iterator[None]:
                 remedy="Free some space and run again; what was committed is whole.",
             ) from error
         if isinstance(path, SharedLake):
-            text = without_secrets(text, path.catalog)
+            text = without_secrets(text, path.catalog, *_store_keys())
         failure = LakeError(f"The lake in {path} failed: {text}.", remedy=_remedy(text))
         # What DuckDB says of a shared lake may tell the password.
         raise failure from (None if isinstance(path, SharedLake) else error)

@@ -1,0 +1,49 @@
+"""A shared lake whose files are objects."""
+
+from collections.abc import Iterator
+
+import pytest
+from moto.server import ThreadedMotoServer
+from pyarrow import fs
+from pydantic import SecretStr
+
+from fleetlake.lake import open_lake
+from fleetlake.place import SharedLake
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[fs.S3FileSystem]:
+    """Return an object store with a bucket `fleet`, and set what leads there."""
+    server = ThreadedMotoServer(port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    known = {
+        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+        "AWS_ACCESS_KEY_ID": "any",
+        "AWS_SECRET_ACCESS_KEY": "any",
+        "AWS_REGION": "us-east-1",
+    }
+    for name, value in known.items():
+        monkeypatch.setenv(name, value)
+    store = fs.S3FileSystem(
+        endpoint_override=f"{host}:{port}",
+        scheme="http",
+        access_key="any",
+        secret_key="any",
+        allow_bucket_creation=True,
+    )
+    store.create_dir("fleet")
+    yield store
+    server.stop()
+
+
+def test_rows_lie_in_the_store_and_are_read_from_there(catalog, bucket):
+    place = SharedLake(SecretStr(catalog), "s3://fleet/lake")
+    with open_lake(place) as lake:
+        lake.execute("create table marts.trips as select i as trip_id from range(5000) r(i)")
+        lake.execute("delete from marts.trips where trip_id < 1000")
+
+    with open_lake(place, read_only=True) as lake:
+        assert lake.rows("select count(*), min(trip_id) from marts.trips") == [(4000, 1000)]
+    found = bucket.get_file_info(fs.FileSelector("fleet/lake", recursive=True))
+    assert sum(one.path.endswith(".parquet") for one in found) >= 1
