@@ -61,9 +61,11 @@ def ingest(
 
         def load(account: Settings) -> list[Outcome]:
             named = [e for e in readable[account.profile] if e.is_divisible or shard.number == 1]
+            with lake.one_look():
+                endpoints = with_promoted(lake, _with_sources(lake, account.profile, named))
             load = partial(
                 load_streams,
-                [with_promoted(lake, e) for e in _with_sources(lake, account.profile, named)],
+                endpoints,
                 lake=lake,
                 profile=account.profile,
                 walks=settings.concurrency,
@@ -103,7 +105,7 @@ def backfill(
                 forget_interval(lake, account.profile, endpoint, interval)
             load = partial(
                 load_streams,
-                [with_promoted(lake, endpoint)],
+                with_promoted(lake, [endpoint]),
                 lake=lake,
                 profile=account.profile,
                 walks=max(1, settings.concurrency // 4),

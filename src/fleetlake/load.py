@@ -31,8 +31,8 @@ from fleetlake.intervals import Interval
 from fleetlake.lake.catalog import Lake
 from fleetlake.lake.commit import Committed, commit_proofs
 from fleetlake.lake.lateness import measured_lateness
-from fleetlake.lake.locks import commit_lock, stream_lock
-from fleetlake.lake.watermarks import begin_reads, watermark
+from fleetlake.lake.locks import stream_lock
+from fleetlake.lake.watermarks import begin_reads, never_read, watermark
 from fleetlake.plan import unsettled
 from fleetlake.run import Outcome, Run, Watcher
 from fleetlake.shard import WHOLE, Shard
@@ -74,20 +74,27 @@ async def load_streams(
             only=only,
             shard=shard,
         )
-        now = await run.now()
-        measured = await run.in_lake(partial(measured_lateness, lake, profile, now=now))
-        run.lateness.update(measured)
-        begin = partial(begin_reads, lake, profile, endpoints, str(shard), now=now)
-        await run.in_lake(begin)
+        await run.in_lake(partial(_prepare, run, endpoints, await run.now()))
         started_at = datetime.now(UTC)
         loop = asyncio.get_running_loop()
         run.ended.update({endpoint.name: loop.create_future() for endpoint in endpoints})
         try:
             outcomes = await all_of(_load_in_turn(run, endpoint) for endpoint in endpoints)
-        finally:
+        except BaseException:
             await run.in_lake(partial(commit_proofs, lake, run.quiet))
-        await run.in_lake(partial(_record_run, run, outcomes, started_at))
+            raise
+        record = partial(_record_run, run, outcomes, started_at)
+        await run.in_lake(partial(commit_proofs, lake, run.quiet, also=record))
         return outcomes
+
+
+def _prepare(run: Run, endpoints: Sequence[Endpoint], now: datetime) -> None:
+    """Learn how late records were, and note which streams are read for the first time."""
+    shard = str(run.shard)
+    with run.lake.one_look():
+        run.lateness.update(measured_lateness(run.lake, run.profile, now=now))
+        new = never_read(run.lake, run.profile, endpoints, shard)
+    begin_reads(run.lake, run.profile, new, shard, now=now)
 
 
 async def _load_in_turn(run: Run, endpoint: Endpoint) -> Outcome:
@@ -168,7 +175,10 @@ async def _load_stream(run: Run, endpoint: Endpoint) -> Outcome:
 
 
 def _record_run(run: Run, outcomes: Sequence[Outcome], started_at: datetime) -> None:
-    """Keep the calls that were made, and which endpoints this account may not read."""
+    """Keep the calls that were made, and which endpoints this account may not read.
+
+    Within the open transaction.
+    """
     members = {
         "run_id": [run.run_id] * len(outcomes),
         "account_profile": [run.profile] * len(outcomes),
@@ -176,17 +186,11 @@ def _record_run(run: Run, outcomes: Sequence[Outcome], started_at: datetime) -> 
         "calls": [outcome.calls for outcome in outcomes],
         "started_at": [started_at] * len(outcomes),
     }
-    with commit_lock(run.lake.path), run.lake.view("calls_made", pa.table(members)):
-        run.lake.execute("begin")
-        try:
-            run.lake.execute(
-                "insert into meta.calls by name select *, now() as finished_at from calls_made"
-            )
-            _record_capabilities(run, outcomes)
-            run.lake.execute("commit")
-        except BaseException:
-            run.lake.roll_back()
-            raise
+    with run.lake.view("calls_made", pa.table(members)):
+        run.lake.execute(
+            "insert into meta.calls by name select *, now() as finished_at from calls_made"
+        )
+    _record_capabilities(run, outcomes)
 
 
 def _record_capabilities(run: Run, outcomes: Sequence[Outcome]) -> None:

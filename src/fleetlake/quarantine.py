@@ -49,7 +49,7 @@ def _retry(lake: Lake, record: Quarantined) -> bool:
 
     Stopped between the two, the next retry finds the row there and only releases.
     """
-    endpoint = with_promoted(lake, ENDPOINTS[record.endpoint])
+    [endpoint] = with_promoted(lake, [ENDPOINTS[record.endpoint]])
     page = read_page(endpoint, _as_answer(endpoint.api, record.raw))
     if page.misfits:
         return False

@@ -79,6 +79,7 @@ def _current_keys(lake: Lake, profile: str, endpoint: Endpoint) -> set[tuple[Any
 async def load_events(run: Run, endpoint: Endpoint, writer: Writer) -> None:
     """Load what is new or still missing of a stream ordered by event time."""
     plan = await run.in_lake(partial(_plan, run, endpoint, writer.seen_at))
+    await run.in_lake(partial(record_gaps, run.lake, run.profile, endpoint, plan.lost))
     writer.overlap = plan.overlap
     spans = spans_of(endpoint, plan.wanted)
     ends: LastRead | None = None
@@ -97,27 +98,34 @@ async def load_events(run: Run, endpoint: Endpoint, writer: Writer) -> None:
 
 @dataclass(frozen=True)
 class _Plan:
-    """What to read by partition, what of it the load before has read already.
+    """What to read by partition, and what of it the load before has read already.
 
-    `swept_at` is when the stream was swept last, once all is read.
+    `lost` is what the service has forgotten unread; `swept_at` is when the stream was swept
+    last, once all is read.
     """
 
     wanted: list[tuple[int | None, Interval]]
+    lost: dict[str, list[Interval]]
     overlap: Overlap | None
     swept_at: datetime | None
 
 
 def _plan(run: Run, endpoint: Endpoint, now: datetime) -> _Plan:
-    """Return what a load of the stream reads; record what the service has forgotten."""
+    """Return what a load of the stream reads."""
+    with run.lake.one_look():
+        return _planned(run, endpoint, now)
+
+
+def _planned(run: Run, endpoint: Endpoint, now: datetime) -> _Plan:
     proven = proven_intervals(run.lake, run.profile, endpoint)
     if endpoint.is_divisible:
         proven = {id_: proven[id_] for id_ in proven if run.shard.has(id_)}
+    lost: dict[str, list[Interval]] = {}
     if endpoint.retention:
         lost = {
             partition: forgotten(intervals, now=now, retention=endpoint.retention)
             for partition, intervals in proven.items()
         }
-        record_gaps(run.lake, run.profile, endpoint, lost)
         proven = {p: [*intervals, *lost[p]] for p, intervals in proven.items()}
     last = last_read(run.lake, run.profile, endpoint, str(run.shard))
     swept_at = last.swept_at if last else now
@@ -138,10 +146,10 @@ def _plan(run: Run, endpoint: Endpoint, now: datetime) -> _Plan:
     ]
     if run.only is not None:
         # What somebody chose to read again may never have been read: it measures nothing.
-        return _Plan(wanted, None, None)
+        return _Plan(wanted, lost, None, None)
     unsettled = last.unsettled if last else None
     again = overlap(proven, unsettled, swept_from=swept_from) if unsettled else None
-    return _Plan(wanted, again, now if swept_from else swept_at)
+    return _Plan(wanted, lost, again, now if swept_from else swept_at)
 
 
 def _ids_to_ask(

@@ -65,6 +65,15 @@ class Lake:
             return
 
     @contextmanager
+    def one_look(self) -> Iterator[None]:
+        """Let several queries see one moment; the catalog is read once for all of them."""
+        self.execute("begin")
+        try:
+            yield
+        finally:
+            self.roll_back()
+
+    @contextmanager
     def view(self, name: str, table: object) -> Iterator[None]:
         """Let SQL read an Arrow table under a name for a while."""
         self._connection.register(name, table)

@@ -4,14 +4,13 @@ A commit is done, refused or unknown. Its load id is chosen before it starts and
 when it is tried again, so an unknown one is settled by looking for the id in `meta.loads`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from fleetlake.endpoint import Endpoint, Mode
 from fleetlake.errors import CommitUnknown, LakeError
@@ -110,9 +109,14 @@ def _write(lake: "Lake", load: Load) -> Committed:
     return Committed(added, changed, quarantined)
 
 
-def commit_proofs(lake: "Lake", loads: Sequence[Load]) -> None:
-    """Commit what loads prove whose rows were all there already, in one transaction."""
-    if not loads:
+def commit_proofs(
+    lake: "Lake", loads: Sequence[Load], *, also: Callable[[], None] | None = None
+) -> None:
+    """Commit what loads prove whose rows were all there already, in one transaction.
+
+    `also` writes what else belongs to the end of a run.
+    """
+    if not loads and also is None:
         return
     with commit_lock(lake.path):
         lake.execute("begin")
@@ -123,6 +127,8 @@ def commit_proofs(lake: "Lake", loads: Sequence[Load]) -> None:
                     add_intervals(lake, profile, endpoint, proven)
             set_watermarks(lake, [_mark(load) for load in loads])
             set_last_reads(lake, _ends(loads))
+            if also is not None:
+                also()
             lake.execute("commit")
         except BaseException:
             lake.roll_back()
@@ -171,13 +177,13 @@ def _append(lake: "Lake", load: Load) -> tuple[int, int]:
     endpoint = load.endpoint
     if load.rows.num_rows == 0:
         return 0, 0
-    bounds = pc.min_max(load.rows[endpoint.event_time])
+    first, last = _bounds(load.rows[endpoint.event_time])
     [(added,)] = lake.rows(
         f"insert into raw.{endpoint.name} by name "
         f"select *, {_PROVENANCE} from ({_once(endpoint)}) anti join ("
         f"select {_listed(endpoint.key)} from raw.{endpoint.name} "
         f'where "{endpoint.event_time}" between ? and ?) using ({_listed(endpoint.key)})',
-        [load.profile, load.load_id, bounds["min"].as_py(), bounds["max"].as_py()],
+        [load.profile, load.load_id, first, last],
     )
     return added, 0
 
@@ -272,8 +278,18 @@ def _ends(loads: Sequence[Load]) -> list[tuple[str, str, LastRead]]:
 def _newest(load: Load) -> datetime | None:
     if load.endpoint.event_time is None:
         return load.seen_at
-    newest: datetime | None = pc.max(load.rows[load.endpoint.event_time]).as_py()
-    return newest
+    return _bounds(load.rows[load.endpoint.event_time])[1] if load.rows.num_rows else None
+
+
+def _bounds(instants: pa.ChunkedArray) -> tuple[datetime, datetime]:
+    """Return the first and the last instant; pyarrow.compute would take 0.1 s to import."""
+    chunks = [chunk.view(pa.int64()).to_numpy() for chunk in instants.chunks if len(chunk)]
+    first = min(int(chunk.min()) for chunk in chunks)
+    last = max(int(chunk.max()) for chunk in chunks)
+    return _EPOCH + timedelta(microseconds=first), _EPOCH + timedelta(microseconds=last)
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def _quarantine(lake: "Lake", load: Load) -> int:

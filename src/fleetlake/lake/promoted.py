@@ -59,14 +59,19 @@ class Member:
     kind: Kind | None
 
 
-def with_promoted(lake: "Lake", endpoint: Endpoint) -> Endpoint:
-    """Return the endpoint with the columns that this lake has beyond the endpoint table's."""
-    found = lake.rows(
-        "select member, kind from meta.promoted where endpoint = ? order by promoted_at",
-        [endpoint.name],
-    )
+def with_promoted(lake: "Lake", endpoints: Sequence[Endpoint]) -> list[Endpoint]:
+    """Return the endpoints with the columns that this lake has beyond the endpoint table's."""
+    found = lake.rows("select endpoint, member, kind from meta.promoted order by promoted_at")
+    columns: dict[str, list[Column]] = {}
+    for name, member, kind in found:
+        columns.setdefault(name, []).append(_column(member, kind))
+    return [_widened(endpoint, columns.get(endpoint.name, [])) for endpoint in endpoints]
+
+
+def _widened(endpoint: Endpoint, columns: Sequence[Column]) -> Endpoint:
+    """Return the endpoint with those of the columns that it has not got by now."""
     own = {column.name for column in endpoint.columns}
-    more = [column for member, kind in found if (column := _column(member, kind)).name not in own]
+    more = [column for column in columns if column.name not in own]
     return replace(endpoint, columns=(*endpoint.columns, *more)) if more else endpoint
 
 
@@ -107,7 +112,7 @@ def promote(
             remedy=f"It had: {', '.join(known) or 'none'}.",
         )
     with stream_lock(lake.path, endpoint.name):
-        endpoint = with_promoted(lake, endpoint)
+        [endpoint] = with_promoted(lake, [endpoint])
         column = _column(member, kind or _likely_kind(lake, endpoint, member))
         if column.name in {own.name for own in endpoint.columns}:
             raise UsageError(f"{endpoint.name} has a column {column.name} already.")

@@ -101,6 +101,8 @@ class Mark:
 
 def set_watermarks(lake: "Lake", marks: Sequence[Mark]) -> None:
     """Move the streams' watermarks forward, never back, within the open transaction."""
+    if not marks:
+        return
     members = {
         "account_profile": [mark.profile for mark in marks],
         "endpoint": [mark.endpoint for mark in marks],
@@ -136,17 +138,24 @@ class LastRead:
     swept_at: datetime
 
 
+def never_read(
+    lake: "Lake", profile: str, endpoints: Sequence[Endpoint], shard: str
+) -> list[Endpoint]:
+    """Return the endpoints with event times of which no load of the shard ever began."""
+    found = lake.rows(
+        "select endpoint from meta.reads where account_profile = ? and shard = ?", [profile, shard]
+    )
+    known = {name for (name,) in found}
+    return [e for e in endpoints if not e.is_snapshot and e.name not in known]
+
+
 def begin_reads(
-    lake: "Lake", profile: str, endpoints: Sequence[Endpoint], shard: str, *, now: datetime
+    lake: "Lake", profile: str, new: Sequence[Endpoint], shard: str, *, now: datetime
 ) -> None:
     """Note of streams that are read for the first time that nothing before `now` needs a sweep.
 
     A stream that was divided in another way until now is to be swept when its shards would be.
     """
-    known = lake.rows(
-        "select endpoint from meta.reads where account_profile = ? and shard = ?", [profile, shard]
-    )
-    new = {e.name for e in endpoints if not e.is_snapshot} - {name for (name,) in known}
     if not new:
         return
     with commit_lock(lake.path):
@@ -155,7 +164,7 @@ def begin_reads(
             "$shard as shard, coalesce((select min(swept_at) from meta.reads r "
             "where r.account_profile = $profile and r.endpoint = n.endpoint), $now) as swept_at "
             "from (select unnest($new) as endpoint) n",
-            {"profile": profile, "shard": shard, "now": now, "new": sorted(new)},
+            {"profile": profile, "shard": shard, "now": now, "new": [e.name for e in new]},
         )
 
 

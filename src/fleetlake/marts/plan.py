@@ -9,6 +9,7 @@ from fleetlake.lake import open_lake
 from fleetlake.lake.changes import changed_tables
 from fleetlake.marts.catalogue import source_names
 from fleetlake.marts.dbt import project_folder
+from fleetlake.place import LakePlace
 
 SCRATCH = "build.duckdb"
 _RECORD = "built.json"
@@ -34,7 +35,9 @@ class Plan:
     record: Built | None
 
 
-def plan_build(lake: Path, work: Path, *, select: str | None, is_full: bool, until: int) -> Plan:
+def plan_build(
+    lake: LakePlace, work: Path, *, select: str | None, is_full: bool, until: int
+) -> Plan:
     """Return what to build of the lake's snapshot `until`, given what was built before.
 
     A selection says nothing of the rest: only a new scratch file is the project's after it.

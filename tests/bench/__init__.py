@@ -1,0 +1,1 @@
+"""How fast fleetlake is, beside its peers: `make bench`."""
