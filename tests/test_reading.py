@@ -352,7 +352,7 @@ def test_late_records_are_read_though_every_run_but_the_last_was_killed(late, pa
 # than one serial walk needs is taken for finding that out.
 SHAPES: dict[str, tuple[float, Callable[[random.Random], float]]] = {
     "even": (0.10, lambda dice: dice.uniform(0, 90 * 86400)),
-    "growing": (0.10, lambda dice: 90 * 86400 * dice.random() ** 3),
+    "growing": (0.15, lambda dice: 90 * 86400 * dice.random() ** 3),
     "fading": (0.10, lambda dice: 90 * 86400 * (1 - dice.random() ** 3)),
     "by day": (0.10, lambda dice: dice.randrange(90) * 86400 + abs(dice.gauss(0, 7200))),
     "half in one second": (

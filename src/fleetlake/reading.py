@@ -52,7 +52,7 @@ async def _run_walks(
     arrived: asyncio.Queue[Reading | None],
 ) -> None:
     """Keep walks going until no frontier has anything left; end the queue with None."""
-    frontiers = deque(Frontier(endpoint, span) for span in spans)
+    frontiers = deque(Frontier(endpoint, span, walks=walks) for span in spans)
     running: dict[asyncio.Task[None], Frontier] = {}
     try:
         while True:
@@ -113,7 +113,7 @@ async def _walk(
         rest = progress.rest
         await arrived.put(Reading(page, partitions, progress.proven))
         if not page.is_last and number >= window.most_pages and has_shrunk:
-            frontier.given_back(rest, count, _spread(first, last))
+            frontier.given_back(window, rest, count, _spread(first, last))
             return
     frontier.finished(window, count)
 

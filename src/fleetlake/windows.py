@@ -8,8 +8,10 @@ The first page of a span tells how dense it is. The rest is cut into windows of 
 grow, and one that turns out far too full is given back and cut again.
 
 Where the stream's beginning is not known, a window may lie before it and be asked for in vain.
-So windows there start small and few and grow with what was read, and the first thin one is
-followed by one request for everything older: the service itself says that there is no more.
+So one probe at a time leaps ahead and asks for all that is older still: four times as far back
+as records were met, and once that brought none, the middle of what is in doubt. All that is
+newer than a record met is read without a doubt meanwhile, and a probe in vain is a proof: the
+service itself says that there is no more.
 """
 
 from collections.abc import Sequence
@@ -17,13 +19,18 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from fleetlake.endpoint import Endpoint
-from fleetlake.intervals import Interval
+from fleetlake.intervals import BEGINNING, Interval
 
 PAGES_PER_WINDOW = 12
 """A window's last page is half empty on average: twelve pages cost about 4 % more calls."""
 
+FEWEST_PAGES = 5
+"""Windows grow smaller towards the end, lest a few walks go on alone."""
+
+WINDOWS_PER_WALK = 2
 FULL_WINDOW_PAGES = 2 * PAGES_PER_WINDOW
-FEWEST_PAGES = 2
+LEAP = 4
+SHORTEST_LEAP_PAGES = 3
 GROWTH = 4.0
 SMALLEST_WINDOW = timedelta(seconds=1)
 LARGEST_WINDOW = timedelta(days=36_500)
@@ -49,81 +56,116 @@ class Window:
 class Frontier:
     """What of a span is still to be asked for."""
 
-    def __init__(self, endpoint: Endpoint, span: Span) -> None:
+    def __init__(self, endpoint: Endpoint, span: Span, *, walks: int = 1) -> None:
         self.span = span
+        self._walks = walks
         self._page_size = endpoint.page_size
-        self._left = [span.interval]  # oldest first
-        self._per_second: float | None = None  # records; unknown until the first page
-        self._pages_read = 0.0
-        self._under_way = 0
-        self._seems_over = False
+        self._is_newest_first = endpoint.cursor.is_newest_first
         # What the service forgets soonest is read first.
         self._oldest_first = endpoint.retention is not None
+        self._left = [span.interval]  # oldest first
+        self._per_second: float | None = None  # records; unknown until the first page
+        self._probe: Window | None = None
+        interval = span.interval
+        # There are records as far back as here, or all is to be read without asking whether.
+        self._met_from = interval.end if interval.is_open else interval.start
+        # There are none before this.
+        self._none_until = interval.start
+        self._newest = interval.end
 
     def take(self) -> Window | None:
         """Return the next window to read, or None when nothing is to be asked for now."""
-        place = 0 if self._oldest_first else -1
-        if not self._left or (self._left[place].is_open and self._is_far_ahead()):
+        if not self._left:
             return None
-        stretch = self._left.pop(place)
-        self._under_way += 1
-        if self._per_second is None or (stretch.is_open and self._seems_over):
-            return Window(stretch, most_pages=1)
-        window, rest = self._cut(stretch, self._width(self._per_second, stretch))
-        if rest is not None:
-            self._put_back(rest)
-        return Window(window, most_pages=FULL_WINDOW_PAGES)
+        if self._per_second is None:
+            return Window(self._left.pop(), most_pages=1)
+        if self._probe is None and (older := self._older(self._per_second)):
+            self._probe = Window(self._taken(older), most_pages=1)
+            return self._probe
+        sure = [stretch for stretch in self._left if stretch.start >= self._met_from]
+        if not sure:
+            return None  # what the probe finds tells how to go on
+        stretch = sure[0 if self._oldest_first else -1]
+        window = self._cut(stretch, self._width(self._per_second, sure))
+        return Window(self._taken(window), most_pages=FULL_WINDOW_PAGES)
 
     def finished(self, window: Window, count: int) -> None:
         """Learn from a window that was read to its end and held `count` records."""
-        length = window.interval.end - window.interval.start
-        expected = (self._per_second or 0.0) * length.total_seconds()
-        self._seems_over = count == 0 or count < expected / 2
-        self._has_read(count)
-        if count == 0:
+        if window is self._probe:
+            self._probe = None
+            self._none_until = window.interval.end
+            if count:
+                self._met_from = window.interval.end
+        elif count == 0:
             self._per_second = (self._per_second or 1.0) / GROWTH
         elif not window.interval.is_open:
-            self._measure(count, length)
+            self._measure(count, window.interval.end - window.interval.start)
 
-    def given_back(self, rest: Interval, count: int, spread: timedelta) -> None:
+    def given_back(self, window: Window, rest: Interval, count: int, spread: timedelta) -> None:
         """Take back what was not read of a window whose `count` records spread so far."""
-        self._seems_over = False
-        self._has_read(count)
-        self._measure(count, spread)
+        if self._per_second is None:
+            self._measure(count, spread)
+            if self._is_newest_first:
+                self._newest = rest.end + spread
+                self._met_from = rest.end if rest.is_open else rest.start
+            else:
+                self._none_until = self._met_from = rest.start
+        elif window is self._probe:
+            self._probe = None
+            self._met_from = rest.end
+        else:
+            self._measure(count, spread)
         self._put_back(rest)
 
-    def _has_read(self, count: int) -> None:
-        self._under_way -= 1
-        self._pages_read += count / self._page_size
-
-    def _is_far_ahead(self) -> bool:
-        """Return whether more windows are under way than what was read makes likely."""
-        return self._under_way > self._pages_read / 2
+    def _older(self, per_second: float) -> Interval | None:
+        """Return all that is older than where to look next; None where nothing is in doubt."""
+        doubt = self._met_from - self._none_until
+        if doubt <= self._length(FEWEST_PAGES, per_second):
+            self._met_from = self._none_until  # too little to go on probing
+            return None
+        back = doubt / 2
+        if self._none_until == BEGINNING:
+            met = min(self._newest - self._met_from, doubt / LEAP)
+            leap = max(self._length(SHORTEST_LEAP_PAGES, per_second), (LEAP - 1) * met)
+            back = min(back, leap)
+        return Interval(self._none_until, self._met_from - back)
 
     def _measure(self, count: int, spread: timedelta) -> None:
         self._per_second = count / max(spread, _MICROSECOND).total_seconds()
 
-    def _width(self, per_second: float, stretch: Interval) -> timedelta:
-        pages: float = PAGES_PER_WINDOW
-        if stretch.is_open:
-            pages = min(max(self._pages_read, FEWEST_PAGES), PAGES_PER_WINDOW)
-        seconds = pages * self._page_size / per_second
-        widest = LARGEST_WINDOW.total_seconds()
-        return max(timedelta(seconds=min(seconds, widest)), SMALLEST_WINDOW)
+    def _width(self, per_second: float, sure: Sequence[Interval]) -> timedelta:
+        """Return how long a window should be, given all that is read without a doubt."""
+        seconds = sum((stretch.end - stretch.start).total_seconds() for stretch in sure)
+        pages = seconds * per_second / self._page_size / (WINDOWS_PER_WALK * self._walks)
+        return self._length(min(max(pages, FEWEST_PAGES), PAGES_PER_WINDOW), per_second)
 
-    def _cut(self, stretch: Interval, width: timedelta) -> tuple[Interval, Interval | None]:
-        """Return a window from the end that goes first, and the rest of the stretch."""
+    def _length(self, pages: float, per_second: float) -> timedelta:
+        """Return the time that so many pages take up."""
+        seconds = min(pages * self._page_size / per_second, LARGEST_WINDOW.total_seconds())
+        return max(timedelta(seconds=seconds), SMALLEST_WINDOW)
+
+    def _cut(self, stretch: Interval, width: timedelta) -> Interval:
+        """Return a window from the end of the stretch that goes first."""
         if stretch.end - stretch.start <= width * 1.5:
-            return stretch, None
-        if self._oldest_first and not stretch.is_open:
-            middle = stretch.start + width
-            return Interval(stretch.start, middle), Interval(middle, stretch.end)
-        middle = stretch.end - width
-        return Interval(middle, stretch.end), Interval(stretch.start, middle)
+            return stretch
+        if self._oldest_first:
+            return Interval(stretch.start, stretch.start + width)
+        return Interval(stretch.end - width, stretch.end)
+
+    def _taken(self, window: Interval) -> Interval:
+        """Take a window out of the stretch that holds it."""
+        for stretch in self._left:
+            if stretch.start <= window.start and window.end <= stretch.end:
+                self._left.remove(stretch)
+                self._put_back(Interval(stretch.start, window.start))
+                self._put_back(Interval(window.end, stretch.end))
+                return window
+        raise AssertionError(f"{window} is not left to be read")
 
     def _put_back(self, rest: Interval) -> None:
-        self._left.append(rest)
-        self._left.sort()
+        if not rest.is_empty:
+            self._left.append(rest)
+            self._left.sort()
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,9 @@ class Records:
         if not of_alerts:
             for place, line in enumerate(self._lines):
                 self._places[str(json.loads(line, strict=False)["action"]["id"])] = place
-        self.last_of = self._cursor_of
+        # The newest record has settled: the service's clock is a little ahead of it.
+        newest = GREGORIAN + timedelta(microseconds=keyed[0][0], minutes=5)
+        self.date = formatdate(newest.timestamp(), usegmt=True)
 
     def __len__(self) -> int:
         return len(self._lines)
@@ -134,7 +136,7 @@ class Answers(asyncio.Protocol):
         length = sum(map(len, body))
         head = (
             "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
-            f"Date: {formatdate(usegmt=True)}\r\nContent-Length: {length}\r\n\r\n"
+            f"Date: {self._records.date}\r\nContent-Length: {length}\r\n\r\n"
         )
         self._transport.writelines([head.encode(), *body])
 
