@@ -19,7 +19,8 @@ from fleetlake.intervals import BEGINNING, Interval
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake import commit as commits
 from fleetlake.lake.catalog import CATALOG
-from fleetlake.lake.commit import Committed, Load, commit_load
+from fleetlake.lake.commit import commit_load
+from fleetlake.lake.loads import Committed, Load
 from fleetlake.lake.locks import commit_lock, stream_lock
 from fleetlake.lake.tables import raw_columns
 from fleetlake.lake.watermarks import WHOLE_STREAM, proven_intervals, watermark
@@ -288,7 +289,7 @@ class Crash(BaseException):
 @pytest.mark.parametrize(
     ("step", "error"),
     [
-        ("_quarantine", ValueError("a bug")),
+        ("write_rows", ValueError("a bug")),
         ("add_intervals", Crash("now")),
         ("set_watermarks", LakeError("the disk is full")),
     ],

@@ -39,7 +39,7 @@ def measured(sim: Sim, now: Any) -> timedelta | None:
 
 
 def test_the_daily_sweep_finds_what_came_too_late_and_from_then_on_each_load_looks_far_enough(
-    make_sim: Any,
+    make_sim: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     sim, now = make_sim(routers=8, days=1, scenario="late-data"), NOW
 
@@ -60,6 +60,7 @@ def test_the_daily_sweep_finds_what_came_too_late_and_from_then_on_each_load_loo
 
     assert missed > 0
     assert missed_after_sweep == 0
+    assert f"sweep of {SAMPLES.name} found" in caplog.text
     assert lost(sim, now - LATE_BY - TEN_MINUTES) == 0
     late = measured(sim, now)
     assert late is not None

@@ -13,7 +13,7 @@ from fleetlake.endpoint import Endpoint
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import LakeError
 from fleetlake.intervals import Interval
-from fleetlake.lake.commit import Committed, Load
+from fleetlake.lake.loads import Committed, Load
 from fleetlake.normalise import read_page
 from fleetlake.reading import Reading
 from fleetlake.timeuuid import smallest_at

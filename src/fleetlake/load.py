@@ -29,8 +29,9 @@ from fleetlake.errors import (
 )
 from fleetlake.intervals import Interval
 from fleetlake.lake.catalog import Lake
-from fleetlake.lake.commit import Committed, commit_proofs
+from fleetlake.lake.commit import commit_proofs
 from fleetlake.lake.lateness import measured_lateness
+from fleetlake.lake.loads import Committed
 from fleetlake.lake.locks import stream_lock
 from fleetlake.lake.watermarks import begin_reads, never_read, watermark
 from fleetlake.plan import unsettled

@@ -7,7 +7,8 @@ import pyarrow as pa
 
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.lake import Lake
-from fleetlake.lake.commit import Load, commit_load
+from fleetlake.lake.commit import commit_load
+from fleetlake.lake.loads import Load
 from fleetlake.lake.locks import commit_lock
 from fleetlake.lake.promoted import with_promoted
 from fleetlake.normalise import read_page, stamp

@@ -14,7 +14,8 @@ from fleetlake.endpoints import PROBE
 from fleetlake.errors import FleetlakeError
 from fleetlake.intervals import Interval
 from fleetlake.lake.catalog import Lake
-from fleetlake.lake.commit import Committed, Load, commit_load
+from fleetlake.lake.commit import commit_load
+from fleetlake.lake.loads import Committed, Load
 from fleetlake.normalise import read_page
 from fleetlake.settings import DEFAULT_PROFILE
 from fleetlake.shard import WHOLE, Shard

@@ -1,5 +1,6 @@
 """Reading and keeping one stream: a snapshot whole, or events from where the last read ended."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,10 +12,12 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.intervals import Interval
 from fleetlake.lake.catalog import Lake
 from fleetlake.lake.gaps import record_gaps
+from fleetlake.lake.lateness import found_by_sweep
 from fleetlake.lake.watermarks import WHOLE_STREAM, LastRead, last_read, proven_intervals, watermark
 from fleetlake.pages import read_pages
 from fleetlake.plan import (
     LIST_LIFE,
+    SETTLE,
     Overlap,
     forgotten,
     needs_asking,
@@ -27,6 +30,8 @@ from fleetlake.run import Run
 from fleetlake.tasks import all_of
 from fleetlake.windows import spans_of
 from fleetlake.writer import Writer
+
+logger = logging.getLogger(__name__)
 
 
 async def load_snapshot(run: Run, endpoint: Endpoint, writer: Writer) -> None:
@@ -94,6 +99,20 @@ async def load_events(run: Run, endpoint: Endpoint, writer: Writer) -> None:
     finally:
         # Whatever ends the walk, what it brought and proved is kept.
         await writer.flush(ends=ends)
+    if plan.is_sweep:
+        await run.in_lake(partial(_tell_of_sweep, run, endpoint, writer.unsettled))
+
+
+def _tell_of_sweep(run: Run, endpoint: Endpoint, unsettled: Interval) -> None:
+    """Log what the day's sweep found that the usual lookback had missed."""
+    beyond = unsettled.end - unsettled.start + SETTLE
+    if records := found_by_sweep(run.lake, run.run_id, endpoint.name, beyond=beyond):
+        logger.warning(
+            "The daily sweep of %s found %s records that came later than loads looked for; "
+            "from now on they look further back.",
+            endpoint.name,
+            f"{records:,}",
+        )
 
 
 @dataclass(frozen=True)
@@ -108,6 +127,7 @@ class _Plan:
     lost: dict[str, list[Interval]]
     overlap: Overlap | None
     swept_at: datetime | None
+    is_sweep: bool = False
 
 
 def _plan(run: Run, endpoint: Endpoint, now: datetime) -> _Plan:
@@ -149,7 +169,8 @@ def _planned(run: Run, endpoint: Endpoint, now: datetime) -> _Plan:
         return _Plan(wanted, lost, None, None)
     unsettled = last.unsettled if last else None
     again = overlap(proven, unsettled, swept_from=swept_from) if unsettled else None
-    return _Plan(wanted, lost, again, now if swept_from else swept_at)
+    is_sweep = swept_from is not None
+    return _Plan(wanted, lost, again, now if is_sweep else swept_at, is_sweep)
 
 
 def _ids_to_ask(

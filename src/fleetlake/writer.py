@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from fleetlake.endpoint import Endpoint, Mode
 from fleetlake.intervals import Interval
-from fleetlake.lake.commit import Committed, Load
+from fleetlake.lake.loads import Committed, Load
 from fleetlake.lake.watermarks import WHOLE_STREAM, LastRead
 from fleetlake.normalise import Page, schema_of
 from fleetlake.plan import Overlap, before

@@ -17,7 +17,7 @@ from fleetlake.plan import SETTLE, Overlap
 
 if TYPE_CHECKING:
     from fleetlake.lake.catalog import Lake
-    from fleetlake.lake.commit import Load
+    from fleetlake.lake.loads import Load
 
 REMEMBERED = timedelta(days=14)
 """How long a measurement counts: what was late a month ago may long be mended."""
@@ -75,6 +75,16 @@ def measured_lateness(lake: "Lake", profile: str, *, now: datetime) -> dict[str,
         [profile, now - REMEMBERED, SHARE_ON_TIME],
     )
     return {endpoint: timedelta(seconds=int(seconds)) for endpoint, seconds in found}
+
+
+def found_by_sweep(lake: "Lake", run_id: str, endpoint: str, *, beyond: timedelta) -> int:
+    """Return how many of a run's records were later than loads had looked for."""
+    [(records,)] = lake.rows(
+        "select coalesce(sum(l.records), 0) from meta.lateness l join meta.loads using (load_id) "
+        "where run_id = ? and l.endpoint = ? and lateness_seconds > ?",
+        [run_id, endpoint, beyond.total_seconds()],
+    )
+    return int(records)
 
 
 def forget_lateness(lake: "Lake") -> None:

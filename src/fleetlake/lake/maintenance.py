@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from fleetlake.endpoints import ENDPOINTS
+from fleetlake.lake.lateness import forget_lateness
 from fleetlake.lake.locks import commit_lock, stream_lock
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def maintain(lake: "Lake", *, keep: timedelta = KEEP_SNAPSHOTS) -> Maintained:
         for name in ENDPOINTS:
             locks.enter_context(stream_lock(lake.path, name))
         locks.enter_context(commit_lock(lake.path))
+        forget_lateness(lake)
         lake.execute("call ducklake_flush_inlined_data('lake')")
         lake.execute("call ducklake_merge_adjacent_files('lake')")
         lake.execute("call ducklake_rewrite_data_files('lake')")
