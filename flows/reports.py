@@ -9,12 +9,14 @@ from typing import Any
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.events import emit_event
 
+from fleetlake.intervals import BEGINNING
 from fleetlake.lake.maintenance import Maintained
 from fleetlake.marts import BuildResult
 from fleetlake.publish import Published
 from fleetlake.run import Outcome
 from fleetlake.shard import Shard
 from fleetlake.spoken import spoken_age, spoken_start
+from fleetlake.status import StreamStatus
 from fleetlake.verify import Verdict
 from flows.signals import Look
 
@@ -56,22 +58,30 @@ def report_ingest(
 def ingest_row(outcome: Outcome, look: Look) -> dict[str, Any]:
     """Return what a run did to a stream, and where the stream stands now."""
     status = look.stream(outcome.endpoint)
-    forecast = status.retention
     return {
         "endpoint": outcome.endpoint,
         "added": outcome.added,
         "changed": outcome.changed,
         "quarantined": outcome.quarantined,
         "calls": outcome.calls,
-        "ids spared": outcome.spared,
+        "spared": outcome.spared,
         "seconds": round(outcome.seconds, 1),
-        "rows in the lake": status.rows,
-        "newest event": spoken_age(status.watermark_at, look.now),
-        "complete from": spoken_start(status.complete_from),
+        "rows": status.rows,
+        "newest": spoken_age(status.watermark_at, look.now),
         "holes": status.holes,
-        "retention": f"{forecast.state}, {forecast.expires_in.days} d left" if forecast else "",
-        "note": outcome.error.what if outcome.error else "",
+        "note": ingest_note(outcome, status),
     }
+
+
+def ingest_note(outcome: Outcome, status: StreamStatus) -> str:
+    """Return what else there is to say of a stream: its error, what it lacks, what it may lose."""
+    notes = [outcome.error.what] if outcome.error else []
+    if status.complete_from not in {None, BEGINNING}:
+        notes.append(f"complete from {spoken_start(status.complete_from)}")
+    if status.retention:
+        days = status.retention.expires_in.days
+        notes.append(f"{status.retention.state}: {counted(days, 'day')} until records expire")
+    return "; ".join(notes)
 
 
 def ingest_summary(title: str, rows: Sequence[dict[str, Any]], said: Sequence[str]) -> str:

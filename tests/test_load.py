@@ -293,6 +293,13 @@ def test_raw_rows_hold_what_the_service_sent(sim: Sim, lake_of: Any) -> None:
         assert (info is None) == (record["info"] is None)
 
 
+def test_a_service_that_keeps_to_its_contract_shows_no_drift(sim: Sim, lake_of: Any) -> None:
+    sim.ingest()
+
+    with lake_of(sim) as lake:
+        assert lake.rows("select endpoint, member, example from meta.schema_drift") == []
+
+
 def test_an_unknown_endpoint_is_refused_with_the_names_there_are(sim: Sim) -> None:
     with pytest.raises(FleetlakeError, match="no endpoint called 'alert'") as refusal:
         sim.ingest("alert")

@@ -79,6 +79,9 @@ class _Links(msgspec.Struct):
 _CONSTANT = {Api.V2: (), Api.V3: ("type",)}
 """Members that every record of a list repeats."""
 
+_MAY_BE_EMPTY = {Api.V2: set(), Api.V3: {("relationships",)}}
+"""Members that say nothing where nothing is in them."""
+
 
 def _envelope(api: Api, record: Any) -> type[msgspec.Struct]:
     """Return the struct of a list answer: records, and what tells of the next page."""
@@ -265,7 +268,8 @@ def _no_page(endpoint: Endpoint, reason: Exception) -> PageUnreadable:
 
 def members_left(endpoint: Endpoint, members: dict[str, Any]) -> dict[str, Any]:
     """Return what is left of a record once its columns' values were taken out of it."""
-    return _without_empty(members, {column.path[:-1] for column in endpoint.columns})
+    emptied = {column.path[:-1] for column in endpoint.columns} | _MAY_BE_EMPTY[endpoint.api]
+    return _without_empty(members, emptied)
 
 
 def take_member(members: dict[str, Any], path: tuple[str, ...]) -> Any:

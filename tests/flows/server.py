@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_SECONDS = 120
+PATIENCE_SECONDS = 300
 
 SERVE = ("-m", "fleetlake", "prefect-server")
 SET_UP = ("-m", "fleetlake", "prefect-setup")
