@@ -150,7 +150,7 @@ def _command(arguments: list[str], work: Path) -> list[str]:
     """Return the command line; flags about output go before the subcommand's own."""
     project = str(project_folder())
     return [
-        *(sys.executable, "-m", "dbt.cli.main"),
+        *(sys.executable, "-m", "fleetlake.marts.child"),
         *("--log-format", "json", "--log-level", "info", "--log-level-file", "info"),
         *("--no-use-colors", "--log-path", str(work / "logs")),
         *arguments,
@@ -165,6 +165,7 @@ def _child(command: list[str], environment: Mapping[str, str]) -> Iterator[subpr
     child = subprocess.Popen(  # noqa: S603 - our own interpreter, no shell
         command,
         env={**os.environ, **_QUIET, **environment},
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -186,8 +187,9 @@ def _end(child: subprocess.Popen[str]) -> None:
         except subprocess.TimeoutExpired:
             child.kill()
             child.wait()
-    if child.stdout:
-        child.stdout.close()
+    for pipe in (child.stdin, child.stdout):
+        if pipe:
+            pipe.close()
 
 
 def _events(child: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
