@@ -6,12 +6,12 @@
     ))))
 {%- endmacro %}
 
-{# A grid cell as text: its south-west corner in degrees. #}
-{% macro cell_id(latitude, longitude, size_deg) -%}
+{# A grid cell, by its row and column, as text: its south-west corner in degrees. #}
+{% macro cell_id(row, column, size_deg) -%}
     concat(
-        cast(cast(round(floor({{ latitude }} / {{ size_deg }}) * {{ size_deg }}, 3) as decimal(9, 3)) as {{ dbt.type_string() }}),
+        cast(cast(round({{ row }} * {{ size_deg }}, 3) as decimal(9, 3)) as {{ dbt.type_string() }}),
         ' ',
-        cast(cast(round(floor({{ longitude }} / {{ size_deg }}) * {{ size_deg }}, 3) as decimal(9, 3)) as {{ dbt.type_string() }})
+        cast(cast(round({{ column }} * {{ size_deg }}, 3) as decimal(9, 3)) as {{ dbt.type_string() }})
     )
 {%- endmacro %}
 

@@ -25,5 +25,34 @@
 {%- endmacro %}
 
 {% macro exact_mean(value, digits=1) -%}
-    floor(cast(sum(cast({{ value }} as decimal(28, 7))) as double) / count({{ value }}) * 1e{{ digits }} + 0.5e0) / 1e{{ digits }}
+    {{ mean_of(exact_total(value), 'count(' ~ value ~ ')', digits) }}
+{%- endmacro %}
+
+{% macro exact_total(value) -%}
+    sum(cast({{ value }} as decimal(28, 7)))
+{%- endmacro %}
+
+{# The mean of what a sum and a count say, null where there is nothing. #}
+{% macro mean_of(total, count, digits=1) -%}
+    floor(cast({{ total }} as double) / nullif({{ count }}, 0) * 1e{{ digits }} + 0.5e0) / 1e{{ digits }}
+{%- endmacro %}
+
+
+{# The days that spans of time touch: a row per span and UTC day, clipped to the day. With it two
+   sets of spans meet by equal days, instead of each with each. A span of no length has its day. #}
+{% macro by_day(relation, columns, start, end) -%}
+    select
+        {{ columns | join(', ') }},
+        day_date,
+        greatest({{ start }}, {{ day_start('day_date') }}) as from_at,
+        least({{ end }}, {{ day_start('day_date') }} + interval 1 day) as until_at
+    from (
+        select
+            {{ columns | join(', ') }},
+            {{ start }},
+            {{ end }},
+            {{ explode_days('cast(' ~ start ~ ' as date)', 'cast(' ~ end ~ ' as date)') }} as day_date
+        from {{ relation }}
+    ) as spans
+    where {{ end }} > {{ day_start('day_date') }} or cast({{ start }} as date) = day_date
 {%- endmacro %}

@@ -8,6 +8,12 @@
     where {{ is_new_row() }}
 {%- endmacro %}
 
+{% macro touched_point_days() -%}
+    select router_id, fix_date
+    from {{ ref('location_track_points') }}
+    where {{ is_recomputed() }}
+{%- endmacro %}
+
 {# A trip may have begun the day before, or go on into the day after. #}
 {% macro touched_trip_days() -%}
     select p.router_id, p.fix_date + o.days as trip_date

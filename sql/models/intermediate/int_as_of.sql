@@ -9,11 +9,11 @@ with events as (
     union all
     select min(started_at), max(updated_at) from {{ ref('stg_failovers') }}
     union all
-    select min(sampled_at), max(sampled_at) from {{ ref('stg_net_device_usage_samples') }}
+    select min(first_sampled_at), max(last_sampled_at) from {{ ref('data_usage_daily') }}
     union all
-    select min(fixed_at), max(fixed_at) from {{ ref('stg_historical_locations') }}
+    select min(first_fixed_at), max(last_fixed_at) from {{ ref('int_fix_days') }}
     union all
-    select min(reported_at), max(reported_at) from {{ ref('stg_batteries_history') }}
+    select min(reported_at), max(reported_at) from {{ ref('battery_readings') }}
 )
 
 select

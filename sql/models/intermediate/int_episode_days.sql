@@ -4,22 +4,14 @@
 {{ config(materialized='table') }}
 
 with days as (
-    select
-        episode_id,
-        router_id,
-        backup_net_device_id,
-        started_at,
-        until_at,
-        {{ explode_days('cast(started_at as date)', 'cast(until_at as date)') }} as episode_date
-    from {{ ref('int_episodes') }}
+    {{ by_day(ref('int_episodes'), ['episode_id', 'router_id', 'backup_net_device_id'], 'started_at', 'until_at') }}
 )
 
 select
     episode_id,
     router_id,
     backup_net_device_id,
-    episode_date,
-    greatest(started_at, {{ day_start('episode_date') }}) as started_at,
-    least(until_at, {{ day_start('episode_date') }} + interval 1 day) as ended_at
+    day_date as episode_date,
+    from_at as started_at,
+    until_at as ended_at
 from days
-where until_at > {{ day_start('episode_date') }} or cast(started_at as date) = episode_date

@@ -1,16 +1,34 @@
 -- Grain: one row per router and UTC day with a good fix.
--- Kind: table.
+-- Kind: incremental. A unit is a router and UTC day.
 
-{{ config(materialized='table') }}
+{{ config(
+    materialized='incremental', incremental_strategy='append',
+    meta={'unit': ['router_id', 'fix_date']},
+    pre_hook="{{ forget(['router_id', 'fix_date'], touched_point_days()) }}",
+    post_hook="{{ remember_built() }}"
+) }}
+
+with fixes as (
+    select
+        *,
+        row_number() over (partition by router_id, fix_date order by fixed_at desc, fix_id desc) as newness
+    from {{ ref('location_track_points') }}
+    where quality = 'good' and {{ in_touched(['router_id', 'fix_date'], touched_point_days()) }}
+)
 
 select
     router_id,
     fix_date,
+
     count(*) as fixes,
     {{ exact_mean('latitude_deg', 6) }} as mean_latitude_deg,
     {{ exact_mean('longitude_deg', 6) }} as mean_longitude_deg,
+    {% for column in ['latitude_deg', 'longitude_deg', 'accuracy_m', 'speed_kmh', 'carrier', 'rsrp_dbm'] %}
+    max(case when newness = 1 then {{ column }} end) as last_{{ column }},
+    {% endfor %}
+
     min(fixed_at) as first_fixed_at,
     max(fixed_at) as last_fixed_at
-from {{ ref('location_track_points') }}
-where quality = 'good'
+
+from fixes
 group by router_id, fix_date

@@ -17,25 +17,18 @@ numbered as (
         *,
         sum(case when {{ seconds_between('previous_until', 'started_at') }} < {{ var('flap_gap_s') }}
             then 0 else 1 end)
-            over (partition by router_id order by started_at, episode_id) as flap_number
+            over (partition by router_id order by started_at, episode_id) as flap_number,
+        count(*) over (
+            partition by router_id order by started_at
+            range between interval {{ var('repeat_days') }} day preceding and current row
+        ) as episodes_recently
     from gaps
-),
-
-recent as (
-    select e.episode_id, count(*) as episodes_recently
-    from gaps as e
-    inner join gaps as earlier
-        on e.router_id = earlier.router_id
-        and earlier.started_at <= e.started_at
-        and earlier.started_at > e.started_at - interval {{ var('repeat_days') }} day
-    group by e.episode_id
 )
 
 select
-    n.episode_id,
-    first_value(n.episode_id) over flap as flap_group_id,
-    count(*) over (partition by n.router_id, n.flap_number) as flap_group_episodes,
-    r.episodes_recently
-from numbered as n
-inner join recent as r on n.episode_id = r.episode_id
-window flap as (partition by n.router_id, n.flap_number order by n.started_at, n.episode_id)
+    episode_id,
+    first_value(episode_id) over flap as flap_group_id,
+    count(*) over (partition by router_id, flap_number) as flap_group_episodes,
+    episodes_recently
+from numbered
+window flap as (partition by router_id, flap_number order by started_at, episode_id)

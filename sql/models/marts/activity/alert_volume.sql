@@ -18,7 +18,7 @@ select
     max(r.router_name) as router_name,
 
     count(*) as alerts,
-    sum(case when s.since_last_s < {{ var('alert_repeat_s') }} then 1 else 0 end) as repeats,
+    count(case when s.since_last_s < {{ var('alert_repeat_s') }} then 1 end) as repeats,
 
     min(s.detected_at) as first_detected_at,
     max(s.detected_at) as last_detected_at

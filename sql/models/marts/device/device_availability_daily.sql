@@ -1,7 +1,11 @@
 -- Grain: one row per device and UTC day that the lake knows about.
 -- Kind: table.
 
-with measured as (
+with spells as (
+    {{ by_day(ref('int_offline_spells'), ['router_id'], 'started_at', 'until_at') }}
+),
+
+measured as (
     select
         d.router_id,
         d.router_name,
@@ -9,12 +13,15 @@ with measured as (
         {{ seconds_between('d.from_at', 'd.until_at') }} as known_s,
         count(s.router_id) as offline_spells,
         {{ exact_sum('case when s.router_id is null then 0 else '
-            ~ overlap_s('s.started_at', 's.until_at', 'd.from_at', 'd.until_at') ~ ' end') }} as offline_s,
+            ~ overlap_s('s.from_at', 's.until_at', 'd.from_at', 'd.until_at') ~ ' end') }} as offline_s,
         max(case when s.router_id is null then 0 else
-            {{ overlap_s('s.started_at', 's.until_at', 'd.from_at', 'd.until_at') }} end) as longest_offline_s
+            {{ overlap_s('s.from_at', 's.until_at', 'd.from_at', 'd.until_at') }} end) as longest_offline_s
     from {{ ref('int_router_days') }} as d
-    left join {{ ref('int_offline_spells') }} as s
-        on d.router_id = s.router_id and s.started_at < d.until_at and s.until_at > d.from_at
+    left join spells as s
+        on d.router_id = s.router_id
+        and d.day_date = s.day_date
+        and s.from_at < d.until_at
+        and s.until_at > d.from_at
     group by d.router_id, d.router_name, d.day_date, d.from_at, d.until_at
 ),
 

@@ -5,7 +5,7 @@ with modems as (
     select
         router_id,
         count(*) as interfaces,
-        sum(case when net_device_mode = 'wan' then 1 else 0 end) as wan_interfaces,
+        count(case when net_device_mode = 'wan' then 1 end) as wan_interfaces,
         max(case when connection_state = 'connected' and net_device_mode = 'wan' then carrier end) as carrier
     from {{ ref('stg_net_devices') }}
     where router_id is not null

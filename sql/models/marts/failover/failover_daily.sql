@@ -7,7 +7,7 @@ select
     d.episode_date as failover_date,
 
     count(*) as episodes,
-    sum(case when cast(e.started_at as date) = d.episode_date then 1 else 0 end) as episodes_started,
+    count(case when cast(e.started_at as date) = d.episode_date then 1 end) as episodes_started,
     {{ exact_sum(seconds_between('d.started_at', 'd.ended_at')) }} as backup_s,
     round(max({{ seconds_between('d.started_at', 'd.ended_at') }}), 3) as longest_s,
     cast(sum(u.backup_bytes) as bigint) as backup_bytes,

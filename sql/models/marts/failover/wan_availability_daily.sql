@@ -1,7 +1,11 @@
 -- Grain: one row per router and UTC day that the lake knows about.
 -- Kind: table.
 
-with measured as (
+with spells as (
+    {{ by_day(ref('int_backup_spells'), ['router_id'], 'started_at', 'ended_at') }}
+),
+
+measured as (
     select
         d.router_id,
         d.router_name,
@@ -9,10 +13,13 @@ with measured as (
         {{ seconds_between('d.from_at', 'd.until_at') }} as known_s,
         count(s.router_id) as spells,
         {{ exact_sum('case when s.router_id is null then 0 else '
-            ~ overlap_s('s.started_at', 's.ended_at', 'd.from_at', 'd.until_at') ~ ' end') }} as primary_down_s
+            ~ overlap_s('s.from_at', 's.until_at', 'd.from_at', 'd.until_at') ~ ' end') }} as primary_down_s
     from {{ ref('int_router_days') }} as d
-    left join {{ ref('int_backup_spells') }} as s
-        on d.router_id = s.router_id and s.started_at < d.until_at and s.ended_at > d.from_at
+    left join spells as s
+        on d.router_id = s.router_id
+        and d.day_date = s.day_date
+        and s.from_at < d.until_at
+        and s.until_at > d.from_at
     where d.device_type = 'router'
     group by d.router_id, d.router_name, d.day_date, d.from_at, d.until_at
 )

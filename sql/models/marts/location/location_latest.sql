@@ -1,21 +1,27 @@
 -- Grain: one row per router with a known place.
 -- Kind: table.
 
-with places as (
+with days as (
+    select
+        *,
+        row_number() over (partition by router_id order by fix_date desc) as newness
+    from {{ ref('int_fix_days') }}
+),
+
+places as (
     select
         router_id,
         'fix' as source,
         'gnss' as location_method,
-        latitude_deg,
-        longitude_deg,
-        accuracy_m,
-        speed_kmh,
-        carrier,
-        rsrp_dbm,
-        fixed_at as located_at
-    from {{ ref('location_track_points') }} as p
-    where quality = 'good'
-        and fix_date >= (select max(d.fix_date) from {{ ref('int_fix_days') }} as d where d.router_id = p.router_id)
+        last_latitude_deg as latitude_deg,
+        last_longitude_deg as longitude_deg,
+        last_accuracy_m as accuracy_m,
+        last_speed_kmh as speed_kmh,
+        last_carrier as carrier,
+        last_rsrp_dbm as rsrp_dbm,
+        last_fixed_at as located_at
+    from days
+    where newness = 1
 
     union all
 

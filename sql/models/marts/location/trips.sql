@@ -10,7 +10,19 @@
 
 with fixes as (
     select
-        *,
+        router_id,
+        fix_id,
+        carrier,
+        latitude_deg,
+        longitude_deg,
+        speed_kmh as reported_kmh,
+        coalesce(speed_kmh, 0) as speed_kmh,
+        rsrp_dbm,
+        sinr_db,
+        signal_pct,
+        fix_date,
+        fixed_at,
+        row_number() over track as place,
         lag(fixed_at) over track as before_at,
         lag(latitude_deg) over track as before_lat,
         lag(longitude_deg) over track as before_lon,
@@ -46,20 +58,20 @@ judged as (
             else greatest(before_kmh, speed_kmh) >= {{ var('moving_kmh') }}
         end as is_driven,
         sum(leg_m) over (
-            partition by router_id order by fixed_at, fix_id rows unbounded preceding
+            partition by router_id order by place rows unbounded preceding
         ) as path_m,
         lag(leg_s) over track as came_s,
         lag(leg_m) over track as came_m,
         coalesce(lag(before_kmh) over track, 0) as came_kmh
     from legs
-    window track as (partition by router_id order by fixed_at, fix_id)
+    window track as (partition by router_id order by place)
 ),
 
 stood as (
     select
         *,
         sum(case when is_driven then 0 else coalesce(leg_s, 0) end) over (
-            partition by router_id order by fixed_at, fix_id rows unbounded preceding
+            partition by router_id order by place rows unbounded preceding
         ) as stood_s
     from judged
 ),
@@ -71,7 +83,7 @@ driven as (
         coalesce(stood_s - lag(stood_s) over track >= {{ var('stop_s') }}, true) as sets_off
     from stood
     where is_driven
-    window track as (partition by router_id order by fixed_at, fix_id)
+    window track as (partition by router_id order by place)
 ),
 
 -- How long before the first moving fix the trip began, and after the last one it ended: from or
@@ -81,7 +93,7 @@ ramped as (
     select
         *,
         sum(case when sets_off then 1 else 0 end) over (
-            partition by router_id order by fixed_at, fix_id rows unbounded preceding
+            partition by router_id order by place rows unbounded preceding
         ) as trip_number,
         case
             when before_kmh < {{ var('standing_kmh') }} then -leg_s + {{ ramp_s('leg_m', 'speed_kmh', 'leg_s') }}
@@ -100,33 +112,44 @@ ramped as (
     from driven
 ),
 
+heard as (
+    select
+        router_id,
+        trip_number,
+        carrier,
+        row_number() over (partition by router_id, trip_number order by count(*) desc, carrier) as commonness,
+        count(*) over (partition by router_id, trip_number) as carriers
+    from ramped
+    where carrier is not null
+    group by router_id, trip_number, carrier
+),
+
 summed as (
     select
         router_id,
-        min_by(fix_id, fixed_at) as trip_id,
+        min_by(fix_id, place) as trip_id,
         min(fix_date) as trip_date,
+        trip_number,
 
-        mode(carrier) as main_carrier,
-        count(distinct carrier) as carriers,
         count(*) as fixes,
-        max(speed_kmh) as top_speed_kmh,
+        max(reported_kmh) as top_speed_kmh,
         max(path_m) - min(path_m - leg_m) as path_m,
         {{ exact_mean('rsrp_dbm') }} as mean_rsrp_dbm,
         min(rsrp_dbm) as min_rsrp_dbm,
         {{ exact_mean('sinr_db') }} as mean_sinr_db,
         {{ exact_mean('signal_pct') }} as mean_signal_pct,
 
-        min_by(before_lat, fixed_at) as start_latitude_deg,
-        min_by(before_lon, fixed_at) as start_longitude_deg,
-        min_by(before_kmh, fixed_at) as start_kmh,
-        round(min_by(start_ramp_s, fixed_at), 1) as start_ramp_s,
+        min_by(before_lat, place) as start_latitude_deg,
+        min_by(before_lon, place) as start_longitude_deg,
+        min_by(before_kmh, place) as start_kmh,
+        round(min_by(start_ramp_s, place), 1) as start_ramp_s,
         min(before_at) as first_at,
 
-        max_by(latitude_deg, fixed_at) as end_latitude_deg,
-        max_by(longitude_deg, fixed_at) as end_longitude_deg,
-        max_by(speed_kmh, fixed_at) as end_kmh,
-        round(max_by(end_ramp_s, fixed_at), 1) as end_ramp_s,
-        max_by(after_s is null and speed_kmh >= {{ var('standing_kmh') }}, fixed_at) as is_open,
+        max_by(latitude_deg, place) as end_latitude_deg,
+        max_by(longitude_deg, place) as end_longitude_deg,
+        max_by(speed_kmh, place) as end_kmh,
+        round(max_by(end_ramp_s, place), 1) as end_ramp_s,
+        max_by(after_s is null and speed_kmh >= {{ var('standing_kmh') }}, place) as is_open,
         max(fixed_at) as last_at
     from ramped
     group by router_id, trip_number
@@ -134,13 +157,17 @@ summed as (
 
 ended as (
     select
-        *,
+        s.*,
+        h.carrier as main_carrier,
+        coalesce(h.carriers, 0) as carriers,
         {{ seconds_after('first_at', '-start_ramp_s') }} as started_at,
         {{ seconds_after('last_at', 'end_ramp_s') }} as ended_at,
         path_m + (
             start_kmh * greatest(start_ramp_s, 0) + end_kmh * greatest(end_ramp_s, 0)
         ) / 3.6 / 2 as way_m
-    from summed
+    from summed as s
+    left join heard as h
+        on s.router_id = h.router_id and s.trip_number = h.trip_number and h.commonness = 1
 )
 
 select

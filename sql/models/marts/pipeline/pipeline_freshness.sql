@@ -27,7 +27,7 @@ proven as (
     select
         account_profile,
         endpoint,
-        sum(case when before_end_at < start_at then 1 else 0 end) as holes,
+        count(case when before_end_at < start_at then 1 end) as holes,
         {{ exact_sum('case when before_end_at < start_at then ' ~ seconds_between('before_end_at', 'start_at') ~ ' else 0 end') }} as holes_s,
         max(end_at) as proven_until
     from spaced
@@ -39,7 +39,7 @@ forgotten as (
         account_profile,
         endpoint,
         count(*) as gaps,
-        sum(case when acknowledged_at is null then 1 else 0 end) as open_gaps
+        count(case when acknowledged_at is null then 1 end) as open_gaps
     from {{ source('meta', 'gaps') }}
     group by account_profile, endpoint
 )

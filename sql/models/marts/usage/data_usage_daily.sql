@@ -21,12 +21,13 @@ select
     usage_date,
 
     count(*) as samples,
-    sum(in_bytes) as in_bytes,
-    sum(out_bytes) as out_bytes,
-    sum(in_bytes + out_bytes) as total_bytes,
+    cast(sum(in_bytes) as bigint) as in_bytes,
+    cast(sum(out_bytes) as bigint) as out_bytes,
+    cast(sum(in_bytes + out_bytes) as bigint) as total_bytes,
     max(in_bytes + out_bytes) as largest_sample_bytes,
-    sum(period_s) as sampled_s,
+    cast(sum(period_s) as bigint) as sampled_s,
 
+    min(sampled_at) as first_sampled_at,
     max(sampled_at) as last_sampled_at,
     {{ built_at() }} as built_at
 

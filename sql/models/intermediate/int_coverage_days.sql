@@ -1,0 +1,46 @@
+-- Grain: one row per router, UTC day, grid cell and carrier with a fix that measured the signal.
+-- Kind: incremental. A unit is a router and UTC day.
+
+{{ config(
+    materialized='incremental', incremental_strategy='append',
+    meta={'unit': ['router_id', 'fix_date']},
+    pre_hook="{{ forget(['router_id', 'fix_date'], touched_point_days()) }}",
+    post_hook="{{ remember_built() }}"
+) }}
+
+with measured as (
+    select
+        router_id,
+        fix_date,
+        cast(floor(latitude_deg / {{ var('cell_deg') }}) as int) as cell_row,
+        cast(floor(longitude_deg / {{ var('cell_deg') }}) as int) as cell_column,
+        coalesce(carrier, 'unknown') as carrier,
+        rsrp_dbm,
+        sinr_db,
+        signal_pct,
+        fixed_at
+    from {{ ref('location_track_points') }}
+    where quality = 'good' and coalesce(rsrp_dbm, sinr_db, signal_pct) is not null
+        and {{ in_touched(['router_id', 'fix_date'], touched_point_days()) }}
+)
+
+select
+    router_id,
+    fix_date,
+    cell_row,
+    cell_column,
+    carrier,
+
+    count(*) as fixes,
+    count(case when rsrp_dbm < {{ var('weak_rsrp_dbm') }} then 1 end) as weak_fixes,
+    min(rsrp_dbm) as min_rsrp_dbm,
+    max(rsrp_dbm) as max_rsrp_dbm,
+    {% for column in ['rsrp_dbm', 'sinr_db', 'signal_pct'] %}
+    count({{ column }}) as {{ column }}_count,
+    {{ exact_total(column) }} as {{ column }}_sum,
+    {% endfor %}
+
+    max(fixed_at) as last_fixed_at
+
+from measured
+group by router_id, fix_date, cell_row, cell_column, carrier
