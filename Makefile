@@ -57,6 +57,9 @@ crash-test: $(READY)  ## Kill the ingest N times (make crash-test N=200) and com
 mart-truth: $(READY)  ## Compare the marts with what happened to 300 routers in 35 days
 	@$(BIN)/python -m tests.marts.mart_truth
 
+mart-increments: $(READY)  ## Fill a lake in 50 bits, with late rows and kills, and in one go; compare
+	@MART_INCREMENTS=50 $(BIN)/python -m pytest -q -s tests/marts/test_identical.py
+
 test-spark: $(READY) $(SPARK)/.ready  ## Build the marts with Spark and compare (needs Java 17 or later)
 	@FLEETLAKE_SPARK_PYTHON=$(abspath $(SPARK))/bin/python \
 	  $(BIN)/python -m pytest -q tests/marts/test_spark.py

@@ -1,0 +1,105 @@
+"""Marts do not depend on how the lake was filled: bit by bit, late, after kills, or in one go.
+
+`make mart-increments` runs the same proof with 50 increments and three kills.
+"""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.processes import command, environment, fleetlake, service
+
+from fleetlake.lake import open_lake
+from fleetlake.marts import build_marts
+from fleetlake.marts.catalogue import marts
+
+INCREMENTS = int(os.environ.get("MART_INCREMENTS", "3"))
+KILLS = 3 if INCREMENTS >= 50 else 1
+BUILD_EVERY = 6
+LATE_SECONDS = 1200
+
+# What a poll finds differs between those who polled at other times.
+POLLED = {"device_history", "device_availability_daily", "pipeline_freshness"}
+POLLED |= {mart["name"] for mart in marts() if mart["name"].startswith("battery_")}
+
+
+def run(*words, env):
+    done = fleetlake(*words, env=env, timeout=600)
+    assert done.returncode == 0, done.stderr
+
+
+def kill(word, env, seconds):
+    """Start a command and kill it; return whether it was still alive then."""
+    with subprocess.Popen(
+        command(word), env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            return True
+    return False
+
+
+def content(lake: Path):
+    """Return rows and a checksum of every mart; when a row was built is not part of it."""
+    with open_lake(lake, read_only=True) as opened:
+        return {
+            mart["name"]: opened.rows(
+                f"select count(*), sum(hash(t)::hugeint) from (select columns(c -> c <> 'built_at')"
+                f" from marts.{mart['name']}) as t"
+            )
+            for mart in marts()
+        }
+
+
+@pytest.fixture(scope="module")
+def lakes(tmp_path_factory):
+    """Fill one lake bit by bit and one in one go; return both, and a rebuilt copy of the first."""
+    folder = tmp_path_factory.mktemp("identical")
+    bits, whole = folder / "bits", folder / "whole"
+    chance = random.Random(7)
+    stops = chance.sample(range(INCREMENTS), KILLS)
+    killed = 0
+    with service(routers=12, days=1, seed=3, speed=0, scenario="late-data") as fleet:
+        env = environment(bits, fleet.url)
+        for number in range(INCREMENTS):
+            fleet.advance(chance.uniform(600, 4 * 3600))
+            if number in stops:
+                killed += kill("ingest", env, chance.uniform(1.5, 2.5))
+            run("ingest", env=env)
+            if number in stops:
+                killed += kill("build", env, chance.uniform(4, 8))
+            if number in stops or number % BUILD_EVERY == 0:
+                run("build", env=env)
+        fleet.advance(LATE_SECONDS)
+        for part in (bits, whole):
+            run("ingest", env=environment(part, fleet.url))
+            run("build", env=environment(part, fleet.url))
+    again = folder / "again"
+    shutil.copytree(bits / "lake", again, ignore=shutil.ignore_patterns("dbt"))
+    build_marts(again)
+    sys.stdout.write(f"{INCREMENTS} increments, {killed} processes killed\n")
+    assert killed >= KILLS
+    return bits / "lake", whole / "lake", again
+
+
+@pytest.mark.xdist_group("processes")
+def test_marts_built_bit_by_bit_are_those_of_one_build(lakes):
+    bits, _, again = lakes
+
+    assert content(bits) == content(again)
+
+
+@pytest.mark.xdist_group("processes")
+def test_marts_of_a_lake_filled_bit_by_bit_are_those_of_one_filled_in_one_go(lakes):
+    bits, whole = ({k: v for k, v in content(i).items() if k not in POLLED} for i in lakes[:2])
+    rows = sum(count for [(count, _)] in bits.values())
+    sys.stdout.write(f"{len(bits)} marts with {rows:,} rows\n")
+
+    assert bits == whole
