@@ -14,7 +14,7 @@ with measured as (
         fix_date,
         cast(floor(latitude_deg / {{ var('cell_deg') }}) as int) as cell_row,
         cast(floor(longitude_deg / {{ var('cell_deg') }}) as int) as cell_column,
-        coalesce(carrier, 'unknown') as carrier,
+        carrier,
         rsrp_dbm,
         sinr_db,
         signal_pct,

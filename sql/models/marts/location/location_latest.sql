@@ -57,7 +57,7 @@ select
     r.router_name,
     n.source,
     n.location_method,
-    n.carrier,
+    coalesce(c.carrier, n.carrier) as carrier,
     r.connection_state,
 
     n.latitude_deg,
@@ -72,4 +72,5 @@ select
 from newest as n
 cross join {{ ref('int_as_of') }} as a
 left join {{ ref('stg_routers') }} as r on n.router_id = r.router_id
+left join {{ ref('int_carriers') }} as c on n.carrier = c.carrier_code
 where n.newness = 1
