@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from fleetlake.endpoint import Mode
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import BuildFailed
 from fleetlake.lake import open_lake
@@ -60,6 +61,33 @@ def test_an_empty_lake_builds_every_mart_with_no_rows(empty_build):
     made = {m.name: m.rows for m in result.models if m.schema == "marts"}
     assert made == dict.fromkeys((m["name"] for m in marts()), 0)
     assert rows(lake, "select count(*) from marts.failover_episodes") == [(0,)]
+
+
+def least_row(endpoint):
+    """Return the row that says no more than a record must."""
+    times = {*filter(None, [endpoint.event_time])}
+    times |= {"valid_from"} if endpoint.mode is Mode.HISTORY else set()
+    return dict.fromkeys(endpoint.key, "1") | dict.fromkeys(times, NOON)
+
+
+def test_rows_that_say_no_more_than_they_must_break_no_mart(tmp_path):
+    lake = tmp_path / "lake"
+    with open_lake(lake) as opened:
+        opened.execute("begin")
+        for endpoint in ENDPOINTS.values():
+            row = least_row(endpoint)
+            names, marks = ", ".join(row), ", ".join("?" for _ in row)
+            sql = f'insert into raw."{endpoint.name}" ({names}) values ({marks})'
+            opened.execute(sql, list(row.values()))
+        opened.execute("commit")
+
+    result = build_marts(lake)
+
+    assert result.warnings == ()
+    assert {m.name for m in result.models if m.rows} >= {
+        *("failover_episodes", "location_track_points", "data_usage_daily", "signal_daily"),
+        *("alert_volume", "change_log", "device_inventory", "device_history"),
+    }
 
 
 def test_a_build_reports_each_model_and_test_as_it_ends(built):

@@ -7,11 +7,11 @@ select
     account_id,
     router_id,
 
-    type as alert_type,
+    coalesce(type, 'unknown') as alert_type,
     friendly_info as description,
     info,
 
-    detected_at,
+    coalesce(detected_at, created_at) as detected_at,
     created_at,
     _loaded_at as loaded_at
 

@@ -39,4 +39,4 @@ select
 
 from {{ ref('stg_activity_logs') }} as l
 left join diffs as d on l.activity_id = d.activity_id
-where l.action_type not in ('login', 'logout', 'login failed', 'request', 'report', 'download')
+where coalesce(l.action_type, 'unknown') not in ('login', 'logout', 'login failed', 'request', 'report', 'download')

@@ -19,4 +19,5 @@ from {{ ref('int_episode_days') }} as d
 inner join {{ ref('failover_episodes') }} as e on d.episode_id = e.episode_id
 left join {{ ref('int_episode_usage') }} as u
     on d.episode_id = u.episode_id and d.episode_date = u.episode_date
+where d.router_id is not null
 group by d.router_id, e.router_name, d.episode_date

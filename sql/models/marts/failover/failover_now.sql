@@ -6,7 +6,7 @@ with newest as (
         *,
         row_number() over (partition by router_id order by started_at desc, episode_id) as newness
     from {{ ref('failover_episodes') }}
-    where is_open
+    where is_open and router_id is not null
 )
 
 select
