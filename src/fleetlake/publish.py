@@ -13,6 +13,7 @@ import json
 import os
 import shutil
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,9 +22,12 @@ from typing import Any
 import duckdb
 from filelock import FileLock
 
+from fleetlake.endpoints import ENDPOINTS, endpoints_named
 from fleetlake.errors import LakeError
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.catalog import lake_errors
+from fleetlake.lake.gaps import gaps
+from fleetlake.marts.catalogue import mart_keys
 from fleetlake.place import LakePlace
 
 DATABASE = "fleet.duckdb"
@@ -42,13 +46,16 @@ class Published:
     seconds: float
 
 
-def publish(lake_path: LakePlace, published: Path) -> Published:
+def publish(lake_path: LakePlace, published: Path, *, raw: Sequence[str] = ()) -> Published:
     """Write the lake's marts as a new snapshot and make `published` point to it.
 
-    A table that has not changed since the last snapshot is linked, not written again.
+    `raw` names endpoints whose raw tables go with them, as `raw_<endpoint>`. A table that has
+    not changed since the last snapshot is linked, not written again.
 
     Raises: LakeError if there is no lake, no mart, or no room; the old snapshot then stays.
+    UsageError for an endpoint that there is not.
     """
+    also = {f"raw_{endpoint.name}": ("raw", endpoint.name) for endpoint in endpoints_named(raw)}
     began = time.monotonic()
     published = published.absolute()
     store = published.parent / f".{published.name}"
@@ -59,7 +66,7 @@ def publish(lake_path: LakePlace, published: Path) -> Published:
             _clear(store, keep=published)
             before = published.resolve() if published.is_symlink() else None
             new = store / datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
-            description = _Snapshot(lake=lake, folder=new, before=before).write()
+            description = _Snapshot(lake=lake, folder=new, before=before, also=also).write()
             _switch(published, new)
             _clear(store, keep=published, and_keep=before)
     tables = description["tables"]
@@ -79,40 +86,55 @@ class _Snapshot:
     lake: Lake
     folder: Path
     before: Path | None
+    also: Mapping[str, tuple[str, str]]
 
     def write(self) -> dict[str, Any]:
         """Write every file of the snapshot, its description last, and return that."""
         self.folder.mkdir()
         self.lake.execute("BEGIN")  # one moment of the lake for all tables
-        names = [n for (n,) in self.lake.rows(_MARTS)]
-        if not names:
+        tables = {name: ("marts", name) for (name,) in self.lake.rows(_MARTS)}
+        if not tables:
             raise LakeError("The lake holds no mart yet.", remedy="Run `fleetlake build` first.")
+        tables |= self.also
         description = {
             "snapshot": self.folder.name,
             "published_at": _as_text(datetime.now(UTC)),
-            "tables": {name: self._write_table(name) for name in names},
+            "tables": {name: self._write_table(name, *table) for name, table in tables.items()},
             "watermarks": self._watermarks(),
+            "gaps": self._gaps(),
         }
         self.lake.execute("ROLLBACK")
-        self._write_views(names)
+        self._write_views([*tables])
         text = json.dumps(description, indent=2)
         (self.folder / DESCRIPTION).write_text(text + "\n", encoding="utf-8")
         return description
 
-    def _write_table(self, name: str) -> dict[str, Any]:
-        """Write or link one table's Parquet files and return its entry in the description."""
-        columns = self.lake.rows(f'SELECT column_name, column_type FROM (DESCRIBE marts."{name}")')
-        version = self._version(name, columns)
+    def _write_table(self, name: str, schema: str, table: str) -> dict[str, Any]:
+        """Write or link one table's Parquet files and return its entry in the description.
+
+        Rows are sorted by key, so that a reader of one device or day skips the other row groups.
+        """
+        relation = f'{schema}."{table}"'
+        columns = [
+            # Parquet has no such number, and a double would not keep all of it.
+            (column, "BIGINT" if kind == "HUGEINT" else kind)
+            for column, kind in self.lake.rows(
+                f"SELECT column_name, column_type FROM (DESCRIBE {relation})"
+            )
+        ]
+        version = self._version(schema, table, columns)
         folder = self.folder / name
         is_reused = self._was_published_as(name) == version
         if is_reused and self.before:
             shutil.copytree(self.before / name, folder, copy_function=os.link)
         else:
+            selected = ", ".join(f'"{column}"::{kind} AS "{column}"' for column, kind in columns)
             self.lake.execute(
-                f"COPY (FROM marts.\"{name}\") TO '{_escaped(folder)}' "
+                f"COPY (SELECT {selected} FROM {relation} {_in_order(schema, table, columns)}) "
+                f"TO '{_escaped(folder)}' "
                 f"(FORMAT parquet, COMPRESSION zstd, FILE_SIZE_BYTES '{_FILE_SIZE}')"
             )
-        ((rows,),) = self.lake.rows(f'SELECT count(*) FROM marts."{name}"')
+        ((rows,),) = self.lake.rows(f"SELECT count(*) FROM {relation}")
         return {
             "rows": rows,
             "columns": [{"name": column, "type": kind} for column, kind in columns],
@@ -120,11 +142,11 @@ class _Snapshot:
             "is_reused": is_reused,
         }
 
-    def _version(self, name: str, columns: list[tuple[str, str]]) -> str:
+    def _version(self, schema: str, table: str, columns: list[tuple[str, str]]) -> str:
         """Return what changes whenever the table does: its columns and the files of its rows."""
-        listed = f"ducklake_list_files('lake', '{name}', schema => 'marts')"
+        listed = f"ducklake_list_files('lake', '{table}', schema => '{schema}')"
         files = self.lake.rows(f"SELECT data_file, delete_file FROM {listed} ORDER BY ALL")
-        inlined = self.lake.rows(f'SELECT count(*), max(snapshot_id) FROM marts."{name}"')
+        inlined = self.lake.rows(f'SELECT count(*), max(snapshot_id) FROM {schema}."{table}"')
         return hashlib.sha256(repr((columns, files, inlined)).encode()).hexdigest()
 
     def _was_published_as(self, name: str) -> str | None:
@@ -142,6 +164,18 @@ class _Snapshot:
             for profile, endpoint, at in rows
         ]
 
+    def _gaps(self) -> list[dict[str, Any]]:
+        """Return what the service forgot before it was read, so that a dashboard can say so."""
+        return [
+            {
+                "endpoint": gap.endpoint,
+                "partition": gap.partition,
+                "start_at": _as_text(gap.start_at),
+                "end_at": _as_text(gap.end_at),
+            }
+            for gap in gaps(self.lake)
+        ]
+
     def _write_views(self, names: list[str]) -> None:
         """Write a DuckDB file of views over this snapshot's own files, by their full path."""
         with duckdb.connect(self.folder / DATABASE) as connection:
@@ -157,6 +191,13 @@ WHERE database_name = 'lake' AND schema_name = 'marts' ORDER BY table_name
 _WATERMARKS = """
 SELECT account_profile, endpoint, watermark_at FROM meta.watermarks ORDER BY ALL
 """
+
+
+def _in_order(schema: str, table: str, columns: Sequence[tuple[str, str]]) -> str:
+    key = ENDPOINTS[table].key if schema == "raw" else mart_keys().get(table, ())
+    present = {column for column, _ in columns}
+    listed = ", ".join(f'"{name}"' for name in key if name in present)
+    return f"ORDER BY {listed}" if listed else ""
 
 
 def _switch(published: Path, new: Path) -> None:

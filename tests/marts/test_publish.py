@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from fleetlake import publish as publish_module
-from fleetlake.errors import LakeError
+from fleetlake.errors import LakeError, UsageError
 from fleetlake.lake import open_lake
 from fleetlake.publish import publish
 
@@ -110,6 +110,42 @@ def test_the_description_says_rows_columns_and_how_far_each_stream_reaches(lake,
     assert described["tables"]["trips"]["rows"] == 1
     assert described["tables"]["stops"]["columns"] == [{"name": "stop_id", "type": "BIGINT"}]
     assert described["watermarks"][0]["watermark_at"] == "2026-11-01T00:00:00+00:00"
+
+
+def test_the_description_says_what_the_service_forgot_before_it_was_read(lake, published):
+    with open_lake(lake) as opened:
+        opened.execute(
+            "insert into meta.gaps (endpoint, partition, start_at, end_at) values "
+            "('activity_logs', '', timestamptz '2026-01-01 00:00:00Z', "
+            "timestamptz '2026-01-02 00:00:00Z')"
+        )
+    publish(lake, published)
+
+    [gap] = json.loads((published / "snapshot.json").read_text())["gaps"]
+    assert (gap["endpoint"], gap["end_at"]) == ("activity_logs", "2026-01-02T00:00:00+00:00")
+
+
+def test_raw_tables_that_are_asked_for_are_published_beside_the_marts(lake, published):
+    publish(lake, published, raw=["alerts"])
+
+    with duckdb.connect(published / "fleet.duckdb", read_only=True) as reader:
+        assert reader.execute("select count(*) from raw_alerts").fetchall() == [(0,)]
+    with pytest.raises(UsageError):
+        publish(lake, published, raw=["nothing"])
+
+
+def test_sums_of_whole_numbers_stay_whole_and_rows_are_sorted_by_key(lake, published):
+    with open_lake(lake) as opened:
+        opened.execute(
+            "create table marts.data_usage_daily as select (9 - i % 10) as net_device_id, "
+            "date '2026-01-01' as usage_date, sum(9007199254740993) as total_bytes "
+            "from range(100) r(i) group by all"
+        )
+    publish(lake, published)
+
+    usage = pl.read_parquet(published / "data_usage_daily" / "*.parquet")
+    assert usage["net_device_id"].to_list() == list(range(10))
+    assert usage["total_bytes"].to_list() == [90071992547409930] * 10
 
 
 def test_a_lake_without_marts_says_what_to_do(tmp_path, published):

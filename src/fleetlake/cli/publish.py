@@ -10,6 +10,12 @@ def publish(
     to: Annotated[
         Path | None, typer.Option(help="Where to; FLEETLAKE_PUBLISHED when left out.")
     ] = None,
+    raw: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ENDPOINT", help="A raw table to publish too, as raw_<endpoint>; repeatable."
+        ),
+    ] = None,
 ) -> None:
     """Publish the marts as Parquet, with a DuckDB file of views that needs no extension.
 
@@ -20,7 +26,7 @@ def publish(
     from fleetlake.settings import load_settings
 
     settings = load_settings()
-    done = publish_snapshot(settings.lake, to or settings.published)
+    done = publish_snapshot(settings.lake, to or settings.published, raw=raw or ())
     rows = [(name, count) for name, count in done.rows.items()]
     console().print(table("", ("table", "rows"), rows))
     console().print(f"Published to {done.path} in {done.seconds:.1f} s.")
