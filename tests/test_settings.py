@@ -224,3 +224,23 @@ def test_keys_do_not_show_when_settings_are_printed_or_dumped():
 @pytest.mark.parametrize("name", Settings.model_fields)
 def test_every_setting_says_what_it_is(name):
     assert Settings.model_fields[name].description
+
+
+def test_a_shared_lake_without_a_place_for_its_files_is_refused_without_its_password(monkeypatch):
+    monkeypatch.setenv("FLEETLAKE_LAKE", "postgres:host=db password=hunter2")
+
+    with pytest.raises(SettingsError, match="FLEETLAKE_LAKE_FILES") as refused:
+        load_settings()
+    assert "hunter2" not in str(refused.value)
+    monkeypatch.setenv("FLEETLAKE_LAKE_FILES", "s3://fleet/lake")
+    load_settings.cache_clear()
+    assert "hunter2" not in f"{load_settings()!r} {load_settings().lake}"
+
+
+def test_the_address_of_an_export_target_is_a_secret(monkeypatch):
+    monkeypatch.setenv("FLEETLAKE_EXPORTS__POSTGRES", "postgresql://fleet:hunter2@db/fleet")
+
+    settings = load_settings()
+
+    assert "hunter2" not in repr(settings)
+    assert settings.exports["postgres"].get_secret_value().endswith("hunter2@db/fleet")

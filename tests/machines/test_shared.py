@@ -126,6 +126,21 @@ def test_two_holders_in_one_process_exclude_each_other_too(shared):
         pass
 
 
+def test_after_the_database_was_away_locks_are_to_be_had_again(shared):
+    with commit_lock(shared):
+        pass
+    with shared.connect() as connection, connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+    with pytest.raises(LakeError, match="was lost"), commit_lock(shared):
+        pass
+
+    with commit_lock(shared):
+        pass
+
+
 def test_a_commit_that_waits_too_long_says_so(shared, monkeypatch):
     monkeypatch.setattr("fleetlake.lake.locks.COMMIT_PATIENCE_SECONDS", 0.05)
     with shared.connect() as connection, connection.cursor() as cursor:

@@ -7,7 +7,7 @@ waits for another machine's does not keep its streams from being let go.
 
 import atexit
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from threading import Lock
 from typing import Any
 
@@ -79,19 +79,19 @@ def _session(lake: SharedLake, purpose: str) -> _Session:
 @contextmanager
 def _lost(lake: SharedLake, purpose: str) -> Iterator[None]:
     """Forget a connection that failed, so that the next lock gets a new one."""
-    with ExitStack() as on_failure:
-        on_failure.callback(_sessions.pop, (lake, purpose), None)
-        try:
-            yield
-        except (LockTaken, FleetlakeError):
-            on_failure.pop_all()
-            raise
-        except Exception:  # noqa: BLE001 - the driver is only there where a lake is shared
-            raise LakeError(
-                "The connection to the catalog of the shared lake was lost.",
-                remedy="Run again once the database answers; what was committed is whole.",
-            ) from None
-        on_failure.pop_all()
+    try:
+        yield
+    except (LockTaken, FleetlakeError):
+        raise
+    except Exception:  # noqa: BLE001 - the driver is only there where a lake is shared
+        with suppress(Exception):
+            _sessions.pop((lake, purpose)).connection.close()
+    else:
+        return
+    raise LakeError(
+        "The connection to the catalog of the shared lake was lost.",
+        remedy="Run again once the database answers; what was committed is whole.",
+    )
 
 
 @atexit.register
