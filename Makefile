@@ -62,7 +62,7 @@ mart-increments: $(READY)  ## Fill a lake in 50 bits, with late rows and kills, 
 
 test-spark: $(READY) $(SPARK)/.ready  ## Build the marts with Spark and compare (needs Java 17 or later)
 	@FLEETLAKE_SPARK_PYTHON=$(abspath $(SPARK))/bin/python \
-	  $(BIN)/python -m pytest -q tests/marts/test_spark.py
+	  $(BIN)/python -m pytest -q tests/marts/test_spark.py tests/exporters/test_spark.py
 
 $(SPARK)/.ready: requirements-spark.lock
 	@echo "Setting up $(SPARK): some minutes, once."

@@ -1,6 +1,6 @@
-"""Build the marts with Spark from Parquet copies of the raw tables. Runs in Spark's environment.
+"""Build the marts with Spark from an export of the raw tables. Runs in Spark's environment.
 
-Usage: spark_run.py PROJECT WORK, where WORK/in/<schema>/<table>.parquet is what is read and
+Usage: spark_run.py PROJECT WORK, where WORK/in/<schema>_<table>/ is what is read and
 WORK/out/<mart>/ what is written.
 """
 
@@ -28,10 +28,10 @@ def start(work: Path) -> SparkSession:
 def main(project: str, work: Path) -> int:
     """Read, build, write; return the exit code."""
     spark = start(work)
-    for schema in sorted(p for p in (work / "in").iterdir()):
-        spark.sql(f"create database if not exists {schema.name}")
-        for table in schema.glob("*.parquet"):
-            spark.sql(f"create table {schema.name}.{table.stem} using parquet location '{table}'")
+    for folder in sorted((work / "in").iterdir()):
+        schema, _, table = folder.name.partition("_")
+        spark.sql(f"create database if not exists {schema}")
+        spark.sql(f"create table {schema}.{table} using parquet location '{folder}'")
     result = dbtRunner().invoke(
         [
             *("--log-path", str(work / "logs"), "--no-use-colors"),

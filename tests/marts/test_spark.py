@@ -1,4 +1,6 @@
-"""The same SQL on Spark gives the same marts as on DuckDB. `make test-spark` runs it.
+"""The same SQL on Spark gives the same marts as on DuckDB: from an export of the raw tables.
+
+`make test-spark` runs it.
 
 Spark lives in an environment of its own (FLEETLAKE_SPARK_PYTHON names its interpreter), since
 its adapter and DuckDB's need not agree on anything but this project.
@@ -10,7 +12,10 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from pydantic import SecretStr
 
+from fleetlake.exporters import TARGETS
+from fleetlake.exporters.export import export
 from fleetlake.lake import open_lake
 from fleetlake.marts import build_marts
 from fleetlake.marts.dbt import project_folder
@@ -21,25 +26,6 @@ MARTS = sorted(p.stem for p in (project_folder() / "models" / "marts").glob("*/*
 pytestmark = pytest.mark.skipif(
     PYTHON is None, reason="needs Spark in an environment of its own: make test-spark"
 )
-
-
-def copy_for_spark(lake: Path, work: Path) -> None:
-    """Write the raw and meta tables as Parquet, JSON as text."""
-    with open_lake(lake, read_only=True) as opened:
-        for schema, table in opened.rows(
-            "select schema_name, table_name from duckdb_tables()"
-            " where database_name = 'lake' and schema_name in ('raw', 'meta')"
-        ):
-            folder = work / "in" / schema
-            folder.mkdir(parents=True, exist_ok=True)
-            columns = ", ".join(
-                f'"{name}"::varchar as "{name}"' if kind == "JSON" else f'"{name}"'
-                for name, kind in opened.rows(
-                    f'select column_name, column_type from (describe {schema}."{table}")'
-                )
-            )
-            file = folder / f"{table}.parquet"
-            opened.execute(f"copy (select {columns} from {schema}.\"{table}\") to '{file}'")
 
 
 def checksum(connection: duckdb.DuckDBPyConnection, relation: str) -> tuple[int, ...] | None:
@@ -66,7 +52,8 @@ def both(tmp_path_factory, make_lake):
     folder = tmp_path_factory.mktemp("spark")
     lake, work = make_lake(folder), folder / "work"
     build_marts(lake)
-    copy_for_spark(lake, work)
+    with open_lake(lake, read_only=True) as opened:
+        export(opened, TARGETS["parquet"], SecretStr(str(work / "in")), ["raw", "meta"])
     script = Path(__file__).with_name("spark_run.py")
     environment = {**os.environ, "DBT_SEND_ANONYMOUS_USAGE_STATS": "false"}
     environment.pop("PYTHONPATH", None)
