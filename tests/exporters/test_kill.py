@@ -1,0 +1,57 @@
+"""Kill -9 at any instant of an export: the next one leaves at the target what the lake holds."""
+
+import os
+import random
+import subprocess
+
+import pytest
+
+from fleetlake.lake import open_lake
+from tests.exporters.targets import PLACES, needs_postgres
+from tests.processes import command, environment, fleetlake
+
+KILLS = int(os.environ.get("EXPORT_KILLS", "2"))
+ROWS = 100_000
+TARGETS = ["parquet", "delta", "iceberg", pytest.param("postgres", marks=needs_postgres)]
+
+
+def kill_after(seconds: float, words: tuple[str, ...], env: dict[str, str]) -> bool:
+    """Start a command and kill it; return whether it was still alive then."""
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(command(*words), env=env, **quiet) as process:
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return True
+    return False
+
+
+@pytest.mark.xdist_group("processes")
+@pytest.mark.parametrize("name", TARGETS)
+def test_an_export_killed_again_and_again_is_made_good_by_the_next(tmp_path, monkeypatch, name):
+    place = PLACES[name](tmp_path / "target", monkeypatch)
+    address = place.address.get_secret_value()
+    env = environment(tmp_path, **{f"exports__{name}": address})
+    chance = random.Random(name)
+    with open_lake(tmp_path / "lake") as lake:
+        lake.execute(
+            "create table marts.trips as select i % 50 as router_id, i as trip_id, 0 as length_m "
+            f"from range({ROWS}) r(i)"
+        )
+    killed = 0
+    for attempt in range(3 * KILLS):
+        if killed == KILLS:
+            break
+        killed += kill_after(chance.uniform(0.8, 2.5), ("export", name), env)
+        with open_lake(tmp_path / "lake") as lake:
+            lake.execute(f"update marts.trips set length_m = {attempt + 1} where trip_id % 3 = 0")
+            lake.execute(f"delete from marts.trips where trip_id % 1000 = {attempt}")
+    last = fleetlake("export", name, env=env)
+    with open_lake(tmp_path / "lake", read_only=True) as lake:
+        ours = sorted(lake.rows("select router_id, trip_id, length_m from marts.trips"))
+
+    assert last.returncode == 0, last.stderr
+    assert killed == KILLS
+    theirs = [(r["router_id"], r["trip_id"], r["length_m"]) for r in place.read("trips")]
+    assert sorted(theirs) == ours
