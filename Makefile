@@ -91,6 +91,9 @@ soak: $(READY)  ## Read for N seconds (N=120) while three processes write, and p
 bench-outlets: $(READY)  ## How fast exports go, at two million rows (make bench-outlets N=100000)
 	@tests/postgres.sh $(BIN)/python -m tests.exporters.bench $(N)
 
+bench: $(READY)  ## Fleetlake beside a bare socket, httpx and a plain script, on the same pages
+	@$(BIN)/python -m tests.bench
+
 bench-simulator: $(READY)  ## Measure how fast the simulated service answers
 	@$(BIN)/python -m fleetlake.simulator.benchmark
 

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from fleetlake.lake import open_lake
-from fleetlake.marts.connection import LAKE_VARIABLE, SNAPSHOT_VARIABLE
+from fleetlake.marts.connection import SNAPSHOT_VARIABLE
 from fleetlake.marts.dbt import project_folder, run_dbt
 
 pytestmark = pytest.mark.xdist_group("marts")  # they share a build, which takes seconds
@@ -25,7 +25,7 @@ def shown(empty_build):
         work=lake / "dbt",
         environment={
             "FLEETLAKE_BUILD_FILE": os.fspath(lake / "dbt" / "build.duckdb"),
-            LAKE_VARIABLE: os.fspath(lake),
+            "FLEETLAKE_LAKE": os.fspath(lake),
             SNAPSHOT_VARIABLE: str(snapshot),
         },
         on_progress=lambda _: None,
