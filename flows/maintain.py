@@ -55,11 +55,13 @@ def nightly(
     Streams asked for device by device cost a day's calls to compare, so they are left out
     unless they are named; so are those that no load has read yet.
     """
-    streams = {s.endpoint: s for s in look_at_lake(load_settings()).status.streams}
+    names = {name for group in groups for name in endpoints_of(group)}
+    profiles = {account.profile for account in settings_of_run().accounts()}
     verdicts = [
-        compare(name, max(since, until - timedelta(days=days)), until)
-        for name in (name for group in groups for name in endpoints_of(group))
-        if (since := streams[name].complete_from) and (until := streams[name].complete_until)
+        compare(s.endpoint, s.account_profile, max(since, until - timedelta(days=days)), until)
+        for s in look_at_lake(load_settings()).status.streams
+        if s.endpoint in names and s.account_profile in profiles
+        if (since := s.complete_from) and (until := s.complete_until)
     ]
     report_verdicts(verdicts)
     sweep_quarantine()
@@ -79,9 +81,9 @@ def compact(keep_days: int) -> Maintained:
 
 
 @task(name="compare", task_run_name="compare {name}", cache_policy=NO_CACHE, **RETRIES)
-def compare(name: str, since: datetime, until: datetime) -> Verdict:
+def compare(name: str, profile: str, since: datetime, until: datetime) -> Verdict:
     """Compare a stream's range with the service, and read it again if a record misses."""
-    settings = settings_of_run()
+    settings = settings_of_run().account(profile)
     verdict = verify(settings, name, start=since, end=until)
     if verdict.missing and verdict.interval:
         get_run_logger().error("%s: %s missing", name, counted(len(verdict.missing), "record"))

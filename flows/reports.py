@@ -18,7 +18,7 @@ from fleetlake.shard import Shard
 from fleetlake.spoken import spoken_age, spoken_start
 from fleetlake.status import StreamStatus
 from fleetlake.verify import Verdict
-from flows.signals import Look
+from flows.signals import Look, named
 
 INGEST_COMPLETED = "fleetlake.ingest.completed"
 
@@ -57,28 +57,28 @@ def report_ingest(
 
 def ingest_row(outcome: Outcome, look: Look) -> dict[str, Any]:
     """Return what a run did to a stream, and where the stream stands now."""
-    status = look.stream(outcome.endpoint)
+    status = look.stream(outcome.endpoint, outcome.profile)
     return {
-        "endpoint": outcome.endpoint,
+        "endpoint": named(outcome.endpoint, outcome.profile),
         "added": outcome.added,
         "changed": outcome.changed,
         "quarantined": outcome.quarantined,
         "calls": outcome.calls,
         "spared": outcome.spared,
         "seconds": round(outcome.seconds, 1),
-        "rows": status.rows,
-        "newest": spoken_age(status.watermark_at, look.now),
-        "holes": status.holes,
+        "rows": status.rows if status else 0,
+        "newest": spoken_age(status.watermark_at if status else None, look.now),
+        "holes": status.holes if status else 0,
         "note": ingest_note(outcome, status),
     }
 
 
-def ingest_note(outcome: Outcome, status: StreamStatus) -> str:
+def ingest_note(outcome: Outcome, status: StreamStatus | None) -> str:
     """Return what else there is to say of a stream: its error, what it lacks, what it may lose."""
     notes = [outcome.error.what] if outcome.error else []
-    if status.complete_from not in {None, BEGINNING}:
+    if status and status.complete_from not in {None, BEGINNING}:
         notes.append(f"complete from {spoken_start(status.complete_from)}")
-    if status.retention:
+    if status and status.retention:
         days = status.retention.expires_in.days
         notes.append(f"{status.retention.state}: {counted(days, 'day')} until records expire")
     return "; ".join(notes)
@@ -104,8 +104,9 @@ def ingest_summary(title: str, rows: Sequence[dict[str, Any]], said: Sequence[st
 
 def outcome_line(outcome: Outcome) -> str:
     """Return how one stream went, as a log line."""
+    name = named(outcome.endpoint, outcome.profile)
     if outcome.error:
-        return f"{outcome.endpoint}: {outcome.error.what}"
+        return f"{name}: {outcome.error.what}"
     counts = {
         "rows added": outcome.added,
         "changed": outcome.changed,
@@ -113,7 +114,7 @@ def outcome_line(outcome: Outcome) -> str:
     }
     told = [f"{count:,} {what}" for what, count in counts.items() if count] or ["nothing new"]
     took = f"{counted(outcome.calls, 'call')}, {outcome.seconds:.1f} s"
-    return f"{outcome.endpoint}: {', '.join(told)} ({took})"
+    return f"{name}: {', '.join(told)} ({took})"
 
 
 def counted(count: int, what: str) -> str:
@@ -181,7 +182,7 @@ def report_retention(look: Look, said: Sequence[str]) -> None:
     """Write the artifacts of a retention watch."""
     table = [
         {
-            "endpoint": stream.endpoint,
+            "endpoint": named(stream.endpoint, stream.account_profile),
             "state": str(stream.retention.state),
             "hours left": round(stream.retention.expires_in.total_seconds() / 3600, 1),
             "calls to catch up": stream.retention.calls,

@@ -9,7 +9,7 @@ from prefect.events import emit_event
 from fleetlake.lake import open_lake
 from fleetlake.lake.gaps import Gap
 from fleetlake.retention import State
-from fleetlake.settings import Settings
+from fleetlake.settings import DEFAULT_PROFILE, Settings
 from fleetlake.status import LakeStatus, StreamStatus, lake_status
 
 QUARANTINE_GREW = "fleetlake.quarantine.grew"
@@ -25,9 +25,12 @@ class Look:
     now: datetime
     status: LakeStatus
 
-    def stream(self, endpoint: str) -> StreamStatus:
-        """Return one stream's status."""
-        return next(s for s in self.status.streams if s.endpoint == endpoint)
+    def stream(self, endpoint: str, profile: str) -> StreamStatus | None:
+        """Return one stream's status; None for an account that has loaded nothing yet."""
+        for stream in self.status.streams:
+            if (stream.endpoint, stream.account_profile) == (endpoint, profile):
+                return stream
+        return None
 
 
 def look_at_lake(settings: Settings) -> Look:
@@ -43,21 +46,24 @@ def look_at_lake(settings: Settings) -> Look:
 def announce_changes(before: Look, after: Look, endpoints: Collection[str]) -> list[str]:
     """Send an event for each thing that a load brought to light; return what was said."""
     said = []
-    for name in endpoints:
-        old, new = before.stream(name), after.stream(name)
-        if new.quarantined > old.quarantined:
+    for new in (stream for stream in after.status.streams if stream.endpoint in endpoints):
+        name, whose = new.endpoint, named(new.endpoint, new.account_profile)
+        old = before.stream(name, new.account_profile)
+        refused = new.quarantined - (old.quarantined if old else 0)
+        drifted = new.drifted - (old.drifted if old else 0)
+        if refused > 0:
             said += _announce(
                 QUARANTINE_GREW,
                 name,
-                f"{new.quarantined - old.quarantined:,} records of {name} could not be kept in its "
-                "table. `fleetlake quarantine show` says why.",
+                f"{refused:,} records of {whose} could not be kept in its table. "
+                "`fleetlake quarantine show` says why.",
             )
-        if new.drifted > old.drifted:
+        if drifted > 0:
             said += _announce(
                 SCHEMA_DRIFTED,
                 name,
-                f"{name} has {new.drifted - old.drifted:,} members that the endpoint table does "
-                "not know. They are kept in `_extra`; give them columns.",
+                f"{whose} has {drifted:,} members that the endpoint table does not know. "
+                "They are kept in `_extra`; give them columns.",
             )
     known = {_identity(gap) for gap in before.status.open_gaps}
     for gap in after.status.open_gaps:
@@ -65,8 +71,9 @@ def announce_changes(before: Look, after: Look, endpoints: Collection[str]) -> l
             said += _announce(
                 GAP_RECORDED,
                 gap.endpoint,
-                f"{gap.endpoint} from {gap.start_at:%Y-%m-%d %H:%M} to {gap.end_at:%Y-%m-%d %H:%M} "
-                f"UTC is lost: {gap.reason}. `fleetlake gaps --acknowledge` once it is dealt with.",
+                f"{named(gap.endpoint, gap.account_profile)} from {gap.start_at:%Y-%m-%d %H:%M} "
+                f"to {gap.end_at:%Y-%m-%d %H:%M} UTC is lost: {gap.reason}. "
+                "`fleetlake gaps --acknowledge` once it is dealt with.",
             )
     return said
 
@@ -82,11 +89,21 @@ def announce_risks(look: Look) -> list[str]:
         said += _announce(
             RETENTION_AT_RISK,
             stream.endpoint,
-            f"{stream.endpoint} is {forecast.state}: its oldest unread record is forgotten by the "
-            f"service in {hours:,.1f} h, and catching up takes about {forecast.calls:,} calls. "
+            f"{named(stream.endpoint, stream.account_profile)} is {forecast.state}: its oldest "
+            f"unread record is forgotten by the service in {hours:,.1f} h, and catching up takes "
+            f"about {forecast.calls:,} calls. "
             f"Run `fleetlake ingest {stream.endpoint}`.",
         )
     return said
+
+
+def named(endpoint: str, profile: str) -> str:
+    """Return a stream's name, with its account where that is not the default one.
+
+    >>> named("alerts", "default"), named("alerts", "west")
+    ('alerts', 'alerts of west')
+    """
+    return endpoint if profile == DEFAULT_PROFILE else f"{endpoint} of {profile}"
 
 
 def _identity(gap: Gap) -> tuple[object, ...]:

@@ -20,6 +20,7 @@ pytestmark = [
 ]
 
 STREAM = StreamStatus(
+    account_profile="default",
     endpoint="activity_logs",
     rows=10,
     watermark_at=NOW,
@@ -84,6 +85,19 @@ def test_growth_of_quarantine_drift_and_gaps_is_said_once_each(sent):
     ]
     assert [payload["what"] for _, payload in sent] == said
     assert said[0].startswith("3 records of activity_logs")
+
+
+def test_accounts_are_told_apart_and_a_new_one_is_measured_from_nothing(sent):
+    from flows.signals import announce_changes
+
+    said = announce_changes(
+        look(), look(replace(STREAM, account_profile="west")), ["activity_logs"]
+    )
+
+    assert [sentence.split(" could")[0] for sentence in said[:1]] == [
+        "1 records of activity_logs of west"
+    ]
+    assert [name for name, _ in sent] == ["fleetlake.quarantine.grew", "fleetlake.schema.drifted"]
 
 
 def test_what_another_group_brought_to_light_is_left_to_its_run(sent):
