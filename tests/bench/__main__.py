@@ -24,7 +24,7 @@ from rich.table import Table
 from tests.bench.peers import PEERS
 
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
-FLEET = {"routers": "18000", "days": "30", "now": "2026-06-15T12:00:00Z", "speed": "0"}
+FLEET = {"routers": "18000", "days": "60", "now": "2026-06-15T12:00:00Z", "speed": "0"}
 
 
 @dataclass(frozen=True, kw_only=True)
