@@ -1,0 +1,62 @@
+"""Two ingests of one lake at the same time: one budget, and every row once."""
+
+import signal
+import subprocess
+import time
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.processes import Service, command, environment, fleetlake, service
+from tests.test_crash import compare
+
+CALLS_PER_MINUTE = 40
+PATIENCE_SECONDS = 60
+HELD_SECONDS = 3
+
+
+OF_INTERFACES = ("net_device_usage_samples", "net_device_signal_samples", "alerts")
+OF_ROUTERS = ("historical_locations", "router_logs", "router_state_samples")
+
+
+def start(env: dict[str, str], *names: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        command("ingest", *names), env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+
+
+def calls(fleet: Service) -> int:
+    """Return the calls by the service's own count."""
+    return sum(fleet.state()["calls"].values())
+
+
+@pytest.mark.xdist_group("processes")
+def test_two_ingests_at_once_share_the_call_limit_and_keep_each_row_once(tmp_path: Path) -> None:
+    with service(routers=25, days=2) as fleet:
+        free = environment(tmp_path, fleet.url)
+        assert fleetlake("ingest", "routers", "net_devices", env=free).returncode == 0
+        before = calls(fleet)
+        limited = environment(tmp_path, fleet.url, calls_per_minute=CALLS_PER_MINUTE)
+        both = [start(limited, *OF_INTERFACES), start(limited, *OF_ROUTERS)]
+        began = time.monotonic()
+        while calls(fleet) - before < CALLS_PER_MINUTE:
+            assert time.monotonic() - began < PATIENCE_SECONDS
+            time.sleep(0.1)
+        time.sleep(HELD_SECONDS)  # long enough for a hundred calls more, were they not held
+        within_the_minute = calls(fleet) - before
+        still_waiting = [process.poll() is None for process in both]
+        for process in both:
+            process.send_signal(signal.SIGINT)
+            process.wait(PATIENCE_SECONDS)
+
+        now = datetime.fromisoformat(fleet.state()["now"])
+        codes = [process.wait(PATIENCE_SECONDS) for process in [start(free), start(free)]]
+        settled = now - timedelta(seconds=61)
+        rows, doubles, losses = compare(fleet, free, settled.isoformat())
+
+    assert within_the_minute == CALLS_PER_MINUTE
+    assert any(still_waiting)
+    assert codes == [0, 0]
+    assert rows > 1_000
+    assert (doubles, losses) == (0, 0)
