@@ -223,6 +223,17 @@ def test_one_record_can_be_read_by_its_key(service: Service, name):
     assert service.page(f"{name}/{key}/") == record
 
 
+@section("Endpoints: General conventions")
+def test_one_record_too_is_read_with_the_fields_and_relations_asked_for(service: Service):
+    [router] = service.records("routers/?limit=1&group__isnull=false")
+
+    record = service.page(f"routers/{router['id']}/?fields=id,group&expand=group")
+
+    assert record.keys() == {"id", "group"}
+    assert record["group"]["id"] == last_segment(router["group"])
+    assert service.get(f"routers/{router['id']}/?fields=nonsense").status_code == 409
+
+
 @section("Errors")
 @pytest.mark.parametrize(
     "path", ["nonsense/", "routers/1/", "routers/x/", "alerts/1/", "routers/1/2/"]

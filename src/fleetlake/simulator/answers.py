@@ -10,7 +10,7 @@ from fleetlake.simulator.columns import Column, Kind
 from fleetlake.simulator.conditions import Condition, all_of
 from fleetlake.simulator.definition import Resource
 from fleetlake.simulator.paging import read_page
-from fleetlake.simulator.question import read_question
+from fleetlake.simulator.question import read_question, read_shape
 from fleetlake.simulator.refusals import not_found
 from fleetlake.simulator.resources import RESOURCES
 from fleetlake.simulator.scenarios import spoil
@@ -31,11 +31,13 @@ def list_records(view: View, resource: Resource, query: str, address: str) -> di
     return {"data": spoil(view.scenario, found), "meta": page.meta}
 
 
-def one_record(view: View, resource: Resource, key: str) -> dict[str, Any]:
-    """Return one record by its key.
+def one_record(view: View, resource: Resource, key: str, query: str = "") -> dict[str, Any]:
+    """Return one record by its key, with the fields and expanded relations asked for.
 
-    Raises: Refusal (404) for a key that does not exist or that the caller may not see.
+    Raises: Refusal (404) for a key that does not exist or that the caller may not see, or for
+    a field or a relation that there is not.
     """
+    columns, expand = read_shape(resource, query)
     column = resource.by_name.get(resource.key)
     if column is None or (resource.lags and resource.rows is None):
         raise not_found()
@@ -44,7 +46,10 @@ def one_record(view: View, resource: Resource, key: str) -> dict[str, Any]:
     )
     if len(block) == 0:
         raise not_found()
-    return records(view, resource.shown, block)[0]
+    found = records(view, columns, block)
+    for name in expand:
+        _expand(view, resource.by_name[name], block, found)
+    return found[0]
 
 
 def _read_key(column: Column, key: str) -> Any:

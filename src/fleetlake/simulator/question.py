@@ -60,6 +60,15 @@ def read_question(resource: Resource, query: str) -> Question:
     )
 
 
+def read_shape(resource: Resource, query: str) -> tuple[tuple[Column, ...], tuple[str, ...]]:
+    """Return the columns and the relations as objects that a read of one record asks for.
+
+    Raises: Refusal for a field or a relation that there is not.
+    """
+    given = dict(parse_qsl(query, keep_blank_values=True))
+    return _fields(resource, given.get("fields", "")), _expand(resource, given.get("expand", ""))
+
+
 def _require_filter(resource: Resource, given: dict[str, str]) -> None:
     """Refuse a question without the filter its endpoint requires."""
     if resource.one_of and not any(given.get(name) for name in resource.one_of):

@@ -89,6 +89,6 @@ def _read(
     if resource.rows is None and resource.series is None:
         raise method_not_allowed(request.url.path, request.method)
     if parts[1:]:
-        return json_answer(one_record(view, resource, parts[1]))
+        return json_answer(one_record(view, resource, parts[1], request.url.query))
     address = f"{view.origin}{request.url.path}"
     return json_answer(list_records(view, resource, request.url.query, address))
