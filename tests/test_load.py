@@ -272,6 +272,26 @@ def test_since_leaves_out_what_happened_before(sim: Sim, lake_of: Any) -> None:
     assert 0 < len(until_settled) - len(before) <= kept < len(until_settled)
 
 
+def test_what_came_before_since_is_left_alone_by_later_loads_until_it_is_asked_for(
+    sim: Sim, lake_of: Any
+) -> None:
+    start = datetime(2026, 6, 15, tzinfo=UTC)
+    earlier = start - timedelta(days=1)
+
+    def oldest_after(since: datetime | None) -> datetime:
+        sim.ingest("alerts", since=since)
+        with lake_of(sim) as lake:
+            [(oldest,)] = lake.rows("select min(created_at) from raw.alerts")
+        return oldest
+
+    assert oldest_after(start) >= start
+    assert oldest_after(None) >= start
+    assert earlier <= oldest_after(earlier) < start
+    assert earlier <= oldest_after(None) < start
+    oldest_after(datetime(1970, 1, 1, tzinfo=UTC))
+    assert_complete(sim, ENDPOINTS["alerts"])
+
+
 def test_a_fan_out_brings_along_the_endpoint_that_lists_its_ids(sim: Sim, lake_of: Any) -> None:
     sim.ingest("batteries")
 

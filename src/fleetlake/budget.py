@@ -129,7 +129,7 @@ class _Known:
             for interval in still_to_read(
                 proven.get(WHOLE_STREAM if partition is None else str(partition), []),
                 now=self.now,
-                since=self.since,
+                since=self.since or (last.wanted_from if last else None),
                 again_from=min(filter(None, (swept_from, changing)), default=None),
             )
             if interval.end > oldest

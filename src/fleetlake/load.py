@@ -33,7 +33,7 @@ from fleetlake.lake.commit import commit_proofs
 from fleetlake.lake.lateness import measured_lateness
 from fleetlake.lake.loads import Committed
 from fleetlake.lake.locks import stream_lock
-from fleetlake.lake.watermarks import begin_reads, never_read, watermark
+from fleetlake.lake.watermarks import begin_reads, never_read, want_since, watermark
 from fleetlake.plan import unsettled
 from fleetlake.run import Outcome, Run, Watcher
 from fleetlake.shard import WHOLE, Shard
@@ -95,7 +95,10 @@ def _prepare(run: Run, endpoints: Sequence[Endpoint], now: datetime) -> None:
     with run.lake.one_look():
         run.lateness.update(measured_lateness(run.lake, run.profile, now=now))
         new = never_read(run.lake, run.profile, endpoints, shard)
-    begin_reads(run.lake, run.profile, new, shard, now=now)
+    since = run.since if run.only is None else None
+    begin_reads(run.lake, run.profile, new, shard, now=now, since=since)
+    if since is not None:
+        want_since(run.lake, run.profile, endpoints, since)
 
 
 async def _load_in_turn(run: Run, endpoint: Endpoint) -> Outcome:

@@ -9,7 +9,7 @@ from typing import Any
 
 from fleetlake.endpoint import Endpoint, Mode, Walk
 from fleetlake.endpoints import ENDPOINTS
-from fleetlake.intervals import Interval
+from fleetlake.intervals import BEGINNING, Interval
 from fleetlake.lake.catalog import Lake
 from fleetlake.lake.gaps import record_gaps
 from fleetlake.lake.lateness import found_by_sweep
@@ -94,7 +94,10 @@ async def load_events(run: Run, endpoint: Endpoint, writer: Writer) -> None:
             await writer.write(reading)
         if plan.swept_at:
             ends = LastRead(
-                shard=str(run.shard), unsettled=writer.unsettled, swept_at=plan.swept_at
+                shard=str(run.shard),
+                unsettled=writer.unsettled,
+                swept_at=plan.swept_at,
+                wanted_from=plan.wanted_from,
             )
     finally:
         # Whatever ends the walk, what it brought and proved is kept.
@@ -126,7 +129,8 @@ class _Plan:
     wanted: list[tuple[int | None, Interval]]
     lost: dict[str, list[Interval]]
     overlap: Overlap | None
-    swept_at: datetime | None
+    swept_at: datetime | None = None
+    wanted_from: datetime = BEGINNING
     is_sweep: bool = False
 
 
@@ -149,6 +153,7 @@ def _planned(run: Run, endpoint: Endpoint, now: datetime) -> _Plan:
         proven = {p: [*intervals, *lost[p]] for p, intervals in proven.items()}
     last = last_read(run.lake, run.profile, endpoint, str(run.shard))
     swept_at = last.swept_at if last else now
+    wanted_from = last.wanted_from if last else BEGINNING
     swept_from = sweep_from(swept_at, proven.values(), now=now) if run.only is None else None
     changing = changing_since(run.lake, run.profile, endpoint)
     again_from = min(filter(None, (changing, swept_from)), default=None)
@@ -159,18 +164,18 @@ def _planned(run: Run, endpoint: Endpoint, now: datetime) -> _Plan:
         for interval in still_to_read(
             proven.get(WHOLE_STREAM if partition is None else str(partition), []),
             now=now,
-            since=run.since,
+            since=run.since or wanted_from,
             again_from=again_from,
             only=run.only,
         )
     ]
     if run.only is not None:
         # What somebody chose to read again may never have been read: it measures nothing.
-        return _Plan(wanted, lost, None, None)
+        return _Plan(wanted, lost, None)
     unsettled = last.unsettled if last else None
     again = overlap(proven, unsettled, swept_from=swept_from) if unsettled else None
     is_sweep = swept_from is not None
-    return _Plan(wanted, lost, again, now if is_sweep else swept_at, is_sweep)
+    return _Plan(wanted, lost, again, now if is_sweep else swept_at, wanted_from, is_sweep)
 
 
 def _ids_to_ask(

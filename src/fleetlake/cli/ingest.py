@@ -21,7 +21,8 @@ def ingest(
         datetime | None,
         typer.Option(
             formats=FORMATS,
-            help="Load events from this time on (UTC) instead of all that the service holds.",
+            help="Load events from this time on (UTC) instead of all that the service holds; "
+            "later runs go no further back.",
         ),
     ] = None,
     shard: Annotated[

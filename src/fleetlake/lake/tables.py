@@ -45,6 +45,7 @@ META: dict[str, dict[str, str]] = {
         "final_until": _TIME,
         "read_until": _TIME,
         "swept_at": _TIME,
+        "wanted_from": _TIME,  # nothing before it was asked for; null is the beginning
     },
     # How late the records of a load showed up, at most; 0 is on time.
     "lateness": {

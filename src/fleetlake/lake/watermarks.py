@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from fleetlake.endpoint import Endpoint
-from fleetlake.intervals import Interval, coalesce, subtract
+from fleetlake.intervals import BEGINNING, Interval, coalesce, subtract
 from fleetlake.lake.locks import commit_lock
 
 if TYPE_CHECKING:
@@ -130,12 +130,14 @@ class LastRead:
     """What is known of the last load that read all of a stream's shard that was to be read.
 
     `unsettled` is what it left to be read again, None as long as no load came to its end;
-    `swept_at` is when a load last trusted nothing of the day before.
+    `swept_at` is when a load last trusted nothing of the day before. Nothing before
+    `wanted_from` is to be read unless somebody asks for it.
     """
 
     shard: str
     unsettled: Interval | None
     swept_at: datetime
+    wanted_from: datetime
 
 
 def never_read(
@@ -150,36 +152,67 @@ def never_read(
 
 
 def begin_reads(
-    lake: "Lake", profile: str, new: Sequence[Endpoint], shard: str, *, now: datetime
+    lake: "Lake",
+    profile: str,
+    new: Sequence[Endpoint],
+    shard: str,
+    *,
+    now: datetime,
+    since: datetime | None,
 ) -> None:
-    """Note of streams that are read for the first time that nothing before `now` needs a sweep.
+    """Note of streams that are read for the first time from when on they are wanted.
 
-    A stream that was divided in another way until now is to be swept when its shards would be.
+    Nothing before `now` needs a sweep. A stream that was divided in another way until now is to
+    be swept when its shards would be, and is wanted as far back as they were.
     """
     if not new:
         return
+    of_stream = "from meta.reads r where r.account_profile = $profile and r.endpoint = n.endpoint"
     with commit_lock(lake.path):
         lake.execute(
             "insert into meta.reads by name select $profile as account_profile, endpoint, "
-            "$shard as shard, coalesce((select min(swept_at) from meta.reads r "
-            "where r.account_profile = $profile and r.endpoint = n.endpoint), $now) as swept_at "
-            "from (select unnest($new) as endpoint) n",
-            {"profile": profile, "shard": shard, "now": now, "new": [e.name for e in new]},
+            f"$shard as shard, coalesce((select min(swept_at) {of_stream}), $now) as swept_at, "
+            f"coalesce($since, (select min(coalesce(wanted_from, $beginning)) {of_stream}), "
+            "$beginning) as wanted_from from (select unnest($new) as endpoint) n",
+            {
+                "profile": profile,
+                "shard": shard,
+                "now": now,
+                "since": since,
+                "beginning": BEGINNING,
+                "new": [endpoint.name for endpoint in new],
+            },
         )
+
+
+def want_since(lake: "Lake", profile: str, endpoints: Sequence[Endpoint], since: datetime) -> None:
+    """Note that streams are wanted from an earlier instant on than they were."""
+    names = [endpoint.name for endpoint in endpoints if not endpoint.is_snapshot]
+    which = "account_profile = ? and endpoint in (select unnest(?)) and wanted_from > ?"
+    if lake.rows(f"select 1 from meta.reads where {which} limit 1", [profile, names, since]):
+        with commit_lock(lake.path):
+            lake.execute(
+                f"update meta.reads set wanted_from = ? where {which}",
+                [since, profile, names, since],
+            )
 
 
 def last_read(lake: "Lake", profile: str, endpoint: Endpoint, shard: str) -> LastRead | None:
     """Return the last load of a stream's shard that ended well, or None before any began."""
     found = lake.rows(
-        "select final_until, read_until, swept_at from meta.reads "
+        "select final_until, read_until, swept_at, wanted_from from meta.reads "
         "where account_profile = ? and endpoint = ? and shard = ?",
         [profile, endpoint.name, shard],
     )
     if not found:
         return None
-    final, read, swept_at = found[0]
-    unsettled = Interval(final, read) if final and read else None
-    return LastRead(shard=shard, unsettled=unsettled, swept_at=swept_at)
+    final, read, swept_at, wanted_from = found[0]
+    return LastRead(
+        shard=shard,
+        unsettled=Interval(final, read) if final and read else None,
+        swept_at=swept_at,
+        wanted_from=wanted_from or BEGINNING,
+    )
 
 
 def set_last_reads(lake: "Lake", reads: Sequence[tuple[str, str, LastRead]]) -> None:
@@ -194,6 +227,7 @@ def set_last_reads(lake: "Lake", reads: Sequence[tuple[str, str, LastRead]]) -> 
         "final_until": pa.array([tail and tail.start for tail in unsettled], _INSTANT),
         "read_until": pa.array([tail and tail.end for tail in unsettled], _INSTANT),
         "swept_at": pa.array([read.swept_at for _, _, read in reads], _INSTANT),
+        "wanted_from": pa.array([read.wanted_from for _, _, read in reads], _INSTANT),
     }
     with lake.view("new_reads", pa.table(members)):
         lake.execute(
