@@ -29,8 +29,11 @@ def settings_table() -> str:
     """Return the table of settings."""
     lines = ["| setting | default | what it is |", "|---|---|---|"]
     for name, field in Settings.model_fields.items():
-        default = field.default if field.default_factory is None else "per user"
-        shown = "" if str(default) in {"None", "", "PydanticUndefined"} else f"`{default}`"
+        default = field.default
+        if field.default_factory not in {None, dict}:
+            default = "per user"  # a folder of whoever runs it
+        is_empty = default in ({}, None) or str(default) in {"", "PydanticUndefined"}
+        shown = "" if is_empty else f"`{default}`"
         if isinstance(default, tuple):
             shown = f"`{','.join(default)}`"
         if "SecretStr" in str(field.annotation):
