@@ -12,7 +12,7 @@ from fleetlake.marts import build_marts
 pytestmark = pytest.mark.xdist_group("marts")  # they share a build, which takes seconds
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
-LOGIN = {"action_id": "a1", "action_type": "login", "action_timestamp": NOON}
+LOGIN = {"action_id": "a1", "action_type_name": "login", "action_timestamp": NOON}
 
 
 @pytest.fixture
