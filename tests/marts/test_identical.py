@@ -17,11 +17,11 @@ from tests.processes import command, environment, fleetlake, service
 from fleetlake.lake import open_lake
 from fleetlake.marts import build_marts
 from fleetlake.marts.catalogue import marts
+from fleetlake.plan import SWEEP
 
 INCREMENTS = int(os.environ.get("MART_INCREMENTS", "3"))
 KILLS = 3 if INCREMENTS >= 50 else 1
 BUILD_EVERY = 6
-LATE_SECONDS = 1200
 
 # What a poll finds differs between those who polled at other times.
 POLLED = {"device_history", "device_availability_daily", "pipeline_freshness"}
@@ -77,7 +77,7 @@ def lakes(tmp_path_factory):
                 killed += kill("build", env, chance.uniform(4, 8))
             if number in stops or number % BUILD_EVERY == 0:
                 run("build", env=env)
-        fleet.advance(LATE_SECONDS)
+        fleet.advance(SWEEP.total_seconds())  # the next load finds what came too late for others
         for part in (bits, whole):
             run("ingest", env=environment(part, fleet.url))
             run("build", env=environment(part, fleet.url))
