@@ -12,6 +12,7 @@ import ssl
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Self, TypeVar
@@ -73,6 +74,8 @@ class Client:
             settings, f"{self._roots[Api.V2]} {settings.mgr_api_id.get_secret_value()}"
         )
         self._gate = Gate(settings.concurrency)
+        # One page is read at a time: several threads would only wait for each other.
+        self._reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="read")
         self._http = httpx.AsyncClient(
             headers={"User-Agent": "fleetlake"},
             timeout=settings.timeout_seconds,
@@ -97,6 +100,7 @@ class Client:
         trace: TracebackType | None,
     ) -> None:
         await self._http.__aexit__(kind, error, trace)
+        self._reader.shutdown(wait=False, cancel_futures=True)
         self._limit.close()
 
     async def get(
@@ -120,7 +124,8 @@ class Client:
             async with self._gate.admit(self._urgency(expires_at)):
                 response = await self._ask(path, parameters, api)
             try:
-                answer = await asyncio.to_thread(read, response.content)
+                loop = asyncio.get_running_loop()
+                answer = await loop.run_in_executor(self._reader, read, response.content)
             except PageUnreadable as error:
                 start = _excerpt(self._hide(response.content.decode("utf-8", "replace")))
                 said = f"{self._hide(error.what)} It begins: {start}"
