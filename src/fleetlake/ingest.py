@@ -57,7 +57,7 @@ def ingest(
     accounts = settings.accounts()
     readable = {account.profile: endpoints_to_read(account, names) for account in accounts}
     _refuse_demo_lake(settings)
-    with open_lake(settings.lake) as lake:
+    with open_lake(settings.lake, threads=1) as lake:
 
         def load(account: Settings) -> list[Outcome]:
             named = [e for e in readable[account.profile] if e.is_divisible or shard.number == 1]
@@ -98,7 +98,7 @@ def backfill(
             f"{name} is read whole each time, so it has no past to read again.",
             remedy=f"Run `fleetlake ingest {name}`; backfill takes endpoints with event times.",
         )
-    with open_lake(settings.lake) as lake:
+    with open_lake(settings.lake, threads=1) as lake:
 
         def load(account: Settings) -> list[Outcome]:
             with stream_lock(settings.lake, endpoint.name):

@@ -1,6 +1,7 @@
 """The command line: one module a command, nothing heavy imported before it is needed."""
 
 import logging
+import os
 import sys
 from typing import Annotated
 
@@ -87,6 +88,8 @@ def options(
 
 def main() -> None:
     """Run the command line; every error ends as one paragraph and its exit code."""
+    # numpy comes with pyarrow and would start threads for linear algebra that nobody does.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         app()
     except FleetlakeError as error:

@@ -89,8 +89,13 @@ class Lake:
 
 
 @contextmanager
-def open_lake(path: LakePlace, *, read_only: bool = False) -> Iterator[Lake]:
+def open_lake(
+    path: LakePlace, *, read_only: bool = False, threads: int | None = None
+) -> Iterator[Lake]:
     """Open the lake in a folder, or a shared one; writing makes it, and tables it lacks.
+
+    `threads` is how many DuckDB uses, by default one for each core. For many small statements
+    one is best: the others only look for work.
 
     Raises: LakeError if there is no lake to read, or the folder cannot be written.
     """
@@ -98,7 +103,7 @@ def open_lake(path: LakePlace, *, read_only: bool = False) -> Iterator[Lake]:
     if isinstance(path, Path):
         _check_folder(path, read_only=read_only)
     with lake_errors(path):
-        connection = duckdb.connect(config=UNCHECKED)
+        connection = duckdb.connect(config=UNCHECKED | ({"threads": threads} if threads else {}))
     try:
         lake = Lake(path, connection)
         # Two processes must not make the same catalog at once.
