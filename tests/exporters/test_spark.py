@@ -22,9 +22,9 @@ from fleetlake.lake import open_lake
 
 PYTHON = os.environ.get("FLEETLAKE_SPARK_PYTHON")
 
-pytestmark = pytest.mark.skipif(
-    PYTHON is None, reason="needs FLEETLAKE_SPARK_PYTHON: a Python that has pyspark"
-)
+# Spark wants Java and half a gigabyte of its own; `make test-spark` installs it apart.
+NO_SPARK = "needs Spark in an environment of its own: make test-spark"
+pytestmark = pytest.mark.skipif(PYTHON is None, reason=NO_SPARK)
 
 
 def files_of_delta(folder: Path, table: str) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 from pydantic import SecretStr
 
 from fleetlake.place import SharedLake
-from tests.exporters.targets import POSTGRES
+from tests.exporters.targets import NO_POSTGRES, POSTGRES
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -18,7 +18,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "machines" in item.path.parts:
             item.add_marker(pytest.mark.xdist_group("processes"))
             if POSTGRES is None:
-                item.add_marker(pytest.mark.skip("needs a PostgreSQL server: make test-outlets"))
+                item.add_marker(pytest.mark.skip(reason=NO_POSTGRES))
 
 
 @pytest.fixture

@@ -23,9 +23,9 @@ from fleetlake.marts.dbt import project_folder
 PYTHON = os.environ.get("FLEETLAKE_SPARK_PYTHON")
 MARTS = sorted(p.stem for p in (project_folder() / "models" / "marts").glob("*/*.sql"))
 
-pytestmark = pytest.mark.skipif(
-    PYTHON is None, reason="needs Spark in an environment of its own: make test-spark"
-)
+# Spark wants Java and half a gigabyte of its own; `make test-spark` installs it apart.
+NO_SPARK = "needs Spark in an environment of its own: make test-spark"
+pytestmark = pytest.mark.skipif(PYTHON is None, reason=NO_SPARK)
 
 
 def checksum(connection: duckdb.DuckDBPyConnection, relation: str) -> tuple[int, ...] | None:

@@ -67,7 +67,7 @@ def export(
 @contextmanager
 def _shown(screen: "Console") -> Iterator["OnRows"]:
     """Show on a terminal how many rows of each table have gone."""
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
     look = (
         SpinnerColumn(),
@@ -76,11 +76,11 @@ def _shown(screen: "Console") -> Iterator["OnRows"]:
         TimeElapsedColumn(),
     )
     with Progress(*look, console=screen, transient=True, disable=not screen.is_terminal) as bars:
-        known: dict[str, int] = {}
+        known: dict[str, TaskID] = {}
 
         def on_rows(name: str, rows: int) -> None:
             if name not in known:
                 known[name] = bars.add_task(name, total=None)
-            bars.advance(known[name], rows)  # type: ignore[arg-type]  # a task id is an int
+            bars.advance(known[name], rows)
 
         yield on_rows

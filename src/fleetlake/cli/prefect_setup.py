@@ -204,7 +204,7 @@ def put_automations(client: "SyncPrefectClient", folder: Path) -> None:
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:
-    import yaml  # type: ignore[import-untyped] # its types are not installed
+    import yaml
 
     read: dict[str, Any] = yaml.safe_load(path.read_text("utf-8"))
     return read

@@ -68,7 +68,7 @@ Shown = tuple[Callable[[str, int], None], Callable[["Outcome"], None]]
 
 @contextmanager
 def _bars(screen: Console) -> Iterator[Shown]:
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
     look = (
         SpinnerColumn(),
@@ -78,18 +78,18 @@ def _bars(screen: Console) -> Iterator[Shown]:
         TextColumn("{task.fields[state]}"),
     )
     with Progress(*look, console=screen, transient=True) as progress:
-        bars: dict[str, int] = {}
+        bars: dict[str, TaskID] = {}
 
-        def bar(endpoint: str) -> int:
+        def bar(endpoint: str) -> TaskID:
             if endpoint not in bars:
                 bars[endpoint] = progress.add_task(endpoint, total=None, state="")
             return bars[endpoint]
 
         def on_page(endpoint: str, records: int) -> None:
-            progress.advance(bar(endpoint), records)  # type: ignore[arg-type]  # a task id is an int
+            progress.advance(bar(endpoint), records)
 
         def on_end(outcome: "Outcome") -> None:
-            progress.update(bar(outcome.endpoint), total=1, state=ending(outcome))  # type: ignore[arg-type]  # likewise
+            progress.update(bar(outcome.endpoint), total=1, state=ending(outcome))
 
         yield on_page, on_end
 

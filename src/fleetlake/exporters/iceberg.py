@@ -123,10 +123,11 @@ def _near(stale: pa.Table) -> BooleanExpression:
     for name in stale.column_names:
         values = [_literal(value) for value in stale[name].drop_null().unique().to_pylist()]
         either: list[BooleanExpression] = []
+        # Both constructors take positions; mypy's pydantic plugin reads their fields instead.
         if values:
-            either.append(In(name, values))  # type: ignore[misc, call-arg]  # mypy's plugin for pydantic misreads it
+            either.append(In(name, values))  # type: ignore[misc, call-arg]  # see above
         if stale[name].null_count:
-            either.append(IsNull(name))  # type: ignore[misc]  # likewise
+            either.append(IsNull(name))  # type: ignore[misc]  # see above
         filters.append(either[0] if len(either) == 1 else Or(*either))
     return filters[0] if len(filters) == 1 else And(*filters)
 

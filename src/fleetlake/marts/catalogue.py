@@ -5,13 +5,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml  # type: ignore[import-untyped]  # comes with dbt, without types
+import yaml
 
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.marts.dbt import project_folder
 
 _HEAD = """\
-# Rendered from src/fleetlake/endpoints.py; a test compares the two. To render it again:
+# Rendered from src/fleetlake/endpoints/; a test compares the two. To render it again:
 #   python -m fleetlake.marts sources
 version: 2
 sources:
