@@ -91,6 +91,24 @@ def fleetlake(
     )
 
 
+def start(*words: str, env: dict[str, str]) -> subprocess.Popen[bytes]:
+    """Start a fleetlake command and let it run."""
+    return subprocess.Popen(
+        command(*words), env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+
+
+def kill_after(seconds: float, *words: str, env: dict[str, str]) -> bool:
+    """Start a fleetlake command and kill it; return whether it was still alive then."""
+    with start(*words, env=env) as process:
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return True
+    return False
+
+
 def query(sql: str, env: dict[str, str]) -> list[dict[str, Any]]:
     """Return the rows of a query, by the command that users type."""
     done = fleetlake("query", sql, "--format", "json", env=env)

@@ -6,8 +6,6 @@ moves. `make crash-test N=200` runs the same proof at full count.
 
 import os
 import random
-import signal
-import subprocess
 import sys
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -17,26 +15,13 @@ import pytest
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.plan import SWEEP
 from fleetlake.simulator.scenarios import SCENARIOS
-from tests.processes import Service, command, environment, fleetlake, query, service
+from tests.processes import Service, environment, fleetlake, kill_after, query, service
 from tests.test_load import key_of
 
 KILLS = int(os.environ.get("CRASH_TEST_KILLS", "15"))
 LONGEST_LIFE_SECONDS = 1.6
 LATE_BY = timedelta(minutes=15)  # of one record in five, in the scenario that is served
 FLAKY = SCENARIOS["flaky"].faults
-
-
-def kill_after(seconds: float, env: dict[str, str]) -> bool:
-    """Start an ingest and kill it; return whether it was still alive then."""
-    with subprocess.Popen(
-        command("ingest"), env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as process:
-        try:
-            process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            return True
-    return False
 
 
 def compare(fleet: Service, env: dict[str, str], settled: str) -> tuple[int, int, int]:
@@ -70,7 +55,7 @@ def test_ingest_killed_again_and_again_loses_and_doubles_nothing(tmp_path: Path)
         killed = tries = 0
         while killed < KILLS and tries < 3 * KILLS:
             tries += 1
-            killed += kill_after(chance.uniform(0.3, LONGEST_LIFE_SECONDS), env)
+            killed += kill_after(chance.uniform(0.3, LONGEST_LIFE_SECONDS), "ingest", env=env)
             fleet.advance(chance.uniform(60, 7200))
         fleet.advance(SWEEP.total_seconds())
         now = datetime.fromisoformat(fleet.state()["now"])

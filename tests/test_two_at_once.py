@@ -1,14 +1,13 @@
 """Two ingests of one lake at the same time: one budget, and every row once."""
 
 import signal
-import subprocess
 import time
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from tests.processes import Service, command, environment, fleetlake, service
+from tests.processes import Service, environment, fleetlake, service, start
 from tests.test_crash import compare
 
 CALLS_PER_MINUTE = 40
@@ -16,14 +15,8 @@ PATIENCE_SECONDS = 60
 HELD_SECONDS = 3
 
 
-OF_INTERFACES = ("net_device_usage_samples", "net_device_signal_samples", "alerts")
-OF_ROUTERS = ("historical_locations", "router_logs", "router_state_samples")
-
-
-def start(env: dict[str, str], *names: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        command("ingest", *names), env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+OF_INTERFACES = ("ingest", "net_device_usage_samples", "net_device_signal_samples", "alerts")
+OF_ROUTERS = ("ingest", "historical_locations", "router_logs", "router_state_samples")
 
 
 def calls(fleet: Service) -> int:
@@ -38,7 +31,7 @@ def test_two_ingests_at_once_share_the_call_limit_and_keep_each_row_once(tmp_pat
         assert fleetlake("ingest", "routers", "net_devices", env=free).returncode == 0
         before = calls(fleet)
         limited = environment(tmp_path, fleet.url, calls_per_minute=CALLS_PER_MINUTE)
-        both = [start(limited, *OF_INTERFACES), start(limited, *OF_ROUTERS)]
+        both = [start(*names, env=limited) for names in (OF_INTERFACES, OF_ROUTERS)]
         began = time.monotonic()
         while calls(fleet) - before < CALLS_PER_MINUTE:
             assert time.monotonic() - began < PATIENCE_SECONDS
@@ -51,7 +44,10 @@ def test_two_ingests_at_once_share_the_call_limit_and_keep_each_row_once(tmp_pat
             process.wait(PATIENCE_SECONDS)
 
         now = datetime.fromisoformat(fleet.state()["now"])
-        codes = [process.wait(PATIENCE_SECONDS) for process in [start(free), start(free)]]
+        codes = [
+            process.wait(PATIENCE_SECONDS)
+            for process in [start("ingest", env=free), start("ingest", env=free)]
+        ]
         settled = now - timedelta(seconds=61)
         rows, doubles, losses = compare(fleet, free, settled.isoformat())
 

@@ -2,29 +2,16 @@
 
 import os
 import random
-import subprocess
 
 import pytest
 
 from fleetlake.lake import open_lake
 from tests.exporters.targets import PLACES, needs_postgres
-from tests.processes import command, environment, fleetlake
+from tests.processes import environment, fleetlake, kill_after
 
 KILLS = int(os.environ.get("EXPORT_KILLS", "2"))
 ROWS = 100_000
 TARGETS = ["parquet", "delta", "iceberg", pytest.param("postgres", marks=needs_postgres)]
-
-
-def kill_after(seconds: float, words: tuple[str, ...], env: dict[str, str]) -> bool:
-    """Start a command and kill it; return whether it was still alive then."""
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen(command(*words), env=env, **quiet) as process:
-        try:
-            process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            return True
-    return False
 
 
 @pytest.mark.xdist_group("processes")
@@ -43,7 +30,7 @@ def test_an_export_killed_again_and_again_is_made_good_by_the_next(tmp_path, mon
     for attempt in range(3 * KILLS):
         if killed == KILLS:
             break
-        killed += kill_after(chance.uniform(0.8, 2.5), ("export", name), env)
+        killed += kill_after(chance.uniform(0.8, 2.5), "export", name, env=env)
         with open_lake(tmp_path / "lake") as lake:
             lake.execute(f"update marts.trips set length_m = {attempt + 1} where trip_id % 3 = 0")
             lake.execute(f"delete from marts.trips where trip_id % 1000 = {attempt}")

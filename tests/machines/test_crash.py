@@ -5,13 +5,12 @@
 
 import os
 import random
-import signal
 import subprocess
 import sys
 import time
 from datetime import datetime, timedelta
 
-from tests.processes import command, environment, fleetlake, service
+from tests.processes import environment, fleetlake, service, start
 from tests.test_crash import compare
 
 ROUNDS = int(os.environ.get("CRASH_TEST_ROUNDS", "4"))
@@ -20,15 +19,14 @@ WORKERS = 3
 
 def run_and_kill(env: dict[str, str], chance: random.Random) -> int:
     """Start three loads, kill two of them at some moment; return how many were alive then."""
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    workers = [subprocess.Popen(command("ingest"), env=env, **quiet) for _ in range(WORKERS)]
+    workers = [start("ingest", env=env) for _ in range(WORKERS)]
     began = time.monotonic()
     killed = 0
     for worker, after in zip(workers[:2], sorted(chance.uniform(1, 8) for _ in "ab"), strict=True):
         try:
             worker.wait(max(0.01, began + after - time.monotonic()))
         except subprocess.TimeoutExpired:
-            worker.send_signal(signal.SIGKILL)
+            worker.kill()
             worker.wait()
             killed += 1
     assert workers[2].wait(300) == 0

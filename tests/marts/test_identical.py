@@ -6,13 +6,11 @@
 import os
 import random
 import shutil
-import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from tests.processes import command, environment, fleetlake, service
+from tests.processes import environment, fleetlake, kill_after, service
 
 from fleetlake.lake import open_lake
 from fleetlake.marts import build_marts
@@ -31,19 +29,6 @@ POLLED |= {mart["name"] for mart in marts() if mart["name"].startswith("battery_
 def run(*words, env):
     done = fleetlake(*words, env=env, timeout=600)
     assert done.returncode == 0, done.stderr
-
-
-def kill(word, env, seconds):
-    """Start a command and kill it; return whether it was still alive then."""
-    with subprocess.Popen(
-        command(word), env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as process:
-        try:
-            process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            return True
-    return False
 
 
 def content(lake: Path):
@@ -71,10 +56,10 @@ def lakes(tmp_path_factory):
         for number in range(INCREMENTS):
             fleet.advance(chance.uniform(600, 4 * 3600))
             if number in stops:
-                killed += kill("ingest", env, chance.uniform(1.5, 2.5))
+                killed += kill_after(chance.uniform(1.5, 2.5), "ingest", env=env)
             run("ingest", env=env)
             if number in stops:
-                killed += kill("build", env, chance.uniform(4, 8))
+                killed += kill_after(chance.uniform(4, 8), "build", env=env)
             if number in stops or number % BUILD_EVERY == 0:
                 run("build", env=env)
         fleet.advance(SWEEP.total_seconds())  # the next load finds what came too late for others
