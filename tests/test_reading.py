@@ -400,6 +400,17 @@ def test_an_empty_stream_costs_one_call_though_its_beginning_is_unknown(name):
     assert model.calls == 1
 
 
+@pytest.mark.parametrize("shape", ["even", "growing", "by day"])
+@pytest.mark.parametrize("name", WALKED_BY_TIME)
+def test_no_walk_goes_on_alone_for_long_while_others_have_nothing_to_do(name, shape):
+    endpoint, dice, pages, walks = STREAMS[name], random.Random(7), 200, 16
+    back = [SHAPES[shape][1](dice) for _ in range(pages * endpoint.page_size)]
+    model = InStep(endpoint, sorted(NOW - timedelta(seconds=seconds) for seconds in back))
+
+    assert model.read(WHOLE, walks=walks) == len(back)
+    assert model.rounds <= 2.5 * pages / walks
+
+
 class Quick(Model):
     """The model for long streams: it keeps them sorted and counts instead of comparing."""
 
@@ -451,3 +462,21 @@ class Quick(Model):
             return found
 
         return len(asyncio.run(go()))
+
+
+class InStep(Quick):
+    """The model where all answers take the same time: what is asked together comes together."""
+
+    rounds = 0
+    _round: asyncio.Task[None] | None = None
+
+    async def get(self, *words: Any, **named: Any) -> Any:
+        if self._round is None or self._round.done():
+            self._round = asyncio.create_task(self._let_others_ask())
+        await self._round
+        return await super().get(*words, **named)
+
+    async def _let_others_ask(self) -> None:
+        self.rounds += 1
+        for _ in range(200):
+            await asyncio.sleep(0)

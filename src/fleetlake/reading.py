@@ -12,7 +12,7 @@ from fleetlake.endpoint import Endpoint
 from fleetlake.intervals import Interval
 from fleetlake.normalise import Page, event_at
 from fleetlake.pages import read_pages
-from fleetlake.windows import Frontier, Span, Window, after_page
+from fleetlake.windows import Frontier, Span, Window, after_page, is_worth_sharing
 
 
 @dataclass(frozen=True)
@@ -32,90 +32,105 @@ async def read_spans(
     A slow consumer slows the walks: at most one page per walk waits. Raises: ServiceError for
     a page that fails for good, after yielding what had arrived by then.
     """
-    arrived: asyncio.Queue[Reading | None] = asyncio.Queue(maxsize=walks)
-    pool = asyncio.create_task(_run_walks(client, endpoint, spans, walks, arrived))
+    pool = _Walks(client, endpoint, spans, walks)
+    running = asyncio.create_task(pool.run())
     try:
-        while (reading := await arrived.get()) is not None:
+        while (reading := await pool.arrived.get()) is not None:
             yield reading
-        await pool
+        await running
     finally:
-        pool.cancel()
+        running.cancel()
         with suppress(asyncio.CancelledError, Exception):
-            await pool
+            await running
 
 
-async def _run_walks(
-    client: Client,
-    endpoint: Endpoint,
-    spans: Sequence[Span],
-    walks: int,
-    arrived: asyncio.Queue[Reading | None],
-) -> None:
-    """Keep walks going until no frontier has anything left; end the queue with None."""
-    frontiers = deque(Frontier(endpoint, span, walks=walks) for span in spans)
-    running: dict[asyncio.Task[None], Frontier] = {}
-    try:
-        while True:
-            while len(running) < walks and (found := _next_window(frontiers)):
-                frontier, window = found
-                walk = _walk(client, endpoint, frontier, window, arrived)
-                running[asyncio.create_task(walk)] = frontier
-            if not running:
-                return
-            done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                frontier = running.pop(task)
-                task.result()
-                if frontier not in frontiers:
-                    frontiers.appendleft(frontier)
-    finally:
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
-        this = asyncio.current_task()
-        if this is None or not this.cancelling():
-            # A cancelled pool has no consumer left, and the queue may be full.
-            await arrived.put(None)
+class _Walks:
+    """The walks under way, and what of each span is still to be handed out.
 
-
-def _next_window(frontiers: deque[Frontier]) -> tuple[Frontier, Window] | None:
-    """Return the next window of the first frontier that has one; drop those that have none.
-
-    A frontier dropped here comes back when one of its walks ends, for that walk may have
-    given something back.
+    `arrived` holds the pages read, and None behind the last.
     """
-    while frontiers:
-        window = frontiers[0].take()
-        if window is not None:
-            return frontiers[0], window
-        frontiers.popleft()
-    return None
 
+    def __init__(
+        self, client: Client, endpoint: Endpoint, spans: Sequence[Span], walks: int
+    ) -> None:
+        self._client, self._endpoint, self._most = client, endpoint, walks
+        self._frontiers = deque(Frontier(endpoint, span, walks=walks) for span in spans)
+        self._running: dict[asyncio.Task[None], Frontier] = {}
+        self.arrived: asyncio.Queue[Reading | None] = asyncio.Queue(maxsize=walks)
 
-async def _walk(
-    client: Client,
-    endpoint: Endpoint,
-    frontier: Frontier,
-    window: Window,
-    arrived: asyncio.Queue[Reading | None],
-) -> None:
-    """Walk a window until its end, or until it proves too full and shrinks no further."""
-    partitions, rest = frontier.span.partitions, window.interval
-    count = number = 0
-    first: datetime | None = None
-    async for page in read_pages(client, endpoint, interval=window.interval, partitions=partitions):
-        number += 1
-        count += page.count
-        last = event_at(endpoint, page, -1)
-        first = first or event_at(endpoint, page, 0)
-        progress = after_page(endpoint, rest, last, at_end=page.is_last)
-        has_shrunk = progress.rest != rest
-        rest = progress.rest
-        await arrived.put(Reading(page, partitions, progress.proven))
-        if not page.is_last and number >= window.most_pages and has_shrunk:
-            frontier.given_back(window, rest, count, _spread(first, last))
-            return
-    frontier.finished(window, count)
+    async def run(self) -> None:
+        """Keep walks going until no frontier has anything left."""
+        try:
+            while self._begin():
+                done, _ = await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    frontier = self._running.pop(task)
+                    task.result()
+                    if frontier not in self._frontiers:
+                        self._frontiers.appendleft(frontier)
+        finally:
+            for task in self._running:
+                task.cancel()
+            await asyncio.gather(*self._running, return_exceptions=True)
+            this = asyncio.current_task()
+            if this is None or not this.cancelling():
+                # A cancelled pool has no consumer left, and the queue may be full.
+                await self.arrived.put(None)
+
+    def _begin(self) -> bool:
+        """Let idle walks begin what is left to read; return whether any walk is under way."""
+        while len(self._running) < self._most and (found := self._next_window()):
+            frontier, window = found
+            self._running[asyncio.create_task(self._walk(frontier, window))] = frontier
+        return bool(self._running)
+
+    def _next_window(self) -> tuple[Frontier, Window] | None:
+        """Return the next window of the first frontier that has one; drop those that have none.
+
+        A frontier dropped here comes back when one of its walks ends, for that walk may have
+        given something back.
+        """
+        while self._frontiers:
+            window = self._frontiers[0].take()
+            if window is not None:
+                return self._frontiers[0], window
+            self._frontiers.popleft()
+        return None
+
+    @property
+    def _has_idle(self) -> bool:
+        return len(self._running) < self._most and not self._frontiers
+
+    async def _walk(self, frontier: Frontier, window: Window) -> None:
+        """Walk a window to its end, or until others had better read the rest of it too.
+
+        That is where it proves too full, or where other walks have nothing left to do. A walk
+        that shrinks no further goes on by itself.
+        """
+        endpoint, partitions, rest = self._endpoint, frontier.span.partitions, window.interval
+        count = number = 0
+        first: datetime | None = None
+        async for page in read_pages(
+            self._client, endpoint, interval=window.interval, partitions=partitions
+        ):
+            number += 1
+            count += page.count
+            last = event_at(endpoint, page, -1)
+            first = first or event_at(endpoint, page, 0)
+            progress = after_page(endpoint, rest, last, at_end=page.is_last)
+            has_shrunk = progress.rest != rest
+            rest = progress.rest
+            await self.arrived.put(Reading(page, partitions, progress.proven))
+            if page.is_last or not has_shrunk:
+                continue
+            spread = _spread(first, last)
+            if number >= window.most_pages:
+                frontier.given_back(window, rest, count, spread)
+                return
+            if self._has_idle and is_worth_sharing(endpoint, rest, count, spread):
+                frontier.shared(rest)
+                return
+        frontier.finished(window, count)
 
 
 def _spread(first: datetime | None, last: datetime | None) -> timedelta:

@@ -5,11 +5,12 @@ normal walk of the cursor; windows only decide where it starts and stops.
 
 The first page of a span tells how dense it is. The rest is cut into windows of up to
 `PAGES_PER_WINDOW` pages; each finished window corrects the measure, an empty one lets the next
-grow, and one that turns out far too full is given back and cut again.
+grow, and one that turns out far too full is given back and cut again. Where walks would be idle
+at the end, what others have still before them is given back too, and shared.
 
 Where the stream's beginning is not known, a window may lie before it and be asked for in vain.
-So one probe at a time leaps ahead and asks for all that is older still: four times as far back
-as records were met, and once that brought none, the middle of what is in doubt. All that is
+So one probe at a time leaps ahead and asks for all that is older still: sixteen times as far
+back as records were met, and once that brought none, the middle of what is in doubt. All that is
 newer than a record met is read without a doubt meanwhile, and a probe in vain is a proof: the
 service itself says that there is no more.
 """
@@ -24,12 +25,14 @@ from fleetlake.intervals import BEGINNING, Interval
 PAGES_PER_WINDOW = 12
 """A window's last page is half empty on average: twelve pages cost about 4 % more calls."""
 
-FEWEST_PAGES = 5
+FEWEST_PAGES = 7
 """Windows grow smaller towards the end, lest a few walks go on alone."""
 
-WINDOWS_PER_WALK = 2
+FEWEST_SHARED_PAGES = 6
+"""What is left of a window is shared with an idle walk down to this many pages."""
+
 FULL_WINDOW_PAGES = 2 * PAGES_PER_WINDOW
-LEAP = 4
+LEAP = 16
 SHORTEST_LEAP_PAGES = 3
 GROWTH = 4.0
 SMALLEST_WINDOW = timedelta(seconds=1)
@@ -64,6 +67,7 @@ class Frontier:
         # What the service forgets soonest is read first.
         self._oldest_first = endpoint.retention is not None
         self._left = [span.interval]  # oldest first
+        self._halves: list[Window] = []
         self._per_second: float | None = None  # records; unknown until the first page
         self._probe: Window | None = None
         interval = span.interval
@@ -75,6 +79,8 @@ class Frontier:
 
     def take(self) -> Window | None:
         """Return the next window to read, or None when nothing is to be asked for now."""
+        if self._halves:
+            return self._halves.pop()
         if not self._left:
             return None
         if self._per_second is None:
@@ -117,6 +123,15 @@ class Frontier:
             self._measure(count, spread)
         self._put_back(rest)
 
+    def shared(self, rest: Interval) -> None:
+        """Take back the rest of a window to be read as two, since a walk has nothing to do.
+
+        It is not cut by what the window held so far: two halves cost one more call at most.
+        """
+        middle = rest.start + (rest.end - rest.start) / 2
+        for half in (Interval(rest.start, middle), Interval(middle, rest.end)):
+            self._halves.append(Window(half, most_pages=FULL_WINDOW_PAGES))
+
     def _older(self, per_second: float) -> Interval | None:
         """Return all that is older than where to look next; None where nothing is in doubt."""
         doubt = self._met_from - self._none_until
@@ -136,7 +151,7 @@ class Frontier:
     def _width(self, per_second: float, sure: Sequence[Interval]) -> timedelta:
         """Return how long a window should be, given all that is read without a doubt."""
         seconds = sum((stretch.end - stretch.start).total_seconds() for stretch in sure)
-        pages = seconds * per_second / self._page_size / (WINDOWS_PER_WALK * self._walks)
+        pages = seconds * per_second / self._page_size / self._walks
         return self._length(min(max(pages, FEWEST_PAGES), PAGES_PER_WINDOW), per_second)
 
     def _length(self, pages: float, per_second: float) -> timedelta:
@@ -166,6 +181,13 @@ class Frontier:
         if not rest.is_empty:
             self._left.append(rest)
             self._left.sort()
+
+
+def is_worth_sharing(endpoint: Endpoint, rest: Interval, count: int, spread: timedelta) -> bool:
+    """Return whether the rest of a window, whose `count` records spread so far, is worth halving."""
+    length = rest.end - rest.start
+    pages = length / max(spread, _MICROSECOND) * count / endpoint.page_size
+    return length > _MICROSECOND and pages >= FEWEST_SHARED_PAGES
 
 
 @dataclass(frozen=True)
