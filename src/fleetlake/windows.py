@@ -184,7 +184,7 @@ class Frontier:
 
 
 def is_worth_sharing(endpoint: Endpoint, rest: Interval, count: int, spread: timedelta) -> bool:
-    """Return whether the rest of a window, whose `count` records spread so far, is worth halving."""
+    """Return whether a window's rest is worth halving, given how its `count` records spread."""
     length = rest.end - rest.start
     pages = length / max(spread, _MICROSECOND) * count / endpoint.page_size
     return length > _MICROSECOND and pages >= FEWEST_SHARED_PAGES
