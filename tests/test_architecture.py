@@ -26,7 +26,7 @@ ORDER = [
     ["timeuuid", "intervals", "tasks", "shard"],
     ["values", "endpoint", "spoken"],
     ["endpoints"],
-    ["ratelimit", "retry", "gate"],
+    ["ratelimit", "retry", "gate", "wire"],
     ["shared_limit"],
     ["client"],
     ["records"],

@@ -17,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Self, TypeVar
 from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 import httpx
 
@@ -34,6 +35,7 @@ from fleetlake.gate import NOT_URGENT, Gate
 from fleetlake.retry import with_retries
 from fleetlake.settings import Settings
 from fleetlake.shared_limit import call_limit
+from fleetlake.wire import Wire
 
 Answer = TypeVar("Answer")
 
@@ -76,14 +78,16 @@ class Client:
         self._gate = Gate(settings.concurrency)
         # One page is read at a time: several threads would only wait for each other.
         self._reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="read")
+        tls = _tls(self._roots.values())
+        # A proxy of the environment is for hosts beyond this machine.
+        has_proxy = not settings.is_on_this_machine() and bool(getproxies())
         self._http = httpx.AsyncClient(
             headers={"User-Agent": "fleetlake"},
             timeout=settings.timeout_seconds,
             limits=httpx.Limits(max_connections=settings.concurrency),
-            verify=_tls(self._roots.values()),
-            # A proxy of the environment is for hosts beyond this machine.
-            trust_env=not settings.is_on_this_machine(),
-            transport=transport,
+            verify=tls or False,
+            trust_env=has_proxy,
+            transport=transport or (None if has_proxy else Wire(tls=tls)),
         )
         self._has_answered = False
         self._ahead: timedelta | None = None  # the service's clock, against the monotonic one
@@ -223,10 +227,10 @@ _BOOT = datetime(1970, 1, 1, tzinfo=UTC)
 """Where the monotonic clock is taken to start; only differences are ever used."""
 
 
-def _tls(roots: Iterable[str | None]) -> ssl.SSLContext | bool:
+def _tls(roots: Iterable[str | None]) -> ssl.SSLContext | None:
     """Return a context for TLS 1.2 or newer; plain http spares the load of the authorities."""
     if all(urlsplit(root).scheme == "http" for root in roots if root):
-        return False
+        return None
     context = httpx.create_ssl_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context

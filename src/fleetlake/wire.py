@@ -1,0 +1,197 @@
+"""What carries the client's requests: HTTP/1.1 over kept connections, at the cost of the wire.
+
+httpx is what the client speaks, h11 knows the protocol. Between them httpx's own transport
+takes half of a load's CPU time for what lists of records never need: answers here are wanted
+whole, one at a time on each connection, and never through a proxy.
+"""
+
+import asyncio
+import ssl
+import time
+
+import h11
+import httpx
+
+KEPT_SECONDS = 5.0
+"""How long a connection may have been idle and be used again: many services close it soon."""
+
+_LARGEST_HEAD = 100 * 1024
+_PORTS = {"http": 80, "https": 443}
+
+Origin = tuple[str, str, int]
+
+
+class Wire(httpx.AsyncBaseTransport):
+    """Connections to the hosts asked for, as many as there are requests under way.
+
+    Raises what httpx's own transport does: TransportError for an answer that did not come whole.
+    """
+
+    def __init__(self, *, tls: ssl.SSLContext | None = None) -> None:
+        self._tls = tls
+        self._idle: dict[Origin, list[_Connection]] = {}
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Return the whole answer to a request."""
+        url = request.url
+        origin = (url.scheme, url.host, url.port or _PORTS[url.scheme])
+        seconds = request.extensions.get("timeout", {})
+        connection = self._kept(origin) or await self._connect(origin, seconds.get("connect"))
+        try:
+            answer = await connection.exchange(request, seconds.get("read"))
+        except BaseException:
+            # Whatever may still come belongs to nobody.
+            connection.close()
+            raise
+        if connection.is_free:
+            self._idle.setdefault(origin, []).append(connection)
+        else:
+            connection.close()
+        return answer
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        for connections in self._idle.values():
+            for connection in connections:
+                connection.close()
+        self._idle.clear()
+
+    def _kept(self, origin: Origin) -> "_Connection | None":
+        idle = self._idle.get(origin, [])
+        while idle:
+            connection = idle.pop()
+            if connection.is_free and time.monotonic() - connection.used_at <= KEPT_SECONDS:
+                return connection
+            connection.close()
+        return None
+
+    async def _connect(self, origin: Origin, seconds: float | None) -> "_Connection":
+        scheme, host, port = origin
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(seconds):
+                _, connection = await loop.create_connection(
+                    _Connection, host, port, ssl=self._tls if scheme == "https" else None
+                )
+        except TimeoutError:
+            raise httpx.ConnectTimeout(f"no connection within {seconds:g} s") from None
+        except OSError as error:
+            raise httpx.ConnectError(str(error) or type(error).__name__) from error
+        return connection
+
+
+class _Connection(asyncio.Protocol):
+    """One connection: a request goes out, its answer comes in whole, then the next may follow."""
+
+    def __init__(self) -> None:
+        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_LARGEST_HEAD)
+        self._answer: asyncio.Future[httpx.Response] | None = None
+        self._head: h11.Response | None = None
+        self._body: list[bytes] = []
+        self.used_at = time.monotonic()
+
+    @property
+    def is_free(self) -> bool:
+        """True when another request may be sent."""
+        unasked, _ = self._http.trailing_data
+        is_ready = self._http.our_state is h11.IDLE and not unasked
+        return is_ready and not self._transport.is_closing()
+
+    def close(self) -> None:
+        """Close at once; what is on its way is dropped."""
+        self._transport.abort()
+
+    async def exchange(self, request: httpx.Request, seconds: float | None) -> httpx.Response:
+        """Send a request and return its answer; `seconds` may pass without a byte of it."""
+        loop = asyncio.get_running_loop()
+        self._head, self._body = None, []
+        self._answer = loop.create_future()
+        self._transport.write(await self._spelled(request))
+        try:
+            async with asyncio.timeout(seconds) as self._deadline:
+                self._seconds = seconds
+                return await self._answer
+        except TimeoutError:
+            raise httpx.ReadTimeout(f"nothing came for {seconds:g} s") from None
+        finally:
+            self._answer = None
+            self.used_at = time.monotonic()
+
+    async def _spelled(self, request: httpx.Request) -> bytes:
+        """Return a request as the bytes to be sent."""
+        method, target = request.method.encode(), request.url.raw_path
+        body = await request.aread()
+        try:
+            asked = h11.Request(method=method, target=target, headers=request.headers.raw)
+            events = [asked, *([h11.Data(data=body)] if body else []), h11.EndOfMessage()]
+            return b"".join(self._http.send(event) or b"" for event in events)
+        except h11.LocalProtocolError as error:
+            raise httpx.LocalProtocolError(str(error)) from None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep what writes."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came; where no answer is awaited nothing may come."""
+        if self._answer is None:
+            self.close()
+            return
+        if self._seconds is not None:
+            self._deadline.reschedule(asyncio.get_running_loop().time() + self._seconds)
+        self._take(data)
+
+    def eof_received(self) -> None:
+        """Take the end of the connection, which may be the end of an answer too."""
+        if self._head is None:
+            self._fail(httpx.RemoteProtocolError("the connection ended before an answer came"))
+        self._take(b"")
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Fail the answer that will not come."""
+        self._fail(httpx.ReadError(str(error) if error else "the connection was closed"))
+
+    def _take(self, data: bytes) -> None:
+        try:
+            self._http.receive_data(data)
+            while self._read_event():
+                pass
+        except h11.RemoteProtocolError as error:
+            self._fail(httpx.RemoteProtocolError(str(error)))
+
+    def _read_event(self) -> bool:
+        """Take one event off the connection; return whether there may be more."""
+        event = self._http.next_event()
+        if isinstance(event, h11.Response):
+            self._head = event
+        elif isinstance(event, h11.Data):
+            self._body.append(event.data)
+        elif isinstance(event, h11.EndOfMessage):
+            self._end()
+            return False
+        elif event in (h11.NEED_DATA, h11.PAUSED) or isinstance(event, h11.ConnectionClosed):
+            return False
+        return True
+
+    def _end(self) -> None:
+        """Give the answer, and make ready for the next request where the service allows it."""
+        assert self._head is not None
+        if self._answer is not None and not self._answer.done():
+            try:
+                answer = httpx.Response(
+                    self._head.status_code,
+                    headers=self._head.headers.raw_items(),
+                    content=b"".join(self._body),
+                    extensions={"http_version": b"HTTP/1.1"},
+                )
+            except httpx.DecodingError as error:
+                self._answer.set_exception(error)
+            else:
+                self._answer.set_result(answer)
+        if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
+            self._http.start_next_cycle()
+
+    def _fail(self, error: httpx.TransportError) -> None:
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(error)

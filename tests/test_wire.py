@@ -1,0 +1,333 @@
+"""The wire: every answer whole or an error, and no answer for somebody else's question.
+
+The services are scripted byte by byte, so nothing here depends on how a real one spells HTTP.
+"""
+
+import asyncio
+import gzip
+import ssl
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TypeVar
+
+import httpx
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from fleetlake import wire
+from fleetlake.wire import Wire
+
+Result = TypeVar("Result")
+Service = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+HELLO = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
+
+
+async def asked(reader: asyncio.StreamReader) -> bytes:
+    return await reader.readuntil(b"\r\n\r\n")
+
+
+def answering(*answers: bytes, closes: bool = True) -> Service:
+    """Return a service that gives a connection's requests these answers in turn."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for answer in answers:
+            await asked(reader)
+            writer.write(answer)
+            await writer.drain()
+        if closes:
+            writer.close()
+        else:
+            await reader.read()
+
+    return serve
+
+
+def talk(
+    service: Service,
+    say: Callable[[httpx.AsyncClient], Awaitable[Result]],
+    *,
+    seconds: float = 30,
+    server_tls: ssl.SSLContext | None = None,
+    tls: ssl.SSLContext | None = None,
+) -> tuple[Result, int]:
+    """Return what talking to the service gave, and how many connections that took."""
+
+    async def run() -> tuple[Result, int]:
+        connections = 0
+
+        async def count(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal connections
+            connections += 1
+            try:
+                await service(reader, writer)
+            except (asyncio.IncompleteReadError, ConnectionError):
+                pass
+            finally:
+                writer.close()
+
+        server = await asyncio.start_server(count, "127.0.0.1", 0, ssl=server_tls)
+        port = server.sockets[0].getsockname()[1]
+        root = f"{'https' if server_tls else 'http'}://127.0.0.1:{port}"
+        async with (
+            server,
+            httpx.AsyncClient(transport=Wire(tls=tls), base_url=root, timeout=seconds) as client,
+        ):
+            return await say(client), connections
+
+    return asyncio.run(run())
+
+
+async def ask(client: httpx.AsyncClient) -> bytes:
+    return (await client.get("/")).content
+
+
+async def ask_twice(client: httpx.AsyncClient) -> list[bytes]:
+    return [await ask(client), await ask(client)]
+
+
+def test_one_connection_serves_request_after_request():
+    answers, connections = talk(answering(HELLO, HELLO), ask_twice)
+
+    assert answers == [b"hello", b"hello"]
+    assert connections == 1
+
+
+def test_requests_at_the_same_time_have_a_connection_each():
+    async def ask_at_once(client: httpx.AsyncClient) -> list[bytes]:
+        return await asyncio.gather(*(ask(client) for _ in range(3)))
+
+    answers, connections = talk(answering(HELLO, closes=False), ask_at_once)
+
+    assert answers == [b"hello"] * 3
+    assert connections == 3
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+PACKED = gzip.compress(b"hello")
+WHOLE = {
+    "with its length": HELLO,
+    "in chunks": CHUNKED + b"2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n",
+    "to the end of the connection": b"HTTP/1.1 200 OK\r\n\r\nhello",
+    "packed": b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n"
+    b"Content-Length: %d\r\n\r\n%s" % (len(PACKED), PACKED),
+    "after a word in between": b"HTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\n" + HELLO,
+    "from an old server": b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+}
+
+
+@pytest.mark.parametrize("answer", WHOLE.values(), ids=WHOLE)
+def test_an_answer_comes_whole_however_it_is_framed(answer):
+    assert talk(answering(answer), ask) == (b"hello", 1)
+
+
+UNKEPT = {
+    "said": b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello",
+    "of an old server": WHOLE["from an old server"],
+    "that was the end": WHOLE["to the end of the connection"],
+}
+
+
+@pytest.mark.parametrize("answer", UNKEPT.values(), ids=UNKEPT)
+def test_a_connection_that_the_service_will_not_keep_is_not_used_again(answer):
+    assert talk(answering(answer), ask_twice) == ([b"hello", b"hello"], 2)
+
+
+def test_status_and_headers_come_as_they_were_sent():
+    answer = b"HTTP/1.1 429 Slow down\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n"
+
+    response, _ = talk(answering(answer), lambda client: client.get("/"))
+
+    assert (response.status_code, response.headers["retry-after"]) == (429, "7")
+
+
+def test_method_address_headers_and_body_go_out_as_they_were_given():
+    heard = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(await asked(reader) + await reader.readexactly(4))
+        writer.write(HELLO)
+
+    talk(serve, lambda c: c.post("/a b/?x=%7B&y=1,2", content=b"body", headers={"X-Key": "k"}))
+
+    [request] = heard
+    assert request.startswith(b"POST /a%20b/?x=%7B&y=1,2 HTTP/1.1\r\nHost: 127.0.0.1:")
+    assert b"\r\nX-Key: k\r\n" in request
+    assert request.endswith(b"\r\n\r\nbody")
+
+
+BROKEN = {
+    "cut in its body": (HELLO[:-1], httpx.RemoteProtocolError),
+    "cut in a chunk": (CHUNKED + b"5\r\nhel", httpx.RemoteProtocolError),
+    "cut before its last chunk": (CHUNKED + b"5\r\nhello\r\n", httpx.RemoteProtocolError),
+    "cut in its head": (b"HTTP/1.1 200 OK\r\nContent-", httpx.RemoteProtocolError),
+    "nothing at all": (b"", httpx.RemoteProtocolError),
+    "not HTTP": (b"SSH-2.0-OpenSSH_9.2\r\n\r\n", httpx.RemoteProtocolError),
+    "packed badly": (
+        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\nhello",
+        httpx.DecodingError,
+    ),
+}
+
+
+@pytest.mark.parametrize(("answer", "error"), BROKEN.values(), ids=BROKEN)
+def test_an_answer_that_is_not_whole_is_an_error_and_never_a_shorter_answer(answer, error):
+    async def ask_in_vain(client: httpx.AsyncClient) -> None:
+        with pytest.raises(error):
+            await ask(client)
+
+    talk(answering(answer), ask_in_vain)
+
+
+def test_a_reset_connection_is_an_error_and_the_next_request_has_a_new_one():
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if await asked(reader) and not served:
+            served.append(writer)
+            writer.write(HELLO[:-2])
+            await writer.drain()
+            writer.transport.abort()
+        else:
+            writer.write(HELLO)
+
+    async def ask_again(client: httpx.AsyncClient) -> bytes:
+        with pytest.raises(httpx.TransportError):
+            await ask(client)
+        return await ask(client)
+
+    served: list[asyncio.StreamWriter] = []
+
+    assert talk(serve, ask_again) == (b"hello", 2)
+
+
+def test_what_comes_unasked_is_no_answer_to_the_next_request():
+    foreign = b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nforeign"
+
+    answers, connections = talk(answering(HELLO + foreign, HELLO), ask_twice)
+
+    assert answers == [b"hello", b"hello"]
+    assert connections == 2
+
+
+def test_an_answer_given_up_is_no_answer_to_the_next_request():
+    may_answer = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        request = await asked(reader)
+        if b"/late" in request:
+            await may_answer.wait()
+            writer.write(HELLO.replace(b"hello", b"stale"))
+        else:
+            may_answer.set()
+            writer.write(HELLO)
+
+    async def give_up(client: httpx.AsyncClient) -> bytes:
+        late = asyncio.create_task(client.get("/late"))
+        await asyncio.sleep(0.01)  # the request goes out; the next one ends the wait for it
+        late.cancel()
+        return await ask(client)
+
+    assert talk(serve, give_up) == (b"hello", 2)
+
+
+def test_a_service_that_says_nothing_is_given_up_in_time():
+    async def ask_in_vain(client: httpx.AsyncClient) -> None:
+        with pytest.raises(httpx.ReadTimeout):
+            await ask(client)
+
+    talk(answering(b"", closes=False), ask_in_vain, seconds=0.05)
+
+
+def test_a_header_that_cannot_be_sent_is_an_error_of_this_side():
+    async def ask_in_vain(client: httpx.AsyncClient) -> None:
+        with pytest.raises(httpx.LocalProtocolError):
+            await client.get("/", headers={"X-Key": "a\nb"})
+
+    talk(answering(HELLO), ask_in_vain)
+
+
+def test_a_slow_answer_is_waited_for_while_it_goes_on():
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await asked(reader)
+        for byte in HELLO:
+            writer.write(bytes([byte]))
+            await asyncio.sleep(0.01)
+
+    assert talk(serve, ask, seconds=0.3)[0] == b"hello"  # it takes longer than that in all
+
+
+def test_a_connection_that_was_idle_for_long_is_not_used_again(monkeypatch):
+    monkeypatch.setattr(wire, "KEPT_SECONDS", -1.0)
+
+    assert talk(answering(HELLO, HELLO), ask_twice) == ([b"hello", b"hello"], 2)
+
+
+def test_nobody_there_is_a_connection_error():
+    async def run() -> None:
+        async with httpx.AsyncClient(transport=Wire()) as client:
+            with pytest.raises(httpx.ConnectError):
+                await client.get("http://127.0.0.1:9/")
+
+    asyncio.run(run())
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a file with a key and a certificate for this machine that it signs itself."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(UTC)
+    signed = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), True)
+        .sign(key, hashes.SHA256())
+    )
+    path = tmp_path_factory.mktemp("tls") / "service.pem"
+    path.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        + signed.public_bytes(serialization.Encoding.PEM)
+    )
+    return path
+
+
+def served_with(certificate: Path) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    return context
+
+
+def test_answers_come_over_tls_from_a_service_whose_certificate_is_trusted(certificate):
+    trusting = ssl.create_default_context(cafile=certificate)
+
+    answers, connections = talk(
+        answering(HELLO, HELLO), ask_twice, server_tls=served_with(certificate), tls=trusting
+    )
+
+    assert (answers, connections) == ([b"hello", b"hello"], 1)
+
+
+def test_a_certificate_that_is_not_trusted_ends_the_connection_before_any_key_is_sent(certificate):
+    heard = []
+
+    async def serve(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        heard.append(await reader.read())
+
+    async def ask_in_vain(client: httpx.AsyncClient) -> None:
+        with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
+            await client.get("/", headers={"X-Key": "secret"})
+
+    talk(serve, ask_in_vain, server_tls=served_with(certificate), tls=ssl.create_default_context())
+
+    assert not any(heard)
