@@ -230,6 +230,43 @@ def test_a_reader_sees_what_was_committed_while_it_was_open(place):
         assert count(reader, "raw.alerts") == 1
 
 
+@pytest.mark.parametrize("times", [1, 100], ids=["few rows", "many rows"])
+def test_sql_reads_an_arrow_table_as_it_is(lake, times):
+    moment = datetime(2026, 6, 15, 12, 0, 0, 1, tzinfo=UTC)
+    documents = ['{"b":1,"a":[]}', '"x"', "0", None]
+    odd = ["", "null", "a'b\0c\U0001f600", None]
+    table = pa.table(
+        {
+            "text": pa.array(odd * times, pa.string()),
+            "id": pa.array([-(2**63), 2**63 - 1, 0, None] * times, pa.int64()),
+            "real": pa.array([5e-324, -1.5, 0.1, None] * times, pa.float64()),
+            "flag": pa.array([True, False, None, None] * times, pa.bool_()),
+            "none": pa.array([None] * 4 * times, pa.string()),
+            "at": pa.array([BEGINNING, moment, moment, None] * times, pa.timestamp("us", tz="UTC")),
+            "json": pa.ExtensionArray.from_storage(
+                pa.json_(), pa.array(documents * times, pa.string())
+            ),
+        }
+    )
+
+    with lake.view("given", table):
+        found = lake.rows("select * from given")
+        [types] = lake.rows("select typeof(columns(*)) from given limit 1")
+
+    assert found == list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+    assert types == (
+        "VARCHAR",
+        "BIGINT",
+        "DOUBLE",
+        "BOOLEAN",
+        "VARCHAR",
+        "TIMESTAMP WITH TIME ZONE",
+        "JSON",
+    )
+    with pytest.raises(LakeError, match="given"):
+        lake.rows("select * from given")
+
+
 def test_several_may_open_a_new_lake_at_once(tmp_path):
     failures: list[BaseException] = []
     together = threading.Barrier(3)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 def write_rows(lake: "Lake", load: Load) -> Committed:
     """Write a load's rows and misfits within the open transaction; return what they changed."""
     rows = load.rows
+    if not (rows.num_rows or load.misfits or load.is_whole):
+        return Committed(0, 0, 0)
     if load.endpoint.mode is not Mode.APPEND:
         rows = rows.append_column("_row", pa.array(range(rows.num_rows), pa.int64()))
     with lake.view("batch", rows):
