@@ -233,8 +233,8 @@ def _nested_struct(
 
 
 def _are_timeuuids(texts: list[str | None]) -> bool:
-    """Return whether all that are there have the form; a whole column costs little more than one."""
-    given = [text for text in texts if text is not None] if None in texts else texts
+    """Return whether all that are there have the form, looking at the whole column at once."""
+    given = [text for text in texts if text is not None]
     is_long = set(map(len, given)) <= {TIMEUUID_LENGTH}
     return is_long and set("".join(given)[VERSION_AT::TIMEUUID_LENGTH]) <= {"1"}
 

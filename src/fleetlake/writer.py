@@ -22,7 +22,7 @@ from fleetlake.plan import Overlap, before
 from fleetlake.reading import Reading
 from fleetlake.records import Misfit
 
-ROWS_PER_COMMIT = 50_000
+ROWS_PER_COMMIT = 75_000
 SECONDS_PER_COMMIT = 10.0
 
 CommitLoad = Callable[[Load], Awaitable[Committed]]
