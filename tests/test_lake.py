@@ -1,11 +1,15 @@
 """The lake: every commit whole or not at all, each record once, every version of it kept."""
 
+import ctypes
+import errno
 import json
+import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import duckdb
@@ -16,10 +20,11 @@ from fleetlake.endpoint import Endpoint, Mode
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import CommitUnknown, LakeError, StreamBusy
 from fleetlake.intervals import BEGINNING, Interval
-from fleetlake.lake import Lake, open_lake
+from fleetlake.lake import Lake, durable, open_lake
 from fleetlake.lake import commit as commits
 from fleetlake.lake.catalog import CATALOG
 from fleetlake.lake.commit import commit_load
+from fleetlake.lake.durable import flush_files
 from fleetlake.lake.loads import Committed, Load
 from fleetlake.lake.locks import commit_lock, stream_lock
 from fleetlake.lake.tables import raw_columns
@@ -321,6 +326,38 @@ def test_a_commit_brings_rows_misfits_ranges_watermark_and_load_record_at_once(l
 
 class Crash(BaseException):
     """What no code expects."""
+
+
+def test_rows_are_on_the_disk_before_the_catalog_names_their_file(lake, monkeypatch):
+    seen = []
+
+    def look(place: Path) -> None:
+        with open_lake(place, read_only=True) as reader:
+            [(visible,)] = reader.rows("select count(*) from raw.alerts")
+        files = list((place / "files" / "raw" / "alerts").rglob("*.parquet"))
+        seen.append((len(files), visible))
+        flush_files(place)
+
+    monkeypatch.setattr(commits, "flush_files", look)
+
+    commit_load(lake, load_of(ALERTS, *(alert(number) for number in range(500))))
+
+    assert seen == [(1, 0)]
+
+
+def test_a_disk_that_does_not_take_what_was_written_fails_the_commit(lake, monkeypatch):
+    def refuse(descriptor: int) -> int:
+        assert os.fstat(descriptor).st_ino == lake.path.stat().st_ino
+        ctypes.set_errno(errno.EIO)
+        return -1
+
+    before = everything(lake)
+    monkeypatch.setattr(durable, "_libc", SimpleNamespace(syncfs=refuse))
+
+    with pytest.raises(LakeError, match="could not be written to its disk: Input/output error"):
+        commit_load(lake, full_load())
+
+    assert everything(lake) == before
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from fleetlake.endpoint import Mode
 from fleetlake.errors import CommitUnknown, LakeError
 from fleetlake.intervals import Interval
+from fleetlake.lake.durable import flush_files
 from fleetlake.lake.lateness import note_lateness
 from fleetlake.lake.loads import Committed, Load
 from fleetlake.lake.locks import commit_lock
@@ -40,6 +41,7 @@ def commit_load(lake: "Lake", load: Load, *, only_changes: bool = False) -> Comm
                 lake.roll_back()
                 return earlier
             _write_proofs(lake, load, committed)
+            flush_files(lake.path)
             lake.execute("commit")
         except BaseException as error:
             lake.roll_back()

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from fleetlake.endpoints import ENDPOINTS
+from fleetlake.lake.durable import flush_files
 from fleetlake.lake.lateness import forget_lateness
 from fleetlake.lake.locks import commit_lock, stream_lock
 
@@ -50,6 +51,7 @@ def maintain(lake: "Lake", *, keep: timedelta = KEEP_SNAPSHOTS) -> Maintained:
             "call ducklake_expire_snapshots('lake', "
             f"older_than => now() - interval '{_seconds(keep)} seconds')"
         )
+        flush_files(lake.path)
         removed = lake.rows("call ducklake_cleanup_old_files('lake', cleanup_all => true)")
         removed += lake.rows(
             "call ducklake_delete_orphaned_files('lake', "
