@@ -372,6 +372,27 @@ def leaks(text: str) -> list[str]:
     ]
 
 
+def test_a_proxy_of_the_environment_is_asked_for_a_service_elsewhere(settings, monkeypatch):
+    heard = []
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(await reader.readline())
+        writer.write(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+
+    async def go() -> None:
+        proxy = await asyncio.start_server(refuse, "127.0.0.1", 0)
+        port = proxy.sockets[0].getsockname()[1]
+        monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{port}")
+        async with proxy, Client(settings(retry_attempts=1)) as client:
+            with pytest.raises(Unreachable, match="502"):
+                await client.get("accounts/", {}, lambda _: None)
+
+    asyncio.run(go())
+
+    assert heard == [b"CONNECT svc.example:443 HTTP/1.1\r\n"]
+
+
 @pytest.mark.parametrize("status", [200, 302, 400, 401, 403, 409, 429, 500])
 @pytest.mark.parametrize("pattern", ECHOES.values(), ids=ECHOES)
 def test_no_key_shows_in_an_error_or_a_log_even_if_the_service_says_it_back(

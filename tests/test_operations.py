@@ -264,6 +264,27 @@ def test_maintenance_leaves_every_row_and_fewer_files(sim: Sim) -> None:
     assert done.snapshots_expired > 0
 
 
+def test_merged_files_are_on_the_disk_before_those_they_replace_are_removed(
+    sim: Sim, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(3):
+        sim.ingest("router_state_samples")
+        sim.advance(6 * 3600)
+    place = sim.settings().lake
+    old, at_flush = set((place / "files").rglob("*.parquet")), set()
+
+    def look(_: object) -> None:
+        at_flush.update((place / "files").rglob("*.parquet"))
+
+    monkeypatch.setattr("fleetlake.lake.maintenance.flush_files", look)
+    with open_lake(place) as lake:
+        maintain(lake, keep=timedelta(0))
+
+    left = set((place / "files").rglob("*.parquet"))
+    assert old - left  # some were replaced
+    assert old | left <= at_flush
+
+
 def test_maintenance_waits_for_nobody_and_touches_nothing_while_a_stream_loads(sim: Sim) -> None:
     sim.ingest("routers")
 

@@ -183,6 +183,21 @@ def test_a_record_without_its_key_or_time_is_a_misfit_and_the_others_stay(endpoi
             assert read_rows(endpoint, a_page(endpoint, [bad, good])) == [row]
 
 
+@pytest.mark.parametrize(
+    "odd", [lambda t: t + "0", lambda t: t[:-1], lambda t: f"{t[:14]}4{t[15:]}", lambda _: ""]
+)
+def test_a_key_that_should_hold_its_time_and_does_not_is_a_misfit(odd):
+    endpoint = ENDPOINTS["alerts"]
+    (bad, _), (good, row) = a_record(endpoint, 2), a_record(endpoint, 1)
+    bad["created_at_timeuuid"] = odd(bad["created_at_timeuuid"])
+
+    page = read_page(endpoint, a_page(endpoint, [bad, good]))
+
+    [misfit] = page.misfits
+    assert json.loads(misfit.raw) == bad
+    assert read_rows(endpoint, a_page(endpoint, [bad, good])) == [row]
+
+
 @ROWS
 @pytest.mark.parametrize("record", [None, 1, "text", [], True])
 def test_a_record_that_is_no_object_is_a_misfit(endpoint, record):

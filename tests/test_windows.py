@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.intervals import BEGINNING, Interval, coalesce
-from fleetlake.windows import TOGETHER, Frontier, Span, after_page, spans_of
+from fleetlake.windows import TOGETHER, Frontier, Span, after_page, is_worth_sharing, spans_of
 
 NOON = datetime(2026, 6, 15, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -93,6 +93,23 @@ def test_one_request_alone_measures_how_dense_a_span_is():
     assert probe.interval == Interval(BEGINNING, NOON)
     assert probe.most_pages == 1
     assert frontier.take() is None
+
+
+@pytest.mark.parametrize(
+    ("rest", "is_worth"),
+    [(600 * SECOND, True), (590 * SECOND, False), (2 * MICROSECOND, False), (MICROSECOND, False)],
+)
+def test_a_rest_of_a_few_pages_is_not_shared(rest, is_worth):
+    # A page so far took 100 seconds.
+    assert (
+        is_worth_sharing(NEWEST_FIRST, Interval(NOON - rest, NOON), 500, 100 * SECOND) is is_worth
+    )
+
+
+def test_one_microsecond_cannot_be_shared_however_much_is_in_it():
+    rest = Interval(NOON - MICROSECOND, NOON)
+
+    assert not is_worth_sharing(NEWEST_FIRST, rest, 50_000, MICROSECOND)
 
 
 @given(

@@ -5,8 +5,11 @@ The services are scripted byte by byte, so nothing here depends on how a real on
 
 import asyncio
 import gzip
+import socket
 import ssl
+import struct
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -182,18 +185,42 @@ def test_an_answer_that_is_not_whole_is_an_error_and_never_a_shorter_answer(answ
     talk(answering(answer), ask_in_vain)
 
 
+def test_a_service_that_talks_unasked_between_two_answers_is_hung_up_on():
+    was_read, was_hung_up = asyncio.Event(), asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await asked(reader)
+        writer.write(HELLO)
+        if not was_read.is_set():
+            await was_read.wait()
+            writer.write(HELLO.replace(b"hello", b"wrong"))
+            with suppress(ConnectionError):
+                await reader.read()
+            was_hung_up.set()
+
+    async def ask_again(client: httpx.AsyncClient) -> list[bytes]:
+        first = await ask(client)
+        was_read.set()
+        await was_hung_up.wait()
+        return [first, await ask(client)]
+
+    assert talk(serve, ask_again) == ([b"hello", b"hello"], 2)
+
+
 def test_a_reset_connection_is_an_error_and_the_next_request_has_a_new_one():
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if await asked(reader) and not served:
             served.append(writer)
             writer.write(HELLO[:-2])
             await writer.drain()
+            at_once = struct.pack("ii", 1, 0)
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
             writer.transport.abort()
         else:
             writer.write(HELLO)
 
     async def ask_again(client: httpx.AsyncClient) -> bytes:
-        with pytest.raises(httpx.TransportError):
+        with pytest.raises(httpx.ReadError):
             await ask(client)
         return await ask(client)
 
