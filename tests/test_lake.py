@@ -5,8 +5,11 @@ import errno
 import json
 import os
 import shutil
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -270,6 +273,41 @@ def test_sql_reads_an_arrow_table_as_it_is(lake, times):
     )
     with pytest.raises(LakeError, match="given"):
         lake.rows("select * from given")
+
+
+ALONE = """
+import sqlite3, sys
+try:
+    sqlite3.connect(sys.argv[1], timeout=0).execute("pragma journal_mode = delete")
+except sqlite3.OperationalError:
+    sys.exit("locked")
+"""
+
+
+def gets_catalog_alone(place: Path) -> bool:
+    """Return whether another process may shut all others out, as whoever closes it last does."""
+    run = [sys.executable, "-c", ALONE, place / CATALOG]
+    done = subprocess.run(run, capture_output=True, text=True, check=False)
+    assert done.stderr in {"", "locked\n"}
+    return done.returncode == 0
+
+
+def test_nobody_shuts_readers_out_of_the_catalog_while_the_lake_is_open(place):
+    with ExitStack() as open_until_here:
+        with open_lake(place) as writer:
+            writer.execute("create table marts.trips as select 1 as trip_id")
+            assert not gets_catalog_alone(place)
+            reader = open_until_here.enter_context(open_lake(place, read_only=True))
+        assert reader.rows("from marts.trips") == [(1,)]
+        assert not gets_catalog_alone(place)
+    assert gets_catalog_alone(place)
+
+
+def test_a_catalog_restored_without_its_log_can_be_read_at_once(place):
+    assert gets_catalog_alone(place)  # and has no log from now on
+
+    with open_lake(place, read_only=True) as lake:
+        assert lake.rows("select count(*) from raw.alerts") == [(0,)]
 
 
 def test_several_may_open_a_new_lake_at_once(tmp_path):

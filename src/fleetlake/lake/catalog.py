@@ -3,6 +3,11 @@
 The extensions are loaded from the wheels they were installed with, never from the internet.
 In a folder the catalog is one SQLite file in write-ahead mode, so readers never wait for a
 writer; machines that share a lake keep it in PostgreSQL.
+
+That holds while somebody has the SQLite file open. Whoever is the last to close it shuts others
+out while emptying the log, and DuckDB, which opens and closes it for each transaction, waits for
+a whole second before it tries again: its SQLite has no shorter sleep (1.5.5). So an open lake
+keeps the file open.
 """
 
 import os
@@ -36,6 +41,8 @@ They come in wheels whose hashes were checked when they were installed.
 """
 
 BUSY_MILLISECONDS = 30_000
+PRESENCE = "BEGIN; USE __ducklake_metadata_lake"
+"""Opens the catalog's file in a transaction that reads nothing, so it holds up no checkpoint."""
 
 FEW_ROWS = 100
 """So few rows go to DuckDB as values: to scan Arrow it imports 0.06 s worth of pyarrow."""
@@ -57,6 +64,14 @@ class Lake:
     def __init__(self, path: LakePlace, connection: duckdb.DuckDBPyConnection) -> None:
         self.path = path
         self._connection = connection
+        self._presence = connection.cursor()
+
+    def attach(self, *, read_only: bool) -> None:
+        """Attach the lake, and keep a folder's catalog open from now on. Raises: LakeError."""
+        self.execute(f"{attach_statements(self.path, read_only=read_only)} USE lake;")
+        if isinstance(self.path, Path):
+            with lake_errors(self.path):
+                self._presence.execute(PRESENCE)
 
     def execute(self, sql: str, parameters: object = None) -> duckdb.DuckDBPyConnection:
         """Run one or more statements. Raises: LakeError saying what to mend."""
@@ -139,7 +154,7 @@ def open_lake(
         # Two processes must not make the same catalog at once.
         is_new = not read_only and not (isinstance(path, Path) and (path / READY).exists())
         with commit_lock(path) if is_new else nullcontext():
-            lake.execute(f"{attach_statements(path, read_only=read_only)} USE lake;")
+            lake.attach(read_only=read_only)
             if is_new:
                 tables.create_missing(lake)
                 _mark_ready(path)
@@ -173,21 +188,30 @@ def attach_statements(path: LakePlace, *, read_only: bool = False, version: int 
     `version` attaches it read-only as of one snapshot. The data path is given anew each time,
     so that a lake may be moved.
     """
+    read_only = read_only or bool(version)
     if isinstance(path, SharedLake):
         extensions, catalog = SHARED_EXTENSIONS, f"postgres:{path.catalog.get_secret_value()}"
         files, own = path.files, []
     else:
         extensions, catalog = EXTENSIONS, f"sqlite:{path / CATALOG}"
         files, own = str(path / FILES), [f"META_BUSY_TIMEOUT {BUSY_MILLISECONDS}"]
-        own += [] if read_only or version else ["META_JOURNAL_MODE 'WAL'"]
+        own += ["META_JOURNAL_MODE 'WAL'"] if not read_only or _has_log(path) else []
     in_store = [*_store_secret(files)] if "://" in files else []
     extensions += ("httpfs",) if in_store else ()
     options = [f"DATA_PATH {_quoted(f'{files}/')}", "OVERRIDE_DATA_PATH true", *own]
-    options += ["READ_ONLY"] if read_only and not version else []
+    options += ["READ_ONLY"] if read_only else []
     options += [f"SNAPSHOT_VERSION {version}"] if version else []
     loads = [f"LOAD {_quoted(extension_path(name))};" for name in extensions]
     attach = f"ATTACH {_quoted(f'ducklake:{catalog}')} AS lake ({', '.join(options)});"
     return "\n".join([*loads, *in_store, "SET TimeZone = 'UTC';", attach])
+
+
+def _has_log(path: Path) -> bool:
+    """Return whether a catalog is in write-ahead mode, as far as one sees without opening it.
+
+    One that was restored from a dump gets there with its next writer.
+    """
+    return (path / f"{CATALOG}-wal").exists()
 
 
 def _store_keys() -> list[str]:
