@@ -47,6 +47,6 @@ def build_models(*, full: bool) -> BuildResult:
 def publish_snapshot() -> Published:
     """Write the marts as plain files and let readers see them."""
     settings = load_settings()
-    done = publish_marts(settings.lake, settings.published)
+    done = publish_marts(settings.lake, settings.published, day_rows=settings.published_day_rows)
     report_published(done)
     return done

@@ -41,6 +41,7 @@ ORDER = [
     ["load"],
     ["ingest"],
     ["status", "budget", "doctor", "marts", "simulator", "quarantine", "verify"],
+    ["layout"],
     ["publish"],
     ["exporters", "demo"],
     ["cli"],

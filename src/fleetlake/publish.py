@@ -14,7 +14,7 @@ import os
 import shutil
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,17 +22,17 @@ from typing import Any
 import duckdb
 from filelock import FileLock
 
-from fleetlake.endpoints import ENDPOINTS, endpoints_named
+from fleetlake.endpoints import endpoints_named
 from fleetlake.errors import LakeError
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.catalog import lake_errors
 from fleetlake.lake.gaps import gaps
-from fleetlake.marts.catalogue import mart_keys
+from fleetlake.layout import Layout, layout_of, reading
 from fleetlake.place import LakePlace
+from fleetlake.settings import DAY_ROWS
 
 DATABASE = "fleet.duckdb"
 DESCRIPTION = "snapshot.json"
-_FILE_SIZE = "256MB"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,11 +46,14 @@ class Published:
     seconds: float
 
 
-def publish(lake_path: LakePlace, published: Path, *, raw: Sequence[str] = ()) -> Published:
+def publish(
+    lake_path: LakePlace, published: Path, *, raw: Sequence[str] = (), day_rows: int = DAY_ROWS
+) -> Published:
     """Write the lake's marts as a new snapshot and make `published` point to it.
 
     `raw` names endpoints whose raw tables go with them, as `raw_<endpoint>`. A table that has
-    not changed since the last snapshot is linked, not written again.
+    not changed since the last snapshot is linked, not written again. A mart with `day_rows` rows
+    a day or more is cut by date.
 
     Raises: LakeError if there is no lake, no mart, or no room; the old snapshot then stays.
     UsageError for an endpoint that there is not.
@@ -66,7 +69,8 @@ def publish(lake_path: LakePlace, published: Path, *, raw: Sequence[str] = ()) -
             _clear(store, keep=published)
             before = published.resolve() if published.is_symlink() else None
             new = store / datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
-            description = _Snapshot(lake=lake, folder=new, before=before, also=also).write()
+            snapshot = _Snapshot(lake=lake, folder=new, before=before, also=also, day_rows=day_rows)
+            description = snapshot.write()
             _switch(published, new)
             _clear(store, keep=published, and_keep=before)
     tables = description["tables"]
@@ -87,6 +91,7 @@ class _Snapshot:
     folder: Path
     before: Path | None
     also: Mapping[str, tuple[str, str]]
+    day_rows: int
 
     def write(self) -> dict[str, Any]:
         """Write every file of the snapshot, its description last, and return that."""
@@ -96,7 +101,7 @@ class _Snapshot:
         if not tables:
             raise LakeError("The lake holds no mart yet.", remedy="Run `fleetlake build` first.")
         tables |= self.also
-        description = {
+        description: dict[str, Any] = {
             "snapshot": self.folder.name,
             "published_at": _as_text(datetime.now(UTC)),
             "tables": {name: self._write_table(name, *table) for name, table in tables.items()},
@@ -104,16 +109,13 @@ class _Snapshot:
             "gaps": self._gaps(),
         }
         self.lake.execute("ROLLBACK")
-        self._write_views([*tables])
+        self._write_views(description["tables"])
         text = json.dumps(description, indent=2)
         (self.folder / DESCRIPTION).write_text(text + "\n", encoding="utf-8")
         return description
 
     def _write_table(self, name: str, schema: str, table: str) -> dict[str, Any]:
-        """Write or link one table's Parquet files and return its entry in the description.
-
-        Rows are sorted by key, so that a reader of one device or day skips the other row groups.
-        """
+        """Write or link one table's Parquet files and return its entry in the description."""
         relation = f'{schema}."{table}"'
         columns = [
             # Parquet has no such number, and a double would not keep all of it.
@@ -122,7 +124,9 @@ class _Snapshot:
                 f"SELECT column_name, column_type FROM (DESCRIBE {relation})"
             )
         ]
-        version = self._version(schema, table, columns)
+        names = [column for column, _ in columns]
+        layout = layout_of(self.lake, schema, table, columns=names, day_rows=self.day_rows)
+        version = self._version(schema, table, columns, layout)
         folder = self.folder / name
         is_reused = self._was_published_as(name) == version
         if is_reused and self.before:
@@ -130,24 +134,26 @@ class _Snapshot:
         else:
             selected = ", ".join(f'"{column}"::{kind} AS "{column}"' for column, kind in columns)
             self.lake.execute(
-                f"COPY (SELECT {selected} FROM {relation} {_in_order(schema, table, columns)}) "
-                f"TO '{_escaped(folder)}' "
-                f"(FORMAT parquet, COMPRESSION zstd, FILE_SIZE_BYTES '{_FILE_SIZE}')"
+                f"COPY (SELECT {selected} FROM {relation} {layout.order}) "
+                f"TO '{_escaped(folder)}' ({layout.options})"
             )
         ((rows,),) = self.lake.rows(f"SELECT count(*) FROM {relation}")
         return {
             "rows": rows,
             "columns": [{"name": column, "type": kind} for column, kind in columns],
+            **asdict(layout),
             "version": version,
             "is_reused": is_reused,
         }
 
-    def _version(self, schema: str, table: str, columns: list[tuple[str, str]]) -> str:
-        """Return what changes whenever the table does: its columns and the files of its rows."""
+    def _version(
+        self, schema: str, table: str, columns: list[tuple[str, str]], layout: Layout
+    ) -> str:
+        """Return what changes whenever the table or its layout does."""
         listed = f"ducklake_list_files('lake', '{table}', schema => '{schema}')"
         files = self.lake.rows(f"SELECT data_file, delete_file FROM {listed} ORDER BY ALL")
         inlined = self.lake.rows(f'SELECT count(*), max(snapshot_id) FROM {schema}."{table}"')
-        return hashlib.sha256(repr((columns, files, inlined)).encode()).hexdigest()
+        return hashlib.sha256(repr((columns, layout, files, inlined)).encode()).hexdigest()
 
     def _was_published_as(self, name: str) -> str | None:
         if self.before is None or not (self.before / DESCRIPTION).is_file():
@@ -176,12 +182,12 @@ class _Snapshot:
             for gap in gaps(self.lake)
         ]
 
-    def _write_views(self, names: list[str]) -> None:
+    def _write_views(self, tables: Mapping[str, dict[str, Any]]) -> None:
         """Write a DuckDB file of views over this snapshot's own files, by their full path."""
         with duckdb.connect(self.folder / DATABASE) as connection:
-            for name in names:
-                files = _escaped(self.folder / name / "*.parquet")
-                connection.execute(f"CREATE VIEW \"{name}\" AS FROM read_parquet('{files}')")
+            for name, table in tables.items():
+                read = reading(self.folder / name, table["partitioned_by"])
+                connection.execute(f'CREATE VIEW "{name}" AS FROM {read}')
 
 
 _MARTS = """
@@ -191,13 +197,6 @@ WHERE database_name = 'lake' AND schema_name = 'marts' ORDER BY table_name
 _WATERMARKS = """
 SELECT account_profile, endpoint, watermark_at FROM meta.watermarks ORDER BY ALL
 """
-
-
-def _in_order(schema: str, table: str, columns: Sequence[tuple[str, str]]) -> str:
-    key = ENDPOINTS[table].key if schema == "raw" else mart_keys().get(table, ())
-    present = {column for column, _ in columns}
-    listed = ", ".join(f'"{name}"' for name in key if name in present)
-    return f"ORDER BY {listed}" if listed else ""
 
 
 def _switch(published: Path, new: Path) -> None:

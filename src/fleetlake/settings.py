@@ -41,6 +41,8 @@ DEFAULT_PROFILE = "default"
 
 KEY_SETTINGS = ("portal_api_id", "portal_api_key", "mgr_api_id", "mgr_api_key")
 
+DAY_ROWS = 100_000
+"""About a row group of Parquet: smaller files cost more to open than they spare."""
 
 PROFILE_NAME = "^[a-z0-9_-]+$"
 
@@ -102,6 +104,9 @@ class Settings(BaseSettings):
         Path("data/lake"), description="Folder of the lake, or postgres:ADDRESS for a shared one"
     )
     published: Path = Field(Path("data/published"), description="Folder of published snapshots")
+    published_day_rows: int = Field(
+        DAY_ROWS, ge=0, description="Rows a day that cut a published mart by date; 0: never"
+    )
     exports: dict[str, SecretStr] = Field(
         {}, description="Address of an export target, as in FLEETLAKE_EXPORTS__POSTGRES"
     )

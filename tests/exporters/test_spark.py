@@ -1,4 +1,4 @@
-"""Spark reads the Delta and the Iceberg export, and finds the lake's rows in them.
+"""Spark reads the Delta and the Iceberg export and what is published, and finds the lake's rows.
 
 Spark's own connectors are jar files that Python's package index does not carry. So each format's
 log is asked which data files count, and Spark reads those. FLEETLAKE_SPARK_PYTHON names the
@@ -18,7 +18,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from fleetlake.exporters import TARGETS
 from fleetlake.exporters.export import export
-from fleetlake.lake import open_lake
+from fleetlake.lake import Lake, open_lake
+from fleetlake.publish import publish
 
 PYTHON = os.environ.get("FLEETLAKE_SPARK_PYTHON")
 
@@ -52,6 +53,21 @@ def checksum(connection: duckdb.DuckDBPyConnection, rows: str, names: list[str])
     ).fetchone()
 
 
+def spark_reads(sources: dict[str, list[str]], folder: Path) -> Path:
+    """Let Spark read the files or folders of each table; return where it wrote what it read."""
+    (folder / "lists.json").write_text(json.dumps(sources))
+    script = Path(__file__).with_name("spark_read.py")
+    subprocess.run([PYTHON, script, folder / "lists.json", folder / "out"], check=True)
+    return folder / "out"
+
+
+def assert_same_rows(lake: Lake, theirs: Path, ours: str) -> None:
+    """Compare what Spark wrote with a table of the lake."""
+    columns = [n for (n,) in lake.rows(f"select column_name from (describe {ours})")]
+    read = checksum(lake.connection, f"read_parquet('{theirs}/*.parquet')", columns)
+    assert read == checksum(lake.connection, ours, columns), ours
+
+
 @pytest.mark.parametrize("kind", FILES)
 def test_spark_counts_and_sums_what_the_lake_does(make_sim, tmp_path, kind):
     sim = make_sim()
@@ -65,14 +81,21 @@ def test_spark_counts_and_sums_what_the_lake_does(make_sim, tmp_path, kind):
         done = export(lake, TARGETS[kind], target, ["raw"])
         files = {one.table: FILES[kind](tmp_path / kind, one.table) for one in done}
         filled = {name: listed for name, listed in files.items() if listed}
-        (tmp_path / "lists.json").write_text(json.dumps(filled))
-        script = Path(__file__).with_name("spark_read.py")
-        subprocess.run([PYTHON, script, tmp_path / "lists.json", tmp_path / "out"], check=True)
+        out = spark_reads(filled, tmp_path)
         assert len(filled) > 20
         for name in filled:
-            ours = f"raw.{name.removeprefix('raw_')}"
-            columns = [n for (n,) in lake.rows(f"select column_name from (describe {ours})")]
-            theirs = f"read_parquet('{tmp_path}/out/{name}/*.parquet')"
-            assert checksum(lake.connection, theirs, columns) == checksum(
-                lake.connection, ours, columns
-            ), name
+            assert_same_rows(lake, out / name, f"raw.{name.removeprefix('raw_')}")
+
+
+@pytest.mark.parametrize("day_rows", [1, 0])
+def test_spark_reads_a_published_mart_by_its_folder_cut_by_date_or_whole(tmp_path, day_rows):
+    place, published = tmp_path / "lake", tmp_path / "published"
+    with open_lake(place) as lake:
+        lake.execute(
+            "create table marts.trips as select i as trip_id, date '2026-01-01' + (i % 3)::int "
+            "as trip_date, timestamptz '2026-01-01 08:00:00Z' as started_at from range(99) r(i)"
+        )
+        publish(place, published, day_rows=day_rows)
+        assert len([*(published / "trips").iterdir()]) == (3 if day_rows else 1)
+        out = spark_reads({"trips": [str(published / "trips")]}, tmp_path)
+        assert_same_rows(lake, out / "trips", "marts.trips")

@@ -1,16 +1,20 @@
 """Published snapshots: plain files, complete, switched in one step."""
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import duckdb
+import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
+from pyarrow import dataset as ds
 
 from fleetlake import publish as publish_module
 from fleetlake.errors import LakeError, UsageError
 from fleetlake.lake import open_lake
+from fleetlake.marts.catalogue import mart_dates, marts
 from fleetlake.publish import publish
 
 
@@ -146,6 +150,127 @@ def test_sums_of_whole_numbers_stay_whole_and_rows_are_sorted_by_key(lake, publi
     usage = pl.read_parquet(published / "data_usage_daily" / "*.parquet")
     assert usage["net_device_id"].to_list() == list(range(10))
     assert usage["total_bytes"].to_list() == [90071992547409930] * 10
+
+
+DAYS, ROUTERS = 4, 50
+
+
+@pytest.fixture
+def drives(tmp_path) -> Path:
+    """Return a lake with 50 trips a day, among other marts."""
+    path = tmp_path / "lake"
+    with open_lake(path) as opened:
+        opened.execute(
+            "create table marts.trips as select 9007199254740993 + d as trip_id, r as router_id, "
+            "date '2026-01-01' + d::int as trip_date, '  ' || r as driver, "
+            "timestamptz '2026-01-01 08:00:00Z' + to_days(d::int) as started_at, "
+            f"if(r % 7 = 0, null, r / 3) as speed from range({DAYS}) d(d), range({ROUTERS}) r(r)"
+        )
+    return path
+
+
+@pytest.fixture
+def cut_and_whole(drives, tmp_path) -> tuple[Path, Path]:
+    """Publish the same trips in both layouts."""
+    cut, whole = tmp_path / "cut", tmp_path / "whole"
+    publish(drives, cut, day_rows=ROUTERS)
+    publish(drives, whole, day_rows=ROUTERS + 1)
+    return cut, whole
+
+
+def test_a_mart_with_rows_enough_a_day_is_cut_by_date_and_sorted_within(cut_and_whole):
+    cut, whole = cut_and_whole
+
+    days = sorted((cut / "trips").iterdir())
+    assert [day.name for day in days] == [f"trip_date=2026-01-0{n}" for n in range(1, DAYS + 1)]
+    assert [file.suffix for file in (whole / "trips").iterdir()] == [".parquet"]
+    described = json.loads((cut / "snapshot.json").read_text())["tables"]["trips"]
+    assert (described["partitioned_by"], described["rows"]) == ("trip_date", DAYS * ROUTERS)
+    for day in days:
+        routers = pl.read_parquet(day / "*.parquet", hive_partitioning=False)["router_id"]
+        assert routers.to_list() == list(range(ROUTERS))
+
+
+def of_duckdb(published: Path) -> list[tuple[object, ...]]:
+    with duckdb.connect(published / "fleet.duckdb", read_only=True) as reader:
+        kinds = reader.execute("describe trips").fetchall()
+        return [*kinds, *reader.execute("from trips order by all").fetchall()]
+
+
+def of_polars(published: Path) -> pl.DataFrame:
+    return pl.read_parquet(published / "trips" / "**" / "*.parquet").sort("trip_id", "router_id")
+
+
+def of_pandas(published: Path) -> pd.DataFrame:
+    trips = pd.read_parquet(published / "trips", partitioning=None)
+    return trips.sort_values(["trip_id", "router_id"], ignore_index=True)
+
+
+def test_both_layouts_read_the_same_in_duckdb_polars_and_pandas(cut_and_whole):
+    cut, whole = cut_and_whole
+
+    assert of_duckdb(cut) == of_duckdb(whole)
+    assert of_polars(cut).equals(of_polars(whole))
+    assert of_polars(cut).schema == of_polars(whole).schema
+    pd.testing.assert_frame_equal(of_pandas(cut), of_pandas(whole))
+    assert len(of_pandas(cut)) == DAYS * ROUTERS
+
+
+def test_of_a_mart_cut_by_date_a_day_is_one_file_to_duckdb_polars_and_pandas(cut_and_whole):
+    cut, _ = cut_and_whole
+    spoil(cut, keep="2026-01-01")
+    day = date(2026, 1, 1)
+
+    with duckdb.connect(cut / "fleet.duckdb", read_only=True) as reader:
+        found = reader.execute("select count(*) from trips where trip_date = ?", [day])
+        assert found.fetchone() == (ROUTERS,)
+    lazy = pl.scan_parquet(cut / "trips", hive_partitioning=True)
+    assert lazy.filter(pl.col("trip_date") == day).collect().height == ROUTERS
+    by_day = ds.partitioning(pa.schema([("trip_date", pa.date32())]), flavor="hive")
+    only = [("trip_date", "=", day)]
+    assert len(pd.read_parquet(cut / "trips", partitioning=by_day, filters=only)) == ROUTERS
+
+
+def spoil(published: Path, *, keep: str) -> None:
+    """Make every file but one day's unreadable."""
+    for file in (published / "trips").glob("*/*.parquet"):
+        if keep not in file.parent.name:
+            file.write_bytes(b"spoilt")
+
+
+def test_a_mart_is_cut_anew_once_its_days_have_grown_and_linked_while_they_have_not(
+    drives, published
+):
+    publish(drives, published, day_rows=ROUTERS + 1)
+    with open_lake(drives) as opened:
+        opened.execute("insert into marts.trips from marts.trips")
+    grown = publish(drives, published, day_rows=ROUTERS + 1)
+    again = publish(drives, published, day_rows=ROUTERS + 1)
+
+    assert (grown.reused, again.reused) == (frozenset(), {"trips"})
+    assert len([*(published / "trips").glob("trip_date=*/*.parquet")]) == DAYS
+    assert len(of_duckdb(published)) == 2 * DAYS * ROUTERS + 6
+
+
+@pytest.mark.parametrize(
+    ("change", "day_rows"),
+    [("update marts.trips set trip_date = null where router_id = 1", 1), ("select 1", 0)],
+)
+def test_a_mart_whose_rows_have_no_day_or_that_is_never_to_be_cut_is_whole(
+    drives, published, change, day_rows
+):
+    with open_lake(drives) as opened:
+        opened.execute(change)
+    publish(drives, published, day_rows=day_rows)
+
+    assert [file.suffix for file in (published / "trips").iterdir()] == [".parquet"]
+
+
+def test_what_a_mart_is_cut_by_is_one_of_its_columns_and_a_date():
+    kinds = {m["name"]: {c["name"]: c["data_type"] for c in m["columns"]} for m in marts()}
+
+    assert mart_dates()
+    assert {kinds[mart][column] for mart, column in mart_dates().items()} == {"date"}
 
 
 def test_a_lake_without_marts_says_what_to_do(tmp_path, published):

@@ -48,7 +48,7 @@ def demo(
         built = build_marts(settings.lake, on_progress=on_progress)
     screen.print(built_report(built))
     screen.print("4. Publishing them as plain Parquet …")
-    published = publish(settings.lake, settings.published)
+    published = publish(settings.lake, settings.published, day_rows=settings.published_day_rows)
     with open_lake(settings.lake, read_only=True) as lake:
         for question in QUESTIONS:
             result = lake.execute(question.sql)

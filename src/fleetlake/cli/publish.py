@@ -26,7 +26,12 @@ def publish(
     from fleetlake.settings import load_settings
 
     settings = load_settings()
-    done = publish_snapshot(settings.lake, to or settings.published, raw=raw or ())
+    done = publish_snapshot(
+        settings.lake,
+        to or settings.published,
+        raw=raw or (),
+        day_rows=settings.published_day_rows,
+    )
     rows = [(name, count) for name, count in done.rows.items()]
     console().print(table("", ("table", "rows"), rows))
     console().print(f"Published to {done.path} in {done.seconds:.1f} s.")

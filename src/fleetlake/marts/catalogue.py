@@ -70,6 +70,13 @@ def mart_keys() -> dict[str, tuple[str, ...]]:
     return keys
 
 
+@cache
+def mart_dates() -> dict[str, str]:
+    """Return the column that says which UTC day a row belongs to, of the marts that have one."""
+    metas = {mart["name"]: mart["config"]["meta"] for mart in marts()}
+    return {name: meta["date"] for name, meta in metas.items() if "date" in meta}
+
+
 def _quoted(text: str) -> str:
     return '"' + text.replace('"', '\\"') + '"'
 
