@@ -710,6 +710,57 @@ def test_what_other_keys_read_is_not_closed(lake, snapshot):
     assert count(lake, "raw.groups where valid_to is null") == 2
 
 
+def groups_of_two_accounts(snapshot: Callable[..., Committed]) -> tuple[Committed, Committed]:
+    """Load a group that one account sees with its settings, and another without."""
+    first = snapshot(GROUPS, {"id": "1", "name": "a", "configuration": {"x": 1}}, profile="one")
+    return first, snapshot(GROUPS, {"id": "1", "name": "a"}, profile="another")
+
+
+def test_a_record_that_two_accounts_see_differently_is_kept_as_the_first_sees_it(lake, snapshot):
+    loads = [done for _ in range(3) for done in groups_of_two_accounts(snapshot)]
+    snapshot(GROUPS, {"id": "1", "name": "b", "configuration": {"x": 1}}, profile="one")
+
+    assert loads == [Committed(1, 0, 0)] + [Committed(0, 0, 0)] * 5
+    assert versions(lake, GROUPS, "name", "account_profile", "configuration") == [
+        ("a", "one", '{"x":1}', NOON, NOON + 6 * HOUR),
+        ("b", "one", '{"x":1}', NOON + 6 * HOUR, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    "happens",
+    [
+        pytest.param(lambda _, snapshot: snapshot(GROUPS, profile="one"), id="no longer sees it"),
+        pytest.param(
+            lambda lake, _: lake.execute(
+                "update meta.watermarks set updated_at = now() - interval 3 days "
+                "where account_profile = 'one'"
+            ),
+            id="no longer reads",
+        ),
+    ],
+)
+def test_a_record_goes_to_another_account_once_its_own(lake, snapshot, happens):
+    groups_of_two_accounts(snapshot)
+    happens(lake, snapshot)
+    snapshot(GROUPS, {"id": "1", "name": "b"}, profile="another")
+
+    current = "select name, account_profile from raw.groups where valid_to is null"
+    assert lake.rows(current) == [("b", "another")]
+
+
+def test_an_overwritten_record_that_two_accounts_see_differently_is_kept_as_the_first_sees_it(lake):
+    def load(profile: str, **members: Any) -> int:
+        return commit_load(
+            lake, load_of(FAILOVERS, failover("a", **members), profile=profile)
+        ).changed
+
+    load("one", elapsed_time=1)
+
+    assert [load("another"), load("one", elapsed_time=1), load("one", elapsed_time=2)] == [0, 0, 1]
+    assert lake.rows("select elapsed_time, account_profile from raw.failovers") == [(2.0, "one")]
+
+
 def test_a_record_read_twice_in_one_list_has_one_version(lake, snapshot):
     snapshot(GROUPS, {"id": "1", "name": "first"}, {"id": "1", "name": "last"})
 

@@ -1,6 +1,10 @@
 """How rows get into a raw table, by the endpoint's mode; misfits and drift beside them.
 
 All of it within the transaction that a commit has opened.
+
+Several accounts may see one record, and not the same of it. It is kept once, as the account that
+read it first sees it: else each load in turn would make it another. A record that its account
+no longer sees, or has not read for `RESTS_DAYS`, goes to the next account that reads it.
 """
 
 from collections.abc import Sequence
@@ -14,6 +18,9 @@ from fleetlake.normalise import EXTRA
 
 if TYPE_CHECKING:
     from fleetlake.lake.catalog import Lake
+
+RESTS_DAYS = 2
+"""Longer than from one daily load to the next, however long they take."""
 
 
 def write_rows(lake: "Lake", load: Load) -> Committed:
@@ -54,8 +61,8 @@ def _upsert(lake: "Lake", load: Load) -> tuple[int, int]:
     [(changed,)] = lake.rows(
         f"update {table} t set {sets}, _extra = b._extra, account_profile = ?, "
         f"_load_id = ?, _loaded_at = now() from ({_once(endpoint)}) b "
-        f"where {_same_key(endpoint)} and {_differs(endpoint)}",
-        [load.profile, load.load_id],
+        f"where {_same_key(endpoint)} and {_differs(endpoint)} and {_is_no_others(endpoint)}",
+        [load.profile, load.load_id, load.profile],
     )
     return _insert_unknown(lake, load, "", "", []), changed
 
@@ -65,8 +72,9 @@ def _version(lake: "Lake", load: Load) -> tuple[int, int]:
     endpoint, table = load.endpoint, f"raw.{load.endpoint.name}"
     [(changed,)] = lake.rows(
         f"update {table} t set valid_to = ? from ({_once(endpoint)}) b "
-        f"where t.valid_to is null and {_same_key(endpoint)} and {_differs(endpoint)}",
-        [load.seen_at],
+        f"where t.valid_to is null and {_same_key(endpoint)} and {_differs(endpoint)} "
+        f"and {_is_no_others(endpoint)}",
+        [load.seen_at, load.profile],
     )
     if load.is_whole:
         [(gone,)] = lake.rows(
@@ -122,6 +130,15 @@ def _differs(endpoint: Endpoint) -> str:
     names = [*endpoint.tracked, "_extra"]
     left, right = (", ".join(f'{side}."{name}"' for name in names) for side in "tb")
     return f"row({left}) is distinct from row({right})"
+
+
+def _is_no_others(endpoint: Endpoint) -> str:
+    """Return whether a row's account is the one that reads now, or no longer reads itself."""
+    return (
+        "t.account_profile not in (select account_profile from meta.watermarks "
+        f"where endpoint = '{endpoint.name}' and account_profile <> ? "
+        f"and updated_at > now() - interval {RESTS_DAYS} days)"
+    )
 
 
 def _quarantine(lake: "Lake", load: Load) -> int:
