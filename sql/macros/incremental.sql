@@ -1,10 +1,10 @@
 {# What is new since a model was last built.
 
-   Every incremental model is made of units, a device and a UTC day. A build computes the units
-   touched by rows that were committed since the model's last build, whatever their event time,
-   and replaces exactly these: a late row changes its own unit, a re-read row none. The lake
-   numbers its commits, so "since" is neither a clock nor an event time. Where the platform has
-   no such number every build is a full one. #}
+   Every incremental model is made of units, such as a device and a UTC day (`meta.unit`). A build
+   computes the units touched by rows that were committed since the model's last build, whatever
+   their event time, and replaces exactly these: a late row changes its own unit, a re-read row
+   none. The lake numbers its commits, so "since" is neither a clock nor an event time. Where the
+   platform has no such number every build is a full one. #}
 
 {% macro make_state() -%}
     {% if target.type == 'duckdb' %}
@@ -39,12 +39,12 @@
     {%- if is_incremental() -%}({{ columns | join(', ') }}) in ({{ touched }}){%- else -%}true{%- endif -%}
 {%- endmacro %}
 
-{# The rows that a touched unit can depend on: of the same devices, from a day before the first. #}
-{% macro in_reach(device, event, touched) -%}
+{# The rows that a touched unit can depend on: of the same devices, from some days before the first. #}
+{% macro in_reach(device, event, touched, days) -%}
     {%- if is_incremental() -%}
         {%- set first = first_day(touched) -%}
         {{ device }} in (select {{ device }} from ({{ touched }}))
-        and {{ event }} >= {{ day_start("date '" ~ first ~ "'") }} - interval 1 day
+        and {{ event }} >= {{ day_start("date '" ~ first ~ "'") }} - interval {{ days }} day
     {%- else -%}true{%- endif -%}
 {%- endmacro %}
 
@@ -57,8 +57,8 @@
 {%- endmacro %}
 
 {# Hook before: drop the units that are about to be computed again. #}
-{% macro forget(unit, touched) -%}
-    {% if is_incremental() %}delete from {{ this }} where {{ in_touched(unit, touched) }}{% endif %}
+{% macro forget(touched) -%}
+    {% if is_incremental() %}delete from {{ this }} where {{ in_touched(config.get('meta')['unit'], touched) }}{% endif %}
 {%- endmacro %}
 
 {# Hook after, in the same transaction: remember what was read. #}

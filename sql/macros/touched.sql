@@ -1,10 +1,8 @@
 {# The units that an incremental model has to compute again, as a query. #}
 
-{# A fix is judged by its neighbours within a day: a new one touches the days on both sides. #}
-{% macro touched_fix_days() -%}
-    select f.router_id, cast(f.created_at as date) + o.days as fix_date
-    from {{ source('raw', 'historical_locations') }} as f
-    cross join (values (-1), (0), (1)) as o (days)
+{% macro touched_fixes() -%}
+    select cast(created_at as date) as fix_date, router_id, created_at_timeuuid as fix_id
+    from {{ source('raw', 'historical_locations') }}
     where {{ is_new_row() }}
 {%- endmacro %}
 

@@ -4,7 +4,7 @@
 {{ config(
     materialized='incremental', incremental_strategy='append',
     meta={'unit': ['router_id', 'fix_date']},
-    pre_hook="{{ forget(['router_id', 'fix_date'], touched_point_days()) }}",
+    pre_hook="{{ forget(touched_point_days()) }}",
     post_hook="{{ remember_built() }}"
 ) }}
 

@@ -1,31 +1,33 @@
 -- Grain: one row per router and fix.
--- Kind: incremental. A unit is a router and UTC day.
+-- Kind: incremental. A unit is a fix.
 
+{% set unit = ['fix_date', 'router_id', 'fix_id'] %}
 {{ config(
-    materialized='incremental', incremental_strategy='append',
-    meta={'unit': ['router_id', 'fix_date']},
-    pre_hook="{{ forget(['router_id', 'fix_date'], touched_fix_days()) }}",
-    post_hook="{{ remember_built() }}"
+    materialized='incremental', incremental_strategy='delete+insert', unique_key=unit,
+    meta={'unit': unit}, post_hook="{{ remember_built() }}"
 ) }}
 
--- The days touched, with a day of context on both sides: no judgement reaches further.
+-- A fix is judged by its neighbours within a day, so a new one has those judged again: they lie
+-- a day away, and their own neighbours another day.
 with fixes as (
     select
         *,
         cast(fixed_at as date) as fix_date,
+        {{ in_touched(['cast(fixed_at as date)', 'router_id', 'fix_id'], touched_fixes()) }} as is_new,
         case
             when latitude_deg is null or longitude_deg is null then 'no place'
             when abs(latitude_deg) > 90 or abs(longitude_deg) > 180 then 'out of range'
             when abs(latitude_deg) < 0.001 and abs(longitude_deg) < 0.001 then 'null island'
         end as fault
     from {{ ref('stg_historical_locations') }}
-    where {{ in_reach('router_id', 'fixed_at', touched_fix_days()) }}
+    where {{ in_reach('router_id', 'fixed_at', touched_fixes(), days=2) }}
 ),
 
 neighbours as (
     select
         router_id,
         fix_id,
+        lag(is_new) over track or lead(is_new) over track as is_beside_new,
         lag(fixed_at) over track as before_at,
         lag(latitude_deg) over track as before_lat,
         lag(longitude_deg) over track as before_lon,
@@ -47,7 +49,7 @@ legs as (
         {{ distance_m('n.before_lat', 'n.before_lon', 'n.after_lat', 'n.after_lon') }} as past_m
     from fixes as f
     left join neighbours as n on f.router_id = n.router_id and f.fix_id = n.fix_id
-    where {{ in_touched(['f.router_id', 'f.fix_date'], touched_fix_days()) }}
+    where f.is_new or n.is_beside_new
 ),
 
 -- Reached and left too fast, while its neighbours agree: the fix is wrong. A device that is
@@ -63,6 +65,17 @@ judged as (
             false
         ) as is_jump
     from legs
+),
+
+told as (
+    select
+        *,
+        case
+            when fault is not null then fault
+            when is_jump then 'jump'
+            else 'good'
+        end as quality
+    from judged
 )
 
 select
@@ -71,11 +84,7 @@ select
 
     net_device_name,
     carrier,
-    case
-        when fault is not null then fault
-        when is_jump then 'jump'
-        else 'good'
-    end as quality,
+    quality,
 
     latitude_deg,
     longitude_deg,
@@ -91,4 +100,12 @@ select
     fixed_at,
     {{ built_at() }} as built_at
 
-from judged
+from told
+{% if is_incremental() %}
+-- A neighbour that is judged as before stays as it was.
+where is_new or not exists (
+    select 1 from {{ this }} as t
+    where t.fix_date = told.fix_date and t.router_id = told.router_id
+        and t.fix_id = told.fix_id and t.quality = told.quality
+)
+{% endif %}

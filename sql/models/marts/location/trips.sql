@@ -4,7 +4,7 @@
 {{ config(
     materialized='incremental', incremental_strategy='append',
     meta={'unit': ['router_id', 'trip_date']},
-    pre_hook="{{ forget(['router_id', 'trip_date'], touched_trip_days()) }}",
+    pre_hook="{{ forget(touched_trip_days()) }}",
     post_hook="{{ remember_built() }}"
 ) }}
 
@@ -32,7 +32,7 @@ with fixes as (
         lead(longitude_deg) over track as after_lon,
         coalesce(lead(speed_kmh) over track, 0) as after_kmh
     from {{ ref('location_track_points') }}
-    where quality = 'good' and {{ in_reach('router_id', 'fixed_at', touched_trip_days()) }}
+    where quality = 'good' and {{ in_reach('router_id', 'fixed_at', touched_trip_days(), days=1) }}
     window track as (partition by router_id order by fixed_at, fix_id)
 ),
 

@@ -4,7 +4,7 @@
 {{ config(
     materialized='incremental', incremental_strategy='append',
     meta={'unit': ['net_device_id', 'signal_date']},
-    pre_hook="{{ forget(['net_device_id', 'signal_date'], touched_signal_days()) }}",
+    pre_hook="{{ forget(touched_signal_days()) }}",
     post_hook="{{ remember_built() }}"
 ) }}
 
@@ -13,7 +13,7 @@ with samples as (
         *,
         cast(sampled_at as date) as signal_date
     from {{ ref('stg_net_device_signal_samples') }}
-    where {{ in_reach('net_device_id', 'sampled_at', touched_signal_days()) }}
+    where {{ in_reach('net_device_id', 'sampled_at', touched_signal_days(), days=0) }}
 )
 
 select

@@ -4,7 +4,7 @@
 {{ config(
     materialized='incremental', incremental_strategy='append',
     meta={'unit': ['net_device_id', 'usage_date']},
-    pre_hook="{{ forget(['net_device_id', 'usage_date'], touched_usage_days()) }}",
+    pre_hook="{{ forget(touched_usage_days()) }}",
     post_hook="{{ remember_built() }}"
 ) }}
 
@@ -13,7 +13,7 @@ with samples as (
         *,
         cast(sampled_at as date) as usage_date
     from {{ ref('stg_net_device_usage_samples') }}
-    where {{ in_reach('net_device_id', 'sampled_at', touched_usage_days()) }}
+    where {{ in_reach('net_device_id', 'sampled_at', touched_usage_days(), days=0) }}
 )
 
 select
