@@ -131,3 +131,38 @@ def test_rows_of_a_failed_build_reach_the_lake_with_the_next_good_one(tmp_path, 
     build_marts(lake, select=select)
 
     assert len(content(lake, "data_usage_daily")) == 2
+
+
+def test_bad_rows_of_a_failed_build_fail_the_next_one_too(tmp_path, add):
+    lake, select = tmp_path / "lake", "+location_track_points"
+    add(lake, "historical_locations", *fixes(1, 0))
+    build_marts(lake, select=select)
+    add(lake, "historical_locations", fixes(1, 1)[0], fixes(1, 1)[0])  # as the lake never would
+
+    for _ in range(2):
+        with pytest.raises(BuildFailed, match="fix_id=1-1--15"):
+            build_marts(lake, select=select)
+
+
+def test_a_late_fix_has_its_neighbours_judged_again_and_no_other_fix(tmp_path, add):
+    lake, select = tmp_path / "lake", "+location_track_points"
+    first, far, *rest = fixes(1, 0)
+    add(lake, "historical_locations", first, far | {"latitude": 50.0}, *rest[1:])
+    build_marts(lake, select=select)
+    late = rest[0] | {"latitude": 50.0}  # it was there too: no jump, it was moved
+    add(lake, "historical_locations", late)
+
+    build_marts(lake, select=select)
+
+    with open_lake(lake, read_only=True) as opened:
+        points = opened.rows(
+            "select fix_id, quality, dense_rank() over (order by built_at)"
+            " from marts.location_track_points order by fixed_at limit 5"
+        )
+    assert points == [
+        ("1-0--15", "good", 1),
+        ("1-0-0", "good", 2),
+        ("1-0-1", "good", 2),
+        ("1-0-2", "good", 1),
+        ("1-0-3", "good", 1),
+    ]
