@@ -66,3 +66,29 @@ def test_rows_that_no_mart_stands_on_are_no_news(lake, add):
     add(lake, "router_logs", {"router_id": 1, "created_at_timeuuid": "l1"})
 
     assert computed(build_marts(lake)) == set()
+
+
+def read_until(lake, instant):
+    """Note that a stream was read up to an instant, and nothing found."""
+    with open_lake(lake) as opened:
+        opened.execute("insert into meta.reads (read_until) values (?)", [instant])
+
+
+def test_that_streams_were_read_is_no_news(lake):
+    read_until(lake, NOON)
+
+    assert computed(build_marts(lake)) == set()
+
+
+def test_a_record_stamped_ahead_of_the_service_does_not_move_now(lake, add):
+    far = NOON.replace(year=2031)
+    ahead = {"uuid": "f1", "router_id": 1, "started_at": NOON, "updated_at": far}
+    add(lake, "failovers", ahead)
+    read_until(lake, NOON + timedelta(hours=1))
+
+    build_marts(lake)
+
+    with open_lake(lake, read_only=True) as opened:
+        assert opened.rows("select as_of_at, so_far_s from marts.failover_now") == [
+            (NOON + timedelta(minutes=65), 3900.0)
+        ]

@@ -1,7 +1,8 @@
 -- Grain: one row: the span of time that the lake knows anything about.
 -- Kind: table.
 
--- The newest event and not the clock, so that the same rows give the same marts at any hour.
+-- The newest event and not the clock, so that the same rows give the same marts at any hour. But
+-- a record stamped ahead of the service's clock, as it was when last read, is no sign of now.
 {{ config(materialized='table') }}
 
 with events as (
@@ -14,9 +15,15 @@ with events as (
     select min(first_fixed_at), max(last_fixed_at) from {{ ref('int_fix_days') }}
     union all
     select min(reported_at), max(reported_at) from {{ ref('battery_readings') }}
+),
+
+last_read as (
+    select max(read_until) + interval {{ var('clock_ahead_s') }} second as latest
+    from {{ source('meta', 'reads') }}
 )
 
 select
-    min(first_at) as known_from,
-    max(last_at) as known_until
-from events
+    min(e.first_at) as known_from,
+    case when max(e.last_at) > max(r.latest) then max(r.latest) else max(e.last_at) end as known_until
+from events as e
+cross join last_read as r

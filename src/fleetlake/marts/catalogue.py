@@ -32,14 +32,15 @@ def sources_yaml() -> str:
     return _HEAD + "".join(tables)
 
 
-def source_names() -> frozenset[str]:
-    """Return the tables of the lake that the project reads, as `schema.table`."""
+def news_sources() -> frozenset[str]:
+    """Return the tables of the lake whose rows are news to the project, as `schema.table`."""
     texts = [p.read_text(encoding="utf-8") for p in _staging().glob("_*sources.yml")]
     return frozenset(
         f"{source['name']}.{table['name']}"
         for text in texts
         for source in yaml.safe_load(text)["sources"]
         for table in source["tables"]
+        if table.get("config", {}).get("meta", {}).get("is_news", True)
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fleetlake.lake import open_lake
 from fleetlake.lake.changes import changed_tables
-from fleetlake.marts.catalogue import source_names
+from fleetlake.marts.catalogue import news_sources
 from fleetlake.marts.dbt import project_folder
 from fleetlake.place import LakePlace
 
@@ -52,7 +52,7 @@ def plan_build(
         return Plan(options=(), is_full=is_full, record=record)
     with open_lake(lake, read_only=True) as opened:
         changed = changed_tables(opened, last.snapshot, until)
-    options = () if changed is None else _downstream(changed & source_names())
+    options = () if changed is None else _downstream(changed & news_sources())
     return Plan(options=options, is_full=False, record=record)
 
 
