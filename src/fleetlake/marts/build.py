@@ -181,7 +181,9 @@ class _Build:
 
     def run(self, plan: Plan, on_progress: OnProgress) -> Run:
         """Run dbt over the snapshot."""
-        arguments = ["build", "--exclude-resource-type", "unit_test", *(plan.options or ())]
+        # Listing the schemas of what is not built takes a second.
+        arguments = ["build", "--cache-selected-only", "--exclude-resource-type", "unit_test"]
+        arguments += plan.options or ()
         arguments += ["--full-refresh"] if plan.is_full else []
         return run_dbt(
             arguments, work=self.work, environment=self.environment(), on_progress=on_progress
