@@ -6,6 +6,11 @@
     ))))
 {%- endmacro %}
 
+{# Whether two places are too far apart for any vehicle to get from one to the other in a time. #}
+{% macro too_far(lat_a, lon_a, lat_b, lon_b, in_s) -%}
+    {{ distance_m(lat_a, lon_a, lat_b, lon_b) }} > {{ var('fastest_kmh') }} / 3.6 * {{ in_s }}
+{%- endmacro %}
+
 {# A grid cell, by its row and column, as text: its south-west corner in degrees. #}
 {% macro cell_id(row, column, size_deg) -%}
     concat(

@@ -23,59 +23,58 @@ with fixes as (
     where {{ in_reach('router_id', 'fixed_at', touched_fixes(), days=2) }}
 ),
 
-neighbours as (
+followed as (
     select
         router_id,
         fix_id,
-        lag(is_new) over track or lead(is_new) over track as is_beside_new,
-        lag(fixed_at) over track as before_at,
+        latitude_deg,
+        longitude_deg,
         lag(latitude_deg) over track as before_lat,
         lag(longitude_deg) over track as before_lon,
-        lead(fixed_at) over track as after_at,
         lead(latitude_deg) over track as after_lat,
-        lead(longitude_deg) over track as after_lon
+        lead(longitude_deg) over track as after_lon,
+        {{ seconds_between('lag(fixed_at) over track', 'fixed_at') }} as before_s,
+        {{ seconds_between('fixed_at', 'lead(fixed_at) over track') }} as after_s,
+        not is_new and (lag(is_new) over track or lead(is_new) over track) as is_beside_new
     from fixes
     where fault is null
     window track as (partition by router_id order by fixed_at, fix_id)
 ),
 
-legs as (
-    select
-        f.*,
-        {{ seconds_between('n.before_at', 'f.fixed_at') }} as before_s,
-        {{ seconds_between('f.fixed_at', 'n.after_at') }} as after_s,
-        {{ distance_m('n.before_lat', 'n.before_lon', 'f.latitude_deg', 'f.longitude_deg') }} as before_m,
-        {{ distance_m('f.latitude_deg', 'f.longitude_deg', 'n.after_lat', 'n.after_lon') }} as after_m,
-        {{ distance_m('n.before_lat', 'n.before_lon', 'n.after_lat', 'n.after_lon') }} as past_m
-    from fixes as f
-    left join neighbours as n on f.router_id = n.router_id and f.fix_id = n.fix_id
-    where f.is_new or n.is_beside_new
-),
-
 -- Reached and left too fast, while its neighbours agree: the fix is wrong. A device that is
 -- only reached too fast was moved.
-judged as (
+measured as (
     select
-        *,
-        coalesce(
-            before_s <= 86400 and after_s <= 86400
-            and before_m > {{ var('fastest_kmh') }} / 3.6 * before_s
-            and after_m > {{ var('fastest_kmh') }} / 3.6 * after_s
-            and past_m <= {{ var('fastest_kmh') }} / 3.6 * (before_s + after_s),
-            false
-        ) as is_jump
-    from legs
+        router_id,
+        fix_id,
+        is_beside_new,
+        case
+            when before_s <= 86400 and after_s <= 86400
+                and {{ too_far('before_lat', 'before_lon', 'latitude_deg', 'longitude_deg', 'before_s') }}
+                then {{ too_far('latitude_deg', 'longitude_deg', 'after_lat', 'after_lon', 'after_s') }}
+                and not {{ too_far('before_lat', 'before_lon', 'after_lat', 'after_lon', '(before_s + after_s)') }}
+            else false
+        end as is_jump
+    from followed
 ),
 
-told as (
+-- Few fixes are out of the ordinary, and all others pass by without waiting in memory.
+marked as (
+    select * from measured
+    where is_jump or is_beside_new
+),
+
+judged as (
     select
-        *,
+        f.*,
         case
-            when fault is not null then fault
-            when is_jump then 'jump'
+            when f.fault is not null then f.fault
+            when m.is_jump then 'jump'
             else 'good'
         end as quality
-    from judged
+    from fixes as f
+    left join marked as m on f.router_id = m.router_id and f.fix_id = m.fix_id
+    where f.is_new or m.is_beside_new
 )
 
 select
@@ -100,12 +99,12 @@ select
     fixed_at,
     {{ built_at() }} as built_at
 
-from told
+from judged
 {% if is_incremental() %}
 -- A neighbour that is judged as before stays as it was.
 where is_new or not exists (
     select 1 from {{ this }} as t
-    where t.fix_date = told.fix_date and t.router_id = told.router_id
-        and t.fix_id = told.fix_id and t.quality = told.quality
+    where t.fix_date = judged.fix_date and t.router_id = judged.router_id
+        and t.fix_id = judged.fix_id and t.quality = judged.quality
 )
 {% endif %}
