@@ -7,7 +7,7 @@
         {%- set published = adapter.get_relation('lake', model.schema, model.identifier) -%}
         {%- set nodes = graph.nodes.values() | selectattr('name', 'equalto', model.identifier) -%}
         {%- if published and (nodes | first).config.materialized == 'incremental' -%}
-            {{ return("built_at > (select max(built_at) from " ~ published ~ ")") }}
+            {{ return("built_at > (select coalesce(max(built_at), '-infinity') from " ~ published ~ ")") }}
         {%- endif -%}
     {%- endif -%}
     {{ return('true') }}

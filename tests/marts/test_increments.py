@@ -133,9 +133,10 @@ def test_rows_of_a_failed_build_reach_the_lake_with_the_next_good_one(tmp_path, 
     assert len(content(lake, "data_usage_daily")) == 2
 
 
-def test_bad_rows_of_a_failed_build_fail_the_next_one_too(tmp_path, add):
+@pytest.mark.parametrize("good", [[], fixes(1, 0)], ids=["first", "more"])
+def test_bad_rows_of_a_failed_build_fail_the_next_one_too(tmp_path, add, good):
     lake, select = tmp_path / "lake", "+location_track_points"
-    add(lake, "historical_locations", *fixes(1, 0))
+    add(lake, "historical_locations", *good)
     build_marts(lake, select=select)
     add(lake, "historical_locations", fixes(1, 1)[0], fixes(1, 1)[0])  # as the lake never would
 
