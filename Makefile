@@ -6,6 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SPARK := .venv-spark
+BENCH := .venv-bench
 CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -91,8 +92,17 @@ soak: $(READY)  ## Read for N seconds (N=120) while three processes write, and p
 bench-outlets: $(READY)  ## How fast exports go, at two million rows (make bench-outlets N=100000)
 	@tests/postgres.sh $(BIN)/python -m tests.exporters.bench $(N)
 
-bench: $(READY)  ## Fleetlake beside a bare socket, httpx and a plain script, on the same pages
-	@$(BIN)/python -m tests.bench
+bench: $(READY) $(BENCH)/.ready  ## Fleetlake beside its peers (make bench ONLY=alerts,script,fleetlake N=20000 ROUNDS=1)
+	@$(BIN)/python -m tests.bench --only "$(ONLY)" --rounds $(or $(ROUNDS),3) $(if $(N),--records $(N))
+
+$(BENCH)/.ready: requirements-bench.lock
+	@echo "Setting up $(BENCH): a minute, once."
+	@$(PYTHON) -m venv $(BENCH)
+	@$(BENCH)/bin/python -m pip install -qq --no-deps --require-hashes -r $<
+	@touch $@
+
+bench-lake: $(READY)  ## Scans, merges and builds of 20 and 100 million rows in 2 GB of memory (N=1000000 for one size)
+	@$(BIN)/python -m tests.bench.lake $(if $(N),--rows $(N)) --rounds $(or $(ROUNDS),3)
 
 bench-simulator: $(READY)  ## Measure how fast the simulated service answers
 	@$(BIN)/python -m fleetlake.simulator.benchmark
@@ -103,10 +113,11 @@ contract-table: $(READY)  ## How many checks hold the simulator to each section 
 LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-header \
 	--no-emit-index-url --no-annotate --no-strip-extras --quiet
 
-lock:  ## Resolve both lock files anew from pyproject.toml (needs uv)
+lock:  ## Resolve all lock files anew from pyproject.toml (needs uv)
 	@$(LOCK) pyproject.toml --all-extras --output-file requirements.lock > /dev/null
 	@$(LOCK) --group spark --output-file requirements-spark.lock > /dev/null
+	@$(LOCK) --group bench --output-file requirements-bench.lock > /dev/null
 
 clean:  ## Remove .venv, caches and the demo's lake
-	@rm -rf $(VENV) $(SPARK) .mypy_cache .pytest_cache .ruff_cache .hypothesis data/lake data/published data/.published
+	@rm -rf $(VENV) $(SPARK) $(BENCH) .mypy_cache .pytest_cache .ruff_cache .hypothesis data/lake data/published data/.published
 	@find src flows tests -name __pycache__ -type d -prune -exec rm -rf {} +

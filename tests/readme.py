@@ -4,6 +4,7 @@
 """
 
 import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from fleetlake.endpoints import ENDPOINTS
@@ -45,9 +46,9 @@ def settings_table() -> str:
 BLOCKS = {"endpoints": endpoint_table, "settings": settings_table, "marts": mart_table}
 
 
-def rendered(readme: str) -> str:
+def rendered(readme: str, blocks: Mapping[str, Callable[[], str]] = BLOCKS) -> str:
     """Return the README with every rendered block as the code has it now."""
-    for name, render in BLOCKS.items():
+    for name, render in blocks.items():
         block = f"<!-- {name} -->\n{render().strip()}\n<!-- /{name} -->"
         pattern = rf"<!-- {name} -->\n(?:.*?<!-- /{name} -->)?"
         readme = re.sub(pattern, lambda _, block=block: block, readme, count=1, flags=re.DOTALL)

@@ -1,180 +1,133 @@
 """`make bench`: fleetlake beside other ways to take the same pages, measured in one run.
 
-The rounds are interleaved, so that a machine that is busy for a while is busy for all; ratios
-hold better than seconds. Each measured thing is a process of its own, its CPU time and peak
-memory taken from the kernel when it has ended.
+The rounds are interleaved and begin with another peer each, so that a machine that is busy for a
+while is busy for all; ratios hold better than seconds. Each measured thing is a process of its
+own, and one that did not take every record, or kept one twice, ends the bench.
 """
 
+import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
+from urllib.request import urlopen
 
-import httpx
-from rich.console import Console
-from rich.table import Table
+from tests.bench.cases import DLT_PYTHON, Case, Peer, chosen, lake_settings
+from tests.bench.figures import AGAIN, FIRST, PEER_REPORT, Figures, Section
+from tests.bench.measure import Measure, measure
+from tests.bench.records import ready, write_records
 
-from tests.bench.peers import PEERS
-
-ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
-FLEET = {"routers": "18000", "days": "60", "now": "2026-06-15T12:00:00Z", "speed": "0"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Case:
-    """Records of one resource, and how long each answer takes."""
-
-    resource: str
-    records: int
-    latency_ms: int
-    concurrency: int
-    peers: tuple[str, ...]
-
-    @property
-    def name(self) -> str:
-        return f"{self.records:,} {self.resource}, {self.latency_ms} ms an answer"
+HERE = Path(__file__).parent
+ROUNDS = 3
 
 
-CASES = (
-    Case(resource="alerts", records=500_000, latency_ms=0, concurrency=8, peers=tuple(PEERS)),
-    Case(
-        resource="activity_logs", records=200_000, latency_ms=0, concurrency=8, peers=tuple(PEERS)
-    ),
-    Case(resource="alerts", records=100_000, latency_ms=100, concurrency=32, peers=("socket",)),
-)
+def served(url: str) -> dict[str, float]:
+    """Return what the page server gave since this was last asked."""
+    with urlopen(f"{url}/served") as answer:
+        given: dict[str, float] = json.load(answer)
+    return given
 
 
-@dataclass(frozen=True, kw_only=True)
-class Measure:
-    """What one process took."""
+def take(peer: Peer, case: Case, url: str, folder: Path) -> Measure:
+    """Let a peer take the pages into the folder; return what that took.
 
-    cpu_seconds: float
-    wall_seconds: float
-    peak_mb: float
-    calls: int
-
-
-@contextmanager
-def ready(*command: str) -> Iterator[str]:
-    """Run a server that says `ready URL`; yield the address."""
-    with subprocess.Popen(
-        [sys.executable, "-m", *command], stdout=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            assert process.stdout is not None
-            yield process.stdout.readline().removeprefix("ready ").strip()
-        finally:
-            process.kill()
-
-
-def write_records(case: Case, path: Path) -> None:
-    """Take the records from the simulator, which knows all that ever were."""
-    options = [part for name, value in FLEET.items() for part in (f"--{name}", value)]
-    with ready("fleetlake.simulator", "--port", "0", *options) as url, path.open("wb") as file:
-        address = f"{url}/sim/truth/{case.resource}"
-        with httpx.stream("GET", address, timeout=600) as answer:
-            for number, line in enumerate(answer.iter_lines()):
-                if number == case.records:
-                    return
-                file.write(line.encode() + b"\n")
-    raise SystemExit(f"The simulated fleet has fewer than {case.records:,} {case.resource}.")
-
-
-def measure(url: str, *words: str, **environment: str) -> Measure:
-    """Run a command to its end and return what it took."""
-    httpx.get(f"{url}/calls")
-    began = time.perf_counter()
-    process = subprocess.Popen(
-        [sys.executable, "-m", *words],
-        env=os.environ | environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    _, status, used = os.wait4(process.pid, 0)
-    wall = time.perf_counter() - began
-    if status:
-        raise SystemExit(f"{' '.join(words)} ended with status {status}.")
+    Raises: SystemExit if it does not hold each record once.
+    """
+    settings = lake_settings(case, url, folder)
+    environment = {**os.environ, **settings, "DLT_TELEMETRY": "0", "NO_COLOR": "1"}
+    served(url)
+    taken, out = measure(peer.command(case, url, folder), environment)
+    given = served(url)
+    check(peer, case, kept(peer, case, environment, out), given)
     return Measure(
-        cpu_seconds=used.ru_utime + used.ru_stime,
-        wall_seconds=wall,
-        peak_mb=used.ru_maxrss / 1024,
-        calls=int(httpx.get(f"{url}/calls").text),
+        cpu_seconds=taken.cpu_seconds,
+        wall_seconds=taken.wall_seconds,
+        peak_mb=taken.peak_mb,
+        calls=int(given["calls"]),
+        server_cpu_seconds=given["cpu_seconds"],
     )
 
 
-def settings(url: str, folder: str, case: Case) -> dict[str, str]:
-    """Return the environment of an ingest into a new lake."""
-    keys = ("PORTAL_API_ID", "PORTAL_API_KEY", "MGR_API_ID", "MGR_API_KEY")
-    return {
-        "FLEETLAKE_BASE_URL": f"{url}/api/v2/",
-        "FLEETLAKE_LAKE": f"{folder}/lake",
-        "FLEETLAKE_STATE": f"{folder}/state",
-        "FLEETLAKE_CALLS_PER_MINUTE": "0",
-        "FLEETLAKE_CONCURRENCY": str(case.concurrency),
-        **{f"FLEETLAKE_{key}": "bench" for key in keys},
-    }
+def kept(peer: Peer, case: Case, environment: dict[str, str], out: str) -> dict[str, int]:
+    """Return the rows that a peer holds, or the bytes that it took, as it says itself."""
+    if peer.name == "fleetlake":
+        sql = f"select count(*) as rows from raw.{case.resource}"
+        words = [sys.executable, "-m", "fleetlake", "query", sql, "--format", "json"]
+        [row] = json.loads(subprocess.check_output(words, env=environment))
+        return {"rows": row["rows"]}
+    told: dict[str, int] = json.loads(out)
+    return told
 
 
-def run(case: Case, records: Path) -> dict[str, list[Measure]]:
-    """Return what each way took, round by round."""
-    taken: dict[str, list[Measure]] = {}
-    latency = str(case.latency_ms)
-    with ready("tests.bench.page_server", str(records), case.resource, latency) as url:
-        for _ in range(ROUNDS):
-            for peer in case.peers:
-                found = measure(url, "tests.bench.peers", peer, url, case.resource)
-                taken.setdefault(peer, []).append(found)
-            with tempfile.TemporaryDirectory() as folder:
-                own = settings(url, folder, case)
-                ingest = ("fleetlake", "ingest", case.resource)
-                taken.setdefault("fleetlake ingest", []).append(measure(url, *ingest, **own))
-                again = measure(url, *ingest, **own)
-                taken.setdefault("fleetlake ingest, nothing new", []).append(again)
-    return taken
+def check(peer: Peer, case: Case, told: dict[str, int], given: dict[str, float]) -> None:
+    """Hold what a peer took against what there is to take."""
+    if "rows" in told and told["rows"] != case.records:
+        raise SystemExit(f"{peer.name} holds {told['rows']:,} rows of {case.records:,}.")
+    if "bytes" in told and (told["bytes"], case.records) != (given["bytes"], given["records"]):
+        raise SystemExit(f"{peer.name} took {told['bytes']:,} of {given['bytes']:,} bytes.")
 
 
-def show(case: Case, taken: dict[str, list[Measure]]) -> None:
-    """Print one table: medians, and CPU against fleetlake's first load."""
-    table = Table(title=case.name, title_justify="left")
-    for column in ("", "CPU s", "least", "most", "wall s", "peak MB", "calls", "CPU ratio"):
-        table.add_column(column, justify="right" if column else "left", no_wrap=True)
-    own = statistics.median(m.cpu_seconds for m in taken["fleetlake ingest"])
-    for name, measures in taken.items():
-        cpu = [m.cpu_seconds for m in measures]
-        table.add_row(
-            name,
-            f"{statistics.median(cpu):.2f}",
-            f"{min(cpu):.2f}",
-            f"{max(cpu):.2f}",
-            f"{statistics.median(m.wall_seconds for m in measures):.2f}",
-            f"{max(m.peak_mb for m in measures):.0f}",
-            f"{measures[-1].calls:,}",
-            f"{statistics.median(cpu) / own:.2f}",
-        )
-    Console(width=100).print(table)
+def run(case: Case, peers: tuple[Peer, ...], rounds: int, records: Path) -> Section:
+    """Measure every peer, round by round."""
+    section = Section(name=case.name, title=case.title)
+    options = (str(records), case.resource, str(case.records), str(case.latency_ms))
+    with ready("tests.bench.page_server", *options) as url:
+        for number in range(rounds):
+            first = number % len(peers)
+            for peer in (*peers[first:], *peers[:first]):
+                with tempfile.TemporaryDirectory() as folder:
+                    for name in (FIRST, AGAIN) if peer.keeps else (FIRST,):
+                        taken = take(peer, case, url, Path(folder))
+                        section.result(peer.name, name).measures.append(taken)
+                        tell(
+                            f"{case.title}, round {number + 1} of {rounds}: {peer.name}, {name}",
+                            taken,
+                        )
+    return section
+
+
+def tell(what: str, taken: Measure) -> None:
+    """Say how far the bench is, without a figure lost when it is stopped."""
+    sys.stderr.write(f"  {what}: {taken.cpu_seconds:.2f} s CPU, {taken.wall_seconds:.2f} s\n")
+    sys.stderr.flush()
+
+
+def bench(cases: tuple[Case, ...], peers: tuple[Peer, ...], rounds: int) -> Figures:
+    """Measure every case."""
+    figures = Figures()
+    with tempfile.TemporaryDirectory() as folder:
+        for resource in dict.fromkeys(case.resource for case in cases):
+            count = max(case.records for case in cases if case.resource == resource)
+            sys.stderr.write(f"  making {count:,} {resource}\n")
+            write_records(resource, count, Path(folder) / resource)
+        for case in cases:
+            figures.sections.append(run(case, peers, rounds, Path(folder) / case.resource))
+    return figures
 
 
 def main() -> None:
-    """Measure every case, print the tables, and keep the figures as JSON."""
-    figures = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for number, case in enumerate(CASES):
-            records = Path(folder) / f"{number}.ndjson"
-            write_records(case, records)
-            taken = run(case, records)
-            show(case, taken)
-            figures[case.name] = {n: [asdict(m) for m in found] for n, found in taken.items()}
-    target = Path("data/bench.json")
-    target.parent.mkdir(exist_ok=True)
-    target.write_text(json.dumps(figures, indent=2))
-    sys.stdout.write(f"All figures are in {target}.\n")
+    """Measure, print the table, and keep the figures as JSON, plot and page.
+
+    A part of the bench (`ONLY`, `N`) goes to `data/bench`, the whole of it to this folder.
+    """
+    parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
+    parser.add_argument("--only", default="", help="cases and peers, by comma")
+    parser.add_argument("--records", type=int, help="of each case, at most")
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    options = parser.parse_args()
+    only = [name for name in options.only.split(",") if name]
+    cases, peers = chosen(only, options.records)
+    figures = bench(cases, peers, options.rounds)
+    PEER_REPORT.show(figures)
+    is_whole = not only and options.records is None
+    folder = HERE if is_whole else Path("data/bench")
+    figures.write(folder / "figures.json")
+    subprocess.check_call([DLT_PYTHON, HERE / "plot.py", folder / "figures.json"])
+    if is_whole:
+        subprocess.check_call([sys.executable, "-m", "tests.bench.page"])
+    sys.stdout.write(f"Figures and plot are in {folder}.\n")
 
 
 if __name__ == "__main__":

@@ -1,35 +1,46 @@
 """A server of list pages that cannot be the bottleneck: its records are bytes before it starts.
 
 It reads the simulator's own records (`/sim/truth/<resource>`, one JSON document a line) from a
-file, sorts them newest first, and answers a page by joining slices. It knows just what clients
-ask of alerts and activity logs: a limit, a cursor, and bounds of time.
+file and joins them once, newest first, so that any page is a slice of one long text. It knows
+just what clients ask of alerts and activity logs: a limit, a cursor, and bounds of time.
+`GET /served` tells what it gave since it was last asked, and the CPU time that took.
 
-    python -m tests.bench.page_server RECORDS.ndjson PATH LATENCY_MS
+    python -m tests.bench.page_server RECORDS.ndjson RESOURCE COUNT LATENCY_MS
 """
 
 import asyncio
 import json
 import sys
+import time
 from bisect import bisect_left
-from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import formatdate
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 from uuid import UUID
 
 GREGORIAN = datetime(1582, 10, 15, tzinfo=UTC)
+CURSORS = {"alerts": "created_at_timeuuid__lt", "activity_logs": "action__id__lt"}
 
 
-def ticks_of_timeuuid(text: str) -> int:
-    """Return the microseconds of a version-1 UUID's embedded time."""
+@dataclass
+class Served:
+    """What was given since `GET /served` was last asked."""
+
+    calls: int = 0
+    records: int = 0
+    bytes: int = 0
+    cpu_seconds: float = 0.0
+
+
+def ticks_of(text: str) -> int:
+    """Return the microseconds of a version-1 UUID's time, or of an ISO instant, on one scale."""
+    if "T" in text:
+        return (datetime.fromisoformat(text) - GREGORIAN) // timedelta(microseconds=1)
     return UUID(text).time // 10
-
-
-def ticks_of_instant(text: str) -> int:
-    """Return the same scale's microseconds of an ISO instant."""
-    return (datetime.fromisoformat(text) - GREGORIAN) // timedelta(microseconds=1)
 
 
 class Records:
@@ -37,55 +48,55 @@ class Records:
 
     def __init__(self, lines: list[bytes], resource: str) -> None:
         self.resource = resource
-        of_alerts = resource == "alerts"
-        self._scale: Callable[[str], int] = ticks_of_timeuuid if of_alerts else ticks_of_instant
-        keyed = []
-        for line in lines:
-            record = json.loads(line, strict=False)
-            if of_alerts:
-                keyed.append((ticks_of_timeuuid(record["created_at_timeuuid"]), line))
-            else:
-                keyed.append((ticks_of_instant(record["action"]["timestamp"]), line))
-        keyed.sort(key=lambda pair: -pair[0])
-        self._negated = [-ticks for ticks, _ in keyed]  # ascending, for bisect
-        self._lines = [line for _, line in keyed]
-        self._places: dict[str, int] = {}
-        if not of_alerts:
-            for place, line in enumerate(self._lines):
-                self._places[str(json.loads(line, strict=False)["action"]["id"])] = place
+        known = [(*self._time_and_cursor(line), line) for line in lines]
+        known.sort(key=lambda record: -record[0])
+        self._negated = [-ticks for ticks, _, _ in known]  # ascending, for bisect
+        self._cursors = [cursor for _, cursor, _ in known]
+        self._places = {cursor: place for place, cursor in enumerate(self._cursors)}
+        self._text = memoryview(b",".join(line for _, _, line in known))
+        self._starts = [0, *accumulate(len(line) + 1 for _, _, line in known)]
         # The newest record has settled: the service's clock is a little ahead of it.
-        newest = GREGORIAN + timedelta(microseconds=keyed[0][0], minutes=5)
+        newest = GREGORIAN + timedelta(microseconds=known[0][0], minutes=5)
         self.date = formatdate(newest.timestamp(), usegmt=True)
 
-    def __len__(self) -> int:
-        return len(self._lines)
+    def _time_and_cursor(self, line: bytes) -> tuple[int, str]:
+        record = json.loads(line, strict=False)
+        if self.resource == "alerts":
+            return ticks_of(record["created_at_timeuuid"]), record["created_at_timeuuid"]
+        return ticks_of(record["action"]["timestamp"]), record["action"]["id"]
 
-    def page(self, query: dict[str, str]) -> tuple[list[bytes], str | None]:
-        """Return a page's records and the cursor of the next, or None at the end."""
+    def page(self, query: dict[str, str]) -> tuple[int, memoryview, str | None]:
+        """Return a page's number of records, their text, and the cursor of the next page."""
         limit = min(int(query.get("limit", "20")), 500)
-        first, end = 0, len(self._lines)
+        first, stop = self._range(query)
+        end = min(first + limit, stop)
+        if end <= first:
+            return 0, self._text[:0], None
+        text = self._text[self._starts[first] : self._starts[end] - 1]
+        return end - first, text, self._cursors[end - 1] if end < stop else None
+
+    def _range(self, query: dict[str, str]) -> tuple[int, int]:
+        """Return the half-open range of places that lie within the query's bounds."""
+        first, stop = 0, len(self._negated)
         for name, value in query.items():
             if name == "action__id__lt":
                 first = max(first, self._places[value] + 1)
             elif name.endswith("__lt"):
-                first = max(first, bisect_left(self._negated, -self._scale(value) + 1))
+                first = max(first, bisect_left(self._negated, 1 - ticks_of(value)))
             elif name.endswith("__gte"):
-                end = min(end, bisect_left(self._negated, -self._scale(value) + 1))
-        lines = self._lines[first : min(first + limit, end)]
-        is_last = first + limit >= end
-        return lines, None if is_last or not lines else self._cursor_of(lines[-1])
-
-    def _cursor_of(self, line: bytes) -> str:
-        record = json.loads(line, strict=False)
-        return str(
-            record["created_at_timeuuid"] if self.resource == "alerts" else record["action"]["id"]
-        )
+                stop = min(stop, bisect_left(self._negated, 1 - ticks_of(value)))
+            elif name.endswith("__gt"):
+                stop = min(stop, bisect_left(self._negated, -ticks_of(value)))
+            elif name != "limit":
+                raise ValueError(f"The page server does not know {name}.")
+        return first, stop
 
 
 class Answers(asyncio.Protocol):
     """HTTP/1.1 with keep-alive, and no more of it than clients of lists need."""
 
-    calls = 0
+    served = Served()
+    cpu_before = 0.0
 
     def __init__(self, records: Records, latency_seconds: float) -> None:
         self._records, self._latency = records, latency_seconds
@@ -94,6 +105,8 @@ class Answers(asyncio.Protocol):
     def connection_made(self, transport: Any) -> None:
         """Keep the connection."""
         self._transport = transport
+        host, port = transport.get_extra_info("sockname")
+        self._root = f"http://{host}:{port}"
 
     def data_received(self, data: bytes) -> None:
         """Answer each request that is whole."""
@@ -101,42 +114,47 @@ class Answers(asyncio.Protocol):
         while (end := self._received.find(b"\r\n\r\n")) >= 0:
             target = self._received[:end].split(b" ", 2)[1].decode()
             self._received = self._received[end + 4 :]
-            if self._latency:
-                loop = asyncio.get_running_loop()
-                loop.call_later(self._latency, self._answer, target)
+            if target == "/served":
+                self._tell()
+            elif self._latency:
+                asyncio.get_running_loop().call_later(self._latency, self._answer, target)
             else:
                 self._answer(target)
 
+    def _tell(self) -> None:
+        """Say what was served since this was last asked."""
+        now = time.process_time()
+        Answers.served.cpu_seconds = now - Answers.cpu_before
+        self._send(json.dumps(asdict(Answers.served)).encode())
+        Answers.served, Answers.cpu_before = Served(), now
+
     def _answer(self, target: str) -> None:
         parts = urlsplit(target)
-        if parts.path == "/calls":
-            self._send(str(Answers.calls).encode())
-            Answers.calls = 0
-            return
-        Answers.calls += 1
-        query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
-        lines, cursor = [], None
+        query = dict(parse_qsl(parts.query))
+        count, text, cursor = 0, memoryview(b""), None
         if parts.path.endswith(f"/{self._records.resource}/"):
-            lines, cursor = self._records.page(query)
-        following = "null"
-        if cursor is not None:
-            name = "action__id__lt" if "action__id" in parts.query else None
-            name = name or (
-                "created_at_timeuuid__lt"
-                if self._records.resource == "alerts"
-                else "action__id__lt"
-            )
-            rest = "&".join(f"{k}={v}" for k, v in query.items() if k != name)
-            following = f'"http://127.0.0.1{parts.path}?{rest}&{name}={cursor}"'
-        limit = query.get("limit", "20")
-        meta = f'],"meta":{{"limit":{limit},"next":{following}}}}}'
-        self._send(b'{"data":[', b",".join(lines), meta.encode())
+            count, text, cursor = self._records.page(query)
+        following = self._next(parts.path, query, cursor)
+        meta = {"limit": int(query.get("limit", "20")), "next": following}
+        tail = f'],"meta":{json.dumps(meta)}}}'.encode()
+        self._send(b'{"data":[', text, tail)
+        Answers.served.calls += 1
+        Answers.served.records += count
+        Answers.served.bytes += len(b'{"data":[') + len(text) + len(tail)
 
-    def _send(self, *body: bytes) -> None:
-        length = sum(map(len, body))
+    def _next(self, path: str, query: dict[str, str], cursor: str | None) -> str | None:
+        """Return the link to the next page, which keeps every other bound."""
+        if cursor is None:
+            return None
+        # The values are the client's own, so plain: a plus sign alone needs its escape.
+        following = query | {CURSORS[self._records.resource]: cursor}
+        listed = "&".join(f"{name}={value}" for name, value in following.items())
+        return f"{self._root}{path}?{listed.replace('+', '%2B')}"
+
+    def _send(self, *body: bytes | memoryview) -> None:
         head = (
             "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
-            f"Date: {self._records.date}\r\nContent-Length: {length}\r\n\r\n"
+            f"Date: {self._records.date}\r\nContent-Length: {sum(map(len, body))}\r\n\r\n"
         )
         self._transport.writelines([head.encode(), *body])
 
@@ -155,8 +173,8 @@ async def serve(records: Records, latency_seconds: float) -> None:
 
 def main() -> None:
     """Read the records and serve them."""
-    path, resource, latency = sys.argv[1:4]
-    records = Records(Path(path).read_bytes().splitlines(), resource)
+    path, resource, count, latency = sys.argv[1:5]
+    records = Records(Path(path).read_bytes().split(b"\n")[: int(count)], resource)
     asyncio.run(serve(records, float(latency) / 1000))
 
 

@@ -1,0 +1,91 @@
+"""What is measured: which records, how far away, and by whom they are taken."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+DLT_PYTHON = Path(__file__).parents[2] / ".venv-bench" / "bin" / "python"
+KEYS = ("PORTAL_API_ID", "PORTAL_API_KEY", "MGR_API_ID", "MGR_API_KEY")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """Records of one resource, and how long each answer takes."""
+
+    name: str
+    resource: str
+    records: int
+    latency_ms: int
+
+    @property
+    def title(self) -> str:
+        kind = {"alerts": "alerts", "activity_logs": "nested activity logs"}[self.resource]
+        return f"{self.records:,} {kind}, {self.latency_ms} ms an answer"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Peer:
+    """A way to take the pages. `keeps` says that it keeps rows, so it can ask for new ones only."""
+
+    name: str
+    about: str
+    keeps: bool = True
+    python: str = sys.executable
+
+    def command(self, case: Case, url: str, folder: Path) -> list[str]:
+        """Return the command that takes the case's pages from the server into the folder."""
+        if self.name == "fleetlake":
+            return [self.python, "-m", "fleetlake", "ingest", case.resource]
+        module = f"tests.bench.peers.{self.name}"
+        return [self.python, "-m", module, url, case.resource, str(folder)]
+
+
+CASES = (
+    Case(name="alerts", resource="alerts", records=500_000, latency_ms=0),
+    Case(name="activity_logs", resource="activity_logs", records=200_000, latency_ms=0),
+    Case(name="far_alerts", resource="alerts", records=100_000, latency_ms=100),
+)
+
+PEERS = (
+    Peer(name="floor", about="bare socket, decodes nothing", keeps=False),
+    Peer(name="download", about="httpx, decodes nothing", keeps=False),
+    Peer(name="script", about="httpx, orjson, pyarrow to Parquet"),
+    Peer(name="dlt_best", about="dlt with Arrow tables to Parquet", python=str(DLT_PYTHON)),
+    Peer(name="dlt_rest_api", about="dlt's REST source to DuckDB", python=str(DLT_PYTHON)),
+    Peer(name="fleetlake", about="fleetlake ingest, committed to the lake"),
+)
+
+
+def chosen(
+    only: Sequence[str] = (), records: int | None = None
+) -> tuple[tuple[Case, ...], tuple[Peer, ...]]:
+    """Return the cases and peers that are named, all where none is; no case larger than asked.
+
+    >>> cases, peers = chosen(["alerts", "floor", "fleetlake"], 1_000)
+    >>> [case.title for case in cases], [peer.name for peer in peers]
+    (['1,000 alerts, 0 ms an answer'], ['floor', 'fleetlake'])
+
+    Raises: SystemExit for a name that is neither.
+    """
+    known = [thing.name for thing in (*CASES, *PEERS)]
+    if unknown := [name for name in only if name not in known]:
+        raise SystemExit(f"There is no {', '.join(unknown)}: it takes {', '.join(known)}.")
+    cases = tuple(c for c in CASES if c.name in only) or CASES
+    peers = tuple(p for p in PEERS if p.name in only) or PEERS
+    if records is not None:
+        cases = tuple(replace(case, records=min(case.records, records)) for case in cases)
+    return cases, peers
+
+
+def lake_settings(case: Case, url: str, folder: Path) -> dict[str, str]:
+    """Return the settings of an ingest from the page server into a lake in the folder."""
+    return {
+        "FLEETLAKE_BASE_URL": f"{url}/api/v2/",
+        "FLEETLAKE_LAKE": f"{folder}/lake",
+        "FLEETLAKE_STATE": f"{folder}/state",
+        "FLEETLAKE_CALLS_PER_MINUTE": "0",
+        # Calls under way at once: more than answers that take no time can use would not help.
+        "FLEETLAKE_CONCURRENCY": "32" if case.latency_ms else "8",
+        **{f"FLEETLAKE_{key}": "bench" for key in KEYS},
+    }

@@ -1,0 +1,91 @@
+"""What is done to a large lake, each step a process: `python -m tests.bench.lake_steps STEP LAKE`.
+
+DuckDB may take 2 GB of memory and spills what is more. A step prints as JSON what it did, so that
+the bench can hold it to that.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fleetlake.endpoints import ENDPOINTS
+from fleetlake.lake import Lake, open_lake
+from fleetlake.lake.commit import commit_load
+from fleetlake.lake.loads import Load, new_load_id
+from fleetlake.normalise import EXTRA, schema_of
+
+MEMORY = "2GB"
+SAMPLES = ENDPOINTS["net_device_usage_samples"]
+READ_AGAIN, NEW = 100_000, 1_000
+"""Rows of a merge: what it reads again, and how many of them the lake does not hold yet."""
+
+
+@contextmanager
+def opened(path: Path, *, threads: int | None = None) -> Iterator[Lake]:
+    """Open the lake with DuckDB's memory capped."""
+    with open_lake(path, threads=threads) as lake:
+        lake.execute(f"set memory_limit = '{MEMORY}'")
+        lake.execute(f"set temp_directory = '{path.parent / 'spill'}'")
+        yield lake
+
+
+def scanned(path: Path, where: str) -> dict[str, int]:
+    """Sum every interface's traffic."""
+    with opened(path) as lake:
+        sums = lake.rows(
+            "select net_device_id, sum(bytes_in + bytes_out), max(created_at), count(*) "
+            f"from raw.{SAMPLES.name} {where} group by net_device_id"
+        )
+    return {"rows": sum(row[3] for row in sums)}
+
+
+def sampled(path: Path) -> dict[str, int]:
+    """Write the newest rows to a file beside the lake, as a load that reads them again has them."""
+    columns = ", ".join(f'"{c.name}"' for c in SAMPLES.columns)
+    with opened(path) as lake:
+        newest = lake.execute(
+            f"select {columns}, null::varchar as {EXTRA} from raw.{SAMPLES.name} "
+            f"order by created_at desc, net_device_id limit {READ_AGAIN}"
+        ).to_arrow_table()
+    pq.write_table(newest, path.parent / "again.parquet")
+    return {"rows": newest.num_rows}
+
+
+def merged(path: Path) -> dict[str, int]:
+    """Commit rows that the lake holds, with some among them that it does not."""
+    rows = pq.read_table(path.parent / "again.parquet")
+    keys, load_id = rows["created_at_timeuuid"].to_pylist(), new_load_id()
+    keys[:NEW] = [f"{key} {load_id}" for key in keys[:NEW]]
+    place = rows.schema.get_field_index("created_at_timeuuid")
+    rows = rows.set_column(place, "created_at_timeuuid", pa.array(keys))
+    load = Load(
+        endpoint=SAMPLES,
+        profile="default",
+        run_id=load_id,
+        rows=rows.cast(schema_of(SAMPLES)),
+        seen_at=datetime.now(UTC),
+        load_id=load_id,
+    )
+    with opened(path, threads=1) as lake:  # as an ingest does
+        return {"rows": rows.num_rows, "added": commit_load(lake, load).added}
+
+
+NEWEST_DAY = (
+    f"where created_at >= (select max(created_at) - interval 1 day from raw.{SAMPLES.name})"
+)
+STEPS: dict[str, Callable[..., dict[str, int]]] = {
+    "scan": lambda path: scanned(path, ""),
+    "scan-day": lambda path: scanned(path, NEWEST_DAY),
+    "sample": sampled,
+    "merge": merged,
+}
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(STEPS[sys.argv[1]](Path(sys.argv[2]), *sys.argv[3:])))

@@ -1,0 +1,31 @@
+"""The page beside this file, whose tables are rendered from the figures that benches wrote."""
+
+from functools import partial
+from pathlib import Path
+
+from tests.bench.figures import LAKE_REPORT, PEER_REPORT, Report, read
+from tests.readme import rendered
+
+HERE = Path(__file__).parent
+PAGE = HERE / "README.md"
+
+
+def tables(path: Path, report: Report) -> str:
+    """Return the tables of the figures in a file."""
+    return report.markdown(read(path))
+
+
+BLOCKS = {
+    "bench": partial(tables, HERE / "figures.json", PEER_REPORT),
+    "bench-lake": partial(tables, HERE / "lake.json", LAKE_REPORT),
+}
+
+
+def as_measured(page: str) -> str:
+    """Return the page with every table as the figures have it now."""
+    present = {name: block for name, block in BLOCKS.items() if block.args[0].exists()}
+    return rendered(page, present)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(as_measured(PAGE.read_text()))

@@ -1,0 +1,60 @@
+"""What a plain script does: httpx, orjson, pyarrow, one Parquet file; no promise kept.
+
+It holds all rows in memory, and a run that is killed starts anew. Its next run asks for what is
+newer than the newest record it met, which it notes beside the file.
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tests.bench.peers.download import bodies
+
+TIMES = {"alerts": ("created_at",), "activity_logs": ("action", "timestamp")}
+"""Where a record's time is; what the service's filter on it is called follows from that."""
+
+
+def time_of(record: Any, resource: str) -> str:
+    """Return the time that a record is listed by."""
+    for name in TIMES[resource]:
+        record = record[name]
+    return str(record)
+
+
+def pages(url: str, resource: str, newer_than: str | None) -> Iterator[list[dict[str, Any]]]:
+    """Yield the records of each page."""
+    bound = {"__".join([*TIMES[resource], "gt"]): newer_than} if newer_than else {}
+    for body in bodies(url, resource, **bound):
+        yield orjson.loads(body)["data"]
+
+
+def row_of(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a record with what is nested in it as JSON."""
+    return {
+        name: orjson.dumps(value).decode() if isinstance(value, dict | list) else value
+        for name, value in record.items()
+    }
+
+
+def take(url: str, resource: str, folder: Path) -> int:
+    """Add a file of the records that are new; return the number of rows kept in all files."""
+    note = folder / "newest"
+    before = note.read_text() if note.exists() else None
+    newest, rows = None, []
+    for page in pages(url, resource, before):
+        newest = newest or (time_of(page[0], resource) if page else None)
+        rows += [row_of(record) for record in page]
+    if newest:
+        pq.write_table(pa.Table.from_pylist(rows), folder / f"{newest}.parquet")
+        note.write_text(newest)
+    return sum(pq.read_metadata(file).num_rows for file in folder.glob("*.parquet"))
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps({"rows": take(*sys.argv[1:3], Path(sys.argv[3]))}))

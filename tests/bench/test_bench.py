@@ -1,0 +1,122 @@
+"""The bench measures what it says: every peer takes every record, and none twice."""
+
+import doctest
+import json
+
+import pytest
+
+from tests.bench import cases, figures
+from tests.bench.__main__ import bench, check
+from tests.bench.cases import CASES, DLT_PYTHON, PEERS, chosen
+from tests.bench.figures import AGAIN, FIRST, LAKE_REPORT, PEER_REPORT, Figures, Section, read
+from tests.bench.measure import Measure
+from tests.bench.page import PAGE, as_measured
+from tests.bench.page_server import CURSORS, Records
+from tests.bench.records import write_records
+
+COUNT = 700
+PRESENT = [p for p in PEERS if not p.name.startswith("dlt") or DLT_PYTHON.exists()]
+
+
+def a_measure(cpu_seconds: float) -> Measure:
+    return Measure(cpu_seconds=cpu_seconds, wall_seconds=1.0, peak_mb=100.0, calls=2)
+
+
+@pytest.mark.parametrize("resource", sorted(CURSORS))
+def test_every_peer_takes_every_record_and_none_again_when_nothing_is_new(resource):
+    some, peers = chosen([resource, *(peer.name for peer in PRESENT)], COUNT)
+
+    [section] = bench(some, peers, rounds=1).sections  # it ends where a peer lacks a record
+
+    for peer in PRESENT:
+        [first] = section.result(peer.name, FIRST).measures
+        assert first.calls >= 2, "a page holds 500"
+        assert first.cpu_seconds > 0
+        assert first.peak_mb > 5
+        if peer.keeps:
+            [again] = section.result(peer.name, AGAIN).measures
+            assert again.calls < first.calls or peer.name == "fleetlake"
+
+
+def test_a_peer_that_lacks_a_record_or_keeps_one_twice_ends_the_bench():
+    [case], [script] = chosen(["alerts", "script"], COUNT)
+    all_served = {"records": COUNT, "bytes": 9_000}
+
+    check(script, case, {"rows": COUNT}, all_served)
+    check(script, case, {"bytes": 9_000}, all_served)
+    for wrong in ({"rows": COUNT - 1}, {"rows": COUNT + 1}, {"bytes": 8_999}):
+        with pytest.raises(SystemExit, match=r"script (holds|took)"):
+            check(script, case, wrong, all_served)
+
+
+@pytest.mark.parametrize("resource", sorted(CURSORS))
+def test_the_page_server_gives_each_record_once_newest_first(resource, tmp_path):
+    write_records(resource, COUNT, tmp_path / "records")
+    lines = (tmp_path / "records").read_bytes().splitlines()
+    records = Records(lines, resource)
+
+    query, taken = {"limit": "90"}, []
+    while True:
+        count, text, cursor = records.page(query)
+        page = json.loads(b"[" + bytes(text) + b"]", strict=False)
+        assert len(page) == count
+        taken += page
+        if cursor is None:
+            break
+        query[CURSORS[resource]] = cursor
+
+    assert sorted(map(json.dumps, taken)) == sorted(
+        json.dumps(json.loads(line, strict=False)) for line in lines
+    )
+    times = [(r["action"]["timestamp"] if "action" in r else r["created_at"]) for r in taken]
+    assert times == sorted(times, reverse=True)
+
+
+def test_the_page_server_keeps_to_bounds_of_time(tmp_path):
+    write_records("activity_logs", COUNT, tmp_path / "records")
+    records = Records((tmp_path / "records").read_bytes().splitlines(), "activity_logs")
+    whole = json.loads(b"[" + bytes(records.page({"limit": "500"})[1]) + b"]", strict=False)
+    newer, older = (whole[place]["action"]["timestamp"] for place in (10, 30))
+    time = "action__timestamp"
+
+    counts = [
+        records.page({"limit": "500", **bounds})[0]
+        for bounds in (
+            {f"{time}__gte": older, f"{time}__lt": newer},
+            {f"{time}__gt": older, f"{time}__lt": newer},
+            {f"{time}__gt": whole[0]["action"]["timestamp"]},
+        )
+    ]
+
+    assert counts == [20, 19, 0]
+    with pytest.raises(ValueError, match="color"):
+        records.page({"color": "red"})
+
+
+def test_a_table_tells_medians_spread_the_run_before_and_ratios(tmp_path):
+    section = Section(name="alerts", title="Some alerts")
+    for name, seconds in {"floor": [0.5, 0.4, 0.6], "script": [4.0], "fleetlake": [1.0]}.items():
+        section.result(name, FIRST).measures += map(a_measure, seconds)
+    path = tmp_path / "figures.json"
+    Figures(sections=[section]).write(path)
+    Figures(sections=[section]).write(path)
+
+    lines = PEER_REPORT.markdown(read(path)).splitlines()
+
+    start = "| floor | first load | 0.50 | 0.40 to 0.60 | 0.50 | 1.00 | 100 |"
+    assert f"{start} 2 | 0.00 | 1.0 | 2.0 |" in lines
+    assert "| script | first load | 4.00 | - | 4.00 | 1.00 | 100 | 2 | 0.00 | 8.0 | 0.25 |" in lines
+    assert start in LAKE_REPORT.markdown(read(path)).splitlines()
+
+
+def test_its_page_shows_the_figures_as_they_were_taken():
+    assert as_measured(PAGE.read_text()) == PAGE.read_text(), "run python -m tests.bench.page"
+
+
+def test_a_part_of_it_is_chosen_by_name():
+    with pytest.raises(SystemExit, match="There is no snail"):
+        chosen(["snail"])
+
+    assert chosen() == (CASES, PEERS)
+    assert doctest.testmod(cases).attempted == doctest.testmod(figures).attempted + 1 == 2
+    assert doctest.testmod(cases).failed == doctest.testmod(figures).failed == 0
