@@ -101,6 +101,9 @@ $(BENCH)/.ready: requirements-bench.lock
 	@$(BENCH)/bin/python -m pip install -qq --no-deps --require-hashes -r $<
 	@touch $@
 
+bench-profile: $(READY) $(BENCH)/.ready  ## Where a first load spends its time (make bench-profile N=20000)
+	@$(BIN)/python -m tests.bench.profiled $(if $(N),--records $(N))
+
 bench-lake: $(READY)  ## Scans, merges and builds of 20 and 100 million rows in 2 GB of memory (N=1000000 for one size)
 	@$(BIN)/python -m tests.bench.lake $(if $(N),--rows $(N)) --rounds $(or $(ROUNDS),3)
 

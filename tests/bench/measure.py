@@ -37,9 +37,7 @@ def measure(command: Sequence[str], environment: Mapping[str, str]) -> tuple[Mea
     """
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         began = time.perf_counter()
-        process = subprocess.Popen(
-            command, env=environment, stdout=out, stderr=err, start_new_session=True
-        )
+        process = subprocess.Popen(command, env=environment, stdout=out, stderr=err)
         peak_of_tree = _watch(process.pid)
         _, status, used = os.wait4(process.pid, 0)
         wall = time.perf_counter() - began
@@ -61,21 +59,25 @@ def _watch(pid: int) -> float:
     ended, peak = os.pidfd_open(pid), 0.0
     try:
         while not select.select([ended], [], [], LOOK_SECONDS)[0]:
-            tree = _of_session(pid)
-            if len(tree) > 1:
-                peak = max(peak, sum(map(_mb_of, tree)))
+            peak = max(peak, mb_of_tree(pid))
     finally:
         os.close(ended)
     return peak
 
 
-def _of_session(leader: int) -> list[int]:
-    """Return the processes of a session: a command and all that it started."""
-    found = []
-    for pid in map(int, filter(str.isdigit, (p.name for p in Path("/proc").iterdir()))):
-        with suppress(ProcessLookupError):
-            if os.getsid(pid) == leader:
-                found.append(pid)
+def mb_of_tree(pid: int) -> float:
+    """Return what a process and its descendants hold now, or 0 where it has none."""
+    tree = _tree(pid)
+    return sum(map(_mb_of, tree)) if len(tree) > 1 else 0.0
+
+
+def _tree(pid: int) -> list[int]:
+    """Return a process and all its descendants, whatever session they opened for themselves."""
+    found = [pid]
+    with suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for child in (task / "children").read_text().split():
+                found += _tree(int(child))
     return found
 
 

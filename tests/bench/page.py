@@ -3,6 +3,7 @@
 from functools import partial
 from pathlib import Path
 
+from tests.bench import profiled
 from tests.bench.figures import LAKE_REPORT, PEER_REPORT, Report, read
 from tests.readme import rendered
 
@@ -15,9 +16,15 @@ def tables(path: Path, report: Report) -> str:
     return report.markdown(read(path))
 
 
+def profile(path: Path) -> str:
+    """Return the tables of the profiles in a file."""
+    return profiled.table(profiled.read(path))
+
+
 BLOCKS = {
     "bench": partial(tables, HERE / "figures.json", PEER_REPORT),
     "bench-lake": partial(tables, HERE / "lake.json", LAKE_REPORT),
+    "bench-profile": partial(profile, HERE / "profile.json"),
 }
 
 

@@ -2,14 +2,17 @@
 
 import doctest
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 
-from tests.bench import cases, figures
+from tests.bench import cases, figures, profiled
 from tests.bench.__main__ import bench, check
 from tests.bench.cases import CASES, DLT_PYTHON, PEERS, chosen
 from tests.bench.figures import AGAIN, FIRST, LAKE_REPORT, PEER_REPORT, Figures, Section, read
-from tests.bench.measure import Measure
+from tests.bench.measure import Measure, mb_of_tree, measure
 from tests.bench.page import PAGE, as_measured
 from tests.bench.page_server import CURSORS, Records
 from tests.bench.records import write_records
@@ -118,5 +121,50 @@ def test_a_part_of_it_is_chosen_by_name():
         chosen(["snail"])
 
     assert chosen() == (CASES, PEERS)
-    assert doctest.testmod(cases).attempted == doctest.testmod(figures).attempted + 1 == 2
-    assert doctest.testmod(cases).failed == doctest.testmod(figures).failed == 0
+
+
+def test_what_children_hold_counts_whatever_session_they_open():
+    holds = "held = bytearray(150_000_000); print('ready', flush=True); input()"
+    starts = (
+        "import subprocess, sys; held = bytearray(150_000_000); "
+        "subprocess.run([sys.executable, '-c', sys.argv[1]], start_new_session=True)"
+    )
+    command = [sys.executable, "-c", starts, holds]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"ready\n"
+
+        held = mb_of_tree(process.pid)
+
+        process.communicate(b"\n")
+    assert 286 < held < 400  # two times 150,000,000 bytes, and two interpreters
+
+
+def test_what_children_compute_counts():
+    computes = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]])"
+    work = "import time\nwhile time.process_time() < 0.5: pass"
+
+    taken, _ = measure([sys.executable, "-c", computes, work], os.environ)
+
+    assert taken.cpu_seconds > 0.5
+    assert taken.wall_seconds > 0.5
+
+
+@pytest.mark.parametrize("module", [cases, figures, profiled])
+def test_its_examples_are_so(module):
+    done = doctest.testmod(module)
+
+    assert done.attempted > 0
+    assert done.failed == 0
+
+
+def test_a_profile_tells_every_place_and_its_share():
+    stacks = [
+        "thread (1): Main;ask (fleetlake/client.py:9);get (httpx/_client.py:7) 6",
+        "thread (1): Main;ask (fleetlake/client.py:9);get (httpx/_client.py:8) 1",
+        "thread (2): lake;run (threading.py:9) 3",
+    ]
+
+    looks, shares = profiled.shares_of(stacks)
+
+    assert looks == 10
+    assert shares == [("ask (client.py)", "httpx", 0.7), ("outside", "threading.py", 0.3)]
