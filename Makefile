@@ -104,6 +104,9 @@ $(BENCH)/.ready: requirements-bench.lock
 bench-profile: $(READY) $(BENCH)/.ready  ## Where a first load spends its time (make bench-profile N=20000)
 	@$(BIN)/python -m tests.bench.profiled $(if $(N),--records $(N))
 
+bench-tried: $(READY)  ## A load with one thing done otherwise, beside the load as it is
+	@$(BIN)/python -m tests.bench.tried $(if $(N),--records $(N)) --rounds $(or $(ROUNDS),5)
+
 bench-lake: $(READY)  ## Scans, merges and builds of 20 and 100 million rows in 2 GB of memory (N=1000000 for one size)
 	@$(BIN)/python -m tests.bench.lake $(if $(N),--rows $(N)) --rounds $(or $(ROUNDS),3)
 

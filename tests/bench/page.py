@@ -24,6 +24,7 @@ def profile(path: Path) -> str:
 BLOCKS = {
     "bench": partial(tables, HERE / "figures.json", PEER_REPORT),
     "bench-lake": partial(tables, HERE / "lake.json", LAKE_REPORT),
+    "bench-tried": partial(tables, HERE / "tried.json", LAKE_REPORT),
     "bench-profile": partial(profile, HERE / "profile.json"),
 }
 

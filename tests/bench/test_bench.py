@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.bench import cases, figures, profiled
+from tests.bench import cases, figures, profiled, tried
 from tests.bench.__main__ import bench, check
 from tests.bench.cases import CASES, DLT_PYTHON, PEERS, chosen
 from tests.bench.figures import AGAIN, FIRST, LAKE_REPORT, PEER_REPORT, Figures, Section, read
@@ -168,3 +168,12 @@ def test_a_profile_tells_every_place_and_its_share():
 
     assert looks == 10
     assert shares == [("ask (client.py)", "httpx", 0.7), ("outside", "threading.py", 0.3)]
+
+
+def test_everything_tried_otherwise_still_loads_every_record(tmp_path):
+    [case], _ = chosen(["alerts"], COUNT)
+    write_records(case.resource, case.records, tmp_path / "records")
+
+    section = tried.bench(case, 1, tmp_path / "records")  # it ends where a load fails
+
+    assert [result.name for result in section.results] == list(tried.VARIANTS)
