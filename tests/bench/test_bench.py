@@ -12,6 +12,7 @@ from tests.bench import cases, figures, profiled, tried
 from tests.bench.__main__ import bench, check
 from tests.bench.cases import CASES, DLT_PYTHON, PEERS, chosen
 from tests.bench.figures import AGAIN, FIRST, LAKE_REPORT, PEER_REPORT, Figures, Section, read
+from tests.bench.lake import LargeLake, merge
 from tests.bench.measure import Measure, mb_of_tree, measure
 from tests.bench.page import PAGE, as_measured
 from tests.bench.page_server import CURSORS, Records
@@ -177,3 +178,17 @@ def test_everything_tried_otherwise_still_loads_every_record(tmp_path):
     section = tried.bench(case, 1, tmp_path / "records")  # it ends where a load fails
 
     assert [result.name for result in section.results] == list(tried.VARIANTS)
+
+
+def test_a_large_lake_is_scanned_whole_and_read_again_adds_what_is_new(tmp_path):
+    lake = LargeLake(240_000, tmp_path)  # in 35 days: 30 interfaces
+    lake.fill("2 days", 0, 2 * 86_400)
+
+    held = lake.step("scan", "all", "scan")["rows"]
+    sampled = lake.step("sample", "the newest rows", "sample")["rows"]
+    new = merge(lake) + merge(lake)
+
+    assert held == sampled == 30 * 2 * 96
+    assert new == 2 * 58  # one in a hundred, the first included
+    assert lake.step("scan", "all", "scan")["rows"] == held + new
+    assert lake.step("scan", "the newest day", "scan-day")["rows"] < held
