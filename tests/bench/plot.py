@@ -11,7 +11,7 @@ from typing import Any
 
 from matplotlib import pyplot as plt
 
-GREY, OTHER, OWN = "#808890", "#9aa5b1", "#2f81f7"
+GREY, OTHER, OWN, MARK = "#808890", "#9aa5b1", "#2f81f7", "#d9822b"
 
 
 def draw(axes: Any, section: dict[str, Any]) -> None:
@@ -23,7 +23,7 @@ def draw(axes: Any, section: dict[str, Any]) -> None:
         for quantity in ("cpu_seconds", "wall_seconds")
     )
     axes.barh(names, cpu, color=[OWN if n == "fleetlake" else OTHER for n in names], height=0.6)
-    axes.plot(wall, names, "d", color=GREY, markersize=5, label="wall seconds")
+    axes.plot(wall, names, "d", color=MARK, markersize=5, label="wall seconds")
     for place, (seconds, end) in enumerate(zip(cpu, map(max, cpu, wall), strict=True)):
         axes.annotate(
             f"{seconds:.1f}", (end, place), (7, 0), textcoords="offset points", va="center"
