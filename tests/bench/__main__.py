@@ -2,19 +2,19 @@
 
 The rounds are interleaved and begin with another peer each, so that a machine that is busy for a
 while is busy for all; ratios hold better than seconds. Each measured thing is a process of its
-own, and one that did not take every record, or kept one twice, ends the bench.
+own, and one that does not end with as many rows as there are records ends the bench.
 """
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.request import urlopen
 
-from tests.bench.cases import DLT_PYTHON, Case, Peer, chosen, lake_settings
+from tests.bench.cases import DLT_PYTHON, Case, Peer, chosen, to_load
 from tests.bench.figures import AGAIN, FIRST, PEER_REPORT, Figures, Section
 from tests.bench.measure import Measure, measure
 from tests.bench.records import ready, write_records
@@ -33,10 +33,9 @@ def served(url: str) -> dict[str, float]:
 def take(peer: Peer, case: Case, url: str, folder: Path) -> Measure:
     """Let a peer take the pages into the folder; return what that took.
 
-    Raises: SystemExit if it does not hold each record once.
+    Raises: SystemExit if it does not hold as many rows as there are records.
     """
-    settings = lake_settings(case, url, folder)
-    environment = {**os.environ, **settings, "DLT_TELEMETRY": "0", "NO_COLOR": "1"}
+    environment = to_load(case, url, folder)
     served(url)
     taken, out = measure(peer.command(case, url, folder), environment)
     given = served(url)
@@ -69,32 +68,34 @@ def check(peer: Peer, case: Case, told: dict[str, int], given: dict[str, float])
         raise SystemExit(f"{peer.name} took {told['bytes']:,} of {given['bytes']:,} bytes.")
 
 
-def run(case: Case, peers: tuple[Peer, ...], rounds: int, records: Path) -> Section:
+def turns(peers: Sequence[Peer], rounds: int) -> Iterator[tuple[Peer, int]]:
+    """Yield every peer in every round, each round beginning with another one."""
+    for number in range(rounds):
+        first = number % len(peers)
+        yield from ((peer, number) for peer in (*peers[first:], *peers[:first]))
+
+
+def run(case: Case, peers: Sequence[Peer], rounds: int, records: Path) -> Section:
     """Measure every peer, round by round."""
     section = Section(name=case.name, title=case.title)
     options = (str(records), case.resource, str(case.records), str(case.latency_ms))
     with ready("tests.bench.page_server", *options) as url:
-        for number in range(rounds):
-            first = number % len(peers)
-            for peer in (*peers[first:], *peers[:first]):
-                with tempfile.TemporaryDirectory() as folder:
-                    for name in (FIRST, AGAIN) if peer.keeps else (FIRST,):
-                        taken = take(peer, case, url, Path(folder))
-                        section.result(peer.name, name).measures.append(taken)
-                        tell(
-                            f"{case.title}, round {number + 1} of {rounds}: {peer.name}, {name}",
-                            taken,
-                        )
+        for peer, number in turns(peers, rounds):
+            with tempfile.TemporaryDirectory() as folder:
+                for name in (FIRST, AGAIN) if peer.keeps else (FIRST,):
+                    taken = take(peer, case, url, Path(folder))
+                    section.result(peer.name, name).measures.append(taken)
+                    tell(f"{case.title}, round {number + 1}: {peer.name}, {name}", taken)
     return section
 
 
 def tell(what: str, taken: Measure) -> None:
-    """Say how far the bench is, without a figure lost when it is stopped."""
+    """Say how far the bench is."""
     sys.stderr.write(f"  {what}: {taken.cpu_seconds:.2f} s CPU, {taken.wall_seconds:.2f} s\n")
     sys.stderr.flush()
 
 
-def bench(cases: tuple[Case, ...], peers: tuple[Peer, ...], rounds: int) -> Figures:
+def bench(cases: Sequence[Case], peers: Sequence[Peer], rounds: int) -> Figures:
     """Measure every case."""
     figures = Figures()
     with tempfile.TemporaryDirectory() as folder:

@@ -1,12 +1,13 @@
 """What is measured: which records, how far away, and by whom they are taken."""
 
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 DLT_PYTHON = Path(__file__).parents[2] / ".venv-bench" / "bin" / "python"
-KEYS = ("PORTAL_API_ID", "PORTAL_API_KEY", "MGR_API_ID", "MGR_API_KEY")
+KEYS = ("portal_api_id", "portal_api_key", "mgr_api_id", "mgr_api_key")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,14 +79,21 @@ def chosen(
     return cases, peers
 
 
-def lake_settings(case: Case, url: str, folder: Path) -> dict[str, str]:
-    """Return the settings of an ingest from the page server into a lake in the folder."""
-    return {
-        "FLEETLAKE_BASE_URL": f"{url}/api/v2/",
-        "FLEETLAKE_LAKE": f"{folder}/lake",
-        "FLEETLAKE_STATE": f"{folder}/state",
-        "FLEETLAKE_CALLS_PER_MINUTE": "0",
+def environment(**settings: str) -> dict[str, str]:
+    """Return the environment of a measured process, without the settings of whoever runs it."""
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("FLEETLAKE_")}
+    named = {f"FLEETLAKE_{name.upper()}": value for name, value in settings.items()}
+    return inherited | named | {"NO_COLOR": "1", "DO_NOT_TRACK": "1", "DLT_TELEMETRY": "0"}
+
+
+def to_load(case: Case, url: str, folder: Path) -> dict[str, str]:
+    """Return the environment of an ingest from the page server into a lake in the folder."""
+    return environment(
+        base_url=f"{url}/api/v2/",
+        lake=f"{folder}/lake",
+        state=f"{folder}/state",
+        calls_per_minute="0",
         # Calls under way at once: more than answers that take no time can use would not help.
-        "FLEETLAKE_CONCURRENCY": "32" if case.latency_ms else "8",
-        **{f"FLEETLAKE_{key}": "bench" for key in KEYS},
-    }
+        concurrency="32" if case.latency_ms else "8",
+        **dict.fromkeys(KEYS, "bench"),
+    )

@@ -7,12 +7,12 @@ add just what is new, ends the bench.
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from tests.bench.cases import environment
 from tests.bench.figures import LAKE_REPORT, Figures, Section
 from tests.bench.measure import measure
 
@@ -28,10 +28,7 @@ class LargeLake:
     def __init__(self, rows: int, folder: Path) -> None:
         self.rows, self.path = rows, folder / "lake"
         self.section = Section(name=str(rows), title=f"{rows:,} rows")
-        self._environment = os.environ | {
-            "FLEETLAKE_LAKE": str(self.path),
-            "FLEETLAKE_BUILD_MEMORY": "2GB",
-        }
+        self._environment = environment(lake=str(self.path), build_memory="2GB")
 
     def fill(self, run: str, first_s: int, last_s: int) -> None:
         """Measure how a span of seconds is filled."""

@@ -7,7 +7,6 @@ flame graphs that reads collapsed stacks.
 """
 
 import argparse
-import os
 import re
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from tests.bench.cases import CASES, DLT_PYTHON, Case, chosen, lake_settings
+from tests.bench.cases import CASES, DLT_PYTHON, Case, chosen, to_load
 from tests.bench.figures import Figures
 from tests.bench.records import ready, write_records
 
@@ -84,9 +83,10 @@ def record(case: Case, target: Path) -> None:
         with ready("tests.bench.page_server", *options) as url:
             spy = [DLT_PYTHON.parent / "py-spy", "record", "--nonblocking", "--format", "raw"]
             ingest = [sys.executable, "-m", "fleetlake", "ingest", case.resource]
-            environment = os.environ | lake_settings(case, url, Path(folder))
             words = [*spy, "--output", target, "--", *ingest]
-            subprocess.check_call(words, env=environment, stdout=subprocess.DEVNULL)
+            subprocess.check_call(
+                words, env=to_load(case, url, Path(folder)), stdout=subprocess.DEVNULL
+            )
 
 
 def table(profiles: Sequence[Profile]) -> str:

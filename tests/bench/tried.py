@@ -17,7 +17,7 @@ from typing import Any
 
 import httpx
 
-from tests.bench.cases import CASES, Case, chosen, lake_settings
+from tests.bench.cases import CASES, Case, chosen, to_load
 from tests.bench.figures import FIRST, LAKE_REPORT, Figures, Section
 from tests.bench.measure import measure
 from tests.bench.records import ready, write_records
@@ -76,8 +76,7 @@ def bench(case: Case, rounds: int, records: Path) -> Section:
             for name in VARIANTS:
                 with tempfile.TemporaryDirectory() as folder:
                     words = [sys.executable, "-m", "tests.bench.tried", name, case.resource]
-                    settings = lake_settings(case, url, Path(folder))
-                    taken, _ = measure(words, os.environ | settings)
+                    taken, _ = measure(words, to_load(case, url, Path(folder)))
                 section.result(name, FIRST).measures.append(taken)
                 sys.stderr.write(f"  round {number + 1}: {name}, {taken.cpu_seconds:.2f} s CPU\n")
     return section
