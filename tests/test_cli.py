@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from fleetlake import errors
 from fleetlake.cli import app
 from fleetlake.doctor import run_checks
-from fleetlake.lake.catalog import extension_path
+from fleetlake.lake.attach import extension_path
 from fleetlake.settings import Settings
 from tests.processes import Service, command, environment, fleetlake, query, service
 

@@ -25,7 +25,7 @@ from fleetlake.errors import CommitUnknown, LakeError, StreamBusy
 from fleetlake.intervals import BEGINNING, Interval
 from fleetlake.lake import Lake, durable, open_lake
 from fleetlake.lake import commit as commits
-from fleetlake.lake.catalog import CATALOG
+from fleetlake.lake.attach import CATALOG
 from fleetlake.lake.commit import commit_load
 from fleetlake.lake.durable import flush_files
 from fleetlake.lake.loads import Committed, Load

@@ -13,7 +13,7 @@ from fleetlake.endpoint import Endpoint, Mode
 from fleetlake.ingest import endpoints_to_read
 from fleetlake.intervals import Interval
 from fleetlake.lake import Lake, open_lake
-from fleetlake.lake.catalog import CATALOG
+from fleetlake.lake.attach import CATALOG
 from fleetlake.lake.watermarks import WHOLE_STREAM, last_read, proven_intervals, watermark
 from fleetlake.plan import still_to_read, sweep_from
 from fleetlake.settings import Settings

@@ -12,7 +12,7 @@ import duckdb
 from fleetlake.client import Client
 from fleetlake.errors import FleetlakeError, LakeError
 from fleetlake.lake import open_lake
-from fleetlake.lake.catalog import EXTENSIONS, extension_path
+from fleetlake.lake.attach import EXTENSIONS, extension_path
 from fleetlake.run import service_now
 from fleetlake.settings import Settings
 

@@ -31,7 +31,7 @@ def shell(
     """Query the lake interactively, read-only; an ingest may go on meanwhile."""
     from fleetlake.cli.screen import console
     from fleetlake.lake import open_lake
-    from fleetlake.lake.catalog import attach_statements
+    from fleetlake.lake.attach import attach_statements
     from fleetlake.place import SharedLake
     from fleetlake.secrets import without_secrets
     from fleetlake.settings import load_settings

@@ -1,6 +1,5 @@
 """Opening a lake: DuckDB with the DuckLake extension, tables as the endpoint table says.
 
-The extensions are loaded from the wheels they were installed with, never from the internet.
 In a folder the catalog is one SQLite file in write-ahead mode, so readers never wait for a
 writer; machines that share a lake keep it in PostgreSQL.
 
@@ -14,7 +13,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from errno import EACCES
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -23,24 +21,14 @@ import pyarrow as pa
 
 from fleetlake.errors import LakeError
 from fleetlake.lake import tables
+from fleetlake.lake.attach import CATALOG, FILES, UNCHECKED, attach_statements, store_keys
 from fleetlake.lake.locks import commit_lock
 from fleetlake.place import LakePlace, SharedLake
 from fleetlake.secrets import without_secrets
 
-CATALOG = "catalog.sqlite"
-FILES = "files"
 READY = ".ready"
 """File that appears once a new lake's catalog is whole."""
 
-EXTENSIONS: tuple[str, ...] = ("ducklake", "sqlite_scanner")
-SHARED_EXTENSIONS: tuple[str, ...] = ("ducklake", "postgres_scanner")
-UNCHECKED: dict[str, str | bool | int | float | list[str]] = {"allow_unsigned_extensions": True}
-"""Checking the extensions' signatures takes 0.2 s of CPU at every start, so `doctor` does it.
-
-They come in wheels whose hashes were checked when they were installed.
-"""
-
-BUSY_MILLISECONDS = 30_000
 PRESENCE = "BEGIN; USE __ducklake_metadata_lake"
 """Opens the catalog's file in a transaction that reads nothing, so it holds up no checkpoint."""
 
@@ -182,71 +170,6 @@ def _check_folder(path: Path, *, read_only: bool) -> None:
         _make_folder(path)
 
 
-def attach_statements(path: LakePlace, *, read_only: bool = False, version: int = 0) -> str:
-    """Return the statements that attach a lake as `lake`, for any DuckDB 1.5.5.
-
-    `version` attaches it read-only as of one snapshot. The data path is given anew each time,
-    so that a lake may be moved.
-    """
-    read_only = read_only or bool(version)
-    if isinstance(path, SharedLake):
-        extensions, catalog = SHARED_EXTENSIONS, f"postgres:{path.catalog.get_secret_value()}"
-        files, own = path.files, []
-    else:
-        extensions, catalog = EXTENSIONS, f"sqlite:{path / CATALOG}"
-        files, own = str(path / FILES), [f"META_BUSY_TIMEOUT {BUSY_MILLISECONDS}"]
-        own += ["META_JOURNAL_MODE 'WAL'"] if not read_only or _has_log(path) else []
-    in_store = [*_store_secret(files)] if "://" in files else []
-    extensions += ("httpfs",) if in_store else ()
-    options = [f"DATA_PATH {_quoted(f'{files}/')}", "OVERRIDE_DATA_PATH true", *own]
-    options += ["READ_ONLY"] if read_only else []
-    options += [f"SNAPSHOT_VERSION {version}"] if version else []
-    loads = [f"LOAD {_quoted(extension_path(name))};" for name in extensions]
-    attach = f"ATTACH {_quoted(f'ducklake:{catalog}')} AS lake ({', '.join(options)});"
-    return "\n".join([*loads, *in_store, "SET TimeZone = 'UTC';", attach])
-
-
-def _has_log(path: Path) -> bool:
-    """Return whether a catalog is in write-ahead mode, as far as one sees without opening it.
-
-    One that was restored from a dump gets there with its next writer.
-    """
-    return (path / f"{CATALOG}-wal").exists()
-
-
-def _store_keys() -> list[str]:
-    names = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
-    return [os.environ[name] for name in names if os.environ.get(name)]
-
-
-def _store_secret(files: str) -> Iterator[str]:
-    """Yield what gives DuckDB the keys of an S3 store, from where its own tools look for them."""
-    known = {
-        "KEY_ID": os.environ.get("AWS_ACCESS_KEY_ID"),
-        "SECRET": os.environ.get("AWS_SECRET_ACCESS_KEY"),
-        "SESSION_TOKEN": os.environ.get("AWS_SESSION_TOKEN"),
-        "REGION": os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION"),
-    }
-    if endpoint := os.environ.get("AWS_ENDPOINT_URL"):
-        scheme, _, host = endpoint.rpartition("://")
-        known |= {"ENDPOINT": host.rstrip("/"), "URL_STYLE": "path"}
-        known |= {"USE_SSL": "false"} if scheme == "http" else {}
-    given = "".join(f", {name} {_quoted(value)}" for name, value in known.items() if value)
-    yield f"CREATE OR REPLACE SECRET store (TYPE s3, SCOPE {_quoted(files)}{given});"
-
-
-def extension_path(name: str) -> Path:
-    """Return the file of an extension in its wheel. Raises: LakeError if it is not installed."""
-    try:
-        root = Path(str(files(f"duckdb_extension_{name}")))
-        return next(root.rglob(f"{name}.duckdb_extension"))
-    except (ModuleNotFoundError, StopIteration):
-        raise LakeError(
-            f"DuckDB's {name} extension is not installed.",
-            remedy="Install the package as the README says; `make test` does it all.",
-        ) from None
-
-
 @contextmanager
 def lake_errors(path: LakePlace) -> Iterator[None]:
     """Turn what DuckDB raises about the lake into one LakeError that says what to do."""
@@ -260,7 +183,7 @@ def lake_errors(path: LakePlace) -> Iterator[None]:
                 remedy="Free some space and run again; what was committed is whole.",
             ) from error
         if isinstance(path, SharedLake):
-            text = without_secrets(text, path.catalog, *_store_keys())
+            text = without_secrets(text, path.catalog, *store_keys())
         failure = LakeError(f"The lake in {path} failed: {text}.", remedy=_remedy(text))
         # What DuckDB says of a shared lake may tell the password.
         raise failure from (None if isinstance(path, SharedLake) else error)
@@ -286,7 +209,3 @@ def _make_folder(path: Path) -> None:
             f"The lake folder {path} cannot be written: {error.strerror}.",
             remedy="Make it writable for this user, or set FLEETLAKE_LAKE to one that is.",
         ) from None
-
-
-def _quoted(text: object) -> str:
-    return "'" + str(text).replace("'", "''") + "'"

@@ -21,7 +21,7 @@ from filelock import FileLock, Timeout
 
 from fleetlake.errors import BuildFailed
 from fleetlake.lake import open_lake
-from fleetlake.lake.catalog import UNCHECKED
+from fleetlake.lake.attach import UNCHECKED
 from fleetlake.lake.locks import commit_lock
 from fleetlake.marts.connection import SNAPSHOT_VARIABLE, attach_snapshot
 from fleetlake.marts.dbt import (

@@ -10,7 +10,7 @@ import os
 from dbt.adapters.duckdb.plugins import BasePlugin
 from duckdb import DuckDBPyConnection
 
-from fleetlake.lake.catalog import attach_statements
+from fleetlake.lake.attach import attach_statements
 from fleetlake.place import LakePlace, lake_place
 
 SNAPSHOT_VARIABLE = "FLEETLAKE_BUILD_SNAPSHOT"

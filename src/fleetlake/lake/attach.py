@@ -1,0 +1,95 @@
+"""How DuckDB gets at a lake: its extensions, and the statements that attach it.
+
+The extensions are loaded from the wheels they were installed with, never from the internet.
+"""
+
+import os
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+
+from fleetlake.errors import LakeError
+from fleetlake.place import LakePlace, SharedLake
+
+CATALOG = "catalog.sqlite"
+FILES = "files"
+
+EXTENSIONS: tuple[str, ...] = ("ducklake", "sqlite_scanner")
+SHARED_EXTENSIONS: tuple[str, ...] = ("ducklake", "postgres_scanner")
+UNCHECKED: dict[str, str | bool | int | float | list[str]] = {"allow_unsigned_extensions": True}
+"""Checking the extensions' signatures takes 0.2 s of CPU at every start, so `doctor` does it.
+
+They come in wheels whose hashes were checked when they were installed.
+"""
+
+BUSY_MILLISECONDS = 30_000
+
+
+def attach_statements(path: LakePlace, *, read_only: bool = False, version: int = 0) -> str:
+    """Return the statements that attach a lake as `lake`, for any DuckDB 1.5.5.
+
+    `version` attaches it read-only as of one snapshot. The data path is given anew each time,
+    so that a lake may be moved.
+    """
+    read_only = read_only or bool(version)
+    if isinstance(path, SharedLake):
+        extensions, catalog = SHARED_EXTENSIONS, f"postgres:{path.catalog.get_secret_value()}"
+        files, own = path.files, []
+    else:
+        extensions, catalog = EXTENSIONS, f"sqlite:{path / CATALOG}"
+        files, own = str(path / FILES), [f"META_BUSY_TIMEOUT {BUSY_MILLISECONDS}"]
+        own += ["META_JOURNAL_MODE 'WAL'"] if not read_only or _has_log(path) else []
+    in_store = [*_store_secret(files)] if "://" in files else []
+    extensions += ("httpfs",) if in_store else ()
+    options = [f"DATA_PATH {_quoted(f'{files}/')}", "OVERRIDE_DATA_PATH true", *own]
+    options += ["READ_ONLY"] if read_only else []
+    options += [f"SNAPSHOT_VERSION {version}"] if version else []
+    loads = [f"LOAD {_quoted(extension_path(name))};" for name in extensions]
+    attach = f"ATTACH {_quoted(f'ducklake:{catalog}')} AS lake ({', '.join(options)});"
+    return "\n".join([*loads, *in_store, "SET TimeZone = 'UTC';", attach])
+
+
+def _has_log(path: Path) -> bool:
+    """Return whether a catalog is in write-ahead mode, as far as one sees without opening it.
+
+    One that was restored from a dump gets there with its next writer.
+    """
+    return (path / f"{CATALOG}-wal").exists()
+
+
+def _store_secret(files: str) -> Iterator[str]:
+    """Yield what gives DuckDB the keys of an S3 store, from where its own tools look for them."""
+    known = {
+        "KEY_ID": os.environ.get("AWS_ACCESS_KEY_ID"),
+        "SECRET": os.environ.get("AWS_SECRET_ACCESS_KEY"),
+        "SESSION_TOKEN": os.environ.get("AWS_SESSION_TOKEN"),
+        "REGION": os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION"),
+    }
+    if endpoint := os.environ.get("AWS_ENDPOINT_URL"):
+        scheme, _, host = endpoint.rpartition("://")
+        known |= {"ENDPOINT": host.rstrip("/"), "URL_STYLE": "path"}
+        known |= {"USE_SSL": "false"} if scheme == "http" else {}
+    given = "".join(f", {name} {_quoted(value)}" for name, value in known.items() if value)
+    yield f"CREATE OR REPLACE SECRET store (TYPE s3, SCOPE {_quoted(files)}{given});"
+
+
+def store_keys() -> list[str]:
+    """Return what of the environment is secret and may be in what DuckDB says."""
+    names = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+    return [os.environ[name] for name in names if os.environ.get(name)]
+
+
+def extension_path(name: str) -> Path:
+    """Return the file of an extension in its wheel. Raises: LakeError if it is not installed."""
+    try:
+        root = Path(str(files(f"duckdb_extension_{name}")))
+        return next(root.rglob(f"{name}.duckdb_extension"))
+    except (ModuleNotFoundError, StopIteration):
+        raise LakeError(
+            f"DuckDB's {name} extension is not installed.",
+            remedy="Install the package as the README says; `make test` does it all.",
+        ) from None
+
+
+def _quoted(text: object) -> str:
+    return "'" + str(text).replace("'", "''") + "'"
