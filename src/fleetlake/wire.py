@@ -8,6 +8,7 @@ whole, one at a time on each connection, and never through a proxy.
 import asyncio
 import ssl
 import time
+from typing import cast
 
 import h11
 import httpx
@@ -129,9 +130,8 @@ class _Connection(asyncio.Protocol):
             raise httpx.LocalProtocolError(str(error)) from None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep what writes."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        """Keep what writes; not every loop's transport is of asyncio's own class."""
+        self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         """Take what came; where no answer is awaited nothing may come."""
