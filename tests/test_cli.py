@@ -19,6 +19,7 @@ from fleetlake import errors
 from fleetlake.cli import app
 from fleetlake.doctor import run_checks
 from fleetlake.lake.attach import extension_path
+from fleetlake.lake.locks import commit_lock
 from fleetlake.settings import Settings
 from tests.processes import Service, command, environment, fleetlake, query, service
 
@@ -263,9 +264,31 @@ def test_ctrl_c_ends_an_ingest_in_order_and_the_next_one_goes_on(tmp_path: Path)
         again = fleetlake("ingest", env=env)
 
     assert process.returncode == 130
+    assert "Stopping" in said
     assert "run it again" in said
     assert kept == [{"n": 20}]
     assert again.returncode == 0
+
+
+def test_a_second_ctrl_c_leaves_at_once_and_loses_nothing_that_was_committed(
+    tmp_path: Path,
+) -> None:
+    with service(routers=20, days=3) as fleet:
+        fleet.faults(latency_ms=60)
+        env = environment(tmp_path, fleet.url)
+        with subprocess.Popen(command("ingest"), env=env, stderr=subprocess.PIPE, text=True) as run:
+            assert run.stderr is not None
+            while "routers: " not in run.stderr.readline():
+                assert run.poll() is None
+            with commit_lock(Path(env["FLEETLAKE_LAKE"])):  # no commit comes to its end
+                run.send_signal(signal.SIGINT)
+                while "Stopping" not in run.stderr.readline():
+                    assert run.poll() is None
+                run.send_signal(signal.SIGINT)
+                assert run.wait(timeout=30) == 130
+        kept = query("select count(*) as n from raw.routers", env)
+
+    assert kept == [{"n": 20}]
 
 
 def test_no_key_shows_up_in_logs_errors_the_lake_or_parquet(fleet: Service, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import signal
 from collections.abc import Callable, Coroutine, Sequence
 from datetime import datetime
@@ -33,6 +34,8 @@ from fleetlake.settings import Settings
 from fleetlake.shard import WHOLE, Shard
 
 logger = logging.getLogger(__name__)
+
+_STOPS = (signal.SIGINT, signal.SIGTERM)
 
 DEMO_MARK = "demo.json"
 """File in a demo's lake that says which simulated fleet it holds."""
@@ -73,7 +76,7 @@ def ingest(
                 since=since,
                 shard=shard,
             )
-            return asyncio.run(_ingest(account, transport, load))
+            return asyncio.run(_ingest(account, transport, load, watcher or Watcher()))
 
         return _of_each(accounts, load)
 
@@ -113,7 +116,7 @@ def backfill(
                 since=interval.start,
                 only=interval,
             )
-            return asyncio.run(_ingest(account, transport, load))
+            return asyncio.run(_ingest(account, transport, load, watcher or Watcher()))
 
         return _of_each(settings.accounts(), load)
 
@@ -152,10 +155,11 @@ async def _ingest(
     settings: Settings,
     transport: httpx.AsyncBaseTransport | None,
     load: Callable[[Client], Coroutine[Any, Any, list[Outcome]]],
+    watcher: Watcher,
 ) -> list[Outcome]:
     async with Client(settings, transport=transport) as client:
         work = asyncio.ensure_future(load(client))
-        _stop_on_signal(work)
+        _stop_on_signal(work, watcher)
         try:
             return await work
         except asyncio.CancelledError:
@@ -165,12 +169,22 @@ async def _ingest(
             ) from None
 
 
-def _stop_on_signal(work: asyncio.Future[list[Outcome]]) -> None:
-    """Let Ctrl-C and SIGTERM end the work in order; a thread that is not the main one cannot."""
+def _stop_on_signal(work: asyncio.Future[list[Outcome]], watcher: Watcher) -> None:
+    """Let Ctrl-C and SIGTERM end the work in order, and a second one end the process at once.
+
+    A thread that is not the main one cannot be stopped so.
+    """
     loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        for number in _STOPS:
+            loop.add_signal_handler(number, os._exit, Interrupted.exit_code)
+        watcher.on_stop()
+        work.cancel()
+
     try:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, work.cancel)
+        for number in _STOPS:
+            loop.add_signal_handler(number, stop)
     except (RuntimeError, ValueError):
         return
 

@@ -46,10 +46,11 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Watcher:
-    """What a caller may follow: pages as they come, streams as they end."""
+    """What a caller may follow: pages as they come, streams as they end, and being stopped."""
 
     on_page: Callable[[str, int], None] = lambda _endpoint, _records: None
     on_end: Callable[[Outcome], None] = lambda _outcome: None
+    on_stop: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True)

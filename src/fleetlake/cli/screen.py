@@ -60,7 +60,11 @@ def watching(screen: Console) -> Iterator["Watcher"]:
     from fleetlake.run import Watcher
 
     with _bars(screen) if screen.is_terminal else _lines(screen) as (on_page, on_end):
-        yield Watcher(on_page=on_page, on_end=on_end)
+
+        def on_stop() -> None:
+            screen.print("Stopping: what was read is being committed. Ctrl-C again leaves at once.")
+
+        yield Watcher(on_page=on_page, on_end=on_end, on_stop=on_stop)
 
 
 Shown = tuple[Callable[[str, int], None], Callable[["Outcome"], None]]
