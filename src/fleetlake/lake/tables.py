@@ -171,7 +171,11 @@ def _statements(lake: "Lake") -> list[str]:
 def _missing(table: str, columns: dict[str, str], present: set[str] | None) -> list[str]:
     if present is None:
         listed = ", ".join(f'"{name}" {kind}' for name, kind in columns.items())
-        return [f"create table if not exists {table} ({listed})"]
+        # Of a table that never had a row DuckLake has no statistics, and asks the catalog for them
+        # anew for each column of each query (observed 2026-11-22). A row that comes and goes
+        # within the transaction leaves nothing but them.
+        a_moment = f"insert into {table} default values; delete from {table}"
+        return [f"create table {table} ({listed})", a_moment]
     return [
         f'alter table {table} add column "{name}" {kind}'
         for name, kind in columns.items()
