@@ -45,30 +45,16 @@ NET_DEVICES = ENDPOINTS["net_devices"]  # history with columns that are not trac
 
 
 @pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return an empty lake to copy: a lake may be moved."""
-    path = tmp_path_factory.mktemp("template") / "lake"
-    with open_lake(path):
-        pass
-    return path
-
-
-@pytest.fixture
-def place(template: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(template, tmp_path / "lake"))
-
-
-@pytest.fixture(scope="module")
-def shared(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+def shared(empty_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     """Return one lake for tests that each keep to a table of their own."""
     path = tmp_path_factory.mktemp("shared") / "lake"
-    with open_lake(Path(shutil.copytree(template, path))) as opened:
+    with open_lake(Path(shutil.copytree(empty_lake, path))) as opened:
         yield opened
 
 
 @pytest.fixture
-def lake(place: Path) -> Iterator[Lake]:
-    with open_lake(place) as opened:
+def lake(lake_path: Path) -> Iterator[Lake]:
+    with open_lake(lake_path) as opened:
         yield opened
 
 
@@ -125,19 +111,19 @@ def test_every_endpoint_has_its_raw_table_with_its_columns_and_types(shared, end
     assert ("valid_from" in raw_columns(endpoint)) == (endpoint.mode is Mode.HISTORY)
 
 
-def test_opening_again_changes_nothing(place):
-    with open_lake(place) as lake:
+def test_opening_again_changes_nothing(lake_path):
+    with open_lake(lake_path) as lake:
         before = lake.rows("select max(snapshot_id) from lake.snapshots()")
-    with open_lake(place) as lake:
+    with open_lake(lake_path) as lake:
         assert lake.rows("select max(snapshot_id) from lake.snapshots()") == before
 
 
-def test_a_column_that_the_table_gains_later_is_added_and_rows_stay(place):
-    with open_lake(place) as lake:
+def test_a_column_that_the_table_gains_later_is_added_and_rows_stay(lake_path):
+    with open_lake(lake_path) as lake:
         commit_load(lake, load_of(ALERTS, alert(0, type="t", friendly_info="gone")))
         lake.execute("alter table raw.alerts drop column friendly_info")
         lake.execute("alter table meta.calls drop column finished_at")
-    with open_lake(place) as lake:
+    with open_lake(lake_path) as lake:
         commit_load(lake, load_of(ALERTS, alert(1, type="t", friendly_info="back")))
 
         infos = lake.rows("select friendly_info from raw.alerts order by created_at")
@@ -145,8 +131,8 @@ def test_a_column_that_the_table_gains_later_is_added_and_rows_stay(place):
         assert count(lake, "meta.calls where finished_at is null") == 0
 
 
-def test_a_column_that_somebody_added_is_kept(place):
-    with open_lake(place) as lake:
+def test_a_column_that_somebody_added_is_kept(lake_path):
+    with open_lake(lake_path) as lake:
         lake.execute("alter table raw.alerts add column note varchar")
         commit_load(lake, load_of(ALERTS, alert(0)))
 
@@ -175,14 +161,14 @@ def test_a_lake_that_is_not_there_is_not_made_by_reading(tmp_path):
 
 
 @pytest.mark.parametrize("read_only", [True, False])
-def test_a_catalog_of_garbage_is_a_clear_error(place, read_only):
-    for file in place.glob(f"{CATALOG}*"):
+def test_a_catalog_of_garbage_is_a_clear_error(lake_path, read_only):
+    for file in lake_path.glob(f"{CATALOG}*"):
         file.unlink()
-    (place / CATALOG).write_bytes(b"garbage " * 1000)
+    (lake_path / CATALOG).write_bytes(b"garbage " * 1000)
 
     with (
         pytest.raises(LakeError, match="not a database") as failure,
-        open_lake(place, read_only=read_only),
+        open_lake(lake_path, read_only=read_only),
     ):
         pass
 
@@ -202,8 +188,8 @@ def test_a_folder_that_cannot_be_made_is_a_clear_error(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["it's a lake", 'a "b"; c?d#e%20f ü'])
-def test_a_folder_may_have_any_name(template, tmp_path, name):
-    path = Path(shutil.copytree(template, tmp_path / name))
+def test_a_folder_may_have_any_name(empty_lake, tmp_path, name):
+    path = Path(shutil.copytree(empty_lake, tmp_path / name))
     with open_lake(path) as lake:
         commit_load(lake, load_of(ALERTS, alert(0)))
     with open_lake(path, read_only=True) as lake:
@@ -212,8 +198,8 @@ def test_a_folder_may_have_any_name(template, tmp_path, name):
     assert [child.name for child in tmp_path.iterdir()] == [name]
 
 
-def test_a_lake_may_be_moved(template, tmp_path):
-    old = Path(shutil.copytree(template, tmp_path / "old"))
+def test_a_lake_may_be_moved(empty_lake, tmp_path):
+    old = Path(shutil.copytree(empty_lake, tmp_path / "old"))
     with open_lake(old) as lake:
         commit_load(lake, load_of(ALERTS, *(alert(minute) for minute in range(50))))
     new = old.rename(tmp_path / "new")
@@ -225,13 +211,13 @@ def test_a_lake_may_be_moved(template, tmp_path):
     assert not old.exists()
 
 
-def test_a_reader_cannot_write(place):
-    with open_lake(place, read_only=True) as lake, pytest.raises((LakeError, duckdb.Error)):
+def test_a_reader_cannot_write(lake_path):
+    with open_lake(lake_path, read_only=True) as lake, pytest.raises((LakeError, duckdb.Error)):
         lake.execute("delete from meta.loads")
 
 
-def test_a_reader_sees_what_was_committed_while_it_was_open(place):
-    with open_lake(place) as writer, open_lake(place, read_only=True) as reader:
+def test_a_reader_sees_what_was_committed_while_it_was_open(lake_path):
+    with open_lake(lake_path) as writer, open_lake(lake_path, read_only=True) as reader:
         assert count(reader, "raw.alerts") == 0
         commit_load(writer, load_of(ALERTS, alert(0)))
 
@@ -830,12 +816,12 @@ def test_waiting_for_the_catalog_comes_to_an_end(tmp_path, monkeypatch):
         pass
 
 
-def test_writers_side_by_side_lose_and_double_nothing(place):
+def test_writers_side_by_side_lose_and_double_nothing(lake_path):
     failures: list[BaseException] = []
 
     def write(start: int) -> None:
         try:
-            with open_lake(place) as lake:
+            with open_lake(lake_path) as lake:
                 for minute in range(start, start + 6):
                     commit_load(lake, load_of(ALERTS, alert(minute), alert(minute + 1)))
         except BaseException as error:  # noqa: BLE001 - handed to the main thread
@@ -848,7 +834,7 @@ def test_writers_side_by_side_lose_and_double_nothing(place):
         thread.join()
 
     assert failures == []
-    with open_lake(place, read_only=True) as lake:
+    with open_lake(lake_path, read_only=True) as lake:
         assert count(lake, "raw.alerts") == 10
         assert count(lake, "(select distinct created_at_timeuuid from raw.alerts)") == 10
         assert count(lake, "meta.loads") == 12

@@ -16,8 +16,8 @@ TRIPS = Source(schema="marts", table="trips", key=("trip_id",))
 
 
 @pytest.fixture
-def lake(tmp_path):
-    with open_lake(tmp_path / "lake") as opened:
+def lake(lake_path):
+    with open_lake(lake_path) as opened:
         opened.execute("create table marts.trips (trip_id bigint, note varchar)")
         for part in range(3):
             rows = f"select i, 'a' from range({part}0, {part}9) r(i)"

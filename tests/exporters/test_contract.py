@@ -25,8 +25,8 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.fixture(scope="module")
-def empty_lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("empty") / "lake"
+def empty_lake(empty_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = Path(shutil.copytree(empty_lake, tmp_path_factory.mktemp("mart") / "lake"))
     with open_lake(path) as opened:
         opened.execute(
             f"create table marts.{TABLE} (cell_id varchar, carrier varchar, fixes hugeint, "
@@ -37,9 +37,8 @@ def empty_lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def lake(empty_lake: Path, tmp_path: Path) -> Iterator[Lake]:
-    shutil.copytree(empty_lake, tmp_path / "lake")
-    with open_lake(tmp_path / "lake") as opened:
+def lake(lake_path: Path) -> Iterator[Lake]:
+    with open_lake(lake_path) as opened:
         yield opened
 
 

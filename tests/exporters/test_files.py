@@ -19,8 +19,8 @@ from fleetlake.lake import Lake, open_lake
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Iterator[Lake]:
-    with open_lake(tmp_path / "lake") as opened:
+def lake(lake_path: Path) -> Iterator[Lake]:
+    with open_lake(lake_path) as opened:
         opened.execute(
             "create table marts.trips as "
             "select i % 5 as router_id, 'trip ' || i as trip_id, i as length_m "

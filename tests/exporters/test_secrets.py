@@ -17,10 +17,10 @@ SPELLED = "hunter2%26%2F%C3%A9"
 
 
 @pytest.fixture
-def lake_path(tmp_path):
-    with open_lake(tmp_path / "lake") as lake:
+def lake_path(lake_path):
+    with open_lake(lake_path) as lake:
         lake.execute("create table marts.trips as select 1 as router_id, 'a' as trip_id")
-    return tmp_path / "lake"
+    return lake_path
 
 
 @pytest.mark.parametrize(

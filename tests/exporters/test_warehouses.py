@@ -26,8 +26,8 @@ def place(request, tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def lake(tmp_path):
-    with open_lake(tmp_path / "lake") as opened:
+def lake(lake_path):
+    with open_lake(lake_path) as opened:
         opened.execute(
             "create table marts.trips as "
             "select 1 as router_id, 'a' as trip_id, now() as started_at, '{}'::json as extra"

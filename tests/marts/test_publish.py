@@ -19,12 +19,11 @@ from fleetlake.publish import publish
 
 
 @pytest.fixture
-def lake(tmp_path) -> Path:
-    path = tmp_path / "lake"
-    with open_lake(path) as opened:
+def lake(lake_path) -> Path:
+    with open_lake(lake_path) as opened:
         opened.execute("create table marts.trips as select 1 as trip_id, now() as started_at")
         opened.execute("create table marts.stops (stop_id bigint)")
-    return path
+    return lake_path
 
 
 @pytest.fixture
@@ -273,12 +272,9 @@ def test_what_a_mart_is_cut_by_is_one_of_its_columns_and_a_date():
     assert {kinds[mart][column] for mart, column in mart_dates().items()} == {"date"}
 
 
-def test_a_lake_without_marts_says_what_to_do(tmp_path, published):
-    with open_lake(tmp_path / "lake"):
-        pass
-
+def test_a_lake_without_marts_says_what_to_do(lake_path, published):
     with pytest.raises(LakeError, match="fleetlake build"):
-        publish(tmp_path / "lake", published)
+        publish(lake_path, published)
 
 
 def test_a_folder_in_the_way_is_not_touched(lake, published):
