@@ -117,16 +117,16 @@ def test_a_build_without_news_writes_no_incremental_mart(increments):
 
 def test_rows_of_a_failed_build_reach_the_lake_with_the_next_good_one(tmp_path, add):
     lake = tmp_path / "lake"
-    select = "+data_usage_daily +failover_episodes"
+    select = "+data_usage_daily +security_events"
     add(lake, "net_device_usage_samples", usage(5, 0, 0))
     build_marts(lake, select=select)
     add(lake, "net_device_usage_samples", usage(5, 1, 0))
-    twice = {"uuid": "f", "router_id": 1, "started_at": START}
-    add(lake, "failovers", twice, twice)
+    twice = {"action_id": "a", "action_type_name": "login", "action_timestamp": START}
+    add(lake, "activity_logs", twice, twice)
     with pytest.raises(BuildFailed):
         build_marts(lake, select=select)
     with open_lake(lake) as opened:
-        opened.execute("delete from raw.failovers")
+        opened.execute("delete from raw.activity_logs")
 
     build_marts(lake, select=select)
 
