@@ -95,11 +95,21 @@ def prefect_server(
             # Before the flows are imported, which take it over: what fails here fails at once.
             retries.RETRIES["retries"] = 0
             yield server
+            deliver_logs_and_events()
         with warnings.catch_warnings():
             # Prefect's clients leave their connections to the garbage collector.
             warnings.simplefilter("ignore", ResourceWarning)
             gc.collect()
     wait_for(lambda: not processes_of(home))
+
+
+def deliver_logs_and_events() -> None:
+    """Send what Prefect's threads have gathered; they would at exit, when the server has gone."""
+    from prefect.events.worker import EventsWorker
+    from prefect.logging.handlers import APILogWorker
+
+    for worker in (APILogWorker, EventsWorker):
+        worker.drain_all(timeout=30)
 
 
 @pytest.fixture
