@@ -22,6 +22,9 @@ from flows.signals import Look, named
 
 INGEST_COMPLETED = "fleetlake.ingest.completed"
 
+OCCASIONAL = ("quarantined", "spared", "holes", "note")
+"""Columns of an ingest that are worth their place only where they say something."""
+
 
 def report_ingest(
     group: str, shard: Shard, outcomes: Sequence[Outcome], look: Look, said: Sequence[str]
@@ -33,7 +36,9 @@ def report_ingest(
     title = group if shard.is_whole else f"{group}, shard {shard.number} of {shard.of}"
     key = f"ingest-{group}" if shard.is_whole else f"ingest-{group}-{shard.number}-of-{shard.of}"
     rows = [ingest_row(outcome, look) for outcome in outcomes]
-    create_table_artifact(rows, key=key, description=f"What was loaded of {title}, by stream")
+    create_table_artifact(
+        telling(rows), key=key, description=f"What was loaded of {title}, by stream"
+    )
     create_markdown_artifact(
         ingest_summary(title, rows, said), key=f"{key}-summary", description=f"Load of {title}"
     )
@@ -71,6 +76,16 @@ def ingest_row(outcome: Outcome, look: Look) -> dict[str, Any]:
         "holes": status.holes if status else 0,
         "note": ingest_note(outcome, status),
     }
+
+
+def telling(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows without occasional columns that say nothing: the page cuts off the last ones.
+
+    >>> telling([{"added": 0, "holes": 0, "note": ""}, {"added": 0, "holes": 0, "note": "late"}])
+    [{'added': 0, 'note': ''}, {'added': 0, 'note': 'late'}]
+    """
+    silent = {name for name in OCCASIONAL if not any(row.get(name) for row in rows)}
+    return [{name: row[name] for name in row if name not in silent} for row in rows]
 
 
 def ingest_note(outcome: Outcome, status: StreamStatus | None) -> str:
