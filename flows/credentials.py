@@ -4,10 +4,12 @@ The environment wins, so that a worker may be given keys that the server never s
 `SecretStr`: they are no parameters, no results and no log lines.
 """
 
+from typing import Any
+
 from prefect.blocks.system import Secret
 from pydantic import SecretStr
 
-from fleetlake.settings import KEY_SETTINGS, Settings, load_settings
+from fleetlake.settings import KEY_SETTINGS, Account, Settings, load_settings
 
 SECRETS = (*KEY_SETTINGS, "v3_token")
 """Settings that may come from a Secret block."""
@@ -23,19 +25,21 @@ def block_name(setting: str) -> str:
 
 
 def settings_of_run() -> Settings:
-    """Return this process's settings, the missing keys taken from Secret blocks."""
+    """Return this process's settings, missing keys and profiles taken from Secret blocks."""
     settings = load_settings()
     found = {
-        name: secret
+        name: SecretStr(str(value))
         for name in SECRETS
-        if not getattr(settings, name).get_secret_value() and (secret := _read_block(name))
+        if not getattr(settings, name).get_secret_value() and (value := _read_block(name))
     }
-    return settings.model_copy(update=found)
+    stored = _read_block("profiles") or {}
+    profiles = {name: Account.model_validate(account) for name, account in stored.items()}
+    return settings.model_copy(update={**found, "profiles": profiles | settings.profiles})
 
 
-def _read_block(setting: str) -> SecretStr | None:
+def _read_block(setting: str) -> Any:
     try:
         block = Secret.load(block_name(setting))
     except ValueError:  # there is no such block; what is missing is told when it is needed
         return None
-    return SecretStr(str(block.get())) if isinstance(block, Secret) else None
+    return block.get() if isinstance(block, Secret) else None

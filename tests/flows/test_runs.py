@@ -178,6 +178,33 @@ def test_keys_come_from_secret_blocks_where_the_environment_has_none(monkeypatch
     assert "admin-key" not in repr(settings)
 
 
+@pytest.mark.usefixtures("worker_environment")
+def test_profiles_come_from_a_secret_block_and_the_environment_wins(monkeypatch):
+    from flows.credentials import settings_of_run
+
+    from fleetlake.cli.prefect_setup import put_secrets
+    from fleetlake.settings import KEY_SETTINGS, load_settings
+
+    for profile in ("NORTH", "SOUTH"):
+        for name in KEY_SETTINGS:
+            monkeypatch.setenv(f"FLEETLAKE_PROFILES__{profile}__{name.upper()}", "as-stored")
+    monkeypatch.setenv("FLEETLAKE_PROFILES__NORTH__CALLS_PER_MINUTE", "7")
+    load_settings.cache_clear()
+    assert "fleetlake-profiles" in put_secrets(load_settings())
+    for name in KEY_SETTINGS:
+        monkeypatch.delenv(f"FLEETLAKE_PROFILES__NORTH__{name.upper()}")
+        monkeypatch.setenv(f"FLEETLAKE_PROFILES__SOUTH__{name.upper()}", "from-the-environment")
+    monkeypatch.delenv("FLEETLAKE_PROFILES__NORTH__CALLS_PER_MINUTE")
+    load_settings.cache_clear()
+
+    _, north, south = settings_of_run().accounts()
+
+    assert (north.profile, set(north.keys().values())) == ("north", {"as-stored"})
+    assert (north.calls_per_minute, south.calls_per_minute) == (7, 0)
+    assert (south.profile, set(south.keys().values())) == ("south", {"from-the-environment"})
+    assert "as-stored" not in repr(settings_of_run())
+
+
 @pytest.mark.parametrize(
     ("error", "is_worth_it"),
     [

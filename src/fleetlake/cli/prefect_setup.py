@@ -15,7 +15,7 @@ import typer
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
 
-    from fleetlake.settings import Settings
+    from fleetlake.settings import Account, Settings
 
 WORK_POOL = "fleetlake"
 PREFECT_FILE = "prefect.yaml"
@@ -152,20 +152,32 @@ def put_work_pool(client: "SyncPrefectClient", *, runs: int) -> None:
 
 
 def put_secrets(settings: "Settings") -> list[str]:
-    """Save the keys that are set as Secret blocks, and return the blocks' names."""
+    """Save the keys that are set as Secret blocks, and return the blocks' names.
+
+    All profiles are in one block: a worker need not know which there are.
+    """
     from prefect.blocks.system import Secret
 
     from fleetlake.settings import KEY_SETTINGS
 
-    names = []
-    for setting in (*KEY_SETTINGS, "v3_token"):
-        value = getattr(settings, setting).get_secret_value()
-        if value:
-            # The name is what flows/credentials.py looks for.
-            name = f"fleetlake-{setting.replace('_', '-')}"
-            Secret(value=value).save(name, overwrite=True)
-            names.append(name)
-    return names
+    values: dict[str, Any] = {
+        setting: getattr(settings, setting).get_secret_value()
+        for setting in (*KEY_SETTINGS, "v3_token")
+    }
+    values["profiles"] = {name: _as_json(account) for name, account in settings.profiles.items()}
+    # The names are what flows/credentials.py looks for.
+    named = {f"fleetlake-{key.replace('_', '-')}": value for key, value in values.items() if value}
+    for name, value in named.items():
+        Secret(value=value).save(name, overwrite=True)
+    return list(named)
+
+
+def _as_json(account: "Account") -> dict[str, Any]:
+    """Return an account with its keys as text, which only a Secret block may hold."""
+    return {
+        name: value.get_secret_value() if hasattr(value, "get_secret_value") else value
+        for name, value in account
+    }
 
 
 def deploy(file: Mapping[str, Any]) -> None:
