@@ -53,7 +53,6 @@ def rows(sim: Sim, sql: str) -> list[tuple[Any, ...]]:
 
 def test_a_real_fleet_is_kept_out_of_the_lake_that_the_demo_filled(sim: Sim) -> None:
     settings = sim.settings(base_url="https://service.example/api/v2/", v3_base_url=None)
-    settings.lake.mkdir()
     (settings.lake / DEMO_MARK).touch()
 
     with pytest.raises(LakeError, match="simulated fleet"):
