@@ -35,6 +35,10 @@ def forecast_and_counted(
     return {f.endpoint: f for f in plan}, counted, planned
 
 
+a_forecast = pytest.mark.xdist_group("forecast")  # they share two loads, which take seconds
+
+
+@a_forecast
 @pytest.mark.parametrize("name", [e.name for e in ENDPOINTS.values() if e.api == "v2"])
 def test_the_forecast_is_near_what_the_service_counts(forecast_and_counted: Any, name: str) -> None:
     forecast, counted, _ = forecast_and_counted
@@ -47,6 +51,7 @@ def test_the_forecast_is_near_what_the_service_counts(forecast_and_counted: Any,
         assert calls <= counted[name] * 1.3 + 2
 
 
+@a_forecast
 def test_a_forecast_asks_nothing_of_the_service(forecast_and_counted: Any) -> None:
     _, _, asked_by_plan = forecast_and_counted
 
