@@ -9,7 +9,7 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.intervals import Interval, subtract
 from fleetlake.lake import Lake
 from fleetlake.lake.gaps import Gap, gaps
-from fleetlake.lake.watermarks import proven_intervals
+from fleetlake.lake.watermarks import all_proven_intervals
 from fleetlake.retention import Forecast, forecast
 from fleetlake.settings import DEFAULT_PROFILE
 
@@ -47,10 +47,11 @@ class LakeStatus:
 
 def lake_status(lake: Lake, *, now: datetime, calls_per_minute: int) -> LakeStatus:
     """Return the status of a lake, of all accounts in it; `now` is UTC."""
-    return LakeStatus(
-        streams=stream_statuses(lake, now=now, calls_per_minute=calls_per_minute),
-        open_gaps=gaps(lake, only_open=True),
-    )
+    with lake.one_look():
+        return LakeStatus(
+            streams=stream_statuses(lake, now=now, calls_per_minute=calls_per_minute),
+            open_gaps=gaps(lake, only_open=True),
+        )
 
 
 def stream_statuses(lake: Lake, *, now: datetime, calls_per_minute: int) -> list[StreamStatus]:
@@ -72,6 +73,7 @@ class _Known:
         self._refused = self._by_endpoint(waiting, "quarantine", grouped=True)
         self._drifted = self._by_endpoint("count(*)", "schema_drift", grouped=True)
         self._capable = self._by_endpoint("is_available, reason", "capabilities")
+        self._proven = all_proven_intervals(lake, profile)
 
     def _by_endpoint(
         self, columns: str, table: str, *, grouped: bool = False
@@ -90,7 +92,7 @@ class _Known:
             f"select count(*) from raw.{name} where account_profile = ?", [self._profile]
         )
         moment, at = self._marks.get(name, (None, None))
-        proven = proven_intervals(self._lake, self._profile, endpoint)
+        proven = self._proven.get(name, {})
         until = min((max(i.end for i in intervals) for intervals in proven.values()), default=None)
         is_available, reason = self._capable.get(name, (True, None))
         return StreamStatus(

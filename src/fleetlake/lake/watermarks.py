@@ -32,6 +32,18 @@ def proven_intervals(lake: "Lake", profile: str, endpoint: Endpoint) -> dict[str
     return proven
 
 
+def all_proven_intervals(lake: "Lake", profile: str) -> dict[str, dict[str, list[Interval]]]:
+    """Return the ranges proven complete by endpoint and partition, oldest first: one query."""
+    proven: dict[str, dict[str, list[Interval]]] = {}
+    for endpoint, partition, start, end in lake.rows(
+        "select endpoint, partition, start_at, end_at from meta.intervals "
+        "where account_profile = ? order by start_at",
+        [profile],
+    ):
+        proven.setdefault(endpoint, {}).setdefault(partition, []).append(Interval(start, end))
+    return proven
+
+
 def watermark(lake: "Lake", profile: str, endpoint: Endpoint) -> datetime | None:
     """Return the newest event time committed, or None before the first load."""
     rows = lake.rows(
