@@ -270,29 +270,29 @@ except sqlite3.OperationalError:
 """
 
 
-def gets_catalog_alone(place: Path) -> bool:
+def gets_catalog_alone(lake_path: Path) -> bool:
     """Return whether another process may shut all others out, as whoever closes it last does."""
-    run = [sys.executable, "-c", ALONE, place / CATALOG]
+    run = [sys.executable, "-c", ALONE, lake_path / CATALOG]
     done = subprocess.run(run, capture_output=True, text=True, check=False)
     assert done.stderr in {"", "locked\n"}
     return done.returncode == 0
 
 
-def test_nobody_shuts_readers_out_of_the_catalog_while_the_lake_is_open(place):
+def test_nobody_shuts_readers_out_of_the_catalog_while_the_lake_is_open(lake_path):
     with ExitStack() as open_until_here:
-        with open_lake(place) as writer:
+        with open_lake(lake_path) as writer:
             writer.execute("create table marts.trips as select 1 as trip_id")
-            assert not gets_catalog_alone(place)
-            reader = open_until_here.enter_context(open_lake(place, read_only=True))
+            assert not gets_catalog_alone(lake_path)
+            reader = open_until_here.enter_context(open_lake(lake_path, read_only=True))
         assert reader.rows("from marts.trips") == [(1,)]
-        assert not gets_catalog_alone(place)
-    assert gets_catalog_alone(place)
+        assert not gets_catalog_alone(lake_path)
+    assert gets_catalog_alone(lake_path)
 
 
-def test_a_catalog_restored_without_its_log_can_be_read_at_once(place):
-    assert gets_catalog_alone(place)  # and has no log from now on
+def test_a_catalog_restored_without_its_log_can_be_read_at_once(lake_path):
+    assert gets_catalog_alone(lake_path)  # and has no log from now on
 
-    with open_lake(place, read_only=True) as lake:
+    with open_lake(lake_path, read_only=True) as lake:
         assert lake.rows("select count(*) from raw.alerts") == [(0,)]
 
 
@@ -355,12 +355,12 @@ class Crash(BaseException):
 def test_rows_are_on_the_disk_before_the_catalog_names_their_file(lake, monkeypatch):
     seen = []
 
-    def look(place: Path) -> None:
-        with open_lake(place, read_only=True) as reader:
+    def look(lake_path: Path) -> None:
+        with open_lake(lake_path, read_only=True) as reader:
             [(visible,)] = reader.rows("select count(*) from raw.alerts")
-        files = list((place / "files" / "raw" / "alerts").rglob("*.parquet"))
+        files = list((lake_path / "files" / "raw" / "alerts").rglob("*.parquet"))
         seen.append((len(files), visible))
-        flush_files(place)
+        flush_files(lake_path)
 
     monkeypatch.setattr(commits, "flush_files", look)
 
