@@ -19,6 +19,7 @@ from pydantic import SecretStr
 
 from fleetlake.errors import FleetlakeError, LakeError
 from fleetlake.ingest import DEMO_MARK
+from fleetlake.place import not_writable
 from fleetlake.settings import Settings
 
 READY = "ready "
@@ -83,10 +84,7 @@ def demo_fleet(lake: Path, *, routers: int, days: int, seed: int) -> Fleet:
         lake.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(fleet.__dict__))
     except OSError as error:
-        raise LakeError(
-            f"The lake folder {lake.resolve()} cannot be written: {error.strerror}.",
-            remedy="Make it writable for this user, or set FLEETLAKE_LAKE to one that is.",
-        ) from None
+        raise not_writable("lake", lake.resolve(), error, setting="FLEETLAKE_LAKE") from None
     return fleet
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass
+from errno import EDQUOT, EFBIG, ENOSPC
 from pathlib import Path
 from typing import Any, Self
 
@@ -72,6 +73,15 @@ def lake_place(text: str, files: str | None) -> LakePlace:
         raise ValueError("a shared lake needs FLEETLAKE_LAKE_FILES, where its files lie")
     shared = files if "://" in files else str(Path(files).absolute())
     return SharedLake(SecretStr(text.removeprefix(SHARED)), shared.rstrip("/"))
+
+
+def not_writable(name: str, folder: Path, error: OSError, *, setting: str) -> LakeError:
+    """Return the error of a folder that the system lets nobody write to, or that is full."""
+    remedy = f"Make it writable for this user, or set {setting} to one that is."
+    if error.errno in {ENOSPC, EDQUOT, EFBIG}:
+        remedy = "Free some space and run again; what was there before is whole."
+    reason = error.strerror or error
+    return LakeError(f"The {name} folder {folder} cannot be written: {reason}.", remedy=remedy)
 
 
 def as_settings(place: LakePlace) -> dict[str, str]:

@@ -13,7 +13,8 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,7 +29,7 @@ from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.catalog import lake_errors
 from fleetlake.lake.gaps import gaps
 from fleetlake.layout import Layout, layout_of, reading
-from fleetlake.place import LakePlace
+from fleetlake.place import LakePlace, not_writable
 from fleetlake.settings import DAY_ROWS
 
 DATABASE = "fleet.duckdb"
@@ -62,10 +63,10 @@ def publish(
     began = time.monotonic()
     published = published.absolute()
     store = published.parent / f".{published.name}"
-    with lake_errors(store):
+    with open_lake(lake_path, read_only=True) as lake, _folder_errors(published):
         _refuse_what_is_no_link(published)
         store.mkdir(parents=True, exist_ok=True)
-        with FileLock(store / "publish.lock"), open_lake(lake_path, read_only=True) as lake:
+        with FileLock(store / "publish.lock"):
             _clear(store, keep=published)
             before = published.resolve() if published.is_symlink() else None
             new = store / datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
@@ -188,6 +189,17 @@ class _Snapshot:
             for name, table in tables.items():
                 read = reading(self.folder / name, table["partitioned_by"])
                 connection.execute(f'CREATE VIEW "{name}" AS FROM {read}')
+
+
+@contextmanager
+def _folder_errors(published: Path) -> Iterator[None]:
+    """Turn what the system or DuckDB raises about the published folder into a LakeError."""
+    try:
+        with lake_errors(published):
+            yield
+    except OSError as error:
+        setting = "FLEETLAKE_PUBLISHED or --to"
+        raise not_writable("published", published, error, setting=setting) from None
 
 
 _MARTS = """

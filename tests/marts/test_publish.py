@@ -1,7 +1,9 @@
 """Published snapshots: plain files, complete, switched in one step."""
 
 import json
+import os
 from datetime import UTC, date, datetime
+from errno import ENOSPC
 from pathlib import Path
 
 import duckdb
@@ -285,3 +287,37 @@ def test_a_folder_in_the_way_is_not_touched(lake, published):
         publish(lake, published)
 
     assert (published / "mine.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["afile/published", "/proc/published"])
+def test_a_folder_that_cannot_be_written_is_an_error_that_names_it(lake, tmp_path, name):
+    (tmp_path / "afile").touch()
+
+    with pytest.raises(LakeError, match="cannot be written") as refused:
+        publish(lake, tmp_path / name)
+
+    assert str(tmp_path / name) in refused.value.what
+    assert "FLEETLAKE_PUBLISHED or --to" in refused.value.remedy
+    assert refused.value.exit_code == 7
+
+
+def test_a_disk_that_is_full_is_an_error_and_the_old_snapshot_stays(lake, published, monkeypatch):
+    publish(lake, published)
+    before = published.resolve()
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(ENOSPC, os.strerror(ENOSPC))
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(LakeError, match="No space left") as refused:
+        publish(lake, published)
+
+    assert "Free some space" in refused.value.remedy
+    assert published.resolve() == before
+
+
+def test_publishing_a_lake_that_is_not_there_makes_no_folder(tmp_path, published):
+    with pytest.raises(LakeError, match="There is no lake"):
+        publish(tmp_path / "lkae", published)
+
+    assert list(tmp_path.iterdir()) == []

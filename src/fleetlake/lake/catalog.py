@@ -23,7 +23,7 @@ from fleetlake.errors import LakeError
 from fleetlake.lake import tables
 from fleetlake.lake.attach import CATALOG, FILES, UNCHECKED, attach_statements, store_keys
 from fleetlake.lake.locks import commit_lock
-from fleetlake.place import LakePlace, SharedLake
+from fleetlake.place import LakePlace, SharedLake, not_writable
 from fleetlake.secrets import without_secrets
 
 READY = ".ready"
@@ -205,7 +205,4 @@ def _make_folder(path: Path) -> None:
         if not os.access(path, os.W_OK | os.X_OK):
             raise PermissionError(EACCES, os.strerror(EACCES))
     except OSError as error:
-        raise LakeError(
-            f"The lake folder {path} cannot be written: {error.strerror}.",
-            remedy="Make it writable for this user, or set FLEETLAKE_LAKE to one that is.",
-        ) from None
+        raise not_writable("lake", path, error, setting="FLEETLAKE_LAKE") from None
