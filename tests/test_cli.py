@@ -4,6 +4,7 @@ import http.server
 import re
 import resource
 import signal
+import socket
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -168,6 +169,17 @@ def test_missing_settings_are_named_without_their_values(tmp_path: Path) -> None
     assert done.returncode == 3
     assert "FLEETLAKE_PORTAL_API_KEY, FLEETLAKE_MGR_API_ID" in done.stderr
     assert "admin-key" not in done.stderr
+
+
+def test_a_port_that_is_taken_is_named_with_what_to_do() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        words = ["simulate", "--port", str(port), "--routers", "1", "--days", "0.01"]
+        done = CliRunner().invoke(app, words)
+
+    assert isinstance(done.exception, errors.UsageError)
+    assert done.exception.what == f"Port {port} is taken."
+    assert "--port 0" in done.exception.remedy
 
 
 def test_a_query_that_is_no_sql_shows_where_it_is_wrong(fleet: Service, tmp_path: Path) -> None:

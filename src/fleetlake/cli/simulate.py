@@ -10,7 +10,9 @@ _SCENARIOS = "flaky, rate-limited, slow, late-data, schema-drift, poison or shar
 
 def simulate(
     *,
-    port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 takes a free one.")] = 8700,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 takes a free one.")
+    ] = 8700,
     routers: Annotated[int, typer.Option(min=1, help="Size of the fleet.")] = 50,
     seed: Annotated[int, typer.Option(help="Another seed is another fleet.")] = 1,
     days: Annotated[float, typer.Option(min=0.01, help="Days of history before now.")] = 14,

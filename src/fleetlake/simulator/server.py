@@ -5,10 +5,12 @@ import gc
 import signal
 import socket
 from collections.abc import Callable
+from errno import EADDRINUSE
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from fleetlake.errors import UsageError
 from fleetlake.simulator.app import create_app
 from fleetlake.simulator.faults import ABORT
 from fleetlake.simulator.options import SimulatorOptions
@@ -49,10 +51,12 @@ def serve(options: SimulatorOptions) -> None:
     """Serve in the foreground; print `ready <url>` once connections are accepted.
 
     SIGTERM and SIGINT end it: open answers are finished, and the call returns.
+
+    Raises: UsageError for a port that is taken, or that this user may not have.
     """
     app = create_app(options)
     _spare_the_collector()
-    listener = socket.create_server((HOST, options.port), backlog=512)
+    listener = _listener(options.port)
     url = f"http://{HOST}:{listener.getsockname()[1]}"
     config = uvicorn.Config(
         app,
@@ -71,6 +75,17 @@ def serve(options: SimulatorOptions) -> None:
     server = _Server(config, lambda: print(f"ready {url}", flush=True))  # noqa: T201 - the contract with whoever started us
     with contextlib.closing(listener):
         server.run(sockets=[listener])
+
+
+def _listener(port: int) -> socket.socket:
+    try:
+        return socket.create_server((HOST, port), backlog=512)
+    except OSError as error:
+        is_taken = error.errno == EADDRINUSE
+        raise UsageError(
+            f"Port {port} is taken." if is_taken else f"Port {port}: {error.strerror}.",
+            remedy="Take a free one with --port 0" + (", or stop the other." if is_taken else "."),
+        ) from None
 
 
 def _spare_the_collector() -> None:
