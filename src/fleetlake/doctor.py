@@ -1,18 +1,22 @@
 """Checks of an installation, each with what to do about it when it fails."""
 
 import asyncio
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from errno import EACCES, ENOTDIR
 from importlib.metadata import version
+from pathlib import Path
 
 import duckdb
 
 from fleetlake.client import Client
 from fleetlake.errors import FleetlakeError, LakeError
 from fleetlake.lake import open_lake
-from fleetlake.lake.attach import EXTENSIONS, extension_path
+from fleetlake.lake.attach import CATALOG, EXTENSIONS, extension_path
+from fleetlake.place import not_writable
 from fleetlake.run import service_now
 from fleetlake.settings import Settings
 
@@ -68,15 +72,31 @@ def _extensions(_: Settings) -> str:
 
 
 def _lake(settings: Settings) -> str:
-    with open_lake(settings.lake) as lake:
+    place = settings.lake.resolve()
+    if isinstance(place, Path) and not (place / CATALOG).exists():
+        _refuse_what_cannot_become(place)
+        return f"none yet in {place}; `fleetlake ingest` makes it"
+    with open_lake(place) as lake:
         [(commits,)] = lake.rows("select count(*) from meta.loads")
-    return f"{settings.lake.resolve()} can be written; {commits:,} commits so far"
+    return f"{place} can be written; {commits:,} commits so far"
+
+
+def _refuse_what_cannot_become(lake: Path) -> None:
+    """Raise LakeError if a folder that is to be a lake could not be made or written."""
+    parent = _nearest(lake)
+    if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
+        code = EACCES if parent.is_dir() else ENOTDIR
+        error = OSError(code, os.strerror(code))
+        raise not_writable("lake", lake, error, setting="FLEETLAKE_LAKE")
+
+
+def _nearest(folder: Path) -> Path:
+    """Return the folder, or the nearest above it that exists."""
+    return next(place for place in (folder, *folder.parents) if place.exists())
 
 
 def _disk(settings: Settings) -> str:
-    folder = settings.lake.resolve() / "dbt"
-    while not folder.exists():
-        folder = folder.parent
+    folder = _nearest(settings.lake.resolve() / "dbt")
     free = shutil.disk_usage(folder).free
     if free < LOW_DISK_BYTES:
         raise FleetlakeError(

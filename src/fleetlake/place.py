@@ -67,6 +67,8 @@ LakePlace = Path | SharedLake
 
 def lake_place(text: str, files: str | None) -> LakePlace:
     """Return the place that a setting names. Raises: ValueError without files to share."""
+    if not text.strip():
+        raise ValueError("is empty; name a folder, or unset it for data/lake")
     if not text.startswith(SHARED):
         return Path(text)
     if not files:

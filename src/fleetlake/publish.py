@@ -38,12 +38,16 @@ DESCRIPTION = "snapshot.json"
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """A snapshot that dashboards see from now on: rows per table, seconds of wall time."""
+    """A snapshot that dashboards see from now on: rows per table, seconds of wall time.
+
+    `nothing_loaded` says that the lake behind it never got a row.
+    """
 
     path: Path
     snapshot: str
     rows: dict[str, int]
     reused: frozenset[str]
+    nothing_loaded: bool
     seconds: float
 
 
@@ -80,6 +84,7 @@ def publish(
         snapshot=new.name,
         rows={name: table["rows"] for name, table in tables.items()},
         reused=frozenset(name for name, table in tables.items() if table["is_reused"]),
+        nothing_loaded=not description["watermarks"],
         seconds=time.monotonic() - began,
     )
 

@@ -7,7 +7,7 @@ client and the limiter ask for their text.
 from functools import cache
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Self
+from typing import TYPE_CHECKING, Annotated, Self
 from urllib.parse import urlsplit
 
 from platformdirs import user_state_path
@@ -32,6 +32,9 @@ from pydantic_settings import (
 
 from fleetlake.errors import SettingsError
 from fleetlake.place import LakePlace, lake_place
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 HEADER_NAMES = ("X-PORTAL-API-ID", "X-PORTAL-API-KEY", "X-MGR-API-ID", "X-MGR-API-KEY")
 """The service contract's four headers, in the order of the four keys."""
@@ -236,6 +239,11 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
+def _words(fault: "ErrorDetails") -> str:
+    """Return what is wrong with a setting, without what pydantic puts before our own words."""
+    return fault["msg"].removeprefix("Value error, ")
+
+
 @cache
 def load_settings() -> Settings:
     """Return the settings of this process, read on the first call only.
@@ -247,7 +255,7 @@ def load_settings() -> Settings:
     except ValidationError as error:
         faults = "; ".join(
             ": ".join(
-                [*(f"FLEETLAKE_{str(name).upper()}" for name in fault["loc"][:1]), fault["msg"]]
+                [*(f"FLEETLAKE_{str(name).upper()}" for name in fault["loc"][:1]), _words(fault)]
             )
             for fault in error.errors(include_input=False, include_url=False)
         )

@@ -30,7 +30,7 @@ def build(
     Marts whose rows of the lake have not changed since the last build are left alone.
     A failed model or test names itself and its rows; the last good marts stay in place.
     """
-    from fleetlake.cli.screen import console
+    from fleetlake.cli.screen import NOTHING_LOADED, console
     from fleetlake.marts import build_marts
     from fleetlake.settings import load_settings
 
@@ -41,6 +41,8 @@ def build(
     console().print(built_report(result))
     for test in result.warnings:
         console().print(f"Warning: {test.name} found {test.failures:,} rows.", markup=False)
+    if result.nothing_loaded:
+        console(stderr=True).print(NOTHING_LOADED)
 
 
 def following(screen: "Console") -> "AbstractContextManager[OnProgress]":

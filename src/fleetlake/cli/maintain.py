@@ -18,10 +18,13 @@ def maintain(
 
     from fleetlake.cli.screen import console
     from fleetlake.lake import open_lake
+    from fleetlake.lake.catalog import require_lake
     from fleetlake.lake.maintenance import maintain as maintain_lake
     from fleetlake.settings import load_settings
 
-    with open_lake(load_settings().lake) as lake:
+    place = load_settings().lake
+    require_lake(place)
+    with open_lake(place) as lake:
         done = maintain_lake(lake, keep=timedelta(days=keep_days))
     console().print(
         f"{done.files_before:,} data files became {done.files_after:,}; "

@@ -21,7 +21,7 @@ def publish(
 
     Readers see the old snapshot or the new one, whole, never a mix.
     """
-    from fleetlake.cli.screen import console, table
+    from fleetlake.cli.screen import NOTHING_LOADED, console, table
     from fleetlake.publish import publish as publish_snapshot
     from fleetlake.settings import load_settings
 
@@ -35,3 +35,5 @@ def publish(
     rows = [(name, count) for name, count in done.rows.items()]
     console().print(table("", ("table", "rows"), rows))
     console().print(f"Published to {done.path} in {done.seconds:.1f} s.")
+    if done.nothing_loaded:
+        console(stderr=True).print(NOTHING_LOADED)

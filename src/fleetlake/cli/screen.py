@@ -12,6 +12,7 @@ from rich.table import Table
 if TYPE_CHECKING:
     from fleetlake.run import Outcome, Watcher
 
+NOTHING_LOADED = "Warning: nothing was ever loaded into this lake; run `fleetlake ingest` first."
 PLAIN_WIDTH = 120
 SECONDS_BETWEEN_LINES = 5.0
 

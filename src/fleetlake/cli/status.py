@@ -47,6 +47,8 @@ def status(
         for profile, streams in by_account.items():
             title = f"profile {profile}" if len(by_account) > 1 else ""
             console().print(table(title, COLUMNS, [_row(stream, now) for stream in streams]))
+        if not any(stream.loaded_at for stream in found.streams):
+            console().print("Nothing loaded yet: run `fleetlake ingest`.")
     if found.open_gaps:
         raise RecordsMissing(
             f"The service forgot {len(found.open_gaps):,} ranges before they were read.",

@@ -134,7 +134,7 @@ def open_lake(
     """
     path = path.resolve()
     if isinstance(path, Path):
-        _check_folder(path, read_only=read_only)
+        require_lake(path) if read_only else _make_folder(path)
     with lake_errors(path):
         connection = duckdb.connect(config=UNCHECKED | ({"threads": threads} if threads else {}))
     try:
@@ -160,14 +160,18 @@ def _mark_ready(path: LakePlace) -> None:
         (path / READY).touch()
 
 
-def _check_folder(path: Path, *, read_only: bool) -> None:
-    if read_only and not (path / CATALOG).exists():
+def require_lake(path: LakePlace) -> None:
+    """Raise LakeError if a folder holds no lake; a shared one is found missing when opened."""
+    if isinstance(path, Path) and not (path / CATALOG).exists():
         raise LakeError(
-            f"There is no lake in {path}.",
+            f"There is no lake in {path.resolve()}.",
             remedy="Run `fleetlake ingest` or `fleetlake demo` first, or set FLEETLAKE_LAKE.",
         )
-    if not read_only:
-        _make_folder(path)
+
+
+def is_empty(lake: Lake) -> bool:
+    """Return whether nothing was ever loaded into a lake."""
+    return not lake.rows("select 1 from meta.watermarks limit 1")
 
 
 @contextmanager

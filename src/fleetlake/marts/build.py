@@ -22,6 +22,7 @@ from filelock import FileLock, Timeout
 from fleetlake.errors import BuildFailed
 from fleetlake.lake import open_lake
 from fleetlake.lake.attach import UNCHECKED
+from fleetlake.lake.catalog import is_empty, require_lake
 from fleetlake.lake.locks import commit_lock
 from fleetlake.marts.connection import SNAPSHOT_VARIABLE, attach_snapshot
 from fleetlake.marts.dbt import (
@@ -60,13 +61,15 @@ class ModelResult:
 class BuildResult:
     """What a build made of which snapshot of the lake, in seconds of wall time.
 
-    `models` are those that were computed: none when nothing was new.
+    `models` are those that were computed: none when nothing was new. `nothing_loaded` says that
+    the lake never got a row, so that its marts are empty for a reason.
     """
 
     models: tuple[ModelResult, ...]
     tests: tuple[TestResult, ...]
     snapshot_id: int
     is_full: bool
+    nothing_loaded: bool
     seconds: float
 
     @property
@@ -91,12 +94,13 @@ def build_marts(
     `is_full` computes everything from the beginning, which also happens by itself when the
     project has changed. Marts in the lake change only when all models and tests are good.
 
-    Raises: BuildFailed naming what failed, with its first bad rows.
+    Raises: BuildFailed naming what failed, with its first bad rows; LakeError without a lake.
     """
     began = time.monotonic()
     lake = lake_path.resolve()
+    require_lake(lake)
     with _only_build(lake / "dbt") as work:
-        snapshot = _newest_snapshot(lake)
+        snapshot, nothing_loaded = _newest_snapshot(lake)
         build = _Build(lake=lake, work=work, snapshot=snapshot)
         plan = plan_build(lake, work, select=select, is_full=is_full, until=snapshot)
         run, models = build.carry_out(plan, on_progress)
@@ -105,6 +109,7 @@ def build_marts(
         tests=run.tests,
         snapshot_id=snapshot,
         is_full=plan.is_full,
+        nothing_loaded=nothing_loaded,
         seconds=time.monotonic() - began,
     )
 
@@ -115,8 +120,10 @@ def write_docs(lake_path: LakePlace) -> Path:
     Raises: BuildFailed if the marts were never built.
     """
     lake = lake_path.resolve()
+    require_lake(lake)
     with _only_build(lake / "dbt") as work:
-        build = _Build(lake=lake, work=work, snapshot=_newest_snapshot(lake))
+        snapshot, _ = _newest_snapshot(lake)
+        build = _Build(lake=lake, work=work, snapshot=snapshot)
         if not build.file.exists():
             raise BuildFailed("There are no marts yet.", remedy="Run `fleetlake build` first.")
         call_dbt(["docs", "generate", "--static"], work=work, environment=build.environment())
@@ -136,11 +143,11 @@ def _only_build(work: Path) -> Iterator[Path]:
         ) from None
 
 
-def _newest_snapshot(path: LakePlace) -> int:
-    """Return the lake's newest snapshot, with every raw table in it even if nothing was loaded."""
+def _newest_snapshot(path: LakePlace) -> tuple[int, bool]:
+    """Return the lake's newest snapshot, with every raw table in it, and if nothing was loaded."""
     with open_lake(path) as lake:
         ((newest,),) = lake.rows("SELECT max(snapshot_id) FROM lake.snapshots()")
-    return int(newest)
+        return int(newest), is_empty(lake)
 
 
 @dataclass(frozen=True, kw_only=True)

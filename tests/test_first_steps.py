@@ -1,0 +1,85 @@
+"""What a person meets who has just begun: folders without a lake, lakes without a row."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from fleetlake.cli import app
+from fleetlake.doctor import run_checks
+from fleetlake.errors import LakeError, SettingsError
+from fleetlake.lake import open_lake
+from fleetlake.settings import Settings, load_settings
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Set the folder of a lake that is not there yet."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FLEETLAKE_LAKE", str(tmp_path / "lake"))
+    monkeypatch.setenv("FLEETLAKE_PUBLISHED", str(tmp_path / "published"))
+    load_settings.cache_clear()
+    return tmp_path / "lake"
+
+
+@pytest.mark.parametrize("command", ["build", "publish", "maintain", "status"])
+def test_a_folder_without_a_lake_is_named_and_not_made(command: str, place: Path) -> None:
+    done = CliRunner().invoke(app, [command])
+
+    assert isinstance(done.exception, LakeError)
+    assert done.exception.what == f"There is no lake in {place}."
+    assert list(place.parent.iterdir()) == []
+
+
+def test_an_empty_lake_setting_is_refused_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLEETLAKE_LAKE", "")
+
+    with pytest.raises(SettingsError, match="FLEETLAKE_LAKE: is empty"):
+        load_settings()
+
+
+def test_status_of_a_lake_without_a_load_says_so(place: Path) -> None:
+    with open_lake(place):
+        pass
+
+    shown = CliRunner().invoke(app, ["status"])
+
+    assert shown.exit_code == 0
+    assert "Nothing loaded yet: run `fleetlake ingest`." in shown.output
+
+
+def test_building_a_lake_without_a_load_warns_in_one_line(place: Path) -> None:
+    with open_lake(place):
+        pass
+
+    shown = CliRunner().invoke(app, ["build", "--select", "stg_accounts"])
+
+    assert shown.exit_code == 0
+    assert "Warning: nothing was ever loaded" in shown.stderr
+
+
+def test_publishing_a_lake_without_a_load_warns_in_one_line(place: Path) -> None:
+    with open_lake(place) as lake:
+        lake.execute("create table marts.trips (trip_id bigint)")
+
+    shown = CliRunner().invoke(app, ["publish"])
+
+    assert shown.exit_code == 0
+    assert shown.stderr.startswith("Warning: nothing was ever loaded")
+    assert len(shown.stderr.splitlines()) == 1
+
+
+def test_doctor_makes_no_lake_but_says_who_will(place: Path) -> None:
+    found = {check.name: check for check in run_checks(Settings(lake=place))}
+
+    assert found["lake"].error is None
+    assert "`fleetlake ingest` makes it" in found["lake"].found
+    assert not place.exists()
+
+
+def test_doctor_says_that_a_lake_could_not_be_made_there(tmp_path: Path) -> None:
+    (tmp_path / "afile").touch()
+
+    found = {c.name: c for c in run_checks(Settings(lake=tmp_path / "afile" / "lake"))}
+
+    assert "cannot be written" in found["lake"].found
