@@ -125,5 +125,5 @@ lock:  ## Resolve all lock files anew from pyproject.toml (needs uv)
 	@$(LOCK) --group bench --output-file requirements-bench.lock > /dev/null
 
 clean:  ## Remove .venv, caches and the demo's lake
-	@rm -rf $(VENV) $(SPARK) $(BENCH) .mypy_cache .pytest_cache .ruff_cache .hypothesis data/lake data/published data/.published
+	@rm -rf $(VENV) $(SPARK) $(BENCH) .mypy_cache .pytest_cache .ruff_cache .hypothesis data/lake
 	@find src flows tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -7,7 +7,7 @@ from prefect.states import Completed
 
 from fleetlake.marts import BuildResult
 from fleetlake.marts import build_marts as build_lake_marts
-from fleetlake.publish import Published
+from fleetlake.publish import Published, published_place
 from fleetlake.publish import publish as publish_marts
 from fleetlake.settings import load_settings
 from flows.reports import report_build, report_published
@@ -47,6 +47,8 @@ def build_models(*, full: bool) -> BuildResult:
 def publish_snapshot() -> Published:
     """Write the marts as plain files and let readers see them."""
     settings = load_settings()
-    done = publish_marts(settings.lake, settings.published, day_rows=settings.published_day_rows)
+    done = publish_marts(
+        settings.lake, published_place(settings), day_rows=settings.published_day_rows
+    )
     report_published(done)
     return done

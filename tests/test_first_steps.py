@@ -69,6 +69,20 @@ def test_publishing_a_lake_without_a_load_warns_in_one_line(place: Path) -> None
     assert len(shown.stderr.splitlines()) == 1
 
 
+def test_a_demo_never_takes_the_place_of_a_real_fleet_that_was_published(place: Path) -> None:
+    with open_lake(place) as lake:
+        lake.execute("create table marts.trips (trip_id bigint)")
+    CliRunner().invoke(app, ["publish"])
+    real = (place.parent / "published").resolve()
+
+    (place / "demo.json").write_text("{}")
+    shown = CliRunner().invoke(app, ["publish"])
+
+    assert shown.exit_code == 0
+    assert (place / "published" / "snapshot.json").is_file()
+    assert (place.parent / "published").resolve() == real
+
+
 def test_doctor_makes_no_lake_but_says_who_will(place: Path) -> None:
     found = {check.name: check for check in run_checks(Settings(lake=place))}
 

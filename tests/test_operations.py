@@ -8,12 +8,13 @@ import pytest
 
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import LakeError, StreamBusy, UsageError
-from fleetlake.ingest import DEMO_MARK, backfill, ingest
+from fleetlake.ingest import backfill, ingest
 from fleetlake.intervals import BEGINNING, Interval
 from fleetlake.lake import open_lake
 from fleetlake.lake.gaps import acknowledge_gaps, gaps
 from fleetlake.lake.locks import stream_lock
 from fleetlake.lake.maintenance import maintain
+from fleetlake.place import DEMO_MARK
 from fleetlake.quarantine import quarantined, retry_quarantined
 from fleetlake.retention import State
 from fleetlake.status import stream_statuses

@@ -80,7 +80,9 @@ def test_its_commands_do_what_it_says(demo: tuple[Path, str]) -> None:
         for line in commands:
             # Loads go to a service into a lake of their own, the rest asks the demo's lake.
             reads_service = loads.search(line)
-            env = environment(folder / "fleet", fleet.url) if reads_service else own
+            published = folder / "data" / "published"
+            fleet_env = environment(folder / "fleet", fleet.url, published=published)
+            env = fleet_env if reads_service else own
             words = shlex.split(line.split("  #")[0])
             words[0] = str(Path(sys.executable).parent / Path(words[0]).name)
             done = subprocess.run(

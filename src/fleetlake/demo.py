@@ -18,8 +18,7 @@ import httpx
 from pydantic import SecretStr
 
 from fleetlake.errors import FleetlakeError, LakeError
-from fleetlake.ingest import DEMO_MARK
-from fleetlake.place import not_writable
+from fleetlake.place import DEMO_MARK, not_writable
 from fleetlake.settings import Settings
 
 READY = "ready "

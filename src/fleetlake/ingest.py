@@ -29,6 +29,7 @@ from fleetlake.lake.locks import stream_lock
 from fleetlake.lake.promoted import with_promoted
 from fleetlake.lake.watermarks import forget_interval
 from fleetlake.load import load_streams
+from fleetlake.place import DEMO_MARK
 from fleetlake.run import Outcome, Watcher
 from fleetlake.settings import Settings
 from fleetlake.shard import WHOLE, Shard
@@ -36,9 +37,6 @@ from fleetlake.shard import WHOLE, Shard
 logger = logging.getLogger(__name__)
 
 _STOPS = (signal.SIGINT, signal.SIGTERM)
-
-DEMO_MARK = "demo.json"
-"""File in a demo's lake that says which simulated fleet it holds."""
 
 
 def ingest(

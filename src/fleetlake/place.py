@@ -14,6 +14,9 @@ from fleetlake.secrets import without_secrets
 
 SHARED = "postgres:"
 
+DEMO_MARK = "demo.json"
+"""File in a lake that says it holds the demo's simulated fleet."""
+
 
 @dataclass(frozen=True)
 class SharedLake:

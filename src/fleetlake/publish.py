@@ -29,8 +29,8 @@ from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.catalog import lake_errors
 from fleetlake.lake.gaps import gaps
 from fleetlake.layout import Layout, layout_of, reading
-from fleetlake.place import LakePlace, not_writable
-from fleetlake.settings import DAY_ROWS
+from fleetlake.place import DEMO_MARK, LakePlace, not_writable
+from fleetlake.settings import DAY_ROWS, Settings
 
 DATABASE = "fleet.duckdb"
 DESCRIPTION = "snapshot.json"
@@ -49,6 +49,13 @@ class Published:
     reused: frozenset[str]
     nothing_loaded: bool
     seconds: float
+
+
+def published_place(settings: Settings) -> Path:
+    """Return where a lake's snapshots go: a demo's beside it, never in place of a real fleet's."""
+    if (settings.lake / DEMO_MARK).exists():
+        return settings.lake / "published"
+    return settings.published
 
 
 def publish(

@@ -8,7 +8,8 @@ import typer
 
 def publish(
     to: Annotated[
-        Path | None, typer.Option(help="Where to; FLEETLAKE_PUBLISHED when left out.")
+        Path | None,
+        typer.Option(help="Where to; FLEETLAKE_PUBLISHED when left out, for a demo its lake."),
     ] = None,
     raw: Annotated[
         list[str] | None,
@@ -23,12 +24,13 @@ def publish(
     """
     from fleetlake.cli.screen import NOTHING_LOADED, console, table
     from fleetlake.publish import publish as publish_snapshot
+    from fleetlake.publish import published_place
     from fleetlake.settings import load_settings
 
     settings = load_settings()
     done = publish_snapshot(
         settings.lake,
-        to or settings.published,
+        to or published_place(settings),
         raw=raw or (),
         day_rows=settings.published_day_rows,
     )
