@@ -16,6 +16,7 @@ import pytest
 import stamina
 
 from fleetlake.client import Client
+from fleetlake.endpoint import Api
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import (
     CredentialsRefused,
@@ -545,3 +546,19 @@ def test_every_error_of_the_client_is_one_of_ours(ask):
     for answer in (*FINAL, *TRANSIENT, 100, 199, 299, 399, 499, 599):
         with pytest.raises(FleetlakeError):
             ask(Service(says(answer, "x")))
+
+
+def test_a_refused_v3_token_is_named_in_the_words_of_the_service(settings):
+    said = {"errors": [{"status": "401", "title": "Unauthorized", "detail": "The token is old."}]}
+    service = Service(httpx.Response(401, json=said))
+    v3 = settings(v3_base_url="https://svc.example/api/v3", v3_token="TOKEN-5")
+
+    async def ask() -> None:
+        async with Client(v3, transport=httpx.MockTransport(service)) as client:
+            await client.get("users", {}, lambda _: None, api=Api.V3)
+
+    with pytest.raises(CredentialsRefused) as refused:
+        asyncio.run(ask())
+
+    assert refused.value.what.endswith("was answered 401: The token is old.")
+    assert refused.value.remedy == "Check FLEETLAKE_V3_TOKEN."

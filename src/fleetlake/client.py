@@ -191,9 +191,11 @@ class Client:
         """Return the error that a status other than 200 stands for."""
         status = response.status_code
         said = _excerpt(self._hide(response.content.decode("utf-8", "replace")))
-        what = f"GET {url} was answered {status}: {said}."
+        what = f"GET {url} was answered {status}: {said.rstrip('.')}."
         if status == httpx.codes.UNAUTHORIZED:
-            return CredentialsRefused(what, remedy="Check the four FLEETLAKE_*_API_* settings.")
+            settings = "the four FLEETLAKE_*_API_* settings"
+            keys = "FLEETLAKE_V3_TOKEN" if api is Api.V3 else settings
+            return CredentialsRefused(what, remedy=f"Check {keys}.")
         if status in _UNAVAILABLE:
             return EndpointUnavailable(
                 what, remedy="The keys' role may not read it, or FLEETLAKE_BASE_URL is wrong."
@@ -251,9 +253,20 @@ def _excerpt(body: str) -> str:
         return " ".join(body.split())[:EXCERPT_LENGTH] or "an empty body"
     exception = answer.get("exception") if isinstance(answer, dict) else None
     if isinstance(exception, dict):
-        return f"{exception.get('message')} {answer.get('errors') or ''}".strip()[:EXCERPT_LENGTH]
+        errors = json.dumps(answer["errors"]) if answer.get("errors") else ""
+        return f"{exception.get('message')} {errors}".strip()[:EXCERPT_LENGTH]
+    if isinstance(answer, dict) and (faults := _faults(answer.get("errors"))):
+        return faults[:EXCERPT_LENGTH]
     message = answer.get("message") if isinstance(answer, dict) else None
-    return str(message or answer)[:EXCERPT_LENGTH]
+    return str(message or body)[:EXCERPT_LENGTH]
+
+
+def _faults(errors: object) -> str:
+    """Return what a JSON:API answer says is wrong, in its own words; nothing where it is none."""
+    if not isinstance(errors, list):
+        return ""
+    named = [e.get("detail") or e.get("title") for e in errors if isinstance(e, dict)]
+    return "; ".join(str(name) for name in named if name)
 
 
 def _retry_after(response: httpx.Response) -> timedelta | None:
