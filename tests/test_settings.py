@@ -244,3 +244,27 @@ def test_the_address_of_an_export_target_is_a_secret(monkeypatch):
 
     assert "hunter2" not in repr(settings)
     assert settings.exports["postgres"].get_secret_value().endswith("hunter2@db/fleet")
+
+
+def test_plain_http_is_refused_by_the_name_of_the_root_that_has_it(monkeypatch):
+    monkeypatch.setenv("FLEETLAKE_BASE_URL", "https://svc.example/api/v2/")
+    monkeypatch.setenv("FLEETLAKE_V3_BASE_URL", "http://svc.example/api/v3")
+
+    told = failure_of_loading()
+
+    assert told.startswith("Settings cannot be used: FLEETLAKE_V3_BASE_URL: plain http")
+
+
+def test_an_unknown_key_is_said_to_be_of_the_file():
+    Path("fleetlake.toml").write_text("base_ulr = 1")
+
+    told = failure_of_loading()
+
+    assert "fleetlake.toml: there is no setting base_ulr" in told
+    assert "FLEETLAKE_BASE_ULR" not in told
+
+
+def test_what_is_wrong_is_said_in_our_own_words(monkeypatch):
+    monkeypatch.setenv("FLEETLAKE_BASE_URL", "nowhere")
+
+    assert "FLEETLAKE_BASE_URL: must be an http or https address" in failure_of_loading()

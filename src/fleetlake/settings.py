@@ -152,11 +152,11 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _sends_no_key_in_the_clear(self) -> Self:
-        roots = [root for root in (self.base_url, self.v3_base_url) if root]
-        is_plain = any(urlsplit(root).scheme == "http" for root in roots)
-        if is_plain and not self.plain_http and not self.is_on_this_machine():
+        roots = {"FLEETLAKE_BASE_URL": self.base_url, "FLEETLAKE_V3_BASE_URL": self.v3_base_url}
+        plain = [name for name, root in roots.items() if root and _shows_keys(root)]
+        if plain and not self.plain_http:
             raise ValueError(
-                "plain http shows the keys to the network; "
+                f"{' and '.join(plain)}: plain http shows the keys to the network; "
                 "use https, or set FLEETLAKE_PLAIN_HTTP=true for a network you trust"
             )
         return self
@@ -232,6 +232,12 @@ class Settings(BaseSettings):
         return self.base_url if self.base_url.endswith("/") else f"{self.base_url}/"
 
 
+def _shows_keys(root: str) -> bool:
+    """Return whether keys sent to this root could be read on the way."""
+    parts = urlsplit(root)
+    return parts.scheme == "http" and not _is_loopback(parts.hostname or "")
+
+
 def _is_loopback(host: str) -> bool:
     try:
         return host == "localhost" or ip_address(host).is_loopback
@@ -240,8 +246,12 @@ def _is_loopback(host: str) -> bool:
 
 
 def _words(fault: "ErrorDetails") -> str:
-    """Return what is wrong with a setting, without what pydantic puts before our own words."""
-    return fault["msg"].removeprefix("Value error, ")
+    """Return which setting is at fault and how, without what pydantic puts before our words."""
+    name = str(fault["loc"][0]) if fault["loc"] else ""
+    if fault["type"] == "extra_forbidden" and len(fault["loc"]) == 1:
+        return f"fleetlake.toml: there is no setting {name}"  # the environment is asked by name
+    said = fault["msg"].removeprefix("Value error, ")
+    return f"FLEETLAKE_{name.upper()}: {said}" if name else said
 
 
 @cache
@@ -254,10 +264,7 @@ def load_settings() -> Settings:
         return Settings()
     except ValidationError as error:
         faults = "; ".join(
-            ": ".join(
-                [*(f"FLEETLAKE_{str(name).upper()}" for name in fault["loc"][:1]), _words(fault)]
-            )
-            for fault in error.errors(include_input=False, include_url=False)
+            _words(fault) for fault in error.errors(include_input=False, include_url=False)
         )
         raise SettingsError(
             f"Settings cannot be used: {faults}.",
