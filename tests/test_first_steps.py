@@ -83,6 +83,14 @@ def test_a_demo_never_takes_the_place_of_a_real_fleet_that_was_published(place: 
     assert (place.parent / "published").resolve() == real
 
 
+def test_a_plan_before_the_first_load_says_that_nothing_is_known() -> None:
+    shown = CliRunner().invoke(app, ["ingest", "--plan"])
+
+    assert shown.exit_code == 0
+    assert "not known before a first load" in shown.output
+    assert "0 calls" not in shown.output
+
+
 def test_doctor_makes_no_lake_but_says_who_will(place: Path) -> None:
     found = {check.name: check for check in run_checks(Settings(lake=place))}
 

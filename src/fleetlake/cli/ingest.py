@@ -86,6 +86,7 @@ def _plan(settings: "Settings", names: list[str], since: datetime | None) -> tup
 
     found = plan_ingest(settings, names, since=since, now=datetime.now(UTC))
     limit = settings.calls_per_minute
+    columns = ("endpoint", "unread", "records", "calls", "minutes", "note")
     rows = [
         (
             f.endpoint,
@@ -99,9 +100,11 @@ def _plan(settings: "Settings", names: list[str], since: datetime | None) -> tup
     ]
     calls = sum(f.calls or 0 for f in found)
     unknown = any(f.calls is None for f in found)
+    if not any(f.calls for f in found) and unknown:
+        said = "Calls and minutes are not known before a first load."
+        return table("", columns, rows), f"{said} Nothing was asked of the service."
     said = f"{'At least' if unknown else 'About'} {calls:,} calls"
     pace = f", {calls / limit:,.1f} minutes at {limit:,} calls a minute" if limit else ""
-    columns = ("endpoint", "unread", "records", "calls", "minutes", "note")
     return table("", columns, rows), f"{said}{pace}. Nothing was asked of the service."
 
 
