@@ -264,6 +264,16 @@ def test_maintenance_leaves_every_row_and_fewer_files(sim: Sim) -> None:
     assert done.snapshots_expired > 0
 
 
+def test_maintenance_counts_what_it_wrote_apart_from_what_it_merged(sim: Sim) -> None:
+    sim.ingest("accounts")  # few rows, which stay in the catalog
+
+    with open_lake(sim.settings().lake) as lake:
+        done = maintain(lake, keep=timedelta(0))
+
+    assert done.files_written > 0
+    assert done.files_after <= done.files_before
+
+
 def test_merged_files_are_on_the_disk_before_those_they_replace_are_removed(
     sim: Sim, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,6 +27,7 @@ def maintain(
     with open_lake(place) as lake:
         done = maintain_lake(lake, keep=timedelta(days=keep_days))
     console().print(
-        f"{done.files_before:,} data files became {done.files_after:,}; "
+        f"{done.files_written:,} data files written from rows that were in the catalog; "
+        f"of {done.files_before:,} data files, merging left {done.files_after:,}; "
         f"{done.snapshots_expired:,} snapshots forgotten, {done.files_removed:,} files removed."
     )

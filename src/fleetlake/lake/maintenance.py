@@ -25,8 +25,13 @@ OLDEST_STRAY = timedelta(days=1)
 
 @dataclass(frozen=True, kw_only=True)
 class Maintained:
-    """What a maintenance did: files before and after, snapshots forgotten, files removed."""
+    """What a maintenance did: files before and after merging, snapshots forgotten, files removed.
 
+    `files_written` are those of small loads, whose rows the catalog had kept until then; they
+    count among `files_before`.
+    """
+
+    files_written: int
     files_before: int
     files_after: int
     snapshots_expired: int
@@ -38,13 +43,14 @@ def maintain(lake: "Lake", *, keep: timedelta = KEEP_SNAPSHOTS) -> Maintained:
 
     Raises: StreamBusy while a stream is being loaded.
     """
-    before = _files(lake)
+    found = _files(lake)
     with ExitStack() as locks:
         for name in ENDPOINTS:
             locks.enter_context(stream_lock(lake.path, name))
         locks.enter_context(commit_lock(lake.path))
         forget_lateness(lake)
         lake.execute("call ducklake_flush_inlined_data('lake')")
+        before = _files(lake)
         lake.execute("call ducklake_merge_adjacent_files('lake')")
         lake.execute("call ducklake_rewrite_data_files('lake')")
         expired = lake.rows(
@@ -58,6 +64,7 @@ def maintain(lake: "Lake", *, keep: timedelta = KEEP_SNAPSHOTS) -> Maintained:
             f"older_than => now() - interval '{_seconds(OLDEST_STRAY)} seconds')"
         )
     return Maintained(
+        files_written=before - found,
         files_before=before,
         files_after=_files(lake),
         snapshots_expired=len(expired),
