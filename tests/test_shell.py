@@ -4,11 +4,15 @@ import os
 import pty
 import subprocess
 import sys
+from pathlib import Path
 
 import duckdb
 import pytest
 
-from fleetlake.lake import open_lake
+from fleetlake import cli
+from fleetlake.cli.screen import console
+from fleetlake.cli.shell import _run
+from fleetlake.lake import Lake, open_lake
 from tests.processes import command, environment, fleetlake
 
 
@@ -84,3 +88,37 @@ def test_the_lines_it_prints_attach_the_lake_in_a_duckdb_of_its_own(env):
         connection.execute(lines)
         with pytest.raises(duckdb.Error, match="read-only"):
             connection.execute("delete from lake.marts.trips")
+
+
+@pytest.fixture
+def interrupted(monkeypatch):
+    """Let every query of a person end as DuckDB 1.5.5 ends one on Ctrl-C."""
+
+    class Connection:
+        def cursor(self):
+            return self
+
+        def execute(self, _sql):
+            raise RuntimeError("Query interrupted") from KeyboardInterrupt()
+
+    lake = Lake(Path("lake"), Connection())
+    monkeypatch.setattr(Lake, "ask", lambda _, sql, ask=Lake.ask: ask(lake, sql))
+    return lake
+
+
+def test_ctrl_c_in_a_statement_leads_back_to_the_prompt(interrupted, capsys):
+    _run(interrupted, console(), "select 1")
+
+    assert capsys.readouterr().out == "Stopped.\n"
+
+
+@pytest.mark.usefixtures("interrupted")
+def test_ctrl_c_ends_a_query_without_a_traceback(env, monkeypatch, capsys):
+    monkeypatch.setenv("FLEETLAKE_LAKE", env["FLEETLAKE_LAKE"])
+    monkeypatch.setattr(sys, "argv", ["fleetlake", "query", "select 1"])
+
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+
+    assert ended.value.code == 130
+    assert capsys.readouterr().err.startswith("Stopped.")

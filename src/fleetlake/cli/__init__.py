@@ -99,9 +99,10 @@ def main() -> None:
         if error.remedy:
             sys.stderr.write(f"What to do: {error.remedy}\n")
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        sys.stderr.write("Stopped. What was committed is kept; run again to go on.\n")
-        sys.exit(STOPPED)
+    except SystemExit as ended:
+        if ended.code == STOPPED:  # what Typer makes of a KeyboardInterrupt
+            sys.stderr.write("Stopped. What was committed is kept.\n")
+        raise
     except BrokenPipeError:
         # The reader of our output has gone; what it got is what it wanted.
         sys.stderr.close()

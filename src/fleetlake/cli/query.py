@@ -38,7 +38,7 @@ def query(
 
     with open_lake(load_settings().lake, read_only=True) as lake:
         try:
-            result = lake.connection.execute(sql)
+            result = lake.ask(sql)
         except duckdb.Error as error:
             raise UsageError(
                 f"DuckDB does not run this query: {error}",

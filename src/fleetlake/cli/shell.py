@@ -91,7 +91,7 @@ def _run(lake: "Lake", screen: "Console", sql: str) -> None:
     from fleetlake.cli.screen import table
 
     try:
-        result = lake.connection.execute(sql)
+        result = lake.ask(sql)
         rows = result.fetchmany(MOST_ROWS + 1)
     except duckdb.Error as error:
         screen.print(f"{error}", markup=False)

@@ -72,6 +72,11 @@ class Lake:
         with lake_errors(self.path):
             return cursor.fetchall()
 
+    def ask(self, sql: str) -> duckdb.DuckDBPyConnection:
+        """Run what a person wrote. Raises: duckdb.Error, KeyboardInterrupt on Ctrl-C."""
+        with _stopping():
+            return self._connection.execute(sql)
+
     def roll_back(self) -> None:
         """End the open transaction without its changes."""
         try:
@@ -117,7 +122,7 @@ class Lake:
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
-        """The DuckDB connection, for queries that a person wrote."""
+        """The DuckDB connection itself, for what the lake has no method for."""
         return self._connection
 
 
@@ -178,7 +183,8 @@ def is_empty(lake: Lake) -> bool:
 def lake_errors(path: LakePlace) -> Iterator[None]:
     """Turn what DuckDB raises about the lake into one LakeError that says what to do."""
     try:
-        yield
+        with _stopping():
+            yield
     except duckdb.Error as error:
         text = str(error)
         if any(sign in text.lower() for sign in _FULL):
@@ -191,6 +197,17 @@ def lake_errors(path: LakePlace) -> Iterator[None]:
         failure = LakeError(f"The lake in {path} failed: {text}.", remedy=_remedy(text))
         # What DuckDB says of a shared lake may tell the password.
         raise failure from (None if isinstance(path, SharedLake) else error)
+
+
+@contextmanager
+def _stopping() -> Iterator[None]:
+    """Let Ctrl-C be a KeyboardInterrupt; DuckDB 1.5.5 makes a RuntimeError of it."""
+    try:
+        yield
+    except RuntimeError as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            raise KeyboardInterrupt from None
+        raise
 
 
 def _remedy(text: str) -> str:
