@@ -8,6 +8,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from typer.testing import CliRunner
 
 from fleetlake import cli
 from fleetlake.cli.screen import console
@@ -122,3 +123,30 @@ def test_ctrl_c_ends_a_query_without_a_traceback(env, monkeypatch, capsys):
 
     assert ended.value.code == 130
     assert capsys.readouterr().err.startswith("Stopped.")
+
+
+@pytest.fixture
+def run(env):
+    """Return what runs a command on the lake and returns how it ended and what it said."""
+    return lambda *words: CliRunner().invoke(cli.app, words, env={**env, "COLUMNS": "80"})
+
+
+def test_a_record_too_wide_for_a_table_is_a_block_and_nothing_is_lost(run):
+    columns = ", ".join(f"'{'v' * 30}{i}' as column_{i}" for i in range(12))
+
+    lines = run("query", f"select {columns}").output.splitlines()
+
+    assert lines[0] == "record 1"
+    assert [line.replace(" ", "") for line in lines[1:]] == [
+        f"column_{i}:{'v' * 30}{i}" for i in range(12)
+    ]
+
+
+def test_a_table_ends_at_a_thousand_rows_and_says_how_many_more(run):
+    sql = "select i + 10000 as n from range(1234) r(i)"
+
+    shown, all_of_it = run("query", sql).output, run("query", sql, "--format", "csv").output
+
+    assert shown.count("│ 1") == 1_000
+    assert "234 more rows; `--format csv` gives all." in shown
+    assert len(all_of_it.splitlines()) == 1_235

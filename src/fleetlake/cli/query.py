@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 ROWS_AT_A_TIME = 10_000
+MOST_ROWS = 1_000
 
 
 class Format(StrEnum):
@@ -50,9 +51,16 @@ def query(
 
 
 def _print_table(result: "DuckDBPyConnection") -> None:
-    from fleetlake.cli.screen import console, table
+    """Print what a person can read; more rows than that are counted and not kept."""
+    from fleetlake.cli.screen import console, print_rows
 
-    console().print(table("", _names(result), result.fetchall(), counts=False))
+    screen, rows = console(), result.fetchmany(MOST_ROWS)
+    print_rows(screen, _names(result), rows)
+    more = 0
+    while further := result.fetchmany(ROWS_AT_A_TIME):
+        more += len(further)
+    if more:
+        screen.print(f"{more:,} more rows; `--format csv` gives all.")
 
 
 def _print_json(result: "DuckDBPyConnection") -> None:

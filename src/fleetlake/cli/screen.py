@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 
 if TYPE_CHECKING:
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
 
 NOTHING_LOADED = "Warning: nothing was ever loaded into this lake; run `fleetlake ingest` first."
 PLAIN_WIDTH = 120
+WIDEST = 100_000
+"""Room enough to ask how wide a table would like to be."""
+
 SECONDS_BETWEEN_LINES = 5.0
 
 
@@ -40,6 +44,21 @@ def table(
     for row in rows:
         drawn.add_row(*(cell(value, counts=counts) for value in row))
     return drawn
+
+
+def print_rows(screen: Console, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print what a query gave as a table, or, where that is too wide, as a block a record."""
+    drawn = table("", columns, rows, counts=False)
+    room = screen.options.update(max_width=WIDEST)
+    if Measurement.get(screen, room, drawn).maximum <= screen.width:
+        screen.print(drawn, markup=False)
+        return
+    longest = max(map(len, columns))
+    for number, row in enumerate(rows, 1):
+        screen.print(f"record {number}", style="bold")
+        for name, value in zip(columns, row, strict=True):
+            line = f"{name:<{longest}}: {cell(value, counts=False)}"
+            screen.print(line, markup=False, soft_wrap=True)
 
 
 def cell(value: object, *, counts: bool = True) -> str:

@@ -88,7 +88,7 @@ def _run(lake: "Lake", screen: "Console", sql: str) -> None:
     """Print what a statement gives, or why it does not run."""
     import duckdb
 
-    from fleetlake.cli.screen import table
+    from fleetlake.cli.screen import print_rows
 
     try:
         result = lake.ask(sql)
@@ -100,9 +100,9 @@ def _run(lake: "Lake", screen: "Console", sql: str) -> None:
         screen.print("Stopped.")
         return
     names = [column[0] for column in result.description or []]
-    screen.print(table("", names, rows[:MOST_ROWS], counts=False))
+    print_rows(screen, names, rows[:MOST_ROWS])
     if len(rows) > MOST_ROWS:
-        screen.print(f"The first {MOST_ROWS} rows; `fleetlake query` prints all.")
+        screen.print(f"The first {MOST_ROWS} rows; `fleetlake query --format csv` gives all.")
 
 
 def _names(lake: "Lake") -> list[str]:
