@@ -150,3 +150,22 @@ def test_a_table_ends_at_a_thousand_rows_and_says_how_many_more(run):
     assert shown.count("│ 1") == 1_000
     assert "234 more rows; `--format csv` gives all." in shown
     assert len(all_of_it.splitlines()) == 1_235
+
+
+def test_a_missing_table_is_answered_by_a_query_that_lists_those_there_are(run):
+    said = str(run("query", "from marts.trisp").exception.remedy)
+
+    advised = said.split('"')[1]
+    assert "trips" in run("query", advised).output
+
+
+def test_a_query_that_writes_is_told_that_it_only_reads(run):
+    assert "only reads" in run("query", "delete from marts.trips").exception.remedy
+    assert "only reads" in run("query", "create table marts.t as select 1").exception.remedy
+
+
+def test_wrong_syntax_is_shown_and_nothing_unrelated_is_advised(run):
+    error = run("query", "selec 1").exception
+
+    assert "selec" in error.what
+    assert not error.remedy

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 ROWS_AT_A_TIME = 10_000
 MOST_ROWS = 1_000
+TABLES = "select table_schema, table_name from information_schema.tables"
 
 
 class Format(StrEnum):
@@ -42,12 +43,20 @@ def query(
             result = lake.ask(sql)
         except duckdb.Error as error:
             raise UsageError(
-                f"DuckDB does not run this query: {error}",
-                remedy="`fleetlake query 'show all tables'` lists the tables and their columns.",
+                f"DuckDB does not run this query: {error}", remedy=_remedy(str(error))
             ) from None
         {Format.TABLE: _print_table, Format.JSON: _print_json, Format.CSV: _print_csv}[output](
             result
         )
+
+
+def _remedy(text: str) -> str:
+    """Return what to do about a query that does not run; DuckDB itself points at wrong syntax."""
+    if text.startswith("Catalog Error: Table"):
+        return f'`fleetlake query "{TABLES}"` lists the tables.'
+    if "read-only" in text:
+        return "`fleetlake query` only reads; what is in the lake changes by loads and builds."
+    return ""
 
 
 def _print_table(result: "DuckDBPyConnection") -> None:
