@@ -1,5 +1,6 @@
 """The shell: SQL line by line over a lake that others may write meanwhile."""
 
+import json
 import os
 import pty
 import subprocess
@@ -169,3 +170,18 @@ def test_wrong_syntax_is_shown_and_nothing_unrelated_is_advised(run):
 
     assert "selec" in error.what
     assert not error.remedy
+
+
+def test_a_quarantined_record_is_shown_as_the_json_that_came(run, tmp_path):
+    record = json.dumps({"id": 1, "description": "two words " * 40})
+    with open_lake(tmp_path / "lake") as lake:
+        lake.execute(
+            "insert into meta.quarantine by name select 'default' as account_profile, "
+            "'routers' as endpoint, 'no id' as reason, ?::varchar as raw, now() as quarantined_at",
+            [record],
+        )
+
+    said, raw = run("quarantine", "show").output.splitlines()
+
+    assert said == "routers: no id"
+    assert raw.strip() == record

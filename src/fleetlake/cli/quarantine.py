@@ -42,8 +42,8 @@ def quarantine(
         records = quarantined(lake, endpoint)
     if action is Action.SHOW:
         for record in records:
-            screen.print(f"{record.endpoint}: {record.reason}", markup=False)
-            screen.print(f"  {record.raw}", markup=False)
+            said = f"{record.endpoint}: {record.reason}\n  {record.raw}"
+            screen.print(said, markup=False, soft_wrap=True)
         return
     counts = Counter((record.endpoint, record.reason) for record in records)
     rows = [(name, reason, count) for (name, reason), count in sorted(counts.items())]
