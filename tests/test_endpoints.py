@@ -157,12 +157,17 @@ def test_a_change_of_address_or_of_uptime_alone_is_no_new_version(endpoint):
     assert not {"resource_url", "uptime"} & set(endpoint.tracked)
 
 
-def test_an_unknown_name_is_answered_with_the_names_there_are():
+def test_a_name_may_be_that_of_its_table():
+    assert endpoint_named("raw.alerts") is endpoint_named("alerts")
+
+
+def test_an_unknown_name_is_answered_with_the_nearest_one_in_a_line():
     with pytest.raises(UsageError) as failure:
         endpoint_named("batterys")
 
     assert "'batterys'" in str(failure.value)
     assert "batteries" in str(failure.value)
+    assert len(str(failure.value)) < 120
 
 
 def test_named_rows_come_once_and_in_the_order_of_the_table():

@@ -6,6 +6,7 @@ them, and from what the live service is seen to answer where it does not.
 """
 
 from collections.abc import Iterable
+from difflib import get_close_matches
 
 from fleetlake.endpoint import Endpoint
 from fleetlake.endpoints import events, inventory, v3
@@ -21,13 +22,20 @@ PROBE = ENDPOINTS["accounts"]
 
 
 def endpoint_named(name: str) -> Endpoint:
-    """Return the row of that name. Raises: UsageError listing the names there are."""
-    if name not in ENDPOINTS:
+    """Return the row of that name, or of that table. Raises: UsageError with the nearest name.
+
+    >>> endpoint_named("raw.alerts").name
+    'alerts'
+    """
+    found = ENDPOINTS.get(name.removeprefix("raw."))
+    if found is None:
+        nearest = get_close_matches(name.removeprefix("raw."), ENDPOINTS, n=1)
+        meant = f"Did you mean {nearest[0]}? " if nearest else ""
         raise UsageError(
             f"There is no endpoint called {name!r}.",
-            remedy=f"Use one of: {', '.join(ENDPOINTS)}.",
+            remedy=f"{meant}`fleetlake status` lists them all.",
         )
-    return ENDPOINTS[name]
+    return found
 
 
 def endpoints_named(names: Iterable[str]) -> list[Endpoint]:
