@@ -142,7 +142,8 @@ def _of_each(
         try:
             outcomes += load(account)
         except ServiceError as error:
-            logger.warning("profile %s: %s", account.profile, error)
+            if len(accounts) > 1:
+                logger.warning("profile %s: %s", account.profile, error)
             failed = failed or error
     if failed:
         raise failed
