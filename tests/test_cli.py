@@ -9,6 +9,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 
 import click
@@ -74,6 +75,10 @@ def test_every_command_says_what_it_does_and_what_its_options_mean(name: str) ->
     assert found.help
     assert len(found.help) > 40
     assert all(getattr(parameter, "help", "") for parameter in found.params), name
+
+
+def test_it_tells_its_version() -> None:
+    assert CliRunner().invoke(app, ["--version"]).output == f"fleetlake {version('fleetlake')}\n"
 
 
 def test_help_names_every_exit_code_in_use() -> None:

@@ -71,11 +71,23 @@ for command in COMMANDS:
     app.command()(command)
 
 
+def _say_version(wanted: bool) -> None:
+    from importlib.metadata import version
+
+    if wanted:
+        sys.stdout.write(f"fleetlake {version('fleetlake')}\n")
+        raise typer.Exit
+
+
 @app.callback()
 def options(
     *,
     debug: Annotated[
         bool, typer.Option("--debug", help="Show what happens inside, and tracebacks.")
+    ] = False,
+    _version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version.", callback=_say_version, is_eager=True),
     ] = False,
 ) -> None:
     """Take the options that go before the command."""
