@@ -185,3 +185,8 @@ def test_a_quarantined_record_is_shown_as_the_json_that_came(run, tmp_path):
 
     assert said == "routers: no id"
     assert raw.strip() == record
+
+
+@pytest.mark.parametrize("words", [("gaps",), ("quarantine", "list"), ("columns", "list")])
+def test_an_empty_list_is_a_word_and_no_frame(run, words):
+    assert run(*words).output == "None.\n"

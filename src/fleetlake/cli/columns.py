@@ -37,7 +37,7 @@ def columns(
     Nothing waits for it: such members are kept in `_extra` from their first sight on. A
     promoted one gets its column in this lake, filled from all rows loaded so far.
     """
-    from fleetlake.cli.screen import console, table
+    from fleetlake.cli.screen import console, listing
     from fleetlake.endpoints import endpoint_named
     from fleetlake.errors import UsageError
     from fleetlake.lake import open_lake
@@ -64,4 +64,4 @@ def columns(
         (m.endpoint, m.member, f"{m.first_seen_at:%Y-%m-%d %H:%M}", m.example, m.kind)
         for m in listed
     ]
-    screen.print(table("", heads, rows_shown))
+    screen.print(listing(heads, rows_shown))

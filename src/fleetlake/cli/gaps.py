@@ -12,7 +12,7 @@ def gaps(
     ] = False,
 ) -> None:
     """List the ranges that were lost; `status` fails until they are acknowledged."""
-    from fleetlake.cli.screen import console, table
+    from fleetlake.cli.screen import console, listing
     from fleetlake.lake import open_lake
     from fleetlake.lake.gaps import acknowledge_gaps
     from fleetlake.lake.gaps import gaps as recorded_gaps
@@ -35,4 +35,4 @@ def gaps(
         for gap in found
     ]
     columns = ("endpoint", "id", "from", "to", "reason", "acknowledged")
-    console().print(table("", columns, rows))
+    console().print(listing(columns, rows))

@@ -28,7 +28,7 @@ def quarantine(
     """List, show or retry the records that could not be kept in a raw table."""
     from collections import Counter
 
-    from fleetlake.cli.screen import console, table
+    from fleetlake.cli.screen import console, listing
     from fleetlake.lake import open_lake
     from fleetlake.quarantine import quarantined, retry_quarantined
     from fleetlake.settings import load_settings
@@ -47,4 +47,4 @@ def quarantine(
         return
     counts = Counter((record.endpoint, record.reason) for record in records)
     rows = [(name, reason, count) for (name, reason), count in sorted(counts.items())]
-    screen.print(table("", ("endpoint", "reason", "records"), rows))
+    screen.print(listing(("endpoint", "reason", "records"), rows))

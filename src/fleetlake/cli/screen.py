@@ -61,6 +61,11 @@ def print_rows(screen: Console, columns: Sequence[str], rows: Sequence[Sequence[
             screen.print(line, markup=False, soft_wrap=True)
 
 
+def listing(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table | str:
+    """Return a table, or a word where there is nothing to list."""
+    return table("", columns, rows) if rows else "None."
+
+
 def cell(value: object, *, counts: bool = True) -> str:
     """Return a value as people read it."""
     if value is None:
