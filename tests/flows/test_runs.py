@@ -3,6 +3,7 @@
 
 import doctest
 import importlib
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -178,7 +179,16 @@ def test_keys_come_from_secret_blocks_where_the_environment_has_none(monkeypatch
     assert "admin-key" not in repr(settings)
 
 
-@pytest.mark.usefixtures("worker_environment")
+@pytest.fixture
+def no_profiles_afterwards() -> Iterator[None]:
+    """Take the block of profiles away again: other tests' flows would read those accounts too."""
+    from prefect.blocks.system import Secret
+
+    yield
+    Secret.delete("fleetlake-profiles")
+
+
+@pytest.mark.usefixtures("worker_environment", "no_profiles_afterwards")
 def test_profiles_come_from_a_secret_block_and_the_environment_wins(monkeypatch):
     from flows.credentials import settings_of_run
 
