@@ -50,6 +50,8 @@ def add() -> AddRows:
 def empty_build(tmp_path_factory) -> tuple[Path, BuildResult]:
     """Return a lake without a row, built; for reading only, since many tests share it."""
     lake = tmp_path_factory.mktemp("empty") / "lake"
+    with open_lake(lake):
+        pass
     return lake, build_marts(lake)
 
 
