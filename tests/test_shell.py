@@ -15,6 +15,7 @@ from fleetlake import cli
 from fleetlake.cli.screen import console
 from fleetlake.cli.shell import _run
 from fleetlake.lake import Lake, open_lake
+from fleetlake.settings import load_settings
 from tests.processes import command, environment, fleetlake
 
 
@@ -22,7 +23,9 @@ from tests.processes import command, environment, fleetlake
 def env(tmp_path):
     with open_lake(tmp_path / "lake") as lake:
         lake.execute("create table marts.trips as select i as trip_id from range(700) r(i)")
-    return environment(tmp_path)
+    load_settings.cache_clear()
+    yield environment(tmp_path)
+    load_settings.cache_clear()
 
 
 def typed(text: str, env: dict[str, str]) -> str:
