@@ -2,7 +2,6 @@
 
 import csv
 import json
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
@@ -20,14 +19,7 @@ from pydantic import SecretStr
 from pyiceberg.catalog.sql import SqlCatalog
 
 from tests.exporters.recorded import Connection
-
-POSTGRES = os.environ.get("FLEETLAKE_TEST_POSTGRES")
-"""Address of a PostgreSQL server that tests may use; `make test-outlets` starts one."""
-
-# A database server is more than what the README's commands install, so `make test` leaves out
-# what needs one, and says so.
-NO_POSTGRES = "needs a PostgreSQL server: make test-outlets"
-needs_postgres = pytest.mark.skipif(POSTGRES is None, reason=NO_POSTGRES)
+from tests.needs import POSTGRES
 
 Row = dict[str, Any]
 

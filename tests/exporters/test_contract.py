@@ -11,7 +11,8 @@ from fleetlake.errors import FleetlakeError
 from fleetlake.exporters import TARGETS, changes
 from fleetlake.exporters.export import Exported, export
 from fleetlake.lake import Lake, open_lake
-from tests.exporters.targets import PLACES, Place, needs_postgres, normal
+from tests.exporters.targets import PLACES, Place, normal
+from tests.needs import needs_postgres
 
 TABLE = "coverage_grid"
 """A mart whose key may be null in part: a cell where no carrier was heard."""

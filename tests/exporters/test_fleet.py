@@ -10,7 +10,8 @@ from fleetlake.exporters import TARGETS
 from fleetlake.exporters.export import Exported, export
 from fleetlake.lake import open_lake
 from fleetlake.marts import build_marts
-from tests.exporters.targets import PLACES, needs_postgres
+from tests.exporters.targets import PLACES
+from tests.needs import needs_postgres
 
 pytestmark = [needs_postgres, pytest.mark.xdist_group("processes")]
 

@@ -6,7 +6,8 @@ import random
 import pytest
 
 from fleetlake.lake import open_lake
-from tests.exporters.targets import PLACES, needs_postgres
+from tests.exporters.targets import PLACES
+from tests.needs import needs_postgres
 from tests.processes import environment, fleetlake, kill_after
 
 KILLS = int(os.environ.get("EXPORT_KILLS", "2"))

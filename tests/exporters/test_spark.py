@@ -6,7 +6,6 @@ interpreter of an environment that has pyspark.
 """
 
 import json
-import os
 import subprocess
 from pathlib import Path
 
@@ -20,12 +19,9 @@ from fleetlake.exporters import TARGETS
 from fleetlake.exporters.export import export
 from fleetlake.lake import Lake, open_lake
 from fleetlake.publish import publish
+from tests.needs import SPARK_PYTHON, needs_spark
 
-PYTHON = os.environ.get("FLEETLAKE_SPARK_PYTHON")
-
-# Spark wants Java and half a gigabyte of its own; `make test-spark` installs it apart.
-NO_SPARK = "needs Spark in an environment of its own: make test-spark"
-pytestmark = pytest.mark.skipif(PYTHON is None, reason=NO_SPARK)
+pytestmark = needs_spark
 
 
 def files_of_delta(folder: Path, table: str) -> list[str]:
@@ -57,7 +53,7 @@ def spark_reads(sources: dict[str, list[str]], folder: Path) -> Path:
     """Let Spark read the files or folders of each table; return where it wrote what it read."""
     (folder / "lists.json").write_text(json.dumps(sources))
     script = Path(__file__).with_name("spark_read.py")
-    subprocess.run([PYTHON, script, folder / "lists.json", folder / "out"], check=True)
+    subprocess.run([SPARK_PYTHON, script, folder / "lists.json", folder / "out"], check=True)
     return folder / "out"
 
 

@@ -9,7 +9,7 @@ import pytest
 from pydantic import SecretStr
 
 from fleetlake.place import SharedLake
-from tests.exporters.targets import NO_POSTGRES, POSTGRES
+from tests.needs import POSTGRES, needs_postgres
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -17,8 +17,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "machines" in item.path.parts:
             item.add_marker(pytest.mark.xdist_group("processes"))
-            if POSTGRES is None:
-                item.add_marker(pytest.mark.skip(reason=NO_POSTGRES))
+            item.add_marker(needs_postgres)
 
 
 @pytest.fixture

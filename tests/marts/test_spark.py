@@ -13,6 +13,7 @@ from pathlib import Path
 import duckdb
 import pytest
 from pydantic import SecretStr
+from tests.needs import SPARK_PYTHON, needs_spark
 
 from fleetlake.exporters import TARGETS
 from fleetlake.exporters.export import export
@@ -20,12 +21,9 @@ from fleetlake.lake import open_lake
 from fleetlake.marts import build_marts
 from fleetlake.marts.dbt import project_folder
 
-PYTHON = os.environ.get("FLEETLAKE_SPARK_PYTHON")
 MARTS = sorted(p.stem for p in (project_folder() / "models" / "marts").glob("*/*.sql"))
 
-# Spark wants Java and half a gigabyte of its own; `make test-spark` installs it apart.
-NO_SPARK = "needs Spark in an environment of its own: make test-spark"
-pytestmark = pytest.mark.skipif(PYTHON is None, reason=NO_SPARK)
+pytestmark = needs_spark
 
 
 def checksum(connection: duckdb.DuckDBPyConnection, relation: str) -> tuple[int, ...] | None:
@@ -58,7 +56,7 @@ def both(tmp_path_factory, make_lake):
     environment = {**os.environ, "DBT_SEND_ANONYMOUS_USAGE_STATS": "false"}
     environment.pop("PYTHONPATH", None)
     done = subprocess.run(
-        [PYTHON, script, project_folder(), work],
+        [SPARK_PYTHON, script, project_folder(), work],
         cwd=folder,
         env=environment,
         capture_output=True,

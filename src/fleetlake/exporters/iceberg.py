@@ -1,5 +1,6 @@
 """Iceberg as a target: one transaction a table, with the mark among the table's properties."""
 
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -114,6 +115,11 @@ def _is_same(field: pa.Field, wanted: pa.Schema) -> bool:
     return field.type == kind or all(any(t(k) for t in texts) for k in (field.type, kind))
 
 
+# Both take positions; mypy's plugin for pydantic would have their fields by name.
+_is_in: Callable[..., BooleanExpression] = In
+_is_null: Callable[..., BooleanExpression] = IsNull
+
+
 def _near(stale: pa.Table) -> BooleanExpression:
     """Return a filter that takes in all rows with stale keys, and few others.
 
@@ -123,11 +129,10 @@ def _near(stale: pa.Table) -> BooleanExpression:
     for name in stale.column_names:
         values = [_literal(value) for value in stale[name].drop_null().unique().to_pylist()]
         either: list[BooleanExpression] = []
-        # Both constructors take positions; mypy's pydantic plugin reads their fields instead.
         if values:
-            either.append(In(name, values))  # type: ignore[misc, call-arg]  # see above
+            either.append(_is_in(name, values))
         if stale[name].null_count:
-            either.append(IsNull(name))  # type: ignore[misc]  # see above
+            either.append(_is_null(name))
         filters.append(either[0] if len(either) == 1 else Or(*either))
     return filters[0] if len(filters) == 1 else And(*filters)
 
