@@ -13,6 +13,7 @@ import dlt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tests.bench.peers.dlt_pipeline import pipeline
 from tests.bench.peers.script import pages, row_of, time_of
 
 ROWS_PER_TABLE = 10_000
@@ -44,14 +45,9 @@ def tables(url: str, resource: str) -> Iterator[pa.Table]:
 
 def take(url: str, resource: str, folder: Path) -> int:
     """Load what is new; return the number of rows kept in all files."""
-    pipeline = dlt.pipeline(
-        "bench",
-        pipelines_dir=str(folder / "pipelines"),
-        destination=dlt.destinations.filesystem(str(folder / "files")),
-        dataset_name="raw",
-    )
     listed = dlt.resource(tables, name=resource)(url, resource)
-    pipeline.run(listed, loader_file_format="parquet")
+    to_files = dlt.destinations.filesystem(str(folder / "files"))
+    pipeline(folder, to_files).run(listed, loader_file_format="parquet")
     files = (folder / "files" / "raw" / resource).glob("*.parquet")
     return sum(pq.read_metadata(file).num_rows for file in files)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import dlt
 from dlt.sources.rest_api import rest_api_source
 
+from tests.bench.peers.dlt_pipeline import pipeline
 from tests.bench.peers.download import KEYS
 from tests.bench.peers.script import TIMES
 
@@ -38,14 +39,9 @@ def source_of(url: str, resource: str) -> "dlt.sources.DltSource":
 
 def take(url: str, resource: str, folder: Path) -> int:
     """Load what is new; return the number of rows in the table."""
-    pipeline = dlt.pipeline(
-        "bench",
-        pipelines_dir=str(folder / "pipelines"),
-        destination=dlt.destinations.duckdb(str(folder / "bench.duckdb")),
-        dataset_name="raw",
-    )
-    pipeline.run(source_of(url, resource), loader_file_format="parquet")
-    with pipeline.sql_client() as client:
+    loaded = pipeline(folder, dlt.destinations.duckdb(str(folder / "bench.duckdb")))
+    loaded.run(source_of(url, resource), loader_file_format="parquet")
+    with loaded.sql_client() as client:
         [(rows,)] = client.execute_sql(f"select count(*) from {resource}")
     return int(rows)
 
