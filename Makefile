@@ -110,6 +110,9 @@ bench-tried: $(READY)  ## A load with one thing done otherwise, beside the load 
 bench-lake: $(READY)  ## Scans, merges and builds of 20 and 100 million rows in 2 GB of memory (N=1000000 for one size)
 	@$(BIN)/python -m tests.bench.lake $(if $(N),--rows $(N)) --rounds $(or $(ROUNDS),3)
 
+bench-moved: $(READY)  ## Calls made for the routers that moved, of 10,000 (make bench-moved N=200)
+	@$(BIN)/python -m tests.bench.moved --routers $(or $(N),10000)
+
 bench-simulator: $(READY)  ## Measure how fast the simulated service answers
 	@$(BIN)/python -m fleetlake.simulator.benchmark
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.bench import cases, figures, profiled, tried
+from tests.bench import cases, figures, moved, profiled, tried
 from tests.bench.__main__ import bench, check
 from tests.bench.cases import CASES, DLT_PYTHON, PEERS, chosen
 from tests.bench.figures import AGAIN, FIRST, LAKE_REPORT, PEER_REPORT, Figures, Section, read
@@ -192,3 +192,8 @@ def test_a_large_lake_is_scanned_whole_and_read_again_adds_what_is_new(tmp_path)
     assert new == 2 * 58  # one in a hundred, the first included
     assert lake.step("scan", "all", "scan")["rows"] == held + new
     assert lake.step("scan", "the newest day", "scan-day")["rows"] < held
+
+
+def test_routers_that_did_not_move_are_spared_their_calls_and_no_fix_is_missed(capsys):
+    assert moved.bench(routers=12) == 0
+    assert "of 12 routers" in capsys.readouterr().out
