@@ -202,3 +202,22 @@ def test_a_command_starts_without_loading_what_it_may_not_need(module):
     )
 
     assert done.stdout.strip() == "[]"
+
+
+LIBRARIES_AT_WORK = """
+import sys
+from fleetlake.cli.lean import start_lean
+start_lean()
+import duckdb, pyarrow
+rows = pyarrow.table({"n": pyarrow.array([1, 2])})
+[(total,)] = duckdb.execute("select sum(n) + ? from rows", [3]).fetchall()
+print(total, "pandas" in sys.modules)
+"""
+
+
+def test_values_go_through_arrow_and_duckdb_without_loading_pandas():
+    done = subprocess.run(
+        [sys.executable, "-c", LIBRARIES_AT_WORK], capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.split() == ["6", "False"]

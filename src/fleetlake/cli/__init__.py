@@ -1,7 +1,6 @@
 """The command line: one module a command, nothing heavy imported before it is needed."""
 
 import logging
-import os
 import sys
 from typing import Annotated
 
@@ -15,6 +14,7 @@ from fleetlake.cli.doctor import doctor
 from fleetlake.cli.export import export
 from fleetlake.cli.gaps import gaps
 from fleetlake.cli.ingest import ingest
+from fleetlake.cli.lean import start_lean
 from fleetlake.cli.maintain import maintain
 from fleetlake.cli.prefect_server import prefect_server
 from fleetlake.cli.prefect_setup import prefect_setup
@@ -100,8 +100,7 @@ def options(
 
 def main() -> None:
     """Run the command line; every error ends as one paragraph and its exit code."""
-    # numpy comes with pyarrow and would start threads for linear algebra that nobody does.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    start_lean()
     try:
         app()
     except FleetlakeError as error:
