@@ -92,6 +92,14 @@ def _envelope(api: Api, record: Any) -> type[msgspec.Struct]:
     return msgspec.defstruct("Envelope", [("data", list[record]), rest])
 
 
+class _Ids(dict[str | int | None, int | None]):
+    """The ids that relations end in. A fleet's few URLs are remembered; others raise ValueError."""
+
+    def __missing__(self, relation: str | int | None) -> int:
+        self[relation] = found = relation_id(relation)
+        return found
+
+
 @cache
 def reader_of(endpoint: Endpoint) -> "Reader":
     """Return the endpoint's reader, built once."""
@@ -110,19 +118,19 @@ class Reader:
         self._reals = [c.name for c in endpoint.columns if c.kind is Kind.REAL]
         self._names = [c.name for c in endpoint.columns]
         self._members = attrgetter(*(c.field for c in endpoint.columns))
-        self._relations: dict[str | int | None, int | None] = {None: None}
+        self._ids = _Ids({None: None})
         # Content that is compared from read to read must be spelled one way by both readers.
         self._json = _raw_texts if endpoint.mode is Mode.APPEND else _canonical_texts
 
     def quick(self, body: bytes) -> Decoded:
-        """Decode a page in which every record is as declared. Raises: DecodeError, OddRecord."""
+        """Decode a page in which every record is as declared. Raises: ValueError, OddRecord."""
         page: Any = self._page.decode(body)
         by_column = zip(*map(self._members, page.data), strict=True)
         found = list(map(list, by_column)) if page.data else [[] for _ in self._names]
         values = dict(zip(self._names, found, strict=True))
         for column in self._endpoint.columns:
             if column.kind is Kind.RELATION:
-                values[column.name] = self._ids(values[column.name])
+                values[column.name] = list(map(self._ids.__getitem__, values[column.name]))
             elif column.kind is Kind.JSON:
                 values[column.name] = self._json(values[column.name])
         if any(None in values[name] for name in self._endpoint.required):
@@ -173,16 +181,6 @@ class Reader:
             return self._raw_page.decode(_escape_controls(body))
         except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors too
             raise _no_page(self._endpoint, error) from None
-
-    def _ids(self, relations: list[str | int | None]) -> list[int | None]:
-        """Return the ids that relations end in; a fleet's few URLs are remembered."""
-        known = self._relations
-        for relation in set(relations).difference(known):
-            try:
-                known[relation] = relation_id(relation)
-            except ValueError:
-                raise OddRecord from None
-        return list(map(known.__getitem__, relations))
 
     def _values(self, members: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return one record's values by column and the members that are left.
