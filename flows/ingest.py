@@ -11,11 +11,11 @@ from prefect.states import Completed
 from fleetlake.errors import StreamBusy
 from fleetlake.ingest import ingest as ingest_endpoints
 from fleetlake.ingest import raise_worst
-from fleetlake.run import Outcome, Watcher
+from fleetlake.run import Outcome, Watcher, outcome_line
 from fleetlake.shard import WHOLE, Shard
 from flows.credentials import settings_of_run
 from flows.groups import Group, endpoints_of
-from flows.reports import outcome_line, report_ingest
+from flows.reports import report_ingest
 from flows.retries import RETRIES, stopping_in_order
 from flows.signals import announce_changes, look_at_lake
 from flows.states import SKIPPED

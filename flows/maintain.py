@@ -15,10 +15,11 @@ from fleetlake.lake.maintenance import KEEP_SNAPSHOTS, Maintained
 from fleetlake.lake.maintenance import maintain as maintain_lake
 from fleetlake.quarantine import retry_quarantined
 from fleetlake.settings import load_settings
+from fleetlake.spoken import counted
 from fleetlake.verify import Verdict, verify
 from flows.credentials import settings_of_run
 from flows.groups import Group, endpoints_of
-from flows.reports import counted, report_maintained, report_retention, report_verdicts
+from flows.reports import report_maintained, report_retention, report_verdicts
 from flows.retries import RETRIES, stopping_in_order
 from flows.signals import announce_risks, look_at_lake
 from flows.states import SKIPPED

@@ -15,10 +15,10 @@ from fleetlake.marts import BuildResult
 from fleetlake.publish import Published
 from fleetlake.run import Outcome
 from fleetlake.shard import Shard
-from fleetlake.spoken import spoken_age, spoken_start
+from fleetlake.spoken import counted, named, spoken_age, spoken_start
 from fleetlake.status import StreamStatus
 from fleetlake.verify import Verdict
-from flows.signals import Look, named
+from flows.signals import Look
 
 INGEST_COMPLETED = "fleetlake.ingest.completed"
 
@@ -115,30 +115,6 @@ def ingest_summary(title: str, rows: Sequence[dict[str, Any]], said: Sequence[st
     lines += [f"- **{row['endpoint']}**: {row['note']}" for row in rows if row["note"]]
     lines += [f"- {sentence}" for sentence in said]
     return "\n".join(lines)
-
-
-def outcome_line(outcome: Outcome) -> str:
-    """Return how one stream went, as a log line."""
-    name = named(outcome.endpoint, outcome.profile)
-    if outcome.error:
-        return f"{name}: {outcome.error.what}"
-    counts = {
-        "rows added": outcome.added,
-        "changed": outcome.changed,
-        "quarantined": outcome.quarantined,
-    }
-    told = [f"{count:,} {what}" for what, count in counts.items() if count] or ["nothing new"]
-    took = f"{counted(outcome.calls, 'call')}, {outcome.seconds:.1f} s"
-    return f"{name}: {', '.join(told)} ({took})"
-
-
-def counted(count: int, what: str) -> str:
-    """Return a number of things, in words.
-
-    >>> counted(1, "call"), counted(1200, "call")
-    ('1 call', '1,200 calls')
-    """
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def report_build(result: BuildResult) -> None:

@@ -9,7 +9,8 @@ from prefect.events import emit_event
 from fleetlake.lake import open_lake
 from fleetlake.lake.gaps import Gap
 from fleetlake.retention import State
-from fleetlake.settings import DEFAULT_PROFILE, Settings
+from fleetlake.settings import Settings
+from fleetlake.spoken import named
 from fleetlake.status import LakeStatus, StreamStatus, lake_status
 
 QUARANTINE_GREW = "fleetlake.quarantine.grew"
@@ -95,15 +96,6 @@ def announce_risks(look: Look) -> list[str]:
             f"Run `fleetlake ingest {stream.endpoint}`.",
         )
     return said
-
-
-def named(endpoint: str, profile: str) -> str:
-    """Return a stream's name, with its account where that is not the default one.
-
-    >>> named("alerts", "default"), named("alerts", "west")
-    ('alerts', 'alerts of west')
-    """
-    return endpoint if profile == DEFAULT_PROFILE else f"{endpoint} of {profile}"
 
 
 def _identity(gap: Gap) -> tuple[object, ...]:

@@ -22,6 +22,7 @@ from fleetlake.cli import app
 from fleetlake.doctor import run_checks
 from fleetlake.lake.attach import extension_path
 from fleetlake.lake.locks import commit_lock
+from fleetlake.run import Outcome, outcome_line, totals_line
 from fleetlake.settings import Settings
 from tests.processes import Service, command, environment, fleetlake, query, service
 
@@ -111,6 +112,35 @@ def test_a_host_that_does_not_answer_is_named_within_seconds(tmp_path: Path) -> 
     assert "127.0.0.1:9" in done.stderr
     assert "What to do" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("screen", [{}, {"FORCE_COLOR": "1"}], ids=["lines", "bars"])
+def test_a_load_tells_how_each_stream_ended_once_and_then_what_all_came_to(
+    fleet: Service, tmp_path: Path, screen: dict[str, str]
+) -> None:
+    env = environment(tmp_path, fleet.url)
+
+    done = fleetlake("ingest", "accounts", "users", env={**env, **screen})
+
+    served = {name: len(fleet.truth(name)) for name in ("accounts", "users")}
+    told = re.findall(r"(\w+): (\d+) added \(\d calls?, [\d.]+ s\)", done.stderr)
+    assert sorted(told) == [(name, str(rows)) for name, rows in served.items()]
+    told = re.fullmatch(r"2 streams: (\d+) rows added \(3 calls, [\d.]+ s\)\n", done.stdout)
+    assert told
+    assert int(told[1]) == sum(served.values())
+
+
+def test_the_totals_of_a_load_say_what_changed_what_was_refused_and_how_many_failed() -> None:
+    bad = Outcome("users", 1, 0, 0, 3, 2.0, errors.Unreachable("Nobody answered."))
+    fair = Outcome("alerts", 1200, 4, 2, 1, 0.51, profile="west")
+
+    assert outcome_line(bad) == "users: Nobody answered."
+    assert outcome_line(fair) == (
+        "alerts of west: 1,200 added, 4 changed, 2 quarantined (1 call, 0.5 s)"
+    )
+    assert totals_line([bad, fair], seconds=2.5) == (
+        "1 of 2 streams: 1,201 rows added, 4 changed, 2 quarantined (4 calls, 2.5 s)"
+    )
 
 
 def test_html_in_place_of_a_page_is_an_error_and_never_an_empty_page(tmp_path: Path) -> None:

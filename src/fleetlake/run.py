@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -19,6 +19,7 @@ from fleetlake.lake.loads import Committed, Load
 from fleetlake.normalise import read_page
 from fleetlake.settings import DEFAULT_PROFILE
 from fleetlake.shard import WHOLE, Shard
+from fleetlake.spoken import counted, named
 
 
 async def service_now(client: Client) -> datetime:
@@ -42,6 +43,33 @@ class Outcome:
     error: FleetlakeError | None = None
     profile: str = DEFAULT_PROFILE
     spared: int = 0  # ids of a fan-out that were not asked, for nothing happened to them
+
+
+def outcome_line(outcome: Outcome) -> str:
+    """Return in a line how one stream went."""
+    name = named(outcome.endpoint, outcome.profile)
+    if outcome.error:
+        return f"{name}: {outcome.error.what}"
+    told = _told(outcome.added, "added", outcome.changed, outcome.quarantined) or "nothing new"
+    return f"{name}: {told} ({counted(outcome.calls, 'call')}, {outcome.seconds:.1f} s)"
+
+
+def totals_line(outcomes: Sequence[Outcome], *, seconds: float) -> str:
+    """Return in a line what all streams came to; `seconds` is how long it took."""
+    whole = sum(outcome.error is None for outcome in outcomes)
+    streams = counted(len(outcomes), "stream")
+    added = sum(outcome.added for outcome in outcomes)
+    changed = sum(outcome.changed for outcome in outcomes)
+    refused = sum(outcome.quarantined for outcome in outcomes)
+    told = _told(added, "rows added", changed, refused) or "0 rows added"
+    calls = counted(sum(outcome.calls for outcome in outcomes), "call")
+    which = streams if whole == len(outcomes) else f"{whole:,} of {streams}"
+    return f"{which}: {told} ({calls}, {seconds:.1f} s)"
+
+
+def _told(added: int, what: str, changed: int, refused: int) -> str:
+    counts = {what: added, "changed": changed, "quarantined": refused}
+    return ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
-"""Times in words, for people."""
+"""Times, numbers and names in words, for people."""
 
 from datetime import datetime, timedelta
 
 from fleetlake.intervals import BEGINNING
+from fleetlake.settings import DEFAULT_PROFILE
 
 
 def spoken_length(length: timedelta) -> str:
@@ -36,3 +37,21 @@ def spoken_start(start: datetime | None) -> str:
     if start is None:
         return ""
     return "its beginning" if start == BEGINNING else f"{start:%Y-%m-%d %H:%M}"
+
+
+def counted(count: int, what: str) -> str:
+    """Return a number of things, in words.
+
+    >>> counted(1, "call"), counted(1200, "call")
+    ('1 call', '1,200 calls')
+    """
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def named(endpoint: str, profile: str) -> str:
+    """Return a stream's name, with its account where that is not the default one.
+
+    >>> named("alerts", "default"), named("alerts", "west")
+    ('alerts', 'alerts of west')
+    """
+    return endpoint if profile == DEFAULT_PROFILE else f"{endpoint} of {profile}"

@@ -1,6 +1,7 @@
 """`fleetlake backfill`: a past range again."""
 
 from datetime import datetime
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -24,8 +25,7 @@ def backfill(
     Safe to repeat: what is there stays as it is. When it is stopped, the next `ingest` reads
     the rest of the range.
     """
-    from fleetlake.cli.ingest import outcome_table
-    from fleetlake.cli.screen import console, watching
+    from fleetlake.cli.screen import console, watched
     from fleetlake.errors import UsageError
     from fleetlake.ingest import backfill as backfill_endpoint
     from fleetlake.ingest import raise_worst
@@ -37,7 +37,5 @@ def backfill(
     settings = load_settings()
     settings = settings.account(profile) if profile else settings
     interval = Interval(in_utc(start), in_utc(end))
-    with watching(console(stderr=True)) as watcher:
-        outcomes = backfill_endpoint(settings, endpoint, interval, watcher=watcher)
-    console().print(outcome_table(outcomes))
-    raise_worst(outcomes)
+    load = partial(backfill_endpoint, settings, endpoint, interval)
+    raise_worst(watched(console(stderr=True), load))

@@ -1,6 +1,7 @@
 """`fleetlake ingest`: copy what is new."""
 
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -8,7 +9,6 @@ import typer
 from fleetlake.cli.instants import FORMATS, in_utc
 
 if TYPE_CHECKING:
-    from fleetlake.run import Outcome
     from fleetlake.settings import Settings
 
 
@@ -49,7 +49,7 @@ def ingest(
     All shards together load what a run without --shard does, in any order or at once. The first
     also loads what is not asked for device by device.
     """
-    from fleetlake.cli.screen import console, watching
+    from fleetlake.cli.screen import console, watched
     from fleetlake.errors import UsageError
     from fleetlake.ingest import ingest as ingest_endpoints
     from fleetlake.ingest import raise_worst
@@ -67,13 +67,8 @@ def ingest(
         for account in settings.accounts():
             console().print(*_plan(account, endpoints or [], start), sep="\n")
         return
-    screen = console(stderr=True)
-    with watching(screen) as watcher:
-        outcomes = ingest_endpoints(
-            settings, endpoints or [], watcher=watcher, since=start, shard=share
-        )
-    console().print(outcome_table(outcomes))
-    raise_worst(outcomes)
+    load = partial(ingest_endpoints, settings, endpoints or [], since=start, shard=share)
+    raise_worst(watched(console(stderr=True), load))
 
 
 def _plan(settings: "Settings", names: list[str], since: datetime | None) -> tuple[object, str]:
@@ -106,31 +101,3 @@ def _plan(settings: "Settings", names: list[str], since: datetime | None) -> tup
     said = f"{'At least' if unknown else 'About'} {calls:,} calls"
     pace = f", {calls / limit:,.1f} minutes at {limit:,} calls a minute" if limit else ""
     return table("", columns, rows), f"{said}{pace}. Nothing was asked of the service."
-
-
-def outcome_table(outcomes: "list[Outcome]") -> object:
-    """Return the table of what a load did, stream by stream."""
-    from fleetlake.cli.screen import table
-
-    columns = ("endpoint", "added", "changed", "quarantined", "calls", "seconds", "note")
-    several = len({o.profile for o in outcomes}) > 1
-    return table(
-        "",
-        columns,
-        [
-            (
-                f"{o.profile}: {o.endpoint}" if several else o.endpoint,
-                o.added,
-                o.changed,
-                o.quarantined,
-                o.calls,
-                round(o.seconds, 1),
-                o.error.what if o.error else _spared(o.spared),
-            )
-            for o in outcomes
-        ],
-    )
-
-
-def _spared(ids: int) -> str:
-    return f"{ids:,} ids had nothing new" if ids else ""

@@ -11,7 +11,7 @@ from rich.measure import Measurement
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from fleetlake.run import Outcome, Watcher
+    from fleetlake.run import Outcome
 
 NOTHING_LOADED = "Warning: nothing was ever loaded into this lake; run `fleetlake ingest` first."
 PLAIN_WIDTH = 120
@@ -79,20 +79,30 @@ def cell(value: object, *, counts: bool = True) -> str:
     return str(value)
 
 
-@contextmanager
-def watching(screen: Console) -> Iterator["Watcher"]:
-    """Show how a load goes while it goes."""
-    from fleetlake.run import Watcher
+def watched(screen: Console, load: Callable[..., list["Outcome"]]) -> list["Outcome"]:
+    """Run a load that takes a `watcher` and return its outcomes.
 
-    with _bars(screen) if screen.is_terminal else _lines(screen) as (on_page, on_end):
+    The screen is told how it goes and how each stream ended, standard output what it came to.
+    """
+    from fleetlake.run import Watcher, outcome_line, totals_line
 
-        def on_stop() -> None:
-            screen.print("Stopping: what was read is being committed. Ctrl-C again leaves at once.")
+    def on_stop() -> None:
+        screen.print("Stopping: what was read is being committed. Ctrl-C again leaves at once.")
 
-        yield Watcher(on_page=on_page, on_end=on_end, on_stop=on_stop)
+    began = time.monotonic()
+    with _bars(screen) if screen.is_terminal else _lines(screen) as (on_page, forget):
+
+        def on_end(outcome: "Outcome") -> None:
+            forget(outcome.endpoint)
+            screen.print(f"  {outcome_line(outcome)}", markup=False)
+
+        outcomes = load(watcher=Watcher(on_page=on_page, on_end=on_end, on_stop=on_stop))
+    console().print(totals_line(outcomes, seconds=time.monotonic() - began))
+    return outcomes
 
 
-Shown = tuple[Callable[[str, int], None], Callable[["Outcome"], None]]
+Shown = tuple[Callable[[str, int], None], Callable[[str], object]]
+"""What to call for each page of a stream, and once the stream has ended."""
 
 
 @contextmanager
@@ -104,23 +114,20 @@ def _bars(screen: Console) -> Iterator[Shown]:
         TextColumn("{task.description:<28}"),
         TextColumn("{task.completed:>12,.0f} records"),
         TimeElapsedColumn(),
-        TextColumn("{task.fields[state]}"),
     )
     with Progress(*look, console=screen, transient=True) as progress:
         bars: dict[str, TaskID] = {}
 
-        def bar(endpoint: str) -> TaskID:
-            if endpoint not in bars:
-                bars[endpoint] = progress.add_task(endpoint, total=None, state="")
-            return bars[endpoint]
-
         def on_page(endpoint: str, records: int) -> None:
-            progress.advance(bar(endpoint), records)
+            if endpoint not in bars:
+                bars[endpoint] = progress.add_task(endpoint, total=None)
+            progress.advance(bars[endpoint], records)
 
-        def on_end(outcome: "Outcome") -> None:
-            progress.update(bar(outcome.endpoint), total=1, state=ending(outcome))
+        def forget(endpoint: str) -> None:
+            if endpoint in bars:
+                progress.remove_task(bars.pop(endpoint))
 
-        yield on_page, on_end
+        yield on_page, forget
 
 
 @contextmanager
@@ -135,14 +142,4 @@ def _lines(screen: Console) -> Iterator[Shown]:
             last = time.monotonic()
             screen.print(f"  … {endpoint}: {records[endpoint]:,} records so far")
 
-    def on_end(outcome: "Outcome") -> None:
-        screen.print(f"  {outcome.endpoint}: {ending(outcome)}")
-
-    yield on_page, on_end
-
-
-def ending(outcome: "Outcome") -> str:
-    """Return in a few words how a stream's load ended."""
-    if outcome.error:
-        return "left to another process" if outcome.error.exit_code == 0 else "failed"
-    return f"{outcome.added:,} added, {outcome.changed:,} changed"
+    yield on_page, lambda endpoint: records.pop(endpoint, None)
