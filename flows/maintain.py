@@ -35,7 +35,8 @@ def maintain(keep_days: int = KEEP_SNAPSHOTS.days) -> State[None]:
         done = compact(keep_days)
     except StreamBusy as busy:
         return Completed(name=SKIPPED, message=busy.what)
-    return Completed(message=f"{done.files_before:,} files became {done.files_after:,}.")
+    merged = f"{done.files_before:,} files became {done.files_after:,}"
+    return Completed(message=f"{counted(done.files_written, 'file')} written; {merged}.")
 
 
 @flow(name="retention_watch", flow_run_name="watch retention")

@@ -162,6 +162,7 @@ def report_maintained(done: Maintained) -> None:
     """Write the summary of a maintenance."""
     create_markdown_artifact(
         f"## {done.files_before:,} data files became {done.files_after:,}\n\n"
+        f"- {done.files_written:,} of them written from rows that were in the catalog\n"
         f"- {done.snapshots_expired:,} snapshots forgotten\n"
         f"- {done.files_removed:,} files removed",
         key="maintain-summary",

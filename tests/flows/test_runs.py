@@ -16,6 +16,7 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import BuildFailed, CredentialsRefused, StreamBusy, Throttled
 from fleetlake.lake import open_lake
 from fleetlake.lake.locks import stream_lock
+from fleetlake.lake.maintenance import Maintained
 from fleetlake.plan import SETTLE
 
 pytestmark = [
@@ -79,11 +80,18 @@ def test_groups_loaded_one_after_the_other_leave_the_truth_in_the_lake(
     with duckdb.connect(worker_environment / "published" / "fleet.duckdb", read_only=True) as marts:
         assert marts.sql("select count(*) from battery_health").fetchall()[0][0] > 0
     written = artifacts(
-        "ingest-events", "ingest-events-summary", "marts", "published", "verify", "retention"
+        "ingest-events",
+        "ingest-events-summary",
+        "marts",
+        "published",
+        "verify",
+        "retention",
+        "maintain-summary",
     )
     assert all(written.values())
     assert '"endpoint": "alerts"' in written["ingest-events"].data
     assert "rows added" in written["ingest-events-summary"].data
+    assert "of them written from rows" in written["maintain-summary"].data
 
 
 def test_shards_of_a_group_together_leave_the_truth_in_the_lake(
@@ -230,6 +238,17 @@ def test_task_tries_again_what_may_pass_by_itself(error, is_worth_it):
     from prefect.states import Failed
 
     assert is_worth_retrying(None, None, Failed(data=error)) is is_worth_it
+
+
+def test_a_maintenance_says_what_it_wrote_apart_from_what_it_merged(monkeypatch):
+    from flows import maintain as flow
+
+    done = Maintained(
+        files_written=2, files_before=12, files_after=7, snapshots_expired=0, files_removed=0
+    )
+    monkeypatch.setattr(flow, "compact", lambda _: done)
+
+    assert flow.maintain.fn().message == "2 files written; 12 files became 7."
 
 
 FLOWS = sorted((ROOT / "flows").glob("*.py"))
