@@ -9,7 +9,8 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import UsageError
 from fleetlake.lake import open_lake
 from fleetlake.lake.promoted import members, promote
-from tests.conftest import Sim
+from fleetlake.status import stream_statuses
+from tests.conftest import NOW, Sim
 from tests.test_load import assert_complete
 
 NEW = "service_tier"  # the member that the scenario adds to every record
@@ -88,6 +89,19 @@ def test_members_are_listed_with_an_example_until_they_are_promoted(drifting: Si
 
     assert before.example
     assert (before.kind, after.kind) == (None, Kind.JSON)
+
+
+def test_status_counts_the_members_that_were_not_promoted(drifting: Sim) -> None:
+    def waiting() -> int:
+        with open_lake(drifting.settings().lake, read_only=True) as lake:
+            found = stream_statuses(lake, now=NOW, calls_per_minute=450)
+        return next(stream.drifted for stream in found if stream.endpoint == "alerts")
+
+    before = waiting()
+    promoted(drifting, "alerts")
+
+    assert before > 0
+    assert waiting() == before - 1
 
 
 def test_values_that_the_chosen_type_does_not_take_stay_where_they_were(drifting: Sim) -> None:

@@ -71,7 +71,9 @@ class _Known:
         self._marks = self._by_endpoint("watermark_at, updated_at", "watermarks")
         waiting = "count(*) filter (resolved_at is null)"
         self._refused = self._by_endpoint(waiting, "quarantine", grouped=True)
-        self._drifted = self._by_endpoint("count(*)", "schema_drift", grouped=True)
+        without_column = "(endpoint, member) not in (select (endpoint, member) from meta.promoted)"
+        waiting = f"count(*) filter ({without_column})"
+        self._drifted = self._by_endpoint(waiting, "schema_drift", grouped=True)
         self._capable = self._by_endpoint("is_available, reason", "capabilities")
         self._proven = all_proven_intervals(lake, profile)
 

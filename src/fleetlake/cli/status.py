@@ -1,33 +1,36 @@
-"""`fleetlake status`: how far each stream is read."""
+"""`fleetlake status`: is anything missing, and how far is each stream read?"""
 
 import sys
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from itertools import groupby
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from fleetlake.status import LakeStatus, StreamStatus
 
-    from fleetlake.status import StreamStatus
-
-COLUMNS = ("endpoint", "rows", "newest event", "last load", "complete from", "holes", "notes")
+COLUMNS = ("endpoint", "rows", "newest event", "last load")
+LEFT_BEHIND = timedelta(days=2)
+"""Every schedule loads daily: a stream that far behind the others fails, or was forgotten."""
 
 
 def status(
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
-    """Show rows, newest event, holes, retention and quarantine of every stream.
+    """Say what is missing and what to do about it, then show each stream.
 
-    `complete from` says since when every record that the service showed is in the lake. Ends
-    with exit code 9 while a lost range is not acknowledged (see `fleetlake gaps`).
+    A stream holds every record that the service showed, from its beginning on, unless a line
+    below the table says since when. Ends with exit code 9 while a lost range is not
+    acknowledged (see `fleetlake gaps`).
     """
     from dataclasses import asdict
-    from datetime import UTC, datetime
+    from datetime import UTC
 
     import orjson
 
-    from fleetlake.cli.screen import console, table
     from fleetlake.errors import RecordsMissing
     from fleetlake.lake import open_lake
     from fleetlake.settings import load_settings
@@ -41,14 +44,7 @@ def status(
         document = orjson.dumps(asdict(found), option=option, default=lambda d: d.total_seconds())
         sys.stdout.write(document.decode() + "\n")
     else:
-        by_account: dict[str, list[StreamStatus]] = {}
-        for stream in found.streams:
-            by_account.setdefault(stream.account_profile, []).append(stream)
-        for profile, streams in by_account.items():
-            title = f"profile {profile}" if len(by_account) > 1 else ""
-            console().print(table(title, COLUMNS, [_row(stream, now) for stream in streams]))
-        if not any(stream.loaded_at for stream in found.streams):
-            console().print("Nothing loaded yet: run `fleetlake ingest`.")
+        _print(found, now)
     if found.open_gaps:
         raise RecordsMissing(
             f"The service forgot {len(found.open_gaps):,} ranges before they were read.",
@@ -56,26 +52,90 @@ def status(
         )
 
 
-def _row(stream: "StreamStatus", now: "datetime") -> tuple[object, ...]:
-    from fleetlake.spoken import spoken_age, spoken_start
+def _print(found: "LakeStatus", now: datetime) -> None:
+    from fleetlake.cli.screen import console, table
 
-    newest = f"{stream.watermark_at:%Y-%m-%d %H:%M:%S}" if stream.watermark_at else ""
-    loaded = spoken_age(stream.loaded_at, now)
-    start = spoken_start(stream.complete_from)
-    notes = "; ".join(_notes(stream))
-    return stream.endpoint, stream.rows, newest, loaded, start, stream.holes, notes
+    screen = console()
+    for line in verdict(found, now):
+        screen.print(line, markup=False)
+    accounts = groupby(found.streams, key=lambda stream: stream.account_profile)
+    by_account = {profile: list(streams) for profile, streams in accounts}
+    for profile, streams in by_account.items():
+        title = f"profile {profile}" if len(by_account) > 1 else ""
+        screen.print(table(title, COLUMNS, [_row(stream, now) for stream in streams]))
+    for stream in found.streams:
+        for note in _notes(stream):
+            screen.print(f"{_name(stream)}: {note}.", markup=False)
 
 
-def _notes(stream: "StreamStatus") -> list[str]:
-    """Return what a person should know beyond the numbers."""
-    notes = []
-    if stream.unavailable:
-        notes.append("this account may not read it")
+def verdict(found: "LakeStatus", now: datetime) -> Iterator[str]:
+    """Yield what a person should know first: that nothing is missing, or what to do."""
+    from fleetlake.spoken import counted, spoken_age
+
+    loaded = [stream.loaded_at for stream in found.streams if stream.loaded_at]
+    if not loaded:
+        yield "Nothing loaded yet: run `fleetlake ingest`."
+        return
+    age = spoken_age(max(loaded), now)
+    rows = f"{sum(s.rows for s in found.streams):,} rows in {counted(len(loaded), 'stream')}"
+    faults = list(_faults(found, max(loaded), now))
+    if not faults:
+        yield f"Nothing is missing up to the last load, {age}: {rows}."
+        return
+    yield f"{counted(len(faults), 'thing')} to look at; the last load was {age}, {rows}."
+    yield from (f"- {fault}" for fault in faults)
+
+
+def _faults(found: "LakeStatus", last_load: datetime, now: datetime) -> Iterator[str]:
+    from fleetlake.retention import State
+    from fleetlake.spoken import counted, named, spoken_age
+
+    for lost in sorted({named(gap.endpoint, gap.account_profile) for gap in found.open_gaps}):
+        yield f"Of {lost} the service forgot what was not yet read: see `fleetlake gaps`."
+    for stream in found.streams:
+        name, load = _name(stream), f"run `fleetlake ingest {stream.endpoint}`"
+        if stream.retention and stream.retention.state is not State.OK:
+            yield f"{name} is {stream.retention.state}: {load}."
+        if _is_left_behind(stream, last_load):
+            yield f"{name} was last loaded {spoken_age(stream.loaded_at, now)}: {load}."
+        if stream.holes:
+            yield f"{name} has {counted(stream.holes, 'hole')}: {load}, which fills them."
+        if stream.quarantined:
+            refused = counted(stream.quarantined, "record")
+            yield f"{refused} of {name} could not be kept: see `fleetlake quarantine list`."
+
+
+def _is_left_behind(stream: "StreamStatus", last_load: datetime) -> bool:
+    if stream.loaded_at is None or stream.unavailable:
+        return False
+    return last_load - stream.loaded_at > LEFT_BEHIND
+
+
+def _row(stream: "StreamStatus", now: datetime) -> tuple[object, ...]:
+    from fleetlake.spoken import spoken_age
+
+    newest = f"{stream.watermark_at:%Y-%m-%d %H:%M}" if stream.watermark_at else ""
+    return stream.endpoint, stream.rows, newest, spoken_age(stream.loaded_at, now)
+
+
+def _notes(stream: "StreamStatus") -> Iterator[str]:
+    """Yield what a person should know beyond the numbers, and need not mend."""
+    from fleetlake.intervals import BEGINNING
+    from fleetlake.spoken import counted, spoken_start
+
+    if stream.complete_from not in {None, BEGINNING}:
+        yield f"complete from {spoken_start(stream.complete_from)} on"
     if stream.retention:
         hours = stream.retention.expires_in.total_seconds() / 3600
-        notes.append(f"retention {stream.retention.state}: {hours:,.0f} h left")
-    if stream.quarantined:
-        notes.append(f"{stream.quarantined:,} in quarantine")
+        yield f"{hours:,.0f} h left before the service forgets its oldest unread record"
     if stream.drifted:
-        notes.append(f"{stream.drifted:,} members without a column")
-    return notes
+        members = counted(stream.drifted, "member")
+        yield f"{members} without a column (`fleetlake columns list`)"
+    if stream.unavailable:
+        yield "this account may not read it"
+
+
+def _name(stream: "StreamStatus") -> str:
+    from fleetlake.spoken import named
+
+    return named(stream.endpoint, stream.account_profile)

@@ -1,0 +1,135 @@
+"""What `fleetlake status` tells a person: a verdict first, then a table that fits a terminal."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from fleetlake.cli import app
+from fleetlake.cli.status import verdict
+from fleetlake.endpoints import ENDPOINTS
+from fleetlake.errors import RecordsMissing
+from fleetlake.intervals import BEGINNING
+from fleetlake.lake import Lake, open_lake
+from fleetlake.lake.gaps import Gap
+from fleetlake.retention import forecast
+from fleetlake.settings import load_settings
+from fleetlake.status import LakeStatus, StreamStatus
+
+NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
+GOOD = StreamStatus(
+    account_profile="default",
+    endpoint="activity_logs",
+    rows=1_200,
+    watermark_at=NOW,
+    loaded_at=NOW - timedelta(minutes=10),
+    complete_from=BEGINNING,
+    complete_until=NOW,
+    holes=0,
+    quarantined=0,
+    drifted=0,
+    retention=None,
+    unavailable=None,
+)
+GAP = Gap(
+    account_profile="west",
+    endpoint="activity_logs",
+    partition="",
+    start_at=NOW - timedelta(hours=2),
+    end_at=NOW,
+    reason="not read in time",
+    recorded_at=NOW,
+    acknowledged_at=None,
+)
+EXPIRING = forecast(
+    read_until=NOW - timedelta(days=29.5),
+    now=NOW,
+    retention=timedelta(days=30),
+    records_per_second=1,
+    calls_per_minute=450,
+)
+
+
+def told(*streams: StreamStatus, gaps: tuple[Gap, ...] = ()) -> list[str]:
+    return list(verdict(LakeStatus(streams=list(streams), open_gaps=list(gaps)), NOW))
+
+
+def test_a_lake_that_lacks_nothing_is_said_to_lack_nothing_up_to_its_last_load() -> None:
+    never = replace(GOOD, endpoint="users_v3", rows=0, loaded_at=None)
+
+    assert told(GOOD, replace(GOOD, endpoint="users", rows=34), never) == [
+        "Nothing is missing up to the last load, 10 min ago: 1,234 rows in 2 streams."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ({"holes": 3}, "alerts has 3 holes: run `fleetlake ingest alerts`, which fills them."),
+        ({"quarantined": 2}, "2 records of alerts could not be kept: see `fleetlake quarantine"),
+        ({"retention": EXPIRING}, "alerts is at risk: run `fleetlake ingest alerts`."),
+        (
+            {"loaded_at": NOW - timedelta(days=3)},
+            "alerts was last loaded 3 d ago: run `fleetlake ingest alerts`.",
+        ),
+    ],
+)
+def test_what_is_wrong_comes_with_what_to_do(fault: dict[str, object], said: str) -> None:
+    [first, then] = told(GOOD, replace(GOOD, endpoint="alerts", **fault))
+
+    assert first.startswith("1 thing to look at; the last load was 10 min ago")
+    assert then.startswith(f"- {said}")
+
+
+def test_a_lost_range_is_said_once_for_each_stream_by_its_account() -> None:
+    [_, said] = told(GOOD, gaps=(GAP, GAP))
+
+    assert said.startswith("- Of activity_logs of west the service forgot")
+    assert "`fleetlake gaps`" in said
+
+
+def test_a_stream_that_this_account_may_not_read_is_no_fault() -> None:
+    closed = replace(GOOD, loaded_at=NOW - timedelta(days=9), unavailable="403")
+
+    assert told(GOOD, closed)[0].startswith("Nothing is missing")
+
+
+@pytest.fixture
+def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
+    """Return a lake in which one long name was loaded, open for writing."""
+    monkeypatch.setenv("FLEETLAKE_LAKE", str(tmp_path / "lake"))
+    load_settings.cache_clear()
+    with open_lake(tmp_path / "lake") as lake:
+        name = max(ENDPOINTS, key=len)
+        lake.execute(
+            "insert into meta.watermarks by name select 'default' as account_profile, "
+            f"'{name}' as endpoint, now() as watermark_at, now() as updated_at"
+        )
+    with open_lake(tmp_path / "lake") as lake:
+        yield lake
+    load_settings.cache_clear()
+
+
+@pytest.mark.usefixtures("lake")
+def test_the_verdict_comes_first_and_no_line_is_folded_in_eighty_columns() -> None:
+    lines = CliRunner().invoke(app, ["status"], env={"COLUMNS": "80"}).output.splitlines()
+
+    assert lines[0].startswith("Nothing is missing up to the last load")
+    assert all(len(line) <= 80 for line in lines)
+    assert {name for name in ENDPOINTS for line in lines if f" {name} " in line} == set(ENDPOINTS)
+    assert len([line for line in lines if line.startswith("│")]) == len(ENDPOINTS)
+
+
+def test_a_lost_range_is_told_and_ends_with_its_exit_code(lake: Lake) -> None:
+    lake.execute(
+        "insert into meta.gaps values "
+        "('default', 'alerts', '', now(), now(), 'not read in time', now(), null)"
+    )
+
+    shown = CliRunner().invoke(app, ["status"])
+
+    assert shown.output.splitlines()[1].startswith("- Of alerts the service forgot")
+    assert isinstance(shown.exception, RecordsMissing)
+    assert shown.exception.exit_code == 9
