@@ -269,7 +269,8 @@ def test_doctor_finds_nothing_wrong_with_a_working_installation(
 
     assert done.returncode == 0, done.stdout
     assert "✗" not in done.stdout
-    assert "service" in done.stdout
+    assert "✓ service: " in done.stdout
+    assert "✓ v3: " in done.stdout
 
 
 def test_doctor_notices_an_extension_that_has_changed_since_it_was_signed(
@@ -285,6 +286,16 @@ def test_doctor_notices_an_extension_that_has_changed_since_it_was_signed(
     found = next(check for check in checks if check.name == "extensions")
 
     assert "Install the packages again" in str(found.error)
+
+
+def test_doctor_tries_v3_too_and_names_its_token(fleet: Service, tmp_path: Path) -> None:
+    done = fleetlake("doctor", env=environment(tmp_path, fleet.url, v3_token="not-the-token"))
+
+    assert done.returncode == 4
+    assert "✓ service: " in done.stdout
+    assert "✗ v3: " in done.stdout
+    assert "FLEETLAKE_V3_TOKEN" in done.stdout
+    assert "not-the-token" not in done.stdout
 
 
 def test_doctor_says_which_part_to_mend(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from fleetlake.cli import app
 from fleetlake.doctor import run_checks
 from fleetlake.errors import LakeError, SettingsError
 from fleetlake.lake import open_lake
-from fleetlake.settings import Settings, load_settings
+from fleetlake.settings import KEY_SETTINGS, Settings, load_settings
 
 
 @pytest.fixture(autouse=True)
@@ -97,6 +97,46 @@ def test_doctor_makes_no_lake_but_says_who_will(place: Path) -> None:
     assert found["lake"].error is None
     assert "`fleetlake ingest` makes it" in found["lake"].found
     assert not place.exists()
+
+
+def test_doctor_names_a_misspelt_variable_and_what_was_meant_but_no_value(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("FLEETLAKE_MGR_APIKEY", "the-secret")
+
+    found = {check.name: check for check in run_checks(Settings())}["settings"]
+
+    assert isinstance(found.error, SettingsError)
+    assert "FLEETLAKE_MGR_APIKEY (FLEETLAKE_MGR_API_KEY?)" in found.found
+    assert "the-secret" not in str(found.error)
+
+
+def test_doctor_tells_a_variable_of_somebody_elses_without_complaint(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("FLEETLAKE_HOME", "/opt/fleetlake")
+
+    found = {check.name: check for check in run_checks(Settings())}["settings"]
+
+    assert found.error is None
+    assert "FLEETLAKE_HOME" in found.found
+
+
+def test_doctor_notices_a_token_of_v3_without_its_root() -> None:
+    found = {check.name: check for check in run_checks(Settings(v3_token="token"))}["v3"]
+
+    assert "FLEETLAKE_V3_BASE_URL is not" in str(found.error)
+
+
+def test_doctor_asks_with_the_keys_of_each_account(monkeypatch: pytest.MonkeyPatch) -> None:
+    for key in KEY_SETTINGS:
+        monkeypatch.setenv(f"FLEETLAKE_PROFILES__WEST__{key.upper()}", "some-key")
+
+    found = {check.name: check for check in run_checks(Settings())}
+
+    assert found["keys of west"].error is None
+    assert "FLEETLAKE_BASE_URL" in found["service of west"].found
+    assert "keys" not in found
 
 
 def test_doctor_says_that_a_lake_could_not_be_made_there(tmp_path: Path) -> None:

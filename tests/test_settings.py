@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from fleetlake.errors import SettingsError
-from fleetlake.settings import HEADER_NAMES, Settings, load_settings
+from fleetlake.settings import HEADER_NAMES, Settings, load_settings, unknown_variables
 
 KEYS = {
     "FLEETLAKE_PORTAL_API_ID": "PORTALID-1f0c",
@@ -262,6 +262,28 @@ def test_an_unknown_key_is_said_to_be_of_the_file():
 
     assert "fleetlake.toml: there is no setting base_ulr" in told
     assert "FLEETLAKE_BASE_ULR" not in told
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("FLEETLAKE_BASE_ULR", "FLEETLAKE_BASE_URL"),
+        ("FLEETLAKE_MGR_APIKEY", "FLEETLAKE_MGR_API_KEY"),
+        ("FLEETLAKE_PROFILE__WEST__MGR_API_ID", "FLEETLAKE_PROFILES__WEST__MGR_API_ID"),
+        ("FLEETLAKE_EXPORT__POSTGRES", "FLEETLAKE_EXPORTS__POSTGRES"),
+        ("FLEETLAKE_HOME", None),
+    ],
+)
+def test_a_variable_that_is_no_setting_is_found_with_what_was_likely_meant(name, meant):
+    assert list(unknown_variables(["PATH", name])) == [(name, meant)]
+
+
+def test_a_setting_is_no_unknown_variable_however_it_is_written():
+    names = [f"FLEETLAKE_{name.upper()}" for name in Settings.model_fields]
+    names += ["fleetlake_base_url", "FLEETLAKE_PROFILES__WEST__MGR_API_ID"]
+    names += ["FLEETLAKE_EXPORTS__POSTGRES", "FLEETLAKE_BUILD_FILE", "FLEETLAKE_SPARK_PYTHON"]
+
+    assert list(unknown_variables(names)) == []
 
 
 def test_what_is_wrong_is_said_in_our_own_words(monkeypatch):

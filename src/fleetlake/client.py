@@ -197,8 +197,9 @@ class Client:
             keys = "FLEETLAKE_V3_TOKEN" if api is Api.V3 else settings
             return CredentialsRefused(what, remedy=f"Check {keys}.")
         if status in _UNAVAILABLE:
+            root = "FLEETLAKE_V3_BASE_URL" if api is Api.V3 else "FLEETLAKE_BASE_URL"
             return EndpointUnavailable(
-                what, remedy="The keys' role may not read it, or FLEETLAKE_BASE_URL is wrong."
+                what, remedy=f"The keys' role may not read it, or {root} is wrong."
             )
         if status == httpx.codes.TOO_MANY_REQUESTS or _is_v3_limit(response, api):
             return Throttled(

@@ -7,18 +7,22 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from errno import EACCES, ENOTDIR
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
 import duckdb
 
 from fleetlake.client import Client
-from fleetlake.errors import FleetlakeError, LakeError
+from fleetlake.endpoints import V3_PROBE
+from fleetlake.errors import FleetlakeError, LakeError, SettingsError
 from fleetlake.lake import open_lake
 from fleetlake.lake.attach import CATALOG, EXTENSIONS, extension_path
+from fleetlake.normalise import read_page
 from fleetlake.place import not_writable
 from fleetlake.run import service_now
-from fleetlake.settings import Settings
+from fleetlake.settings import Settings, unknown_variables
+from fleetlake.spoken import named
 
 LOW_DISK_BYTES = 2 * 1024**3
 LARGEST_CLOCK_SKEW = timedelta(minutes=5)
@@ -35,24 +39,43 @@ class Check:
 
 def run_checks(settings: Settings) -> Iterator[Check]:
     """Yield the checks as they end, the cheap ones first."""
-    checks: tuple[tuple[str, Callable[[Settings], str]], ...] = (
-        ("packages", _packages),
-        ("extensions", _extensions),
-        ("lake", _lake),
-        ("disk", _disk),
-        ("keys", _keys),
-        ("service", _service),
-    )
-    for name, check in checks:
-        try:
-            yield Check(name, check(settings))
-        except FleetlakeError as error:
-            yield Check(name, error.what, error)
+    for name, check in {
+        "packages": _packages,
+        "settings": _variables,
+        "extensions": _extensions,
+        "lake": _lake,
+        "disk": _disk,
+    }.items():
+        yield _checked(name, check, settings)
+    for account in settings.accounts():
+        for name, check in {"keys": _keys, "service": _service, "v3": _v3}.items():
+            yield _checked(named(name, account.profile), check, account)
+
+
+def _checked(name: str, check: Callable[[Settings], str], settings: Settings) -> Check:
+    try:
+        return Check(name, check(settings))
+    except FleetlakeError as error:
+        return Check(name, error.what, error)
 
 
 def _packages(_: Settings) -> str:
     names = ("fleetlake", "duckdb", "pyarrow", "httpx", "dbt-core", "dbt-duckdb")
     return ", ".join(f"{name} {version(name)}" for name in names)
+
+
+def _variables(_: Settings) -> str:
+    """Look for variables of the environment that are misspelt, and so without effect."""
+    unknown = dict(unknown_variables(os.environ))
+    misspelt = [f"{name} ({meant}?)" for name, meant in unknown.items() if meant]
+    if misspelt:
+        raise SettingsError(
+            f"There is no setting {', '.join(misspelt)}.",
+            remedy="Rename it, or unset it: it has no effect.",
+        )
+    if unknown:
+        return f"can be used; {', '.join(unknown)} is none of them and has no effect"
+    return "can be used"
 
 
 def _extensions(_: Settings) -> str:
@@ -109,6 +132,23 @@ def _disk(settings: Settings) -> str:
 def _keys(settings: Settings) -> str:
     settings.keys()
     return f"all four are set; sent as {', '.join(settings.header_names)}"
+
+
+def _v3(settings: Settings) -> str:
+    async def ask() -> None:
+        async with Client(settings) as client:
+            await client.get(V3_PROBE.path, {}, partial(read_page, V3_PROBE), api=V3_PROBE.api)
+
+    if not settings.v3_token.get_secret_value():
+        return "not read, for FLEETLAKE_V3_TOKEN is not set"
+    root = settings.v3_root()
+    if root is None:
+        raise SettingsError(
+            "FLEETLAKE_V3_TOKEN is set and FLEETLAKE_V3_BASE_URL is not, so v3 is not read.",
+            remedy="Export both, or neither.",
+        )
+    asyncio.run(ask())
+    return f"{root} answers and takes the token"
 
 
 def _service(settings: Settings) -> str:

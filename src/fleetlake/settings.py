@@ -4,10 +4,12 @@ The environment wins over the file. Keys are `SecretStr`: they print as stars, a
 client and the limiter ask for their text.
 """
 
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
 from functools import cache
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import TYPE_CHECKING, Annotated, Self, get_origin
 from urllib.parse import urlsplit
 
 from platformdirs import user_state_path
@@ -49,6 +51,11 @@ DAY_ROWS = 100_000
 
 PROFILE_NAME = "^[a-z0-9_-]+$"
 
+PREFIX = "FLEETLAKE_"
+
+NO_SETTINGS = frozenset({"BUILD_FILE", "BUILD_SNAPSHOT", "SPARK_PYTHON", "TEST_POSTGRES"})
+"""Variables with our prefix that a build tells its child, or a test is told."""
+
 
 def _header_value(value: SecretStr) -> SecretStr:
     text = value.get_secret_value().strip()
@@ -78,7 +85,7 @@ class Settings(BaseSettings):
     """Everything that differs from one installation to the next."""
 
     model_config = SettingsConfigDict(
-        env_prefix="FLEETLAKE_",
+        env_prefix=PREFIX,
         env_nested_delimiter="__",
         toml_file="fleetlake.toml",
         frozen=True,
@@ -230,6 +237,25 @@ class Settings(BaseSettings):
                 remedy="Export it (for example https://host/api/v2/), or try `fleetlake demo`.",
             )
         return self.base_url if self.base_url.endswith("/") else f"{self.base_url}/"
+
+
+def unknown_variables(names: Iterable[str]) -> Iterator[tuple[str, str | None]]:
+    """Yield the variables that look like settings and are none, with what was likely meant.
+
+    >>> list(unknown_variables(["HOME", "FLEETLAKE_LAKE", "FLEETLAKE_BASE_ULR"]))
+    [('FLEETLAKE_BASE_ULR', 'FLEETLAKE_BASE_URL')]
+    """
+    fields = Settings.model_fields
+    nested = {n.upper() for n, field in fields.items() if get_origin(field.annotation) is dict}
+    plain = {name.upper() for name in fields} | NO_SETTINGS
+    for name in sorted(names):
+        if not name.upper().startswith(PREFIX):
+            continue
+        head, delimiter, member = name.upper().removeprefix(PREFIX).partition("__")
+        known = nested if delimiter else plain
+        if head not in known:
+            nearest = get_close_matches(head, known, n=1)
+            yield name, f"{PREFIX}{nearest[0]}{delimiter}{member}" if nearest else None
 
 
 def _shows_keys(root: str) -> bool:

@@ -2,9 +2,10 @@
 
 
 def doctor() -> None:
-    """Check packages, lake, disk, keys and service; say what to mend.
+    """Check packages, settings, lake, disk, keys and service; say what to mend.
 
-    Ends with the exit code of the first check that failed. One call is made to the service.
+    Ends with the exit code of the first check that failed. Of each account one call is made to
+    the service, and one to its v3.
     """
     from fleetlake.cli.screen import console
     from fleetlake.doctor import run_checks

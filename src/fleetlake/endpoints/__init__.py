@@ -20,6 +20,9 @@ ENDPOINTS: dict[str, Endpoint] = {row.name: row for row in _ROWS}
 PROBE = ENDPOINTS["accounts"]
 """Asked for one record where an answer is wanted and nothing was read yet."""
 
+V3_PROBE = v3.ROWS[0]
+"""The same for v3, which has keys and a root of its own."""
+
 
 def endpoint_named(name: str) -> Endpoint:
     """Return the row of that name, or of that table. Raises: UsageError with the nearest name.
