@@ -37,7 +37,8 @@ def publish() -> None:
 @task(name="build models", cache_policy=NO_CACHE, **RETRIES)
 def build_models(*, full: bool) -> BuildResult:
     """Run the SQL project over the lake's newest snapshot."""
-    result = build_lake_marts(load_settings().lake, is_full=full)
+    settings = load_settings()
+    result = build_lake_marts(settings.lake, is_full=full, memory=settings.build_memory)
     if result.models:
         report_build(result)
     return result

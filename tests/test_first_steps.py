@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from fleetlake.cli import app
 from fleetlake.doctor import run_checks
-from fleetlake.errors import LakeError, SettingsError
+from fleetlake.errors import BuildFailed, LakeError, SettingsError
 from fleetlake.lake import open_lake
 from fleetlake.settings import KEY_SETTINGS, Settings, load_settings
 
@@ -56,6 +56,19 @@ def test_building_a_lake_without_a_load_warns_in_one_line(place: Path) -> None:
 
     assert shown.exit_code == 0
     assert "Warning: nothing was ever loaded" in shown.stderr
+
+
+def test_a_build_keeps_to_the_memory_that_is_set(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLEETLAKE_BUILD_MEMORY", "1KB")
+    with open_lake(place):
+        pass
+
+    done = CliRunner().invoke(app, ["build", "--select", "stg_accounts"])
+
+    assert isinstance(done.exception, BuildFailed)
+    assert "memory" in str(done.exception).lower()
 
 
 def test_publishing_a_lake_without_a_load_warns_in_one_line(place: Path) -> None:

@@ -139,6 +139,8 @@ def test_a_host_that_only_looks_like_this_machine_is_another(monkeypatch, host):
         ("HEADER_NAMES", "X-A,X-B"),
         ("TIMEOUT_SECONDS", "0"),
         ("RETRY_ATTEMPTS", "0"),
+        ("BUILD_MEMORY", "8"),
+        ("BUILD_MEMORY", "plenty"),
     ],
 )
 def test_a_value_that_cannot_be_used_is_refused_by_the_settings_name(monkeypatch, name, value):

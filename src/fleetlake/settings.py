@@ -49,6 +49,8 @@ KEY_SETTINGS = ("portal_api_id", "portal_api_key", "mgr_api_id", "mgr_api_key")
 DAY_ROWS = 100_000
 """About a row group of Parquet: smaller files cost more to open than they spare."""
 
+BUILD_MEMORY = "1500MB"
+
 PROFILE_NAME = "^[a-z0-9_-]+$"
 
 PREFIX = "FLEETLAKE_"
@@ -112,6 +114,11 @@ class Settings(BaseSettings):
     )
     lake: LakePlace = Field(
         Path("data/lake"), description="Folder of the lake, or postgres:ADDRESS for a shared one"
+    )
+    build_memory: str = Field(
+        BUILD_MEMORY,
+        pattern=r"(?i)^\d+(\.\d+)?\s*[kmgt]i?b$",
+        description="Memory of a build, 8GB for example; what does not fit goes to the disk",
     )
     published: Path = Field(Path("data/published"), description="Folder of published snapshots")
     published_day_rows: int = Field(

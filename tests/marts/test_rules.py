@@ -8,6 +8,7 @@ import yaml
 from fleetlake.lake import open_lake
 from fleetlake.marts.connection import SNAPSHOT_VARIABLE
 from fleetlake.marts.dbt import project_folder, run_dbt
+from fleetlake.settings import BUILD_MEMORY
 
 pytestmark = pytest.mark.xdist_group("marts")  # they share a build, which takes seconds
 
@@ -26,6 +27,7 @@ def shown(empty_build):
         environment={
             "FLEETLAKE_BUILD_FILE": os.fspath(lake / "dbt" / "build.duckdb"),
             "FLEETLAKE_LAKE": os.fspath(lake),
+            "FLEETLAKE_BUILD_MEMORY": BUILD_MEMORY,
             SNAPSHOT_VARIABLE: str(snapshot),
         },
         on_progress=lambda _: None,

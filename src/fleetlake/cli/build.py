@@ -34,9 +34,14 @@ def build(
     from fleetlake.marts import build_marts
     from fleetlake.settings import load_settings
 
+    settings = load_settings()
     with following(console(stderr=True)) as on_progress:
         result = build_marts(
-            load_settings().lake, select=select, is_full=full, on_progress=on_progress
+            settings.lake,
+            select=select,
+            is_full=full,
+            memory=settings.build_memory,
+            on_progress=on_progress,
         )
     console().print(built_report(result))
     for test in result.warnings:

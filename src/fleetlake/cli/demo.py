@@ -42,7 +42,8 @@ def demo(
         raise_worst(watched(screen, partial(ingest, demo_settings(settings, url), [])))
     screen.print("3. Building the marts …")
     with following(screen) as on_progress:
-        built = build_marts(settings.lake, on_progress=on_progress)
+        memory = settings.build_memory
+        built = build_marts(settings.lake, memory=memory, on_progress=on_progress)
     screen.print(built_report(built))
     screen.print("4. Publishing them as plain Parquet …")
     place, day_rows = published_place(settings), settings.published_day_rows

@@ -36,6 +36,7 @@ from fleetlake.marts.dbt import (
 from fleetlake.marts.plan import SCRATCH, Plan, plan_build, record_built
 from fleetlake.marts.switch import Switcher
 from fleetlake.place import LakePlace, as_settings
+from fleetlake.settings import BUILD_MEMORY
 
 _OTHER_BUILD_SECONDS = 600
 _SHOWN_ROWS = 5
@@ -87,12 +88,14 @@ def build_marts(
     *,
     select: str | None = None,
     is_full: bool = False,
+    memory: str = BUILD_MEMORY,
     on_progress: OnProgress = _say_nothing,
 ) -> BuildResult:
     """Build the marts of a lake, or those that dbt's `select` names.
 
     `is_full` computes everything from the beginning, which also happens by itself when the
-    project has changed. Marts in the lake change only when all models and tests are good.
+    project has changed. `memory` is DuckDB's, in its words. Marts in the lake change only when
+    all models and tests are good.
 
     Raises: BuildFailed naming what failed, with its first bad rows; LakeError without a lake.
     """
@@ -101,7 +104,7 @@ def build_marts(
     require_lake(lake)
     with _only_build(lake / "dbt") as work:
         snapshot, nothing_loaded = _newest_snapshot(lake)
-        build = _Build(lake=lake, work=work, snapshot=snapshot)
+        build = _Build(lake=lake, work=work, snapshot=snapshot, memory=memory)
         plan = plan_build(lake, work, select=select, is_full=is_full, until=snapshot)
         run, models = build.carry_out(plan, on_progress)
     return BuildResult(
@@ -157,6 +160,7 @@ class _Build:
     lake: LakePlace
     work: Path
     snapshot: int
+    memory: str = BUILD_MEMORY
 
     @property
     def file(self) -> Path:
@@ -166,6 +170,7 @@ class _Build:
         """Return what the project's profile and plugin read."""
         return {
             "FLEETLAKE_BUILD_FILE": str(self.file),
+            "FLEETLAKE_BUILD_MEMORY": self.memory,
             **as_settings(self.lake),
             SNAPSHOT_VARIABLE: str(self.snapshot),
         }
