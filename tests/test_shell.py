@@ -3,8 +3,10 @@
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import duckdb
@@ -12,9 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fleetlake import cli
-from fleetlake.cli.screen import console
-from fleetlake.cli.shell import _run
-from fleetlake.lake import Lake, open_lake
+from fleetlake.lake import open_lake
 from fleetlake.settings import load_settings
 from tests.processes import command, environment, fleetlake
 
@@ -53,6 +53,14 @@ def test_the_lake_cannot_be_changed_from_it(env, tmp_path):
     assert "not run" not in out
     with open_lake(tmp_path / "lake", read_only=True) as lake:
         assert lake.rows("select count(*) from marts.trips") == [(700,)]
+
+
+def test_an_error_in_the_shell_comes_with_what_to_do(env):
+    missing, written = typed("from marts.trisp;", env), typed("delete from marts.trips;", env)
+
+    assert "What to do: `.tables` lists the tables." in missing
+    assert "What to do: Queries only read" in written
+    assert "What to do" not in typed("selec 1;", env)
 
 
 def test_a_long_result_is_cut_and_says_so(env):
@@ -95,38 +103,69 @@ def test_the_lines_it_prints_attach_the_lake_in_a_duckdb_of_its_own(env):
             connection.execute("delete from lake.marts.trips")
 
 
-@pytest.fixture
-def interrupted(monkeypatch):
-    """Let every query of a person end as DuckDB 1.5.5 ends one on Ctrl-C."""
-
-    class Connection:
-        def cursor(self):
-            return self
-
-        def execute(self, _sql):
-            raise RuntimeError("Query interrupted") from KeyboardInterrupt()
-
-    lake = Lake(Path("lake"), Connection())
-    monkeypatch.setattr(Lake, "ask", lambda _, sql, ask=Lake.ask: ask(lake, sql))
-    return lake
+LONG = "select sum(a.i * b.i) from range(100000000) a(i), range(1000000) b(i)"
+"""Hours of work that DuckDB counts as one task."""
 
 
-def test_ctrl_c_in_a_statement_leads_back_to_the_prompt(interrupted, capsys):
-    _run(interrupted, console(), "select 1")
+def until_busy(process: subprocess.Popen[str]) -> None:
+    """Return once a command has worked for longer than it needs to start: its query runs."""
+    ticks = 2 * os.sysconf("SC_CLK_TCK")
+    while int(Path(f"/proc/{process.pid}/stat").read_text().split()[13]) < ticks:
+        assert process.poll() is None
+        time.sleep(0.05)
 
-    assert capsys.readouterr().out == "Stopped.\n"
+
+def test_ctrl_c_in_a_statement_leads_back_to_the_prompt(env):
+    with subprocess.Popen(
+        command("shell"), env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as shell:
+        shell.stdin.write(f"{LONG};\n")
+        shell.stdin.flush()
+        until_busy(shell)
+        shell.send_signal(signal.SIGINT)
+        out, _ = shell.communicate("select 40 + 2 as answer;\n", timeout=30)
+
+    assert shell.returncode == 0
+    assert out.startswith("Stopped.\n")
+    assert "42" in out
 
 
-@pytest.mark.usefixtures("interrupted")
-def test_ctrl_c_ends_a_query_without_a_traceback(env, monkeypatch, capsys):
-    monkeypatch.setenv("FLEETLAKE_LAKE", env["FLEETLAKE_LAKE"])
-    monkeypatch.setattr(sys, "argv", ["fleetlake", "query", "select 1"])
+def test_ctrl_c_ends_a_long_query_at_once_without_a_traceback(env):
+    with subprocess.Popen(
+        command("query", LONG), env=env, stderr=subprocess.PIPE, text=True
+    ) as query:
+        until_busy(query)
+        query.send_signal(signal.SIGINT)
+        _, said = query.communicate(timeout=30)
 
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
+    assert (query.returncode, said) == (130, "Stopped.\n")
 
-    assert ended.value.code == 130
-    assert capsys.readouterr().err.startswith("Stopped.")
+
+def test_ctrl_c_ends_a_query_that_waits_for_a_pipe(env, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    words = command("query", f"from read_csv('{tmp_path / 'pipe'}')")
+    with (
+        subprocess.Popen(words, env=env, stderr=subprocess.PIPE, text=True) as query,
+        (tmp_path / "pipe").open("w"),  # opens once the query does
+    ):
+        query.send_signal(signal.SIGINT)
+        _, said = query.communicate(timeout=30)
+
+    assert (query.returncode, said) == (130, "Stopped.\n")
+
+
+def test_a_query_in_the_background_goes_on_at_a_ctrl_c_that_is_not_for_it(env, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    words = command("query", f"select 40 + 2 as a from read_csv('{tmp_path / 'pipe'}')")
+    words = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *words]
+    with subprocess.Popen(words, env=env, stdout=subprocess.PIPE, text=True) as query:
+        with (tmp_path / "pipe").open("w") as pipe:
+            query.send_signal(signal.SIGINT)
+            pipe.write("n\n1\n")
+        out, _ = query.communicate(timeout=30)
+
+    assert query.returncode == 0
+    assert "42" in out
 
 
 @pytest.fixture
@@ -164,8 +203,8 @@ def test_a_missing_table_is_answered_by_a_query_that_lists_those_there_are(run):
 
 
 def test_a_query_that_writes_is_told_that_it_only_reads(run):
-    assert "only reads" in run("query", "delete from marts.trips").exception.remedy
-    assert "only reads" in run("query", "create table marts.t as select 1").exception.remedy
+    assert "only read" in run("query", "delete from marts.trips").exception.remedy
+    assert "only read" in run("query", "create table marts.t as select 1").exception.remedy
 
 
 def test_wrong_syntax_is_shown_and_nothing_unrelated_is_advised(run):

@@ -14,6 +14,7 @@ from fleetlake.cli.doctor import doctor
 from fleetlake.cli.export import export
 from fleetlake.cli.gaps import gaps
 from fleetlake.cli.ingest import ingest
+from fleetlake.cli.interrupts import STOPPED
 from fleetlake.cli.lean import start_lean
 from fleetlake.cli.maintain import maintain
 from fleetlake.cli.prefect_server import prefect_server
@@ -34,7 +35,6 @@ EPILOG = (
     "5 service unreachable, 6 service answered wrongly, 7 lake, 8 build or data test failed, "
     "9 records were lost, 10 export failed, 130 stopped."
 )
-STOPPED = 130
 
 app = typer.Typer(
     name="fleetlake",

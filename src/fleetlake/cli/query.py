@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    import duckdb
     from duckdb import DuckDBPyConnection
 
 ROWS_AT_A_TIME = 10_000
@@ -34,28 +35,30 @@ def query(
     """
     import duckdb
 
+    from fleetlake.cli.interrupts import leave, on_ctrl_c
     from fleetlake.errors import UsageError
     from fleetlake.lake import open_lake
     from fleetlake.settings import load_settings
 
-    with open_lake(load_settings().lake, read_only=True) as lake:
+    printed = {Format.TABLE: _print_table, Format.JSON: _print_json, Format.CSV: _print_csv}
+    with on_ctrl_c(leave), open_lake(load_settings().lake, read_only=True) as lake:
         try:
-            result = lake.ask(sql)
+            printed[output](lake.ask(sql))
         except duckdb.Error as error:
-            raise UsageError(
-                f"DuckDB does not run this query: {error}", remedy=_remedy(str(error))
-            ) from None
-        {Format.TABLE: _print_table, Format.JSON: _print_json, Format.CSV: _print_csv}[output](
-            result
-        )
+            told = remedy(error, lister=f'fleetlake query "{TABLES}"')
+            raise UsageError(f"DuckDB does not run this query: {error}", remedy=told) from None
 
 
-def _remedy(text: str) -> str:
-    """Return what to do about a query that does not run; DuckDB itself points at wrong syntax."""
+def remedy(error: "duckdb.Error", *, lister: str) -> str:
+    """Return what to do about SQL that does not run; DuckDB itself points at wrong syntax.
+
+    `lister` is what a person types to see the tables.
+    """
+    text = str(error)
     if text.startswith("Catalog Error: Table"):
-        return f'`fleetlake query "{TABLES}"` lists the tables.'
+        return f"`{lister}` lists the tables."
     if "read-only" in text:
-        return "`fleetlake query` only reads; what is in the lake changes by loads and builds."
+        return "Queries only read; what is in the lake changes by loads and builds."
     return ""
 
 

@@ -88,16 +88,21 @@ def _run(lake: "Lake", screen: "Console", sql: str) -> None:
     """Print what a statement gives, or why it does not run."""
     import duckdb
 
+    from fleetlake.cli.interrupts import on_ctrl_c
+    from fleetlake.cli.query import remedy
     from fleetlake.cli.screen import print_rows
 
     try:
-        result = lake.ask(sql)
-        rows = result.fetchmany(MOST_ROWS + 1)
+        with on_ctrl_c(lake.connection.interrupt):
+            result = lake.ask(sql)
+            rows = result.fetchmany(MOST_ROWS + 1)
+    except duckdb.InterruptException:
+        screen.print("Stopped.")
+        return
     except duckdb.Error as error:
         screen.print(f"{error}", markup=False)
-        return
-    except KeyboardInterrupt:
-        screen.print("Stopped.")
+        if told := remedy(error, lister=".tables"):
+            screen.print(f"What to do: {told}", markup=False)
         return
     names = [column[0] for column in result.description or []]
     print_rows(screen, names, rows[:MOST_ROWS])

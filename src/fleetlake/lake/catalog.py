@@ -73,9 +73,8 @@ class Lake:
             return cursor.fetchall()
 
     def ask(self, sql: str) -> duckdb.DuckDBPyConnection:
-        """Run what a person wrote. Raises: duckdb.Error, KeyboardInterrupt on Ctrl-C."""
-        with _stopping():
-            return self._connection.execute(sql)
+        """Run what a person wrote. Raises: duckdb.Error."""
+        return self._connection.execute(sql)
 
     def roll_back(self) -> None:
         """End the open transaction without its changes."""
