@@ -105,14 +105,20 @@ def test_a_root_that_cannot_be_one_is_refused_by_name_and_not_shown(monkeypatch,
 
     told = failure_of_loading()
 
-    assert "FLEETLAKE_BASE_URL" in told
+    assert told.startswith("Settings cannot be used: FLEETLAKE_BASE_URL: ")
+    assert "Value error" not in told  # which pydantic would put before it
     assert "secretword" not in told
 
 
-def test_plain_http_is_for_this_machine_only(monkeypatch):
-    monkeypatch.setenv("FLEETLAKE_BASE_URL", "http://svc.example/api/v2/")
+@pytest.mark.parametrize("name", ["FLEETLAKE_BASE_URL", "FLEETLAKE_V3_BASE_URL"])
+def test_plain_http_is_for_this_machine_only_and_refused_by_the_name_of_the_root(monkeypatch, name):
+    monkeypatch.setenv("FLEETLAKE_BASE_URL", "https://svc.example/api/v2/")
+    monkeypatch.setenv(name, "http://svc.example/api/")
 
-    assert "https" in failure_of_loading()
+    told = failure_of_loading()
+
+    assert told.startswith(f"Settings cannot be used: {name}: plain http")
+    assert "use https" in told
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8700", "localhost:8700", "[::1]:8700", "127.1.2.3"])
@@ -248,15 +254,6 @@ def test_the_address_of_an_export_target_is_a_secret(monkeypatch):
     assert settings.exports["postgres"].get_secret_value().endswith("hunter2@db/fleet")
 
 
-def test_plain_http_is_refused_by_the_name_of_the_root_that_has_it(monkeypatch):
-    monkeypatch.setenv("FLEETLAKE_BASE_URL", "https://svc.example/api/v2/")
-    monkeypatch.setenv("FLEETLAKE_V3_BASE_URL", "http://svc.example/api/v3")
-
-    told = failure_of_loading()
-
-    assert told.startswith("Settings cannot be used: FLEETLAKE_V3_BASE_URL: plain http")
-
-
 def test_an_unknown_key_is_said_to_be_of_the_file():
     Path("fleetlake.toml").write_text("base_ulr = 1")
 
@@ -286,9 +283,3 @@ def test_a_setting_is_no_unknown_variable_however_it_is_written():
     names += ["FLEETLAKE_EXPORTS__POSTGRES", "FLEETLAKE_BUILD_FILE", "FLEETLAKE_SPARK_PYTHON"]
 
     assert list(unknown_variables(names)) == []
-
-
-def test_what_is_wrong_is_said_in_our_own_words(monkeypatch):
-    monkeypatch.setenv("FLEETLAKE_BASE_URL", "nowhere")
-
-    assert "FLEETLAKE_BASE_URL: must be an http or https address" in failure_of_loading()
