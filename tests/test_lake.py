@@ -713,26 +713,48 @@ def test_a_record_that_two_accounts_see_differently_is_kept_as_the_first_sees_it
     ]
 
 
+def last_read(lake: Lake, ago: timedelta) -> None:
+    """Let the first account have read what it read so long ago, and another table just now."""
+    commit_load(lake, load_of(ALERTS, alert(0), profile="one"))
+    lake.execute(
+        "update meta.watermarks set updated_at = now() - ?::interval "
+        "where account_profile = 'one' and endpoint <> 'alerts'",
+        [ago],
+    )
+
+
 @pytest.mark.parametrize(
-    "happens",
+    ("happens", "owner"),
     [
-        pytest.param(lambda _, snapshot: snapshot(GROUPS, profile="one"), id="no longer sees it"),
         pytest.param(
-            lambda lake, _: lake.execute(
-                "update meta.watermarks set updated_at = now() - interval 3 days "
-                "where account_profile = 'one'"
-            ),
-            id="no longer reads",
+            lambda _, snapshot: snapshot(GROUPS, profile="one"), "another", id="no longer sees it"
+        ),
+        pytest.param(
+            lambda lake, _: last_read(lake, timedelta(days=2)), "another", id="no longer reads"
+        ),
+        pytest.param(
+            lambda lake, _: last_read(lake, timedelta(days=1, hours=23)), "one", id="rests"
         ),
     ],
 )
-def test_a_record_goes_to_another_account_once_its_own(lake, snapshot, happens):
+def test_a_record_goes_to_another_account_once_its_own(lake, snapshot, happens, owner):
     groups_of_two_accounts(snapshot)
     happens(lake, snapshot)
     snapshot(GROUPS, {"id": "1", "name": "b"}, profile="another")
 
     current = "select name, account_profile from raw.groups where valid_to is null"
-    assert lake.rows(current) == [("b", "another")]
+    assert lake.rows(current) == [({"one": "a", "another": "b"}[owner], owner)]
+
+
+def test_an_overwritten_record_goes_to_another_account_once_its_own_no_longer_reads(lake):
+    commit_load(lake, load_of(FAILOVERS, failover("a", elapsed_time=1), profile="one"))
+    last_read(lake, timedelta(days=2))
+
+    commit_load(lake, load_of(FAILOVERS, failover("a", elapsed_time=2), profile="another"))
+
+    assert lake.rows("select elapsed_time, account_profile from raw.failovers") == [
+        (2.0, "another")
+    ]
 
 
 def test_an_overwritten_record_that_two_accounts_see_differently_is_kept_as_the_first_sees_it(lake):
