@@ -200,7 +200,9 @@ class _Snapshot:
         with duckdb.connect(self.folder / DATABASE) as connection:
             for name, table in tables.items():
                 read = reading(self.folder / name, table["partitioned_by"])
-                connection.execute(f'CREATE VIEW "{name}" AS FROM {read}')
+                # By name: a folder above that is called `env=prod` would be a column more.
+                names = ", ".join(f'"{column["name"]}"' for column in table["columns"])
+                connection.execute(f'CREATE VIEW "{name}" AS SELECT {names} FROM {read}')
 
 
 @contextmanager

@@ -12,12 +12,15 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from pyarrow import dataset as ds
+from typer.testing import CliRunner
 
 from fleetlake import publish as publish_module
+from fleetlake.cli import app
 from fleetlake.errors import LakeError, UsageError
 from fleetlake.lake import open_lake
 from fleetlake.marts.catalogue import mart_dates, marts
 from fleetlake.publish import publish
+from fleetlake.settings import load_settings
 
 
 @pytest.fixture
@@ -265,6 +268,29 @@ def test_a_mart_whose_rows_have_no_day_or_that_is_never_to_be_cut_is_whole(
     publish(drives, published, day_rows=day_rows)
 
     assert [file.suffix for file in (published / "trips").iterdir()] == [".parquet"]
+
+
+@pytest.mark.parametrize("day_rows", [ROUTERS, ROUTERS + 1], ids=["cut", "whole"])
+def test_a_folder_above_that_looks_like_a_cut_adds_no_column(drives, tmp_path, day_rows):
+    publish(drives, tmp_path / "plain", day_rows=day_rows)
+    publish(drives, tmp_path / "env=prod" / "published", day_rows=day_rows)
+
+    assert of_duckdb(tmp_path / "env=prod" / "published") == of_duckdb(tmp_path / "plain")
+
+
+@pytest.mark.parametrize(("day_rows", "days"), [(ROUTERS, DAYS), (ROUTERS + 1, 0)])
+def test_the_command_cuts_by_date_as_the_setting_says(
+    drives, published, monkeypatch, day_rows, days
+):
+    monkeypatch.setenv("FLEETLAKE_LAKE", str(drives))
+    monkeypatch.setenv("FLEETLAKE_PUBLISHED_DAY_ROWS", str(day_rows))
+    load_settings.cache_clear()
+
+    done = CliRunner().invoke(app, ["publish", "--to", str(published)])
+    load_settings.cache_clear()
+
+    assert done.exit_code == 0, done.output
+    assert len([*(published / "trips").glob("trip_date=*")]) == days
 
 
 def test_what_a_mart_is_cut_by_is_one_of_its_columns_and_a_date():
