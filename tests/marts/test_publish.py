@@ -195,6 +195,19 @@ def test_a_mart_with_rows_enough_a_day_is_cut_by_date_and_sorted_within(cut_and_
         assert routers.to_list() == list(range(ROUTERS))
 
 
+def test_the_days_of_a_large_mart_are_written_one_after_the_other(lake_path, published):
+    days, rows = 200, 1_200_000  # more than DuckDB keeps open, or in memory, at once
+    with open_lake(lake_path) as opened:
+        opened.execute(
+            "create table marts.trips as select i as trip_id, i // 200 as router_id, "
+            f"date '2026-01-01' + (i % {days})::int as trip_date from range({rows}) r(i)"
+        )
+
+    publish(lake_path, published, day_rows=1)
+
+    assert days <= len([*(published / "trips").glob("*/*.parquet")]) < 1.2 * days
+
+
 def of_duckdb(published: Path) -> list[tuple[object, ...]]:
     with duckdb.connect(published / "fleet.duckdb", read_only=True) as reader:
         kinds = reader.execute("describe trips").fetchall()
