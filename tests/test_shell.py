@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fleetlake import cli
+from fleetlake.cli.shell import _statements
 from fleetlake.lake import open_lake
 from fleetlake.settings import load_settings
 from tests.processes import command, environment, fleetlake
@@ -53,6 +54,18 @@ def test_the_lake_cannot_be_changed_from_it(env, tmp_path):
     assert "not run" not in out
     with open_lake(tmp_path / "lake", read_only=True) as lake:
         assert lake.rows("select count(*) from marts.trips") == [(700,)]
+
+
+def test_ctrl_c_drops_the_statement_that_was_begun():
+    lines = iter(["select 1", KeyboardInterrupt, "select 2;", "select 3"])
+
+    def read(_prompt):
+        line = next(lines, None)
+        if line is KeyboardInterrupt:
+            raise KeyboardInterrupt
+        return line
+
+    assert list(_statements(read)) == ["select 2;", "select 3"]
 
 
 def test_an_error_in_the_shell_comes_with_what_to_do(env):

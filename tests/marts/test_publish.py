@@ -133,11 +133,16 @@ def test_the_description_says_what_the_service_forgot_before_it_was_read(lake, p
     assert (gap["endpoint"], gap["end_at"]) == ("activity_logs", "2026-01-02T00:00:00+00:00")
 
 
-def test_raw_tables_that_are_asked_for_are_published_beside_the_marts(lake, published):
+def test_raw_tables_that_are_asked_for_are_published_by_key_beside_the_marts(lake, published):
+    with open_lake(lake) as opened:
+        opened.execute(
+            "insert into raw.alerts by name select 9 - i as created_at_timeuuid from range(10) r(i)"
+        )
     publish(lake, published, raw=["alerts"])
 
     with duckdb.connect(published / "fleet.duckdb", read_only=True) as reader:
-        assert reader.execute("select count(*) from raw_alerts").fetchall() == [(0,)]
+        found = reader.execute("select created_at_timeuuid from raw_alerts").fetchall()
+    assert found == [(str(number),) for number in range(10)]
     with pytest.raises(UsageError):
         publish(lake, published, raw=["nothing"])
 
@@ -267,6 +272,15 @@ def test_a_mart_is_cut_anew_once_its_days_have_grown_and_linked_while_they_have_
     assert (grown.reused, again.reused) == (frozenset(), {"trips"})
     assert len([*(published / "trips").glob("trip_date=*/*.parquet")]) == DAYS
     assert len(of_duckdb(published)) == 2 * DAYS * ROUTERS + 6
+
+
+def test_a_mart_is_written_anew_where_only_the_setting_has_changed(drives, published):
+    publish(drives, published, day_rows=ROUTERS)
+
+    whole = publish(drives, published, day_rows=0)
+
+    assert whole.reused == frozenset()
+    assert [file.suffix for file in (published / "trips").iterdir()] == [".parquet"]
 
 
 @pytest.mark.parametrize(
