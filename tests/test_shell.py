@@ -3,10 +3,12 @@
 import json
 import os
 import pty
+import readline
 import signal
 import subprocess
 import sys
 import time
+from itertools import count, takewhile
 from pathlib import Path
 
 import duckdb
@@ -14,8 +16,9 @@ import pytest
 from typer.testing import CliRunner
 
 from fleetlake import cli
-from fleetlake.cli.shell import _statements
+from fleetlake.cli.shell import _complete, _names, _statements, attach_lines
 from fleetlake.lake import open_lake
+from fleetlake.place import lake_place
 from fleetlake.settings import load_settings
 from tests.processes import command, environment, fleetlake
 
@@ -91,6 +94,28 @@ def test_tab_completes_the_name_of_a_table(env):
     os.close(ours)
 
     assert "700" in out
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("marts.tr", ["marts.trips"]),
+        ("MARTS.TR", ["marts.trips"]),
+        ("staging.", ["staging.stg_trips"]),
+        ("trip_", ["trip_id"]),
+        ("sel", ["select"]),
+    ],
+)
+def test_tab_offers_tables_views_columns_and_words_in_any_case(tmp_path, typed, offered):
+    before = readline.get_completer()
+    with open_lake(tmp_path / "lake") as lake:
+        lake.execute("create table marts.trips (trip_id bigint)")
+        lake.execute("create view staging.stg_trips as from marts.trips")
+        _complete(_names(lake))
+    complete = readline.get_completer()
+    readline.set_completer(before)
+
+    assert list(takewhile(bool, (complete(typed, n) for n in count()))) == offered
 
 
 def chunk(terminal: int) -> bytes:
@@ -179,6 +204,18 @@ def test_a_query_in_the_background_goes_on_at_a_ctrl_c_that_is_not_for_it(env, t
 
     assert query.returncode == 0
     assert "42" in out
+
+
+def test_the_lines_that_attach_a_shared_lake_tell_no_key(monkeypatch):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIASOMEBODY")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s3cret")
+    place = lake_place("postgres:host=db user=fleet password=hunter2", "s3://bucket/fleet")
+
+    lines = attach_lines(place)
+
+    assert "ATTACH 'ducklake:postgres:" in lines
+    assert "s3://bucket/fleet" in lines
+    assert not [key for key in ("AKIASOMEBODY", "s3cret", "hunter2") if key in lines]
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from fleetlake.lake import Lake
+    from fleetlake.place import LakePlace
 
 MOST_ROWS = 500
 HELP = (
@@ -31,19 +32,12 @@ def shell(
     """Query the lake interactively, read-only; an ingest may go on meanwhile."""
     from fleetlake.cli.screen import console
     from fleetlake.lake import open_lake
-    from fleetlake.lake.attach import attach_statements
-    from fleetlake.place import SharedLake
-    from fleetlake.secrets import without_secrets
     from fleetlake.settings import load_settings
 
     place = load_settings().lake.resolve()
     with open_lake(place, read_only=True) as lake:
         if attach:
-            told = attach_statements(place, read_only=True)
-            if isinstance(place, SharedLake):
-                told = without_secrets(told, place.catalog)
-            lines = [line for line in told.splitlines() if " SECRET " not in line]
-            sys.stdout.write("\n".join([*lines, ""]))
+            sys.stdout.write(attach_lines(place))
             return
         screen = console()
         if sys.stdin.isatty():
@@ -51,6 +45,19 @@ def shell(
             screen.print(HELP)
         for statement in _statements(_read):
             _run(lake, screen, statement)
+
+
+def attach_lines(place: "LakePlace") -> str:
+    """Return the SQL that attaches a lake, without the keys of a shared one."""
+    from fleetlake.lake.attach import attach_statements
+    from fleetlake.place import SharedLake
+    from fleetlake.secrets import without_secrets
+
+    told = attach_statements(place, read_only=True)
+    if isinstance(place, SharedLake):
+        told = without_secrets(told, place.catalog)
+    lines = [line for line in told.splitlines() if " SECRET " not in line]
+    return "\n".join([*lines, ""])
 
 
 def _read(prompt: str) -> str | None:
