@@ -16,7 +16,8 @@ import pytest
 from typer.testing import CliRunner
 
 from fleetlake import cli
-from fleetlake.cli.shell import _complete, _names, _statements, attach_lines
+from fleetlake.cli.screen import console
+from fleetlake.cli.shell import _complete, _names, _run, _statements, attach_lines
 from fleetlake.lake import open_lake
 from fleetlake.place import lake_place
 from fleetlake.settings import load_settings
@@ -166,6 +167,17 @@ def test_ctrl_c_in_a_statement_leads_back_to_the_prompt(env):
     assert shell.returncode == 0
     assert out.startswith("Stopped.\n")
     assert "42" in out
+
+
+def test_ctrl_c_while_rows_are_printed_leads_back_to_the_prompt(tmp_path, monkeypatch, capsys):
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fleetlake.cli.screen.print_rows", stopped)
+    with open_lake(tmp_path / "lake") as lake:
+        _run(lake, console(), "select 1")
+
+    assert capsys.readouterr().out == "Stopped.\n"
 
 
 def test_ctrl_c_ends_a_long_query_at_once_without_a_traceback(env):

@@ -103,18 +103,16 @@ def _run(lake: "Lake", screen: "Console", sql: str) -> None:
         with on_ctrl_c(lake.connection.interrupt):
             result = lake.ask(sql)
             rows = result.fetchmany(MOST_ROWS + 1)
-    except duckdb.InterruptException:
+        names = [column[0] for column in result.description or []]
+        print_rows(screen, names, rows[:MOST_ROWS])
+        if len(rows) > MOST_ROWS:
+            screen.print(f"The first {MOST_ROWS} rows; `fleetlake query --format csv` gives all.")
+    except (duckdb.InterruptException, KeyboardInterrupt):
         screen.print("Stopped.")
-        return
     except duckdb.Error as error:
         screen.print(f"{error}", markup=False)
         if told := remedy(error, lister=".tables"):
             screen.print(f"What to do: {told}", markup=False)
-        return
-    names = [column[0] for column in result.description or []]
-    print_rows(screen, names, rows[:MOST_ROWS])
-    if len(rows) > MOST_ROWS:
-        screen.print(f"The first {MOST_ROWS} rows; `fleetlake query --format csv` gives all.")
 
 
 def _names(lake: "Lake") -> list[str]:
