@@ -1,5 +1,6 @@
 """Incremental marts: late rows, re-read rows and unlucky builds give what one full build gives."""
 
+import shutil
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -113,6 +114,28 @@ def test_a_build_without_news_writes_no_incremental_mart(increments):
     written = {m.name for m in results[-1].models if m.kind == "incremental" and m.is_written}
     assert written == set()
     assert [r.is_full for r in results] == [True, False, False, False]
+
+
+def test_a_full_build_over_marts_gives_the_same_rows_in_one_commit(increments, tmp_path):
+    lake = shutil.copytree(increments[0], tmp_path / "lake")
+    rows = {mart: content(lake, mart) for mart in MARTS}
+    seen = """
+        select count(distinct p.built_at), count(distinct u.built_at), max(p.built_at),
+               (select count(*) from lake.snapshots())
+        from marts.location_track_points as p, marts.data_usage_daily as u
+    """
+    with open_lake(lake, read_only=True) as reader, reader.one_look():
+        [old] = reader.rows(seen)
+
+        build_marts(lake, select=SELECT, is_full=True)
+
+        assert reader.rows(seen) == [old]
+    with open_lake(lake, read_only=True) as opened:
+        [(*builds, built_at, commits)] = opened.rows(seen)
+    assert {mart: content(lake, mart) for mart in MARTS} == rows
+    assert builds == [1, 1]
+    assert built_at > old[2]
+    assert commits == old[3] + 1
 
 
 def test_rows_of_a_failed_build_reach_the_lake_with_the_next_good_one(tmp_path, add):

@@ -33,7 +33,8 @@ class Switcher:
         """Bring a mart of the lake to what was built. Returns whether anything was written."""
         name = f'"{node.schema}"."{node.name}"'
         new, old = f"build.{name}", f"lake.{name}"
-        if self._columns("build", node) != self._columns("lake", node):
+        is_other = self._columns("build", node) != self._columns("lake", node)
+        if is_other or (node.kind == "incremental" and self._is_all_newer(new, old)):
             self.connection.execute(f"CREATE OR REPLACE TABLE {old} AS FROM {new}")
             return True
         written = node.kind == "incremental" and self._put_units(new, old, node.unit)
@@ -46,13 +47,30 @@ class Switcher:
     def _put_units(self, new: str, old: str, unit: tuple[str, ...]) -> bool:
         """Replace the units of recomputation that are newer than the lake's newest."""
         keys = ", ".join(f'"{column}"' for column in unit)
-        newer = f"{BUILT_AT} > coalesce((SELECT max({BUILT_AT}) FROM {old}), '-infinity')"
-        self.connection.execute(f"CREATE OR REPLACE TEMP TABLE fresh AS FROM {new} WHERE {newer}")
+        fresh, newest = f"{new} WHERE {BUILT_AT} > ?::TIMESTAMPTZ", [self._newest(old)]
         self.connection.execute(
-            f"DELETE FROM {old} WHERE ({keys}) IN (SELECT DISTINCT {keys} FROM fresh)"
+            f"DELETE FROM {old} WHERE ({keys}) IN (SELECT DISTINCT {keys} FROM {fresh})", newest
         )
-        count = self.connection.execute(f"INSERT INTO {old} BY NAME FROM fresh").fetchone()
+        insert = f"INSERT INTO {old} BY NAME FROM {fresh}"
+        count = self.connection.execute(insert, newest).fetchone()
         return bool(count and count[0])
+
+    def _is_all_newer(self, new: str, old: str) -> bool:
+        """Return whether every unit was computed since the last switch, as in a full build.
+
+        To look for each of millions of units among those of the lake would fill the memory.
+        """
+        found = self.connection.execute(
+            f"SELECT min({BUILT_AT}) > ?::TIMESTAMPTZ FROM {new}", [self._newest(old)]
+        ).fetchone()
+        return bool(found and found[0])
+
+    def _newest(self, table: str) -> str:
+        """Return when the newest unit of a table was computed, as text: it may be never."""
+        found = self.connection.execute(
+            f"SELECT coalesce(max({BUILT_AT}), '-infinity')::VARCHAR FROM {table}"
+        ).fetchone()
+        return str(found[0]) if found else ""
 
     def _columns(self, database: str, node: NodeResult) -> list[tuple[str, str]]:
         return self.connection.execute(
