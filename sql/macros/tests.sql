@@ -13,12 +13,16 @@
     {{ return('true') }}
 {%- endmacro %}
 
-{# More than one row where the grain says one. #}
+{# More than one row where the grain says one; a row that no build has tested is counted together
+   with all that are like it. #}
 {% test one_row_per(model, columns) %}
-select {{ columns | join(', ') }}, count(*) as row_count
+{%- set key, untested = columns | join(', '), is_untested(model) %}
+select {{ key }}, count(*) as row_count
 from {{ model }}
-where {{ is_untested(model) }}
-group by {{ columns | join(', ') }}
+{% if untested != 'true' -%}
+where ({{ key }}) in (select {{ key }} from {{ model }} where {{ untested }})
+{% endif -%}
+group by {{ key }}
 having count(*) > 1
 {% endtest %}
 

@@ -168,6 +168,17 @@ def test_bad_rows_of_a_failed_build_fail_the_next_one_too(tmp_path, add, good):
             build_marts(lake, select=select)
 
 
+def test_a_new_row_that_repeats_an_old_one_fails_the_build(tmp_path, add):
+    lake, select = tmp_path / "lake", "+location_track_points"
+    add(lake, "historical_locations", *fixes(1, 0))
+    build_marts(lake, select=select)
+    old = fixes(1, 0)[0]
+    add(lake, "historical_locations", old | {"created_at": START + timedelta(days=1)})
+
+    with pytest.raises(BuildFailed, match="fix_id=1-0--15, row_count=2"):
+        build_marts(lake, select=select)
+
+
 def test_a_late_fix_has_its_neighbours_judged_again_and_no_other_fix(tmp_path, add):
     lake, select = tmp_path / "lake", "+location_track_points"
     first, far, *rest = fixes(1, 0)
