@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from fleetlake.lake import open_lake
-from fleetlake.marts.connection import SNAPSHOT_VARIABLE
+from fleetlake.marts.connection import MEMORY_VARIABLE, SNAPSHOT_VARIABLE
 from fleetlake.marts.dbt import project_folder, run_dbt
 from fleetlake.settings import BUILD_MEMORY
 
@@ -29,6 +29,7 @@ def shown(empty_build):
             "FLEETLAKE_LAKE": os.fspath(lake),
             "FLEETLAKE_BUILD_MEMORY": BUILD_MEMORY,
             SNAPSHOT_VARIABLE: str(snapshot),
+            MEMORY_VARIABLE: "1GB",
         },
         on_progress=lambda _: None,
     )

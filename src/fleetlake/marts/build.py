@@ -24,7 +24,13 @@ from fleetlake.lake import open_lake
 from fleetlake.lake.attach import UNCHECKED
 from fleetlake.lake.catalog import is_empty, require_lake
 from fleetlake.lake.locks import commit_lock
-from fleetlake.marts.connection import SNAPSHOT_VARIABLE, attach_snapshot
+from fleetlake.marts.connection import (
+    MEMORY_VARIABLE,
+    SNAPSHOT_VARIABLE,
+    attach_snapshot,
+    build_memory,
+    limit_memory,
+)
 from fleetlake.marts.dbt import (
     OnProgress,
     Progress,
@@ -166,6 +172,10 @@ class _Build:
     def file(self) -> Path:
         return self.work / SCRATCH
 
+    @property
+    def spill(self) -> Path:
+        return self.work / "spill"
+
     def environment(self) -> dict[str, str]:
         """Return what the project's profile and plugin read."""
         return {
@@ -173,6 +183,7 @@ class _Build:
             "FLEETLAKE_BUILD_MEMORY": self.memory,
             **as_settings(self.lake),
             SNAPSHOT_VARIABLE: str(self.snapshot),
+            MEMORY_VARIABLE: build_memory(),
         }
 
     def carry_out(self, plan: Plan, on_progress: OnProgress) -> tuple[Run, tuple[ModelResult, ...]]:
@@ -204,6 +215,7 @@ class _Build:
     def with_bad_rows(self, run: Run) -> Run:
         """Return the run with the first bad rows of each failed test."""
         with duckdb.connect(config=UNCHECKED) as connection:
+            limit_memory(connection, self.spill)
             attach_snapshot(connection, self.lake, self.snapshot)
             connection.execute(self._attached())
             tests = tuple(
@@ -217,6 +229,7 @@ class _Build:
     def switch(self, run: Run) -> tuple[ModelResult, ...]:
         """Bring the lake's marts and staging views to what was built, in one transaction."""
         with open_lake(self.lake) as lake, commit_lock(self.lake):
+            limit_memory(lake.connection, self.spill)
             lake.execute(self._attached())
             try:
                 return _switch(lake.connection, run)

@@ -1,8 +1,11 @@
-"""How a build sees the lake: attached, in UTC, and as of one snapshot.
+"""How a build sees the lake: attached, in UTC, and as of one snapshot, within so much memory.
 
-dbt's process reads the snapshot from its environment. The profile does not name it, because dbt
-parses the whole project anew whenever a variable there has changed.
+dbt's process is told of snapshot and memory by its environment. The snapshot is not named in
+its profile, because dbt parses the whole project anew whenever a variable there has changed.
 """
+
+import os
+from pathlib import Path
 
 from duckdb import DuckDBPyConnection
 
@@ -10,8 +13,21 @@ from fleetlake.lake.attach import attach_statements
 from fleetlake.place import LakePlace
 
 SNAPSHOT_VARIABLE = "FLEETLAKE_BUILD_SNAPSHOT"
+MEMORY_VARIABLE = "FLEETLAKE_BUILD_MEMORY"
+_MEMORY = "1500MB"
 
 
 def attach_snapshot(connection: DuckDBPyConnection, lake: LakePlace, snapshot: int) -> None:
     """Attach a lake read-only as `lake`, as it was at one snapshot, with times in UTC."""
     connection.execute(attach_statements(lake, version=snapshot))
+
+
+def build_memory() -> str:
+    """Return how much memory DuckDB may take for a build; the whole process takes more."""
+    return os.environ.get(MEMORY_VARIABLE, _MEMORY)
+
+
+def limit_memory(connection: DuckDBPyConnection, spill: Path) -> None:
+    """Keep a connection within a build's memory: what does not fit goes to a folder."""
+    connection.execute("SET memory_limit = $1", [build_memory()])
+    connection.execute("SET temp_directory = $1", [str(spill)])
