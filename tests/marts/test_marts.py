@@ -15,8 +15,8 @@ from fleetlake.endpoint import Mode
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import BuildFailed
 from fleetlake.lake import open_lake
+from fleetlake.marts import __main__ as chores
 from fleetlake.marts import build_marts, mart_table
-from fleetlake.marts.build import write_docs
 from fleetlake.marts.catalogue import marts, sources_file, sources_yaml
 from fleetlake.marts.dbt import project_folder
 
@@ -213,9 +213,13 @@ def test_every_mart_is_exposed_as_published_and_every_column_is_explained():
             assert entry in explained
 
 
-def test_the_docs_site_is_one_page_with_every_mart(empty_build):
-    lake, _ = empty_build
+def test_the_docs_site_is_one_page_with_every_mart_and_its_lineage(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["fleetlake.marts", "docs"])
 
-    page = write_docs(lake).read_text(encoding="utf-8")
+    code = chores.main()
 
+    page = (tmp_path / chores.SITE).read_text(encoding="utf-8")
+    assert code == 0
     assert all(mart["name"] in page for mart in marts())
+    assert '"model.fleetlake.trips": ["model.fleetlake.location_track_points"]' in page

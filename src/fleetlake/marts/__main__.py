@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 from fleetlake.errors import FleetlakeError
+from fleetlake.lake import open_lake
 from fleetlake.marts.build import build_marts, write_docs
 from fleetlake.marts.catalogue import mart_table, sources_file, sources_yaml
 
@@ -37,7 +38,8 @@ def _docs(lake: Path | None) -> Path:
     with tempfile.TemporaryDirectory() as folder:
         if lake is None:
             lake = Path(folder) / "lake"
-            build_marts(lake)
+            with open_lake(lake):  # which makes it
+                build_marts(lake)
         SITE.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(write_docs(lake), SITE)
     return SITE
