@@ -28,7 +28,6 @@ from fleetlake.marts.connection import (
     MEMORY_VARIABLE,
     SNAPSHOT_VARIABLE,
     attach_snapshot,
-    build_memory,
     limit_memory,
 )
 from fleetlake.marts.dbt import (
@@ -180,10 +179,9 @@ class _Build:
         """Return what the project's profile and plugin read."""
         return {
             "FLEETLAKE_BUILD_FILE": str(self.file),
-            "FLEETLAKE_BUILD_MEMORY": self.memory,
             **as_settings(self.lake),
             SNAPSHOT_VARIABLE: str(self.snapshot),
-            MEMORY_VARIABLE: build_memory(),
+            MEMORY_VARIABLE: self.memory,
         }
 
     def carry_out(self, plan: Plan, on_progress: OnProgress) -> tuple[Run, tuple[ModelResult, ...]]:
@@ -215,7 +213,7 @@ class _Build:
     def with_bad_rows(self, run: Run) -> Run:
         """Return the run with the first bad rows of each failed test."""
         with duckdb.connect(config=UNCHECKED) as connection:
-            limit_memory(connection, self.spill)
+            limit_memory(connection, self.memory, self.spill)
             attach_snapshot(connection, self.lake, self.snapshot)
             connection.execute(self._attached())
             tests = tuple(
@@ -229,7 +227,7 @@ class _Build:
     def switch(self, run: Run) -> tuple[ModelResult, ...]:
         """Bring the lake's marts and staging views to what was built, in one transaction."""
         with open_lake(self.lake) as lake, commit_lock(self.lake):
-            limit_memory(lake.connection, self.spill)
+            limit_memory(lake.connection, self.memory, self.spill)
             lake.execute(self._attached())
             try:
                 return _switch(lake.connection, run)

@@ -4,7 +4,6 @@ dbt's process is told of snapshot and memory by its environment. The snapshot is
 its profile, because dbt parses the whole project anew whenever a variable there has changed.
 """
 
-import os
 from pathlib import Path
 
 from duckdb import DuckDBPyConnection
@@ -14,7 +13,6 @@ from fleetlake.place import LakePlace
 
 SNAPSHOT_VARIABLE = "FLEETLAKE_BUILD_SNAPSHOT"
 MEMORY_VARIABLE = "FLEETLAKE_BUILD_MEMORY"
-_MEMORY = "1500MB"
 
 
 def attach_snapshot(connection: DuckDBPyConnection, lake: LakePlace, snapshot: int) -> None:
@@ -22,12 +20,7 @@ def attach_snapshot(connection: DuckDBPyConnection, lake: LakePlace, snapshot: i
     connection.execute(attach_statements(lake, version=snapshot))
 
 
-def build_memory() -> str:
-    """Return how much memory DuckDB may take for a build; the whole process takes more."""
-    return os.environ.get(MEMORY_VARIABLE, _MEMORY)
-
-
-def limit_memory(connection: DuckDBPyConnection, spill: Path) -> None:
-    """Keep a connection within a build's memory: what does not fit goes to a folder."""
-    connection.execute("SET memory_limit = $1", [build_memory()])
+def limit_memory(connection: DuckDBPyConnection, memory: str, spill: Path) -> None:
+    """Keep a connection within so much memory: what does not fit goes to a folder."""
+    connection.execute("SET memory_limit = $1", [memory])
     connection.execute("SET temp_directory = $1", [str(spill)])
