@@ -1,9 +1,10 @@
 -- Grain: one row per router and fix.
--- Kind: incremental. A unit is a fix.
+-- Kind: incremental. A unit is a fix. Spark, where every build is a full one, knows no such strategy.
 
 {% set unit = ['fix_date', 'router_id', 'fix_id'] %}
 {{ config(
-    materialized='incremental', incremental_strategy='delete+insert', unique_key=unit,
+    materialized='incremental', unique_key=unit,
+    incremental_strategy='append' if target.type == 'spark' else 'delete+insert',
     meta={'unit': unit}, post_hook="{{ remember_built() }}"
 ) }}
 
