@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,12 +18,13 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
+from filelock import FileLock, Timeout
 
 from fleetlake.endpoint import Endpoint, Mode
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import CommitUnknown, LakeError, StreamBusy
 from fleetlake.intervals import BEGINNING, Interval
-from fleetlake.lake import Lake, durable, open_lake
+from fleetlake.lake import Lake, catalog, durable, open_lake
 from fleetlake.lake import commit as commits
 from fleetlake.lake.attach import CATALOG
 from fleetlake.lake.commit import commit_load
@@ -287,6 +288,37 @@ def test_nobody_shuts_readers_out_of_the_catalog_while_the_lake_is_open(lake_pat
         assert reader.rows("from marts.trips") == [(1,)]
         assert not gets_catalog_alone(lake_path)
     assert gets_catalog_alone(lake_path)
+
+
+def test_one_process_at_a_time_opens_or_closes_a_catalog(lake_path, monkeypatch):
+    door = FileLock(lake_path / "locks" / "door.lock", timeout=0)
+
+    def attach(lake: Lake, *, read_only: bool) -> None:
+        with pytest.raises(Timeout):
+            door.acquire()
+        own(lake, read_only=read_only)
+
+    own = Lake.attach
+    monkeypatch.setattr(Lake, "attach", attach)
+    with open_lake(lake_path, read_only=True) as lake:
+        with door:
+            assert lake.rows("select count(*) from meta.loads")
+        held = []
+        monkeypatch.setattr(
+            catalog,
+            "catalog_door",
+            lambda path: closing(SimpleNamespace(close=lambda: held.append(path))),
+        )
+    assert held == [lake_path]
+
+
+def test_whoever_may_not_write_beside_a_lake_reads_it_all_the_same(lake_path):
+    door = lake_path / "locks" / "door.lock"
+    door.unlink(missing_ok=True)
+    door.mkdir()  # nobody, root included, can open it as a file
+
+    with open_lake(lake_path, read_only=True) as lake:
+        assert lake.rows("select count(*) from meta.loads") == [(0,)]
 
 
 def test_a_catalog_restored_without_its_log_can_be_read_at_once(lake_path):

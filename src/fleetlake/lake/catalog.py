@@ -6,7 +6,7 @@ writer; machines that share a lake keep it in PostgreSQL.
 That holds while somebody has the SQLite file open. Whoever is the last to close it shuts others
 out while emptying the log, and DuckDB, which opens and closes it for each transaction, waits for
 a whole second before it tries again: its SQLite has no shorter sleep (1.5.5). So an open lake
-keeps the file open.
+keeps the file open, and one process at a time opens or closes it.
 """
 
 import os
@@ -22,7 +22,7 @@ import pyarrow as pa
 from fleetlake.errors import LakeError
 from fleetlake.lake import tables
 from fleetlake.lake.attach import CATALOG, FILES, UNCHECKED, attach_statements, store_keys
-from fleetlake.lake.locks import commit_lock
+from fleetlake.lake.locks import catalog_door, commit_lock
 from fleetlake.place import LakePlace, SharedLake, not_writable
 from fleetlake.secrets import without_secrets
 
@@ -146,7 +146,8 @@ def open_lake(
         # Two processes must not make the same catalog at once.
         is_new = not read_only and not (isinstance(path, Path) and (path / READY).exists())
         with commit_lock(path) if is_new else nullcontext():
-            lake.attach(read_only=read_only)
+            with catalog_door(path):
+                lake.attach(read_only=read_only)
             if is_new:
                 tables.create_missing(lake)
                 _mark_ready(path)
@@ -155,7 +156,8 @@ def open_lake(
                 tables.create_missing(lake)
         yield lake
     finally:
-        connection.close()
+        with catalog_door(path):
+            connection.close()
 
 
 def _mark_ready(path: LakePlace) -> None:

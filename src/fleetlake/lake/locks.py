@@ -6,7 +6,7 @@ shared lake PostgreSQL's: a killed process holds none.
 """
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -18,6 +18,8 @@ from fleetlake.place import LakePlace, SharedLake
 from fleetlake.shard import WHOLE, Shard
 
 COMMIT_PATIENCE_SECONDS = 120.0
+DOOR_PATIENCE_SECONDS = 5.0
+DOOR_POLL_SECONDS = 0.005
 
 
 @contextmanager
@@ -66,6 +68,20 @@ def commit_lock(lake: LakePlace) -> Iterator[None]:
                 f"Another process has held the catalog of {lake} for two minutes.",
                 remedy="Look for a stopped (suspended) fleetlake process and end it.",
             ) from None
+        yield
+
+
+@contextmanager
+def catalog_door(lake: LakePlace) -> Iterator[None]:
+    """Hold the door of a folder's catalog, for as long as opening or closing it takes.
+
+    It spares others a wait and keeps nothing safe: who may not hold it goes on without.
+    """
+    with ExitStack() as held:
+        if isinstance(lake, Path) and (folder := lake / "locks").is_dir():
+            door = FileLock(folder / "door.lock", timeout=DOOR_PATIENCE_SECONDS)
+            with suppress(Timeout, OSError):
+                held.enter_context(door.acquire(poll_interval=DOOR_POLL_SECONDS))
         yield
 
 
