@@ -10,9 +10,8 @@ POSTGRES = os.environ.get("FLEETLAKE_TEST_POSTGRES")
 SPARK_PYTHON = os.environ.get("FLEETLAKE_SPARK_PYTHON")
 """The Python that has Spark; `make test-spark` installs it apart, for it wants Java as well."""
 
-needs_postgres = pytest.mark.skipif(  # a database server is not ours to install
-    POSTGRES is None, reason="needs a PostgreSQL server: make test-outlets"
-)
-needs_spark = pytest.mark.skipif(  # Java is not ours to install, and Spark takes half a gigabyte
-    SPARK_PYTHON is None, reason="needs Spark in an environment of its own: make test-spark"
-)
+# A database server is not ours to install.
+needs_postgres = pytest.mark.skipif(not POSTGRES, reason="needs PostgreSQL: make test-outlets")
+
+# Nor is Java, and Spark itself takes half a gigabyte.
+needs_spark = pytest.mark.skipif(not SPARK_PYTHON, reason="needs Spark: make test-spark")

@@ -180,15 +180,19 @@ def test_ctrl_c_while_rows_are_printed_leads_back_to_the_prompt(tmp_path, monkey
     assert capsys.readouterr().out == "Stopped.\n"
 
 
+def ended_by_ctrl_c(query: "subprocess.Popen[str]") -> tuple[int, str]:
+    """Return the exit code of a command that is told to stop, and what it said."""
+    query.send_signal(signal.SIGINT)
+    _, said = query.communicate(timeout=30)
+    return query.returncode, said
+
+
 def test_ctrl_c_ends_a_long_query_at_once_without_a_traceback(env):
     with subprocess.Popen(
         command("query", LONG), env=env, stderr=subprocess.PIPE, text=True
     ) as query:
         until_busy(query)
-        query.send_signal(signal.SIGINT)
-        _, said = query.communicate(timeout=30)
-
-    assert (query.returncode, said) == (130, "Stopped.\n")
+        assert ended_by_ctrl_c(query) == (130, "Stopped.\n")
 
 
 def test_ctrl_c_ends_a_query_that_waits_for_a_pipe(env, tmp_path):
@@ -198,10 +202,7 @@ def test_ctrl_c_ends_a_query_that_waits_for_a_pipe(env, tmp_path):
         subprocess.Popen(words, env=env, stderr=subprocess.PIPE, text=True) as query,
         (tmp_path / "pipe").open("w"),  # opens once the query does
     ):
-        query.send_signal(signal.SIGINT)
-        _, said = query.communicate(timeout=30)
-
-    assert (query.returncode, said) == (130, "Stopped.\n")
+        assert ended_by_ctrl_c(query) == (130, "Stopped.\n")
 
 
 def test_a_query_in_the_background_goes_on_at_a_ctrl_c_that_is_not_for_it(env, tmp_path):
