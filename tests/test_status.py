@@ -1,7 +1,7 @@
 """What `fleetlake status` tells a person: a verdict first, then a table that fits a terminal."""
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -11,38 +11,14 @@ from fleetlake.cli import app
 from fleetlake.cli.status import verdict
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import RecordsMissing
-from fleetlake.intervals import BEGINNING
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.gaps import Gap
 from fleetlake.retention import forecast
 from fleetlake.settings import load_settings
 from fleetlake.status import LakeStatus, StreamStatus
+from tests.streams import GAP, GOOD, NOW
 
-NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
-GOOD = StreamStatus(
-    account_profile="default",
-    endpoint="activity_logs",
-    rows=1_200,
-    watermark_at=NOW,
-    loaded_at=NOW - timedelta(minutes=10),
-    complete_from=BEGINNING,
-    complete_until=NOW,
-    holes=0,
-    quarantined=0,
-    drifted=0,
-    retention=None,
-    unavailable=None,
-)
-GAP = Gap(
-    account_profile="west",
-    endpoint="activity_logs",
-    partition="",
-    start_at=NOW - timedelta(hours=2),
-    end_at=NOW,
-    reason="not read in time",
-    recorded_at=NOW,
-    acknowledged_at=None,
-)
+LOST = replace(GAP, account_profile="west")
 EXPIRING = forecast(
     read_until=NOW - timedelta(days=29.5),
     now=NOW,
@@ -84,7 +60,7 @@ def test_what_is_wrong_comes_with_what_to_do(fault: dict[str, object], said: str
 
 
 def test_a_lost_range_is_said_once_for_each_stream_by_its_account() -> None:
-    [_, said] = told(GOOD, gaps=(GAP, GAP))
+    [_, said] = told(GOOD, gaps=(LOST, LOST))
 
     assert said.startswith("- Of activity_logs of west the service forgot")
     assert "`fleetlake gaps`" in said

@@ -2,15 +2,13 @@
 # ruff: noqa: PLC0415 - Prefect reads its settings when it is imported: not before the fixture
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
+from tests.streams import GAP, GOOD, NOW
 
-from fleetlake.lake.gaps import Gap
 from fleetlake.retention import Forecast, State
-from fleetlake.status import LakeStatus, StreamStatus
-
-NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
+from fleetlake.status import LakeStatus
 
 pytestmark = [
     pytest.mark.integration,
@@ -19,30 +17,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed <socket.socket:ResourceWarning"),
 ]
 
-STREAM = StreamStatus(
-    account_profile="default",
-    endpoint="activity_logs",
-    rows=10,
-    watermark_at=NOW,
-    loaded_at=NOW,
-    complete_from=NOW,
-    complete_until=NOW,
-    holes=0,
-    quarantined=1,
-    drifted=2,
-    retention=None,
-    unavailable=None,
-)
-GAP = Gap(
-    account_profile="default",
-    endpoint="activity_logs",
-    partition="",
-    start_at=NOW - timedelta(hours=2),
-    end_at=NOW,
-    reason="forgotten by the service",
-    recorded_at=NOW,
-    acknowledged_at=None,
-)
+STREAM = replace(GOOD, quarantined=1, drifted=2)
 
 
 @pytest.fixture

@@ -1,0 +1,33 @@
+"""A stream that is as it should be, and a range of it that was lost, for tests of what is told."""
+
+from datetime import UTC, datetime, timedelta
+
+from fleetlake.intervals import BEGINNING
+from fleetlake.lake.gaps import Gap
+from fleetlake.status import StreamStatus
+
+NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
+GOOD = StreamStatus(
+    account_profile="default",
+    endpoint="activity_logs",
+    rows=1_200,
+    watermark_at=NOW,
+    loaded_at=NOW - timedelta(minutes=10),
+    complete_from=BEGINNING,
+    complete_until=NOW,
+    holes=0,
+    quarantined=0,
+    drifted=0,
+    retention=None,
+    unavailable=None,
+)
+GAP = Gap(
+    account_profile="default",
+    endpoint="activity_logs",
+    partition="",
+    start_at=NOW - timedelta(hours=2),
+    end_at=NOW,
+    reason="forgotten by the service",
+    recorded_at=NOW,
+    acknowledged_at=None,
+)
