@@ -27,11 +27,9 @@ def shown(empty_build):
         environment={
             "FLEETLAKE_BUILD_FILE": os.fspath(lake / "dbt" / "build.duckdb"),
             "FLEETLAKE_LAKE": os.fspath(lake),
-            "FLEETLAKE_BUILD_MEMORY": BUILD_MEMORY,
             SNAPSHOT_VARIABLE: str(snapshot),
-            MEMORY_VARIABLE: "1GB",
+            MEMORY_VARIABLE: BUILD_MEMORY,
         },
-        on_progress=lambda _: None,
     )
     return {rule.name: rule for rule in run.rules}
 

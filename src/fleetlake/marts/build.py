@@ -35,7 +35,6 @@ from fleetlake.marts.dbt import (
     Progress,
     Run,
     TestResult,
-    call_dbt,
     run_dbt,
 )
 from fleetlake.marts.plan import SCRATCH, Plan, plan_build, record_built
@@ -134,7 +133,7 @@ def write_docs(lake_path: LakePlace) -> Path:
         build = _Build(lake=lake, work=work, snapshot=snapshot)
         if not build.file.exists():
             raise BuildFailed("There are no marts yet.", remedy="Run `fleetlake build` first.")
-        call_dbt(["docs", "generate", "--static"], work=work, environment=build.environment())
+        run_dbt(["docs", "generate", "--static"], work=work, environment=build.environment())
     return work / "target" / "static_index.html"
 
 
@@ -202,8 +201,9 @@ class _Build:
 
     def run(self, plan: Plan, on_progress: OnProgress) -> Run:
         """Run dbt over the snapshot."""
-        # Listing the schemas of what is not built takes a second.
-        arguments = ["build", "--cache-selected-only", "--exclude-resource-type", "unit_test"]
+        # Listing the schemas of what is not built takes a second, and so do dbt's files of results.
+        arguments = ["build", "--cache-selected-only", "--no-write-json"]
+        arguments += ["--exclude-resource-type", "unit_test"]
         arguments += plan.options or ()
         arguments += ["--full-refresh"] if plan.is_full else []
         return run_dbt(

@@ -1,4 +1,4 @@
-"""dbt as a child process: one invocation, its events read as they come, its results after.
+"""dbt as a child process: one invocation, told of in lines as it goes (`child.py` writes them).
 
 A process of its own keeps dbt's global state, its threads and its memory out of ours, and a
 Ctrl-C ends it without ending us first.
@@ -57,7 +57,6 @@ class TestResult:
 class NodeResult:
     """A model or seed of a build, with what the database said when it failed."""
 
-    unique_id: str
     name: str
     schema: str
     kind: str
@@ -88,7 +87,9 @@ class Run:
     @property
     def is_good(self) -> bool:
         """True when every model was built and no test failed."""
-        return {*(n.status for n in self.nodes), *(t.status for t in self.tests)} <= _GOOD
+        results: tuple[NodeResult | TestResult | RuleResult, ...]
+        results = (*self.nodes, *self.tests, *self.rules)
+        return {result.status for result in results} <= _GOOD
 
 
 def project_folder() -> Path:
@@ -102,46 +103,42 @@ def project_folder() -> Path:
     )
 
 
-def call_dbt(
+def run_dbt(
     arguments: list[str],
     *,
     work: Path,
     environment: Mapping[str, str],
     on_progress: OnProgress = lambda _: None,
-) -> list[str]:
-    """Run one dbt command over the project and return the errors it spoke of.
+) -> Run:
+    """Run one dbt command over the project; return what each model and test did, if any.
 
-    Everything that it writes lies below `work`. Raises: BuildFailed if it ended badly without
-    a word on models or tests.
+    Everything that it writes lies below `work`. Failed models and tests are results. Raises:
+    BuildFailed if it ended badly without a word on models or tests.
     """
     said: list[str] = []
+    results: dict[str, list[dict[str, Any]]] = {"node": [], "test": [], "rule": []}
     with _child(_command(arguments, work), environment) as child:
-        for event in _events(child):
-            _tell(event, said, on_progress)
-    # dbt's codes: 0 all good, 1 some model or test failed, 2 it could not do its work.
-    if child.returncode not in {0, 1}:
-        raise _could_not("do its work", said, work)
-    return said
+        for line in _lines(child):
+            what = line.pop("line")
+            if what == "error":
+                said.append(line["text"])
+            elif what == "step":
+                on_progress(Progress(**line))
+            else:
+                results[what].append(line)
+    run = Run(
+        nodes=tuple(NodeResult(**{**n, "unit": tuple(n["unit"])}) for n in results["node"]),
+        tests=tuple(TestResult(**test) for test in results["test"]),
+        rules=tuple(RuleResult(**rule) for rule in results["rule"]),
+    )
+    if child.returncode and run.is_good:
+        raise _could_not(said, work)
+    return run
 
 
-def run_dbt(
-    arguments: list[str], *, work: Path, environment: Mapping[str, str], on_progress: OnProgress
-) -> Run:
-    """Run a dbt command that builds or tests, and return what each model and test did.
-
-    Raises: BuildFailed if dbt could not start its work; failed models and tests are results.
-    """
-    results = work / "target" / "run_results.json"
-    results.unlink(missing_ok=True)
-    said = call_dbt(arguments, work=work, environment=environment, on_progress=on_progress)
-    if not results.is_file():
-        raise _could_not("read the project", said, work)
-    return _read_results(results, work / "target" / "manifest.json")
-
-
-def _could_not(what: str, said: list[str], work: Path) -> BuildFailed:
+def _could_not(said: list[str], work: Path) -> BuildFailed:
     return BuildFailed(
-        f"dbt could not {what}: {' '.join(said[-5:]) or 'it said nothing.'}",
+        f"dbt could not do its work: {' '.join(said[-5:]) or 'it said nothing.'}",
         remedy=f"Its log is {work / 'logs' / 'dbt.log'}.",
     )
 
@@ -151,8 +148,8 @@ def _command(arguments: list[str], work: Path) -> list[str]:
     project = str(project_folder())
     return [
         *(sys.executable, "-m", "fleetlake.marts.child"),
-        *("--log-format", "json", "--log-level", "info", "--log-level-file", "info"),
-        *("--no-use-colors", "--log-path", str(work / "logs")),
+        *("--log-level", "none", "--log-level-file", "info"),
+        *("--log-path", str(work / "logs")),
         *arguments,
         *("--project-dir", project, "--profiles-dir", project),
         *("--target-path", str(work / "target")),
@@ -192,80 +189,8 @@ def _end(child: subprocess.Popen[str]) -> None:
             pipe.close()
 
 
-def _events(child: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
-    """Yield dbt's log events; a line that is no event is passed on as its message."""
+def _lines(child: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
+    """Yield what the child tells; a line that is none of its own is an error's text."""
     for line in child.stdout or ():
-        try:
-            yield json.loads(line)
-        except json.JSONDecodeError:
-            yield {"info": {"level": "error", "msg": line.strip()}, "data": {}}
-
-
-def _tell(event: dict[str, Any], said: list[str], on_progress: OnProgress) -> None:
-    """Report a finished step, and remember what went wrong."""
-    info, data = event["info"], event["data"]
-    if info["level"] == "error":
-        said.append(info["msg"].strip())
-    if info.get("name") in {"LogModelResult", "LogTestResult", "LogSeedResult"}:
-        node = data["node_info"]
-        on_progress(
-            Progress(
-                name=node["node_name"],
-                kind=node["resource_type"],
-                status=str(data["status"]).split(" ")[0].lower(),
-                index=data["index"],
-                total=data.get("total", data.get("num_models", 0)),
-                seconds=data["execution_time"],
-            )
-        )
-
-
-def _read_results(results: Path, manifest: Path) -> Run:
-    """Return what dbt's own result files say."""
-    described = json.loads(manifest.read_bytes())
-    nodes, rules = described["nodes"], described["unit_tests"]
-    outcome = json.loads(results.read_bytes())["results"]
-    known = [(r, nodes[r["unique_id"]]) for r in outcome if r["unique_id"] in nodes]
-    return Run(
-        nodes=tuple(_node(r, n) for r, n in known if n["resource_type"] in {"model", "seed"}),
-        tests=tuple(_test(r, n, nodes) for r, n in known if n["resource_type"] == "test"),
-        rules=tuple(
-            RuleResult(
-                name=rules[r["unique_id"]]["name"],
-                status=str(r["status"]),
-                message=(r["message"] or "").strip(),
-            )
-            for r in outcome
-            if r["unique_id"] in rules
-        ),
-    )
-
-
-def _node(result: dict[str, Any], node: dict[str, Any]) -> NodeResult:
-    config = node["config"]
-    return NodeResult(
-        unique_id=node["unique_id"],
-        name=node["name"],
-        schema=node["schema"],
-        kind=config["materialized"],
-        status=str(result["status"]),
-        seconds=result["execution_time"],
-        message=(result["message"] or "").strip(),
-        sql=result.get("compiled_code") or "",
-        unit=tuple(config["meta"].get("unit", ())),
-    )
-
-
-def _test(
-    result: dict[str, Any], node: dict[str, Any], nodes: dict[str, dict[str, Any]]
-) -> TestResult:
-    parents = node["depends_on"]["nodes"]
-    about = node.get("attached_node") or (parents[0] if parents else "")
-    return TestResult(
-        name=node["name"],
-        model=nodes[about]["name"] if about in nodes else about.rsplit(".", 1)[-1],
-        status=str(result["status"]),
-        failures=result["failures"] or 0,
-        seconds=result["execution_time"],
-        sql=result.get("compiled_code") or "",
-    )
+        is_own = line.startswith('{"line": ')
+        yield json.loads(line) if is_own else {"line": "error", "text": line.strip()}

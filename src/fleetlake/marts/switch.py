@@ -7,11 +7,14 @@ is built incrementally only the units computed since the last switch are.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import duckdb
 
+from fleetlake.lake.tables import give_statistics
 from fleetlake.marts.dbt import NodeResult
 
+_PLACES = ["build", "lake"]
 BUILT_AT = "built_at"
 """Column of an incremental mart: when the build computed the row."""
 
@@ -33,12 +36,15 @@ class Switcher:
         """Bring a mart of the lake to what was built. Returns whether anything was written."""
         name = f'"{node.schema}"."{node.name}"'
         new, old = f"build.{name}", f"lake.{name}"
-        is_other = self._columns("build", node) != self._columns("lake", node)
+        columns = (self._columns.get((place, node.schema, node.name)) for place in _PLACES)
+        is_other = len({*columns}) > 1
         if is_other or (node.kind == "incremental" and self._is_all_newer(new, old)):
             self.connection.execute(f"CREATE OR REPLACE TABLE {old} AS FROM {new}")
+            if not self._count(old):
+                self.connection.execute(give_statistics(old))
             return True
         written = node.kind == "incremental" and self._put_units(new, old, node.unit)
-        if self._digest(new, node) == self._digest(old, node):
+        if self._is_alike(new, old, node):
             return written
         self.connection.execute(f"DELETE FROM {old}")
         self.connection.execute(f"INSERT INTO {old} BY NAME FROM {new}")
@@ -72,14 +78,31 @@ class Switcher:
         ).fetchone()
         return str(found[0]) if found else ""
 
-    def _columns(self, database: str, node: NodeResult) -> list[tuple[str, str]]:
-        return self.connection.execute(
-            "SELECT column_name, data_type FROM duckdb_columns()"
-            " WHERE database_name = ? AND schema_name = ? AND table_name = ? ORDER BY column_index",
-            [database, node.schema, node.name],
+    @cached_property
+    def _columns(self) -> dict[tuple[str, str, str], str]:
+        """Return names and types of each table's columns, by database, schema and table."""
+        found = self.connection.execute(
+            "SELECT database_name, schema_name, table_name,"
+            " list((column_name, data_type) ORDER BY column_index)::VARCHAR"
+            " FROM duckdb_columns() WHERE list_contains(?, database_name) GROUP BY ALL",
+            [_PLACES],
         ).fetchall()
+        return {(database, schema, table): columns for database, schema, table, columns in found}
 
-    def _digest(self, table: str, node: NodeResult) -> tuple[int, ...] | None:
-        """Return what tells two tables apart: of a large one the count, else every value."""
-        what = "0" if node.kind == "incremental" else "coalesce(sum(hash(t)::HUGEINT), 0)"
-        return self.connection.execute(f"SELECT count(*), {what} FROM {table} AS t").fetchone()
+    def _count(self, table: str) -> int:
+        found = self.connection.execute(f"SELECT count(*) FROM {table}").fetchone()
+        return int(found[0]) if found else 0
+
+    def _is_alike(self, new: str, old: str, node: NodeResult) -> bool:
+        """Return whether two tables hold the same rows: of a large one, as many."""
+        count = self._count(new)
+        if count != self._count(old):
+            return False
+        return not count or node.kind == "incremental" or self._digest(new) == self._digest(old)
+
+    def _digest(self, table: str) -> int:
+        """Return a number that stands for every value of a table, whatever the order of rows."""
+        found = self.connection.execute(
+            f"SELECT sum(hash(t)::HUGEINT) FROM {table} AS t"
+        ).fetchone()
+        return int(found[0]) if found else 0
