@@ -3,9 +3,11 @@
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,10 +17,13 @@ from fleetlake.endpoint import Mode
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import BuildFailed
 from fleetlake.lake import open_lake
+from fleetlake.lake.attach import CATALOG
 from fleetlake.marts import __main__ as chores
 from fleetlake.marts import build_marts, mart_table
 from fleetlake.marts.catalogue import marts, sources_file, sources_yaml
-from fleetlake.marts.dbt import project_folder
+from fleetlake.marts.connection import MEMORY_VARIABLE, SNAPSHOT_VARIABLE
+from fleetlake.marts.dbt import project_folder, run_dbt
+from fleetlake.settings import BUILD_MEMORY
 
 pytestmark = pytest.mark.xdist_group("marts")  # they share a build, which takes seconds
 
@@ -80,6 +85,37 @@ def built(tmp_path_factory):
         opened.execute("commit")
     steps = []
     return lake, build_marts(lake, on_progress=steps.append), steps
+
+
+def test_an_empty_table_of_the_lake_has_statistics_that_a_query_is_planned_by(empty_build):
+    """Without them DuckLake asks its catalog once a column whenever a query is planned."""
+    lake, _ = empty_build
+
+    with closing(sqlite3.connect(lake / CATALOG)) as catalog:
+        without = catalog.execute(
+            "select table_name from ducklake_table where end_snapshot is null and table_id not in"
+            " (select table_id from ducklake_table_column_stats)"
+        ).fetchall()
+
+    assert without == []
+
+
+def test_when_dbt_cannot_begin_the_error_says_why_and_where_its_log_is(tmp_path):
+    with pytest.raises(BuildFailed, match=r"FLEETLAKE_BUILD_FILE.*dbt\.log"):
+        run_dbt(["build"], work=tmp_path, environment={})
+
+
+def test_a_dbt_that_ends_before_its_models_is_no_good_build(tmp_path, empty_build):
+    lake, _ = empty_build
+    environment = {
+        "FLEETLAKE_BUILD_FILE": str(tmp_path / "build.duckdb"),
+        "FLEETLAKE_LAKE": str(lake),
+        SNAPSHOT_VARIABLE: "1000000",  # which the lake does not have
+        MEMORY_VARIABLE: BUILD_MEMORY,
+    }
+
+    with pytest.raises(BuildFailed, match="1000000"):
+        run_dbt(["build"], work=tmp_path, environment=environment)
 
 
 def test_rows_that_say_no_more_than_they_must_break_no_mart(built):
