@@ -19,7 +19,7 @@ from fleetlake.errors import BuildFailed
 from fleetlake.lake import open_lake
 from fleetlake.lake.attach import CATALOG
 from fleetlake.marts import __main__ as chores
-from fleetlake.marts import build_marts, mart_table
+from fleetlake.marts import build_marts, dbt, mart_table
 from fleetlake.marts.catalogue import marts, sources_file, sources_yaml
 from fleetlake.marts.connection import MEMORY_VARIABLE, SNAPSHOT_VARIABLE
 from fleetlake.marts.dbt import project_folder, run_dbt
@@ -116,6 +116,14 @@ def test_a_dbt_that_ends_before_its_models_is_no_good_build(tmp_path, empty_buil
 
     with pytest.raises(BuildFailed, match="1000000"):
         run_dbt(["build"], work=tmp_path, environment=environment)
+
+
+def test_a_dbt_that_is_killed_is_told_apart_and_memory_named(tmp_path, monkeypatch):
+    kill_itself = [sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"]
+    monkeypatch.setattr(dbt, "_command", lambda *_: kill_itself)
+
+    with pytest.raises(BuildFailed, match=r"killed.*FLEETLAKE_BUILD_MEMORY"):
+        run_dbt(["build"], work=tmp_path, environment={})
 
 
 def test_rows_that_say_no_more_than_they_must_break_no_mart(built):

@@ -6,6 +6,7 @@ Ctrl-C ends it without ending us first.
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -132,11 +133,17 @@ def run_dbt(
         rules=tuple(RuleResult(**rule) for rule in results["rule"]),
     )
     if child.returncode and run.is_good:
-        raise _could_not(said, work)
+        raise _could_not(child.returncode, said, work)
     return run
 
 
-def _could_not(said: list[str], work: Path) -> BuildFailed:
+def _could_not(code: int, said: list[str], work: Path) -> BuildFailed:
+    if code == -signal.SIGKILL:
+        return BuildFailed(
+            "dbt was killed, as a machine does that runs out of memory; the last good marts stay"
+            " in place.",
+            remedy="Give the build less of it with FLEETLAKE_BUILD_MEMORY, or end something else.",
+        )
     return BuildFailed(
         f"dbt could not do its work: {' '.join(said[-5:]) or 'it said nothing.'}",
         remedy=f"Its log is {work / 'logs' / 'dbt.log'}.",
