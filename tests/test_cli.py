@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 from fleetlake import errors
 from fleetlake.cli import app
 from fleetlake.doctor import run_checks
+from fleetlake.lake import open_lake
 from fleetlake.lake.attach import extension_path
 from fleetlake.lake.locks import commit_lock
 from fleetlake.run import Outcome, outcome_line, totals_line
@@ -304,6 +305,24 @@ def test_doctor_says_which_part_to_mend(tmp_path: Path) -> None:
     assert done.returncode == 5
     assert "✗ service" in done.stdout
     assert "What to do" in done.stdout
+
+
+@pytest.mark.parametrize("shape", ["table", "csv", "json"])
+def test_a_reader_that_has_enough_is_no_error(tmp_path: Path, shape: str) -> None:
+    words = command("query", "from range(1_000_000)", "--format", shape)
+    env = environment(tmp_path, "http://127.0.0.1:9")
+    with open_lake(tmp_path / "lake"):
+        pass
+
+    with subprocess.Popen(
+        words, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdout.close()
+        said = process.stderr.read() if process.stderr else ""
+
+    assert (process.returncode, said) == (0, "")
 
 
 def test_ctrl_c_ends_an_ingest_in_order_and_the_next_one_goes_on(tmp_path: Path) -> None:

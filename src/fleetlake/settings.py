@@ -4,6 +4,7 @@ The environment wins over the file. Keys are `SecretStr`: they print as stars, a
 client and the limiter ask for their text.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from functools import cache
@@ -117,7 +118,6 @@ class Settings(BaseSettings):
     )
     build_memory: str = Field(
         BUILD_MEMORY,
-        pattern=r"(?i)^\d+(\.\d+)?\s*[kmgt]i?b$",
         description="Memory of a build, 8GB for example; what does not fit goes to the disk",
     )
     published: Path = Field(Path("data/published"), description="Folder of published snapshots")
@@ -146,6 +146,13 @@ class Settings(BaseSettings):
     @classmethod
     def _is_place(cls, value: object, given: ValidationInfo) -> object:
         return lake_place(value, given.data.get("lake_files")) if isinstance(value, str) else value
+
+    @field_validator("build_memory")
+    @classmethod
+    def _is_size(cls, value: str) -> str:
+        if not re.fullmatch(r"(?i)\d+(\.\d+)?\s*[kmgt]i?b", value.strip()):
+            raise ValueError("must be a size, such as 1500MB or 8GB")
+        return value.strip()
 
     @field_validator("header_names", mode="before")
     @classmethod

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -15,7 +16,7 @@ import pytest
 
 from fleetlake.endpoint import Mode
 from fleetlake.endpoints import ENDPOINTS
-from fleetlake.errors import BuildFailed
+from fleetlake.errors import BuildFailed, UsageError
 from fleetlake.lake import open_lake
 from fleetlake.lake.attach import CATALOG
 from fleetlake.marts import __main__ as chores
@@ -105,25 +106,78 @@ def test_when_dbt_cannot_begin_the_error_says_why_and_where_its_log_is(tmp_path)
         run_dbt(["build"], work=tmp_path, environment={})
 
 
-def test_a_dbt_that_ends_before_its_models_is_no_good_build(tmp_path, empty_build):
-    lake, _ = empty_build
-    environment = {
-        "FLEETLAKE_BUILD_FILE": str(tmp_path / "build.duckdb"),
+def of_build(folder, lake, snapshot):
+    return {
+        "FLEETLAKE_BUILD_FILE": str(folder / "build.duckdb"),
         "FLEETLAKE_LAKE": str(lake),
-        SNAPSHOT_VARIABLE: "1000000",  # which the lake does not have
+        SNAPSHOT_VARIABLE: str(snapshot),
         MEMORY_VARIABLE: BUILD_MEMORY,
     }
+
+
+def test_a_dbt_that_ends_before_its_models_is_no_good_build(tmp_path, empty_build):
+    environment = of_build(tmp_path, empty_build[0], snapshot=1_000_000)  # which it does not have
 
     with pytest.raises(BuildFailed, match="1000000"):
         run_dbt(["build"], work=tmp_path, environment=environment)
 
 
-def test_a_dbt_that_is_killed_is_told_apart_and_memory_named(tmp_path, monkeypatch):
-    kill_itself = [sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"]
-    monkeypatch.setattr(dbt, "_command", lambda *_: kill_itself)
+def test_a_data_test_in_a_file_of_its_own_counts(tmp_path, empty_build, monkeypatch):
+    project = tmp_path / "sql"
+    shutil.copytree(project_folder(), project)
+    (project / "tests").mkdir()
+    (project / "tests" / "nothing_is_good.sql").write_text("select 1 as bad")
+    monkeypatch.setattr(dbt, "project_folder", lambda: project)
+    environment = of_build(tmp_path, empty_build[0], empty_build[1].snapshot_id)
 
-    with pytest.raises(BuildFailed, match=r"killed.*FLEETLAKE_BUILD_MEMORY"):
+    run = run_dbt(["test", "--select", "nothing_is_good"], work=tmp_path, environment=environment)
+
+    assert [(t.name, t.status, t.failures) for t in run.tests] == [("nothing_is_good", "fail", 1)]
+
+
+@pytest.mark.parametrize("is_built", [False, True])
+def test_a_selection_that_is_no_model_is_told_with_the_nearest_name(
+    tmp_path, empty_build, is_built
+):
+    lake = empty_build[0] if is_built else tmp_path / "lake"
+    with open_lake(lake):
+        pass
+
+    with pytest.raises(UsageError, match=r"'trip' or 'nosuch'.*Did you mean trips\?"):
+        build_marts(lake, select="trip nosuch stg_accounts")
+
+
+ENDS = {
+    "killed in a line": (
+        "import os; os.write(1, b'cut'); os.kill(os.getpid(), 9)",
+        r"ended by SIGKILL.*FLEETLAKE_BUILD_MEMORY",
+    ),
+    "ended by a fault": ("import os; os.abort()", "ended by SIGABRT"),
+    "before it told all": ("", "could not do its work: it said nothing"),
+    "with a traceback": ("1 / 0", "ZeroDivisionError"),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_dbt_that_told_no_end_is_no_good_build_and_says_how_it_went(tmp_path, monkeypatch, end):
+    code, told = ENDS[end]
+    monkeypatch.setattr(dbt, "_command", lambda *_: [sys.executable, "-c", code])
+
+    with pytest.raises(BuildFailed, match=told):
         run_dbt(["build"], work=tmp_path, environment={})
+
+
+def test_help_for_a_selection_is_no_good_build(empty_build):
+    with pytest.raises(BuildFailed):
+        build_marts(empty_build[0], select="stg_accounts --help")
+
+
+def test_what_dbt_could_not_do_is_said_once_and_without_colours(empty_build):
+    with pytest.raises(BuildFailed) as failed:
+        build_marts(empty_build[0], select="bogus:thing")
+
+    assert str(failed.value).count("bogus") == 1
+    assert "\x1b" not in str(failed.value) + (empty_build[0] / "dbt/logs/dbt.log").read_text()
 
 
 def test_rows_that_say_no_more_than_they_must_break_no_mart(built):

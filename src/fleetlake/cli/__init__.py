@@ -113,8 +113,7 @@ def main() -> None:
     except SystemExit as ended:
         if ended.code == STOPPED:  # what Typer makes of a KeyboardInterrupt
             sys.stderr.write("Stopped. What was committed is kept.\n")
+        if type(sys.stdout).__name__ == "PacifyFlushWrapper":
+            # Typer's, when the reader of our output has gone; what it got is what it wanted.
+            sys.exit(0)
         raise
-    except BrokenPipeError:
-        # The reader of our output has gone; what it got is what it wanted.
-        sys.stderr.close()
-        sys.exit(0)

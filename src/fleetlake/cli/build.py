@@ -93,6 +93,6 @@ def _bar(screen: "Console") -> "Iterator[OnProgress]":
 def _lines(screen: "Console") -> "Iterator[OnProgress]":
     def on_progress(step: "Step") -> None:
         if step.kind != "test":
-            screen.print(f"  {step.index}/{step.total} {step.name}: {step.status}", markup=False)
+            screen.print(f"  {step.name}: {step.status}, {step.seconds:.1f} s", markup=False)
 
     yield on_progress

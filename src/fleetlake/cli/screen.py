@@ -1,5 +1,6 @@
 """What people see: tables, and progress as bars on a terminal or plain lines elsewhere."""
 
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,11 +22,23 @@ WIDEST = 100_000
 SECONDS_BETWEEN_LINES = 5.0
 
 
+class _Results(Console):
+    """Where results go, whose reader may leave: what it got is what it wanted."""
+
+    def on_broken_pipe(self) -> None:
+        """End the command well; Rich would end it as failed."""
+        try:
+            super().on_broken_pipe()
+        except SystemExit:
+            sys.exit(0)
+
+
 def console(*, stderr: bool = False) -> Console:
     """Return a console; where nobody's terminal sets a width, lines may be long."""
-    screen = Console(stderr=stderr, highlight=False)
+    kind = Console if stderr else _Results
+    screen = kind(stderr=stderr, highlight=False)
     if not screen.is_terminal:
-        screen = Console(stderr=stderr, highlight=False, width=PLAIN_WIDTH)
+        screen = kind(stderr=stderr, highlight=False, width=PLAIN_WIDTH)
     return screen
 
 

@@ -45,6 +45,7 @@ def up(
         service = started.enter_context(_simulator(routers, days, speed))
         os.environ.update(environment(FOLDER.resolve(), service, port))
         screen.print(f"Service: {service}, {speed:g} times as fast as the clock on the wall.")
+        screen.print("Starting Prefect's server and a worker; the first runs begin in a minute.")
         command = [sys.executable, "-m", "fleetlake", "prefect-server"]
         server = started.enter_context(running(command, FOLDER / "server.log"))
         _wait_for_server(server, port)
@@ -53,7 +54,11 @@ def up(
         log = started.enter_context((FOLDER / "worker.log").open("wb"))
         worker = started.enter_context(running_worker(name="up", log=log))
         screen.print(f"Running. Logs are in {FOLDER}; stop it with Ctrl-C.")
-        _wait_for_end(server, worker)
+        try:
+            _wait_for_end(server, worker)
+        except KeyboardInterrupt:
+            screen.print("Stopping: the runs under way end what they are committing first.")
+            raise
 
 
 def environment(folder: Path, service: str, port: int) -> dict[str, str]:

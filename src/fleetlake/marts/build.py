@@ -10,16 +10,17 @@ then computes everything anew.
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import duckdb
 from filelock import FileLock, Timeout
 
-from fleetlake.errors import BuildFailed
+from fleetlake.errors import BuildFailed, UsageError
 from fleetlake.lake import open_lake
 from fleetlake.lake.attach import UNCHECKED
 from fleetlake.lake.catalog import is_empty, require_lake
@@ -31,10 +32,13 @@ from fleetlake.marts.connection import (
     limit_memory,
 )
 from fleetlake.marts.dbt import (
+    MORE_MEMORY,
+    OUT_OF_MEMORY,
     OnProgress,
     Progress,
     Run,
     TestResult,
+    project_folder,
     run_dbt,
 )
 from fleetlake.marts.plan import SCRATCH, Plan, plan_build, record_built
@@ -101,7 +105,8 @@ def build_marts(
     project has changed. `memory` is DuckDB's, in its words. Marts in the lake change only when
     all models and tests are good.
 
-    Raises: BuildFailed naming what failed, with its first bad rows; LakeError without a lake.
+    Raises: BuildFailed naming what failed, with its first bad rows; UsageError for a selection
+    that is not in the project; LakeError without a lake.
     """
     began = time.monotonic()
     lake = lake_path.resolve()
@@ -193,6 +198,8 @@ class _Build:
         if plan.is_full:
             record_built(self.work, None)
         run = self.run(plan, on_progress)
+        if run.unknown:
+            raise _unknown(run.unknown)
         if not run.is_good:
             raise _failure(self.with_bad_rows(run))
         models = self.switch(run)
@@ -282,6 +289,17 @@ def _first_rows(connection: duckdb.DuckDBPyConnection, sql: str) -> tuple[Mappin
     return tuple(dict(zip(names, row, strict=True)) for row in found.fetchall())
 
 
+def _unknown(names: Sequence[str]) -> UsageError:
+    """Return the error that names what was selected and is not there, and what was meant."""
+    models = [path.stem for path in (project_folder() / "models").rglob("*.sql")]
+    nearest = get_close_matches(names[0].strip("+"), models, n=1)
+    meant = f"Did you mean {nearest[0]}? " if nearest else ""
+    return UsageError(
+        f"No model is called {' or '.join(map(repr, names))}, so nothing was built.",
+        remedy=f"{meant}`fleetlake build` lists the marts.",
+    )
+
+
 def _failure(run: Run) -> BuildFailed:
     """Return the error that names each failed model and test, with first bad rows."""
     faults = [f"{n.name}: {n.message}" for n in run.nodes if n.status == "error"]
@@ -290,10 +308,11 @@ def _failure(run: Run) -> BuildFailed:
         if test.status == "fail":
             rows = "".join(f"{os.linesep}    {_as_text(row)}" for row in test.rows)
             faults.append(f"{test.name} on {test.model}: {test.failures} bad rows, first:{rows}")
+    is_memory = any(OUT_OF_MEMORY in fault for fault in faults)
     return BuildFailed(
         "The build failed, and the last good marts stay in place."
         + "".join(f"{os.linesep}  {fault}" for fault in faults),
-        remedy=f"{os.linesep}Mend the model or the rows and build again.",
+        remedy=MORE_MEMORY if is_memory else "Mend the model or the rows and build again.",
     )
 
 

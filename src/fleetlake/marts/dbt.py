@@ -9,11 +9,12 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from fleetlake.errors import BuildFailed
 
@@ -23,6 +24,9 @@ _QUIET = {
     "PYTHONUNBUFFERED": "1",
 }
 _PATIENCE_SECONDS = 10
+OUT_OF_MEMORY = "Out of Memory Error"
+"""What DuckDB says when even the disk cannot help it to keep within its memory."""
+MORE_MEMORY = "Set FLEETLAKE_BUILD_MEMORY to more, 4GB for example."
 _GOOD = frozenset({"success", "pass", "warn", "no-op"})
 
 
@@ -84,6 +88,8 @@ class Run:
     nodes: tuple[NodeResult, ...]
     tests: tuple[TestResult, ...]
     rules: tuple[RuleResult, ...] = ()
+    unknown: tuple[str, ...] = ()
+    """What was selected and is nothing in the project."""
 
     @property
     def is_good(self) -> bool:
@@ -117,8 +123,13 @@ def run_dbt(
     BuildFailed if it ended badly without a word on models or tests.
     """
     said: list[str] = []
-    results: dict[str, list[dict[str, Any]]] = {"node": [], "test": [], "rule": []}
-    with _child(_command(arguments, work), environment) as child:
+    results: dict[str, list[dict[str, Any]]] = {
+        kind: [] for kind in ("node", "test", "rule", "unknown", "end")
+    }
+    with (
+        tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as aside,
+        _child(_command(arguments, work), environment, aside) as child,
+    ):
         for line in _lines(child):
             what = line.pop("line")
             if what == "error":
@@ -127,27 +138,34 @@ def run_dbt(
                 on_progress(Progress(**line))
             else:
                 results[what].append(line)
+        child.wait()
+        aside.seek(0)
+        printed = aside.read().splitlines()
     run = Run(
         nodes=tuple(NodeResult(**{**n, "unit": tuple(n["unit"])}) for n in results["node"]),
         tests=tuple(TestResult(**test) for test in results["test"]),
         rules=tuple(RuleResult(**rule) for rule in results["rule"]),
+        unknown=tuple(line["name"] for line in results["unknown"]),
     )
-    if child.returncode and run.is_good:
-        raise _could_not(child.returncode, said, work)
+    if not results["end"] or (child.returncode and run.is_good):
+        raise _could_not(child.returncode, said or printed, work)
     return run
 
 
 def _could_not(code: int, said: list[str], work: Path) -> BuildFailed:
+    """Return the error of a dbt that did not get as far as results, by what it said last."""
+    if any(OUT_OF_MEMORY in text for text in said):
+        return BuildFailed("dbt ran out of the memory that a build may use.", remedy=MORE_MEMORY)
+    ended = f"was ended by {signal.Signals(-code).name}" if code < 0 else "could not do its work"
+    # It tells some errors twice, once in more words.
+    last = [text for text in said[-5:] if not any(text in other != text for other in said)]
+    where = f"Its log is {work / 'logs' / 'dbt.log'}."
     if code == -signal.SIGKILL:
-        return BuildFailed(
-            "dbt was killed, as a machine does that runs out of memory; the last good marts stay"
-            " in place.",
-            remedy="Give the build less of it with FLEETLAKE_BUILD_MEMORY, or end something else.",
+        where = (
+            "A machine does that which runs out of memory: set FLEETLAKE_BUILD_MEMORY to less, or"
+            f" end something else. {where}"
         )
-    return BuildFailed(
-        f"dbt could not do its work: {' '.join(said[-5:]) or 'it said nothing.'}",
-        remedy=f"Its log is {work / 'logs' / 'dbt.log'}.",
-    )
+    return BuildFailed(f"dbt {ended}: {' '.join(last) or 'it said nothing.'}", remedy=where)
 
 
 def _command(arguments: list[str], work: Path) -> list[str]:
@@ -155,8 +173,8 @@ def _command(arguments: list[str], work: Path) -> list[str]:
     project = str(project_folder())
     return [
         *(sys.executable, "-m", "fleetlake.marts.child"),
-        *("--log-level", "none", "--log-level-file", "info"),
-        *("--log-path", str(work / "logs")),
+        *("--log-level", "none", "--log-level-file", "info", "--log-path", str(work / "logs")),
+        *("--no-use-colors", "--no-use-colors-file"),
         *arguments,
         *("--project-dir", project, "--profiles-dir", project),
         *("--target-path", str(work / "target")),
@@ -164,20 +182,25 @@ def _command(arguments: list[str], work: Path) -> list[str]:
 
 
 @contextmanager
-def _child(command: list[str], environment: Mapping[str, str]) -> Iterator[subprocess.Popen[str]]:
-    """Run a child in a session of its own, so that we alone decide when it is interrupted."""
+def _child(
+    command: list[str], environment: Mapping[str, str], aside: IO[str]
+) -> Iterator[subprocess.Popen[str]]:
+    """Run a child in a session of its own, so that we alone decide when it is interrupted.
+
+    What it prints beside its lines goes to a file.
+    """
     child = subprocess.Popen(  # noqa: S603 - our own interpreter, no shell
         command,
         env={**os.environ, **_QUIET, **environment},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
+        stderr=aside,
+        encoding="utf-8",
+        errors="replace",
         start_new_session=True,
     )
     try:
         yield child
-        child.wait()
     finally:
         _end(child)
 
@@ -197,7 +220,7 @@ def _end(child: subprocess.Popen[str]) -> None:
 
 
 def _lines(child: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
-    """Yield what the child tells; a line that is none of its own is an error's text."""
+    """Yield what the child tells, until it has ended; one that was killed may cut a line."""
     for line in child.stdout or ():
-        is_own = line.startswith('{"line": ')
-        yield json.loads(line) if is_own else {"line": "error", "text": line.strip()}
+        if line.endswith("\n"):
+            yield json.loads(line)
