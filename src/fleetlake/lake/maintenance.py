@@ -4,7 +4,8 @@ Files that no snapshot names are only removed once they are a day old and while 
 lock is held: a commit under way has written files that the catalog does not know yet.
 """
 
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -49,7 +50,8 @@ def maintain(lake: "Lake", *, keep: timedelta = KEEP_SNAPSHOTS) -> Maintained:
             locks.enter_context(stream_lock(lake.path, name))
         locks.enter_context(commit_lock(lake.path))
         forget_lateness(lake)
-        lake.execute("call ducklake_flush_inlined_data('lake')")
+        with _one_thread(lake):
+            lake.execute("call ducklake_flush_inlined_data('lake')")
         before = _files(lake)
         lake.execute("call ducklake_merge_adjacent_files('lake')")
         lake.execute("call ducklake_rewrite_data_files('lake')")
@@ -70,6 +72,20 @@ def maintain(lake: "Lake", *, keep: timedelta = KEEP_SNAPSHOTS) -> Maintained:
         snapshots_expired=len(expired),
         files_removed=len(removed),
     )
+
+
+@contextmanager
+def _one_thread(lake: "Lake") -> Iterator[None]:
+    """Have DuckDB use one thread meanwhile.
+
+    With several, DuckLake's flush spoils its own memory once in some dozens of times, and the
+    process aborts (observed 2026-11-22 with 1.5.5).
+    """
+    lake.execute("set threads = 1")
+    try:
+        yield
+    finally:
+        lake.execute("reset threads")
 
 
 def _files(lake: "Lake") -> int:
