@@ -10,8 +10,8 @@ POSTGRES = os.environ.get("FLEETLAKE_TEST_POSTGRES")
 SPARK_PYTHON = os.environ.get("FLEETLAKE_SPARK_PYTHON")
 """The Python that has Spark; `make test-spark` installs it apart, for it wants Java as well."""
 
-# A database server is not ours to install.
-needs_postgres = pytest.mark.skipif(not POSTGRES, reason="needs PostgreSQL: make test-outlets")
+NO_POSTGRES = "needs PostgreSQL: make test-outlets"
+NO_SPARK = "needs Spark: make test-spark"
 
-# Nor is Java, and Spark itself takes half a gigabyte.
-needs_spark = pytest.mark.skipif(not SPARK_PYTHON, reason="needs Spark: make test-spark")
+needs_postgres = pytest.mark.skipif(not POSTGRES, reason=NO_POSTGRES)  # a server is not ours to run
+needs_spark = pytest.mark.skipif(not SPARK_PYTHON, reason=NO_SPARK)  # nor is Java ours to install
