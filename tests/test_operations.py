@@ -1,8 +1,13 @@
 """What an operator does with a lake: watch, repair, look into, keep small."""
 
+import os
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
+import duckdb
 import httpx
 import pytest
 
@@ -22,6 +27,7 @@ from fleetlake.verify import verify
 from tests.conftest import NOW, Sim
 
 DAY = timedelta(days=1)
+MAINTENANCES = int(os.environ.get("SOAK_MAINTENANCES", "3"))
 
 
 class Rewriting(httpx.AsyncBaseTransport):
@@ -272,6 +278,52 @@ def test_maintenance_counts_what_it_wrote_apart_from_what_it_merged(sim: Sim) ->
 
     assert done.files_written > 0
     assert done.files_after <= done.files_before
+
+
+def test_small_loads_are_written_by_one_thread_and_the_rest_by_as_many_as_before(
+    sim: Sim, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With several, DuckLake aborts the process now and then."""
+    sim.ingest("accounts")
+    threads = "select current_setting('threads')"
+    seen: dict[str, object] = {}
+    with open_lake(sim.settings().lake, threads=3) as lake:
+        own = lake.execute
+
+        def look(sql: str, parameters: object = None) -> duckdb.DuckDBPyConnection:
+            if sql.startswith("call"):
+                seen[sql.partition("'")[0]] = own(threads).fetchall()
+            return own(sql, parameters)
+
+        monkeypatch.setattr(lake, "execute", look)
+        maintain(lake)
+
+    assert seen.pop("call ducklake_flush_inlined_data(") == [(1,)]
+    assert all(count == [(3,)] for count in seen.values())
+    assert len(seen) >= 2
+
+
+def test_maintenance_again_and_again_ends_well(tmp_path: Path) -> None:
+    """In a process of its own: what this looks for is one that aborts."""
+    again_and_again = """if True:
+        import sys
+        from pathlib import Path
+        from fleetlake.lake import open_lake
+        from fleetlake.lake.maintenance import maintain
+
+        with open_lake(Path(sys.argv[1])) as lake:
+            lake.execute("create table marts.trips (trip_id bigint, note varchar)")
+            for _ in range(int(sys.argv[2])):
+                lake.execute("insert into marts.trips select i, 'a' from range(9) r(i)")
+                lake.execute("update marts.trips set note = note || 'b' where trip_id < 4")
+                maintain(lake)
+            print(*lake.rows("select count(*) from marts.trips")[0])
+    """
+    words = [sys.executable, "-c", again_and_again, str(tmp_path / "lake"), str(MAINTENANCES)]
+
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout) == (0, f"{9 * MAINTENANCES}\n"), done.stderr
 
 
 def test_merged_files_are_on_the_disk_before_those_they_replace_are_removed(

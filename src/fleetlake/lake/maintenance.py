@@ -79,13 +79,14 @@ def _one_thread(lake: "Lake") -> Iterator[None]:
     """Have DuckDB use one thread meanwhile.
 
     With several, DuckLake's flush spoils its own memory once in some dozens of times, and the
-    process aborts (observed 2026-11-22 with 1.5.5).
+    process aborts (observed 2026-11-22 with 1.5.5; `make soak-maintain` without this shows it).
     """
+    [(threads,)] = lake.rows("select current_setting('threads')")
     lake.execute("set threads = 1")
     try:
         yield
     finally:
-        lake.execute("reset threads")
+        lake.execute(f"set threads = {threads}")
 
 
 def _files(lake: "Lake") -> int:
