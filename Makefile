@@ -89,8 +89,8 @@ crash-test-machines: $(READY)  ## Kill two of three workers on one shared lake, 
 soak: $(READY)  ## Read for N seconds (N=120) while three processes write, and print the waits
 	@SOAK_SECONDS=$(or $(N),120) SOAK_LONGEST_WAIT=1 $(BIN)/python -m pytest -q -s tests/test_soak.py
 
-soak-maintain: $(READY)  ## Maintain one lake N times (N=100): DuckLake must not abort the process
-	@SOAK_MAINTENANCES=$(or $(N),100) $(BIN)/python -m pytest -q -s tests/test_operations.py -k again_and_again
+soak-maintain: $(READY)  ## Maintain N new lakes (N=100): DuckLake must not abort the process
+	@SOAK_LAKES=$(or $(N),100) $(BIN)/python -m pytest -q -s tests/test_operations.py -k lake_after_lake
 
 bench-outlets: $(READY)  ## How fast exports go, at two million rows (make bench-outlets N=100000)
 	@tests/postgres.sh $(BIN)/python -m tests.exporters.bench $(N)
