@@ -1,6 +1,7 @@
 """The command line: one module a command, nothing heavy imported before it is needed."""
 
 import logging
+import select
 import sys
 from typing import Annotated
 
@@ -113,7 +114,13 @@ def main() -> None:
     except SystemExit as ended:
         if ended.code == STOPPED:  # what Typer makes of a KeyboardInterrupt
             sys.stderr.write("Stopped. What was committed is kept.\n")
-        if type(sys.stdout).__name__ == "PacifyFlushWrapper":
-            # Typer's, when the reader of our output has gone; what it got is what it wanted.
+        if ended.code == 1 and _reader_has_gone():  # what Typer makes of a BrokenPipeError
             sys.exit(0)
         raise
+
+
+def _reader_has_gone() -> bool:
+    """Return whether standard output is a pipe that is read no more: it got what it wanted."""
+    pipe = select.poll()
+    pipe.register(1, 0)
+    return any(event & select.POLLERR for _, event in pipe.poll(0))

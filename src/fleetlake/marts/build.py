@@ -295,7 +295,7 @@ def _unknown(names: Sequence[str]) -> UsageError:
     nearest = get_close_matches(names[0].strip("+"), models, n=1)
     meant = f"Did you mean {nearest[0]}? " if nearest else ""
     return UsageError(
-        f"No model is called {' or '.join(map(repr, names))}, so nothing was built.",
+        f"No model is called {' or '.join(map(repr, names))}, so no mart was changed.",
         remedy=f"{meant}`fleetlake build` lists the marts.",
     )
 
