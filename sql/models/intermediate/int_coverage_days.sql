@@ -21,6 +21,7 @@ with measured as (
         fixed_at
     from {{ ref('location_track_points') }}
     where quality = 'good' and coalesce(rsrp_dbm, sinr_db, signal_pct) is not null
+        and {{ in_reach('router_id', 'fixed_at', touched_point_days(), days=0) }}
         and {{ in_touched(['router_id', 'fix_date'], touched_point_days()) }}
 )
 

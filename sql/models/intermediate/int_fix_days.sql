@@ -13,7 +13,9 @@ with fixes as (
         *,
         row_number() over (partition by router_id, fix_date order by fixed_at desc, fix_id desc) as newness
     from {{ ref('location_track_points') }}
-    where quality = 'good' and {{ in_touched(['router_id', 'fix_date'], touched_point_days()) }}
+    where quality = 'good'
+        and {{ in_reach('router_id', 'fixed_at', touched_point_days(), days=0) }}
+        and {{ in_touched(['router_id', 'fix_date'], touched_point_days()) }}
 )
 
 select

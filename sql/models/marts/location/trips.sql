@@ -27,9 +27,6 @@ with fixes as (
         lag(latitude_deg) over track as before_lat,
         lag(longitude_deg) over track as before_lon,
         coalesce(lag(speed_kmh) over track, 0) as before_kmh,
-        lead(fixed_at) over track as after_at,
-        lead(latitude_deg) over track as after_lat,
-        lead(longitude_deg) over track as after_lon,
         coalesce(lead(speed_kmh) over track, 0) as after_kmh
     from {{ ref('location_track_points') }}
     where quality = 'good' and {{ in_reach('router_id', 'fixed_at', touched_trip_days(), days=1) }}
@@ -40,9 +37,7 @@ legs as (
     select
         *,
         {{ seconds_between('before_at', 'fixed_at') }} as leg_s,
-        coalesce({{ distance_m('before_lat', 'before_lon', 'latitude_deg', 'longitude_deg') }}, 0) as leg_m,
-        {{ seconds_between('fixed_at', 'after_at') }} as after_s,
-        coalesce({{ distance_m('latitude_deg', 'longitude_deg', 'after_lat', 'after_lon') }}, 0) as after_m
+        coalesce({{ distance_m('before_lat', 'before_lon', 'latitude_deg', 'longitude_deg') }}, 0) as leg_m
     from fixes
 ),
 
@@ -62,7 +57,9 @@ judged as (
         ) as path_m,
         lag(leg_s) over track as came_s,
         lag(leg_m) over track as came_m,
-        coalesce(lag(before_kmh) over track, 0) as came_kmh
+        coalesce(lag(before_kmh) over track, 0) as came_kmh,
+        lead(leg_s) over track as after_s,
+        coalesce(lead(leg_m) over track, 0) as after_m
     from legs
     window track as (partition by router_id order by place)
 ),
