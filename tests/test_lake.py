@@ -5,6 +5,7 @@ import errno
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -868,6 +869,25 @@ def test_waiting_for_the_catalog_comes_to_an_end(tmp_path, monkeypatch):
         commit_lock(tmp_path),
     ):
         pass
+
+
+def test_a_signal_that_raises_while_duckdb_works_is_what_the_caller_gets(lake):
+    class Told(BaseException):
+        """As Prefect's own for SIGTERM."""
+
+    def tell(*_: object) -> None:
+        raise Told
+
+    before = signal.signal(signal.SIGUSR1, tell)
+    timer = threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGUSR1])
+    timer.start()
+    try:
+        with pytest.raises(Told):
+            lake.rows("select sum(hash(i)) from range(1000000000000) as t (i)")  # for hours
+    finally:
+        timer.cancel()
+        signal.signal(signal.SIGUSR1, before)
+    assert lake.rows("select 1") == [(1,)]  # DuckDB's threads have let go of the other
 
 
 def test_writers_side_by_side_lose_and_double_nothing(lake_path):

@@ -72,7 +72,7 @@ def why_whole(lake: Lake, then: Mark | None, now: Mark) -> str | None:
 
 def all_rows(lake: Lake, source: Source, now: Mark) -> pa.RecordBatchReader:
     """Return the table's rows."""
-    return lake.connection.execute(
+    return lake.execute(
         f'SELECT {_selected(now)} FROM {source.schema}."{source.table}" '
         f"AT (VERSION => {now.snapshot_id})"
     ).to_arrow_reader(BATCH_ROWS)

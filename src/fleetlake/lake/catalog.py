@@ -63,13 +63,13 @@ class Lake:
 
     def execute(self, sql: str, parameters: object = None) -> duckdb.DuckDBPyConnection:
         """Run one or more statements. Raises: LakeError saying what to mend."""
-        with lake_errors(self.path):
+        with lake_errors(self.path), stoppable(self._connection):
             return self._connection.execute(sql, parameters)
 
     def rows(self, sql: str, parameters: object = None) -> list[tuple[Any, ...]]:
         """Return all rows of a query. Raises: LakeError."""
         cursor = self.execute(sql, parameters)
-        with lake_errors(self.path):
+        with lake_errors(self.path), stoppable(self._connection):
             return cursor.fetchall()
 
     def ask(self, sql: str) -> duckdb.DuckDBPyConnection:
@@ -184,8 +184,7 @@ def is_empty(lake: Lake) -> bool:
 def lake_errors(path: LakePlace) -> Iterator[None]:
     """Turn what DuckDB raises about the lake into one LakeError that says what to do."""
     try:
-        with _stopping():
-            yield
+        yield
     except duckdb.Error as error:
         text = str(error)
         if any(sign in text.lower() for sign in _FULL):
@@ -201,14 +200,20 @@ def lake_errors(path: LakePlace) -> Iterator[None]:
 
 
 @contextmanager
-def _stopping() -> Iterator[None]:
-    """Let Ctrl-C be a KeyboardInterrupt; DuckDB 1.5.5 makes a RuntimeError of it."""
+def stoppable(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Let what a signal raises through: Ctrl-C's KeyboardInterrupt, Prefect's own of SIGTERM.
+
+    DuckDB 1.5.5 makes a RuntimeError of it, as if the query had failed, and its threads go on
+    with the query: whatever is done with the connection next, closing it too, waits for them.
+    """
     try:
         yield
     except RuntimeError as error:
-        if isinstance(error.__cause__, KeyboardInterrupt):
-            raise KeyboardInterrupt from None
-        raise
+        cause = error.__cause__
+        if cause is None or isinstance(cause, Exception):
+            raise
+        connection.interrupt()
+        raise cause from None
 
 
 def _remedy(text: str) -> str:

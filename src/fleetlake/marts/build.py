@@ -23,7 +23,7 @@ from filelock import FileLock, Timeout
 from fleetlake.errors import BuildFailed, UsageError
 from fleetlake.lake import open_lake
 from fleetlake.lake.attach import UNCHECKED
-from fleetlake.lake.catalog import is_empty, require_lake
+from fleetlake.lake.catalog import is_empty, require_lake, stoppable
 from fleetlake.lake.locks import commit_lock
 from fleetlake.marts.connection import (
     MEMORY_VARIABLE,
@@ -237,7 +237,8 @@ class _Build:
             limit_memory(lake.connection, self.memory, self.spill)
             lake.execute(self._attached())
             try:
-                return _switch(lake.connection, run)
+                with stoppable(lake.connection):
+                    return _switch(lake.connection, run)
             except duckdb.Error as error:
                 raise BuildFailed(
                     f"The marts are built, but the lake would not take them: {error}",
