@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from fleetlake.budget import CallForecast
 from fleetlake.cli import app
 from fleetlake.doctor import run_checks
 from fleetlake.errors import BuildFailed, LakeError, SettingsError
@@ -103,6 +104,24 @@ def test_a_plan_before_the_first_load_says_that_nothing_is_known() -> None:
     assert shown.exit_code == 0
     assert "not known before a first load" in shown.output
     assert "0 calls" not in shown.output
+
+
+@pytest.mark.parametrize(
+    ("calls", "said"),
+    [
+        (1, "About 1 call, less than a minute at 450 calls a minute."),
+        (1350, "About 1,350 calls, 3 min at 450 calls a minute."),
+    ],
+)
+def test_a_plan_says_what_the_next_load_comes_to(
+    monkeypatch: pytest.MonkeyPatch, calls: int, said: str
+) -> None:
+    forecast = CallForecast(endpoint="alerts", unread=None, records=calls, calls=calls)
+    monkeypatch.setattr("fleetlake.budget.plan_ingest", lambda *_, **__: [forecast])
+
+    shown = CliRunner().invoke(app, ["ingest", "--plan"])
+
+    assert said in shown.output
 
 
 def test_doctor_makes_no_lake_but_says_who_will(place: Path) -> None:

@@ -259,7 +259,7 @@ def test_an_unknown_key_is_said_to_be_of_the_file():
 
     told = failure_of_loading()
 
-    assert "fleetlake.toml: there is no setting base_ulr" in told
+    assert "fleetlake.toml: there is no setting base_ulr (base_url?)" in told
     assert "FLEETLAKE_BASE_ULR" not in told
 
 

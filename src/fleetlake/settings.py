@@ -289,7 +289,9 @@ def _words(fault: "ErrorDetails") -> str:
     """Return which setting is at fault and how, without what pydantic puts before our words."""
     name = str(fault["loc"][0]) if fault["loc"] else ""
     if fault["type"] == "extra_forbidden" and len(fault["loc"]) == 1:
-        return f"fleetlake.toml: there is no setting {name}"  # the environment is asked by name
+        nearest = get_close_matches(name, Settings.model_fields, n=1)
+        meant = f" ({nearest[0]}?)" if nearest else ""
+        return f"fleetlake.toml: there is no setting {name}{meant}"  # others are asked by name
     said = fault["msg"].removeprefix("Value error, ")
     return f"FLEETLAKE_{name.upper()}: {said}" if name else said
 

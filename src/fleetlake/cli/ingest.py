@@ -77,7 +77,7 @@ def _plan(settings: "Settings", names: list[str], since: datetime | None) -> tup
 
     from fleetlake.budget import plan_ingest
     from fleetlake.cli.screen import table
-    from fleetlake.spoken import spoken_length
+    from fleetlake.spoken import counted, spoken_length
 
     found = plan_ingest(settings, names, since=since, now=datetime.now(UTC))
     limit = settings.calls_per_minute
@@ -98,6 +98,10 @@ def _plan(settings: "Settings", names: list[str], since: datetime | None) -> tup
     if not any(f.calls for f in found) and unknown:
         said = "Calls and minutes are not known before a first load."
         return table("", columns, rows), f"{said} Nothing was asked of the service."
-    said = f"{'At least' if unknown else 'About'} {calls:,} calls"
-    pace = f", {calls / limit:,.1f} minutes at {limit:,} calls a minute" if limit else ""
+    said = f"{'At least' if unknown else 'About'} {counted(calls, 'call')}"
+    pace = f", {_minutes(calls / limit)} at {limit:,} calls a minute" if limit else ""
     return table("", columns, rows), f"{said}{pace}. Nothing was asked of the service."
+
+
+def _minutes(length: float) -> str:
+    return "less than a minute" if length < 1 else f"{length:,.0f} min"
