@@ -155,11 +155,15 @@ ENDS = {
     "ended by a fault": ("import os; os.abort()", "ended by SIGABRT"),
     "before it told all": ("", "could not do its work: it said nothing"),
     "with a traceback": ("1 / 0", "ZeroDivisionError"),
+    "badly after good results": (
+        """print('{"line": "end"}'); raise SystemExit(1)""",
+        "could not do its work",
+    ),
 }
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_a_dbt_that_told_no_end_is_no_good_build_and_says_how_it_went(tmp_path, monkeypatch, end):
+def test_a_dbt_that_ended_badly_is_no_good_build_and_says_how_it_went(tmp_path, monkeypatch, end):
     code, told = ENDS[end]
     monkeypatch.setattr(dbt, "_command", lambda *_: [sys.executable, "-c", code])
 
