@@ -126,13 +126,21 @@ def test_a_data_test_in_a_file_of_its_own_counts(tmp_path, empty_build, monkeypa
     project = tmp_path / "sql"
     shutil.copytree(project_folder(), project)
     (project / "tests").mkdir()
-    (project / "tests" / "nothing_is_good.sql").write_text("select 1 as bad")
+    (project / "tests" / "nothing_is_good.sql").write_text(
+        "-- depends_on: {{ ref('trips') }}\nselect 1 as bad"
+    )
     monkeypatch.setattr(dbt, "project_folder", lambda: project)
     environment = of_build(tmp_path, empty_build[0], empty_build[1].snapshot_id)
 
     run = run_dbt(["test", "--select", "nothing_is_good"], work=tmp_path, environment=environment)
 
-    assert [(t.name, t.status, t.failures) for t in run.tests] == [("nothing_is_good", "fail", 1)]
+    [test] = run.tests
+    assert (test.name, test.model, test.status, test.failures) == (
+        "nothing_is_good",
+        "trips",
+        "fail",
+        1,
+    )
 
 
 @pytest.mark.parametrize("is_built", [False, True])
@@ -169,6 +177,20 @@ def test_a_dbt_that_ended_badly_is_no_good_build_and_says_how_it_went(tmp_path, 
 
     with pytest.raises(BuildFailed, match=told):
         run_dbt(["build"], work=tmp_path, environment={})
+
+
+def test_a_failed_unit_test_is_a_result_and_no_good_run(tmp_path, monkeypatch):
+    code = """
+print('{"line": "rule", "name": "r", "status": "fail", "message": "1 row differs"}')
+print('{"line": "end"}')
+raise SystemExit(1)
+"""
+    monkeypatch.setattr(dbt, "_command", lambda *_: [sys.executable, "-c", code])
+
+    run = run_dbt(["test"], work=tmp_path, environment={})
+
+    assert [rule.message for rule in run.rules] == ["1 row differs"]
+    assert not run.is_good
 
 
 def test_help_for_a_selection_is_no_good_build(empty_build):
