@@ -179,6 +179,18 @@ def test_a_dbt_that_ended_badly_is_no_good_build_and_says_how_it_went(tmp_path, 
         run_dbt(["build"], work=tmp_path, environment={})
 
 
+def test_a_hook_that_fails_after_good_models_is_no_good_build(tmp_path, empty_build, monkeypatch):
+    project = tmp_path / "sql"
+    shutil.copytree(project_folder(), project)
+    with (project / "dbt_project.yml").open("a") as settings:
+        settings.write('on-run-end: "select no_such_column"\n')
+    monkeypatch.setattr(dbt, "project_folder", lambda: project)
+    environment = of_build(tmp_path, empty_build[0], empty_build[1].snapshot_id)
+
+    with pytest.raises(BuildFailed, match="no_such_column"):
+        run_dbt(["seed"], work=tmp_path, environment=environment)
+
+
 def test_a_failed_unit_test_is_a_result_and_no_good_run(tmp_path, monkeypatch):
     code = """
 print('{"line": "rule", "name": "r", "status": "fail", "message": "1 row differs"}')
