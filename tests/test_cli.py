@@ -133,14 +133,16 @@ def test_a_load_tells_how_each_stream_ended_once_and_then_what_all_came_to(
 
 def test_the_totals_of_a_load_say_what_changed_what_was_refused_and_how_many_failed() -> None:
     bad = Outcome("users", 1, 0, 0, 3, 2.0, errors.Unreachable("Nobody answered."))
-    fair = Outcome("alerts", 1200, 4, 2, 1, 0.51, profile="west")
+    fair = Outcome("alerts", 1200, 4, 2, 1, 0.51, profile="west", lost=1)
 
     assert outcome_line(bad) == "users: Nobody answered."
     assert outcome_line(fair) == (
-        "alerts of west: 1,200 added, 4 changed, 2 quarantined (1 call, 0.5 s)"
+        "alerts of west: 1,200 added, 4 changed, 2 quarantined, "
+        "1 range lost: see `fleetlake gaps` (1 call, 0.5 s)"
     )
     assert totals_line([bad, fair], seconds=2.5) == (
-        "1 of 2 streams: 1,201 rows added, 4 changed, 2 quarantined (4 calls, 2.5 s)"
+        "1 of 2 streams: 1,201 rows added, 4 changed, 2 quarantined, "
+        "1 range lost: see `fleetlake gaps` (4 calls, 2.5 s)"
     )
 
 
@@ -226,6 +228,27 @@ def test_a_query_that_is_no_sql_shows_where_it_is_wrong(fleet: Service, tmp_path
 
     assert done.returncode == 2
     assert "selec" in done.stderr
+
+
+def test_what_verify_advises_brings_back_what_it_found_missing(
+    fleet: Service, tmp_path: Path
+) -> None:
+    env = environment(tmp_path, fleet.url)
+    fleetlake("ingest", "alerts", env=env)
+    with open_lake(Path(env["FLEETLAKE_LAKE"])) as lake:
+        lake.execute(
+            "delete from raw.alerts where detected_at = (select max(detected_at) from raw.alerts)"
+        )
+
+    bad = fleetlake("verify", "alerts", "--from", "2020-01-01", env=env)
+    advised = re.search("`fleetlake (.+?)`", bad.stderr)
+    assert advised
+    fleetlake(*advised[1].split(), env=env)
+    good = fleetlake("verify", "alerts", env=env)
+
+    assert bad.returncode == errors.RecordsMissing.exit_code
+    assert "alerts from 2020-01-01T00:00:00 until 20" in bad.stdout
+    assert (good.returncode, " 0 of them missing" in good.stdout) == (0, True)
 
 
 def test_a_query_without_a_lake_says_how_to_get_one(tmp_path: Path) -> None:

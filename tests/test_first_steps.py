@@ -106,6 +106,15 @@ def test_a_plan_before_the_first_load_says_that_nothing_is_known() -> None:
     assert "0 calls" not in shown.output
 
 
+@pytest.mark.parametrize("words", ["ingest", "backfill alerts --from 2026-11-01 --to 2026-11-02"])
+def test_a_load_without_a_service_makes_no_lake(words: str, place: Path) -> None:
+    done = CliRunner().invoke(app, words.split())
+
+    assert isinstance(done.exception, SettingsError)
+    assert "FLEETLAKE_BASE_URL" in done.exception.what
+    assert not place.exists()
+
+
 @pytest.mark.parametrize(
     ("calls", "said"),
     [

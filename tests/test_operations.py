@@ -20,7 +20,7 @@ from fleetlake.lake.gaps import acknowledge_gaps, gaps
 from fleetlake.lake.locks import stream_lock
 from fleetlake.lake.maintenance import maintain
 from fleetlake.place import DEMO_MARK
-from fleetlake.quarantine import quarantined, retry_quarantined
+from fleetlake.quarantine import acknowledge_quarantined, quarantined, retry_quarantined
 from fleetlake.retention import State
 from fleetlake.status import stream_statuses
 from fleetlake.verify import verify
@@ -89,8 +89,9 @@ def test_what_the_service_forgot_before_it_was_read_is_a_gap_with_exact_bounds(
     )
     sim.advance((31 * DAY).total_seconds())
 
-    sim.ingest("activity_logs")
+    [outcome] = sim.ingest("activity_logs")
 
+    assert outcome.lost == 1
     with open_lake(sim.settings().lake) as lake:
         [gap] = gaps(lake, only_open=True)
         assert gap.endpoint == "activity_logs"
@@ -98,7 +99,8 @@ def test_what_the_service_forgot_before_it_was_read_is_a_gap_with_exact_bounds(
         assert timedelta(0) <= gap.end_at - (NOW + DAY) < timedelta(seconds=5)
         assert acknowledge_gaps(lake) == 1
         assert gaps(lake, only_open=True) == []
-    sim.ingest("activity_logs")
+    [outcome] = sim.ingest("activity_logs")
+    assert outcome.lost == 0
     assert rows(sim, "select count(*) from meta.gaps") == [(1,)]
 
 
@@ -233,6 +235,25 @@ def test_a_broken_record_that_comes_again_is_not_quarantined_again(sim: Sim) -> 
     sim.ingest("users", transport=broken)
 
     assert rows(sim, "select count(*) from meta.quarantine") == [(1,)]
+
+
+def test_an_acknowledged_record_is_kept_and_no_longer_told_not_even_if_it_comes_again(
+    sim: Sim,
+) -> None:
+    first = sim.truth("users")[0]["id"]
+    broken = Rewriting(sim, {f'"id":"{first}"': '"id":"not a number"'})
+    sim.ingest("users", transport=broken)
+
+    with open_lake(sim.settings().lake) as lake:
+        assert acknowledge_quarantined(lake, "alerts") == 0
+        assert acknowledge_quarantined(lake, "users") == 1
+    sim.ingest("users", transport=broken)
+
+    with open_lake(sim.settings().lake) as lake:
+        assert quarantined(lake) == []
+        assert acknowledge_quarantined(lake) == 0
+        [(raw,)] = lake.rows("select raw from meta.quarantine")
+    assert "not a number" in raw
 
 
 @pytest.mark.parametrize("status", [403, 404, 405])

@@ -263,6 +263,15 @@ def test_an_unknown_key_is_said_to_be_of_the_file():
     assert "FLEETLAKE_BASE_ULR" not in told
 
 
+def test_a_fault_inside_a_profile_names_the_profile_and_the_key():
+    Path("fleetlake.toml").write_text('[profiles.north]\nmgr_api_ky = "x"')
+
+    told = failure_of_loading()
+
+    assert "FLEETLAKE_PROFILES__NORTH__MGR_API_KEY: Field required" in told
+    assert "FLEETLAKE_PROFILES__NORTH__MGR_API_KY: Extra inputs are not permitted" in told
+
+
 @pytest.mark.parametrize(
     ("name", "meant"),
     [

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from fleetlake import cli
 from fleetlake.cli.screen import console
 from fleetlake.cli.shell import _complete, _names, _run, _statements, attach_lines
+from fleetlake.errors import UsageError
 from fleetlake.lake import open_lake
 from fleetlake.place import lake_place
 from fleetlake.settings import load_settings
@@ -268,6 +269,15 @@ def test_a_missing_table_is_answered_by_a_query_that_lists_those_there_are(run):
 def test_a_query_that_writes_is_told_that_it_only_reads(run):
     assert "only read" in run("query", "delete from marts.trips").exception.remedy
     assert "only read" in run("query", "create table marts.t as select 1").exception.remedy
+
+
+@pytest.mark.parametrize("sql", ["", ";", "/* nothing */"])
+@pytest.mark.parametrize("output", ["table", "json", "csv"])
+def test_a_query_without_a_statement_is_refused_in_words(run, sql, output):
+    done = run("query", sql, "--format", output)
+
+    assert isinstance(done.exception, UsageError)
+    assert "no statement" in done.exception.what
 
 
 def test_wrong_syntax_is_shown_and_nothing_unrelated_is_advised(run):

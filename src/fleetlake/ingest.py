@@ -57,6 +57,7 @@ def ingest(
     """
     accounts = settings.accounts()
     readable = {account.profile: endpoints_to_read(account, names) for account in accounts}
+    _require_service(accounts)
     _refuse_demo_lake(settings)
     with open_lake(settings.lake, threads=1) as lake:
 
@@ -99,6 +100,8 @@ def backfill(
             f"{name} is read whole each time, so it has no past to read again.",
             remedy=f"Run `fleetlake ingest {name}`; backfill takes endpoints with event times.",
         )
+    accounts = settings.accounts()
+    _require_service(accounts)
     with open_lake(settings.lake, threads=1) as lake:
 
         def load(account: Settings) -> list[Outcome]:
@@ -116,7 +119,7 @@ def backfill(
             )
             return asyncio.run(_ingest(account, transport, load, watcher or Watcher()))
 
-        return _of_each(settings.accounts(), load)
+        return _of_each(accounts, load)
 
 
 def raise_worst(outcomes: Sequence[Outcome]) -> None:
@@ -186,6 +189,13 @@ def _stop_on_signal(work: asyncio.Future[list[Outcome]], watcher: Watcher) -> No
             loop.add_signal_handler(number, stop)
     except (RuntimeError, ValueError):
         return
+
+
+def _require_service(accounts: Sequence[Settings]) -> None:
+    """Refuse settings that reach no service before a lake is made. Raises: SettingsError."""
+    for account in accounts:
+        account.service_root()
+        account.keys()
 
 
 def _refuse_demo_lake(settings: Settings) -> None:

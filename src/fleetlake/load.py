@@ -175,6 +175,7 @@ async def _load_stream(run: Run, endpoint: Endpoint) -> Outcome:
         error,
         run.profile,
         run.spared[endpoint.name],
+        run.lost[endpoint.name],
     )
 
 

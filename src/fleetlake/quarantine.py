@@ -1,4 +1,4 @@
-"""Records that could not be kept: look at them, and try them again with the code of today."""
+"""Records that could not be kept: look at them, try them again, or say that they are known."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -43,6 +43,17 @@ def retry_quarantined(lake: Lake, endpoint: str | None = None) -> tuple[int, int
     waiting = quarantined(lake, endpoint)
     kept = sum(_retry(lake, record) for record in waiting)
     return kept, len(waiting) - kept
+
+
+def acknowledge_quarantined(lake: Lake, endpoint: str | None = None) -> int:
+    """Take the waiting records as dealt with, JSON and all where they are; return how many."""
+    with commit_lock(lake.path):
+        [(count,)] = lake.rows(
+            "update meta.quarantine set resolved_at = now() "
+            "where resolved_at is null and (? is null or endpoint = ?)",
+            [endpoint, endpoint],
+        )
+    return int(count)
 
 
 def _retry(lake: Lake, record: Quarantined) -> bool:

@@ -43,6 +43,7 @@ class Outcome:
     error: FleetlakeError | None = None
     profile: str = DEFAULT_PROFILE
     spared: int = 0  # ids of a fan-out that were not asked, for nothing happened to them
+    lost: int = 0  # ranges that the service had forgotten before this load, found by it
 
 
 def outcome_line(outcome: Outcome) -> str:
@@ -50,7 +51,7 @@ def outcome_line(outcome: Outcome) -> str:
     name = named(outcome.endpoint, outcome.profile)
     if outcome.error:
         return f"{name}: {outcome.error.what}"
-    told = _told(outcome.added, "added", outcome.changed, outcome.quarantined) or "nothing new"
+    told = _told("added", [outcome]) or "nothing new"
     return f"{name}: {told} ({counted(outcome.calls, 'call')}, {outcome.seconds:.1f} s)"
 
 
@@ -58,18 +59,22 @@ def totals_line(outcomes: Sequence[Outcome], *, seconds: float) -> str:
     """Return in a line what all streams came to; `seconds` is how long it took."""
     whole = sum(outcome.error is None for outcome in outcomes)
     streams = counted(len(outcomes), "stream")
-    added = sum(outcome.added for outcome in outcomes)
-    changed = sum(outcome.changed for outcome in outcomes)
-    refused = sum(outcome.quarantined for outcome in outcomes)
-    told = _told(added, "rows added", changed, refused) or "0 rows added"
+    told = _told("rows added", outcomes) or "0 rows added"
     calls = counted(sum(outcome.calls for outcome in outcomes), "call")
     which = streams if whole == len(outcomes) else f"{whole:,} of {streams}"
     return f"{which}: {told} ({calls}, {seconds:.1f} s)"
 
 
-def _told(added: int, what: str, changed: int, refused: int) -> str:
-    counts = {what: added, "changed": changed, "quarantined": refused}
-    return ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+def _told(added: str, outcomes: Sequence[Outcome]) -> str:
+    counts = {
+        added: sum(outcome.added for outcome in outcomes),
+        "changed": sum(outcome.changed for outcome in outcomes),
+        "quarantined": sum(outcome.quarantined for outcome in outcomes),
+    }
+    told = [f"{count:,} {what}" for what, count in counts.items() if count]
+    if lost := sum(outcome.lost for outcome in outcomes):
+        told.append(f"{counted(lost, 'range')} lost: see `fleetlake gaps`")
+    return ", ".join(told)
 
 
 @dataclass(frozen=True)
@@ -98,6 +103,7 @@ class Run:
     ended: dict[str, "asyncio.Future[Outcome]"] = field(default_factory=dict)
     lateness: dict[str, timedelta] = field(default_factory=dict)  # as measured, by endpoint
     spared: Counter[str] = field(default_factory=Counter)
+    lost: Counter[str] = field(default_factory=Counter)
     quiet: list[Load] = field(default_factory=list)  # brought nothing, but prove something
 
     def is_fresh(self, endpoint: str) -> bool:

@@ -287,7 +287,7 @@ def _is_loopback(host: str) -> bool:
 
 def _words(fault: "ErrorDetails") -> str:
     """Return which setting is at fault and how, without what pydantic puts before our words."""
-    name = str(fault["loc"][0]) if fault["loc"] else ""
+    name = "__".join(part for part in fault["loc"] if isinstance(part, str))
     if fault["type"] == "extra_forbidden" and len(fault["loc"]) == 1:
         nearest = get_close_matches(name, Settings.model_fields, n=1)
         meant = f" ({nearest[0]}?)" if nearest else ""

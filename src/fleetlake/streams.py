@@ -85,6 +85,7 @@ async def load_events(run: Run, endpoint: Endpoint, writer: Writer) -> None:
     """Load what is new or still missing of a stream ordered by event time."""
     plan = await run.in_lake(partial(_plan, run, endpoint, writer.seen_at))
     await run.in_lake(partial(record_gaps, run.lake, run.profile, endpoint, plan.lost))
+    run.lost[endpoint.name] = sum(map(len, plan.lost.values()))
     writer.overlap = plan.overlap
     spans = spans_of(endpoint, plan.wanted)
     ends: LastRead | None = None

@@ -4,9 +4,13 @@ Set-up and worker run as users start them, in processes of their own.
 """
 # ruff: noqa: PLC0415 - Prefect reads its settings when it is imported: not before the fixture
 
+from importlib import import_module
+
 import pytest
 import yaml
 from tests.flows.server import ROOT, SET_UP, WORK, wait_for
+
+from fleetlake.errors import SettingsError
 
 pytestmark = [
     pytest.mark.integration,
@@ -54,3 +58,11 @@ def test_set_up_twice_is_set_up_once_and_a_stream_at_risk_raises_the_alarm(
     assert alarm["parameters"]["endpoint"] == "activity_logs"
     assert alarm["parameters"]["event"] == "fleetlake.retention.at_risk"
     assert "forgotten by the service" in alarm["state"]["message"]
+
+
+def test_a_worker_refuses_a_server_that_was_not_set_up(prefect_server, monkeypatch):
+    module = import_module("fleetlake.cli.prefect_setup")
+    monkeypatch.setattr(module, "WORK_POOL", "another")
+
+    with pytest.raises(SettingsError, match=f"{prefect_server.api}.* no work pool another"):
+        module.require_set_up()

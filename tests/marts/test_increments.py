@@ -12,7 +12,10 @@ from fleetlake.marts import build_marts
 pytestmark = pytest.mark.xdist_group("increments")  # they share a build, which takes seconds
 
 START = datetime(2026, 6, 1, 6, tzinfo=UTC)
-MARTS = ("location_track_points", "trips", "data_usage_daily", "signal_daily", "stops")
+MARTS = (
+    *("location_track_points", "trips", "stops", "coverage_grid", "location_gaps"),
+    *("data_usage_daily", "signal_daily"),
+)
 SELECT = " ".join(f"+{mart}" for mart in MARTS)
 
 
@@ -75,7 +78,7 @@ def increments(tmp_path_factory, add):
     return steps, whole, results
 
 
-@pytest.mark.parametrize("mart", [m for m in MARTS if m != "stops"])
+@pytest.mark.parametrize("mart", MARTS)
 def test_increments_with_a_late_load_give_what_one_build_gives(increments, mart):
     steps, whole, _ = increments
 
@@ -87,6 +90,11 @@ def test_the_trips_are_those_that_were_driven(increments):
 
     with open_lake(steps, read_only=True) as lake:
         driven = lake.rows("select router_id, trip_date::varchar from marts.trips order by all")
+        times = lake.rows(
+            "select distinct strftime(started_at, '%H:%M:%S'), strftime(ended_at, '%H:%M:%S')"
+            " from marts.trips"
+        )
+    assert times == [("06:00:00", "06:10:00")]  # it stood still at the next fix
     assert driven == [
         (1, "2026-06-01"),
         (1, "2026-06-02"),

@@ -4,7 +4,8 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
@@ -118,21 +119,48 @@ def require_prefect() -> None:
         )
 
 
-def server_client() -> "SyncPrefectClient":
-    """Return a client of the server that PREFECT_API_URL names. Raises: SettingsError."""
-    from fleetlake.errors import SettingsError
+@contextmanager
+def server_client() -> "Iterator[SyncPrefectClient]":
+    """Yield a client of the server that PREFECT_API_URL names.
+
+    Raises: SettingsError where it names none, Unreachable where none answers.
+    """
+    from fleetlake.errors import SettingsError, Unreachable
 
     require_prefect()
     from prefect.client.orchestration import get_client
     from prefect.settings import PREFECT_API_URL
 
-    if not PREFECT_API_URL.value():
+    url = PREFECT_API_URL.value()
+    if not url:
         # Prefect would start a server of its own and forget all this with it.
         raise SettingsError(
-            "PREFECT_API_URL is not set, so there is no server to register with.",
+            "PREFECT_API_URL is not set, so there is no Prefect server to talk to.",
             remedy="Export it, for example http://127.0.0.1:4200/api, or run `fleetlake up`.",
         )
-    return get_client(sync_client=True)
+    with get_client(sync_client=True) as client:
+        if fault := client.api_healthcheck():
+            raise Unreachable(
+                f"No Prefect server answers at {url}: {fault}.",
+                remedy="Start it with `fleetlake prefect-server`, or mend PREFECT_API_URL.",
+            )
+        yield client
+
+
+def require_set_up() -> None:
+    """Refuse to go on without a server that was set up. Raises: SettingsError, Unreachable."""
+    from fleetlake.errors import SettingsError
+
+    with server_client() as client:
+        from prefect.exceptions import ObjectNotFound
+
+        try:
+            client.read_work_pool(WORK_POOL)
+        except ObjectNotFound:
+            raise SettingsError(
+                f"The Prefect server at {client.api_url} has no work pool {WORK_POOL}.",
+                remedy="Run `fleetlake prefect-setup` first.",
+            ) from None
 
 
 def put_work_pool(client: "SyncPrefectClient", *, runs: int) -> None:

@@ -5,7 +5,10 @@ from typing import Annotated
 
 import typer
 
-LONGEST_RAW = 80
+NEXT = (
+    "Where the service has mended a record, `fleetlake backfill ENDPOINT --from … --to …` brings "
+    "it; `fleetlake quarantine acknowledge` once they are dealt with."
+)
 
 
 class Action(StrEnum):
@@ -14,30 +17,42 @@ class Action(StrEnum):
     LIST = "list"
     SHOW = "show"
     RETRY = "retry"
+    ACKNOWLEDGE = "acknowledge"
 
 
 def quarantine(
     action: Annotated[
         Action,
-        typer.Argument(help="list: how many and why. show: as received. retry: read them again."),
+        typer.Argument(
+            help="list: how many and why. show: as received. retry: read their JSON again. "
+            "acknowledge: say that they are known."
+        ),
     ] = Action.LIST,
     endpoint: Annotated[
         str | None, typer.Option(help="Only this endpoint; all when left out.")
     ] = None,
 ) -> None:
-    """List, show or retry the records that could not be kept in a raw table."""
+    """List, show, retry or acknowledge the records that could not be kept in a raw table."""
     from collections import Counter
 
     from fleetlake.cli.screen import console, listing
     from fleetlake.lake import open_lake
-    from fleetlake.quarantine import quarantined, retry_quarantined
+    from fleetlake.quarantine import acknowledge_quarantined, quarantined, retry_quarantined
     from fleetlake.settings import load_settings
+    from fleetlake.spoken import counted
 
     screen = console()
-    with open_lake(load_settings().lake, read_only=action is not Action.RETRY) as lake:
+    is_read = action in {Action.LIST, Action.SHOW}
+    with open_lake(load_settings().lake, read_only=is_read) as lake:
         if action is Action.RETRY:
             kept, waiting = retry_quarantined(lake, endpoint)
-            screen.print(f"{kept:,} records became rows, {waiting:,} still wait.")
+            screen.print(f"{counted(kept, 'record')} became rows, {waiting:,} still wait.")
+            if waiting:
+                screen.print(NEXT)
+            return
+        if action is Action.ACKNOWLEDGE:
+            count = acknowledge_quarantined(lake, endpoint)
+            screen.print(f"{counted(count, 'record')} acknowledged; meta.quarantine keeps them.")
             return
         records = quarantined(lake, endpoint)
     if action is Action.SHOW:
@@ -48,3 +63,5 @@ def quarantine(
     counts = Counter((record.endpoint, record.reason) for record in records)
     rows = [(name, reason, count) for (name, reason), count in sorted(counts.items())]
     screen.print(listing(("endpoint", "reason", "records"), rows))
+    if rows:
+        screen.print(NEXT)

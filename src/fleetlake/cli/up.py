@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -14,10 +15,13 @@ import typer
 
 FOLDER = Path("data/up")
 POLL_SECONDS = 0.5
+HOST = "127.0.0.1"
 
 
 def up(
-    port: Annotated[int, typer.Option(help="Port of Prefect's server and UI.")] = 4200,
+    port: Annotated[
+        int, typer.Option(min=1, max=65535, help="Port of Prefect's server and UI.")
+    ] = 4200,
     routers: Annotated[int, typer.Option(min=1, help="Size of the simulated fleet.")] = 20,
     days: Annotated[float, typer.Option(min=0.1, help="Days of history it brings.")] = 1,
     speed: Annotated[
@@ -38,6 +42,7 @@ def up(
         raise UsageError(
             f"There is no {PREFECT_FILE} here.", remedy="Run this in the project's folder."
         )
+    _refuse_taken(port)
     screen = console()
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True)
@@ -49,7 +54,7 @@ def up(
         command = [sys.executable, "-m", "fleetlake", "prefect-server"]
         server = started.enter_context(running(command, FOLDER / "server.log"))
         _wait_for_server(server, port)
-        screen.print(f"Prefect: http://127.0.0.1:{port}")
+        screen.print(f"Prefect: http://{HOST}:{port}")
         set_up(speed=speed, runs=3, secrets=True)
         log = started.enter_context((FOLDER / "worker.log").open("wb"))
         worker = started.enter_context(running_worker(name="up", log=log))
@@ -61,9 +66,22 @@ def up(
             raise
 
 
+def _refuse_taken(port: int) -> None:
+    """Look at the port before anything is started: the server would only say so in its log."""
+    from fleetlake.errors import UsageError
+
+    try:
+        socket.create_server((HOST, port)).close()
+    except OSError as error:
+        raise UsageError(
+            f"Port {port} cannot be had: {os.strerror(error.errno or 0)}.",
+            remedy="Take another with --port, or stop what has it.",
+        ) from None
+
+
 def environment(folder: Path, service: str, port: int) -> dict[str, str]:
     """Return the settings under which server, worker and flows run."""
-    api = f"http://127.0.0.1:{port}/api"
+    api = f"http://{HOST}:{port}/api"
     return {
         "DO_NOT_TRACK": "1",
         "PREFECT_HOME": str(folder / "prefect"),
@@ -73,7 +91,7 @@ def environment(folder: Path, service: str, port: int) -> dict[str, str]:
         # runs as late, which wait their turn here, and with planning more of them.
         "PREFECT_SERVER_SERVICES_LATE_RUNS_AFTER_SECONDS": "120",
         "PREFECT_SERVER_SERVICES_SCHEDULER_MAX_RUNS": "10",
-        "PREFECT_SERVER_API_HOST": "127.0.0.1",
+        "PREFECT_SERVER_API_HOST": HOST,
         # The UI asks port 4200 whatever the server's port is, unless it is told.
         "PREFECT_SERVER_API_PORT": str(port),
         "PREFECT_SERVER_UI_API_URL": api,
@@ -110,7 +128,7 @@ def _wait_for_server(server: "subprocess.Popen[bytes]", port: int) -> None:
     while True:
         _refuse_if_ended(server)
         try:
-            if httpx.get(f"http://127.0.0.1:{port}/api/health").is_success:
+            if httpx.get(f"http://{HOST}:{port}/api/health").is_success:
                 return
         except httpx.TransportError:
             pass

@@ -1,13 +1,17 @@
 """`fleetlake verify`: the service and the lake, key by key."""
 
-from datetime import datetime
-from typing import Annotated
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fleetlake.cli.instants import FORMATS, in_utc
 
+if TYPE_CHECKING:
+    from fleetlake.verify import Verdict
+
 SHOWN_KEYS = 5
+INSTANT = "%Y-%m-%dT%H:%M:%S"
 
 
 def verify(
@@ -17,7 +21,10 @@ def verify(
         typer.Option("--from", formats=FORMATS, help="Start, included (UTC); else the beginning."),
     ] = None,
     end: Annotated[
-        datetime | None, typer.Option("--to", formats=FORMATS, help="End, not included; else now.")
+        datetime | None,
+        typer.Option(
+            "--to", formats=FORMATS, help="End, not included; else where records may still come."
+        ),
     ] = None,
     *,
     profile: Annotated[
@@ -37,6 +44,7 @@ def verify(
     settings = load_settings()
     settings = settings.account(profile) if profile else settings
     missing: list[tuple[object, ...]] = []
+    remedy = ""
     for account in settings.accounts():
         verdict = compare(
             account,
@@ -45,9 +53,10 @@ def verify(
             end=in_utc(end) if end else None,
         )
         missing += sorted(verdict.missing, key=str)
+        remedy = remedy or (_remedy(verdict) if verdict.missing else "")
         whose = f" ({account.profile})" if len(settings.accounts()) > 1 else ""
         console().print(
-            f"{endpoint}{whose}: {verdict.served:,} records at the service, "
+            f"{endpoint}{whose}{_range(verdict)}: {verdict.served:,} records at the service, "
             f"{len(verdict.missing):,} of them missing in the lake, "
             f"{len(verdict.surplus):,} in the lake only; {verdict.calls:,} calls."
         )
@@ -55,5 +64,25 @@ def verify(
         some = ", ".join(map(str, missing[:SHOWN_KEYS]))
         raise RecordsMissing(
             f"The lake misses {len(missing):,} records of {endpoint}, such as {some}.",
-            remedy=f"Run `fleetlake backfill {endpoint} --from … --to …` over the range.",
+            remedy=remedy,
         )
+
+
+def _range(verdict: "Verdict") -> str:
+    """Return what was compared; it ends where records may still show up."""
+    from fleetlake.intervals import BEGINNING
+
+    if verdict.interval is None:
+        return ""
+    start, end = verdict.interval.start, verdict.interval.end
+    since = "" if start == BEGINNING else f" from {start:{INSTANT}}"
+    return f"{since} until {end:{INSTANT}} UTC"
+
+
+def _remedy(verdict: "Verdict") -> str:
+    """Return the command that reads again what was compared."""
+    if verdict.interval is None:
+        return f"Run `fleetlake ingest {verdict.endpoint}`, which reads all of it."
+    start, end = verdict.interval.start, verdict.interval.end + timedelta(seconds=1)
+    which = f"{verdict.endpoint} --from {start:{INSTANT}} --to {end:{INSTANT}}"
+    return f"Run `fleetlake backfill {which}`, which reads that range again."

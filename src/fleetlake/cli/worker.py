@@ -29,6 +29,9 @@ def worker(
     The same as `prefect worker start`, which kills its runs when it is stopped: here each ends
     its commit first and says what became of it.
     """
+    from fleetlake.cli.prefect_setup import require_set_up
+
+    require_set_up()
     with stopped_by_signals(), running_worker(name=name) as process:
         process.wait()
         raise SystemExit(process.returncode)

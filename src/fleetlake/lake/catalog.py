@@ -74,6 +74,8 @@ class Lake:
 
     def ask(self, sql: str) -> duckdb.DuckDBPyConnection:
         """Run what a person wrote. Raises: duckdb.Error."""
+        if not self._connection.extract_statements(sql):
+            raise duckdb.InvalidInputException("there is no statement in it")
         return self._connection.execute(sql)
 
     def roll_back(self) -> None:
