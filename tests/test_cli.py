@@ -312,6 +312,14 @@ def test_doctor_notices_an_extension_that_has_changed_since_it_was_signed(
     assert "Install the packages again" in str(found.error)
 
 
+def test_doctor_says_by_how_much_and_which_way_the_clocks_differ(tmp_path: Path) -> None:
+    with service(routers=1, days=0.1) as early:
+        early.advance(3 * 3600 + 60)
+        done = fleetlake("doctor", env=environment(tmp_path, early.url))
+
+    assert "its clock is 3 h ahead of ours; loads follow the service's" in done.stdout
+
+
 def test_doctor_tries_v3_too_and_names_its_token(fleet: Service, tmp_path: Path) -> None:
     done = fleetlake("doctor", env=environment(tmp_path, fleet.url, v3_token="not-the-token"))
 

@@ -22,7 +22,7 @@ from fleetlake.normalise import read_page
 from fleetlake.place import not_writable
 from fleetlake.run import service_now
 from fleetlake.settings import Settings, unknown_variables
-from fleetlake.spoken import named
+from fleetlake.spoken import named, spoken_length
 
 LOW_DISK_BYTES = 2 * 1024**3
 LARGEST_CLOCK_SKEW = timedelta(minutes=5)
@@ -159,5 +159,6 @@ def _service(settings: Settings) -> str:
     skew = asyncio.run(ask()) - datetime.now(UTC)
     clock = "the same clock as here"
     if abs(skew) > LARGEST_CLOCK_SKEW:
-        clock = f"its clock differs by {skew}; loads follow the service's"
+        which = "ahead of" if skew > timedelta(0) else "behind"
+        clock = f"its clock is {spoken_length(abs(skew))} {which} ours; loads follow the service's"
     return f"{settings.service_root()} answers and takes the keys; {clock}"

@@ -36,7 +36,7 @@ def endpoint_named(name: str) -> Endpoint:
         meant = f"Did you mean {nearest[0]}? " if nearest else ""
         raise UsageError(
             f"There is no endpoint called {name!r}.",
-            remedy=f"{meant}`fleetlake status` lists them all.",
+            remedy=f"{meant}`fleetlake ingest --plan` lists them all.",
         )
     return found
 
