@@ -133,6 +133,14 @@ def test_a_plan_says_what_the_next_load_comes_to(
     assert said in shown.output
 
 
+def test_an_ingest_warns_of_a_misspelt_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLEETLAKE_CALLS_PER_MIN", "60")
+
+    shown = CliRunner().invoke(app, ["ingest", "--plan"])
+
+    assert "FLEETLAKE_CALLS_PER_MIN (FLEETLAKE_CALLS_PER_MINUTE?)" in " ".join(shown.stderr.split())
+
+
 def test_doctor_makes_no_lake_but_says_who_will(place: Path) -> None:
     found = {check.name: check for check in run_checks(Settings(lake=place))}
 

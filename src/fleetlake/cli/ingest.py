@@ -1,5 +1,6 @@
 """`fleetlake ingest`: copy what is new."""
 
+import os
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -53,7 +54,7 @@ def ingest(
     from fleetlake.errors import UsageError
     from fleetlake.ingest import ingest as ingest_endpoints
     from fleetlake.ingest import raise_worst
-    from fleetlake.settings import load_settings
+    from fleetlake.settings import load_settings, unknown_variables
     from fleetlake.shard import Shard
 
     try:
@@ -61,6 +62,10 @@ def ingest(
     except ValueError as error:
         raise UsageError(f"--shard: {error}.") from None
     settings = load_settings()
+    for name, meant in unknown_variables(os.environ):
+        if meant:
+            said = f"Warning: there is no setting {name} ({meant}?), so it has no effect."
+            console(stderr=True).print(said)
     settings = settings.account(profile) if profile else settings
     start = None if since is None else in_utc(since)
     if plan:
