@@ -237,7 +237,7 @@ def test_what_verify_advises_brings_back_what_it_found_missing(
     fleetlake("ingest", "alerts", env=env)
     with open_lake(Path(env["FLEETLAKE_LAKE"])) as lake:
         lake.execute(
-            "delete from raw.alerts where detected_at = (select max(detected_at) from raw.alerts)"
+            "delete from raw.alerts where created_at = (select min(created_at) from raw.alerts)"
         )
 
     bad = fleetlake("verify", "alerts", "--from", "2020-01-01", env=env)
