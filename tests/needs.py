@@ -10,8 +10,9 @@ POSTGRES = os.environ.get("FLEETLAKE_TEST_POSTGRES")
 SPARK_PYTHON = os.environ.get("FLEETLAKE_SPARK_PYTHON")
 """The Python that has Spark; `make test-spark` installs it apart, for it wants Java as well."""
 
-NO_POSTGRES = "needs PostgreSQL: make test-outlets"
-NO_SPARK = "needs Spark: make test-spark"
-
-needs_postgres = pytest.mark.skipif(not POSTGRES, reason=NO_POSTGRES)  # a server is not ours to run
-needs_spark = pytest.mark.skipif(not SPARK_PYTHON, reason=NO_SPARK)  # nor is Java ours to install
+needs_postgres = pytest.mark.skipif(  # README's commands install no database server
+    not POSTGRES, reason="needs PostgreSQL: make test-outlets"
+)
+needs_spark = pytest.mark.skipif(  # README's commands install neither Java nor Spark
+    not SPARK_PYTHON, reason="needs Spark: make test-spark"
+)
