@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -37,12 +36,13 @@ def up(
     from fleetlake.cli.screen import console
     from fleetlake.cli.worker import running, running_worker, stopped_by_signals
     from fleetlake.errors import UsageError
+    from fleetlake.simulator.server import listen
 
     if not Path(PREFECT_FILE).exists():
         raise UsageError(
             f"There is no {PREFECT_FILE} here.", remedy="Run this in the project's folder."
         )
-    _refuse_taken(port)
+    listen(port).close()  # the server would only say in its log that it is taken
     screen = console()
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True)
@@ -64,19 +64,6 @@ def up(
         except KeyboardInterrupt:
             screen.print("Stopping: the runs under way end what they are committing first.")
             raise
-
-
-def _refuse_taken(port: int) -> None:
-    """Look at the port before anything is started: the server would only say so in its log."""
-    from fleetlake.errors import UsageError
-
-    try:
-        socket.create_server((HOST, port)).close()
-    except OSError as error:
-        raise UsageError(
-            f"Port {port} cannot be had: {os.strerror(error.errno or 0)}.",
-            remedy="Take another with --port, or stop what has it.",
-        ) from None
 
 
 def environment(folder: Path, service: str, port: int) -> dict[str, str]:

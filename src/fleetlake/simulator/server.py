@@ -2,10 +2,10 @@
 
 import contextlib
 import gc
+import os
 import signal
 import socket
 from collections.abc import Callable
-from errno import EADDRINUSE
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -56,7 +56,7 @@ def serve(options: SimulatorOptions) -> None:
     """
     app = create_app(options)
     _spare_the_collector()
-    listener = _listener(options.port)
+    listener = listen(options.port)
     url = f"http://{HOST}:{listener.getsockname()[1]}"
     config = uvicorn.Config(
         app,
@@ -77,14 +77,14 @@ def serve(options: SimulatorOptions) -> None:
         server.run(sockets=[listener])
 
 
-def _listener(port: int) -> socket.socket:
+def listen(port: int) -> socket.socket:
+    """Return a socket that listens on a port of this machine. Raises: UsageError."""
     try:
         return socket.create_server((HOST, port), backlog=512)
     except OSError as error:
-        is_taken = error.errno == EADDRINUSE
         raise UsageError(
-            f"Port {port} is taken." if is_taken else f"Port {port}: {error.strerror}.",
-            remedy="Take a free one with --port 0" + (", or stop the other." if is_taken else "."),
+            f"Port {port} cannot be had: {os.strerror(error.errno or 0)}.",
+            remedy="Take another with --port, or stop what has it.",
         ) from None
 
 
