@@ -136,7 +136,8 @@ def server_client() -> "Iterator[SyncPrefectClient]":
         # Prefect would start a server of its own and forget all this with it.
         raise SettingsError(
             "PREFECT_API_URL is not set, so there is no Prefect server to talk to.",
-            remedy="Export it, for example http://127.0.0.1:4200/api, or run `fleetlake up`.",
+            remedy="Start one with `fleetlake prefect-server` and export its address, for example "
+            "http://127.0.0.1:4200/api. `fleetlake up` tries all of it over a simulated service.",
         )
     with get_client(sync_client=True) as client:
         if fault := client.api_healthcheck():

@@ -6,8 +6,9 @@ from typing import Annotated
 import typer
 
 NEXT = (
-    "Where the service has mended a record, `fleetlake backfill ENDPOINT --from … --to …` brings "
-    "it; `fleetlake quarantine acknowledge` once they are dealt with."
+    "What the service has mended comes with the next load where an endpoint is read whole, and "
+    "with `fleetlake backfill ENDPOINT --from … --to …` where it has event times. "
+    "`fleetlake quarantine acknowledge` once they are dealt with."
 )
 
 
