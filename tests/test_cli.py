@@ -216,8 +216,8 @@ def test_a_port_that_is_taken_is_named_with_what_to_do() -> None:
         done = CliRunner().invoke(app, words)
 
     assert isinstance(done.exception, errors.UsageError)
-    assert done.exception.what == f"Port {port} is taken."
-    assert "--port 0" in done.exception.remedy
+    assert done.exception.what == f"Port {port} cannot be had: Address already in use."
+    assert "--port" in done.exception.remedy
 
 
 def test_a_query_that_is_no_sql_shows_where_it_is_wrong(fleet: Service, tmp_path: Path) -> None:
