@@ -51,6 +51,13 @@ def test_statements_run_as_their_semicolons_come_and_errors_end_nothing(env):
     assert out.index("699") < out.index("nothing") < out.index("42")
 
 
+def test_each_statement_of_a_line_prints_what_it_gives(env):
+    out = typed("set timezone = 'UTC'; select 40 + 2; select max(trip_id) from marts.trips;", env)
+
+    assert "Success" not in out
+    assert 0 < out.index("42") < out.index("699")
+
+
 def test_the_lake_cannot_be_changed_from_it(env, tmp_path):
     out = typed("delete from marts.trips;\n.tables\n.quit\nselect 'not run';", env)
 
@@ -257,6 +264,19 @@ def test_a_table_ends_at_a_thousand_rows_and_says_how_many_more(run):
     assert shown.count("│ 1") == 1_000
     assert "234 more rows; `--format csv` gives all." in shown
     assert len(all_of_it.splitlines()) == 1_235
+
+
+def test_each_statement_of_a_query_prints_what_it_gives(run):
+    sql = "set timezone = 'UTC'; select 1 as a; select 2 as b, 3 as c;"
+
+    assert run("query", sql, "--format", "csv").output == "a\n1\nb,c\n2,3\n"
+
+
+def test_a_wrong_statement_does_not_take_away_what_those_before_it_gave(run):
+    done = run("query", "select 1 as a; from nothing", "--format", "csv")
+
+    assert done.output == "a\n1\n"
+    assert isinstance(done.exception, UsageError)
 
 
 def test_a_missing_table_is_answered_by_a_query_that_lists_those_there_are(run):

@@ -31,6 +31,8 @@ def query(
 ) -> None:
     """Run SQL on the lake, read-only; an ingest may go on meanwhile.
 
+    Several statements, parted by semicolons, print their results one after another.
+
     Schemas: raw (one table per endpoint), staging, marts, meta (what was loaded, and when).
     """
     import duckdb
@@ -43,7 +45,8 @@ def query(
     printed = {Format.TABLE: _print_table, Format.JSON: _print_json, Format.CSV: _print_csv}
     with on_ctrl_c(leave), open_lake(load_settings().lake, read_only=True) as lake:
         try:
-            printed[output](lake.ask(sql))
+            for result in lake.ask(sql):
+                printed[output](result)
         except duckdb.Error as error:
             told = remedy(error, lister=f'fleetlake query "{TABLES}"')
             raise UsageError(f"DuckDB does not run this query: {error}", remedy=told) from None

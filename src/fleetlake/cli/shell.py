@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
     from rich.console import Console
 
     from fleetlake.lake import Lake
@@ -95,24 +96,35 @@ def _run(lake: "Lake", screen: "Console", sql: str) -> None:
     """Print what a statement gives, or why it does not run."""
     import duckdb
 
-    from fleetlake.cli.interrupts import on_ctrl_c
     from fleetlake.cli.query import remedy
     from fleetlake.cli.screen import print_rows
 
     try:
-        with on_ctrl_c(lake.connection.interrupt):
-            result = lake.ask(sql)
-            rows = result.fetchmany(MOST_ROWS + 1)
-        names = [column[0] for column in result.description or []]
-        print_rows(screen, names, rows[:MOST_ROWS])
-        if len(rows) > MOST_ROWS:
-            screen.print(f"The first {MOST_ROWS} rows; `fleetlake query --format csv` gives all.")
+        results = lake.ask(sql)
+        while (fetched := _fetched(lake, results)) is not None:
+            names, rows = fetched
+            print_rows(screen, names, rows[:MOST_ROWS])
+            if len(rows) > MOST_ROWS:
+                told = "`fleetlake query --format csv` gives all."
+                screen.print(f"The first {MOST_ROWS} rows; {told}")
     except (duckdb.InterruptException, KeyboardInterrupt):
         screen.print("Stopped.")
     except duckdb.Error as error:
         screen.print(f"{error}", markup=False)
         if told := remedy(error, lister=".tables"):
             screen.print(f"What to do: {told}", markup=False)
+
+
+def _fetched(
+    lake: "Lake", results: "Iterator[DuckDBPyConnection]"
+) -> tuple[list[str], list[tuple[object, ...]]] | None:
+    """Return names and first rows of what the next statement gives; Ctrl-C ends it in DuckDB."""
+    from fleetlake.cli.interrupts import on_ctrl_c
+
+    with on_ctrl_c(lake.connection.interrupt):
+        if (result := next(results, None)) is None:
+            return None
+        return [name for name, *_ in result.description or []], result.fetchmany(MOST_ROWS + 1)
 
 
 def _names(lake: "Lake") -> list[str]:

@@ -72,11 +72,18 @@ class Lake:
         with lake_errors(self.path), stoppable(self._connection):
             return cursor.fetchall()
 
-    def ask(self, sql: str) -> duckdb.DuckDBPyConnection:
-        """Run what a person wrote. Raises: duckdb.Error."""
-        if not self._connection.extract_statements(sql):
+    def ask(self, sql: str) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Run what a person wrote; yield each statement's rows, to be read before the next.
+
+        Raises: duckdb.Error.
+        """
+        statements = self._connection.extract_statements(sql)
+        if not statements:
             raise duckdb.InvalidInputException("there is no statement in it")
-        return self._connection.execute(sql)
+        for statement in statements:
+            result = self._connection.execute(statement)
+            if duckdb.ExpectedResultType.QUERY_RESULT in statement.expected_result_type:
+                yield result
 
     def roll_back(self) -> None:
         """End the open transaction without its changes."""
