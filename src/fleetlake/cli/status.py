@@ -99,7 +99,8 @@ def _faults(found: "LakeStatus", last_load: datetime, now: datetime) -> Iterator
         if _is_left_behind(stream, last_load):
             yield f"{name} was last loaded {spoken_age(stream.loaded_at, now)}: {load}."
         if stream.holes:
-            yield f"{name} has {counted(stream.holes, 'hole')}: {load}, which fills them."
+            holes = counted(stream.holes, "hole")
+            yield f"{name} has {holes}: if no load is under way, {load}."
         if stream.quarantined:
             refused = counted(stream.quarantined, "record")
             yield f"{refused} of {name} could not be kept: see `fleetlake quarantine list`."
