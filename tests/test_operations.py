@@ -19,6 +19,7 @@ from fleetlake.lake import open_lake
 from fleetlake.lake.gaps import acknowledge_gaps, gaps
 from fleetlake.lake.locks import stream_lock
 from fleetlake.lake.maintenance import maintain
+from fleetlake.lake.watermarks import forget_interval
 from fleetlake.place import DEMO_MARK
 from fleetlake.quarantine import acknowledge_quarantined, quarantined, retry_quarantined
 from fleetlake.retention import State
@@ -119,6 +120,26 @@ def test_status_tells_how_a_stream_stands_against_the_retention(
     [stream] = [s for s in found if s.endpoint == "activity_logs"]
     assert stream.retention is not None
     assert stream.retention.state is state
+
+
+@pytest.mark.parametrize(
+    ("ago", "state"), [(2 * DAY, State.OK), (29.5 * DAY, State.AT_RISK), (31 * DAY, State.LOST)]
+)
+def test_a_hole_far_behind_the_newest_record_is_what_the_service_forgets_first(
+    sim: Sim, ago: timedelta, state: State
+) -> None:
+    sim.ingest("activity_logs")
+    endpoint = ENDPOINTS["activity_logs"]
+
+    with open_lake(sim.settings().lake) as lake:
+        forget_interval(lake, "default", endpoint, Interval(NOW - ago, NOW - ago + DAY / 24))
+        found = stream_statuses(lake, now=NOW, calls_per_minute=450)
+
+    [stream] = [s for s in found if s.endpoint == "activity_logs"]
+    assert stream.retention is not None
+    assert stream.retention.state is state
+    assert stream.retention.expires_in == 30 * DAY - ago
+    assert stream.retention.calls == 1
 
 
 def test_verify_finds_nothing_wrong_with_a_good_lake_and_names_what_a_bad_one_lacks(

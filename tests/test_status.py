@@ -11,6 +11,7 @@ from fleetlake.cli import app
 from fleetlake.cli.status import verdict
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import RecordsMissing
+from fleetlake.intervals import Interval
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.gaps import Gap
 from fleetlake.retention import forecast
@@ -20,7 +21,7 @@ from tests.streams import GAP, GOOD, NOW
 
 LOST = replace(GAP, account_profile="west")
 EXPIRING = forecast(
-    read_until=NOW - timedelta(days=29.5),
+    unread=[Interval(NOW - timedelta(days=29.5), NOW)],
     now=NOW,
     retention=timedelta(days=30),
     records_per_second=1,

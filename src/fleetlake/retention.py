@@ -1,11 +1,13 @@
 """The retention watch: will a record be read before the service forgets it? Pure."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 from fleetlake.endpoint import MOST_RECORDS_PER_PAGE
+from fleetlake.intervals import Interval
 
 WARN_BEFORE = timedelta(hours=24)
 """Somebody must hear of it while a day is left, however quick the catching up would be."""
@@ -38,23 +40,23 @@ class Forecast:
 
 def forecast(
     *,
-    read_until: datetime,
+    unread: Sequence[Interval],
     now: datetime,
     retention: timedelta,
     records_per_second: float,
     calls_per_minute: int,
 ) -> Forecast:
-    """Return how a stream read up to `read_until` stands at `now`; instants in UTC.
+    """Return how a stream stands at `now` of which some ranges are unread, one or more; in UTC.
 
     >>> from datetime import UTC
     >>> now = datetime(2026, 1, 31, tzinfo=UTC)
     >>> day = timedelta(days=1)
-    >>> forecast(read_until=now - 29.5 * day, now=now, retention=30 * day,
+    >>> forecast(unread=[Interval(now - 29.5 * day, now)], now=now, retention=30 * day,
     ...          records_per_second=1, calls_per_minute=450).state
     <State.AT_RISK: 'at risk'>
     """
-    expires_in = read_until + retention - now
-    records = records_per_second * max((now - read_until).total_seconds(), 0.0)
+    expires_in = min(interval.start for interval in unread) + retention - now
+    records = records_per_second * sum((i.end - i.start).total_seconds() for i in unread)
     calls = max(1, math.ceil(records / MOST_RECORDS_PER_PAGE))
     catch_up = timedelta(minutes=calls / calls_per_minute if calls_per_minute else 0)
     state = State.OK

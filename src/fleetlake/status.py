@@ -108,13 +108,17 @@ class _Known:
             holes=sum(len(_holes(intervals)) for intervals in proven.values()),
             quarantined=self._refused.get(name, (0,))[0],
             drifted=self._drifted.get(name, (0,))[0],
-            retention=self._forecast(endpoint, until),
+            retention=self._forecast(endpoint, until, list(proven.values())),
             unavailable=None if is_available else reason,
         )
 
-    def _forecast(self, endpoint: Endpoint, until: datetime | None) -> Forecast | None:
+    def _forecast(
+        self, endpoint: Endpoint, until: datetime | None, proven: list[list[Interval]]
+    ) -> Forecast | None:
+        """Say when the oldest unread record expires, which may lie in a hole far behind."""
         if endpoint.retention is None or until is None:
             return None
+        holes = [hole for intervals in proven for hole in _holes(intervals)]
         [(records, oldest)] = self._lake.rows(
             f'select count(*), min("{endpoint.event_time}") from raw.{endpoint.name} '
             f'where "{endpoint.event_time}" >= ?',
@@ -122,7 +126,7 @@ class _Known:
         )
         seconds = max((until - oldest).total_seconds(), 1.0) if oldest else 1.0
         return forecast(
-            read_until=until,
+            unread=[*holes, Interval(until, max(until, self._now))],
             now=self._now,
             retention=endpoint.retention,
             records_per_second=records / seconds,
