@@ -17,7 +17,7 @@ from flows.credentials import settings_of_run
 from flows.groups import Group, endpoints_of
 from flows.reports import report_ingest
 from flows.retries import RETRIES, stopping_in_order
-from flows.signals import announce_changes, look_at_lake
+from flows.signals import announce_news, look_at_lake
 from flows.states import SKIPPED
 
 
@@ -77,10 +77,9 @@ def load_streams(
     if not names:  # to the core, no name means every endpoint
         return []
     watcher = Watcher(on_end=lambda outcome: logger.info("%s", outcome_line(outcome)))
-    before = look_at_lake(settings)
     with stopping_in_order():
         outcomes = ingest_endpoints(settings, names, watcher=watcher, shard=shard)
-    after = look_at_lake(settings)
-    report_ingest(group, shard, outcomes, after, announce_changes(before, after, names))
+    look = look_at_lake(settings)
+    report_ingest(group, shard, outcomes, look, announce_news(look, names))
     raise_worst(outcomes)
     return outcomes

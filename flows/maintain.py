@@ -21,7 +21,7 @@ from flows.credentials import settings_of_run
 from flows.groups import Group, endpoints_of
 from flows.reports import report_maintained, report_retention, report_verdicts
 from flows.retries import RETRIES, stopping_in_order
-from flows.signals import announce_risks, look_at_lake
+from flows.signals import announce_news, announce_risks, look_at_lake
 from flows.states import SKIPPED
 
 
@@ -41,11 +41,15 @@ def maintain(keep_days: int = KEEP_SNAPSHOTS.days) -> State[None]:
 
 @flow(name="retention_watch", flow_run_name="watch retention")
 def retention_watch() -> State[None]:
-    """Say which streams the service may forget before they are read: one event for each."""
+    """Say which streams the service may forget before they are read: one event for each.
+
+    Says, too, what loads found and could not say themselves, because they were killed or are
+    commands that know of no server.
+    """
     look = look_at_lake(load_settings())
-    said = announce_risks(look)
-    report_retention(look, said)
-    return Completed(message=f"{counted(len(said), 'stream')} at risk.")
+    at_risk = announce_risks(look)
+    report_retention(look, at_risk, announce_news(look))
+    return Completed(message=f"{counted(len(at_risk), 'stream')} at risk.")
 
 
 @flow(name="nightly", flow_run_name="nightly check")

@@ -170,8 +170,8 @@ def report_maintained(done: Maintained) -> None:
     )
 
 
-def report_retention(look: Look, said: Sequence[str]) -> None:
-    """Write the artifacts of a retention watch."""
+def report_retention(look: Look, at_risk: Sequence[str], news: Sequence[str]) -> None:
+    """Write the artifacts of a retention watch: what it warned of, and what else it told."""
     table = [
         {
             "endpoint": named(stream.endpoint, stream.account_profile),
@@ -184,8 +184,9 @@ def report_retention(look: Look, said: Sequence[str]) -> None:
         if stream.retention and stream.complete_until
     ]
     create_table_artifact(table, key="retention", description="What the service will forget")
-    lines = [f"- {sentence}" for sentence in said] or ["- nothing is at risk"]
-    title = f"## {len(said)} of {len(table)} streams at risk"
+    lines = [f"- {sentence}" for sentence in at_risk] or ["- nothing is at risk"]
+    lines += [f"- {sentence}" for sentence in news]
+    title = f"## {len(at_risk)} of {len(table)} streams at risk"
     create_markdown_artifact(
         "\n".join([title, "", *lines]),
         key="retention-summary",
