@@ -12,19 +12,20 @@ from fleetlake.publish import publish as publish_marts
 from fleetlake.settings import load_settings
 from flows.reports import report_build, report_published
 from flows.retries import RETRIES
-from flows.waiting import take_over_waiting_runs
+from flows.waiting import skip, waiting_runs
 
 
 @flow(name="build_marts", flow_run_name="build marts")
 def build_marts(*, full: bool = False) -> State[None]:
     """Build the marts from what is in the lake, test them, and publish them.
 
-    `full` computes incremental marts from the beginning. Builds that wait for this one to end
-    are skipped: this one sees all that they would have.
+    `full` computes incremental marts from the beginning. Builds that waited for their turn when
+    this one began are skipped once it has done well: it has seen all that they would have.
     """
-    take_over_waiting_runs()
+    waiting = waiting_runs()
     built = build_models(full=full)
     publish_snapshot()
+    skip(waiting)
     return Completed(message=f"{len(built.models):,} models in {built.seconds:.1f} s.")
 
 

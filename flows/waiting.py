@@ -1,5 +1,7 @@
 """Runs that wait for their turn: many events, few builds."""
 
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from uuid import UUID
 
 from prefect.client.orchestration import get_client
@@ -7,33 +9,53 @@ from prefect.client.schemas.filters import (
     DeploymentFilter,
     DeploymentFilterId,
     FlowRunFilter,
+    FlowRunFilterId,
     FlowRunFilterState,
     FlowRunFilterStateType,
 )
-from prefect.client.schemas.objects import State, StateType
+from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.runtime import deployment, flow_run
 from prefect.states import Completed
 
 from flows.states import SKIPPED
 
+IS_WAITING = FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.SCHEDULED]))
 
-def take_over_waiting_runs() -> int:
-    """Skip the runs of this deployment that wait for this one to end; return how many.
+
+def waiting_runs() -> list[UUID]:
+    """Return the runs of this deployment that were due and ask for nothing that this one is not.
 
     Whatever asked for them was committed before now, and this run begins now, so it sees all
     that they would have seen. None for a run without a deployment.
     """
     if deployment.id is None:
-        return 0
-    is_waiting = FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.SCHEDULED]))
+        return []
     with get_client(sync_client=True) as client:
         waiting = client.read_flow_runs(
             deployment_filter=DeploymentFilter(id=DeploymentFilterId(any_=[UUID(deployment.id)])),
-            flow_run_filter=FlowRunFilter(state=is_waiting),
+            flow_run_filter=FlowRunFilter(state=IS_WAITING),
         )
-        for run in waiting:
+    own, now = flow_run.parameters, datetime.now(UTC)
+    return [run.id for run in waiting if _is_due(run, now) and _asks_no_more(run, own)]
+
+
+def skip(runs: Sequence[UUID]) -> None:
+    """End runs as skipped, those that still wait: this one has done what they were to do."""
+    if not runs:
+        return
+    with get_client(sync_client=True) as client:
+        still_waiting = FlowRunFilter(id=FlowRunFilterId(any_=list(runs)), state=IS_WAITING)
+        for run in client.read_flow_runs(flow_run_filter=still_waiting):
             state: State[None] = Completed(
                 name=SKIPPED, message=f"Done by run {flow_run.id}, which began later."
             )
             client.set_flow_run_state(run.id, state, force=True)
-    return len(waiting)
+
+
+def _is_due(run: FlowRun, now: datetime) -> bool:
+    return run.expected_start_time is None or run.expected_start_time <= now
+
+
+def _asks_no_more(run: FlowRun, parameters: dict[str, object]) -> bool:
+    """Return whether what a run is asked for is asked of a run with these parameters, too."""
+    return all(not value or parameters.get(name) == value for name, value in run.parameters.items())

@@ -1,0 +1,128 @@
+"""Builds that wait: one does for all that ask for nothing more, once it has done well."""
+# ruff: noqa: PLC0415 - Prefect reads its settings when it is imported: not before the fixture
+
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+
+import pytest
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.xdist_group("prefect"),
+    pytest.mark.usefixtures("prefect_server"),
+    # Prefect's clients leave connections to the garbage collector.
+    pytest.mark.filterwarnings("ignore:unclosed <socket.socket:ResourceWarning"),
+]
+
+
+@pytest.fixture
+def queue(monkeypatch):
+    """Return what queues a run of a deployment of its own, and what reads a run's state."""
+    from prefect import flow
+    from prefect.client.orchestration import get_client
+    from prefect.states import Scheduled
+
+    from flows import waiting
+
+    @flow(name="waits")
+    def build(*, full: bool = False) -> None: ...
+
+    with get_client(sync_client=True) as client:
+        deployment = client.create_deployment(client.create_flow(build), name="marts")
+
+        def add(*, full: bool = False, due: timedelta = -timedelta(minutes=1)):
+            state = Scheduled(scheduled_time=datetime.now(UTC) + due)
+            parameters = {"full": full}
+            run = client.create_flow_run_from_deployment(
+                deployment, parameters=parameters, state=state
+            )
+            return run.id
+
+        def runs_as(parameters):
+            monkeypatch.setattr(waiting, "deployment", SimpleNamespace(id=str(deployment)))
+            own = SimpleNamespace(id="this-one", parameters=parameters)
+            monkeypatch.setattr(waiting, "flow_run", own)
+
+        def state_of(run):
+            return client.read_flow_run(run).state
+
+        yield SimpleNamespace(add=add, runs_as=runs_as, state_of=state_of, client=client)
+        client.delete_deployment(deployment)
+
+
+def test_runs_that_waited_are_skipped_when_the_work_is_done_and_not_before(queue):
+    from flows.waiting import skip, waiting_runs
+
+    first, second = queue.add(), queue.add()
+    queue.runs_as({"full": False})
+
+    found = waiting_runs()
+
+    assert set(found) == {first, second}
+    assert queue.state_of(first).is_scheduled()
+    skip(found)
+    assert queue.state_of(first).name == queue.state_of(second).name == "Skipped"
+    assert "this-one" in queue.state_of(first).message
+
+
+@pytest.mark.parametrize(("own", "is_done_by_it"), [(False, False), (True, True)])
+def test_a_full_build_is_done_by_a_full_build_only(queue, own, is_done_by_it):
+    from flows.waiting import waiting_runs
+
+    full, usual = queue.add(full=True), queue.add()
+    queue.runs_as({"full": own})
+
+    assert (full in waiting_runs()) is is_done_by_it
+    assert usual in waiting_runs()
+
+
+def test_a_run_planned_for_later_keeps_its_time(queue):
+    from flows.waiting import waiting_runs
+
+    queue.add(due=timedelta(hours=2))
+    queue.runs_as({"full": False})
+
+    assert waiting_runs() == []
+
+
+def test_a_run_that_has_begun_meanwhile_goes_on(queue):
+    from flows.waiting import skip, waiting_runs
+    from prefect.states import Running
+
+    run = queue.add()
+    queue.runs_as({"full": False})
+    found = waiting_runs()
+    queue.client.set_flow_run_state(run, Running(), force=True)
+
+    skip(found)
+
+    assert queue.state_of(run).is_running()
+
+
+def test_a_run_without_a_deployment_has_nobody_waiting_for_it(queue, monkeypatch):
+    from flows import waiting
+
+    queue.add()
+    monkeypatch.setattr(waiting, "deployment", SimpleNamespace(id=None))
+
+    assert waiting.waiting_runs() == []
+
+
+def test_builds_wait_on_when_the_one_before_them_failed(monkeypatch):
+    from flows import build
+
+    def fail(**_options):
+        raise ValueError("a model failed")
+
+    skipped = []
+    monkeypatch.setattr(build, "waiting_runs", lambda: ["another"])
+    monkeypatch.setattr(build, "skip", skipped.extend)
+    monkeypatch.setattr(build, "build_models", fail)
+
+    with pytest.raises(ValueError, match="a model failed"):
+        build.build_marts()
+    assert skipped == []
+    monkeypatch.setattr(build, "build_models", lambda **_: SimpleNamespace(models=[], seconds=1.0))
+    monkeypatch.setattr(build, "publish_snapshot", lambda: None)
+    build.build_marts()
+    assert skipped == ["another"]
