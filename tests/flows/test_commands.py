@@ -5,12 +5,15 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from typer.testing import CliRunner
 
 from fleetlake.cli import app
+from fleetlake.cli.up import environment, put_environment
 from fleetlake.errors import UsageError
+from fleetlake.settings import load_settings
 
 ROOT = Path(__file__).parents[2]
 
@@ -51,3 +54,43 @@ def test_a_taken_port_is_told_before_anything_is_started(monkeypatch, tmp_path):
     assert isinstance(done.exception, UsageError)
     assert f"Port {port} cannot be had: Address already in use." in done.exception.what
     assert not (tmp_path / "data").exists()
+
+
+@pytest.fixture
+def own_environment(tmp_path, monkeypatch):
+    """Let a test change settings as it likes: folder and environment are put back after it."""
+    monkeypatch.chdir(tmp_path)
+    with patch.dict(os.environ):
+        load_settings.cache_clear()
+        yield tmp_path
+    load_settings.cache_clear()
+
+
+def test_up_reads_and_writes_nothing_of_the_service_and_server_that_one_has(own_environment):
+    os.environ.update(
+        {
+            "FLEETLAKE_V3_BASE_URL": "https://real.example/api/v3",
+            "FLEETLAKE_V3_TOKEN": "real-token",
+            "FLEETLAKE_PROFILES": '{"west": {"portal_api_id": "real-id"}}',
+            "PREFECT_API_KEY": "real-key",
+            "PREFECT_SERVER_DATABASE_CONNECTION_URL": "sqlite+aiosqlite:////real.db",
+        }
+    )
+    wanted = environment(own_environment, "http://127.0.0.1:1", 4200)
+
+    put_environment(wanted)
+
+    ours = {n: v for n, v in os.environ.items() if n.startswith(("FLEETLAKE_", "PREFECT_"))}
+    assert ours == {n: v for n, v in wanted.items() if n != "DO_NOT_TRACK"}
+    assert "real" not in "".join(ours.values())
+    assert load_settings().v3_root() == "http://127.0.0.1:1/api/v3/"
+    assert not load_settings().profiles
+
+
+def test_up_refuses_to_read_the_accounts_of_a_settings_file(own_environment):
+    keys = ("portal_api_id", "portal_api_key", "mgr_api_id", "mgr_api_key")
+    account = "\n".join(["[profiles.west]", *(f'{key} = "real"' for key in keys)])
+    (own_environment / "fleetlake.toml").write_text(account)
+
+    with pytest.raises(UsageError, match="names accounts of a service: west"):
+        put_environment(environment(own_environment, "http://127.0.0.1:1", 4200))

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -15,6 +15,8 @@ import typer
 FOLDER = Path("data/up")
 POLL_SECONDS = 0.5
 HOST = "127.0.0.1"
+OURS = ("FLEETLAKE_", "PREFECT_")
+"""How the names of all variables begin that make settings here."""
 
 
 def up(
@@ -48,7 +50,7 @@ def up(
     FOLDER.mkdir(parents=True)
     with stopped_by_signals(), ExitStack() as started:
         service = started.enter_context(_simulator(routers, days, speed))
-        os.environ.update(environment(FOLDER.resolve(), service, port))
+        put_environment(environment(FOLDER.resolve(), service, port))
         screen.print(f"Service: {service}, {speed:g} times as fast as the clock on the wall.")
         screen.print("Starting Prefect's server and a worker; the first runs begin in a minute.")
         command = [sys.executable, "-m", "fleetlake", "prefect-server"]
@@ -87,11 +89,34 @@ def environment(folder: Path, service: str, port: int) -> dict[str, str]:
         "FLEETLAKE_PORTAL_API_KEY": "portal-key",
         "FLEETLAKE_MGR_API_ID": "admin-id",
         "FLEETLAKE_MGR_API_KEY": "admin-key",
+        "FLEETLAKE_V3_BASE_URL": f"{service}/api/v3",
+        "FLEETLAKE_V3_TOKEN": "simulator-token",
         "FLEETLAKE_CALLS_PER_MINUTE": "0",
         "FLEETLAKE_LAKE": str(folder / "lake"),
         "FLEETLAKE_PUBLISHED": str(folder / "published"),
         "FLEETLAKE_STATE": str(folder / "state"),
     }
+
+
+def put_environment(wanted: Mapping[str, str]) -> None:
+    """Let these be all the settings of this process and of those that it starts.
+
+    Whoever tries this out may have those of a real service and server in the environment, of
+    which nothing may be read here, and nothing written. Raises: UsageError for accounts in
+    fleetlake.toml, which no variable takes away.
+    """
+    from fleetlake.errors import UsageError
+    from fleetlake.settings import load_settings
+
+    for name in [name for name in os.environ if name.startswith(OURS)]:
+        del os.environ[name]
+    os.environ.update(wanted)
+    load_settings.cache_clear()
+    if profiles := load_settings().profiles:
+        raise UsageError(
+            f"fleetlake.toml names accounts of a service: {', '.join(profiles)}.",
+            remedy="Move it away while you try this, so that nothing of theirs is read.",
+        )
 
 
 @contextmanager
