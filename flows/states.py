@@ -1,7 +1,7 @@
 """Names of final states that are ours.
 
 Prefect names its events after a state's name, not its type: whoever waits for the end of a run
-must list these too, as flows/automations/dead-runs.yaml does.
+must list these too, as the files of flows/automations do.
 """
 
 SKIPPED = "Skipped"

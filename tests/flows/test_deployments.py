@@ -46,9 +46,10 @@ def test_trigger_fills_parameters_that_the_flow_has(name):
         assert set(trigger.get("parameters", {})) <= flow_parameters(deployment["entrypoint"])
 
 
-def test_dead_runs_are_told_from_runs_that_ended_in_a_state_of_ours():
+@pytest.mark.parametrize("name", ["dead-runs", "lost-starts"])
+def test_dead_runs_are_told_from_runs_that_ended_in_a_state_of_ours(name):
     """Prefect names events after a state's name: one not listed would be marked Crashed."""
-    automation = yaml.safe_load((ROOT / "flows/automations/dead-runs.yaml").read_text())
+    automation = yaml.safe_load((ROOT / f"flows/automations/{name}.yaml").read_text())
     ours = {value for name, value in vars(states).items() if name.isupper()}
 
     assert {f"prefect.flow-run.{name}" for name in ours} <= set(automation["trigger"]["expect"])

@@ -40,7 +40,7 @@ def test_set_up_twice_is_set_up_once_and_a_stream_at_risk_raises_the_alarm(
     assert set(deployments) == {deployment["name"] for deployment in wanted}
     assert {d["name"]: d["id"] for d in server.ask("deployments")} == deployments
     assert sorted(a["name"] for a in server.ask("automations")) == automations
-    assert set(automations) >= {"fleetlake-alarm", "fleetlake-dead-runs"}
+    assert set(automations) >= {"fleetlake-alarm", "fleetlake-dead-runs", "fleetlake-lost-starts"}
     assert "fleetlake-mgr-api-key" in said
     assert "admin-key" not in said
 
@@ -66,3 +66,41 @@ def test_a_worker_refuses_a_server_that_was_not_set_up(prefect_server, monkeypat
 
     with pytest.raises(SettingsError, match=f"{prefect_server.api}.* no work pool another"):
         module.require_set_up()
+
+
+@pytest.mark.usefixtures("prefect_server")
+def test_a_run_that_was_taken_on_and_never_began_is_marked_crashed_and_one_that_began_is_not(
+    tmp_path,
+):
+    from prefect import flow
+    from prefect.client.orchestration import get_client
+    from prefect.events import emit_event
+    from prefect.states import Pending, Running
+
+    from fleetlake.cli.prefect_setup import put_automations
+
+    @flow
+    def taken_on() -> None: ...
+
+    automation = yaml.safe_load((ROOT / "flows/automations/lost-starts.yaml").read_text())
+    quick = {**automation["trigger"], "within": 10}  # the shortest there is
+    for_test = {**automation, "name": "lost-starts-for-test", "trigger": quick}
+    (tmp_path / "lost.yaml").write_text(yaml.safe_dump(for_test))
+    with get_client(sync_client=True) as client:
+        put_automations(client, tmp_path)
+        begun, submitted, pending = (client.create_flow_run(taken_on).id for _ in range(3))
+        client.set_flow_run_state(submitted, Pending(name="Submitting"), force=True)
+        client.set_flow_run_state(pending, Pending(), force=True)
+        client.set_flow_run_state(begun, Running(), force=True)
+
+        def states() -> list[str]:
+            emit_event(
+                "prefect.flow-run.heartbeat",
+                resource={"prefect.resource.id": f"prefect.flow-run.{begun}"},
+            )
+            return [client.read_flow_run(run).state.name for run in (begun, submitted, pending)]
+
+        wait_for(lambda: states()[1:] == ["Crashed", "Crashed"])
+        assert states()[0] == "Running"
+        [known] = client.read_automations_by_name("lost-starts-for-test")
+        client.delete_automation(known.id)

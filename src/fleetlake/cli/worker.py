@@ -19,6 +19,8 @@ ENGINE = "prefect.engine"
 
 PATIENCE_SECONDS = 90.0
 POLL_SECONDS = 0.5
+REPORT_SECONDS = 3.0
+"""What a worker gets to tell the server of the runs that have ended."""
 
 
 def worker(
@@ -66,6 +68,8 @@ def end_runs(worker_pid: int) -> None:
                 os.kill(pid, signal.SIGTERM)
         asked |= runs
         time.sleep(POLL_SECONDS)
+    if asked:  # one that had not begun yet cannot say so itself: its worker does
+        time.sleep(REPORT_SECONDS)
 
 
 def run_processes(worker_pid: int, listed: Iterable[str]) -> set[int]:
