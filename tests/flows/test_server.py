@@ -60,6 +60,59 @@ def test_set_up_twice_is_set_up_once_and_a_stream_at_risk_raises_the_alarm(
     assert "forgotten by the service" in alarm["state"]["message"]
 
 
+@pytest.mark.usefixtures("prefect_server")
+def test_what_was_paused_disabled_or_is_no_longer_wanted_stays_and_is_told_by_the_next_set_up(
+    monkeypatch, capsys
+):
+    from prefect import flow
+    from prefect.blocks.system import Secret
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.actions import DeploymentUpdate
+
+    from fleetlake.cli.prefect_setup import WORK_POOL, set_up
+
+    @flow
+    def elsewhere() -> None: ...
+
+    names = ("fleetlake-alarm", "fleetlake-dead-runs")
+    monkeypatch.chdir(ROOT)
+    set_up(speed=1, runs=4, secrets=False)
+    with get_client(sync_client=True) as client:
+
+        def found(name):
+            [automation] = client.read_automations_by_name(name)
+            return automation
+
+        old = client.create_deployment(
+            client.create_flow(elsewhere), name="of-before", work_pool_name=WORK_POOL
+        )
+        Secret(value="a-key").save("fleetlake-of-before")
+        client.update_deployment(
+            client.read_deployment_by_name("ingest/series").id, DeploymentUpdate(paused=True)
+        )
+        for name in names:
+            client.pause_automation(found(name).id)
+
+        capsys.readouterr()
+        set_up(speed=1, runs=4, secrets=True)
+
+        said = capsys.readouterr().out
+        assert client.read_deployment_by_name("ingest/series").paused
+        assert not client.read_deployment_by_name("ingest/events").paused
+        assert [found(name).enabled for name in names] == [False, False]
+        assert found("fleetlake-build-after-ingest").enabled
+        assert "Still paused at the server: series." in said
+        assert "No longer in prefect.yaml, and left as they are: of-before." in said
+        assert "fleetlake-of-before" in said.partition("Secret blocks of before")[2]
+        client.delete_deployment(old)
+        client.update_deployment(
+            client.read_deployment_by_name("ingest/series").id, DeploymentUpdate(paused=False)
+        )
+        for name in names:
+            client.resume_automation(found(name).id)
+        Secret.delete("fleetlake-of-before")
+
+
 def test_a_worker_refuses_a_server_that_was_not_set_up(prefect_server, monkeypatch):
     module = import_module("fleetlake.cli.prefect_setup")
     monkeypatch.setattr(module, "WORK_POOL", "another")

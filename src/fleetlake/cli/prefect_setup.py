@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
@@ -42,7 +42,8 @@ def prefect_setup(
     """Register work pool, Secret blocks, deployments and automations with a Prefect server.
 
     Run it in the project's folder, with PREFECT_API_URL pointing to the server. Run it again
-    after each change: it brings the server to what the files say.
+    after each change: it brings the server to what the files say. What was paused or disabled
+    there stays so, and what the files no longer name is listed, not deleted.
     """
     from fleetlake.cli.screen import console
 
@@ -62,10 +63,15 @@ def set_up(*, speed: float, runs: int, secrets: bool) -> None:
         screen.print(f"Work pool {WORK_POOL}: at most {runs} runs at once.")
         names = put_secrets(load_settings()) if secrets else []
         screen.print(f"Secret blocks: {', '.join(names) or 'none'}.")
-        deploy(with_speed(deployments, speed, now=datetime.now(UTC)))
+        known = deployed(client)
+        disabled = {a.name for a in client.read_automations() if not a.enabled}
+        wanted = with_decisions(deployments, paused={n for n in known if known[n]}, off=disabled)
+        deploy(with_speed(wanted, speed, now=datetime.now(UTC)))
         screen.print(f"Deployments: {', '.join(d['name'] for d in deployments['deployments'])}.")
         put_automations(client, Path.cwd() / AUTOMATIONS)
         screen.print(f"Automations: {', '.join(a.name for a in client.read_automations())}.")
+        for line in left_over(client, known, wanted, names if secrets else None):
+            screen.print(line, markup=False, soft_wrap=True)
 
 
 def read_deployments(folder: Path) -> dict[str, Any]:
@@ -107,6 +113,57 @@ def with_speed(file: Mapping[str, Any], speed: float, *, now: datetime) -> dict[
         ]
         deployments.append({**deployment, "schedules": schedules})
     return {**file, "deployments": deployments}
+
+
+def deployed(client: "SyncPrefectClient") -> dict[str, bool]:
+    """Return the deployments of our work pool, and whether each is paused."""
+    from prefect.client.schemas.filters import WorkPoolFilter, WorkPoolFilterName
+
+    ours = WorkPoolFilter(name=WorkPoolFilterName(any_=[WORK_POOL]))
+    return {d.name: d.paused for d in client.read_deployments(work_pool_filter=ours)}
+
+
+def with_decisions(
+    file: Mapping[str, Any], *, paused: Collection[str], off: Collection[str]
+) -> dict[str, Any]:
+    """Return the deployments so that what operators paused or disabled at the server stays so.
+
+    >>> file = {"deployments": [{"name": "series"}, {"name": "marts", "triggers": [{"name": "t"}]}]}
+    >>> series, marts = with_decisions(file, paused={"series"}, off={"t"})["deployments"]
+    >>> series["paused"], marts["triggers"]
+    (True, [{'name': 't', 'enabled': False}])
+    """
+    deployments = []
+    for deployment in file["deployments"]:
+        decided = dict(deployment)
+        if deployment["name"] in paused:
+            decided["paused"] = True
+        if triggers := deployment.get("triggers"):
+            decided["triggers"] = [
+                {**t, "enabled": False} if t["name"] in off else t for t in triggers
+            ]
+        deployments.append(decided)
+    return {**file, "deployments": deployments}
+
+
+def left_over(
+    client: "SyncPrefectClient",
+    known: Mapping[str, bool],
+    wanted: Mapping[str, Any],
+    secrets: Sequence[str] | None,
+) -> Iterator[str]:
+    """Yield what the server has that a person should know of: paused, or no longer wanted."""
+    still = {deployment["name"] for deployment in wanted["deployments"]}
+    if paused := sorted(name for name in known.keys() & still if known[name]):
+        yield f"Still paused at the server: {', '.join(paused)}."
+    if gone := sorted(known.keys() - still):
+        yield f"No longer in {PREFECT_FILE}, and left as they are: {', '.join(gone)}."
+    if secrets is None:
+        return
+    blocks = {str(b.name) for b in client.read_block_documents_by_type("secret")}
+    ours = {name for name in blocks if name.startswith("fleetlake-")}
+    if kept := sorted(ours - set(secrets)):
+        yield f"Secret blocks of before, which workers still read: {', '.join(kept)}."
 
 
 def require_prefect() -> None:
@@ -237,6 +294,7 @@ def put_automations(client: "SyncPrefectClient", folder: Path) -> None:
         wanted = AutomationCore.model_validate(_read_yaml(path))
         known = client.read_automations_by_name(wanted.name)
         if known:
+            wanted.enabled = known[0].enabled  # who turned it off meant it
             client.update_automation(known[0].id, wanted)
         else:
             client.create_automation(wanted)
