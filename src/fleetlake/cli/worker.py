@@ -26,7 +26,7 @@ REPORT_SECONDS = 3.0
 def worker(
     name: Annotated[str | None, typer.Option(help="Its name on the server.")] = None,
 ) -> None:
-    """Run flows from the work pool until stopped (Ctrl-C or SIGTERM).
+    """Run flows from the work pool until stopped (Ctrl-C, SIGTERM or a closed terminal).
 
     The same as `prefect worker start`, which kills its runs when it is stopped: here each ends
     its commit first and says what became of it.
@@ -130,14 +130,20 @@ def running(command: list[str], log: Path) -> Iterator["subprocess.Popen[bytes]"
 
 @contextmanager
 def stopped_by_signals() -> Iterator[None]:
-    """Let SIGTERM do what Ctrl-C does, once: what is running inside then ends in order."""
+    """Let SIGTERM and SIGHUP do what Ctrl-C does, once: what is running then ends in order.
+
+    SIGHUP is a closed terminal or a lost ssh. Where it is ignored, as under nohup, it stays so.
+    """
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         for number in before:
             signal.signal(number, signal.SIG_IGN)
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    before = {number: signal.signal(number, stop) for number in numbers}
     try:
         yield
     except KeyboardInterrupt:

@@ -1,0 +1,72 @@
+"""How what `up` and `worker` have started ends, whatever stops them; without Prefect, so quick."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from fleetlake.errors import FleetlakeError
+
+worker = import_module("fleetlake.cli.worker")  # in its package, a command of that name hides it
+
+SLEEP = (sys.executable, "-c", "import time; time.sleep(600)")
+
+START_A_CHILD = f"""
+import sys
+from pathlib import Path
+from fleetlake.cli.worker import running, stopped_by_signals
+
+with stopped_by_signals(), running({SLEEP!r}, Path(sys.argv[1])) as child:
+    print(child.pid, flush=True)
+    child.wait()
+"""
+
+
+@contextmanager
+def child_of_a_command(log: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """Yield a process that started another as our commands do, and that other's id."""
+    line = [sys.executable, "-c", START_A_CHILD, str(log)]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield process, int(process.stdout.readline())
+        finally:
+            process.terminate()
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_what_a_command_started_ends_with_it_even_when_its_terminal_is_closed(number, tmp_path):
+    with child_of_a_command(tmp_path / "log") as (process, child):
+        process.send_signal(number)
+        process.wait(30)
+
+        was_left = is_alive(child)
+        if was_left:
+            os.kill(child, signal.SIGKILL)
+    assert not was_left
+
+
+def test_a_closed_terminal_does_not_stop_what_was_started_to_outlive_it(tmp_path):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+    try:
+        with child_of_a_command(tmp_path / "log") as (process, child):
+            process.send_signal(signal.SIGHUP)
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(1)
+            assert is_alive(child)
+    finally:
+        signal.signal(signal.SIGHUP, before)
