@@ -70,3 +70,47 @@ def test_a_closed_terminal_does_not_stop_what_was_started_to_outlive_it(tmp_path
             assert is_alive(child)
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+@contextmanager
+def a_run() -> Iterator[int]:
+    """Yield the id of a process that looks like a flow run's."""
+    with subprocess.Popen([*SLEEP, worker.ENGINE]) as run:
+        try:
+            yield run.pid
+        finally:
+            run.kill()
+
+
+def test_runs_are_found_on_a_machine_without_ps(monkeypatch):
+    with a_run() as run:
+        monkeypatch.setenv("PATH", "")
+        assert worker.run_processes(os.getpid(), worker.listed()) == {run}
+
+
+def test_processes_are_the_same_whether_the_kernel_or_ps_lists_them(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")  # which ps would cut its lines to
+    with a_run() as run:
+        by_kernel, by_ps = (
+            [line.split() for line in lines if line.split()[0] == str(run)]
+            for lines in (worker.listed_by_kernel(), worker.listed_by_ps())
+        )
+
+    assert by_kernel == by_ps
+    assert by_ps
+
+
+def test_a_worker_ends_even_where_its_runs_cannot_be_looked_up(monkeypatch, tmp_path):
+    prefect = tmp_path / "prefect"
+    prefect.write_text("#!/bin/sh\nexec sleep 600\n")
+    prefect.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(prefect))
+    monkeypatch.setattr(worker, "listed_by_kernel", worker.listed_by_ps)
+
+    with (
+        pytest.raises(FleetlakeError, match="could not be looked up"),
+        worker.running_worker() as process,
+    ):
+        monkeypatch.setenv("PATH", "")
+
+    assert process.poll() is not None

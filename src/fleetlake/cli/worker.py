@@ -54,8 +54,10 @@ def running_worker(
     try:
         yield process
     finally:
-        end_runs(process.pid)
-        end(process)
+        try:
+            end_runs(process.pid)
+        finally:  # a worker without us would go on for ever
+            end(process)
 
 
 def end_runs(worker_pid: int) -> None:
@@ -96,10 +98,37 @@ def run_processes(worker_pid: int, listed: Iterable[str]) -> set[int]:
 
 
 def listed() -> list[str]:
-    """Return pid, parent and command of each process."""
-    command = ["ps", "-A", "-o", "pid=,ppid=,args="]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 - as POSIX has it
-    return [line for line in done.stdout.splitlines() if len(line.split()) > 2]  # noqa: PLR2004 - one without a command runs nothing
+    """Return pid, parent and command of each process.
+
+    Raises: FleetlakeError where neither /proc nor ps tells.
+    """
+    lines = listed_by_kernel() if Path("/proc/self/stat").exists() else listed_by_ps()
+    return [line for line in lines if len(line.split()) > 2]  # noqa: PLR2004 - one without a command runs nothing
+
+
+def listed_by_kernel() -> Iterator[str]:
+    """Yield what ps would, which a small container often lacks."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended meanwhile
+            # A program's own name, in brackets, may hold anything; behind it: state and parent.
+            parent = (folder / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[1]
+            command = (folder / "cmdline").read_text("utf-8", "replace").replace("\0", " ")
+            yield f"{folder.name} {parent} {command}"
+
+
+def listed_by_ps() -> list[str]:
+    """Return what ps lists. Raises: FleetlakeError where there is none."""
+    from fleetlake.errors import FleetlakeError
+
+    command = ["ps", "-A", "-ww", "-o", "pid=,ppid=,args="]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 - as POSIX has it
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise FleetlakeError(
+            f"The runs of the worker could not be looked up: {error}.",
+            remedy="Install ps: with it, runs end what they are committing before a worker ends.",
+        ) from None
+    return done.stdout.splitlines()
 
 
 def end(process: "subprocess.Popen[bytes]") -> None:
