@@ -8,6 +8,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+from filelock import FileLock
 from typer.testing import CliRunner
 
 from fleetlake.cli import app
@@ -94,3 +95,20 @@ def test_up_refuses_to_read_the_accounts_of_a_settings_file(own_environment):
 
     with pytest.raises(UsageError, match="names accounts of a service: west"):
         put_environment(environment(own_environment, "http://127.0.0.1:1", 4200))
+
+
+def test_a_second_up_leaves_the_folder_of_the_first_alone(monkeypatch, tmp_path):
+    (tmp_path / "prefect.yaml").touch()
+    log = tmp_path / "data/up/server.log"
+    log.parent.mkdir(parents=True)
+    log.touch()
+    monkeypatch.chdir(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+
+    with FileLock(tmp_path / "data/up.lock"):  # as the first holds it
+        done = CliRunner().invoke(app, ["up", "--port", port])
+
+    assert isinstance(done.exception, UsageError)
+    assert "Another `fleetlake up` is running" in done.exception.what
+    assert log.exists()

@@ -6,13 +6,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 FOLDER = Path("data/up")
+LOCK = Path("data/up.lock")
+"""Beside the folder, which each start empties."""
+
 POLL_SECONDS = 0.5
 HOST = "127.0.0.1"
 OURS = ("FLEETLAKE_", "PREFECT_")
@@ -31,8 +34,8 @@ def up(
 ) -> None:
     """Start Prefect's server, a worker and all schedules over a simulated service, until stopped.
 
-    Needs no containers. Each start begins anew, in data/up. Ctrl-C or SIGTERM ends all of it:
-    runs under way end first.
+    Needs no containers. Each start begins anew, in data/up. Ctrl-C, SIGTERM or a closed terminal
+    ends all of it: runs under way end first.
     """
     from fleetlake.cli.prefect_setup import PREFECT_FILE, set_up
     from fleetlake.cli.screen import console
@@ -46,9 +49,9 @@ def up(
         )
     listen(port).close()  # the server would only say in its log that it is taken
     screen = console()
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    FOLDER.mkdir(parents=True)
-    with stopped_by_signals(), ExitStack() as started:
+    with _alone(), stopped_by_signals(), ExitStack() as started:
+        shutil.rmtree(FOLDER, ignore_errors=True)
+        FOLDER.mkdir()
         service = started.enter_context(_simulator(routers, days, speed))
         put_environment(environment(FOLDER.resolve(), service, port))
         screen.print(f"Service: {service}, {speed:g} times as fast as the clock on the wall.")
@@ -64,8 +67,31 @@ def up(
         try:
             _wait_for_end(server, worker)
         except KeyboardInterrupt:
-            screen.print("Stopping: the runs under way end what they are committing first.")
+            with suppress(OSError):  # the terminal may be what has gone
+                screen.print("Stopping: the runs under way end what they are committing first.")
             raise
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Keep the folder from another `up`. Raises: UsageError when one has it."""
+    from filelock import FileLock, Timeout
+
+    from fleetlake.errors import UsageError
+
+    LOCK.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(LOCK, timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise UsageError(
+            f"Another `fleetlake up` is running in {FOLDER.resolve()}.",
+            remedy="Stop it first: a start empties that folder.",
+        ) from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def environment(folder: Path, service: str, port: int) -> dict[str, str]:
