@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import cast
+from typing import Annotated, cast
 from uuid import UUID
 
 from prefect import flow, task
@@ -10,22 +10,32 @@ from prefect.artifacts import create_progress_artifact, update_progress_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
+from pydantic import Field
 
-from fleetlake.errors import StreamBusy
+from fleetlake.errors import StreamBusy, UsageError
 from fleetlake.ingest import backfill as backfill_endpoint
-from fleetlake.ingest import raise_worst
+from fleetlake.ingest import endpoint_with_past, raise_worst
 from fleetlake.intervals import Interval
 from flows.credentials import settings_of_run
 from flows.retries import RETRIES, stopping_in_order
 
 
 @flow(name="backfill", flow_run_name="backfill {endpoint} from {start:%Y-%m-%d}")
-def backfill(endpoint: str, start: datetime, end: datetime, slice_hours: int = 24) -> State[None]:
+def backfill(
+    endpoint: str,
+    start: datetime,
+    end: datetime,
+    slice_hours: Annotated[int, Field(ge=1)] = 24,
+) -> State[None]:
     """Read a past range `[start, end)` again and keep what was missing; times without zone are UTC.
 
     Safe to repeat, and to stop: slices that ended are kept, the next ingest reads the rest of
-    the slice under way. Oldest first, since the oldest is forgotten first.
+    the slice under way. Oldest first, since the oldest is forgotten first. Raises: UsageError
+    for an endpoint without a past, or an empty range.
     """
+    endpoint = endpoint_with_past(endpoint).name
+    if _in_utc(start) >= _in_utc(end):
+        raise UsageError("start is not before end.", remedy="The range is [start, end).")
     slices = list(sliced(_in_utc(start), _in_utc(end), timedelta(hours=slice_hours)))
     key = f"backfill-{endpoint.replace('_', '-')}"
     progress = cast("UUID", create_progress_artifact(0.0, key=key))

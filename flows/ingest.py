@@ -1,18 +1,20 @@
 """Copy what is new of a group of endpoints into the lake."""
 
 from collections.abc import Sequence
+from typing import Annotated
 
 from prefect import flow, get_run_logger, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.deployments import run_deployment
 from prefect.states import Completed
+from pydantic import Field
 
 from fleetlake.errors import StreamBusy
 from fleetlake.ingest import ingest as ingest_endpoints
 from fleetlake.ingest import raise_worst
 from fleetlake.run import Outcome, Watcher, outcome_line
-from fleetlake.shard import WHOLE, Shard
+from fleetlake.shard import PARTS, WHOLE, Shard
 from flows.credentials import settings_of_run
 from flows.groups import Group, endpoints_of
 from flows.reports import report_ingest
@@ -20,9 +22,11 @@ from flows.retries import RETRIES, stopping_in_order
 from flows.signals import announce_news, look_at_lake
 from flows.states import SKIPPED
 
+ShardCount = Annotated[int, Field(ge=1, le=PARTS)]
+
 
 @flow(name="ingest", flow_run_name="ingest {group}")
-def ingest(group: Group, shards: int = 1) -> State[None]:
+def ingest(group: Group, shards: ShardCount = 1) -> State[None]:
     """Copy everything new of a group of endpoints from the service into the lake.
 
     Ends as Skipped where other runs hold every stream. Fails where a stream failed; what the
@@ -39,7 +43,7 @@ def ingest(group: Group, shards: int = 1) -> State[None]:
 
 
 @flow(name="ingest_shard", flow_run_name="ingest {group}, shard {shard} of {shards}")
-def ingest_shard(group: Group, shard: int, shards: int) -> State[None]:
+def ingest_shard(group: Group, shard: ShardCount, shards: ShardCount) -> State[None]:
     """Copy everything new of one share of the devices, as `ingest` with `shards` asks for."""
     return ended(load_streams(group, Shard(shard, shards), is_divisible=True))
 

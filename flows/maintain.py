@@ -2,11 +2,13 @@
 
 from contextlib import suppress
 from datetime import datetime, timedelta
+from typing import Annotated
 
 from prefect import flow, get_run_logger, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
+from pydantic import Field
 
 from fleetlake.errors import StreamBusy
 from fleetlake.ingest import backfill, raise_worst
@@ -26,7 +28,7 @@ from flows.states import SKIPPED
 
 
 @flow(name="maintain", flow_run_name="maintain lake")
-def maintain(keep_days: int = KEEP_SNAPSHOTS.days) -> State[None]:
+def maintain(keep_days: Annotated[int, Field(ge=0)] = KEEP_SNAPSHOTS.days) -> State[None]:
     """Merge small files, forget old snapshots, remove files that nobody needs any more.
 
     Ends as Skipped where streams were being loaded all the while.
@@ -54,7 +56,8 @@ def retention_watch() -> State[None]:
 
 @flow(name="nightly", flow_run_name="nightly check")
 def nightly(
-    groups: tuple[Group, ...] = (Group.EVENTS, Group.ACTIVITY), days: int = 1
+    groups: tuple[Group, ...] = (Group.EVENTS, Group.ACTIVITY),
+    days: Annotated[int, Field(ge=1)] = 1,
 ) -> State[None]:
     """Compare the last days key by key, read again what misses, sweep quarantine, maintain.
 

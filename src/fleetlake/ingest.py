@@ -13,7 +13,7 @@ import httpx
 
 from fleetlake.client import Client
 from fleetlake.endpoint import Api, Endpoint
-from fleetlake.endpoints import ENDPOINTS, endpoints_named
+from fleetlake.endpoints import ENDPOINTS, endpoint_named, endpoints_named
 from fleetlake.errors import (
     EndpointUnavailable,
     Interrupted,
@@ -94,12 +94,7 @@ def backfill(
     the next ingest. A quarter of the usual walks leaves the calls to scheduled loads. Raises:
     UsageError for an endpoint without event times, and what `ingest` raises.
     """
-    [endpoint] = endpoints_named([name])
-    if endpoint.is_snapshot:
-        raise UsageError(
-            f"{name} is read whole each time, so it has no past to read again.",
-            remedy=f"Run `fleetlake ingest {name}`; backfill takes endpoints with event times.",
-        )
+    endpoint = endpoint_with_past(name)
     accounts = settings.accounts()
     _require_service(accounts)
     with open_lake(settings.lake, threads=1) as lake:
@@ -120,6 +115,17 @@ def backfill(
             return asyncio.run(_ingest(account, transport, load, watcher or Watcher()))
 
         return _of_each(accounts, load)
+
+
+def endpoint_with_past(name: str) -> Endpoint:
+    """Return an endpoint that a backfill can read. Raises: UsageError for any other name."""
+    endpoint = endpoint_named(name)
+    if endpoint.is_snapshot:
+        raise UsageError(
+            f"{name} is read whole each time, so it has no past to read again.",
+            remedy=f"Run `fleetlake ingest {name}`; backfill takes endpoints with event times.",
+        )
+    return endpoint
 
 
 def raise_worst(outcomes: Sequence[Outcome]) -> None:

@@ -3,11 +3,13 @@
 
 import doctest
 import importlib
+import json
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from functools import partial
 
 import duckdb
+import httpx
 import pytest
 from tests.flows.server import ROOT
 
@@ -18,6 +20,7 @@ from fleetlake.lake import open_lake
 from fleetlake.lake.locks import stream_lock
 from fleetlake.lake.maintenance import Maintained
 from fleetlake.plan import SETTLE
+from fleetlake.shard import PARTS
 
 pytestmark = [
     pytest.mark.integration,
@@ -138,6 +141,74 @@ def test_backfill_keeps_each_record_once_and_shows_its_progress(remote_sim, work
     assert state.message == f"{len(truth):,} rows added in 3 slices."
     assert again.message == "0 rows added in 1 slices."
     assert artifacts("backfill-alerts")["backfill-alerts"].data == 100
+
+
+JUNE = {"start": datetime(2026, 6, 1), "end": datetime(2026, 6, 2)}  # noqa: DTZ001 - as people type it
+
+
+@pytest.mark.usefixtures("worker_environment")
+@pytest.mark.parametrize(
+    ("parameters", "told"),
+    [
+        ({**JUNE, "endpoint": "alertz"}, "Did you mean alerts?"),
+        ({**JUNE, "endpoint": "Activity Logs"}, "`fleetlake ingest --plan` lists them all"),
+        ({**JUNE, "endpoint": "routers"}, "no past to read again"),
+        ({"endpoint": "alerts", "start": JUNE["end"], "end": JUNE["start"]}, "not before end"),
+        ({"endpoint": "alerts", "start": JUNE["end"], "end": JUNE["end"]}, "not before end"),
+    ],
+)
+def test_backfill_of_what_cannot_be_is_refused_in_words_before_it_shows_progress(
+    parameters, told, monkeypatch
+):
+    from flows import backfill as flow
+
+    shown = []
+    monkeypatch.setattr(flow, "create_progress_artifact", lambda *_, **__: shown.append(1))
+
+    state = flow.backfill(**parameters, return_state=True)
+
+    assert state.is_failed()
+    assert told in state.message
+    assert not shown
+
+
+OUT_OF_BOUNDS = [
+    ("backfill", "backfill", {**JUNE, "endpoint": "alerts", "slice_hours": 0}),
+    ("backfill", "backfill", {**JUNE, "endpoint": "alerts", "slice_hours": -1}),
+    ("maintain", "maintain", {"keep_days": -5}),
+    ("maintain", "nightly", {"days": 0}),
+    ("ingest", "ingest", {"group": "series", "shards": 0}),
+    ("ingest", "ingest", {"group": "series", "shards": PARTS + 1}),
+    ("ingest", "ingest_shard", {"group": "series", "shards": 2, "shard": 0}),
+]
+
+
+@pytest.mark.usefixtures("worker_environment")
+@pytest.mark.parametrize(("module", "name", "parameters"), OUT_OF_BOUNDS)
+def test_number_that_makes_no_sense_fails_the_run_before_it_does_anything(module, name, parameters):
+    flow = getattr(importlib.import_module(f"flows.{module}"), name)
+
+    state = flow(**parameters, return_state=True)
+
+    assert state.is_failed()
+    assert "Validation of flow parameters failed" in state.message
+    assert next(reversed(parameters)) in state.message
+
+
+@pytest.mark.parametrize(("module", "name", "parameters"), OUT_OF_BOUNDS)
+def test_number_that_makes_no_sense_is_refused_by_the_server_where_a_run_is_asked_for(
+    prefect_server, module, name, parameters
+):
+    flow = getattr(importlib.import_module(f"flows.{module}"), name)
+    deployment = flow.to_deployment(f"bounds of {name}", _sync=True).apply(_sync=True)
+
+    refused = httpx.post(
+        f"{prefect_server.api}/deployments/{deployment}/create_flow_run",
+        json={"parameters": json.loads(json.dumps(parameters, default=str))},
+    )
+
+    assert refused.is_client_error, refused.text
+    assert next(reversed(parameters)) in refused.text
 
 
 def test_run_that_finds_every_stream_held_ends_as_skipped(worker_environment):
