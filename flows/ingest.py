@@ -7,6 +7,7 @@ from prefect import flow, get_run_logger, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.deployments import run_deployment
+from prefect.runtime import flow_run
 from prefect.states import Completed
 from pydantic import Field
 
@@ -48,14 +49,20 @@ def ingest_shard(group: Group, shard: ShardCount, shards: ShardCount) -> State[N
     return ended(load_streams(group, Shard(shard, shards), is_divisible=True))
 
 
+@task(name="start shards", cache_policy=NO_CACHE, **RETRIES)
 def start_shards(group: Group, shards: int) -> None:
-    """Start a run for each shard, and do not wait for them: they may be more than run at once."""
+    """Start a run for each shard, and do not wait for them: they may be more than run at once.
+
+    Another try starts only what the one before did not.
+    """
     for shard in range(1, shards + 1):
         run_deployment(
             "ingest_shard/shard",
             flow_run_name=f"ingest {group}, shard {shard} of {shards}",
             parameters={"group": group, "shard": shard, "shards": shards},
             timeout=0,
+            # A run that is tried again as a whole wants shards of its own.
+            idempotency_key=f"{flow_run.id}, try {flow_run.run_count}, shard {shard}",
         )
 
 

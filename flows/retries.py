@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import httpx
 from prefect.client.schemas.objects import State, TaskRun
 from prefect.tasks import Task, exponential_backoff
 
@@ -19,7 +20,18 @@ WORTH_RETRYING = (Unreachable, PageUnreadable, LakeError)
 
 def is_worth_retrying(_task: Task[..., Any], _run: TaskRun, state: State[Any]) -> bool:
     """Return whether what ended a task may pass by itself."""
-    return isinstance(state.data, WORTH_RETRYING)
+    return isinstance(state.data, WORTH_RETRYING) or is_of_server(state.data)
+
+
+def is_of_server(error: object) -> bool:
+    """Return whether Prefect's server gave no answer for now; the core's errors are its own.
+
+    >>> is_of_server(httpx.ConnectError("it is being started again"))
+    True
+    """
+    if isinstance(error, httpx.HTTPStatusError):
+        return error.response.is_server_error
+    return isinstance(error, httpx.TransportError)
 
 
 # Half a minute, one, two, each with jitter: the client has been patient with every page before.

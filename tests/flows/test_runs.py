@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from functools import partial
+from itertools import chain, repeat
 
 import duckdb
 import httpx
@@ -120,6 +121,33 @@ def test_shards_of_a_group_together_leave_the_truth_in_the_lake(
     series = endpoints_of(Group.SERIES)
     assert {n: held[n] for n in series} == {n: len(remote_sim.truth(n, until)) for n in series}
     assert artifacts("ingest-series-2-of-2")["ingest-series-2-of-2"].data
+
+
+def test_a_server_that_gives_no_answer_for_a_while_starts_each_shard_once(monkeypatch):
+    from flows.groups import Group
+    from prefect import flow as a_flow
+
+    from flows import ingest as flow
+
+    started, faults = {}, chain([None, answer_of_server(503)], repeat(None))
+
+    def run_deployment(_name, **options):
+        if fault := next(faults):
+            raise fault
+        started.setdefault(options["idempotency_key"], []).append(options["flow_run_name"])
+
+    monkeypatch.setattr(flow, "run_deployment", run_deployment)
+    start = flow.start_shards.with_options(retries=1, retry_delay_seconds=0)
+
+    @a_flow
+    def divided():
+        start(Group.SERIES, 3)
+
+    divided()
+    divided()
+
+    assert len(started) == 6
+    assert sorted(map(len, started.values())) == [1] * 5 + [2]
 
 
 def test_backfill_keeps_each_record_once_and_shows_its_progress(remote_sim, worker_environment):
@@ -294,6 +322,11 @@ def test_profiles_come_from_a_secret_block_and_the_environment_wins(monkeypatch)
     assert "as-stored" not in repr(settings_of_run())
 
 
+def answer_of_server(code):
+    request = httpx.Request("POST", "http://prefect")
+    return httpx.HTTPStatusError("", request=request, response=httpx.Response(code))
+
+
 @pytest.mark.parametrize(
     ("error", "is_worth_it"),
     [
@@ -302,6 +335,9 @@ def test_profiles_come_from_a_secret_block_and_the_environment_wins(monkeypatch)
         (CredentialsRefused("wrong key"), False),
         (BuildFailed("a test found rows"), False),
         (ValueError("a bug"), False),
+        (httpx.ConnectError("the server is being started again"), True),
+        (answer_of_server(503), True),
+        (answer_of_server(404), False),
     ],
 )
 def test_task_tries_again_what_may_pass_by_itself(error, is_worth_it):
