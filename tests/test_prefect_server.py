@@ -1,7 +1,11 @@
-"""What `fleetlake prefect-server` does for a server over SQLite; without Prefect, so quick."""
+"""What `fleetlake prefect-server` does for a server over SQLite; without one, so quick."""
 
+import json
+import os
 import subprocess
 import sys
+from importlib import import_module
+from pathlib import Path
 
 SERVE = """
 import threading, weakref
@@ -33,3 +37,52 @@ def test_garbage_is_collected_but_never_by_the_thread_that_serves() -> None:
     )
 
     assert done.stdout.strip() == "beside"
+
+
+SET = """
+import json, runpy
+from fleetlake.cli.prefect_server import prefect_server
+
+def show(*_, **__):
+    from prefect.settings import get_current_settings
+
+    server = get_current_settings().server
+    vacuum = server.services.db_vacuum
+    shown = [sorted(vacuum.enabled_vacuum_types), vacuum.retention_period.days]
+    print(json.dumps([*shown, server.concurrency.lease_storage]))
+
+runpy.run_module = show
+prefect_server()
+"""
+
+
+def settings_of_server(home: Path, **own: str) -> list[object]:
+    """Return what the server forgets, after how many days, and where it keeps leases."""
+    names = import_module("fleetlake.cli.prefect_server").DEFAULTS
+    env = {name: value for name, value in os.environ.items() if name not in names}
+    done = subprocess.run(
+        [sys.executable, "-c", SET],
+        env={**env, "PREFECT_HOME": str(home), **own},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    found: list[object] = json.loads(done.stdout)
+    return found
+
+
+def test_server_forgets_old_runs_and_keeps_leases_on_disk_unless_it_is_told_otherwise(
+    tmp_path: Path,
+) -> None:
+    kinds, days, leases = settings_of_server(tmp_path)
+    own = settings_of_server(
+        tmp_path,
+        PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED="events",
+        PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD=str(7 * 24 * 3600),
+        PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE="elsewhere",
+    )
+
+    assert (kinds, days) == (["events", "flow_runs", "orphans"], 30)
+    assert leases == "prefect.server.concurrency.lease_storage.filesystem"
+    assert own == [["events"], 7, "elsewhere"]

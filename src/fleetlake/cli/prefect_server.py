@@ -8,23 +8,39 @@ could then not go on either, until all of them gave up a minute later with `data
 """
 
 import gc
+import os
 import runpy
 import sys
 import threading
 import time
 
 SECONDS_BETWEEN = 20.0
+KEPT_DAYS = 30
+LEASES = "prefect.server.concurrency.lease_storage"
+
+DEFAULTS = {
+    # Prefect forgets events by itself, but keeps every run for ever: some 700 of ours a day.
+    "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs",
+    "PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD": str(KEPT_DAYS * 24 * 3600),
+    # Who holds a deployment's slot must outlive the server, as the count of slots taken does:
+    # a slot without a holder is never given back, and each later run of it is cancelled.
+    "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": f"{LEASES}.filesystem",
+}
+"""Settings of the server that differ from Prefect's own; the environment's win."""
 
 
 def prefect_server() -> None:
     """Start Prefect's server until stopped (Ctrl-C or SIGTERM), for use with SQLite.
 
     The same as `prefect server start` and set by the same environment, but that it does not come
-    to a stand for a minute when many runs write at once.
+    to a stand for a minute when many runs write at once, forgets runs after 30 days and remembers
+    over a restart who holds a deployment's slot.
     """
     from fleetlake.cli.prefect_setup import require_prefect
 
     require_prefect()
+    for name, value in DEFAULTS.items():
+        os.environ.setdefault(name, value)
     collect_beside(SECONDS_BETWEEN)
     sys.argv = ["prefect", "server", "start"]
     runpy.run_module("prefect", run_name="__main__", alter_sys=True)

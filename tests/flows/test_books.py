@@ -1,0 +1,98 @@
+"""What the server's books hold after a power cut, and after a month: `fleetlake prefect-server`.
+
+Each test has a server of its own, since it kills it or sets it otherwise than flows want it.
+"""
+
+import sqlite3
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+from tests.flows.server import SERVE, Server, processes_of, server_at, wait_for
+
+pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("prefect")]
+
+LIMIT = {"concurrency_limit": 1, "concurrency_options": {"collision_strategy": "CANCEL_NEW"}}
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """A deployment that runs once at a time, and whose runs we move by hand."""
+
+    server: Server
+    id: str
+
+    def new_run(self) -> str:
+        return post(self.server, f"deployments/{self.id}/create_flow_run")["id"]
+
+    def begins(self, run: str) -> bool:
+        """Make a run pending, as a worker does; return whether it got the slot."""
+        return post(self.server, f"flow_runs/{run}/set_state", state={"type": "PENDING"})[
+            "status"
+        ] == ("ACCEPT")
+
+
+def post(server: Server, path: str, **body: Any) -> dict[str, Any]:
+    """Ask until the server has time for it, as Prefect's own client does."""
+    answer = wait_for(lambda: answered(f"{server.api}/{path}", body))
+    return answer.raise_for_status().json()
+
+
+def answered(url: str, body: dict[str, Any]) -> httpx.Response | None:
+    answer = httpx.post(url, json=body, timeout=60)
+    return None if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE else answer
+
+
+def deployed(server: Server) -> Deployment:
+    wait_for(server.is_healthy)
+    flow = post(server, "flows/", name="load")["id"]
+    return Deployment(
+        server, post(server, "deployments/", name="load", flow_id=flow, **LIMIT)["id"]
+    )
+
+
+def test_a_power_cut_while_a_run_begins_does_not_lock_its_deployment_out(tmp_path):
+    server = server_at(
+        tmp_path,
+        {
+            "PREFECT_SERVER_CONCURRENCY_INITIAL_DEPLOYMENT_LEASE_DURATION": "30",
+            "PREFECT_SERVER_SERVICES_REPOSSESSOR_LOOP_SECONDS": "1",
+        },
+    )
+    with server.running(*SERVE, log=tmp_path / "server.log") as process:
+        deployment = deployed(server)
+        assert deployment.begins(deployment.new_run())
+        assert not deployment.begins(deployment.new_run())
+        process.kill()
+        process.wait()
+
+    with server.running(*SERVE, log=tmp_path / "server.log"):
+        wait_for(server.is_healthy)
+        assert not deployment.begins(deployment.new_run()), "the slot was not taken any more"
+        wait_for(lambda: deployment.begins(deployment.new_run()), 60)
+    wait_for(lambda: not processes_of(tmp_path))
+
+
+def test_runs_that_ended_more_than_a_month_ago_are_forgotten_and_others_kept(tmp_path):
+    server = server_at(tmp_path, {"PREFECT_SERVER_SERVICES_DB_VACUUM_LOOP_SECONDS": "2"})
+    with server.running(*SERVE, log=tmp_path / "server.log"):
+        deployment = deployed(server)
+        old, new = deployment.new_run(), deployment.new_run()
+        for run, days in ((old, 31), (new, 29)):
+            server.cancel(run)
+            age(tmp_path / "prefect/prefect.db", run, days)
+
+        wait_for(lambda: [run["id"] for run in server.runs("load")] == [new], 60)
+    wait_for(lambda: not processes_of(tmp_path))
+
+
+def age(books, run: str, days: int) -> None:
+    """Let a run have ended so many days ago."""
+    with sqlite3.connect(books, timeout=60) as connection:
+        changed = connection.execute(
+            "update flow_run set end_time = datetime('now', ?) where id = ?",
+            [f"-{days} days", run],
+        )
+        assert changed.rowcount == 1
+    connection.close()
