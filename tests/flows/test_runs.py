@@ -234,6 +234,7 @@ def test_number_that_makes_no_sense_is_refused_by_the_server_where_a_run_is_aske
         f"{prefect_server.api}/deployments/{deployment}/create_flow_run",
         json={"parameters": json.loads(json.dumps(parameters, default=str))},
     )
+    httpx.delete(f"{prefect_server.api}/deployments/{deployment}").raise_for_status()
 
     assert refused.is_client_error, refused.text
     assert next(reversed(parameters)) in refused.text
