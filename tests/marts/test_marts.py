@@ -262,9 +262,13 @@ def test_bad_rows_of_the_service_are_told_and_do_not_stop_the_build(tmp_path, ad
     lake = tmp_path / "lake"
     add(lake, "failovers", FAILOVER | {"ended_at": NOON.replace(hour=1)})
 
-    result = build_marts(lake, select="+failover_episodes")
+    result = build_marts(lake, select="+failover_daily")
 
     assert [(w.model, w.failures) for w in result.warnings] == [("failover_episodes", 1)]
+    assert rows(lake, "select ended_at, duration_s from marts.failover_episodes") == [
+        (NOON.replace(hour=1), 0.0)
+    ]
+    assert rows(lake, "select episodes, longest_s from marts.failover_daily") == [(1, 0.0)]
 
 
 def test_an_unchanged_mart_is_not_written_again(tmp_path, add):

@@ -41,11 +41,13 @@ touching as (
         and p.ended_at > s.started_at
 ),
 
+-- An episode of no length carries nothing.
 shares as (
     select
         *,
         sum(overlap_s) over (partition by net_device_id, sample_id) as failed_over_s
     from touching
+    where overlap_s > 0
 )
 
 select

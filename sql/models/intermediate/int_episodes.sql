@@ -1,6 +1,8 @@
 -- Grain: one row per failover episode, from its record or, where that is missing, from alerts.
 -- Kind: table.
 
+-- A record that ends before it begins is an episode of no length: what it says is kept, and its
+-- time counts nowhere.
 {{ config(materialized='table') }}
 
 with episodes as (
@@ -40,7 +42,7 @@ with episodes as (
 select
     e.*,
     e.ended_at is null as is_open,
-    coalesce(e.ended_at, greatest(a.known_until, e.started_at)) as until_at,
+    greatest(coalesce(e.ended_at, a.known_until), e.started_at) as until_at,
     lost.carrier as from_carrier,
     coalesce(e.record_carrier, backup.carrier) as to_carrier,
     backup.net_device_id as backup_net_device_id
