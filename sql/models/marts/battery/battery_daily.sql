@@ -3,7 +3,7 @@
 
 select
     battery_id,
-    router_id,
+    max_by(router_id, reported_at) as router_id,
     cast(reported_at as date) as reading_date,
 
     count(*) as readings,
@@ -30,4 +30,4 @@ select
     max(reported_at) as last_reported_at
 
 from {{ ref('battery_readings') }}
-group by battery_id, router_id, cast(reported_at as date)
+group by battery_id, cast(reported_at as date)

@@ -1,10 +1,14 @@
 -- Grain: one row per battery, with its risk and the reasons for it.
 -- Kind: table.
 
+-- A battery that runs empty is told of twice, at 20% and at 7%: a drain is one of these, not both.
 with recent_alerts as (
     select
         router_id,
-        sum(case when alert_type in ('batt_sys_low_power_alert', 'batt_sys_power_off_alert') then 1 else 0 end) as drained,
+        greatest(
+            count(case when alert_type = 'batt_sys_low_power_alert' then 1 end),
+            count(case when alert_type = 'batt_sys_power_off_alert' then 1 end)
+        ) as drained,
         sum(case when alert_type in ('batt_over_current_alert', 'batt_over_voltage_alert') then 1 else 0 end) as charged_badly
     from {{ ref('int_battery_alerts') }} as b
     cross join {{ ref('int_as_of') }} as a
