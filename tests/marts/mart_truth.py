@@ -3,8 +3,9 @@
 Lets a fleet live for some weeks, polls its batteries all along, ingests everything at the end,
 builds, and prints for each mart what was matched, missed and invented, and the worst error in
 time. Exits with 1 when something is missed or invented, a failover is off by more than the
-second that alerts are stamped to, a trip by more than the time between two fixes, or fewer than
-nine in ten batteries reach their end within the interval stated. `make mart-truth` runs it.
+second that alerts are stamped to, a trip by more than the time between two fixes or one in a
+hundred of its ends by more than fixes are inexact, or fewer than nine in ten batteries reach
+their end within the interval stated. `make mart-truth` runs it.
 """
 
 # ruff: noqa: T201 - it is run for what it prints
@@ -39,6 +40,8 @@ POLL = timedelta(hours=6)
 ALERT_STAMP_S = 1.001
 FIX_INTERVAL_S = 61.0
 """A moving vehicle takes a fix a minute, each up to a second late."""
+PLACE_M = 50.0
+"""A fix is metres off, and one taken while still rolling some tens of metres."""
 
 FAILOVERS = """
 select t.router_id, t.started_at, t.ended_at, t.data_usage_bytes,
@@ -57,7 +60,13 @@ TRIPS = """
 select t.router_id, t.started_at, e.trip_id as episode_id, coalesce(t.is_seen, true) as is_seen,
        abs(epoch(e.started_at) - epoch(t.started_at)) as start_s_error,
        abs(epoch(e.ended_at) - epoch(t.ended_at)) as end_s_error,
-       abs(e.distance_km / 1.609344 - t.distance_miles) / t.distance_miles as distance_share_error
+       abs(e.distance_km / 1.609344 - t.distance_miles) / t.distance_miles as distance_share_error,
+       111195 * sqrt((e.start_latitude_deg - t.from_latitude) ** 2
+           + ((e.start_longitude_deg - t.from_longitude) * cos(radians(t.from_latitude))) ** 2
+       ) as start_m_error,
+       111195 * sqrt((e.end_latitude_deg - t.to_latitude) ** 2
+           + ((e.end_longitude_deg - t.to_longitude) * cos(radians(t.to_latitude))) ** 2
+       ) as end_m_error
 from (
     select *, not exists (
         select 1 from offline as o
@@ -167,6 +176,12 @@ def is_matched(name: str, pairs: pl.DataFrame, at_most_s: float) -> bool:
     return missed == invented == twice == 0 and worst_s <= at_most_s
 
 
+def is_placed(pairs: pl.DataFrame) -> bool:
+    """Return whether 99 in a hundred trips begin and end where they really did."""
+    ends = [pairs[end].drop_nulls() for end in ("start_m_error", "end_m_error")]
+    return all((off.quantile(0.99) or 0.0) <= PLACE_M for off in ends)
+
+
 def is_foretold(pairs: pl.DataFrame) -> bool:
     """Print how many predictions hold; return whether nine of ten do."""
     predicted = pairs.drop_nulls("predicted_worn_at")
@@ -198,6 +213,7 @@ def check(fleet: Fleet, lake_path: Path) -> bool:
         pairs = compare(lake, fleet.truth("trips"), TRIPS, until, offline)
         seen = pairs.filter(pl.col("is_seen"))
         good &= is_matched("trips", seen.drop("is_seen"), FIX_INTERVAL_S)
+        good &= is_placed(seen)
         unseen = pairs.filter(~pl.col("is_seen"))
         is_matched("trips beside a spell offline, whose fixes are lost", unseen, FIX_INTERVAL_S)
         lives = fleet.truth("battery_life").with_columns(pl.lit(now).alias("told_at"))

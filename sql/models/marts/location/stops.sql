@@ -12,7 +12,8 @@ with known as (
     group by router_id
 ),
 
--- Arrivals: the end of each trip, and where a device was first seen before any of them.
+-- Arrivals: the end of each trip, and where a device was first seen before any of them. A trip
+-- that still goes on has arrived nowhere.
 arrivals as (
     select
         router_id,
@@ -21,7 +22,8 @@ arrivals as (
         end_latitude_deg as latitude_deg,
         end_longitude_deg as longitude_deg,
         ended_at as arrived_at,
-        lead(started_at) over track as left_at
+        lead(started_at) over track as left_at,
+        is_open as is_under_way
     from {{ ref('trips') }}
     window track as (partition by router_id order by started_at, trip_id)
 
@@ -34,7 +36,8 @@ arrivals as (
         coalesce(min_by(t.start_latitude_deg, t.started_at), max(k.latitude_deg)) as latitude_deg,
         coalesce(min_by(t.start_longitude_deg, t.started_at), max(k.longitude_deg)) as longitude_deg,
         k.first_fixed_at as arrived_at,
-        min(t.started_at) as left_at
+        min(t.started_at) as left_at,
+        false as is_under_way
     from known as k
     left join {{ ref('trips') }} as t on k.router_id = t.router_id
     group by k.router_id, k.first_fixed_at
@@ -47,7 +50,7 @@ placed as (
         {{ cell_id('floor(a.latitude_deg / ' ~ var('place_deg') ~ ')', 'floor(a.longitude_deg / ' ~ var('place_deg') ~ ')', var('place_deg')) }} as place_id
     from arrivals as a
     inner join known as k on a.router_id = k.router_id
-    where a.left_at > a.arrived_at or a.left_at is null
+    where (a.left_at > a.arrived_at or a.left_at is null) and not a.is_under_way
 )
 
 select

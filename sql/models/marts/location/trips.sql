@@ -58,7 +58,11 @@ judged as (
         lag(leg_s) over track as came_s,
         lag(leg_m) over track as came_m,
         coalesce(lag(before_kmh) over track, 0) as came_kmh,
+        lag(before_lat) over track as came_lat,
+        lag(before_lon) over track as came_lon,
         lead(leg_s) over track as after_s,
+        lead(latitude_deg) over track as after_lat,
+        lead(longitude_deg) over track as after_lon,
         coalesce(lead(leg_m) over track, 0) as after_m
     from legs
     window track as (partition by router_id order by place)
@@ -85,7 +89,8 @@ driven as (
 
 -- How long before the first moving fix the trip began, and after the last one it ended: from or
 -- to a standing fix at an even acceleration, a speed takes twice the way over the speed. Where
--- no fix was taken while standing, the acceleration is that of the nearest leg.
+-- no fix was taken while standing, the acceleration is that of the nearest leg. It began and
+-- ended where that standing fix was taken.
 ramped as (
     select
         *,
@@ -105,7 +110,11 @@ ramped as (
             when after_kmh < {{ var('standing_kmh') }} then {{ ramp_s('after_m', 'speed_kmh', 'after_s') }}
             when before_kmh > speed_kmh then least(speed_kmh * leg_s / (before_kmh - speed_kmh), leg_s)
             else leg_s
-        end as end_ramp_s
+        end as end_ramp_s,
+        before_kmh >= {{ var('standing_kmh') }} and came_kmh < {{ var('standing_kmh') }}
+            and coalesce(came_s < {{ var('trip_gap_s') }}, false) as stood_before,
+        speed_kmh >= {{ var('standing_kmh') }} and after_kmh < {{ var('standing_kmh') }}
+            and coalesce(after_s < {{ var('trip_gap_s') }}, false) as stood_after
     from driven
 ),
 
@@ -136,14 +145,14 @@ summed as (
         {{ exact_mean('sinr_db') }} as mean_sinr_db,
         {{ exact_mean('signal_pct') }} as mean_signal_pct,
 
-        min_by(before_lat, place) as start_latitude_deg,
-        min_by(before_lon, place) as start_longitude_deg,
+        min_by(case when stood_before then came_lat else before_lat end, place) as start_latitude_deg,
+        min_by(case when stood_before then came_lon else before_lon end, place) as start_longitude_deg,
         min_by(before_kmh, place) as start_kmh,
         round(min_by(start_ramp_s, place), 1) as start_ramp_s,
         min(before_at) as first_at,
 
-        max_by(latitude_deg, place) as end_latitude_deg,
-        max_by(longitude_deg, place) as end_longitude_deg,
+        max_by(case when stood_after then after_lat else latitude_deg end, place) as end_latitude_deg,
+        max_by(case when stood_after then after_lon else longitude_deg end, place) as end_longitude_deg,
         max_by(speed_kmh, place) as end_kmh,
         round(max_by(end_ramp_s, place), 1) as end_ramp_s,
         max_by(after_s is null and speed_kmh >= {{ var('standing_kmh') }}, place) as is_open,
