@@ -9,8 +9,8 @@ with spans as (
         r.router_name,
         r.device_type,
         greatest(coalesce(r.created_at, a.known_from), a.known_from) as known_from,
-        a.known_until
-    from {{ ref('stg_routers') }} as r
+        least(a.known_until, coalesce(r.left_at, a.known_until)) as known_until
+    from {{ ref('int_routers') }} as r
     cross join {{ ref('int_as_of') }} as a
 ),
 

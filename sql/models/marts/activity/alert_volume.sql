@@ -24,5 +24,5 @@ select
     max(s.detected_at) as last_detected_at
 
 from spaced as s
-left join {{ ref('stg_routers') }} as r on s.router_id = r.router_id
+left join {{ ref('int_routers') }} as r on s.router_id = r.router_id
 group by s.alert_type, s.router_id, s.account_id, cast(s.detected_at as date)

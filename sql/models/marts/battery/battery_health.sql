@@ -83,5 +83,5 @@ left join discharges as d on n.battery_id = d.battery_id
 left join worn as w on n.battery_id = w.battery_id
 left join {{ ref('int_battery_trend') }} as t on n.battery_id = t.battery_id
 left join {{ ref('int_batteries') }} as b on n.battery_id = b.battery_id
-left join {{ ref('stg_routers') }} as r on n.router_id = r.router_id
+left join {{ ref('int_routers') }} as r on n.router_id = r.router_id
 where n.newness = 1

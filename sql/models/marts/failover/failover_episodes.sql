@@ -52,7 +52,7 @@ select
 
 from {{ ref('int_episodes') }} as e
 inner join {{ ref('int_flapping') }} as f on e.episode_id = f.episode_id
-left join {{ ref('stg_routers') }} as r on e.router_id = r.router_id
+left join {{ ref('int_routers') }} as r on e.router_id = r.router_id
 left join {{ ref('int_episode_cause') }} as c on e.episode_id = c.episode_id
 left join {{ ref('int_episode_signal') }} as s on e.episode_id = s.episode_id
 left join bytes as b on e.episode_id = b.episode_id

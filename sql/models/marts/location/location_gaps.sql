@@ -1,7 +1,8 @@
 -- Grain: one row per router and span of 24 hours or more without a fix.
 -- Kind: table.
 
--- So long a span crosses a midnight, so it lies between two days with fixes.
+-- So long a span crosses a midnight, so it lies between two days with fixes. Of a device that left
+-- the service nobody waits for a fix any more.
 with spans as (
     select
         router_id,
@@ -13,21 +14,24 @@ with spans as (
 measured as (
     select
         s.router_id,
+        r.router_name,
+        s.next_fixed_at is null and r.left_at is null as is_open,
         s.last_fixed_at,
         s.next_fixed_at,
-        {{ seconds_between('s.last_fixed_at', 'coalesce(s.next_fixed_at, a.known_until)') }} as gap_s
+        {{ seconds_between('s.last_fixed_at',
+            'coalesce(s.next_fixed_at, least(a.known_until, coalesce(r.left_at, a.known_until)))') }} as gap_s
     from spans as s
     cross join {{ ref('int_as_of') }} as a
+    left join {{ ref('int_routers') }} as r on s.router_id = r.router_id
 )
 
 select
-    m.router_id,
-    r.router_name,
-    m.next_fixed_at is null as is_open,
-    round(m.gap_s / 3600, 2) as gap_hours,
-    m.last_fixed_at,
-    m.next_fixed_at
+    router_id,
+    router_name,
+    is_open,
+    round(gap_s / 3600, 2) as gap_hours,
+    last_fixed_at,
+    next_fixed_at
 
-from measured as m
-left join {{ ref('stg_routers') }} as r on m.router_id = r.router_id
-where m.gap_s >= {{ var('no_fix_s') }}
+from measured
+where gap_s >= {{ var('no_fix_s') }}

@@ -71,6 +71,6 @@ select
 
 from newest as n
 cross join {{ ref('int_as_of') }} as a
-left join {{ ref('stg_routers') }} as r on n.router_id = r.router_id
+left join {{ ref('int_routers') }} as r on n.router_id = r.router_id
 left join {{ ref('int_carriers') }} as c on n.carrier = c.carrier_code
 where n.newness = 1
