@@ -1,7 +1,36 @@
 -- Grain: one row per device and UTC day that the lake knows about.
 -- Kind: table.
 
-with spells as (
+-- What of a device's state was told first. One that came online was before that in a state that
+-- nobody told of: it may never have been connected, or not yet unpacked.
+with told as (
+    select
+        router_id,
+        min(case when is_offline then changed_at end) as first_offline_at,
+        min(case when not is_offline then changed_at end) as first_online_at
+    from {{ ref('int_connection_events') }}
+    group by router_id
+),
+
+-- Where nothing was told at all, only the record can say that the device is there.
+known as (
+    select
+        d.router_id,
+        d.router_name,
+        d.day_date,
+        case
+            when t.first_online_at < t.first_offline_at or t.first_offline_at is null
+                then greatest(d.from_at, coalesce(t.first_online_at, d.from_at))
+            else d.from_at
+        end as from_at,
+        d.until_at
+    from {{ ref('int_router_days') }} as d
+    inner join {{ ref('int_routers') }} as r on d.router_id = r.router_id
+    left join told as t on d.router_id = t.router_id
+    where coalesce(t.first_online_at, t.first_offline_at) is not null or r.connection_state = 'online'
+),
+
+spells as (
     {{ by_day(ref('int_offline_spells'), ['router_id'], 'started_at', 'until_at') }}
 ),
 
@@ -16,12 +45,13 @@ measured as (
             ~ overlap_s('s.from_at', 's.until_at', 'd.from_at', 'd.until_at') ~ ' end') }} as offline_s,
         max(case when s.router_id is null then 0 else
             {{ overlap_s('s.from_at', 's.until_at', 'd.from_at', 'd.until_at') }} end) as longest_offline_s
-    from {{ ref('int_router_days') }} as d
+    from known as d
     left join spells as s
         on d.router_id = s.router_id
         and d.day_date = s.day_date
         and s.from_at < d.until_at
         and s.until_at > d.from_at
+    where d.from_at < d.until_at
     group by d.router_id, d.router_name, d.day_date, d.from_at, d.until_at
 ),
 
