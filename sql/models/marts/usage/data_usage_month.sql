@@ -9,18 +9,19 @@ with months as (
         sum(out_bytes) as out_bytes,
         sum(total_bytes) as total_bytes,
         sum(sampled_s) as sampled_s,
-        min(usage_date) as first_date,
+        {{ seconds_after('min(first_sampled_at)', '-1e0 * coalesce(sum(sampled_s), 0) / sum(samples)') }} as sampled_from,
         max(last_sampled_at) as last_sampled_at
     from {{ ref('data_usage_daily') }}
     group by net_device_id, cast(date_trunc('month', usage_date) as date)
 ),
 
--- The month so far sets the pace for the rest of it, from the first day with a sample on.
+-- The month so far sets the pace for the rest of it, from where the first sample begins: its
+-- period ends in the month, and may have begun before it.
 paced as (
     select
         m.*,
         {{ day_start('m.month_date') }} + interval 1 month as month_ends_at,
-        greatest({{ seconds_between(day_start('m.first_date'),
+        greatest({{ seconds_between('m.sampled_from',
             'least(a.known_until, ' ~ day_start('m.month_date') ~ ' + interval 1 month)') }}, 1) as pace_s
     from months as m
     cross join {{ ref('int_as_of') }} as a
@@ -29,7 +30,7 @@ paced as (
 projected as (
     select
         *,
-        total_bytes / pace_s * {{ seconds_between(day_start('first_date'), 'month_ends_at') }} as projected_bytes
+        total_bytes / pace_s * {{ seconds_between('sampled_from', 'month_ends_at') }} as projected_bytes
     from paced
 )
 
