@@ -17,6 +17,7 @@ spaced as (
     select
         account_profile,
         endpoint,
+        partition as part,
         end_at,
         lag(end_at) over (partition by account_profile, endpoint, partition order by start_at) as before_end_at,
         start_at
@@ -32,6 +33,34 @@ proven as (
         max(end_at) as proven_until
     from spaced
     group by account_profile, endpoint
+),
+
+-- A device that left the service is not read any more, and nobody waits for it.
+listed as (
+    select cast(router_id as {{ dbt.type_string() }}) as part from {{ ref('stg_routers') }}
+    union
+    select cast(net_device_id as {{ dbt.type_string() }}) as part from {{ ref('stg_net_devices') }}
+),
+
+reached as (
+    select
+        account_profile,
+        endpoint,
+        part,
+        max(end_at) as read_until
+    from spaced
+    group by account_profile, endpoint, part
+),
+
+slowest as (
+    select
+        r.account_profile,
+        r.endpoint,
+        min(r.read_until) as all_proven_until
+    from reached as r
+    left join listed as i on r.part = i.part
+    where r.part = '' or i.part is not null
+    group by r.account_profile, r.endpoint
 ),
 
 forgotten as (
@@ -58,10 +87,12 @@ select
 
     w.watermark_at as newest_event_at,
     p.proven_until,
+    s.all_proven_until,
     l.last_loaded_at
 
 from loads as l
 left join proven as p on l.account_profile = p.account_profile and l.endpoint = p.endpoint
+left join slowest as s on l.account_profile = s.account_profile and l.endpoint = s.endpoint
 left join forgotten as f on l.account_profile = f.account_profile and l.endpoint = f.endpoint
 left join {{ source('meta', 'watermarks') }} as w
     on l.account_profile = w.account_profile and l.endpoint = w.endpoint
