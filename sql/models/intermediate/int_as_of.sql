@@ -15,6 +15,8 @@ with events as (
     select min(first_fixed_at), max(last_fixed_at) from {{ ref('int_fix_days') }}
     union all
     select min(reported_at), max(reported_at) from {{ ref('battery_readings') }}
+    union all
+    select null, max(updated_at) from {{ ref('stg_locations') }}
 ),
 
 last_read as (
