@@ -22,7 +22,7 @@ select
     max(max_rsrp_dbm) as max_rsrp_dbm,
     {{ mean_of('sum(sinr_db_sum)', 'sum(sinr_db_count)', 1) }} as mean_sinr_db,
     {{ mean_of('sum(signal_pct_sum)', 'sum(signal_pct_count)', 1) }} as mean_signal_pct,
-    round(1e2 * sum(weak_fixes) / sum(fixes), 1) as weak_pct,
+    round(1e2 * sum(weak_fixes) / nullif(sum(rsrp_dbm_count), 0), 1) as weak_pct,
 
     max(last_fixed_at) as last_fixed_at
 

@@ -28,7 +28,7 @@ select
     {{ exact_mean('sinr_db') }} as mean_sinr_db,
     min(sinr_db) as min_sinr_db,
     {{ exact_mean('signal_pct') }} as mean_signal_pct,
-    round(100.0 * sum(case when rsrp_dbm < {{ var('weak_rsrp_dbm') }} then 1 else 0 end) / count(*), 1) as weak_pct,
+    round(100.0 * count(case when rsrp_dbm < {{ var('weak_rsrp_dbm') }} then 1 end) / nullif(count(rsrp_dbm), 0), 1) as weak_pct,
 
     max(sampled_at) as last_sampled_at,
     {{ built_at() }} as built_at
