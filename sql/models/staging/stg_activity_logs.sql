@@ -11,7 +11,7 @@ select
     action_type_name as action_type,
     actor_type as actor_type_number,
     actor_type_name as actor_type,
-    actor_email,
+    nullif(actor_email, '') as actor_email,
     object_type as object_type_number,
     object_type_name as object_type,
     object_role,

@@ -1,4 +1,4 @@
--- Grain: one row per activity that changed something.
+-- Grain: one row per activity other than logins, reports and requests.
 -- Kind: table.
 
 with diffs as (
@@ -8,6 +8,30 @@ with diffs as (
         {{ joined_text("concat(member, ': ', coalesce(before_value, 'none'), ' -> ', coalesce(after_value, 'none'))", '; ', 'member') }} as changes
     from {{ ref('int_activity_changes') }}
     group by activity_id
+),
+
+group_names as (
+    select cast(group_id as {{ dbt.type_string() }}) as object_id, max(group_name) as group_name
+    from {{ ref('stg_groups') }}
+    group by group_id
+),
+
+-- Most activity names what it was about by its id alone.
+named as (
+    select
+        l.*,
+        coalesce(
+            nullif({{ json_text('l.object_user', 'email') }}, ''),
+            {{ json_text('l.entity_after', 'name') }},
+            {{ json_text('l.entity_before', 'name') }},
+            r.router_name,
+            g.group_name
+        ) as object_name
+    from {{ ref('stg_activity_logs') }} as l
+    left join {{ ref('int_routers') }} as r
+        on l.object_type in ('router', 'access point')
+        and l.object_id = cast(r.router_id as {{ dbt.type_string() }})
+    left join group_names as g on l.object_type = 'group' and l.object_id = g.object_id
 )
 
 select
@@ -19,24 +43,20 @@ select
     l.actor_type,
     l.actor_email,
     l.object_type,
-    coalesce(
-        {{ json_text('l.entity_after', 'name') }},
-        {{ json_text('l.entity_before', 'name') }},
-        {{ json_text('l.object_user', 'email') }}
-    ) as object_name,
+    l.object_name,
     d.changes,
     concat_ws(
         ' ',
         coalesce(l.actor_email, concat_ws(' ', l.actor_type, l.actor_id)),
         concat(l.action_type, ':'),
         l.object_type,
-        coalesce({{ json_text('l.entity_after', 'name') }}, {{ json_text('l.entity_before', 'name') }}, l.object_id)
+        coalesce(l.object_name, l.object_id)
     ) as summary,
 
     coalesce(d.members_changed, 0) as members_changed,
 
     l.acted_at
 
-from {{ ref('stg_activity_logs') }} as l
+from named as l
 left join diffs as d on l.activity_id = d.activity_id
 where coalesce(l.action_type, 'unknown') not in ('login', 'logout', 'login failed', 'request', 'report', 'download')
