@@ -16,6 +16,7 @@ from fleetlake.errors import StreamBusy, UsageError
 from fleetlake.ingest import backfill as backfill_endpoint
 from fleetlake.ingest import endpoint_with_past, raise_worst
 from fleetlake.intervals import Interval
+from fleetlake.spoken import counted
 from flows.credentials import settings_of_run
 from flows.retries import RETRIES, stopping_in_order
 
@@ -43,7 +44,7 @@ def backfill(
     for done, interval in enumerate(slices, start=1):
         added += backfill_slice(endpoint, interval.start, interval.end)
         update_progress_artifact(progress, 100.0 * done / len(slices))
-    return Completed(message=f"{added:,} rows added in {len(slices)} slices.")
+    return Completed(message=f"{counted(added, 'row')} added in {counted(len(slices), 'slice')}.")
 
 
 @task(

@@ -167,7 +167,7 @@ def test_backfill_keeps_each_record_once_and_shows_its_progress(remote_sim, work
     ]
     assert rows_in(worker_environment / "lake", now)["alerts"] == len(truth)
     assert state.message == f"{len(truth):,} rows added in 3 slices."
-    assert again.message == "0 rows added in 1 slices."
+    assert again.message == "0 rows added in 1 slice."
     assert artifacts("backfill-alerts")["backfill-alerts"].data == 100
 
 
