@@ -77,7 +77,7 @@ def command(*words: str) -> list[str]:
 
 
 def fleetlake(
-    *words: str, env: dict[str, str], cwd: Path | None = None, timeout: float = 120
+    *words: str, env: dict[str, str], cwd: Path | None = None, timeout: float = 300
 ) -> subprocess.CompletedProcess[str]:
     """Run a fleetlake command to its end."""
     return subprocess.run(

@@ -86,7 +86,7 @@ def test_its_commands_do_what_it_says(demo: tuple[Path, str]) -> None:
             words = shlex.split(line.split("  #")[0])
             words[0] = str(Path(sys.executable).parent / Path(words[0]).name)
             done = subprocess.run(
-                words, env=env, cwd=folder, capture_output=True, text=True, timeout=120, check=False
+                words, env=env, cwd=folder, capture_output=True, text=True, timeout=600, check=False
             )
             assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
 

@@ -2,7 +2,7 @@
 -- Kind: table.
 
 -- A record that ends before it begins is an episode of no length: what it says is kept, and its
--- time counts nowhere.
+-- time counts nowhere. That of a router that left the service goes on no longer than that router.
 {{ config(materialized='table') }}
 
 with episodes as (
@@ -41,14 +41,15 @@ with episodes as (
 
 select
     e.*,
-    e.ended_at is null as is_open,
-    greatest(coalesce(e.ended_at, a.known_until), e.started_at) as until_at,
+    e.ended_at is null and r.left_at is null as is_open,
+    greatest(coalesce(e.ended_at, least(a.known_until, coalesce(r.left_at, a.known_until))), e.started_at) as until_at,
     lost.carrier as from_carrier,
     coalesce(e.record_carrier, backup.carrier) as to_carrier,
     backup.net_device_id as backup_net_device_id
 
 from episodes as e
 cross join {{ ref('int_as_of') }} as a
+left join {{ ref('int_routers') }} as r on e.router_id = r.router_id
 left join {{ ref('int_interfaces') }} as lost
     on e.router_id = lost.router_id and e.from_interface = lost.interface
 left join {{ ref('int_interfaces') }} as backup
