@@ -48,9 +48,22 @@ def is_alive(pid: int) -> bool:
     return True
 
 
+@contextmanager
+def at_a_closed_terminal(action: signal.Handlers) -> Iterator[None]:
+    """Let what is started meanwhile do this at SIGHUP, whatever the tests were started with."""
+    before = signal.signal(signal.SIGHUP, action)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_what_a_command_started_ends_with_it_even_when_its_terminal_is_closed(number, tmp_path):
-    with child_of_a_command(tmp_path / "log") as (process, child):
+    with (
+        at_a_closed_terminal(signal.SIG_DFL),
+        child_of_a_command(tmp_path / "log") as (process, child),
+    ):
         process.send_signal(number)
         process.wait(30)
 
@@ -61,15 +74,14 @@ def test_what_a_command_started_ends_with_it_even_when_its_terminal_is_closed(nu
 
 
 def test_a_closed_terminal_does_not_stop_what_was_started_to_outlive_it(tmp_path):
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
-    try:
-        with child_of_a_command(tmp_path / "log") as (process, child):
-            process.send_signal(signal.SIGHUP)
-            with pytest.raises(subprocess.TimeoutExpired):
-                process.wait(1)
-            assert is_alive(child)
-    finally:
-        signal.signal(signal.SIGHUP, before)
+    with (
+        at_a_closed_terminal(signal.SIG_IGN),  # as nohup does
+        child_of_a_command(tmp_path / "log") as (process, child),
+    ):
+        process.send_signal(signal.SIGHUP)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(1)
+        assert is_alive(child)
 
 
 @contextmanager
