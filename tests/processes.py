@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,11 @@ class Service:
         """Return the service's own count of calls, its clock and its faults."""
         state: dict[str, Any] = httpx.get(f"{self.url}/sim/state").json()
         return state
+
+
+UNSETTLED = timedelta(seconds=75)
+"""What a load may leave to the next: a record shows up within a minute, and on a busy machine a
+client may take the service's clock for earlier than it is, by as much as its slowest answer."""
 
 
 @contextmanager

@@ -15,7 +15,7 @@ import pytest
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.plan import SWEEP
 from fleetlake.simulator.scenarios import SCENARIOS
-from tests.processes import Service, environment, fleetlake, kill_after, query, service
+from tests.processes import UNSETTLED, Service, environment, fleetlake, kill_after, query, service
 from tests.test_load import key_of
 
 KILLS = int(os.environ.get("CRASH_TEST_KILLS", "15"))
@@ -61,7 +61,7 @@ def test_ingest_killed_again_and_again_loses_and_doubles_nothing(tmp_path: Path)
         now = datetime.fromisoformat(fleet.state()["now"])
         last = fleetlake("ingest", env=env, timeout=600)
         fleet.faults(**dict.fromkeys(FLAKY, 0))
-        settled = now - LATE_BY - timedelta(seconds=61)
+        settled = now - LATE_BY - UNSETTLED
         rows, doubles, losses = compare(fleet, env, settled.isoformat())
     sys.stdout.write(
         f"{rows:,} rows compared, {killed} kills, {doubles} duplicates, {losses} losses\n"

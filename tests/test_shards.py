@@ -21,7 +21,7 @@ from fleetlake.settings import DEFAULT_PROFILE
 from fleetlake.shard import PARTS, WHOLE, Shard
 from fleetlake.streams import fan_out_ids
 from tests.conftest import Sim
-from tests.processes import command, environment, fleetlake, service
+from tests.processes import UNSETTLED, command, environment, fleetlake, service
 from tests.test_crash import compare
 from tests.test_load import assert_complete
 
@@ -158,7 +158,7 @@ def test_shards_at_once_in_processes_of_their_own_leave_the_truth_in_the_lake(
             for number in range(1, 5)
         ]
         said = [shard.communicate(timeout=120)[0] for shard in shards]
-        rows, doubles, losses = compare(fleet, env, (now - timedelta(seconds=61)).isoformat())
+        rows, doubles, losses = compare(fleet, env, (now - UNSETTLED).isoformat())
 
     assert first.returncode == 0, first.stderr
     assert [shard.returncode for shard in shards] == [0] * 4, said

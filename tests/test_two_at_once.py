@@ -2,12 +2,12 @@
 
 import signal
 import time
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
-from tests.processes import Service, environment, fleetlake, service, start
+from tests.processes import UNSETTLED, Service, environment, fleetlake, service, start
 from tests.test_crash import compare
 
 CALLS_PER_MINUTE = 40
@@ -48,7 +48,7 @@ def test_two_ingests_at_once_share_the_call_limit_and_keep_each_row_once(tmp_pat
             process.wait(PATIENCE_SECONDS)
             for process in [start("ingest", env=free), start("ingest", env=free)]
         ]
-        settled = now - timedelta(seconds=61)
+        settled = now - UNSETTLED
         rows, doubles, losses = compare(fleet, free, settled.isoformat())
 
     assert within_the_minute == CALLS_PER_MINUTE

@@ -21,7 +21,7 @@ from typing import Any
 
 from flows.states import SKIPPED
 from tests.flows.server import SERVE, SET_UP, Server, server_at, wait_for
-from tests.processes import Service, environment, fleetlake, service
+from tests.processes import UNSETTLED, Service, environment, fleetlake, service
 from tests.test_crash import compare
 
 from fleetlake.cli.worker import end_runs, listed, run_processes, running_worker
@@ -175,7 +175,7 @@ def main() -> int:
                     say(f"server killed and started again: {dict(names_of(server, runs))}")
                     end_runs(worker.pid)
         fleet.faults(latency_ms=0)
-        settled = now_at(fleet) - timedelta(seconds=61)
+        settled = now_at(fleet) - UNSETTLED
         last = fleetlake("ingest", env=env)
         rows, doubles, losses = compare(fleet, env, settled.isoformat())
         say(f"{rows:,} rows compared, {doubles} duplicates, {losses} losses")

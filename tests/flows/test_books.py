@@ -56,7 +56,7 @@ def test_a_power_cut_while_a_run_begins_does_not_lock_its_deployment_out(tmp_pat
     server = server_at(
         tmp_path,
         {
-            "PREFECT_SERVER_CONCURRENCY_INITIAL_DEPLOYMENT_LEASE_DURATION": "15",
+            "PREFECT_SERVER_CONCURRENCY_INITIAL_DEPLOYMENT_LEASE_DURATION": "30",
             "PREFECT_SERVER_SERVICES_REPOSSESSOR_LOOP_SECONDS": "1",
         },
     )

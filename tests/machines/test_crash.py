@@ -8,9 +8,9 @@ import random
 import subprocess
 import sys
 import time
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from tests.processes import environment, fleetlake, service, start
+from tests.processes import UNSETTLED, environment, fleetlake, service, start
 from tests.test_crash import compare
 
 ROUNDS = int(os.environ.get("CRASH_TEST_ROUNDS", "4"))
@@ -47,7 +47,7 @@ def test_workers_killed_at_random_lose_and_double_nothing(tmp_path, catalog):
         fleet.faults(status_500=0, status_429=0)
         now = datetime.fromisoformat(fleet.state()["now"])
         last = fleetlake("ingest", env=env)
-        rows, doubles, losses = compare(fleet, env, (now - timedelta(seconds=61)).isoformat())
+        rows, doubles, losses = compare(fleet, env, (now - UNSETTLED).isoformat())
     sys.stdout.write(
         f"{rows:,} rows compared, {ROUNDS} rounds of {WORKERS} workers, {killed} killed, "
         f"{doubles} duplicates, {losses} losses\n"
