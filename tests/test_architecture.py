@@ -18,7 +18,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 MOST_LINES = 350
 
 ORDER = [
-    ["errors"],
+    ["errors", "quoting"],
     ["secrets"],
     ["place"],
     ["settings", "vocabulary"],

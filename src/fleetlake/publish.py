@@ -30,6 +30,7 @@ from fleetlake.lake.catalog import lake_errors
 from fleetlake.lake.gaps import gaps
 from fleetlake.layout import Layout, layout_of, reading
 from fleetlake.place import DEMO_MARK, LakePlace, not_writable
+from fleetlake.quoting import literal
 from fleetlake.settings import DAY_ROWS, Settings
 
 DATABASE = "fleet.duckdb"
@@ -148,7 +149,7 @@ class _Snapshot:
             selected = ", ".join(f'"{column}"::{kind} AS "{column}"' for column, kind in columns)
             self.lake.execute(
                 f"COPY (SELECT {selected} FROM {relation} {layout.order}) "
-                f"TO '{_escaped(folder)}' ({layout.options})"
+                f"TO {literal(folder)} ({layout.options})"
             )
         ((rows,),) = self.lake.rows(f"SELECT count(*) FROM {relation}")
         return {
@@ -253,7 +254,3 @@ def _refuse_what_is_no_link(published: Path) -> None:
 
 def _as_text(instant: datetime | None) -> str | None:
     return instant.astimezone(UTC).isoformat() if instant else None
-
-
-def _escaped(path: Path) -> str:
-    return str(path).replace("'", "''")

@@ -20,6 +20,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from fleetlake.exporters.contract import Changes, Mark
+from fleetlake.quoting import literal
 
 LIST = "_export.json"
 _FILE_SIZE = "256MB"
@@ -154,7 +155,7 @@ class FileExporter:
         return f"UNION ALL BY NAME SELECT * FROM {read} f WHERE NOT EXISTS ({_same_key(old)})"
 
     def _read(self, table: str, files: Sequence[_File], mark: Mark) -> str:
-        listed = ", ".join(_quoted(self._at_hand(table, file)) for file in files)
+        listed = ", ".join(literal(self._at_hand(table, file)) for file in files)
         return self._format.read(f"[{listed}]", mark.columns)
 
     def _at_hand(self, table: str, file: _File) -> Path:
@@ -176,7 +177,7 @@ class FileExporter:
         self._duckdb.register("rows_to_write", rows)
         self._duckdb.execute(
             f"COPY (SELECT {self._selected(mark)} FROM (FROM rows_to_write {rest})) "
-            f"TO {_quoted(folder)} ({self._format.copy}, FILE_SIZE_BYTES '{_FILE_SIZE}')"
+            f"TO {literal(folder)} ({self._format.copy}, FILE_SIZE_BYTES '{_FILE_SIZE}')"
         )
         self._system.create_dir(f"{self._root}/{table}", recursive=True)
         return [
@@ -190,7 +191,7 @@ class FileExporter:
 
     def _carry(self, table: str, path: Path, stem: str, mark: Mark) -> _File:
         """Take a written file to its place under a name that no file has had."""
-        read = self._format.read(f"[{_quoted(path)}]", mark.columns)
+        read = self._format.read(f"[{literal(path)}]", mark.columns)
         [rows] = self._duckdb.execute(f"SELECT count(*) FROM {read}").fetchone() or [0]
         name = f"{stem}.{self._format.ending}"
         place = f"{self._root}/{table}/{name}"
@@ -232,9 +233,5 @@ def _same_key(mark: Mark) -> str:
 
 
 def _structure(columns: Mapping[str, str]) -> str:
-    members = (f"{_quoted(name)}: {_quoted(kind)}" for name, kind in columns.items())
+    members = (f"{literal(name)}: {literal(kind)}" for name, kind in columns.items())
     return "{" + ", ".join(members) + "}"
-
-
-def _quoted(text: object) -> str:
-    return "'" + str(text).replace("'", "''") + "'"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fleetlake.errors import LakeError
 from fleetlake.place import LakePlace, SharedLake
+from fleetlake.quoting import literal
 
 CATALOG = "catalog.sqlite"
 FILES = "files"
@@ -41,11 +42,11 @@ def attach_statements(path: LakePlace, *, read_only: bool = False, version: int 
         own += ["META_JOURNAL_MODE 'WAL'"] if not read_only or _has_log(path) else []
     in_store = [*_store_secret(files)] if "://" in files else []
     extensions += ("httpfs",) if in_store else ()
-    options = [f"DATA_PATH {_quoted(f'{files}/')}", "OVERRIDE_DATA_PATH true", *own]
+    options = [f"DATA_PATH {literal(f'{files}/')}", "OVERRIDE_DATA_PATH true", *own]
     options += ["READ_ONLY"] if read_only else []
     options += [f"SNAPSHOT_VERSION {version}"] if version else []
-    loads = [f"LOAD {_quoted(extension_path(name))};" for name in extensions]
-    attach = f"ATTACH {_quoted(f'ducklake:{catalog}')} AS lake ({', '.join(options)});"
+    loads = [f"LOAD {literal(extension_path(name))};" for name in extensions]
+    attach = f"ATTACH {literal(f'ducklake:{catalog}')} AS lake ({', '.join(options)});"
     return "\n".join([*loads, *in_store, "SET TimeZone = 'UTC';", attach])
 
 
@@ -69,8 +70,8 @@ def _store_secret(files: str) -> Iterator[str]:
         scheme, _, host = endpoint.rpartition("://")
         known |= {"ENDPOINT": host.rstrip("/"), "URL_STYLE": "path"}
         known |= {"USE_SSL": "false"} if scheme == "http" else {}
-    given = "".join(f", {name} {_quoted(value)}" for name, value in known.items() if value)
-    yield f"CREATE OR REPLACE SECRET store (TYPE s3, SCOPE {_quoted(files)}{given});"
+    given = "".join(f", {name} {literal(value)}" for name, value in known.items() if value)
+    yield f"CREATE OR REPLACE SECRET store (TYPE s3, SCOPE {literal(files)}{given});"
 
 
 def store_keys() -> list[str]:
@@ -89,7 +90,3 @@ def extension_path(name: str) -> Path:
             f"DuckDB's {name} extension is not installed.",
             remedy="Install the package as the README says; `make test` does it all.",
         ) from None
-
-
-def _quoted(text: object) -> str:
-    return "'" + str(text).replace("'", "''") + "'"

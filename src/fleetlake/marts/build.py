@@ -44,6 +44,7 @@ from fleetlake.marts.dbt import (
 from fleetlake.marts.plan import SCRATCH, Plan, plan_build, record_built
 from fleetlake.marts.switch import Switcher
 from fleetlake.place import LakePlace, as_settings
+from fleetlake.quoting import literal
 from fleetlake.settings import BUILD_MEMORY
 
 _OTHER_BUILD_SECONDS = 600
@@ -246,8 +247,7 @@ class _Build:
                 ) from error
 
     def _attached(self) -> str:
-        quoted = str(self.file).replace("'", "''")
-        return f"ATTACH '{quoted}' AS build (READ_ONLY)"
+        return f"ATTACH {literal(self.file)} AS build (READ_ONLY)"
 
 
 def _switch(connection: duckdb.DuckDBPyConnection, run: Run) -> tuple[ModelResult, ...]:

@@ -1,0 +1,29 @@
+"""Names and texts as SQL writes them, so that data never becomes a statement. Pure.
+
+Names of columns, tables and files come from the service, from users and from the file system.
+Every statement of DuckDB that holds such a name goes through here. Values travel as parameters
+where a statement takes parameters, and as a `literal` where it takes none (ATTACH, COPY).
+"""
+
+
+def quoted(name: str) -> str:
+    """Return a name as a quoted SQL identifier. Raises: ValueError for a name with a NUL.
+
+    >>> print(quoted('o"brien'), quoted("5g_band"))
+    "o""brien" "5g_band"
+    """
+    if "\0" in name:
+        raise ValueError("an SQL name cannot hold a NUL character")
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: object) -> str:
+    """Return a text as an SQL string. Raises: ValueError for a text with a NUL.
+
+    >>> print(literal("o'brien"))
+    'o''brien'
+    """
+    text = str(text)
+    if "\0" in text:
+        raise ValueError("an SQL string cannot hold a NUL character")
+    return "'" + text.replace("'", "''") + "'"
