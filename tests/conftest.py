@@ -104,6 +104,7 @@ class Sim:
             "published": self.folder / "published",
             "state": self.folder / "state",
             "calls_per_minute": 0,
+            "clock": "service",  # the simulated one stands still
             **KEYS,
             **changes,
         }

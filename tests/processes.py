@@ -71,6 +71,7 @@ def environment(folder: Path, url: str = "", **settings: Any) -> dict[str, str]:
         "published": folder / "published",
         "state": folder / "state",
         "calls_per_minute": 0,
+        "clock": "service",
         **settings,
     }
     named = {f"FLEETLAKE_{name.upper()}": str(value) for name, value in own.items()}

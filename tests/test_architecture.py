@@ -26,7 +26,7 @@ ORDER = [
     ["timeuuid", "intervals", "tasks", "shard"],
     ["values", "endpoint", "spoken"],
     ["endpoints"],
-    ["ratelimit", "retry", "gate", "wire"],
+    ["ratelimit", "retry", "gate", "wire", "clock"],
     ["shared_limit"],
     ["client"],
     ["records"],

@@ -519,7 +519,7 @@ def dated(moment: datetime, status: int = 200) -> httpx.Response:
 def test_the_services_clock_is_taken_from_its_answers(settings, asks):
     then = datetime(2031, 5, 5, 5, 5, 5, tzinfo=UTC)
 
-    now = ask_the_time(settings(), Service(dated(then)), asks=asks)
+    now = ask_the_time(settings(clock="service"), Service(dated(then)), asks=asks)
 
     assert timedelta(0) <= now - then < timedelta(seconds=5)
 
@@ -537,7 +537,7 @@ def test_a_clock_in_an_error_is_not_believed(settings):
     then = datetime(2026, 5, 5, tzinfo=UTC)
     service = Service(dated(then), dated(then + timedelta(days=9), 502), dated(then))
 
-    now = ask_the_time(settings(), service, asks=2)
+    now = ask_the_time(settings(clock="service"), service, asks=2)
 
     assert now - then < timedelta(seconds=5)
 

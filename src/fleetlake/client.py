@@ -19,6 +19,7 @@ from urllib.request import getproxies
 
 import httpx
 
+from fleetlake.clock import Clock
 from fleetlake.endpoint import Api
 from fleetlake.errors import (
     CredentialsRefused,
@@ -39,6 +40,9 @@ Answer = TypeVar("Answer")
 
 FIRST_CONTACT_ATTEMPTS = 3
 """Tries while the service has not answered once: a wrong address should not take minutes."""
+
+CLOCK_PROBES = 3
+"""Answers asked for at most to learn the service's clock, where the first ones look wrong."""
 
 V3 = "application/vnd.api+json"
 EXCERPT_LENGTH = 200
@@ -78,7 +82,8 @@ class Client:
         # A proxy of the environment is for hosts beyond this machine.
         has_proxy = not settings.is_on_this_machine() and bool(getproxies())
         self._http = httpx.AsyncClient(
-            headers={"User-Agent": "fleetlake"},
+            # A cache between us and the service would repeat old records and an old clock.
+            headers={"User-Agent": "fleetlake", "Cache-Control": "no-cache"},
             timeout=settings.timeout_seconds,
             limits=httpx.Limits(max_connections=settings.concurrency),
             verify=tls or False,
@@ -86,7 +91,7 @@ class Client:
             transport=transport or (None if has_proxy else Wire(tls=tls)),
         )
         self._has_answered = False
-        self._ahead: timedelta | None = None  # the service's clock, against the monotonic one
+        self.clock = Clock(settings.clock)
         self.calls: Counter[str] = Counter()
 
     async def __aenter__(self) -> Self:
@@ -130,7 +135,9 @@ class Client:
                 start = _excerpt(self._hide(response.content.decode("utf-8", "replace")))
                 said = f"{self._hide(error.what)} It begins: {start}"
                 raise PageUnreadable(said, remedy=error.remedy) from None
-            self._set_clock(response)
+            self._has_answered = True
+            if date := _date(response.headers.get("date", "")):
+                self.clock.read_date(date)
             return answer
 
         attempts = (
@@ -139,32 +146,23 @@ class Client:
         return await with_retries(attempt, attempts=attempts, patience=self._patience)
 
     async def service_now(self, probe: str, read: Callable[[bytes], object]) -> datetime:
-        """Return the service's clock, UTC, so that a wrong clock here cannot skip records.
+        """Return until when records may exist, in UTC, by the clock of the service.
 
         It is read off the answers; `probe` is the path asked for one record when there was no
-        good answer yet. A service that sends no Date is taken to share this machine's clock.
+        good answer yet, and again while the clock is doubtful: one date may be a cache's.
+        Raises: ClockRefused.
         """
-        if not self._has_answered:
+        while not self._has_answered or (
+            self.clock.is_doubtful and self.clock.dates < CLOCK_PROBES
+        ):
             await self.get(probe, {"limit": "1"}, read)
-        if self._ahead is None:
-            return datetime.now(UTC)
-        return _BOOT + timedelta(seconds=time.monotonic()) + self._ahead
+        return self.clock.now()
 
     def _urgency(self, expires_at: datetime | None) -> float:
-        if expires_at is None or self._ahead is None:
+        if expires_at is None or not self._has_answered:
             return NOT_URGENT
-        now = _BOOT + timedelta(seconds=time.monotonic()) + self._ahead
-        return expires_at.timestamp() if expires_at - now < EXPIRES_SOON else NOT_URGENT
-
-    def _set_clock(self, response: httpx.Response) -> None:
-        """Learn the service's clock from the Date of a good answer; the slowest one counts.
-
-        A clock taken too early only leaves the newest records to the next load.
-        """
-        self._has_answered = True
-        if moment := _date(response.headers.get("date", "")):
-            ahead = moment - _BOOT - timedelta(seconds=time.monotonic())
-            self._ahead = ahead if self._ahead is None else min(self._ahead, ahead)
+        is_soon = expires_at - self.clock.now() < EXPIRES_SOON
+        return expires_at.timestamp() if is_soon else NOT_URGENT
 
     async def _ask(self, path: str, parameters: Mapping[str, str], api: Api) -> httpx.Response:
         url = f"{self._roots[api]}{path}"
@@ -220,10 +218,6 @@ class Client:
         for secret in self._secrets:
             text = text.replace(secret, "***")
         return text
-
-
-_BOOT = datetime(1970, 1, 1, tzinfo=UTC)
-"""Where the monotonic clock is taken to start; only differences are ever used."""
 
 
 def _tls(roots: Iterable[str | None]) -> ssl.SSLContext | None:

@@ -19,7 +19,7 @@ from pydantic import SecretStr
 
 from fleetlake.errors import FleetlakeError, LakeError
 from fleetlake.place import DEMO_MARK, not_writable
-from fleetlake.settings import Settings
+from fleetlake.settings import ClockTrust, Settings
 
 READY = "ready "
 
@@ -99,6 +99,7 @@ def demo_settings(settings: Settings, url: str) -> Settings:
             "mgr_api_id": SecretStr("admin-id"),
             "mgr_api_key": SecretStr("admin-key"),
             "calls_per_minute": 0,
+            "clock": ClockTrust.SERVICE,
         }
     )
 

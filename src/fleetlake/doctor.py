@@ -5,7 +5,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from errno import EACCES, ENOTDIR
 from functools import partial
 from importlib.metadata import version
@@ -14,6 +14,7 @@ from pathlib import Path
 import duckdb
 
 from fleetlake.client import Client
+from fleetlake.clock import TOLD_SKEW, skew_in_words
 from fleetlake.endpoints import V3_PROBE
 from fleetlake.errors import FleetlakeError, LakeError, SettingsError
 from fleetlake.lake import open_lake
@@ -21,11 +22,10 @@ from fleetlake.lake.attach import CATALOG, EXTENSIONS, extension_path
 from fleetlake.normalise import read_page
 from fleetlake.place import not_writable
 from fleetlake.run import service_now
-from fleetlake.settings import Settings, unknown_variables
-from fleetlake.spoken import named, spoken_length
+from fleetlake.settings import ClockTrust, Settings, unknown_variables
+from fleetlake.spoken import named
 
 LOW_DISK_BYTES = 2 * 1024**3
-LARGEST_CLOCK_SKEW = timedelta(minutes=5)
 
 
 @dataclass(frozen=True)
@@ -152,13 +152,14 @@ def _v3(settings: Settings) -> str:
 
 
 def _service(settings: Settings) -> str:
-    async def ask() -> datetime:
+    async def ask() -> timedelta:
         async with Client(settings) as client:
-            return await service_now(client)
+            await service_now(client)
+            return client.clock.skew
 
-    skew = asyncio.run(ask()) - datetime.now(UTC)
-    clock = "the same clock as here"
-    if abs(skew) > LARGEST_CLOCK_SKEW:
-        which = "ahead of" if skew > timedelta(0) else "behind"
-        clock = f"its clock is {spoken_length(abs(skew))} {which} ours; loads follow the service's"
+    skew = asyncio.run(ask())
+    clock = "it has the same clock as this machine"
+    if abs(skew) > TOLD_SKEW:
+        whose = "the service's" if settings.clock is ClockTrust.SERVICE else "the earlier one"
+        clock = f"{skew_in_words(skew)}; loads go by {whose}"
     return f"{settings.service_root()} answers and takes the keys; {clock}"

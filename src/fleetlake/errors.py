@@ -10,6 +10,7 @@ FleetlakeError                    exit code
 │   │   └── Throttled              5   likewise: 429, with the wait that was asked for
 │   ├── BudgetSpent                5   try again tomorrow: the day's calls are used
 │   ├── RequestRejected            6   a bug or a changed service: 400, 409 with errors
+│   ├── ClockRefused               6   correct a clock: the service's and ours differ by a day
 │   ├── PageUnreadable             6   an answer that is no page; never read as an empty one
 │   └── CursorStuck                6   the service repeats a page position
 ├── LakeError                      7   mend the disk, the folder or the catalog
@@ -91,6 +92,10 @@ class BudgetSpent(ServiceError):
 
 class RequestRejected(ServiceError):
     """The service found the request wrong (400, or 409 with errors)."""
+
+
+class ClockRefused(ServiceError):
+    """The service's clock and this machine's differ too much to load anything."""
 
 
 class PageUnreadable(ServiceError):

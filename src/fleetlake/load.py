@@ -18,6 +18,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from fleetlake.client import Client
+from fleetlake.clock import skew_in_words
 from fleetlake.endpoint import Endpoint
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import (
@@ -26,14 +27,22 @@ from fleetlake.errors import (
     FleetlakeError,
     ServiceError,
     StreamBusy,
+    UsageError,
 )
 from fleetlake.intervals import Interval
 from fleetlake.lake.catalog import Lake
 from fleetlake.lake.commit import commit_proofs
+from fleetlake.lake.future import TakenBack, take_back_future
 from fleetlake.lake.lateness import measured_lateness
 from fleetlake.lake.loads import Committed
 from fleetlake.lake.locks import stream_lock
-from fleetlake.lake.watermarks import begin_reads, never_read, want_since, watermark
+from fleetlake.lake.watermarks import (
+    begin_reads,
+    never_read,
+    newest_event,
+    want_since,
+    watermark,
+)
 from fleetlake.plan import unsettled
 from fleetlake.run import Outcome, Run, Watcher
 from fleetlake.shard import WHOLE, Shard
@@ -82,15 +91,28 @@ async def load_streams(
         try:
             outcomes = await all_of(_load_in_turn(run, endpoint) for endpoint in endpoints)
         except BaseException:
-            await run.in_lake(partial(commit_proofs, lake, run.quiet))
+            await run.in_lake(partial(commit_proofs, lake, run.proofs()))
             raise
         record = partial(_record_run, run, outcomes, started_at)
-        await run.in_lake(partial(commit_proofs, lake, run.quiet, also=record))
+        await run.in_lake(partial(commit_proofs, lake, run.proofs(), also=record))
         return outcomes
 
 
 def _prepare(run: Run, endpoints: Sequence[Endpoint], now: datetime) -> None:
-    """Learn how late records were, and note which streams are read for the first time."""
+    """Learn how late records were, and note which streams are read for the first time.
+
+    Raises: UsageError where nothing is wanted but what is still to come.
+    """
+    if run.since is not None and run.since > now:
+        raise UsageError(
+            f"--since {run.since:%Y-%m-%d %H:%M} UTC lies in the future: the service's clock says "
+            f"{now:%Y-%m-%d %H:%M}.",
+            remedy="Give an earlier time.",
+        )
+    clock = run.client.clock
+    taken = take_back_future(run.lake, run.profile, endpoints, now=now, is_checked=clock.is_checked)
+    _tell_of_clocks(run, taken)
+    clock.show(newest_event(run.lake, run.profile, until=now))
     shard = str(run.shard)
     with run.lake.one_look():
         run.lateness.update(measured_lateness(run.lake, run.profile, now=now))
@@ -99,6 +121,27 @@ def _prepare(run: Run, endpoints: Sequence[Endpoint], now: datetime) -> None:
     begin_reads(run.lake, run.profile, new, shard, now=now, since=since)
     if since is not None:
         want_since(run.lake, run.profile, endpoints, since)
+
+
+def _tell_of_clocks(run: Run, taken: Sequence[TakenBack]) -> None:
+    """Log that clocks differ, and what the lake claimed because one of them was wrong before."""
+    clock = run.client.clock
+    if clock.is_doubtful:
+        logger.warning(
+            "The clocks differ: %s. Records are loaded up to the earlier one; correct the other.",
+            skew_in_words(clock.skew),
+        )
+    if taken:
+        claimed = max(one.claimed_until for one in taken)
+        again = [one.sure_until for one in taken if one.sure_until]
+        logger.warning(
+            "An earlier load went by a clock that ran ahead, up to %s: %s. %s",
+            f"{claimed:%Y-%m-%d %H:%M} UTC",
+            ", ".join(one.endpoint for one in taken),
+            f"What was called complete from {min(again):%Y-%m-%d %H:%M} UTC on is read again."
+            if again
+            else "Their times were corrected.",
+        )
 
 
 async def _load_in_turn(run: Run, endpoint: Endpoint) -> Outcome:

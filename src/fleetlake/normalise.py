@@ -107,6 +107,21 @@ def event_at(endpoint: Endpoint, page: Page, row: int) -> datetime | None:
     return moment
 
 
+_SET_BY_SERVICE = ("updated_at", "update_ts")
+"""Times of a list's records that the service sets, never a device or a person."""
+
+
+def shown_by(endpoint: Endpoint, page: Page) -> datetime | None:
+    """Return the newest time that the service itself put on a page's records, or None."""
+    if endpoint.window_column is not None:
+        # Pages are in the order of time, one way or the other.
+        moments = [event_at(endpoint, page, 0), event_at(endpoint, page, -1)]
+    else:
+        names = [name for name in _SET_BY_SERVICE if name in page.rows.schema.names]
+        moments = [moment for name in names for moment in page.rows.column(name).to_pylist()]
+    return max((moment for moment in moments if moment is not None), default=None)
+
+
 def _page(endpoint: Endpoint, decoded: Decoded) -> Page:
     arrays = [array_of(column, decoded.values[column.name]) for column in endpoint.columns]
     kept = decoded.count - len(decoded.misfits)

@@ -122,11 +122,20 @@ class Run:
 
         One that brings nothing new waits for the end of the run, with all others like it.
         """
-        commit = partial(commit_load, self.lake, load, only_changes=True)
+        limit = self.client.clock.shown_until()
+        sure, left = (load, None) if limit is None else load.split_at(limit)
+        commit = partial(commit_load, self.lake, sure, only_changes=True)
         done = await asyncio.shield(self.in_lake(commit))
         if done.is_nothing:
             self.quiet.append(load)
+        elif left is not None:
+            self.quiet.append(left)
         return done
+
+    def proofs(self) -> list[Load]:
+        """Return what was read without anything new in it, proven as far as records show."""
+        limit = self.client.clock.shown_until()
+        return [load if limit is None else load.proven_before(limit) for load in self.quiet]
 
     async def now(self) -> datetime:
         """Return the service's clock, UTC."""

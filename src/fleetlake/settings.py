@@ -7,6 +7,7 @@ client and the limiter ask for their text.
 import re
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
+from enum import StrEnum
 from functools import cache
 from ipaddress import ip_address
 from pathlib import Path
@@ -68,6 +69,13 @@ def _header_value(value: SecretStr) -> SecretStr:
 
 
 HeaderValue = Annotated[SecretStr, AfterValidator(_header_value)]
+
+
+class ClockTrust(StrEnum):
+    """Which clocks a load goes by."""
+
+    CHECKED = "checked"  # the earlier of the service's clock and this machine's
+    SERVICE = "service"  # the service's alone
 
 
 class Account(BaseModel):
@@ -136,6 +144,11 @@ class Settings(BaseSettings):
     concurrency: int = Field(8, ge=1, le=64, description="Calls under way at once, at most")
     header_names: Annotated[tuple[str, str, str, str], NoDecode] = Field(
         HEADER_NAMES, description="Names of the four key headers, comma-separated"
+    )
+    clock: ClockTrust = Field(
+        ClockTrust.CHECKED,
+        description="`checked`: load up to the earlier of the service's clock and this machine's; "
+        "`service`: believe the service's, for simulators and replays",
     )
     plain_http: bool = Field(default=False, description="Allow http beyond this machine")
     timeout_seconds: float = Field(30.0, gt=0, description="Patience with one answer")

@@ -14,6 +14,7 @@ from fleetlake.lake.catalog import Lake
 from fleetlake.lake.gaps import record_gaps
 from fleetlake.lake.lateness import found_by_sweep
 from fleetlake.lake.watermarks import WHOLE_STREAM, LastRead, last_read, proven_intervals, watermark
+from fleetlake.normalise import shown_by
 from fleetlake.pages import read_pages
 from fleetlake.plan import (
     LIST_LIFE,
@@ -62,6 +63,7 @@ async def _read_list(run: Run, endpoint: Endpoint) -> list[Reading]:
         readings = []
         async for page in read_pages(run.client, endpoint, partitions=partitions):
             run.watcher.on_page(endpoint.name, page.count)
+            run.client.clock.show(shown_by(endpoint, page))
             readings.append(Reading(page, partitions, None))
         return readings
 
@@ -92,6 +94,7 @@ async def load_events(run: Run, endpoint: Endpoint, writer: Writer) -> None:
     try:
         async for reading in read_spans(run.client, endpoint, spans, walks=run.walks):
             run.watcher.on_page(endpoint.name, reading.page.count)
+            run.client.clock.show(shown_by(endpoint, reading.page))
             await writer.write(reading)
         if plan.swept_at:
             ends = LastRead(

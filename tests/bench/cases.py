@@ -93,6 +93,7 @@ def to_load(case: Case, url: str, folder: Path) -> dict[str, str]:
         lake=f"{folder}/lake",
         state=f"{folder}/state",
         calls_per_minute="0",
+        clock="service",
         # Calls under way at once: more than answers that take no time can use would not help.
         concurrency="32" if case.latency_ms else "8",
         **dict.fromkeys(KEYS, "bench"),

@@ -57,6 +57,7 @@ class RemoteSim:
             "FLEETLAKE_PUBLISHED": str(folder / "published"),
             "FLEETLAKE_STATE": str(folder / "state"),
             "FLEETLAKE_CALLS_PER_MINUTE": "0",
+            "FLEETLAKE_CLOCK": "service",
         }
 
 

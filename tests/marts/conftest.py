@@ -66,6 +66,7 @@ def make_lake() -> Callable[[Path], Path]:
             base_url="http://localhost/api/v2/",
             lake=lake,
             calls_per_minute=0,
+            clock="service",
             portal_api_id="portal-id",
             portal_api_key="portal-key",
             mgr_api_id="admin-id",

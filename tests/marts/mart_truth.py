@@ -110,7 +110,11 @@ class Fleet:
         options = SimulatorOptions(routers=routers, days=0.01, seed=seed, now=BORN, speed=0)
         self.transport = httpx.ASGITransport(app=create_app(options))
         self.settings = Settings(
-            base_url="http://localhost/api/v2/", lake=lake, calls_per_minute=0, **KEYS
+            base_url="http://localhost/api/v2/",
+            lake=lake,
+            calls_per_minute=0,
+            clock="service",
+            **KEYS,
         )
 
     def ask(self, method: str, path: str, **request: Any) -> httpx.Response:

@@ -104,7 +104,8 @@ def test_settings_to_export_can_be_printed():
 
     assert "export FLEETLAKE_BASE_URL=http://127.0.0.1:8765/api/v2/" in lines
     assert "export FLEETLAKE_MGR_API_KEY=admin-key" in lines
-    assert len(lines) == 7
+    assert "export FLEETLAKE_CLOCK=service" in lines
+    assert len(lines) == 8
 
 
 @section("Simulator: for people")

@@ -91,6 +91,7 @@ def _print_environment(port: int) -> None:
         "MGR_API_ID": "admin-id",
         "MGR_API_KEY": "admin-key",
         "V3_TOKEN": "simulator-token",
+        "CLOCK": "service",
     }
     for name, value in settings.items():
         typer.echo(f"export FLEETLAKE_{name}={value}")

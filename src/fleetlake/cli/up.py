@@ -118,6 +118,7 @@ def environment(folder: Path, service: str, port: int) -> dict[str, str]:
         "FLEETLAKE_V3_BASE_URL": f"{service}/api/v3",
         "FLEETLAKE_V3_TOKEN": "simulator-token",
         "FLEETLAKE_CALLS_PER_MINUTE": "0",
+        "FLEETLAKE_CLOCK": "service",
         "FLEETLAKE_LAKE": str(folder / "lake"),
         "FLEETLAKE_PUBLISHED": str(folder / "published"),
         "FLEETLAKE_STATE": str(folder / "state"),

@@ -1,7 +1,7 @@
 """What one commit brings to the lake, and what it changed there."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 from fleetlake.endpoint import Endpoint
 from fleetlake.intervals import Interval
 from fleetlake.lake.watermarks import LastRead
-from fleetlake.plan import Overlap
+from fleetlake.plan import Overlap, before
 from fleetlake.records import Misfit
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -42,6 +42,25 @@ class Load:
     overlap: Overlap | None = None
     ends: LastRead | None = None
     load_id: str = field(default_factory=new_load_id)
+
+    def split_at(self, instant: datetime) -> tuple["Load", "Load | None"]:
+        """Return the load with what it proves before an instant, and the proof left, if any.
+
+        What is left brings no row. The end of the read is part of it, for it says how far the
+        stream is proven.
+        """
+        ends = self.ends.proven_until(instant) if self.ends else None
+        sure = {partition: before(instant, proven) for partition, proven in self.proven.items()}
+        if sure == self.proven and ends == self.ends:
+            return self, None
+        left = replace(self, rows=self.rows.schema.empty_table(), misfits=(), is_whole=False)
+        return replace(self, proven=sure, ends=None), left
+
+    def proven_before(self, instant: datetime) -> "Load":
+        """Return the load with what it proves before an instant, its end included."""
+        sure = {partition: before(instant, proven) for partition, proven in self.proven.items()}
+        ends = self.ends.proven_until(instant) if self.ends else None
+        return replace(self, proven=sure, ends=ends)
 
     @property
     def newest(self) -> datetime | None:

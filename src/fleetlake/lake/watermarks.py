@@ -1,13 +1,14 @@
 """What a stream has read: proven intervals per partition, and its newest event."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
 from fleetlake.endpoint import Endpoint
+from fleetlake.endpoints import ENDPOINTS
 from fleetlake.intervals import BEGINNING, Interval, coalesce, subtract
 from fleetlake.lake.locks import commit_lock
 
@@ -58,11 +59,26 @@ def add_intervals(
 ) -> None:
     """Join newly proven ranges to those of their partitions, within the open transaction."""
     known = proven_intervals(lake, profile, endpoint)
+    joined = {p: [*known.get(p, ()), *intervals] for p, intervals in added.items()}
+    replace_intervals(lake, profile, endpoint, joined)
+
+
+def replace_intervals(
+    lake: "Lake", profile: str, endpoint: Endpoint, proven: Mapping[str, Iterable[Interval]]
+) -> None:
+    """Make these the proven ranges of their partitions, within the open transaction."""
     rows = [
         (partition, interval.start, interval.end)
-        for partition, intervals in added.items()
-        for interval in coalesce([*known.get(partition, ()), *intervals])
+        for partition, intervals in proven.items()
+        for interval in coalesce(intervals)
     ]
+    kept = {partition for partition, _, _ in rows}
+    if emptied := [partition for partition in proven if partition not in kept]:
+        lake.execute(
+            "delete from meta.intervals where account_profile = ? and endpoint = ? "
+            "and partition in (select unnest(?))",
+            [profile, endpoint.name, emptied],
+        )
     schema = pa.schema([("partition", pa.string()), ("start_at", _INSTANT), ("end_at", _INSTANT)])
     columns = [list(column) for column in zip(*rows, strict=True)] or [[], [], []]
     with lake.view("joined", pa.table(columns, schema=schema)):
@@ -150,6 +166,24 @@ class LastRead:
     unsettled: Interval | None
     swept_at: datetime
     wanted_from: datetime
+
+    def proven_until(self, instant: datetime) -> Self:
+        """Return the same read, with nothing from `instant` on left as final."""
+        if self.unsettled is None or self.unsettled.start <= instant:
+            return self
+        return replace(self, unsettled=Interval(instant, self.unsettled.end))
+
+
+def newest_event(lake: "Lake", profile: str, *, until: datetime) -> datetime | None:
+    """Return the newest time, up to `until`, that records of an account's streams carry."""
+    snapshots = [endpoint.name for endpoint in ENDPOINTS.values() if endpoint.is_snapshot]
+    [(newest,)] = lake.rows(
+        "select max(watermark_at) from meta.watermarks where account_profile = ? "
+        "and watermark_at <= ? and endpoint not in (select unnest(?))",
+        [profile, until, snapshots],
+    )
+    moment: datetime | None = newest
+    return moment
 
 
 def never_read(

@@ -1,0 +1,227 @@
+"""What a clock that ran ahead has left in a lake, and how it is taken back.
+
+A load that believed such a clock called hours proven in which records were still to come. The
+next loads would not ask for those hours, and their records would be lost. So what the lake
+claims for later than now is taken back to what records show: a proven range ends a lookback
+before the newest record that was read of it, and is read again from there. Versions of lists
+that begin or end later than now get the time of the commit that wrote them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from fleetlake.endpoint import Endpoint, Mode
+from fleetlake.intervals import Interval
+from fleetlake.lake.locks import commit_lock
+from fleetlake.lake.watermarks import all_proven_intervals, replace_intervals
+from fleetlake.plan import LOOKBACK, SETTLE, SWEEP
+from fleetlake.quoting import quoted
+
+if TYPE_CHECKING:
+    from fleetlake.lake.catalog import Lake
+
+TOLERANCE = timedelta(minutes=5)
+"""How far the clocks of machines that load the same lake may differ."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TakenBack:
+    """A stream of which the lake claimed something for later than now.
+
+    `claimed_until` is the latest such instant; `sure_until` is where the stream is read again
+    from, None where only its versions or times of loading were wrong.
+    """
+
+    endpoint: str
+    claimed_until: datetime
+    sure_until: datetime | None
+
+
+def take_back_future(
+    lake: "Lake",
+    profile: str,
+    endpoints: Sequence[Endpoint],
+    *,
+    now: datetime,
+    is_checked: bool,
+) -> list[TakenBack]:
+    """Correct what the lake claims for later than `now`; return what that was, stream by stream.
+
+    With `is_checked`, nothing may be claimed for later than the last commit of the stream either:
+    this machine's clock dates commits, and loads go by no later one. One transaction for all of
+    it; without a claim nothing is written.
+    """
+    claims = _claims(lake, profile, now=now, is_checked=is_checked)
+    found = [endpoint for endpoint in endpoints if endpoint.name in claims]
+    if not found:
+        return []
+    with commit_lock(lake.path):
+        lake.execute("begin")
+        try:
+            _take_back_lateness(lake, profile, now + TOLERANCE)
+            taken = []
+            for endpoint in found:
+                claimed, latest = claims[endpoint.name]
+                sure = _take_back(lake, profile, endpoint, now=now, latest=latest)
+                taken.append(
+                    TakenBack(endpoint=endpoint.name, claimed_until=claimed, sure_until=sure)
+                )
+            lake.execute("commit")
+        except BaseException:
+            lake.roll_back()
+            raise
+    return taken
+
+
+def _claims(
+    lake: "Lake", profile: str, *, now: datetime, is_checked: bool
+) -> dict[str, tuple[datetime, datetime]]:
+    """Return by endpoint the latest instant claimed and the latest allowed, where it is beyond."""
+    found = lake.rows(
+        "with allowed as (select endpoint, updated_at, "
+        "if($is_checked, least($now, updated_at), $now) + $tolerance as latest "
+        "from meta.watermarks where account_profile = $profile), "
+        "claims as (select endpoint, end_at as claimed from meta.intervals "
+        "where account_profile = $profile "
+        "union all select endpoint, watermark_at from meta.watermarks "
+        "where account_profile = $profile "
+        "union all select endpoint, unnest([swept_at, read_until]) from meta.reads "
+        "where account_profile = $profile) "
+        "select endpoint, max(claimed), any_value(latest) "
+        "from claims join allowed using (endpoint) where claimed > latest group by endpoint "
+        # This machine's clock alone dates loads, also where the service's is another.
+        "union all select endpoint, updated_at, latest from allowed "
+        "where updated_at > now() + $tolerance",
+        {"profile": profile, "now": now, "is_checked": is_checked, "tolerance": TOLERANCE},
+    )
+    claims: dict[str, tuple[datetime, datetime]] = {}
+    for endpoint, claimed, latest in found:
+        known = claims.get(endpoint, (claimed, latest))
+        claims[endpoint] = max(known[0], claimed), latest
+    return claims
+
+
+def _take_back(
+    lake: "Lake", profile: str, endpoint: Endpoint, *, now: datetime, latest: datetime
+) -> datetime | None:
+    """Correct what the lake claims of one stream; return where it is read again from."""
+    if endpoint.mode is Mode.HISTORY:
+        _date_versions_by_their_commits(lake, profile, endpoint, now=now, latest=latest)
+    sure_until = None if endpoint.is_snapshot else _unprove(lake, profile, endpoint, latest)
+    newest = None if endpoint.is_snapshot else _newest(lake, profile, endpoint, latest)
+    lake.execute(
+        "update meta.watermarks set updated_at = least(updated_at, now()), "
+        "watermark_at = if(watermark_at > $latest, coalesce($newest, $long_ago), watermark_at) "
+        "where account_profile = $profile and endpoint = $endpoint",
+        {
+            "latest": latest,
+            "newest": newest,
+            "long_ago": now - SWEEP,
+            "profile": profile,
+            "endpoint": endpoint.name,
+        },
+    )
+    # The next load sweeps: what the loads since then passed over is found at once.
+    lake.execute(
+        "update meta.reads set swept_at = if(swept_at > $latest, $long_ago, swept_at), "
+        "final_until = null, read_until = null "
+        "where account_profile = $profile and endpoint = $endpoint "
+        "and greatest(swept_at, read_until) > $latest",
+        {
+            "latest": latest,
+            "long_ago": now - SWEEP,
+            "profile": profile,
+            "endpoint": endpoint.name,
+        },
+    )
+    return sure_until
+
+
+def _unprove(lake: "Lake", profile: str, endpoint: Endpoint, latest: datetime) -> datetime | None:
+    """Cut proven ranges that end too late; return the earliest end, None where none did."""
+    proven = all_proven_intervals(lake, profile).get(endpoint.name, {})
+    wrong = {p for p, ranges in proven.items() if any(r.end > latest for r in ranges)}
+    if not wrong:
+        return None
+    shown = _newest_by_partition(lake, profile, endpoint)
+    cut = {
+        partition: [_cut(one, shown.get(partition), latest) for one in proven[partition]]
+        for partition in wrong
+    }
+    replace_intervals(lake, profile, endpoint, cut)
+    return min(
+        new.end
+        for partition in wrong
+        for old, new in zip(proven[partition], cut[partition], strict=True)
+        if new != old
+    )
+
+
+def _cut(proven: Interval, newest: datetime | None, latest: datetime) -> Interval:
+    """Return a proven range, ended where records show that it was read if it ends too late."""
+    if proven.end <= latest:
+        return proven
+    sure = newest - SETTLE - LOOKBACK if newest and newest > proven.start else proven.start
+    return Interval(proven.start, max(proven.start, min(sure, latest)))
+
+
+def _newest_by_partition(lake: "Lake", profile: str, endpoint: Endpoint) -> dict[str, datetime]:
+    event = quoted(endpoint.event_time or "")
+    partition = f"{quoted(endpoint.fan_out.partition)}::varchar" if endpoint.fan_out else "''"
+    return dict(
+        lake.rows(
+            f"select {partition}, max({event}) from raw.{quoted(endpoint.name)} "
+            "where account_profile = ? group by all",
+            [profile],
+        )
+    )
+
+
+def _newest(lake: "Lake", profile: str, endpoint: Endpoint, latest: datetime) -> datetime | None:
+    event = quoted(endpoint.event_time or "")
+    [(newest,)] = lake.rows(
+        f"select max({event}) from raw.{quoted(endpoint.name)} "
+        f"where account_profile = ? and {event} <= ?",
+        [profile, latest],
+    )
+    moment: datetime | None = newest
+    return moment
+
+
+def _date_versions_by_their_commits(
+    lake: "Lake", profile: str, endpoint: Endpoint, *, now: datetime, latest: datetime
+) -> None:
+    """Give versions from later than now the time of the commit that wrote them.
+
+    The version before one of them ended when that one began, so it gets the same time.
+    """
+    table = f"raw.{quoted(endpoint.name)}"
+    moments = lake.rows(
+        f"select distinct unnest([valid_from, valid_to]) as moment from {table} "
+        "where account_profile = $profile and greatest(valid_from, valid_to) > $latest "
+        "order by moment",
+        {"profile": profile, "latest": latest},
+    )
+    for (moment,) in moments:
+        if moment is None or moment <= latest:
+            continue
+        [(committed,)] = lake.rows(
+            f"select min(_loaded_at) from {table} where account_profile = ? and valid_from = ?",
+            [profile, moment],
+        )
+        honest = min(committed or now, now)
+        for column in ("valid_from", "valid_to"):
+            lake.execute(
+                f"update {table} set {column} = ? where account_profile = ? and {column} = ?",
+                [honest, profile, moment],
+            )
+
+
+def _take_back_lateness(lake: "Lake", profile: str, latest: datetime) -> None:
+    """Drop measurements from later than now: they would outlive all honest ones."""
+    lake.execute(
+        "delete from meta.lateness where account_profile = ? and measured_at > ?",
+        [profile, latest],
+    )

@@ -1,0 +1,278 @@
+"""Clocks: a wrong one loses no record, is told of, and what it left in a lake is taken back."""
+
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime, parsedate_to_datetime
+from typing import Any
+
+import httpx
+import pytest
+
+from fleetlake.clock import REFUSED_SKEW, Clock
+from fleetlake.errors import ClockRefused, UsageError
+from fleetlake.ingest import ingest
+from fleetlake.intervals import BEGINNING
+from fleetlake.lake import open_lake
+from fleetlake.run import Outcome
+from fleetlake.settings import ClockTrust
+from fleetlake.verify import verify
+from tests.conftest import NOW, Sim
+
+HOUR = timedelta(hours=1)
+STREAMS = ("alerts", "activity_logs", "net_device_usage_samples")
+KEYS_SQL = {
+    "alerts": "select created_at_timeuuid from raw.alerts",
+    "activity_logs": "select action_id from raw.activity_logs",
+    "net_device_usage_samples": "select created_at_timeuuid from raw.net_device_usage_samples",
+}
+
+
+class Lying(httpx.AsyncBaseTransport):
+    """A service whose answers carry another date: `off` by so much, or just `date`."""
+
+    def __init__(
+        self,
+        inner: httpx.AsyncBaseTransport,
+        *,
+        off: timedelta = timedelta(0),
+        date: str | None = None,
+        only_first: int | None = None,
+    ) -> None:
+        self._inner, self._off, self._date, self._left = inner, off, date, only_first
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        response = await self._inner.handle_async_request(request)
+        if self._left is not None:
+            self._left -= 1
+            if self._left < 0:
+                return response
+        honest = parsedate_to_datetime(response.headers["date"])
+        response.headers["date"] = self._date or format_datetime(honest + self._off, usegmt=True)
+        return response
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch, sim: Sim) -> Callable[[], None]:
+    """Set this machine's clock to the simulated service's; return what does so again."""
+
+    def set_clock(off: timedelta = timedelta(0)) -> None:
+        now = datetime.fromisoformat(sim.ask("GET", "/sim/state").json()["now"]) + off
+        monkeypatch.setattr("fleetlake.clock.machine_now", lambda: now.astimezone(UTC))
+
+    set_clock()
+    return set_clock
+
+
+def load(
+    sim: Sim, *names: str, trust: str = "checked", transport: Any = None, **options: Any
+) -> list[Outcome]:
+    outcomes = ingest(
+        sim.settings(clock=trust),
+        list(names or STREAMS),
+        transport=transport or sim.transport,
+        **options,
+    )
+    assert [outcome.error for outcome in outcomes] == [None] * len(outcomes)
+    return outcomes
+
+
+def missing(sim: Sim, endpoint: str) -> set[str]:
+    """Return what the service had for an hour and the lake does not hold."""
+    member = {"activity_logs": lambda r: r["action"]["id"]}.get(
+        endpoint, lambda r: r["created_at_timeuuid"]
+    )
+    now = datetime.fromisoformat(sim.ask("GET", "/sim/state").json()["now"])
+    served = {member(record) for record in sim.truth(endpoint, until=now - HOUR)}
+    with open_lake(sim.folder / "lake", read_only=True) as lake:
+        return served - {key for (key,) in lake.rows(KEYS_SQL[endpoint])}
+
+
+@pytest.mark.parametrize("ahead", [40 * HOUR, timedelta(days=400)])
+def test_a_load_by_a_clock_that_ran_ahead_loses_nothing_in_the_loads_after_it(
+    sim: Sim, ahead: timedelta
+):
+    load(sim, trust="service", transport=Lying(sim.transport, off=ahead))
+
+    for hours in (1, 29, 50):
+        sim.advance(hours * 3600)
+        load(sim, trust="service")
+
+    for endpoint in STREAMS:
+        assert missing(sim, endpoint) == set()
+
+
+def test_a_first_load_by_a_clock_half_a_day_ahead_loses_nothing(sim: Sim, machine, caplog):
+    with caplog.at_level(logging.WARNING, logger="fleetlake"):
+        load(sim, transport=Lying(sim.transport, off=12 * HOUR))
+
+    for hours in (1, 14):
+        sim.advance(hours * 3600)
+        machine()
+        load(sim)
+
+    assert "the service's clock is 12 h ahead of this machine's" in caplog.text
+    assert missing(sim, "alerts") == set()
+
+
+def test_a_load_by_two_clocks_that_run_ahead_proves_no_more_than_records_show(sim: Sim, machine):
+    machine(12 * HOUR)
+    load(sim, transport=Lying(sim.transport, off=12 * HOUR))
+
+    with open_lake(sim.folder / "lake", read_only=True) as lake:
+        [(proven,)] = lake.rows("select max(end_at) from meta.intervals")
+    assert proven <= NOW
+
+    sim.advance(14 * 3600)
+    machine()
+    load(sim)
+
+    assert missing(sim, "alerts") == set()
+
+
+@pytest.mark.usefixtures("machine")
+@pytest.mark.parametrize(
+    "date",
+    [
+        "Sun, 06 Nov 1825 08:49:37 GMT",
+        "Fri, 31 Dec 9999 23:59:59 GMT",
+        format_datetime(NOW + REFUSED_SKEW + HOUR, usegmt=True),
+        format_datetime(NOW - REFUSED_SKEW - HOUR, usegmt=True),
+    ],
+)
+def test_a_service_whose_clock_is_a_day_off_is_refused_in_words(sim: Sim, date: str):
+    with pytest.raises(ClockRefused, match=r"service's clock is .* this machine's") as refused:
+        load(sim, transport=Lying(sim.transport, date=date))
+
+    assert "FLEETLAKE_CLOCK=service" in refused.value.remedy
+
+
+@pytest.mark.parametrize("date", ["Sun, 06 Nov 1825 08:49:37 GMT", "Fri, 31 Dec 9999 23:59:59 GMT"])
+def test_a_date_that_is_none_is_refused_even_where_the_service_is_believed(sim: Sim, date: str):
+    with pytest.raises(ClockRefused):
+        load(sim, trust="service", transport=Lying(sim.transport, date=date))
+
+
+@pytest.mark.usefixtures("machine")
+def test_an_old_date_from_a_cache_stops_no_load(sim: Sim):
+    load(sim, transport=Lying(sim.transport, off=-72 * HOUR, only_first=1))
+
+    assert missing(sim, "alerts") == set()
+
+
+def test_a_setting_believes_the_service(sim: Sim):
+    load(sim, trust="service")  # its clock is months off this machine's
+
+    assert missing(sim, "alerts") == set()
+
+
+def test_a_lie_that_lies_behind_us_is_told_by_when_it_was_committed(sim: Sim, machine):
+    load(sim, "alerts", trust="service", transport=Lying(sim.transport, off=40 * HOUR))
+    with open_lake(sim.folder / "lake") as lake:
+        # The machine's clock was right all the time, which in tests only the service has.
+        lake.execute("update meta.watermarks set updated_at = ?", [NOW])
+
+    sim.advance(80 * 3600)
+    machine()
+    load(sim, "alerts")
+
+    assert missing(sim, "alerts") == set()
+
+
+def test_versions_from_the_future_get_the_time_of_their_commit(sim: Sim, machine):
+    load(sim, "routers", trust="service", transport=Lying(sim.transport, off=40 * HOUR))
+
+    sim.advance(3600)
+    machine()
+    load(sim, "routers")
+
+    with open_lake(sim.folder / "lake", read_only=True) as lake:
+        assert lake.rows(
+            "select count(*) from raw.routers where valid_from > ? or valid_to < valid_from",
+            [NOW + 2 * HOUR],
+        ) == [(0,)]
+
+
+@pytest.mark.usefixtures("machine")
+def test_what_is_taken_back_is_said_once(sim: Sim, caplog):
+    load(sim, "alerts", trust="service", transport=Lying(sim.transport, off=40 * HOUR))
+
+    with caplog.at_level(logging.WARNING, logger="fleetlake"):
+        load(sim, "alerts")
+        said = caplog.text
+        caplog.clear()
+        load(sim, "alerts")
+
+    assert "went by a clock that ran ahead" in said
+    assert "went by a clock" not in caplog.text
+
+
+def test_verify_finds_nothing_missing_after_a_lie_was_taken_back(sim: Sim, machine):
+    load(sim, "alerts", trust="service", transport=Lying(sim.transport, off=40 * HOUR))
+    for hours in (1, 79):
+        sim.advance(hours * 3600)
+        machine()
+        load(sim, "alerts")
+
+    verdict = verify(
+        sim.settings(clock="checked"), "alerts", start=BEGINNING, transport=sim.transport
+    )
+
+    assert verdict.served > 0
+    assert verdict.missing == frozenset()
+
+
+@pytest.mark.usefixtures("machine")
+def test_a_since_in_the_future_is_refused(sim: Sim):
+    with pytest.raises(UsageError, match="lies in the future"):
+        load(sim, "alerts", since=NOW + 48 * HOUR)
+
+
+class Steady:
+    """Seconds that pass when told."""
+
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    monkeypatch.setattr("fleetlake.clock.machine_now", lambda: NOW)
+    return Clock(ClockTrust.CHECKED, steady=Steady())
+
+
+def test_the_earlier_of_the_two_clocks_counts(clock: Clock):
+    clock.read_date(NOW + 2 * HOUR)
+    assert clock.now() == NOW
+
+    slow = Clock(ClockTrust.CHECKED, steady=Steady())
+    slow.read_date(NOW - 2 * HOUR)
+    assert slow.now() == NOW - 2 * HOUR
+
+
+@pytest.mark.parametrize("trust", list(ClockTrust))
+@pytest.mark.usefixtures("clock")
+def test_a_stale_date_among_good_ones_does_not_count(trust: ClockTrust):
+    mixed = Clock(trust, steady=Steady())
+    for off in (-72 * HOUR, timedelta(0), -48 * HOUR):
+        mixed.read_date(NOW + off)
+
+    assert mixed.now() == NOW
+
+
+def test_of_hosts_whose_clocks_nearly_agree_the_slowest_counts(clock: Clock):
+    for seconds in (0, -4, -1):
+        clock.read_date(NOW + timedelta(seconds=seconds))
+
+    assert clock.now() == NOW - timedelta(seconds=4)
+
+
+@pytest.mark.usefixtures("machine")
+def test_a_doubtful_clock_is_asked_for_again_a_few_times_and_not_at_each_stream(sim: Sim):
+    before = sim.calls("accounts")
+    load(sim, "alerts", "activity_logs", transport=Lying(sim.transport, off=HOUR))
+
+    assert sim.calls("accounts") - before <= 3
