@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime, parsedate_to_datetime
 from typing import Any
@@ -10,10 +11,12 @@ import httpx
 import pytest
 
 from fleetlake.clock import REFUSED_SKEW, Clock
+from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import ClockRefused, UsageError
-from fleetlake.ingest import ingest
-from fleetlake.intervals import BEGINNING
+from fleetlake.ingest import backfill, ingest
+from fleetlake.intervals import BEGINNING, Interval
 from fleetlake.lake import open_lake
+from fleetlake.lake.gaps import Gap, gaps
 from fleetlake.run import Outcome
 from fleetlake.settings import ClockTrust
 from fleetlake.verify import verify
@@ -276,3 +279,40 @@ def test_a_doubtful_clock_is_asked_for_again_a_few_times_and_not_at_each_stream(
     load(sim, "alerts", "activity_logs", transport=Lying(sim.transport, off=HOUR))
 
     assert sim.calls("accounts") - before <= 3
+
+
+@pytest.fixture
+def short_retention(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the service be taken to forget activity logs after five days. It keeps them thirty."""
+    shorter = replace(ENDPOINTS["activity_logs"], retention=timedelta(days=5))
+    monkeypatch.setitem(ENDPOINTS, "activity_logs", shorter)
+
+
+def open_gaps(sim: Sim) -> list[Gap]:
+    with open_lake(sim.folder / "lake", read_only=True) as lake:
+        return gaps(lake)
+
+
+@pytest.mark.usefixtures("short_retention")
+def test_a_range_beyond_the_retention_is_asked_for_before_it_is_called_lost(sim: Sim):
+    load(sim, "activity_logs", trust="service")
+    sim.advance(timedelta(days=12).total_seconds())
+
+    [outcome] = load(sim, "activity_logs", trust="service")
+
+    assert missing(sim, "activity_logs") == set()
+    # Until the first record nobody can tell whether there were others.
+    held = [gap for gap in open_gaps(sim) if gap.end_at - gap.start_at > timedelta(days=1)]
+    assert (held, outcome.lost) == ([], len(open_gaps(sim)))
+
+
+@pytest.mark.usefixtures("short_retention")
+def test_a_backfill_of_what_the_service_no_longer_keeps_makes_no_gap(sim: Sim):
+    load(sim, "activity_logs", trust="service")
+    sim.advance(timedelta(days=4).total_seconds())
+    load(sim, "activity_logs", trust="service")
+
+    past = Interval(NOW - timedelta(days=3), NOW - timedelta(days=2))
+    backfill(sim.settings(), "activity_logs", past, transport=sim.transport)
+
+    assert open_gaps(sim) == []

@@ -25,9 +25,7 @@ from fleetlake.errors import (
 )
 from fleetlake.intervals import Interval
 from fleetlake.lake import Lake, open_lake
-from fleetlake.lake.locks import stream_lock
 from fleetlake.lake.promoted import with_promoted
-from fleetlake.lake.watermarks import forget_interval
 from fleetlake.load import load_streams
 from fleetlake.place import DEMO_MARK
 from fleetlake.run import Outcome, Watcher
@@ -100,8 +98,6 @@ def backfill(
     with open_lake(settings.lake, threads=1) as lake:
 
         def load(account: Settings) -> list[Outcome]:
-            with stream_lock(settings.lake, endpoint.name):
-                forget_interval(lake, account.profile, endpoint, interval)
             load = partial(
                 load_streams,
                 with_promoted(lake, [endpoint]),

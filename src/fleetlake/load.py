@@ -38,6 +38,7 @@ from fleetlake.lake.loads import Committed
 from fleetlake.lake.locks import stream_lock
 from fleetlake.lake.watermarks import (
     begin_reads,
+    forget_interval,
     never_read,
     newest_event,
     want_since,
@@ -113,6 +114,9 @@ def _prepare(run: Run, endpoints: Sequence[Endpoint], now: datetime) -> None:
     taken = take_back_future(run.lake, run.profile, endpoints, now=now, is_checked=clock.is_checked)
     _tell_of_clocks(run, taken)
     clock.show(newest_event(run.lake, run.profile, until=now))
+    if run.only is not None:
+        for endpoint in endpoints:
+            _forget(run, endpoint, run.only, now)
     shard = str(run.shard)
     with run.lake.one_look():
         run.lateness.update(measured_lateness(run.lake, run.profile, now=now))
@@ -121,6 +125,17 @@ def _prepare(run: Run, endpoints: Sequence[Endpoint], now: datetime) -> None:
     begin_reads(run.lake, run.profile, new, shard, now=now, since=since)
     if since is not None:
         want_since(run.lake, run.profile, endpoints, since)
+
+
+def _forget(run: Run, endpoint: Endpoint, chosen: Interval, now: datetime) -> None:
+    """Take a chosen range as unread, as far as the service still holds it.
+
+    What it no longer holds stays as it was read at the time. Raises: StreamBusy.
+    """
+    start = max(chosen.start, now - endpoint.retention) if endpoint.retention else chosen.start
+    if start < chosen.end:
+        with stream_lock(run.lake.path, endpoint.name):
+            forget_interval(run.lake, run.profile, endpoint, Interval(start, chosen.end))
 
 
 def _tell_of_clocks(run: Run, taken: Sequence[TakenBack]) -> None:

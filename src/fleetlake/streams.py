@@ -86,9 +86,7 @@ def _current_keys(lake: Lake, profile: str, endpoint: Endpoint) -> set[tuple[Any
 async def load_events(run: Run, endpoint: Endpoint, writer: Writer) -> None:
     """Load what is new or still missing of a stream ordered by event time."""
     plan = await run.in_lake(partial(_plan, run, endpoint, writer.seen_at))
-    await run.in_lake(partial(record_gaps, run.lake, run.profile, endpoint, plan.lost))
-    run.lost[endpoint.name] = sum(map(len, plan.lost.values()))
-    writer.overlap = plan.overlap
+    writer.overlap, writer.expired = plan.overlap, plan.expired
     spans = spans_of(endpoint, plan.wanted)
     ends: LastRead | None = None
     try:
@@ -106,6 +104,9 @@ async def load_events(run: Run, endpoint: Endpoint, writer: Writer) -> None:
     finally:
         # Whatever ends the walk, what it brought and proved is kept.
         await writer.flush(ends=ends)
+    # Only now: the service was asked for these ranges too, and may have held them longer.
+    record = partial(record_gaps, run.lake, run.profile, endpoint, plan.expired)
+    run.lost[endpoint.name] = await run.in_lake(record)
     if plan.is_sweep:
         await run.in_lake(partial(_tell_of_sweep, run, endpoint, writer.unsettled))
 
@@ -126,12 +127,12 @@ def _tell_of_sweep(run: Run, endpoint: Endpoint, unsettled: Interval) -> None:
 class _Plan:
     """What to read by partition, and what of it the load before has read already.
 
-    `lost` is what the service has forgotten unread; `swept_at` is when the stream was swept
-    last, once all is read.
+    `expired` is what of it is older than the service's retention, by partition; `swept_at` is
+    when the stream was swept last, once all is read.
     """
 
     wanted: list[tuple[int | None, Interval]]
-    lost: dict[str, list[Interval]]
+    expired: dict[str, list[Interval]]
     overlap: Overlap | None
     swept_at: datetime | None = None
     wanted_from: datetime = BEGINNING
@@ -148,13 +149,6 @@ def _planned(run: Run, endpoint: Endpoint, now: datetime) -> _Plan:
     proven = proven_intervals(run.lake, run.profile, endpoint)
     if endpoint.is_divisible:
         proven = {id_: proven[id_] for id_ in proven if run.shard.has(id_)}
-    lost: dict[str, list[Interval]] = {}
-    if endpoint.retention:
-        lost = {
-            partition: forgotten(intervals, now=now, retention=endpoint.retention)
-            for partition, intervals in proven.items()
-        }
-        proven = {p: [*intervals, *lost[p]] for p, intervals in proven.items()}
     last = last_read(run.lake, run.profile, endpoint, str(run.shard))
     swept_at = last.swept_at if last else now
     wanted_from = last.wanted_from if last else BEGINNING
@@ -173,13 +167,34 @@ def _planned(run: Run, endpoint: Endpoint, now: datetime) -> _Plan:
             only=run.only,
         )
     ]
+    expired = _expired(endpoint, proven, wanted, now=now)
     if run.only is not None:
         # What somebody chose to read again may never have been read: it measures nothing.
-        return _Plan(wanted, lost, None)
+        return _Plan(wanted, expired, None)
     unsettled = last.unsettled if last else None
     again = overlap(proven, unsettled, swept_from=swept_from) if unsettled else None
     is_sweep = swept_from is not None
-    return _Plan(wanted, lost, again, now if is_sweep else swept_at, wanted_from, is_sweep)
+    return _Plan(wanted, expired, again, now if is_sweep else swept_at, wanted_from, is_sweep)
+
+
+def _expired(
+    endpoint: Endpoint,
+    proven: dict[str, list[Interval]],
+    wanted: Sequence[tuple[int | None, Interval]],
+    *,
+    now: datetime,
+) -> dict[str, list[Interval]]:
+    """Return by partition what is to be read though the service should have forgotten it."""
+    expired: dict[str, list[Interval]] = {}
+    if endpoint.retention is None:
+        return expired
+    for partition, interval in wanted:
+        key = WHOLE_STREAM if partition is None else str(partition)
+        for old in forgotten(proven.get(key, []), now=now, retention=endpoint.retention):
+            start, end = max(old.start, interval.start), min(old.end, interval.end)
+            if start < end:
+                expired.setdefault(key, []).append(Interval(start, end))
+    return expired
 
 
 def _ids_to_ask(

@@ -7,14 +7,14 @@ goes into the same commit as its rows, so a killed run repeats only what was in 
 
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
 import pyarrow as pa
 
 from fleetlake.endpoint import Endpoint, Mode
-from fleetlake.intervals import Interval
+from fleetlake.intervals import Interval, subtract
 from fleetlake.lake.loads import Committed, Load
 from fleetlake.lake.watermarks import WHOLE_STREAM, LastRead
 from fleetlake.normalise import Page, schema_of
@@ -57,6 +57,7 @@ class Writer:
         self.seen_at = seen_at
         self.unsettled = unsettled or Interval(seen_at, seen_at)
         self.overlap: Overlap | None = None
+        self.expired: Mapping[str, Sequence[Interval]] = {}
         self._clock = clock
         self._batch = _Batch(since=clock())
         self.total = Committed(0, 0, 0)
@@ -67,8 +68,10 @@ class Writer:
         batch.pages.append(reading.page)
         batch.rows += reading.page.rows.num_rows
         for proven in before(self.unsettled.start, [reading.proven] if reading.proven else []):
-            for partition in reading.partitions or (WHOLE_STREAM,):
-                batch.proven[str(partition)].append(proven)
+            for partition in map(str, reading.partitions or (WHOLE_STREAM,)):
+                # What has expired is proven together with the record of what was lost of it.
+                sure = subtract(proven, self.expired.get(partition, ()))
+                batch.proven[partition].extend(sure)
         if self._is_due(batch):
             await self.flush()
 
