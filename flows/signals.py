@@ -15,7 +15,7 @@ from fleetlake.lake.gaps import Gap
 from fleetlake.retention import State
 from fleetlake.settings import Settings
 from fleetlake.spoken import named
-from fleetlake.status import LakeStatus, StreamStatus, lake_status
+from fleetlake.status import LakeStatus, StreamStatus, lake_now, lake_status
 
 QUARANTINE_GREW = "fleetlake.quarantine.grew"
 SCHEMA_DRIFTED = "fleetlake.schema.drifted"
@@ -50,9 +50,7 @@ class Look:
 def look_at_lake(settings: Settings) -> Look:
     """Return how the lake stands now; an empty lake is made where there is none."""
     with open_lake(settings.lake) as lake:
-        [(newest,)] = lake.rows("select max(watermark_at) from meta.watermarks")
-        # A simulated service may run ahead of this machine: its newest instant counts as now.
-        now = max(datetime.now(UTC), newest) if newest else datetime.now(UTC)
+        now = lake_now(lake, settings.clock)
         status = lake_status(lake, now=now, calls_per_minute=settings.calls_per_minute)
     return Look(now=now, status=status)
 

@@ -48,6 +48,10 @@ def test_a_lake_that_lacks_nothing_is_said_to_lack_nothing_up_to_its_last_load()
             {"holes": 3},
             "alerts has 3 holes: if no load is under way, run `fleetlake ingest alerts`.",
         ),
+        (
+            {"complete_until": NOW + timedelta(hours=40)},
+            "alerts is called complete until 2026-",
+        ),
         ({"quarantined": 2}, "2 records of alerts could not be kept: see `fleetlake quarantine"),
         ({"retention": EXPIRING}, "alerts is at risk: run `fleetlake ingest alerts`."),
         (

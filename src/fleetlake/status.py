@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from fleetlake.clock import machine_now
 from fleetlake.endpoint import Endpoint
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.intervals import Interval, subtract
@@ -11,7 +12,7 @@ from fleetlake.lake import Lake
 from fleetlake.lake.gaps import Gap, gaps
 from fleetlake.lake.watermarks import all_proven_intervals
 from fleetlake.retention import Forecast, forecast
-from fleetlake.settings import DEFAULT_PROFILE
+from fleetlake.settings import DEFAULT_PROFILE, ClockTrust
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +44,19 @@ class LakeStatus:
 
     streams: list[StreamStatus]
     open_gaps: list[Gap]
+
+
+def lake_now(lake: Lake, trust: ClockTrust) -> datetime:
+    """Return the time that a lake's streams are measured against, in UTC.
+
+    It is this machine's. Where the service alone is believed, its clock may run ahead: then the
+    newest instant in the lake counts.
+    """
+    now = machine_now()
+    if trust is ClockTrust.CHECKED:
+        return now
+    [(newest,)] = lake.rows("select max(watermark_at) from meta.watermarks")
+    return max(now, newest) if newest else now
 
 
 def lake_status(lake: Lake, *, now: datetime, calls_per_minute: int) -> LakeStatus:

@@ -27,17 +27,17 @@ def status(
     acknowledged (see `fleetlake gaps`).
     """
     from dataclasses import asdict
-    from datetime import UTC
 
     import orjson
 
     from fleetlake.errors import RecordsMissing
     from fleetlake.lake import open_lake
     from fleetlake.settings import load_settings
-    from fleetlake.status import lake_status
+    from fleetlake.status import lake_now, lake_status
 
-    settings, now = load_settings(), datetime.now(UTC)
+    settings = load_settings()
     with open_lake(settings.lake, read_only=True) as lake:
+        now = lake_now(lake, settings.clock)
         found = lake_status(lake, now=now, calls_per_minute=settings.calls_per_minute)
     if as_json:
         option = orjson.OPT_INDENT_2 | orjson.OPT_UTC_Z
@@ -87,6 +87,7 @@ def verdict(found: "LakeStatus", now: datetime) -> Iterator[str]:
 
 
 def _faults(found: "LakeStatus", last_load: datetime, now: datetime) -> Iterator[str]:
+    from fleetlake.lake.future import TOLERANCE
     from fleetlake.retention import State
     from fleetlake.spoken import counted, named, spoken_age
 
@@ -98,6 +99,9 @@ def _faults(found: "LakeStatus", last_load: datetime, now: datetime) -> Iterator
             yield f"{name} is {stream.retention.state}: {load}."
         if _is_left_behind(stream, last_load):
             yield f"{name} was last loaded {spoken_age(stream.loaded_at, now)}: {load}."
+        if stream.complete_until and stream.complete_until > now + TOLERANCE:
+            until = f"{stream.complete_until:%Y-%m-%d %H:%M}"
+            yield f"{name} is called complete until {until}, later than now: {load} to correct it."
         if stream.holes:
             holes = counted(stream.holes, "hole")
             yield f"{name} has {holes}: if no load is under way, {load}."

@@ -56,6 +56,8 @@ class Lake:
 
     def attach(self, *, read_only: bool) -> None:
         """Attach the lake, and keep a folder's catalog open from now on. Raises: LakeError."""
+        # In a notebook, or with `python -c`, DuckDB draws a progress bar into standard output.
+        self.execute("SET enable_progress_bar = false;")
         self.execute(f"{attach_statements(self.path, read_only=read_only)} USE lake;")
         if isinstance(self.path, Path):
             with lake_errors(self.path):
