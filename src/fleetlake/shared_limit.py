@@ -12,7 +12,12 @@ from typing import Any
 
 from fleetlake.errors import BudgetSpent
 from fleetlake.place import SharedLake
-from fleetlake.ratelimit import SECONDS_A_DAY, SPAN_SECONDS, CallLimit
+from fleetlake.ratelimit import (
+    CLOCK_STEP_SECONDS,
+    SECONDS_A_DAY,
+    SPAN_SECONDS,
+    CallLimit,
+)
 from fleetlake.settings import Settings
 
 _LOCK = "SELECT pg_advisory_lock(hashtextextended('fleetlake calls', 0))::text"
@@ -63,10 +68,13 @@ class SharedCallLimit:
         """Count a call and return 0, or return the seconds to wait."""
         with self._lock():
             [now] = self._row("SELECT extract(epoch FROM clock_timestamp())::float8")
+            # A call in the future was noted before the clock was set back, and means nothing.
             self._run(
-                "DELETE FROM fleetlake_calls WHERE account = $1 AND called_at <= $2",
+                "DELETE FROM fleetlake_calls WHERE account = $1 "
+                "AND (called_at <= $2 OR called_at > $3)",
                 self._account,
                 now - SPAN_SECONDS,
+                now + CLOCK_STEP_SECONDS,
             )
             made, oldest = self._row(
                 "SELECT count(*), min(called_at) FROM fleetlake_calls WHERE account = $1",

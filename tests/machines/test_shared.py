@@ -165,6 +165,16 @@ def test_machines_share_the_calls_of_a_minute_and_of_a_day(shared):
         limit.close()
 
 
+def test_a_call_noted_before_the_clock_was_set_back_holds_nobody_up(shared):
+    limit = SharedCallLimit(shared, account="c", calls_per_minute=1, calls_per_day=0)
+    assert limit.reserve() == 0.0
+    with shared.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("UPDATE fleetlake_calls SET called_at = called_at + 86400")
+
+    assert limit.reserve() == 0.0
+    limit.close()
+
+
 def test_settings_name_a_shared_lake_and_its_limit(shared, monkeypatch):
     monkeypatch.setenv("FLEETLAKE_LAKE", f"postgres:{shared.catalog.get_secret_value()}")
     monkeypatch.setenv("FLEETLAKE_LAKE_FILES", shared.files)
