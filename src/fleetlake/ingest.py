@@ -21,6 +21,7 @@ from fleetlake.errors import (
     ServiceError,
     SettingsError,
     StreamBusy,
+    StreamFailed,
     UsageError,
 )
 from fleetlake.intervals import Interval
@@ -129,13 +130,14 @@ def endpoint_with_past(name: str) -> Endpoint:
 
 
 def raise_worst(outcomes: Sequence[Outcome]) -> None:
-    """Raise the error of the first stream that failed, if one did.
+    """Raise the error of the first stream that failed, if one did; a bug before all others.
 
     A stream left to another process, or one this account may not read, has not failed.
     """
-    for outcome in outcomes:
-        if outcome.error and not isinstance(outcome.error, (StreamBusy, EndpointUnavailable)):
-            raise outcome.error
+    errors = [outcome.error for outcome in outcomes if outcome.error]
+    failed = [e for e in errors if not isinstance(e, (StreamBusy, EndpointUnavailable))]
+    for error in sorted(failed, key=lambda error: not isinstance(error, StreamFailed)):
+        raise error
 
 
 def _of_each(

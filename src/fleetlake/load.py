@@ -26,6 +26,7 @@ from fleetlake.errors import (
     FleetlakeError,
     ServiceError,
     StreamBusy,
+    StreamFailed,
 )
 from fleetlake.intervals import Interval
 from fleetlake.lake.catalog import Lake
@@ -43,6 +44,8 @@ from fleetlake.writer import Writer
 
 logger = logging.getLogger(__name__)
 
+LONGEST_CAUSE = 300
+
 
 async def load_streams(
     endpoints: Sequence[Endpoint],
@@ -59,8 +62,8 @@ async def load_streams(
     """Load the endpoints' streams, all that is new since their last load.
 
     `only` bounds the event time, for a chosen past range; `shard` the ids of divisible streams.
-    A stream that fails does not stop the others; its outcome holds the error. Raises:
-    CredentialsRefused at once, and whatever ends the first contact with the service.
+    A stream that fails does not stop the others, whatever the error; its outcome holds it.
+    Raises: CredentialsRefused at once, and whatever ends the first contact with the service.
     """
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="lake") as thread:
         run = Run(
@@ -104,11 +107,7 @@ def _prepare(run: Run, endpoints: Sequence[Endpoint], now: datetime) -> None:
 async def _load_in_turn(run: Run, endpoint: Endpoint) -> Outcome:
     """Load a stream after those that its fan-out needs; let those that wait for it go on."""
     try:
-        lost = await _lost_source(run, endpoint)
-        if lost is None:
-            outcome = await _load_stream(run, endpoint)
-        else:
-            outcome = Outcome(endpoint.name, 0, 0, 0, 0, 0.0, lost, run.profile)
+        outcome = await _load_stream(run, endpoint)
         run.watcher.on_end(outcome)
         run.ended[endpoint.name].set_result(outcome)
         return outcome
@@ -116,21 +115,22 @@ async def _load_in_turn(run: Run, endpoint: Endpoint) -> Outcome:
         run.ended[endpoint.name].cancel()
 
 
-async def _lost_source(run: Run, endpoint: Endpoint) -> FleetlakeError | None:
-    """Wait for the lists that a fan-out needs; return why it has no ids, or None if it has.
+async def _await_source(run: Run, endpoint: Endpoint) -> None:
+    """Wait for the lists that a fan-out needs.
 
-    Where another process is loading the ids for the first time, it is busy, not failed.
+    Raises: ServiceError where it has no ids; StreamBusy where another process is loading them
+    for the first time.
     """
     if endpoint.fan_out is None:
-        return None
+        return
     source, moved = run.ended.get(endpoint.fan_out.source), endpoint.fan_out.moved
     if moved is not None and moved.endpoint in run.ended:
         await asyncio.wait([run.ended[moved.endpoint]])
     if source is None or not await _is_lost(run, await source):
-        return None
+        return
     if isinstance((await source).error, StreamBusy):
-        return StreamBusy(f"{endpoint.name} waits for ids that another process is loading.")
-    return ServiceError(f"{endpoint.name} was not asked: {endpoint.fan_out.source} failed.")
+        raise StreamBusy(f"{endpoint.name} waits for ids that another process is loading.")
+    raise ServiceError(f"{endpoint.name} was not asked: {endpoint.fan_out.source} failed.")
 
 
 async def _is_lost(run: Run, source: Outcome) -> bool:
@@ -143,8 +143,10 @@ async def _is_lost(run: Run, source: Outcome) -> bool:
 
 async def _load_stream(run: Run, endpoint: Endpoint) -> Outcome:
     started = time.monotonic()
-    total, error = Committed(0, 0, 0), None
+    total: Committed = Committed(0, 0, 0)
+    error: FleetlakeError | None = None
     try:
+        await _await_source(run, endpoint)
         with stream_lock(run.lake.path, endpoint.name, run.shard):
             now = await run.now()
             writer = Writer(
@@ -165,6 +167,9 @@ async def _load_stream(run: Run, endpoint: Endpoint) -> Outcome:
     except FleetlakeError as failure:
         logger.debug("%s failed", endpoint.name, exc_info=True)
         error = failure
+    except Exception as failure:  # a bug in one stream must not cost the others
+        logger.debug("%s failed", endpoint.name, exc_info=True)
+        error = _unforeseen(run, endpoint, failure)
     return Outcome(
         endpoint.name,
         total.added,
@@ -176,6 +181,17 @@ async def _load_stream(run: Run, endpoint: Endpoint) -> Outcome:
         run.profile,
         run.spared[endpoint.name],
         run.lost[endpoint.name],
+    )
+
+
+def _unforeseen(run: Run, endpoint: Endpoint, failure: Exception) -> StreamFailed:
+    """Return an error that says in one line what ended a stream, without what is secret."""
+    said = run.client.without_keys(" ".join(f"{type(failure).__name__}: {failure}".split()))
+    said = said if len(said) <= LONGEST_CAUSE else f"{said[: LONGEST_CAUSE - 1]}…"
+    return StreamFailed(
+        f"{endpoint.name} stopped at an error that should not happen: {said.rstrip('.')}.",
+        remedy="What was committed is kept, and the next load goes on from there. Please report "
+        "it, with what `fleetlake --debug ingest` prints.",
     )
 
 
