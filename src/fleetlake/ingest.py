@@ -27,7 +27,7 @@ from fleetlake.errors import (
 from fleetlake.intervals import Interval
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.locks import stream_lock
-from fleetlake.lake.promoted import with_promoted
+from fleetlake.lake.promotions import settle_names
 from fleetlake.lake.watermarks import forget_interval
 from fleetlake.load import load_streams
 from fleetlake.place import DEMO_MARK
@@ -61,14 +61,13 @@ def ingest(
     _require_service(accounts)
     _refuse_demo_lake(settings)
     with open_lake(settings.lake, threads=1) as lake:
+        settle_names(lake)
 
         def load(account: Settings) -> list[Outcome]:
             named = [e for e in readable[account.profile] if e.is_divisible or shard.number == 1]
-            with lake.one_look():
-                endpoints = with_promoted(lake, _with_sources(lake, account.profile, named))
             load = partial(
                 load_streams,
-                endpoints,
+                _with_sources(lake, account.profile, named),
                 lake=lake,
                 profile=account.profile,
                 walks=settings.concurrency,
@@ -99,13 +98,14 @@ def backfill(
     accounts = settings.accounts()
     _require_service(accounts)
     with open_lake(settings.lake, threads=1) as lake:
+        settle_names(lake)
 
         def load(account: Settings) -> list[Outcome]:
             with stream_lock(settings.lake, endpoint.name):
                 forget_interval(lake, account.profile, endpoint, interval)
             load = partial(
                 load_streams,
-                with_promoted(lake, [endpoint]),
+                [endpoint],
                 lake=lake,
                 profile=account.profile,
                 walks=max(1, settings.concurrency // 4),

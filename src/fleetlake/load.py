@@ -34,6 +34,7 @@ from fleetlake.lake.commit import commit_proofs
 from fleetlake.lake.lateness import measured_lateness
 from fleetlake.lake.loads import Committed
 from fleetlake.lake.locks import stream_lock
+from fleetlake.lake.promotions import with_promoted
 from fleetlake.lake.watermarks import begin_reads, never_read, want_since, watermark
 from fleetlake.plan import unsettled
 from fleetlake.run import Outcome, Run, Watcher
@@ -147,7 +148,10 @@ async def _load_stream(run: Run, endpoint: Endpoint) -> Outcome:
     error: FleetlakeError | None = None
     try:
         await _await_source(run, endpoint)
+        started = time.monotonic()
         with stream_lock(run.lake.path, endpoint.name, run.shard):
+            # Only now: until the stream is held, a member of it may become a column.
+            [endpoint] = await run.in_lake(partial(with_promoted, run.lake, [endpoint]))
             now = await run.now()
             writer = Writer(
                 endpoint,

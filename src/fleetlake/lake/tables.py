@@ -107,12 +107,13 @@ META: dict[str, dict[str, str]] = {
         "load_id": "VARCHAR",
         "first_seen_at": _TIME,
     },
-    # Members that became columns of this lake, and of which kind.
+    # Members that became columns of this lake: of which kind, and under which name.
     "promoted": {
         "endpoint": "VARCHAR",
         "member": "VARCHAR",
         "kind": "VARCHAR",
         "promoted_at": _TIME,
+        "column_name": "VARCHAR",
     },
     # Whether an account may read an endpoint (403, 404 and 405 say no), as last asked.
     "capabilities": {
