@@ -29,7 +29,7 @@ _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|\+00:00)")
 """Times that a column gives back as they were; `20260615` may be a date, or a number of parts."""
 
 
-def _is_time(value: Any) -> bool:
+def _is_time(value: object) -> bool:
     try:
         is_spelled_out = isinstance(value, str) and _INSTANT.fullmatch(value) is not None
         return is_spelled_out and read_value(Kind.TIME, value) is not None
@@ -37,12 +37,13 @@ def _is_time(value: Any) -> bool:
         return False
 
 
-def _is_integer(value: Any) -> bool:
-    is_number = isinstance(value, int) and not isinstance(value, bool)
-    return bool(is_number and -INT64_LIMIT <= value < INT64_LIMIT)
+def _is_integer(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int):
+        return False
+    return -INT64_LIMIT <= value < INT64_LIMIT
 
 
-def _is_real(value: Any) -> bool:
+def _is_real(value: object) -> bool:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
     try:
