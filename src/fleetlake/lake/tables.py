@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from fleetlake.endpoint import Endpoint, Mode
 from fleetlake.endpoints import ENDPOINTS
+from fleetlake.quoting import quoted
 
 if TYPE_CHECKING:
     from fleetlake.lake.catalog import Lake
@@ -181,10 +182,10 @@ def give_statistics(table: str) -> str:
 
 def _missing(table: str, columns: dict[str, str], present: set[str] | None) -> list[str]:
     if present is None:
-        listed = ", ".join(f'"{name}" {kind}' for name, kind in columns.items())
+        listed = ", ".join(f"{quoted(name)} {kind}" for name, kind in columns.items())
         return [f"create table {table} ({listed})", give_statistics(table)]
     return [
-        f'alter table {table} add column "{name}" {kind}'
+        f"alter table {table} add column {quoted(name)} {kind}"
         for name, kind in columns.items()
         if name not in present
     ]
