@@ -18,14 +18,14 @@ FILES = sorted(SOURCE.rglob("*.py"))
 MOST_LINES = 350
 
 ORDER = [
-    ["errors", "quoting"],
+    ["errors", "quoting", "member_names"],
     ["secrets"],
     ["place"],
     ["settings", "vocabulary"],
     ["columns"],
     ["timeuuid", "intervals", "tasks", "shard"],
     ["values", "endpoint", "spoken"],
-    ["endpoints"],
+    ["endpoints", "record_structs"],
     ["ratelimit", "retry", "gate", "wire", "clock"],
     ["shared_limit"],
     ["client"],

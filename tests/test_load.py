@@ -4,6 +4,7 @@ Table-driven over the endpoint table, so that a new row is held to the same prom
 truth comes from the simulator; our own output is never the measure.
 """
 
+import pkgutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -15,13 +16,14 @@ import pytest
 
 from fleetlake.endpoint import Api, Endpoint, Mode
 from fleetlake.endpoints import ENDPOINTS
-from fleetlake.errors import CredentialsRefused, FleetlakeError
-from fleetlake.ingest import ingest
+from fleetlake.errors import CredentialsRefused, FleetlakeError, LakeError, StreamFailed
+from fleetlake.ingest import ingest, raise_worst
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.commit import commit_load
 from fleetlake.lake.locks import stream_lock
+from fleetlake.run import Outcome
 from fleetlake.values import read_value
-from tests.conftest import NOW, Sim
+from tests.conftest import KEYS, NOW, Sim
 
 SETTLE = timedelta(seconds=60)
 
@@ -166,7 +168,7 @@ def test_a_second_page_that_fails_for_good_is_an_error_and_the_next_load_makes_i
         assert len(kept) < len(sim.truth(endpoint.name))
 
 
-class Crash(Exception):
+class Crash(BaseException):
     """Stands for the end of the process."""
 
 
@@ -250,6 +252,37 @@ def test_one_stream_that_fails_does_not_stop_the_others(sim: Sim) -> None:
     assert by_name["alerts"].error is not None
     assert by_name["users"].error is None
     assert by_name["users"].added == len(sim.truth("users"))
+
+
+@pytest.mark.parametrize("place", ["fleetlake.run.commit_load", "fleetlake.streams.read_pages"])
+def test_an_unforeseen_error_in_one_stream_costs_only_that_stream(
+    sim: Sim, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    real: Any = pkgutil.resolve_name(place)
+
+    def failing(first: Any, second: Any, **options: Any) -> Any:
+        if getattr(second, "endpoint", second).name == "users":
+            raise IndexError(f"no such place; the key was {KEYS['mgr_api_key']}")
+        return real(first, second, **options)
+
+    monkeypatch.setattr(place, failing)
+    outcomes = sim.ingest("users", "groups", "alerts")
+
+    by_name = {outcome.endpoint: outcome for outcome in outcomes}
+    assert by_name["groups"].added == len(sim.truth("groups"))
+    assert by_name["alerts"].added == len(sim.truth("alerts", NOW - timedelta(seconds=60)))
+    with pytest.raises(StreamFailed, match=r"users .* IndexError: no such place") as failure:
+        raise_worst(outcomes)
+    assert failure.value.exit_code == 1
+    assert KEYS["mgr_api_key"] not in str(failure.value)
+
+
+def test_a_bug_is_told_before_other_failures() -> None:
+    failures = [LakeError("full"), StreamFailed("a bug"), LakeError("full")]
+    outcomes = [Outcome("users", 0, 0, 0, 0, 0.0, failure) for failure in failures]
+
+    with pytest.raises(StreamFailed):
+        raise_worst(outcomes)
 
 
 def test_refused_keys_end_the_run_at_once(sim: Sim) -> None:

@@ -217,6 +217,18 @@ def test_an_unknown_member_is_kept_and_its_first_sight_noted(sim: Sim) -> None:
     ]
 
 
+def test_each_unknown_member_is_noted_at_its_own_first_sight(sim: Sim) -> None:
+    first = Rewriting(sim, {'"friendly_info"': '"severity":3,"friendly_info"'})
+    second = Rewriting(sim, {'"friendly_info"': '"severity":4,"a.b":[5],"":6,"friendly_info"'})
+
+    sim.ingest("alerts", transport=first)
+    sim.advance(86_400)
+    sim.ingest("alerts", transport=second)
+
+    noted = rows(sim, "select member, example from meta.schema_drift order by member")
+    assert noted == [('""', "6"), ('"a.b"', "[5]"), ("severity", "3")]
+
+
 def test_a_changed_type_keeps_the_row_and_the_odd_value(sim: Sim) -> None:
     changed = Rewriting(sim, {'"altitude_meters":': '"altitude_meters":"about ",  "x":'})
 

@@ -1,17 +1,35 @@
 """A member that the service added becomes a column, with all that came before."""
 
+import json
+import pkgutil
+import shutil
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from fleetlake.columns import Kind
+from fleetlake.endpoint import Endpoint, Mode
 from fleetlake.endpoints import ENDPOINTS
-from fleetlake.errors import UsageError
-from fleetlake.lake import open_lake
-from fleetlake.lake.promoted import members, promote
+from fleetlake.errors import StreamBusy, UsageError
+from fleetlake.lake import Lake, open_lake
+from fleetlake.lake.commit import commit_load
+from fleetlake.lake.loads import Committed, Load
+from fleetlake.lake.locks import stream_lock
+from fleetlake.lake.promoted import demote, members, promote, with_promoted
+from fleetlake.member_names import spelled
+from fleetlake.normalise import read_page
+from fleetlake.quoting import quoted
 from fleetlake.status import stream_statuses
 from tests.conftest import NOW, Sim
 from tests.test_load import assert_complete
+from tests.test_operations import Rewriting
+from tests.test_records import a_page, a_record
 
 NEW = "service_tier"  # the member that the scenario adds to every record
 
@@ -161,3 +179,294 @@ def test_a_member_is_promoted_once(drifting: Sim) -> None:
 
     with pytest.raises(UsageError, match="has a column service_tier already"):
         promoted(drifting, "alerts")
+
+
+def test_a_demoted_member_is_back_in_extra_with_every_value(drifting: Sim) -> None:
+    sent = rows(drifting, "select id, _extra from raw.groups order by all")
+    promoted(drifting, "groups")
+
+    with open_lake(drifting.settings().lake) as lake:
+        column, returned = demote(lake, ENDPOINTS["groups"], NEW)
+
+    assert (column.name, returned) == (NEW, len(sent))
+    assert rows(drifting, "select id, _extra from raw.groups order by all") == sent
+    assert NEW not in columns_of(drifting, "groups")
+    [again] = drifting.ingest("groups")
+    assert (again.added, again.changed, again.error) == (0, 0, None)
+
+
+def test_a_part_of_a_member_goes_back_to_where_it_was(drifting: Sim) -> None:
+    sent = [json.loads(e) for (e,) in rows(drifting, "select _extra from raw.alerts order by all")]
+    promoted(drifting, "alerts", f"{NEW}.level")
+
+    with open_lake(drifting.settings().lake) as lake:
+        demote(lake, ENDPOINTS["alerts"], f"{NEW}_level")
+
+    back = [json.loads(e) for (e,) in rows(drifting, "select _extra from raw.alerts")]
+    assert sorted(map(str, map(sorted_items, back))) == sorted(map(str, map(sorted_items, sent)))
+
+
+def test_a_demoted_member_can_be_promoted_again(drifting: Sim) -> None:
+    first = promoted(drifting, "groups")
+    with open_lake(drifting.settings().lake) as lake:
+        demote(lake, ENDPOINTS["groups"], NEW)
+
+    assert promoted(drifting, "groups") == first
+
+
+def test_what_was_not_promoted_cannot_be_demoted(drifting: Sim) -> None:
+    promoted(drifting, "groups")
+
+    with (
+        open_lake(drifting.settings().lake) as lake,
+        pytest.raises(UsageError, match="'nonsense' of groups was not promoted") as refusal,
+    ):
+        demote(lake, ENDPOINTS["groups"], "nonsense")
+
+    assert NEW in refusal.value.remedy
+
+
+def test_a_stream_that_is_being_loaded_is_neither_promoted_nor_demoted(drifting: Sim) -> None:
+    promoted(drifting, "groups")
+    with (
+        stream_lock(drifting.settings().lake, "groups"),
+        open_lake(drifting.settings().lake) as lake,
+        pytest.raises(StreamBusy),
+    ):
+        demote(lake, ENDPOINTS["groups"], NEW)
+
+
+def test_a_load_that_began_before_a_promotion_fills_the_column(
+    drifting: Sim, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def promote_meanwhile(*_: Any) -> None:
+        promoted(drifting, "alerts")
+
+    monkeypatch.setattr(
+        "fleetlake.load._prepare", after(promote_meanwhile, "fleetlake.load._prepare")
+    )
+    drifting.advance(86_400)
+    [outcome] = drifting.ingest("alerts")
+
+    assert (outcome.error, outcome.added > 0) == (None, True)
+    [(empty,)] = rows(drifting, f"select count(*) from raw.alerts where {NEW} is null")
+    assert empty == 0
+
+
+def test_a_member_with_a_dot_and_a_path_into_an_object_are_not_confused(sim: Sim) -> None:
+    sim.ingest(
+        "products", transport=Rewriting(sim, {'"name":': '"a":{"b":1,"c":2},"a.b":"own","name":'})
+    )
+    with open_lake(sim.settings().lake) as lake:
+        with pytest.raises(UsageError, match="may be a member") as refusal:
+            promote(lake, ENDPOINTS["products"], "a.b")
+        own, _ = promote(lake, ENDPOINTS["products"], '"a.b"')
+        inner, _ = promote(lake, ENDPOINTS["products"], 'a."b"')
+
+        found = lake.rows(f"select distinct {own.name}, {inner.name}, _extra from raw.products")
+
+    assert '"a.b", a.b' in refusal.value.remedy
+    assert (own.name, inner.name) == ("a_b", "a_b_2")
+    assert found == [("own", 1, '{"a":{"c":2}}')]
+
+
+@pytest.mark.parametrize(("first", "second"), [(NEW, f"{NEW}.level"), (f"{NEW}.level", NEW)])
+def test_a_member_is_not_promoted_both_whole_and_in_part(
+    drifting: Sim, first: str, second: str
+) -> None:
+    promoted(drifting, "alerts", first)
+
+    with pytest.raises(UsageError, match="cannot be a column"):
+        promoted(drifting, "alerts", second)
+
+
+BADLY_NAMED = ["signal-strength", "5g_band", "o'brien", "_row"]
+
+
+def test_columns_that_no_load_could_take_are_renamed_by_the_next_ingest(
+    sim: Sim, caplog: pytest.LogCaptureFixture
+) -> None:
+    sent = ",".join(f"{json.dumps(name)}:{n}" for n, name in enumerate(BADLY_NAMED))
+    adding = Rewriting(sim, {'"name":': f'{sent},"name":'})
+    with open_lake(sim.settings().lake) as lake:
+        lake.execute("alter table meta.promoted drop column column_name")
+        for name in BADLY_NAMED:
+            lake.execute(
+                "insert into meta.promoted values ('products', ?, 'integer', now())", [name]
+            )
+            lake.execute(f"alter table raw.products add column {quoted(name)} bigint")
+
+    [first] = sim.ingest("products", transport=adding)
+    [second] = sim.ingest("products", transport=adding)
+
+    names = "signal_strength, member_5g_band, o_brien, member_row"
+    assert (first.error, second.error, second.added) == (None, None, 0)
+    assert rows(sim, f"select distinct {names}, _extra from raw.products") == [(0, 1, 2, 3, None)]
+    assert "raw.products is called member_row" in caplog.text
+
+
+HOSTILE = [
+    *["", " ", ".", "a.b", "a", "A", "_row", "_extra", "_load_id", "account_profile", "valid_from"],
+    *[
+        "valid_to",
+        "o'brien",
+        'a"b',
+        "a\\b",
+        "\x00",
+        "a\nb",
+        "$",
+        "$.a",
+        "[*]",
+        "$[*]",
+        "*",
+        "🛰",
+        "é",
+    ],
+    *[
+        "select",
+        "order",
+        "5g",
+        "signal-strength",
+        "x" * 2000,
+        "rowid",
+        "__proto__",
+        "class",
+        "t",
+        "b",
+    ],
+    *['x" bigint); drop schema raw cascade; --', "'; drop table raw.users; --", "\u202e", "batch"],
+]
+values = st.sampled_from(
+    [
+        st.integers(-(2**70), 2**70),
+        st.floats(allow_nan=False, allow_infinity=False),
+        st.booleans(),
+        st.text(max_size=10).filter(lambda text: text.lower() != "null"),
+        st.integers(0, 2**32).map(lambda seconds: f"{datetime.fromtimestamp(seconds, UTC):%FT%TZ}"),
+        st.recursive(
+            st.none() | st.integers(0, 9) | st.text(max_size=3),
+            lambda inner: (
+                st.lists(inner, max_size=2)
+                | st.dictionaries(st.sampled_from(HOSTILE), inner, max_size=2)
+            ),
+            max_leaves=4,
+        ).filter(lambda value: value is not None),
+    ]
+)
+
+
+@pytest.fixture(scope="module")
+def long_lake(empty_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+    """Return an open lake that many examples go through, one after the other."""
+    path = tmp_path_factory.mktemp("hostile") / "lake"
+    shutil.copytree(empty_lake, path)
+    with open_lake(path, threads=1) as lake:
+        lake.execute("create table marts.bystander as select 42 as answer")
+        yield lake
+
+
+@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    name=st.sampled_from(["products", "net_device_metrics", "alerts"]),
+    names=st.lists(
+        st.sampled_from(HOSTILE) | st.text(max_size=8), min_size=1, max_size=4, unique=True
+    ),
+    data=st.data(),
+)
+def test_members_of_any_name_keep_every_value_from_promotion_to_demotion(
+    long_lake: Lake, name: str, names: list[str], data: st.DataObject
+) -> None:
+    endpoint = ENDPOINTS[name]
+    names = [member for member in names if member not in {c.path[0] for c in endpoint.columns}]
+    kinds = {member: data.draw(values) for member in names}
+    sent = [{member: data.draw(kinds[member]) for member in names} for _ in range(3)]
+    before = shape_of(long_lake, without=name)
+
+    loaded(long_lake, endpoint, sent[:2])
+    columns = {member: promote(long_lake, endpoint, spelled([member]))[0] for member in names}
+    again = loaded(long_lake, endpoint, sent[:2])
+    loaded(long_lake, endpoint, sent)
+    held = [kept(long_lake, endpoint, number) for number in range(3)]
+    for member in names:
+        demote(long_lake, endpoint, spelled([member]))
+    back = [json.loads(kept(long_lake, endpoint, number)["_extra"] or "{}") for number in range(3)]
+
+    try:
+        assert again == Committed(0, 0, 0)
+        for row, wanted, left in zip(held, sent, back, strict=True):
+            extra = json.loads(row["_extra"] or "{}")
+            for member, value in wanted.items():
+                column = columns[member]
+                found = row[column.name]
+                found = json.loads(found) if column.kind is Kind.JSON and found else found
+                assert alike(extra.get(member, found), value)
+                assert alike(left[member], value)
+        assert shape_of(long_lake, without=name) == before
+        assert not long_lake.rows("select * from meta.promoted")
+    finally:
+        long_lake.execute(f"delete from raw.{name}")
+
+
+def loaded(lake: Lake, endpoint: Endpoint, extras: list[dict[str, Any]]) -> Committed:
+    """Load records with these members beside those that the endpoint declares."""
+    records = [a_record(endpoint, number)[0] | extra for number, extra in enumerate(extras)]
+    [endpoint] = with_promoted(lake, [endpoint])
+    page = read_page(endpoint, a_page(endpoint, records))
+    assert not page.misfits
+    rows = pa.Table.from_batches([page.rows])
+    load = Load(endpoint=endpoint, profile="default", run_id="test", rows=rows, seen_at=NOW)
+    return commit_load(lake, load, only_changes=True)
+
+
+def kept(lake: Lake, endpoint: Endpoint, number: int) -> dict[str, Any]:
+    """Return what the lake holds of a record."""
+    key = endpoint.key[0]
+    _, row = a_record(endpoint, number)
+    current = "and valid_to is null" if endpoint.mode is Mode.HISTORY else ""
+    cursor = lake.execute(
+        f"select * from raw.{endpoint.name} where {key}::varchar = ? {current}", [str(row[key])]
+    )
+    [found] = cursor.fetchall()
+    return dict(zip([column[0] for column in cursor.description or ()], found, strict=True))
+
+
+def shape_of(lake: Lake, *, without: str) -> list[tuple[Any, ...]]:
+    """Return every table with its columns, and the rows of those that are not loaded here."""
+    columns = lake.rows(
+        "select schema_name, table_name, column_name, data_type from duckdb_columns() "
+        "where database_name = 'lake' order by all"
+    )
+    others = [endpoint for endpoint in ENDPOINTS if endpoint != without]
+    counts = lake.rows(" union all ".join(f"select count(*) from raw.{one}" for one in others))
+    return [*columns, *counts, *lake.rows("from marts.bystander")]
+
+
+def alike(found: Any, sent: Any) -> bool:
+    """Return whether two values are the same; a time may be spelled in another way."""
+    if isinstance(found, datetime):
+        return found == datetime.fromisoformat(sent)
+    if isinstance(found, str) and isinstance(sent, str) and found != sent:
+        return datetime.fromisoformat(found) == datetime.fromisoformat(sent)
+    return bool(found == sent)
+
+
+def sorted_items(members: Any) -> Any:
+    """Return members in an order of their own, within members too."""
+    if not isinstance(members, dict):
+        return members
+    return sorted((name, sorted_items(value)) for name, value in members.items())
+
+
+def columns_of(sim: Sim, endpoint: str) -> set[str]:
+    return {name for (name,) in rows(sim, f"select column_name from (describe raw.{endpoint})")}
+
+
+def after(more: Any, place: str) -> Any:
+    """Return what does as before, and then more."""
+    real = pkgutil.resolve_name(place)
+
+    def both(*arguments: Any) -> None:
+        real(*arguments)
+        more(*arguments)
+
+    return both

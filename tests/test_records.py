@@ -366,3 +366,52 @@ def test_no_record_disappears_whatever_its_members_hold(data):
     page = read_page(endpoint, a_page(endpoint, [record]))
 
     assert page.rows.num_rows + len(page.misfits) == page.count == 1
+
+
+ODD_NAMES = [
+    *["", " ", ".", "a.b", "action.id", "__proto__", "constructor", "_extra", "_row", "type"],
+    *["o'brien", 'say "hi"', "back\\slash", "$", "[*]", "a\x00b", "new\nline", "\u202e", "é", "🛰"],
+    *["data", "links", "meta", "class", "select", "x" * 3000],
+]
+
+
+@pytest.mark.parametrize("name", ["users", "alerts", "failovers", "private_cellular_sims"])
+def test_an_unknown_member_is_kept_whatever_its_name(name: str) -> None:
+    endpoint = ENDPOINTS[name]
+    sent, row = a_record(endpoint, 1)
+    unknown = {odd: n for n, odd in enumerate(ODD_NAMES) if odd not in sent and odd != "type"}
+
+    rows = read_rows(endpoint, a_page(endpoint, [sent | unknown]))
+
+    assert rows == [row | {EXTRA: unknown}]
+
+
+def test_a_member_with_dots_in_its_name_is_not_taken_for_a_member_of_an_object():
+    endpoint = next(e for e in ENDPOINTS.values() if any(len(c.path) > 1 for c in e.columns))
+    dotted = next(".".join(c.path) for c in endpoint.columns if len(c.path) > 1)
+    sent, row = a_record(endpoint, 1)
+
+    rows = read_rows(endpoint, a_page(endpoint, [sent | {dotted: "another"}]))
+
+    assert rows == [row | {EXTRA: {dotted: "another"}}]
+
+
+def test_names_with_half_a_surrogate_pair_stay_apart():
+    endpoint = ENDPOINTS["alerts"]
+    sent, row = a_record(endpoint, 1)
+    body = a_page(endpoint, [sent | {"new1": 1, "new2": 2}])
+
+    rows = read_rows(endpoint, body.replace(b"new1", b"\\ud800").replace(b"new2", b"\\udfff"))
+
+    assert rows == [row | {EXTRA: {"\\ud800": 1, "\\udfff": 2}}]
+
+
+@pytest.mark.parametrize("unknown", [b"", b'"new":1,'], ids=["quick", "patient"])
+def test_of_two_members_of_one_name_both_readers_take_the_last(unknown: bytes) -> None:
+    endpoint = ENDPOINTS["users"]
+    sent, row = a_record(endpoint, 1)
+    body = a_page(endpoint, [sent], separators=(",", ":"))
+
+    [twice] = read_rows(endpoint, body.replace(b'[{"', b"[{" + unknown + b'"id":"7","', 1))
+
+    assert twice["id"] == row["id"]

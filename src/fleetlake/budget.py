@@ -16,6 +16,7 @@ from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.attach import CATALOG
 from fleetlake.lake.watermarks import WHOLE_STREAM, last_read, proven_intervals, watermark
 from fleetlake.plan import still_to_read, sweep_from
+from fleetlake.quoting import quoted
 from fleetlake.settings import Settings
 from fleetlake.shard import WHOLE
 from fleetlake.streams import changing_since, fan_out_ids
@@ -138,16 +139,15 @@ class _Known:
 
     def _oldest(self, endpoint: Endpoint) -> datetime:
         """Return from when on there are records to count: before it the service has shown none."""
-        [(oldest,)] = self.lake.rows(
-            f'select min("{endpoint.event_time}") from raw.{endpoint.name}'
-        )
+        event = quoted(str(endpoint.event_time))
+        [(oldest,)] = self.lake.rows(f"select min({event}) from raw.{endpoint.name}")
         return oldest or self.now - timedelta(days=1)
 
     def _records_per_second(self, endpoint: Endpoint) -> float:
+        event = quoted(str(endpoint.event_time))
         [(records, first, last)] = self.lake.rows(
-            f'select count(*), min("{endpoint.event_time}"), max("{endpoint.event_time}") '
-            f'from raw.{endpoint.name} where "{endpoint.event_time}" >= '
-            f'(select max("{endpoint.event_time}") - interval 1 day from raw.{endpoint.name})'
+            f"select count(*), min({event}), max({event}) from raw.{endpoint.name} "
+            f"where {event} >= (select max({event}) - interval 1 day from raw.{endpoint.name})"
         )
         if not records:
             return 0.0

@@ -132,8 +132,8 @@ class Client:
                 # handing pages over and back took a seventh of a load's CPU time.
                 answer = read(response.content)
             except PageUnreadable as error:
-                start = _excerpt(self._hide(response.content.decode("utf-8", "replace")))
-                said = f"{self._hide(error.what)} It begins: {start}"
+                start = _excerpt(self.without_keys(response.content.decode("utf-8", "replace")))
+                said = f"{self.without_keys(error.what)} It begins: {start}"
                 raise PageUnreadable(said, remedy=error.remedy) from None
             self._has_answered = True
             if date := _date(response.headers.get("date", "")):
@@ -174,7 +174,7 @@ class Client:
         except httpx.HTTPError as error:
             reason = str(error) or type(error).__name__
             raise Unreachable(
-                f"No whole answer from {url}: {self._hide(reason)}.",
+                f"No whole answer from {url}: {self.without_keys(reason)}.",
                 remedy="Check the address and the network; nothing was lost, run again later.",
             ) from None
         if response.status_code == httpx.codes.OK:
@@ -188,7 +188,7 @@ class Client:
     def _refusal(self, url: str, response: httpx.Response, api: Api) -> ServiceError:
         """Return the error that a status other than 200 stands for."""
         status = response.status_code
-        said = _excerpt(self._hide(response.content.decode("utf-8", "replace")))
+        said = _excerpt(self.without_keys(response.content.decode("utf-8", "replace")))
         what = f"GET {url} was answered {status}: {said.rstrip('.')}."
         if status == httpx.codes.UNAUTHORIZED:
             settings = "the four FLEETLAKE_*_API_* settings"
@@ -213,7 +213,7 @@ class Client:
             )
         return RequestRejected(what, remedy="The service no longer takes this request: report it.")
 
-    def _hide(self, text: str) -> str:
+    def without_keys(self, text: str) -> str:
         """Return the text with every key in it starred: a service may echo what it was sent."""
         for secret in self._secrets:
             text = text.replace(secret, "***")

@@ -30,6 +30,9 @@ class Column:
 
     `is_tracked` is False where a change of the value alone does not make a new version of a
     record kept as history (a counter of seconds, a URL whose host varies).
+
+    `members` and `stored_as` are given where path and name do not follow from the field: a
+    member of the service's that became a column of one lake may have any name.
     """
 
     field: str
@@ -37,6 +40,8 @@ class Column:
     meaning: str
     unit: str | None = None
     is_tracked: bool = True
+    members: tuple[str, ...] | None = None
+    stored_as: str | None = None
 
     @property
     def name(self) -> str:
@@ -44,6 +49,8 @@ class Column:
 
         JSON:API wraps every record alike; its wrapping is no part of a name.
         """
+        if self.stored_as is not None:
+            return self.stored_as
         if self.field.startswith("relationships."):
             return f"{self.path[1]}_id"
         joined = self.field.removeprefix("attributes.").replace(".", "_")
@@ -52,7 +59,7 @@ class Column:
     @property
     def path(self) -> tuple[str, ...]:
         """The members that lead from the record to the value."""
-        return tuple(self.field.split("."))
+        return self.members or tuple(self.field.split("."))
 
     @property
     def sql_type(self) -> str:

@@ -19,6 +19,7 @@ FleetlakeError                    exit code
 ├── BuildFailed                    8   a model or a data test failed
 ├── RecordsMissing                 9   the lake lacks what the service has, or had
 ├── ExportFailed                  10   a target refused, or could not be reached
+├── StreamFailed                   1   a stream ended by an error nobody foresaw: a bug
 └── Interrupted                  130   Ctrl-C or SIGTERM; all that was committed stays
 """
 
@@ -138,6 +139,10 @@ class ExportFailed(FleetlakeError):
     """An export target refused its rows, or could not be reached."""
 
     exit_code = 10
+
+
+class StreamFailed(FleetlakeError):
+    """The load of a stream ended by an error that nobody foresaw; the other streams went on."""
 
 
 class Interrupted(FleetlakeError):

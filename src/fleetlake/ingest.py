@@ -21,11 +21,12 @@ from fleetlake.errors import (
     ServiceError,
     SettingsError,
     StreamBusy,
+    StreamFailed,
     UsageError,
 )
 from fleetlake.intervals import Interval
 from fleetlake.lake import Lake, open_lake
-from fleetlake.lake.promoted import with_promoted
+from fleetlake.lake.promotions import settle_names
 from fleetlake.load import load_streams
 from fleetlake.place import DEMO_MARK
 from fleetlake.run import Outcome, Watcher
@@ -58,14 +59,13 @@ def ingest(
     _require_service(accounts)
     _refuse_demo_lake(settings)
     with open_lake(settings.lake, threads=1) as lake:
+        settle_names(lake)
 
         def load(account: Settings) -> list[Outcome]:
             named = [e for e in readable[account.profile] if e.is_divisible or shard.number == 1]
-            with lake.one_look():
-                endpoints = with_promoted(lake, _with_sources(lake, account.profile, named))
             load = partial(
                 load_streams,
-                endpoints,
+                _with_sources(lake, account.profile, named),
                 lake=lake,
                 profile=account.profile,
                 walks=settings.concurrency,
@@ -96,11 +96,12 @@ def backfill(
     accounts = settings.accounts()
     _require_service(accounts)
     with open_lake(settings.lake, threads=1) as lake:
+        settle_names(lake)
 
         def load(account: Settings) -> list[Outcome]:
             load = partial(
                 load_streams,
-                with_promoted(lake, [endpoint]),
+                [endpoint],
                 lake=lake,
                 profile=account.profile,
                 walks=max(1, settings.concurrency // 4),
@@ -125,13 +126,14 @@ def endpoint_with_past(name: str) -> Endpoint:
 
 
 def raise_worst(outcomes: Sequence[Outcome]) -> None:
-    """Raise the error of the first stream that failed, if one did.
+    """Raise the error of the first stream that failed, if one did; a bug before all others.
 
     A stream left to another process, or one this account may not read, has not failed.
     """
-    for outcome in outcomes:
-        if outcome.error and not isinstance(outcome.error, (StreamBusy, EndpointUnavailable)):
-            raise outcome.error
+    errors = [outcome.error for outcome in outcomes if outcome.error]
+    failed = [e for e in errors if not isinstance(e, (StreamBusy, EndpointUnavailable))]
+    for error in sorted(failed, key=lambda error: not isinstance(error, StreamFailed)):
+        raise error
 
 
 def _of_each(

@@ -12,7 +12,7 @@ from pathlib import Path
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.lake import Lake
 from fleetlake.marts.catalogue import mart_dates, mart_keys
-from fleetlake.quoting import literal
+from fleetlake.quoting import literal, quoted
 
 _FILE_SIZE = "256MB"
 
@@ -28,14 +28,14 @@ class Layout:
     def order(self) -> str:
         """The clause that sorts, so that a reader of one device or day skips the other rows."""
         first = [self.partitioned_by] if self.partitioned_by else []
-        listed = ", ".join(f'"{name}"' for name in [*first, *self.sorted_by])
+        listed = ", ".join(map(quoted, [*first, *self.sorted_by]))
         return f"ORDER BY {listed}" if listed else ""
 
     @property
     def options(self) -> str:
         """What COPY is told of the files."""
         if self.partitioned_by:
-            cut = f'PARTITION_BY ("{self.partitioned_by}"), WRITE_PARTITION_COLUMNS true'
+            cut = f"PARTITION_BY ({quoted(self.partitioned_by)}), WRITE_PARTITION_COLUMNS true"
         else:
             cut = f"FILE_SIZE_BYTES '{_FILE_SIZE}'"
         return f"FORMAT parquet, COMPRESSION zstd, {cut}"
@@ -57,10 +57,11 @@ def layout_of(
     key = ENDPOINTS[table].key if schema == "raw" else mart_keys().get(table, ())
     sorted_by = tuple(name for name in key if name in columns)
     date = mart_dates().get(table) if schema == "marts" else None
-    if date not in columns or not day_rows:
+    if date is None or date not in columns or not day_rows:
         return Layout(sorted_by=sorted_by)
+    day = quoted(date)
     [(rows, dated, days)] = lake.rows(
-        f'SELECT count(*), count("{date}"), count(DISTINCT "{date}") FROM {schema}."{table}"'
+        f"SELECT count(*), count({day}), count(DISTINCT {day}) FROM {schema}.{quoted(table)}"
     )
     is_large = rows > 0 and rows >= days * day_rows and dated == rows
     return Layout(sorted_by=sorted_by, partitioned_by=date if is_large else None)

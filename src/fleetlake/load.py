@@ -27,6 +27,7 @@ from fleetlake.errors import (
     FleetlakeError,
     ServiceError,
     StreamBusy,
+    StreamFailed,
     UsageError,
 )
 from fleetlake.intervals import Interval
@@ -36,6 +37,7 @@ from fleetlake.lake.future import TakenBack, take_back_future
 from fleetlake.lake.lateness import measured_lateness
 from fleetlake.lake.loads import Committed
 from fleetlake.lake.locks import stream_lock
+from fleetlake.lake.promotions import with_promoted
 from fleetlake.lake.watermarks import (
     begin_reads,
     forget_interval,
@@ -53,6 +55,8 @@ from fleetlake.writer import Writer
 
 logger = logging.getLogger(__name__)
 
+LONGEST_CAUSE = 300
+
 
 async def load_streams(
     endpoints: Sequence[Endpoint],
@@ -69,8 +73,8 @@ async def load_streams(
     """Load the endpoints' streams, all that is new since their last load.
 
     `only` bounds the event time, for a chosen past range; `shard` the ids of divisible streams.
-    A stream that fails does not stop the others; its outcome holds the error. Raises:
-    CredentialsRefused at once, and whatever ends the first contact with the service.
+    A stream that fails does not stop the others, whatever the error; its outcome holds it.
+    Raises: CredentialsRefused at once, and whatever ends the first contact with the service.
     """
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="lake") as thread:
         run = Run(
@@ -162,11 +166,7 @@ def _tell_of_clocks(run: Run, taken: Sequence[TakenBack]) -> None:
 async def _load_in_turn(run: Run, endpoint: Endpoint) -> Outcome:
     """Load a stream after those that its fan-out needs; let those that wait for it go on."""
     try:
-        lost = await _lost_source(run, endpoint)
-        if lost is None:
-            outcome = await _load_stream(run, endpoint)
-        else:
-            outcome = Outcome(endpoint.name, 0, 0, 0, 0, 0.0, lost, run.profile)
+        outcome = await _load_stream(run, endpoint)
         run.watcher.on_end(outcome)
         run.ended[endpoint.name].set_result(outcome)
         return outcome
@@ -174,21 +174,22 @@ async def _load_in_turn(run: Run, endpoint: Endpoint) -> Outcome:
         run.ended[endpoint.name].cancel()
 
 
-async def _lost_source(run: Run, endpoint: Endpoint) -> FleetlakeError | None:
-    """Wait for the lists that a fan-out needs; return why it has no ids, or None if it has.
+async def _await_source(run: Run, endpoint: Endpoint) -> None:
+    """Wait for the lists that a fan-out needs.
 
-    Where another process is loading the ids for the first time, it is busy, not failed.
+    Raises: ServiceError where it has no ids; StreamBusy where another process is loading them
+    for the first time.
     """
     if endpoint.fan_out is None:
-        return None
+        return
     source, moved = run.ended.get(endpoint.fan_out.source), endpoint.fan_out.moved
     if moved is not None and moved.endpoint in run.ended:
         await asyncio.wait([run.ended[moved.endpoint]])
     if source is None or not await _is_lost(run, await source):
-        return None
+        return
     if isinstance((await source).error, StreamBusy):
-        return StreamBusy(f"{endpoint.name} waits for ids that another process is loading.")
-    return ServiceError(f"{endpoint.name} was not asked: {endpoint.fan_out.source} failed.")
+        raise StreamBusy(f"{endpoint.name} waits for ids that another process is loading.")
+    raise ServiceError(f"{endpoint.name} was not asked: {endpoint.fan_out.source} failed.")
 
 
 async def _is_lost(run: Run, source: Outcome) -> bool:
@@ -201,9 +202,14 @@ async def _is_lost(run: Run, source: Outcome) -> bool:
 
 async def _load_stream(run: Run, endpoint: Endpoint) -> Outcome:
     started = time.monotonic()
-    total, error = Committed(0, 0, 0), None
+    total: Committed = Committed(0, 0, 0)
+    error: FleetlakeError | None = None
     try:
+        await _await_source(run, endpoint)
+        started = time.monotonic()
         with stream_lock(run.lake.path, endpoint.name, run.shard):
+            # Only now: until the stream is held, a member of it may become a column.
+            [endpoint] = await run.in_lake(partial(with_promoted, run.lake, [endpoint]))
             now = await run.now()
             writer = Writer(
                 endpoint,
@@ -223,6 +229,9 @@ async def _load_stream(run: Run, endpoint: Endpoint) -> Outcome:
     except FleetlakeError as failure:
         logger.debug("%s failed", endpoint.name, exc_info=True)
         error = failure
+    except Exception as failure:  # a bug in one stream must not cost the others
+        logger.debug("%s failed", endpoint.name, exc_info=True)
+        error = _unforeseen(run, endpoint, failure)
     return Outcome(
         endpoint.name,
         total.added,
@@ -234,6 +243,17 @@ async def _load_stream(run: Run, endpoint: Endpoint) -> Outcome:
         run.profile,
         run.spared[endpoint.name],
         run.lost[endpoint.name],
+    )
+
+
+def _unforeseen(run: Run, endpoint: Endpoint, failure: Exception) -> StreamFailed:
+    """Return an error that says in one line what ended a stream, without what is secret."""
+    said = run.client.without_keys(" ".join(f"{type(failure).__name__}: {failure}".split()))
+    said = said if len(said) <= LONGEST_CAUSE else f"{said[: LONGEST_CAUSE - 1]}…"
+    return StreamFailed(
+        f"{endpoint.name} stopped at an error that should not happen: {said.rstrip('.')}.",
+        remedy="What was committed is kept, and the next load goes on from there. Please report "
+        "it, with what `fleetlake --debug ingest` prints.",
     )
 
 

@@ -30,7 +30,7 @@ from fleetlake.lake.catalog import lake_errors
 from fleetlake.lake.gaps import gaps
 from fleetlake.layout import Layout, layout_of, reading
 from fleetlake.place import DEMO_MARK, LakePlace, not_writable
-from fleetlake.quoting import literal
+from fleetlake.quoting import literal, quoted
 from fleetlake.settings import DAY_ROWS, Settings
 
 DATABASE = "fleet.duckdb"
@@ -130,7 +130,7 @@ class _Snapshot:
 
     def _write_table(self, name: str, schema: str, table: str) -> dict[str, Any]:
         """Write or link one table's Parquet files and return its entry in the description."""
-        relation = f'{schema}."{table}"'
+        relation = f"{schema}.{quoted(table)}"
         columns = [
             # Parquet has no such number, and a double would not keep all of it.
             (column, "BIGINT" if kind == "HUGEINT" else kind)
@@ -146,7 +146,9 @@ class _Snapshot:
         if is_reused and self.before:
             shutil.copytree(self.before / name, folder, copy_function=os.link)
         else:
-            selected = ", ".join(f'"{column}"::{kind} AS "{column}"' for column, kind in columns)
+            selected = ", ".join(
+                f"{quoted(column)}::{kind} AS {quoted(column)}" for column, kind in columns
+            )
             self.lake.execute(
                 f"COPY (SELECT {selected} FROM {relation} {layout.order}) "
                 f"TO {literal(folder)} ({layout.options})"
@@ -164,9 +166,9 @@ class _Snapshot:
         self, schema: str, table: str, columns: list[tuple[str, str]], layout: Layout
     ) -> str:
         """Return what changes whenever the table or its layout does."""
-        listed = f"ducklake_list_files('lake', '{table}', schema => '{schema}')"
+        listed = f"ducklake_list_files('lake', {literal(table)}, schema => {literal(schema)})"
         files = self.lake.rows(f"SELECT data_file, delete_file FROM {listed} ORDER BY ALL")
-        inlined = self.lake.rows(f'SELECT count(*), max(snapshot_id) FROM {schema}."{table}"')
+        inlined = self.lake.rows(f"SELECT count(*), max(snapshot_id) FROM {schema}.{quoted(table)}")
         return hashlib.sha256(repr((columns, layout, files, inlined)).encode()).hexdigest()
 
     def _was_published_as(self, name: str) -> str | None:
@@ -202,8 +204,8 @@ class _Snapshot:
             for name, table in tables.items():
                 read = reading(self.folder / name, table["partitioned_by"])
                 # By name: a folder above that is called `env=prod` would be a column more.
-                names = ", ".join(f'"{column["name"]}"' for column in table["columns"])
-                connection.execute(f'CREATE VIEW "{name}" AS SELECT {names} FROM {read}')
+                names = ", ".join(quoted(column["name"]) for column in table["columns"])
+                connection.execute(f"CREATE VIEW {quoted(name)} AS SELECT {names} FROM {read}")
 
 
 @contextmanager

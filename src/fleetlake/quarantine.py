@@ -10,7 +10,7 @@ from fleetlake.lake import Lake
 from fleetlake.lake.commit import commit_load
 from fleetlake.lake.loads import Load
 from fleetlake.lake.locks import commit_lock
-from fleetlake.lake.promoted import with_promoted
+from fleetlake.lake.promotions import settle_names, with_promoted
 from fleetlake.normalise import read_page, stamp
 
 
@@ -40,6 +40,7 @@ def quarantined(lake: Lake, endpoint: str | None = None) -> list[Quarantined]:
 
 def retry_quarantined(lake: Lake, endpoint: str | None = None) -> tuple[int, int]:
     """Read the waiting records again; return how many became rows and how many still wait."""
+    settle_names(lake)
     waiting = quarantined(lake, endpoint)
     kept = sum(_retry(lake, record) for record in waiting)
     return kept, len(waiting) - kept

@@ -9,12 +9,12 @@ for an empty one.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from math import isfinite
 from operator import attrgetter
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
@@ -22,19 +22,8 @@ import msgspec
 from fleetlake.columns import Kind
 from fleetlake.endpoint import Api, Endpoint, Mode
 from fleetlake.errors import PageUnreadable
+from fleetlake.record_structs import CONSTANT, attribute_path, constant_at, envelope, quick_decoder
 from fleetlake.values import json_text, read_value, relation_id
-
-_WIRE_TYPES: dict[Kind, Any] = {
-    Kind.ID: int | None,
-    Kind.RELATION: str | int | None,
-    Kind.INTEGER: int | None,
-    Kind.REAL: float | None,
-    Kind.FLAG: bool | None,
-    Kind.TEXT: str | None,
-    Kind.TIME: str | None,
-    Kind.TIMEUUID: str | None,
-    Kind.JSON: msgspec.Raw,
-}
 
 
 class OddRecord(Exception):
@@ -66,30 +55,12 @@ class Decoded:
     misfits: tuple[Misfit, ...] = ()
 
 
-class _Meta(msgspec.Struct):
-    limit: Annotated[int, msgspec.Meta(ge=1)]
-    next: str | None
-
-
-class _Links(msgspec.Struct):
-    next: str | None = None
-
-
 TIMEUUID_LENGTH = 36
 VERSION_AT = 14
 """Where the text of a UUID says which kind it is."""
 
-_CONSTANT = {Api.V2: (), Api.V3: ("type",)}
-"""Members that every record of a list repeats."""
-
 _MAY_BE_EMPTY = {Api.V2: set(), Api.V3: {("relationships",)}}
 """Members that say nothing where nothing is in them."""
-
-
-def _envelope(api: Api, record: Any) -> type[msgspec.Struct]:
-    """Return the struct of a list answer: records, and what tells of the next page."""
-    rest = ("meta", _Meta) if api is Api.V2 else ("links", _Links)
-    return msgspec.defstruct("Envelope", [("data", list[record]), rest])
 
 
 class _Ids(dict[str | int | None, int | None]):
@@ -111,19 +82,20 @@ class Reader:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        page = _envelope(endpoint.api, _struct_of(endpoint))
-        self._page = msgspec.json.Decoder(page, strict=False)
-        self._raw_page = msgspec.json.Decoder(_envelope(endpoint.api, msgspec.Raw))
+        self._page = quick_decoder(endpoint)
+        self._raw_page = msgspec.json.Decoder(envelope(endpoint.api, msgspec.Raw))
         self._timeuuids = [c.name for c in endpoint.columns if c.kind is Kind.TIMEUUID]
         self._reals = [c.name for c in endpoint.columns if c.kind is Kind.REAL]
         self._names = [c.name for c in endpoint.columns]
-        self._members = attrgetter(*(c.field for c in endpoint.columns))
+        self._members = attrgetter(*(attribute_path(c.path) for c in endpoint.columns))
         self._ids = _Ids({None: None})
         # Content that is compared from read to read must be spelled one way by both readers.
         self._json = _raw_texts if endpoint.mode is Mode.APPEND else _canonical_texts
 
     def quick(self, body: bytes) -> Decoded:
         """Decode a page in which every record is as declared. Raises: ValueError, OddRecord."""
+        if self._page is None:
+            raise OddRecord
         page: Any = self._page.decode(body)
         by_column = zip(*map(self._members, page.data), strict=True)
         found = list(map(list, by_column)) if page.data else [[] for _ in self._names]
@@ -202,32 +174,9 @@ class Reader:
         for name in sorted(self._endpoint.required):
             if row[name] is None:
                 raise ValueError(f"{name}: {faults.get(name, 'missing')}")
-        take_member(members, ("type",) if self._endpoint.api is Api.V3 else ())
+        for name in CONSTANT[self._endpoint.api]:
+            members.pop(name, None)
         return row, members_left(self._endpoint, members)
-
-
-def _struct_of(endpoint: Endpoint) -> type[msgspec.Struct]:
-    """Return a struct type for the endpoint's records; unknown members are refused."""
-    return _nested_struct([(c.path, c.kind) for c in endpoint.columns], _CONSTANT[endpoint.api])
-
-
-def _nested_struct(
-    members: list[tuple[tuple[str, ...], Kind]], constant: Sequence[str] = ()
-) -> type[msgspec.Struct]:
-    """Return a struct of the members at these paths, and of some whose value says nothing."""
-    fields: list[tuple[str, Any, Any]] = [(name, str, "") for name in constant]
-    inner: dict[str, list[tuple[tuple[str, ...], Kind]]] = {}
-    for path, kind in members:
-        if len(path) > 1:
-            inner.setdefault(path[0], []).append((path[1:], kind))
-            continue
-        default = msgspec.Raw(b"null") if kind is Kind.JSON else None
-        fields.append((path[0], _WIRE_TYPES[kind], default))
-    for name, below in inner.items():
-        # A to-one link of JSON:API repeats the kind of record that it points to.
-        struct = _nested_struct(below, ("type",) if name == "data" else ())
-        fields.append((name, struct, msgspec.field(default_factory=struct)))
-    return msgspec.defstruct("Record", fields, forbid_unknown_fields=True, gc=False)
 
 
 def _are_timeuuids(texts: list[str | None]) -> bool:
@@ -262,11 +211,17 @@ def _escape_controls(body: bytes) -> bytes:
     """Return the body as strict JSON: the service puts raw control characters in strings.
 
     Bytes that are no text are spelled out, NaN and the like become text, half a surrogate pair
-    becomes a question mark. Raises: ValueError if it is not JSON even so.
+    becomes a question mark, but in a member's name its escape: names must stay apart.
+    Raises: ValueError if it is not JSON even so.
     """
     text = body.decode("utf-8", "backslashreplace")
-    answer = json.loads(text, strict=False, parse_constant=str)
+    answer = json.loads(text, strict=False, parse_constant=str, object_pairs_hook=_named_apart)
     return json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def _named_apart(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object whose names are text; of two members of one name the last one counts."""
+    return {name.encode("utf-8", "backslashreplace").decode(): value for name, value in members}
 
 
 def _no_page(endpoint: Endpoint, reason: Exception) -> PageUnreadable:
@@ -280,12 +235,12 @@ def _no_page(endpoint: Endpoint, reason: Exception) -> PageUnreadable:
 def members_left(endpoint: Endpoint, members: dict[str, Any]) -> dict[str, Any]:
     """Return what is left of a record once its columns' values were taken out of it."""
     emptied = {column.path[:-1] for column in endpoint.columns} | _MAY_BE_EMPTY[endpoint.api]
-    return _without_empty(members, emptied)
+    return _without_empty(members, emptied, endpoint.api)
 
 
 def take_member(members: dict[str, Any], path: tuple[str, ...]) -> Any:
     """Remove and return the member at `path`; None where it is missing."""
-    *parents, last = path or ("",)
+    *parents, last = path
     inner: Any = members
     for parent in parents:
         inner = inner.get(parent) if isinstance(inner, dict) else None
@@ -301,16 +256,16 @@ def _put(members: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
 
 
 def _without_empty(
-    members: dict[str, Any], parents: set[tuple[str, ...]], path: tuple[str, ...] = ()
+    members: dict[str, Any], parents: set[tuple[str, ...]], api: Api, path: tuple[str, ...] = ()
 ) -> dict[str, Any]:
     """Return what is left of a record without the objects that became columns whole."""
     left = {}
     for name, value in members.items():
         below = (*path, name)
         if below in parents or any(parent[: len(below)] == below for parent in parents):
-            rest = _without_empty(value, parents, below) if isinstance(value, dict) else value
-            if below[-1] == "data" and isinstance(rest, dict):
-                rest.pop("type", None)
+            rest = _without_empty(value, parents, api, below) if isinstance(value, dict) else value
+            for constant in constant_at(below, api) if isinstance(rest, dict) else ():
+                rest.pop(constant, None)
             if rest not in ({}, None):
                 left[name] = rest
         else:

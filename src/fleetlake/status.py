@@ -11,6 +11,7 @@ from fleetlake.intervals import Interval, subtract
 from fleetlake.lake import Lake
 from fleetlake.lake.gaps import Gap, gaps
 from fleetlake.lake.watermarks import all_proven_intervals
+from fleetlake.quoting import quoted
 from fleetlake.retention import Forecast, forecast
 from fleetlake.settings import DEFAULT_PROFILE, ClockTrust
 
@@ -134,8 +135,8 @@ class _Known:
             return None
         holes = [hole for intervals in proven for hole in _holes(intervals)]
         [(records, oldest)] = self._lake.rows(
-            f'select count(*), min("{endpoint.event_time}") from raw.{endpoint.name} '
-            f'where "{endpoint.event_time}" >= ?',
+            f"select count(*), min({quoted(str(endpoint.event_time))}) from raw.{endpoint.name} "
+            f"where {quoted(str(endpoint.event_time))} >= ?",
             [until - timedelta(days=1)],
         )
         seconds = max((until - oldest).total_seconds(), 1.0) if oldest else 1.0

@@ -26,6 +26,7 @@ from fleetlake.plan import (
     still_to_read,
     sweep_from,
 )
+from fleetlake.quoting import quoted
 from fleetlake.reading import Reading, read_spans
 from fleetlake.run import Run
 from fleetlake.tasks import all_of
@@ -73,7 +74,7 @@ async def _read_list(run: Run, endpoint: Endpoint) -> list[Reading]:
 
 def _current_keys(lake: Lake, profile: str, endpoint: Endpoint) -> set[tuple[Any, ...]]:
     """Return the keys of the records that were there at the last read."""
-    listed = ", ".join(f'"{name}"' for name in endpoint.key)
+    listed = ", ".join(map(quoted, endpoint.key))
     current = "and valid_to is null" if endpoint.mode is Mode.HISTORY else ""
     return set(
         lake.rows(
@@ -213,7 +214,9 @@ def _ids_to_ask(
     is_told = moved is not None and _is_fresh(run, ENDPOINTS[moved.endpoint], now)
     if moved is None or not is_told or is_sweep or run.only is not None:
         return ids
-    moved_at = dict(run.lake.rows(f'select "{moved.id}", "{moved.at}" from raw.{moved.endpoint}'))
+    moved_at = dict(
+        run.lake.rows(f"select {quoted(moved.id)}, {quoted(moved.at)} from raw.{moved.endpoint}")
+    )
     asked = [
         one for one in ids if needs_asking(proven.get(str(one), []), moved_at=moved_at.get(one))
     ]
@@ -236,7 +239,7 @@ def fan_out_ids(lake: Lake, profile: str, endpoint: Endpoint) -> list[int]:
     source = ENDPOINTS[endpoint.fan_out.source]
     now = "and valid_to is null" if source.mode is Mode.HISTORY else ""
     found = lake.rows(
-        f'select "{source.key[0]}" from raw.{source.name} '
+        f"select {quoted(source.key[0])} from raw.{source.name} "
         f"where account_profile = ? {now} order by 1",
         [profile],
     )
@@ -248,8 +251,8 @@ def changing_since(lake: Lake, profile: str, endpoint: Endpoint) -> datetime | N
     if endpoint.changes_until is None:
         return None
     [(oldest,)] = lake.rows(
-        f'select min("{endpoint.event_time}") from raw.{endpoint.name} '
-        f'where "{endpoint.changes_until}" is null and account_profile = ?',
+        f"select min({quoted(str(endpoint.event_time))}) from raw.{endpoint.name} "
+        f"where {quoted(str(endpoint.changes_until))} is null and account_profile = ?",
         [profile],
     )
     moment: datetime | None = oldest

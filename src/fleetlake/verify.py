@@ -15,6 +15,7 @@ from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.lateness import measured_lateness
 from fleetlake.pages import read_pages
 from fleetlake.plan import unsettled
+from fleetlake.quoting import quoted
 from fleetlake.reading import read_spans
 from fleetlake.run import service_now
 from fleetlake.settings import Settings
@@ -101,12 +102,13 @@ def _held(
     lake: Lake, endpoint: Endpoint, interval: Interval, *, profile: str | None = None
 ) -> set[Key]:
     """Return the keys that the lake holds for the range, of one account or of all."""
-    listed = ", ".join(f'"{name}"' for name in endpoint.key)
+    listed = ", ".join(map(quoted, endpoint.key))
     if endpoint.is_snapshot:
         bounds = "valid_to is null" if endpoint.mode is Mode.HISTORY else "true"
         times: list[datetime] = []
     else:
-        bounds = f'"{endpoint.event_time}" >= ? and "{endpoint.event_time}" < ?'
+        event = quoted(str(endpoint.event_time))
+        bounds = f"{event} >= ? and {event} < ?"
         times = [interval.start, interval.end]
     return set(
         lake.rows(

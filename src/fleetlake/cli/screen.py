@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
+from rich.text import Text
 
 if TYPE_CHECKING:
     from fleetlake.run import Outcome
@@ -55,7 +56,8 @@ def table(
         numeric = all(isinstance(row[place], (int, float, type(None))) for row in rows)
         drawn.add_column(name, justify="right" if numeric and rows else "left", overflow="fold")
     for row in rows:
-        drawn.add_row(*(cell(value, counts=counts) for value in row))
+        # As text: what the service sent may hold brackets, which are markup to Rich.
+        drawn.add_row(*(Text(cell(value, counts=counts)) for value in row))
     return drawn
 
 

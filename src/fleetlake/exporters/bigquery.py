@@ -18,7 +18,7 @@ BIGQUERY = Dialect(
         "JSON": "JSON",
     },
     columns=(
-        "SELECT column_name FROM {dataset}.INFORMATION_SCHEMA.COLUMNS WHERE table_name = '{table}'"
+        "SELECT column_name FROM {dataset}.INFORMATION_SCHEMA.COLUMNS WHERE table_name = {table}"
     ),
     quote="`",
     has_backslash=True,
@@ -43,7 +43,7 @@ def open_target(address: str) -> SqlExporter:
             DatabaseOptions.AUTH_VALUE_JSON_CREDENTIAL_FILE.value
         )
         options[DatabaseOptions.AUTH_CREDENTIALS.value] = file[0]
-    columns = BIGQUERY.columns.replace("{dataset}", f"`{dataset}`")
+    columns = BIGQUERY.columns.replace("{dataset}", BIGQUERY.name(dataset))
     return SqlExporter(
         dbapi.connect(db_kwargs=options, autocommit=True), replace(BIGQUERY, columns=columns)
     )

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from fleetlake.exporters.contract import KINDS, Changes, Mark
 from fleetlake.lake import Lake
+from fleetlake.quoting import literal, quoted
 
 BATCH_ROWS = 50_000
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "UTINYINT", "USMALLINT", "UINTEGER", "HUGEINT")
@@ -42,7 +43,7 @@ def mark_of(lake: Lake, source: Source) -> Mark:
         [source.schema, source.table],
     )
     described = lake.rows(
-        f'SELECT column_name, column_type FROM (DESCRIBE {source.schema}."{source.table}")'
+        f"SELECT column_name, column_type FROM (DESCRIBE {source.schema}.{quoted(source.table)})"
     )
     return Mark(
         table_uuid=uuid,
@@ -73,7 +74,7 @@ def why_whole(lake: Lake, then: Mark | None, now: Mark) -> str | None:
 def all_rows(lake: Lake, source: Source, now: Mark) -> pa.RecordBatchReader:
     """Return the table's rows."""
     return lake.execute(
-        f'SELECT {_selected(now)} FROM {source.schema}."{source.table}" '
+        f"SELECT {_selected(now)} FROM {source.schema}.{quoted(source.table)} "
         f"AT (VERSION => {now.snapshot_id})"
     ).to_arrow_reader(BATCH_ROWS)
 
@@ -85,7 +86,7 @@ def changes_since(lake: Lake, source: Source, then: Mark, now: Mark) -> Changes:
     went = "SELECT * EXCLUDE is_arrival FROM feed WHERE NOT is_arrival"
     lake.execute(f"CREATE OR REPLACE TEMP TABLE arrived AS {came} EXCEPT ALL {went}")
     lake.execute(f"CREATE OR REPLACE TEMP TABLE departed AS {went} EXCEPT ALL {came}")
-    key = ", ".join(f'"{name}"' for name in now.key) or "*"
+    key = ", ".join(map(quoted, now.key)) or "*"
     stale = f"SELECT DISTINCT {key} FROM departed"
     [(count,)] = lake.rows("SELECT count(*) FROM arrived")
     return Changes(
@@ -99,13 +100,15 @@ def changes_since(lake: Lake, source: Source, then: Mark, now: Mark) -> Changes:
 def _feed(source: Source, then: Mark, now: Mark) -> str:
     return (
         f"SELECT {_selected(now)}, change_type IN ('insert', 'update_postimage') AS is_arrival "
-        f"FROM ducklake_table_changes('lake', '{source.schema}', '{source.table}', "
+        f"FROM ducklake_table_changes('lake', {literal(source.schema)}, {literal(source.table)}, "
         f"{then.snapshot_id + 1}, {now.snapshot_id})"
     )
 
 
 def _selected(mark: Mark) -> str:
-    return ", ".join(f'"{name}"::{kind} AS "{name}"' for name, kind in mark.columns.items())
+    return ", ".join(
+        f"{quoted(name)}::{kind} AS {quoted(name)}" for name, kind in mark.columns.items()
+    )
 
 
 def _portable(kind: str) -> str:

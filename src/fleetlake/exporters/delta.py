@@ -8,6 +8,7 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 from deltalake.exceptions import TableNotFoundError
 
 from fleetlake.exporters.contract import Changes, Mark
+from fleetlake.quoting import quoted
 
 MARK = "fleetlake"
 _GONE = "_is_gone"
@@ -85,7 +86,7 @@ def _told(mark: Mark) -> CommitProperties:
 def _same(name: str, stale: pa.Table) -> str:
     """Return the condition on one key column: a plain equality is much quicker where it can be."""
     sign = "IS NOT DISTINCT FROM" if stale[name].null_count else "="
-    return f'old."{name}" {sign} new."{name}"'
+    return f"old.{quoted(name)} {sign} new.{quoted(name)}"
 
 
 def _both(changes: Changes) -> pa.Table:
@@ -99,4 +100,4 @@ def _both(changes: Changes) -> pa.Table:
 
 
 def _assigned(columns: Mapping[str, str]) -> dict[str, str]:
-    return {name: f'new."{name}"' for name in columns}
+    return {name: f"new.{quoted(name)}" for name in columns}

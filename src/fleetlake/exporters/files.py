@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from fleetlake.exporters.contract import Changes, Mark
-from fleetlake.quoting import literal
+from fleetlake.quoting import literal, quoted
 
 LIST = "_export.json"
 _FILE_SIZE = "256MB"
@@ -187,7 +187,9 @@ class FileExporter:
 
     def _selected(self, mark: Mark) -> str:
         kinds = {name: self._format.json if k == "JSON" else k for name, k in mark.columns.items()}
-        return ", ".join(f'"{name}"::{kind} AS "{name}"' for name, kind in kinds.items())
+        return ", ".join(
+            f"{quoted(name)}::{kind} AS {quoted(name)}" for name, kind in kinds.items()
+        )
 
     def _carry(self, table: str, path: Path, stem: str, mark: Mark) -> _File:
         """Take a written file to its place under a name that no file has had."""
@@ -228,7 +230,9 @@ class FileExporter:
 
 
 def _same_key(mark: Mark) -> str:
-    same = " AND ".join(f's."{name}" IS NOT DISTINCT FROM f."{name}"' for name in mark.key)
+    same = " AND ".join(
+        f"s.{quoted(name)} IS NOT DISTINCT FROM f.{quoted(name)}" for name in mark.key
+    )
     return f"SELECT 1 FROM stale s WHERE {same or 'false'}"
 
 

@@ -16,6 +16,7 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.table import Table, Transaction
 
 from fleetlake.exporters.contract import Changes, Mark
+from fleetlake.quoting import quoted
 
 NAMESPACE = "fleet"
 MARK = "fleetlake.mark"
@@ -144,7 +145,7 @@ def _literal(value: Any) -> Any:
 def _without(rows: pa.Table, stale: pa.Table) -> pa.Table:
     """Return the rows whose key is not stale."""
     names = stale.column_names
-    same = " AND ".join(f's."{name}" IS NOT DISTINCT FROM r."{name}"' for name in names)
+    same = " AND ".join(f"s.{quoted(name)} IS NOT DISTINCT FROM r.{quoted(name)}" for name in names)
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
         connection.register("r", rows)

@@ -23,7 +23,7 @@ POSTGRES = Dialect(
     },
     columns=(
         "SELECT column_name FROM information_schema.columns "
-        "WHERE table_schema = current_schema() AND table_name = '{table}'"
+        "WHERE table_schema = current_schema() AND table_name = {table}"
     ),
     has_indexes=True,
 )

@@ -16,7 +16,7 @@ SNOWFLAKE = Dialect(
     },
     columns=(
         "SELECT column_name FROM information_schema.columns "
-        "WHERE table_schema = CURRENT_SCHEMA() AND table_name = '{table}'"
+        "WHERE table_schema = CURRENT_SCHEMA() AND table_name = {table}"
     ),
     has_backslash=True,
     from_stage={"JSON": "PARSE_JSON({})"},

@@ -22,9 +22,10 @@ STAGE = "fleetlake_stage"
 class Dialect:
     """How a database spells what an export says.
 
-    `columns` asks for the names of a table's columns. `from_stage` says by type how a staged
-    value becomes a column's. `is_script` sends a transaction as one statement, for a database
-    whose connections know none. `has_indexes` says that the key is worth one.
+    `columns` asks for the names of a table's columns, with `{table}` for its name as a text.
+    `from_stage` says by type how a staged value becomes a column's. `is_script` sends a
+    transaction as one statement, for a database whose connections know none. `has_indexes` says
+    that the key is worth one.
     """
 
     types: Mapping[str, str]
@@ -36,7 +37,17 @@ class Dialect:
     has_indexes: bool = False
 
     def name(self, name: str) -> str:
-        """Return a name quoted."""
+        """Return a name quoted. Raises: ValueError for a name with a NUL.
+
+        >>> print(Dialect(types={}, columns="").name('2"-pipe'))
+        "2""-pipe"
+        """
+        if "\0" in name:
+            raise ValueError("an SQL name cannot hold a NUL character")
+        if self.quote == "`":  # names are then escaped as texts are
+            name = name.replace("\\", "\\\\").replace("`", "\\`")
+        else:
+            name = name.replace(self.quote, self.quote * 2)
         return f"{self.quote}{name}{self.quote}"
 
     def names(self, names: Sequence[str]) -> str:
@@ -72,7 +83,8 @@ class SqlExporter:
             f"WHERE {name('table_name')} = {self._dialect.text(table)}"
         )
         mark = Mark.from_text(found[0][0]) if found else None
-        present = {column for (column,) in self._rows(self._dialect.columns.format(table=table))}
+        listing = self._dialect.columns.replace("{table}", self._dialect.text(table))
+        present = {column for (column,) in self._rows(listing)}
         return mark if mark and mark.columns.keys() <= present else None
 
     def replace(self, table: str, rows: pa.RecordBatchReader, mark: Mark) -> None:

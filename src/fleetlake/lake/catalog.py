@@ -24,6 +24,7 @@ from fleetlake.lake import tables
 from fleetlake.lake.attach import CATALOG, FILES, UNCHECKED, attach_statements, store_keys
 from fleetlake.lake.locks import catalog_door, commit_lock
 from fleetlake.place import LakePlace, SharedLake, not_writable
+from fleetlake.quoting import quoted
 from fleetlake.secrets import without_secrets
 
 READY = ".ready"
@@ -123,7 +124,8 @@ class Lake:
 
     def _copy(self, name: str, table: pa.Table) -> None:
         columns = ", ".join(
-            f'unnest(?::{_SQL_TYPES[field.type]}[]) as "{field.name}"' for field in table.schema
+            f"unnest(?::{_SQL_TYPES[field.type]}[]) as {quoted(field.name)}"
+            for field in table.schema
         )
         self.execute(
             f"create or replace temp table {name} as select {columns}",

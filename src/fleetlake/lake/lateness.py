@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from fleetlake.plan import SETTLE, Overlap
+from fleetlake.quoting import quoted
 
 if TYPE_CHECKING:
     from fleetlake.lake.catalog import Lake
@@ -33,8 +34,8 @@ def note_lateness(lake: "Lake", load: "Load", overlap: Overlap) -> None:
     if not overlap.starts:
         return
     endpoint = load.endpoint
-    partition = f'r."{endpoint.fan_out.partition}"::varchar' if endpoint.fan_out else "''"
-    event = f'r."{endpoint.event_time}"'
+    partition = f"r.{quoted(endpoint.fan_out.partition)}::varchar" if endpoint.fan_out else "''"
+    event = f"r.{quoted(str(endpoint.event_time))}"
     age_then = f"epoch($read_until - greatest({event}, $final_until)) + {SETTLE.seconds}"
     late = f"least(epoch($seen_at - {event}), 2 * ({age_then}))"
     starts = {

@@ -1,99 +1,29 @@
-"""Members of `_extra` that became columns of this lake, without waiting for a release.
+"""Making a column of a member, and a member of a promoted column again."""
 
-A promoted member is a column like any other from then on: read, compared and kept in its type.
-Which ones there are is a table of the lake, so that every process that loads knows of them.
-"""
-
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
-
-import msgspec
-import pyarrow as pa
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from fleetlake.columns import Column, Kind
 from fleetlake.endpoint import Endpoint
 from fleetlake.errors import UsageError
 from fleetlake.lake.locks import commit_lock, stream_lock
-from fleetlake.normalise import EXTRA, array_of
-from fleetlake.records import members_left, take_member
-from fleetlake.values import json_text, read_value
+from fleetlake.lake.moving import empty_column, fill_column, likely_kind
+from fleetlake.lake.promotions import (
+    Promotion,
+    columns_of_table,
+    members,
+    promoted_column,
+    promotions,
+    settle_names,
+    with_promoted,
+)
+from fleetlake.member_names import column_name, path_of, spelled
 
 if TYPE_CHECKING:
     from fleetlake.lake.catalog import Lake
 
-TEXTS_AT_ONCE = 50_000
-
-MEANING = "A member that the service added; promoted to a column in this lake."
-
-
-def _is_time(value: Any) -> bool:
-    try:
-        return isinstance(value, str) and read_value(Kind.TIME, value) is not None
-    except ValueError:
-        return False
-
-
-_LIKELY: dict[Kind, Callable[[Any], bool]] = {
-    Kind.FLAG: lambda value: isinstance(value, bool),
-    Kind.INTEGER: lambda value: isinstance(value, int) and not isinstance(value, bool),
-    Kind.REAL: lambda value: isinstance(value, (int, float)) and not isinstance(value, bool),
-    Kind.TIME: _is_time,
-    Kind.TEXT: lambda value: isinstance(value, str),
-}
-"""Kinds to try on a member's values, the narrowest first; JSON takes whatever is left."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Member:
-    """A member without a column of the endpoint table's: where, since when, an example of it.
-
-    `kind` is there once it is a column of this lake.
-    """
-
-    endpoint: str
-    member: str
-    first_seen_at: datetime
-    example: str
-    kind: Kind | None
-
-
-def with_promoted(lake: "Lake", endpoints: Sequence[Endpoint]) -> list[Endpoint]:
-    """Return the endpoints with the columns that this lake has beyond the endpoint table's."""
-    found = lake.rows("select endpoint, member, kind from meta.promoted order by promoted_at")
-    columns: dict[str, list[Column]] = {}
-    for name, member, kind in found:
-        columns.setdefault(name, []).append(_column(member, kind))
-    return [_widened(endpoint, columns.get(endpoint.name, [])) for endpoint in endpoints]
-
-
-def _widened(endpoint: Endpoint, columns: Sequence[Column]) -> Endpoint:
-    """Return the endpoint with those of the columns that it has not got by now."""
-    own = {column.name for column in endpoint.columns}
-    more = [column for column in columns if column.name not in own]
-    return replace(endpoint, columns=(*endpoint.columns, *more)) if more else endpoint
-
-
-def members(lake: "Lake", endpoint: str | None = None) -> list[Member]:
-    """Return the members that came without a column, of one endpoint or of all."""
-    found = lake.rows(
-        "select d.endpoint, d.member, min(d.first_seen_at), any_value(d.example), "
-        "any_value(p.kind) from meta.schema_drift d left join meta.promoted p "
-        "on p.endpoint = d.endpoint and p.member = d.member "
-        "where ? is null or d.endpoint = ? group by all order by all",
-        [endpoint, endpoint],
-    )
-    return [
-        Member(
-            endpoint=name,
-            member=member,
-            first_seen_at=seen,
-            example=example,
-            kind=kind and Kind(kind),
-        )
-        for name, member, seen, example, kind in found
-    ]
+__all__ = ["demote", "members", "promote", "with_promoted"]
 
 
 def promote(
@@ -101,95 +31,116 @@ def promote(
 ) -> tuple[Column, int]:
     """Make a column of a member, take its values out of `_extra`; return it and the rows filled.
 
-    `member` may lead into an object by a dot. Without `kind` it is the narrowest that takes
-    every value there is; a value that the kind does not take stays where it is. Raises:
-    UsageError for a member that never came; StreamBusy while the endpoint is being loaded.
+    `member` is spelled as `member_names` says: it may lead into an object by a dot. Without
+    `kind` it is the narrowest that takes every value there is; a value that the kind does not
+    take stays where it is. Raises: UsageError for a member that never came, or one that a column
+    holds already, whole or in part; StreamBusy while the endpoint is being loaded.
     """
-    known = {found.member: found for found in members(lake, endpoint.name)}
-    if member.split(".", maxsplit=1)[0] not in known:
+    settle_names(lake)
+    path = _path_meant(lake, endpoint, member)
+    with stream_lock(lake.path, endpoint.name):
+        [endpoint] = with_promoted(lake, [endpoint])
+        _refuse_overlap(endpoint, path)
+        kind = kind or likely_kind(lake, endpoint, path)
+        taken = columns_of_table(lake, endpoint.name)
+        name = column_name(path, is_relation=kind is Kind.RELATION, taken=taken)
+        column = promoted_column(path, kind, name)
+        with _transaction(lake):
+            lake.execute(
+                "insert into meta.promoted by name select ? as endpoint, ? as member, ? as kind, "
+                "now() as promoted_at, ? as column_name",
+                [endpoint.name, spelled(path), kind, name],
+            )
+            filled = fill_column(lake, endpoint, column)
+    return column, filled
+
+
+def demote(lake: "Lake", endpoint: Endpoint, member: str) -> tuple[Column, int]:
+    """Put a promoted column's values back into `_extra` and drop it; return it and the rows.
+
+    A value goes back as the column holds it: a time in UTC, a number as a number. `member` may
+    also be the column's name. Raises: UsageError for a member that was not promoted; StreamBusy
+    while the endpoint is being loaded.
+    """
+    settle_names(lake)
+    with stream_lock(lake.path, endpoint.name):
+        found = _promotion_meant(promotions(lake, endpoint.name), endpoint, member)
+        if found.column.name in {own.name for own in endpoint.columns if own.stored_as is None}:
+            raise UsageError(
+                f"{found.column.name} is by now a column of every lake's raw.{endpoint.name}, "
+                "so it cannot be demoted."
+            )
+        with _transaction(lake):
+            returned = empty_column(lake, endpoint, found.column)
+            lake.execute(
+                "delete from meta.promoted where endpoint = ? and member = ?",
+                [found.endpoint, found.member],
+            )
+    return found.column, returned
+
+
+@contextmanager
+def _transaction(lake: "Lake") -> Iterator[None]:
+    """Hold the catalog for one transaction."""
+    with commit_lock(lake.path):
+        lake.execute("begin")
+        try:
+            yield
+            lake.execute("commit")
+        except BaseException:
+            lake.roll_back()
+            raise
+
+
+def _path_meant(lake: "Lake", endpoint: Endpoint, member: str) -> tuple[str, ...]:
+    """Return the path to the member that a person named. Raises: UsageError if there is none."""
+    known = [one.member for one in members(lake, endpoint.name)]
+    meant = {path for path in _readings(member) if spelled(path[:1]) in known}
+    if len(meant) > 1:
+        raise UsageError(
+            f"{member!r} may be a member of {endpoint.name}, or lead into another one.",
+            remedy=f"Type one of: {', '.join(sorted(map(spelled, meant)))}.",
+        )
+    if not meant:
         raise UsageError(
             f"{endpoint.name} never had a member {member!r} without a column.",
             remedy=f"It had: {', '.join(known) or 'none'}.",
         )
-    with stream_lock(lake.path, endpoint.name):
-        [endpoint] = with_promoted(lake, [endpoint])
-        column = _column(member, kind or _likely_kind(lake, endpoint, member))
-        if column.name in {own.name for own in endpoint.columns}:
-            raise UsageError(f"{endpoint.name} has a column {column.name} already.")
-        with commit_lock(lake.path):
-            lake.execute("begin")
-            try:
-                lake.execute(
-                    "insert into meta.promoted values (?, ?, ?, now())",
-                    [endpoint.name, member, column.kind],
-                )
-                filled = _fill(lake, endpoint, column)
-                lake.execute("commit")
-            except BaseException:
-                lake.roll_back()
-                raise
-    return column, filled
+    return meant.pop()
 
 
-def _column(member: str, kind: str) -> Column:
-    return Column(field=member, kind=Kind(kind), meaning=MEANING)
+def _readings(member: str) -> set[tuple[str, ...]]:
+    """Return the paths that a text may stand for: as it is spelled, and as a name as it is."""
+    try:
+        return {path_of(member), (member,)}
+    except ValueError:
+        return {(member,)}
 
 
-def _likely_kind(lake: "Lake", endpoint: Endpoint, member: str) -> Kind:
-    """Return the narrowest kind that takes every value the lake holds of a member."""
-    path = _column(member, Kind.JSON).path
-    likely, is_known = list(_LIKELY), False
-    for texts in _texts_with(lake, endpoint, member):
-        found = [take_member(msgspec.json.decode(text), path) for text in texts]
-        values = [value for value in found if value is not None]
-        likely = [kind for kind in likely if all(_LIKELY[kind](value) for value in values)]
-        is_known |= bool(values)
-    return likely[0] if likely and is_known else Kind.JSON
+def _refuse_overlap(endpoint: Endpoint, path: tuple[str, ...]) -> None:
+    """Raise UsageError where a column holds the member, some of it, or an object around it."""
+    for own in endpoint.columns:
+        depth = min(len(own.path), len(path))
+        if own.path[:depth] != path[:depth]:
+            continue
+        if own.path == path:
+            raise UsageError(f"{endpoint.name} has a column {own.name} already.")
+        raise UsageError(
+            f"{spelled(path)} cannot be a column of {endpoint.name}: its column {own.name} holds "
+            f"{spelled(own.path)}.",
+            remedy="Promote the members beside that one, or demote that one first.",
+        )
 
 
-def _texts_with(lake: "Lake", endpoint: Endpoint, member: str) -> Sequence[list[str]]:
-    """Return the distinct `_extra` texts that hold a member, in portions."""
-    found = lake.rows(
-        f"select distinct {EXTRA}::varchar from raw.{endpoint.name} where json_exists({EXTRA}, ?)",
-        [_json_path(member)],
-    )
-    texts = [text for (text,) in found]
-    return [texts[i : i + TEXTS_AT_ONCE] for i in range(0, len(texts), TEXTS_AT_ONCE)]
-
-
-def _fill(lake: "Lake", endpoint: Endpoint, column: Column) -> int:
-    """Add the column and move its values there, in the open transaction; return the rows."""
-    portions = _texts_with(lake, endpoint, column.field)
-    lake.execute(f'alter table raw.{endpoint.name} add column "{column.name}" {column.sql_type}')
-    wider = replace(endpoint, columns=(*endpoint.columns, column))
-    filled = 0
-    for texts in portions:
-        with lake.view("moved", _moved(wider, column, texts)):
-            [(rows,)] = lake.rows(
-                f'update raw.{endpoint.name} r set "{column.name}" = m.value, {EXTRA} = m.extra '
-                f"from moved m where r.{EXTRA}::varchar = m.text"
-            )
-        filled += rows
-    return filled
-
-
-def _moved(endpoint: Endpoint, column: Column, texts: Sequence[str]) -> pa.Table:
-    """Return by `_extra` text the column's value and what is left of the text."""
-    rows: list[tuple[str, Any, str | None]] = []
-    for text in texts:
-        extra = msgspec.json.decode(text)
-        try:
-            value = read_value(column.kind, take_member(extra, column.path))
-        except ValueError:
-            continue  # as a load keeps it: in `_extra`, for the column cannot hold it
-        left = members_left(endpoint, extra)
-        rows.append((text, value, json_text(left) if left else None))
-    moved, values, extras = (list(part) for part in zip(*rows, strict=True)) if rows else ([],) * 3
-    return pa.table(
-        {"text": pa.array(moved, pa.string()), "value": array_of(column, values)}
-        | {"extra": pa.array(extras, pa.string())}
-    )
-
-
-def _json_path(member: str) -> str:
-    return "$" + "".join(f'."{part}"' for part in member.split("."))
+def _promotion_meant(promoted: Sequence[Promotion], endpoint: Endpoint, member: str) -> Promotion:
+    """Return the promotion that a person named, by its member or its column."""
+    by_path = [one for one in promoted if one.path in _readings(member)]
+    found = by_path or [one for one in promoted if one.column.name == member]
+    if len(found) > 1:
+        found = [one for one in found if one.member == member]
+    if not found:
+        raise UsageError(
+            f"{member!r} of {endpoint.name} was not promoted.",
+            remedy=f"Promoted are: {', '.join(one.member for one in promoted) or 'none'}.",
+        )
+    return found[0]

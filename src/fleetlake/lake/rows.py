@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from fleetlake.endpoint import Endpoint, Mode
+from fleetlake.lake.drift import note_drift
 from fleetlake.lake.loads import Committed, Load, bounds_of
-from fleetlake.normalise import EXTRA
+from fleetlake.quoting import literal, quoted
 
 if TYPE_CHECKING:
     from fleetlake.lake.catalog import Lake
@@ -34,7 +35,7 @@ def write_rows(lake: "Lake", load: Load) -> Committed:
         write = {Mode.APPEND: _append, Mode.UPSERT: _upsert, Mode.HISTORY: _version}
         added, changed = write[load.endpoint.mode](lake, load)
     quarantined = _quarantine(lake, load)
-    _note_drift(lake, load)
+    note_drift(lake, load)
     return Committed(added, changed, quarantined)
 
 
@@ -48,7 +49,8 @@ def _append(lake: "Lake", load: Load) -> tuple[int, int]:
         f"insert into raw.{endpoint.name} by name "
         f"select *, {_PROVENANCE} from ({_once(endpoint)}) anti join ("
         f"select {_listed(endpoint.key)} from raw.{endpoint.name} "
-        f'where "{endpoint.event_time}" between ? and ?) using ({_listed(endpoint.key)})',
+        f"where {quoted(str(endpoint.event_time))} between ? and ?) "
+        f"using ({_listed(endpoint.key)})",
         [load.profile, load.load_id, first, last],
     )
     return added, 0
@@ -57,7 +59,7 @@ def _append(lake: "Lake", load: Load) -> tuple[int, int]:
 def _upsert(lake: "Lake", load: Load) -> tuple[int, int]:
     """Insert new records and overwrite those whose content changed."""
     endpoint, table = load.endpoint, f"raw.{load.endpoint.name}"
-    sets = ", ".join(f'"{c.name}" = b."{c.name}"' for c in endpoint.columns)
+    sets = ", ".join(f"{quoted(c.name)} = b.{quoted(c.name)}" for c in endpoint.columns)
     [(changed,)] = lake.rows(
         f"update {table} t set {sets}, _extra = b._extra, account_profile = ?, "
         f"_load_id = ?, _loaded_at = now() from ({_once(endpoint)}) b "
@@ -119,16 +121,16 @@ def _once(endpoint: Endpoint) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    return ", ".join(f'"{name}"' for name in names)
+    return ", ".join(map(quoted, names))
 
 
 def _same_key(endpoint: Endpoint) -> str:
-    return " and ".join(f't."{name}" = b."{name}"' for name in endpoint.key)
+    return " and ".join(f"t.{quoted(name)} = b.{quoted(name)}" for name in endpoint.key)
 
 
 def _differs(endpoint: Endpoint) -> str:
     names = [*endpoint.tracked, "_extra"]
-    left, right = (", ".join(f'{side}."{name}"' for name in names) for side in "tb")
+    left, right = (", ".join(f"{side}.{quoted(name)}" for name in names) for side in "tb")
     return f"row({left}) is distinct from row({right})"
 
 
@@ -136,7 +138,7 @@ def _is_no_others(endpoint: Endpoint) -> str:
     """Return whether a row's account is the one that reads now, or no longer reads itself."""
     return (
         "t.account_profile not in (select account_profile from meta.watermarks "
-        f"where endpoint = '{endpoint.name}' and account_profile <> ? "
+        f"where endpoint = {literal(endpoint.name)} and account_profile <> ? "
         f"and updated_at > now() - interval {RESTS_DAYS} days)"
     )
 
@@ -160,19 +162,3 @@ def _quarantine(lake: "Lake", load: Load) -> int:
             [load.profile, load.endpoint.name, load.load_id, load.endpoint.name],
         )
     return int(added)
-
-
-def _note_drift(lake: "Lake", load: Load) -> None:
-    """Keep the first sight of every member that has no column, with an example."""
-    if load.rows[EXTRA].null_count == load.rows.num_rows:
-        return
-    with lake.view("batch", load.rows):
-        lake.execute(
-            "insert into meta.schema_drift by name select ? as account_profile, "
-            "? as endpoint, member, any_value(example) as example, ? as load_id, "
-            "now() as first_seen_at from (select key as member, value::varchar as example "
-            "from batch, json_each(batch._extra) where batch._extra is not null) "
-            "where not exists (select 1 from meta.schema_drift d "
-            "where d.endpoint = ? and d.member = member) group by member",
-            [load.profile, load.endpoint.name, load.load_id, load.endpoint.name],
-        )

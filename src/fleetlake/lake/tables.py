@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from fleetlake.endpoint import Endpoint, Mode
 from fleetlake.endpoints import ENDPOINTS
+from fleetlake.quoting import quoted
 
 if TYPE_CHECKING:
     from fleetlake.lake.catalog import Lake
@@ -107,12 +108,13 @@ META: dict[str, dict[str, str]] = {
         "load_id": "VARCHAR",
         "first_seen_at": _TIME,
     },
-    # Members that became columns of this lake, and of which kind.
+    # Members that became columns of this lake: of which kind, and under which name.
     "promoted": {
         "endpoint": "VARCHAR",
         "member": "VARCHAR",
         "kind": "VARCHAR",
         "promoted_at": _TIME,
+        "column_name": "VARCHAR",
     },
     # Whether an account may read an endpoint (403, 404 and 405 say no), as last asked.
     "capabilities": {
@@ -180,10 +182,10 @@ def give_statistics(table: str) -> str:
 
 def _missing(table: str, columns: dict[str, str], present: set[str] | None) -> list[str]:
     if present is None:
-        listed = ", ".join(f'"{name}" {kind}' for name, kind in columns.items())
+        listed = ", ".join(f"{quoted(name)} {kind}" for name, kind in columns.items())
         return [f"create table {table} ({listed})", give_statistics(table)]
     return [
-        f'alter table {table} add column "{name}" {kind}'
+        f"alter table {table} add column {quoted(name)} {kind}"
         for name, kind in columns.items()
         if name not in present
     ]

@@ -44,7 +44,7 @@ from fleetlake.marts.dbt import (
 from fleetlake.marts.plan import SCRATCH, Plan, plan_build, record_built
 from fleetlake.marts.switch import Switcher
 from fleetlake.place import LakePlace, as_settings
-from fleetlake.quoting import literal
+from fleetlake.quoting import literal, quoted
 from fleetlake.settings import BUILD_MEMORY
 
 _OTHER_BUILD_SECONDS = 600
@@ -276,7 +276,9 @@ def _switch(connection: duckdb.DuckDBPyConnection, run: Run) -> tuple[ModelResul
 
 
 def _count(connection: duckdb.DuckDBPyConnection, schema: str, name: str) -> int:
-    row = connection.execute(f'SELECT count(*) FROM build."{schema}"."{name}"').fetchone()
+    row = connection.execute(
+        f"SELECT count(*) FROM build.{quoted(schema)}.{quoted(name)}"
+    ).fetchone()
     return int(row[0]) if row else 0
 
 

@@ -1,5 +1,6 @@
 """What the dbt project says of itself: its source file, and the marts as a table."""
 
+import math
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -79,7 +80,9 @@ def mart_dates() -> dict[str, str]:
 
 
 def _quoted(text: str) -> str:
-    return '"' + text.replace('"', '\\"') + '"'
+    """Return a text as a YAML string on one line."""
+    line: str = yaml.safe_dump(text, default_style='"', allow_unicode=True, width=math.inf)
+    return line.strip()
 
 
 def sources_file() -> Path:

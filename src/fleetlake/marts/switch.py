@@ -13,6 +13,7 @@ import duckdb
 
 from fleetlake.lake.tables import give_statistics
 from fleetlake.marts.dbt import NodeResult
+from fleetlake.quoting import quoted
 
 _PLACES = ["build", "lake"]
 BUILT_AT = "built_at"
@@ -28,13 +29,13 @@ class Switcher:
     def put_view(self, node: NodeResult) -> bool:
         """Make a staging view of the lake anew. Returns True."""
         sql = node.sql.replace('"build".', '"lake".')
-        name = f'lake."{node.schema}"."{node.name}"'
+        name = f"lake.{quoted(node.schema)}.{quoted(node.name)}"
         self.connection.execute(f"CREATE OR REPLACE VIEW {name} AS {sql}")
         return True
 
     def put_table(self, node: NodeResult) -> bool:
         """Bring a mart of the lake to what was built. Returns whether anything was written."""
-        name = f'"{node.schema}"."{node.name}"'
+        name = f"{quoted(node.schema)}.{quoted(node.name)}"
         new, old = f"build.{name}", f"lake.{name}"
         columns = (self._columns.get((place, node.schema, node.name)) for place in _PLACES)
         is_other = len({*columns}) > 1
@@ -52,7 +53,7 @@ class Switcher:
 
     def _put_units(self, new: str, old: str, unit: tuple[str, ...]) -> bool:
         """Replace the units of recomputation that are newer than the lake's newest."""
-        keys = ", ".join(f'"{column}"' for column in unit)
+        keys = ", ".join(map(quoted, unit))
         fresh, newest = f"{new} WHERE {BUILT_AT} > ?::TIMESTAMPTZ", [self._newest(old)]
         self.connection.execute(
             f"DELETE FROM {old} WHERE ({keys}) IN (SELECT DISTINCT {keys} FROM {fresh})", newest

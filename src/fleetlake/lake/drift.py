@@ -1,0 +1,62 @@
+"""Schema drift: members that the service sends and no column stands for, at their first sight."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import msgspec
+import pyarrow as pa
+
+from fleetlake.lake.loads import Load
+from fleetlake.member_names import spelled
+from fleetlake.normalise import EXTRA
+
+if TYPE_CHECKING:
+    from fleetlake.lake.catalog import Lake
+
+LONGEST_EXAMPLE = 500
+
+_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def note_drift(lake: "Lake", load: Load) -> None:
+    """Keep the first sight of each member that has no column, with an example, as JSON.
+
+    Within the open transaction.
+    """
+    column = load.rows[EXTRA]
+    if column.null_count == load.rows.num_rows:
+        return
+    sent = _examples(text for text in column.to_pylist() if text is not None)
+    endpoint = load.endpoint.name
+    found = lake.rows("select member from meta.schema_drift where endpoint = ?", [endpoint])
+    known = {member for (member,) in found}
+    new = {spelled([name]): example for name, example in sent.items()}
+    for name in sent.keys() & known - new.keys():
+        # Noted by a release that wrote names as they are: `a.b` would read like a path.
+        sql = "update meta.schema_drift set member = ? where endpoint = ? and member = ?"
+        lake.execute(sql, [spelled([name]), endpoint, name])
+        known.add(spelled([name]))
+    members = [member for member in new if member not in known]
+    if not members:
+        return
+    rows = {"member": members, "example": [new[member] for member in members]}
+    with lake.view("drifted", pa.table(rows)):
+        lake.execute(
+            "insert into meta.schema_drift by name select ? as account_profile, ? as endpoint, "
+            "member, example, ? as load_id, now() as first_seen_at from drifted",
+            [load.profile, endpoint, load.load_id],
+        )
+
+
+def _examples(texts: Iterable[str]) -> dict[str, str]:
+    """Return the members of these objects by name, each with the first value met."""
+    examples: dict[str, str] = {}
+    for text in texts:
+        for name, value in _OBJECT.decode(text).items():
+            if name not in examples:
+                examples[name] = _shortened(bytes(value).decode())
+    return examples
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= LONGEST_EXAMPLE else f"{text[: LONGEST_EXAMPLE - 1]}…"

@@ -1,0 +1,183 @@
+"""Moving a member's values between `_extra` and a column of its own, in either direction.
+
+The texts of `_extra` are changed here and not by JSON functions of SQL: what a member is called
+then never becomes a path or a statement.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pyarrow as pa
+
+from fleetlake.columns import Column, Kind
+from fleetlake.endpoint import Endpoint
+from fleetlake.normalise import EXTRA, array_of
+from fleetlake.quoting import quoted
+from fleetlake.records import members_left, take_member
+from fleetlake.values import INT64_LIMIT, json_text, read_value
+
+if TYPE_CHECKING:
+    from fleetlake.lake.catalog import Lake
+
+TEXTS_AT_ONCE = 50_000
+
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|\+00:00)")
+"""Times that a column gives back as they were; `20260615` may be a date, or a number of parts."""
+
+
+def _is_time(value: object) -> bool:
+    try:
+        is_spelled_out = isinstance(value, str) and _INSTANT.fullmatch(value) is not None
+        return is_spelled_out and read_value(Kind.TIME, value) is not None
+    except ValueError:
+        return False
+
+
+def _is_integer(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int):
+        return False
+    return -INT64_LIMIT <= value < INT64_LIMIT
+
+
+def _is_real(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    try:
+        return float(value) == value
+    except OverflowError:
+        return False
+
+
+_LIKELY: dict[Kind, Callable[[Any], bool]] = {
+    Kind.FLAG: lambda value: isinstance(value, bool),
+    Kind.INTEGER: _is_integer,
+    Kind.REAL: _is_real,
+    Kind.TIME: _is_time,
+    Kind.TEXT: lambda value: isinstance(value, str),
+}
+"""Kinds to try on a member's values, the narrowest first; JSON takes whatever is left."""
+
+
+def likely_kind(lake: "Lake", endpoint: Endpoint, path: tuple[str, ...]) -> Kind:
+    """Return the narrowest kind that takes every value the lake holds of a member, unchanged."""
+    likely, is_known = list(_LIKELY), False
+    for texts in _texts_with(lake, endpoint, path):
+        found = [take_member(msgspec.json.decode(text), path) for text in texts]
+        values = [value for value in found if value is not None]
+        likely = [kind for kind in likely if all(_LIKELY[kind](value) for value in values)]
+        is_known |= bool(values)
+    return likely[0] if likely and is_known else Kind.JSON
+
+
+def fill_column(lake: "Lake", endpoint: Endpoint, column: Column) -> int:
+    """Add the column and move its values there, in the open transaction; return the rows."""
+    table, name = f"raw.{quoted(endpoint.name)}", quoted(column.name)
+    portions = list(_texts_with(lake, endpoint, column.path))
+    lake.execute(f"alter table {table} add column {name} {column.sql_type}")
+    wider = replace(endpoint, columns=(*endpoint.columns, column))
+    filled = 0
+    for texts in portions:
+        with lake.view("moved", _taken_out(wider, column, texts)):
+            [(rows,)] = lake.rows(
+                f"update {table} r set {name} = m.value, {EXTRA} = m.extra "
+                f"from moved m where r.{EXTRA}::varchar = m.text"
+            )
+        filled += rows
+    return filled
+
+
+def empty_column(lake: "Lake", endpoint: Endpoint, column: Column) -> int:
+    """Move a column's values back and drop it, in the open transaction; return the rows."""
+    table, name = f"raw.{quoted(endpoint.name)}", quoted(column.name)
+    as_value = f"r.{name}::varchar" if column.kind is Kind.JSON else f"r.{name}"
+    pairs = lake.execute(
+        f"select distinct r.{EXTRA}::varchar as text, {as_value} as value from {table} r "
+        f"where r.{name} is not null"
+    ).to_arrow_table()
+    returned = 0
+    for start in range(0, pairs.num_rows, TEXTS_AT_ONCE):
+        with lake.view("moved", _put_back(column, pairs.slice(start, TEXTS_AT_ONCE))):
+            [(rows,)] = lake.rows(
+                f"update {table} r set {EXTRA} = m.extra, {name} = null from moved m "
+                f"where r.{EXTRA}::varchar is not distinct from m.text and {as_value} = m.value"
+            )
+        returned += rows
+    lake.execute(f"alter table {table} drop column {name}")
+    return returned
+
+
+def _texts_with(lake: "Lake", endpoint: Endpoint, path: tuple[str, ...]) -> Iterator[Sequence[str]]:
+    """Yield the distinct `_extra` texts that may hold a member, in portions."""
+    found = lake.rows(
+        f"select distinct {EXTRA}::varchar from raw.{quoted(endpoint.name)} "
+        f"where contains({EXTRA}::varchar, ?)",
+        [json_text(path[0])],
+    )
+    texts = [text for (text,) in found]
+    for start in range(0, len(texts), TEXTS_AT_ONCE):
+        portion = texts[start : start + TEXTS_AT_ONCE]
+        yield [text for text in portion if _holds(msgspec.json.decode(text), path)]
+
+
+def _holds(extra: Any, path: tuple[str, ...]) -> bool:
+    for part in path:
+        if not isinstance(extra, dict) or part not in extra:
+            return False
+        extra = extra[part]
+    return True
+
+
+def _taken_out(endpoint: Endpoint, column: Column, texts: Sequence[str]) -> pa.Table:
+    """Return by `_extra` text the column's value and what is left of the text."""
+    rows: list[tuple[str, Any, str | None]] = []
+    for text in texts:
+        extra = msgspec.json.decode(text)
+        try:
+            value = read_value(column.kind, take_member(extra, column.path))
+        except ValueError:
+            continue  # as a load keeps it: in `_extra`, for the column cannot hold it
+        left = members_left(endpoint, extra)
+        rows.append((text, value, json_text(left) if left else None))
+    moved, values, extras = (list(part) for part in zip(*rows, strict=True)) if rows else ([],) * 3
+    return pa.table(
+        {"text": pa.array(moved, pa.string()), "value": array_of(column, values)}
+        | {"extra": pa.array(extras, pa.string())}
+    )
+
+
+def _put_back(column: Column, pairs: pa.Table) -> pa.Table:
+    """Return by `_extra` text and value the text with the value in it."""
+    extras = [
+        json_text(_with_value(text, column, value))
+        for text, value in zip(*(part.to_pylist() for part in pairs.columns), strict=True)
+    ]
+    return pairs.append_column("extra", pa.array(extras, pa.string()))
+
+
+def _with_value(text: str | None, column: Column, value: Any) -> dict[str, Any]:
+    """Return what `_extra` holds with the value at the column's path.
+
+    Where a record has something else there, which then was no value for the column, that stays
+    and the value is kept beside it, under the column's name.
+    """
+    extra: dict[str, Any] = msgspec.json.decode(text) if text else {}
+    inner: Any = extra
+    for parent in column.path[:-1]:
+        inner = inner.setdefault(parent, {}) if isinstance(inner, dict) else None
+    name = column.path[-1]
+    if not isinstance(inner, dict) or name in inner:
+        inner, name = extra, column.name
+        while name in extra:
+            name += "_"
+    inner[name] = _as_sent(column.kind, value)
+    return extra
+
+
+def _as_sent(kind: Kind, value: Any) -> Any:
+    if kind is Kind.JSON:
+        return msgspec.json.decode(value)
+    return value.isoformat() if isinstance(value, datetime) else value

@@ -1,0 +1,187 @@
+"""Members of `_extra` that became columns of this lake, without waiting for a release.
+
+A promoted member is a column like any other from then on: read, compared and kept in its type.
+Which ones there are is a table of the lake, so that every process that loads knows of them.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from fleetlake.columns import Column, Kind
+from fleetlake.endpoint import Endpoint
+from fleetlake.endpoints import ENDPOINTS
+from fleetlake.errors import StreamBusy
+from fleetlake.lake.locks import commit_lock, stream_lock
+from fleetlake.member_names import column_name, path_of
+from fleetlake.quoting import quoted
+
+if TYPE_CHECKING:
+    from fleetlake.lake.catalog import Lake
+
+logger = logging.getLogger(__name__)
+
+MEANING = "A member that the service added; promoted to a column in this lake."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Member:
+    """A member without a column of the endpoint table's: where, since when, an example of it.
+
+    `member` is its path as `member_names.spelled` writes it. `kind` and `column` are there once
+    it is a column of this lake.
+    """
+
+    endpoint: str
+    member: str
+    first_seen_at: datetime
+    example: str
+    kind: Kind | None
+    column: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Promotion:
+    """A row of `meta.promoted`; `column_name` is None where a release named columns otherwise."""
+
+    endpoint: str
+    member: str
+    kind: Kind
+    promoted_at: datetime
+    column_name: str | None
+
+    @property
+    def column(self) -> Column:
+        """The member as a column."""
+        stored_as = self.column_name or Column(field=self.member, kind=self.kind, meaning="").name
+        return promoted_column(self.path, self.kind, stored_as)
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The members that lead to the value."""
+        try:
+            return path_of(self.member)
+        except ValueError:
+            return tuple(self.member.split("."))
+
+
+def promoted_column(path: tuple[str, ...], kind: Kind, stored_as: str) -> Column:
+    """Return the column of a promoted member."""
+    return Column(
+        field=".".join(path), kind=kind, meaning=MEANING, members=path, stored_as=stored_as
+    )
+
+
+def promotions(lake: "Lake", endpoint: str | None = None) -> list[Promotion]:
+    """Return what was promoted, of one endpoint or of all, in the order of time."""
+    cursor = lake.execute("select * from meta.promoted order by promoted_at")
+    names = [column[0] for column in cursor.description or ()]
+    # A lake that was not written since a release before may lack the newest column.
+    found = [
+        {"column_name": None, **dict(zip(names, row, strict=True))} for row in cursor.fetchall()
+    ]
+    every = [Promotion(**row | {"kind": Kind(row["kind"])}) for row in found]
+    return [one for one in every if endpoint in (None, one.endpoint)]
+
+
+def with_promoted(lake: "Lake", endpoints: Sequence[Endpoint]) -> list[Endpoint]:
+    """Return the endpoints with the columns that this lake has beyond the endpoint table's.
+
+    Columns that it had when they were asked for before, and has no more, are left out.
+    """
+    columns: dict[str, list[Column]] = {}
+    for one in promotions(lake):
+        columns.setdefault(one.endpoint, []).append(one.column)
+    return [_widened(endpoint, columns.get(endpoint.name, [])) for endpoint in endpoints]
+
+
+def _widened(endpoint: Endpoint, columns: Sequence[Column]) -> Endpoint:
+    """Return the endpoint with those of the columns that its row has not got by now."""
+    own = [column for column in endpoint.columns if column.stored_as is None]
+    held = {column.name for column in own} | {column.path for column in own}
+    more = [column for column in columns if not {column.name, column.path} & held]
+    if (*own, *more) == endpoint.columns:
+        return endpoint
+    return replace(endpoint, columns=(*own, *more))
+
+
+def members(lake: "Lake", endpoint: str | None = None) -> list[Member]:
+    """Return the members that came without a column, of one endpoint or of all."""
+    found = {
+        (name, member): (seen, example)
+        for name, member, seen, example in lake.rows(
+            "select endpoint, member, min(first_seen_at), any_value(example) "
+            "from meta.schema_drift where ? is null or endpoint = ? group by all",
+            [endpoint, endpoint],
+        )
+    }
+    promoted = {(one.endpoint, one.member): one for one in promotions(lake, endpoint)}
+    for place, one in promoted.items():
+        found.setdefault(place, (one.promoted_at, ""))  # a part of a member that is an object
+    return [
+        Member(
+            endpoint=name,
+            member=member,
+            first_seen_at=seen,
+            example=example,
+            kind=promoted[name, member].kind if (name, member) in promoted else None,
+            column=promoted[name, member].column.name if (name, member) in promoted else None,
+        )
+        for (name, member), (seen, example) in sorted(found.items())
+    ]
+
+
+def columns_of_table(lake: "Lake", endpoint: str) -> set[str]:
+    """Return the names of a raw table's columns, in lower case: SQL does not tell them apart."""
+    found = lake.rows(
+        "select lower(column_name) from duckdb_columns() "
+        "where database_name = 'lake' and schema_name = 'raw' and table_name = ?",
+        [endpoint],
+    )
+    return {name for (name,) in found}
+
+
+def settle_names(lake: "Lake") -> None:
+    """Give columns that an earlier release promoted a name that loads and SQL can take.
+
+    Such a release named them after the member, whatever that was. A stream that is being loaded
+    is left for the next time. Raises: LakeError.
+    """
+    unsettled = [one for one in promotions(lake) if one.column_name is None]
+    for one in unsettled:
+        try:
+            with stream_lock(lake.path, one.endpoint), commit_lock(lake.path):
+                _settle(lake, one)
+        except StreamBusy:
+            logger.debug("%s is being loaded; its columns are renamed later", one.endpoint)
+
+
+def _settle(lake: "Lake", one: Promotion) -> None:
+    """Rename one column in a transaction; where there is none, forget the promotion."""
+    held = columns_of_table(lake, one.endpoint)
+    old = one.column.name.lower()
+    own = {column.name for column in ENDPOINTS[one.endpoint].columns}
+    new = column_name(one.path, is_relation=one.kind is Kind.RELATION, taken=held - {old})
+    which = "where endpoint = ? and member = ? and column_name is null"
+    lake.execute("begin")
+    try:
+        if old not in held:
+            lake.execute(f"delete from meta.promoted {which}", [one.endpoint, one.member])
+            logger.warning("%s has no column for %s: it is not promoted.", one.endpoint, one.member)
+        else:
+            if old in own:  # a release has brought the column since
+                new = old
+            if new != old:
+                sql = f"alter table raw.{quoted(one.endpoint)} rename column {quoted(old)}"
+                lake.execute(f"{sql} to {quoted(new)}")
+                said = "The column %s of raw.%s is called %s from now on: loads could not take it."
+                logger.warning(said, old, one.endpoint, new)
+            lake.execute(
+                f"update meta.promoted set column_name = ? {which}", [new, one.endpoint, one.member]
+            )
+        lake.execute("commit")
+    except BaseException:
+        lake.roll_back()
+        raise

@@ -1,0 +1,93 @@
+"""Names of the service's members: how they are written for people, and as columns. Pure.
+
+A member may have any name that JSON can spell, a dot or nothing at all among them. So a path to
+one is written with dots between its parts, and a part that could be misread as a JSON string:
+`a.b` is the member b of the object a, and `"a.b"` is one member.
+"""
+
+import json
+import re
+import unicodedata
+from collections.abc import Collection, Sequence
+
+LONGEST_NAME = 63
+"""Of a longer column name PostgreSQL, an export target, would keep only as much."""
+
+RESERVED = frozenset(
+    {
+        # what the lake adds to a record (names with an underscore at their head are ours as well)
+        *("account_profile", "valid_from", "valid_to"),
+        # what DuckLake and the exports add to the rows of a table
+        *("rowid", "snapshot_id", "change_type", "is_arrival", "filename"),
+        *("file_index", "file_row_number"),
+    }
+)
+"""Columns that a member cannot have, for they are not the service's."""
+
+_MISREAD = re.compile(r'[."\\]')
+_PART = re.compile(r'("(?:[^"\\]|\\.)*"|[^."\\]+)(\.|\Z)', re.DOTALL)
+_NOT_IN_A_NAME = re.compile(r"[^a-z0-9_]+")
+
+
+def spelled(path: Sequence[str]) -> str:
+    r"""Return the path to a member as people read and type it; every path has its own spelling.
+
+    >>> print(spelled(["tier", "level"]), spelled(["tier.level"]), spelled([""]))
+    tier.level "tier.level" ""
+    """
+    return ".".join(map(_spelled_part, path))
+
+
+def _spelled_part(part: str) -> str:
+    is_plain = part and part.isprintable() and not _MISREAD.search(part)
+    return part if is_plain else json.dumps(part)
+
+
+def path_of(text: str) -> tuple[str, ...]:
+    """Return the path that a spelling stands for. Raises: ValueError if it is none.
+
+    >>> path_of('tier."a.b"')
+    ('tier', 'a.b')
+    """
+    parts, at, more = [], 0, "."
+    while more:
+        found = _PART.match(text, at)
+        if found is None:
+            raise ValueError(f"{text!r} is no path to a member")
+        part, more = found.groups()
+        parts.append(json.loads(part) if part.startswith('"') else part)
+        at = found.end()
+    return tuple(parts)
+
+
+def column_name(path: Sequence[str], *, is_relation: bool, taken: Collection[str]) -> str:
+    """Return the name of a promoted member's column: lower-case letters, digits, underscores.
+
+    Other characters become underscores, accents are dropped. A name that would begin with
+    something else than a letter, or is reserved, begins with `member_`; one that is taken ends in
+    a number. The wrapping of JSON:API is no part of a name.
+
+    >>> column_name(["5g-Band"], is_relation=False, taken=["id"])
+    'member_5g_band'
+    >>> column_name(["tier", "level"], is_relation=False, taken=["tier_level"])
+    'tier_level_2'
+    """
+    inner = path[1:] if path[0] == "attributes" and len(path) > 1 else path
+    if path[0] == "relationships" and len(path) > 1:
+        inner, is_relation = [path[1]], True
+    name = _safe("_".join(inner) + ("_id" if is_relation else ""))
+    held = {column.lower() for column in taken}
+    candidate, number = name[:LONGEST_NAME], 2
+    while candidate in held:
+        suffix = f"_{number}"
+        candidate, number = name[: LONGEST_NAME - len(suffix)] + suffix, number + 1
+    return candidate
+
+
+def _safe(name: str) -> str:
+    plain = unicodedata.normalize("NFKD", name)
+    plain = "".join(letter for letter in plain if not unicodedata.combining(letter))
+    plain = _NOT_IN_A_NAME.sub("_", plain.lower())
+    if plain[:1].isalpha() and plain not in RESERVED:
+        return plain
+    return f"member_{plain.strip('_')}".rstrip("_")

@@ -1,0 +1,110 @@
+"""Structs that msgspec decodes pages into, built from an endpoint's columns.
+
+The service names the members, so no name becomes code: each is kept in an attribute spelled from
+its bytes, and renamed on the wire.
+"""
+
+import re
+from collections.abc import Sequence
+from itertools import chain
+from typing import Annotated, Any
+
+import msgspec
+
+from fleetlake.columns import Kind
+from fleetlake.endpoint import Api, Endpoint
+
+_WIRE_TYPES: dict[Kind, Any] = {
+    Kind.ID: int | None,
+    Kind.RELATION: str | int | None,
+    Kind.INTEGER: int | None,
+    Kind.REAL: float | None,
+    Kind.FLAG: bool | None,
+    Kind.TEXT: str | None,
+    Kind.TIME: str | None,
+    Kind.TIMEUUID: str | None,
+    Kind.JSON: msgspec.Raw,
+}
+
+
+CONSTANT = {Api.V2: (), Api.V3: ("type",)}
+"""Members that every record of a list repeats."""
+
+
+class _Meta(msgspec.Struct):
+    limit: Annotated[int, msgspec.Meta(ge=1)]
+    next: str | None
+
+
+class _Links(msgspec.Struct):
+    next: str | None = None
+
+
+def envelope(api: Api, record: Any) -> type[msgspec.Struct]:
+    """Return the struct of a list answer: records, and what tells of the next page."""
+    rest = ("meta", _Meta) if api is Api.V2 else ("links", _Links)
+    return msgspec.defstruct("Envelope", [("data", list[record]), rest])
+
+
+def quick_decoder(endpoint: Endpoint) -> msgspec.json.Decoder[Any] | None:
+    """Return what decodes a page of records as declared, or None where no struct can say it.
+
+    msgspec's structs cannot name a member that JSON must escape. Nor can they hold a member both
+    whole and in part, as a lake may have promoted it.
+    """
+    paths = {column.path for column in endpoint.columns}
+    is_split = any(path[:depth] in paths for path in paths for depth in range(1, len(path)))
+    if is_split or any(map(_ESCAPED.search, chain.from_iterable(paths))):
+        return None
+    record = _nested_struct([((), c.path, c.kind) for c in endpoint.columns], endpoint.api)
+    return msgspec.json.Decoder(envelope(endpoint.api, record), strict=False)
+
+
+_ESCAPED = re.compile(r'[\x00-\x1f"\\]')
+"""Characters that JSON cannot hold as they are."""
+
+
+def attribute_of(member: str) -> str:
+    """Return the attribute that a struct keeps a member in: names of members may be anything.
+
+    >>> attribute_of("5g-band")
+    'm35672d62616e64'
+    """
+    return f"m{member.encode().hex()}"
+
+
+def attribute_path(path: Sequence[str]) -> str:
+    """Return the attributes that lead to a member, joined with dots."""
+    return ".".join(map(attribute_of, path))
+
+
+def _nested_struct(
+    members: list[tuple[tuple[str, ...], tuple[str, ...], Kind]], api: Api
+) -> type[msgspec.Struct]:
+    """Return a struct of members, each given by the path to the struct, the path in it, its kind.
+
+    Unknown members are refused; of those that every record repeats, the value says nothing.
+    """
+    above = members[0][0]
+    constant = constant_at(above, api)
+    fields: list[tuple[str, Any, Any]] = [(attribute_of(name), str, "") for name in constant]
+    names = {attribute_of(name): name for name in constant}
+    inner: dict[str, list[tuple[tuple[str, ...], tuple[str, ...], Kind]]] = {}
+    for _, path, kind in members:
+        names[attribute_of(path[0])] = path[0]
+        if len(path) > 1:
+            inner.setdefault(path[0], []).append(((*above, path[0]), path[1:], kind))
+            continue
+        default = msgspec.Raw(b"null") if kind is Kind.JSON else None
+        fields.append((attribute_of(path[0]), _WIRE_TYPES[kind], default))
+    for name, below in inner.items():
+        struct = _nested_struct(below, api)
+        fields.append((attribute_of(name), struct, msgspec.field(default_factory=struct)))
+    return msgspec.defstruct("Record", fields, rename=names, forbid_unknown_fields=True, gc=False)
+
+
+def constant_at(path: tuple[str, ...], api: Api) -> Sequence[str]:
+    """Return the members that are alike in every record, in the object at `path`."""
+    if api is Api.V3 and path[:1] == ("relationships",) and path[2:] == ("data",):
+        return CONSTANT[api]  # a to-one link repeats the kind of record that it points to
+    return CONSTANT[api] if not path else ()
