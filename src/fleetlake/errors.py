@@ -11,7 +11,8 @@ FleetlakeError                    exit code
 │   ├── BudgetSpent                5   try again tomorrow: the day's calls are used
 │   ├── RequestRejected            6   a bug or a changed service: 400, 409 with errors
 │   ├── PageUnreadable             6   an answer that is no page; never read as an empty one
-│   └── CursorStuck                6   the service repeats a page position
+│   ├── CursorStuck                6   the service repeats a page position
+│   └── ListShrank                 6   much of a list is gone: check, then accept it or not
 ├── LakeError                      7   mend the disk, the folder or the catalog
 │   ├── StreamBusy                 0   another process is loading it: skipped, not failed
 │   └── CommitUnknown              7   settle by looking for the load id
@@ -99,6 +100,10 @@ class PageUnreadable(ServiceError):
 
 class CursorStuck(ServiceError):
     """The walk does not move on."""
+
+
+class ListShrank(ServiceError):
+    """A list read whole lacks so much of what it held that nothing of it is closed."""
 
 
 class LakeError(FleetlakeError):

@@ -9,7 +9,7 @@ One thread owns the lake and commits while the next pages are on their way.
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import partial
@@ -31,7 +31,7 @@ from fleetlake.intervals import Interval
 from fleetlake.lake.catalog import Lake
 from fleetlake.lake.commit import commit_proofs
 from fleetlake.lake.lateness import measured_lateness
-from fleetlake.lake.loads import Committed
+from fleetlake.lake.loads import Committed, ShrinkRule
 from fleetlake.lake.locks import stream_lock
 from fleetlake.lake.watermarks import begin_reads, never_read, want_since, watermark
 from fleetlake.plan import unsettled
@@ -55,10 +55,13 @@ async def load_streams(
     since: datetime | None = None,
     only: Interval | None = None,
     shard: Shard = WHOLE,
+    shrink_pct: int = ShrinkRule.limit_pct,
+    accept_shrunk: Collection[str] = (),
 ) -> list[Outcome]:
     """Load the endpoints' streams, all that is new since their last load.
 
     `only` bounds the event time, for a chosen past range; `shard` the ids of divisible streams.
+    A list that lost more than `shrink_pct` percent closes nothing, unless in `accept_shrunk`.
     A stream that fails does not stop the others; its outcome holds the error. Raises:
     CredentialsRefused at once, and whatever ends the first contact with the service.
     """
@@ -74,6 +77,8 @@ async def load_streams(
             run_id=str(uuid4()),
             only=only,
             shard=shard,
+            shrink_pct=shrink_pct,
+            accept_shrunk=accept_shrunk,
         )
         await run.in_lake(partial(_prepare, run, endpoints, await run.now()))
         started_at = datetime.now(UTC)
@@ -154,6 +159,7 @@ async def _load_stream(run: Run, endpoint: Endpoint) -> Outcome:
                 run_id=run.run_id,
                 seen_at=now,
                 unsettled=unsettled(now, run.lateness.get(endpoint.name)),
+                shrink=run.shrink_rule(endpoint.name),
             )
             load = load_snapshot if endpoint.is_snapshot else load_events
             try:

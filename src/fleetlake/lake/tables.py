@@ -122,6 +122,13 @@ META: dict[str, dict[str, str]] = {
         "reason": "VARCHAR",
         "checked_at": _TIME,
     },
+    # Records whose versions stay open though the list no longer holds them: it shrank too much.
+    "absent": {
+        "account_profile": "VARCHAR",
+        "endpoint": "VARCHAR",
+        "record_key": "VARCHAR",  # the values of the key, as a JSON list
+        "absent_since": _TIME,
+    },
     # Requests made, retries included, per run and endpoint.
     "calls": {
         "run_id": "VARCHAR",
