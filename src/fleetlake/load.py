@@ -220,6 +220,7 @@ def _record_capabilities(run: Run, outcomes: Sequence[Outcome]) -> None:
             [run.profile, o.endpoint],
         )
         run.lake.execute(
-            "insert into meta.capabilities values (?, ?, ?, ?, now())",
+            "insert into meta.capabilities (account_profile, endpoint, is_available, reason, "
+            "checked_at) values (?, ?, ?, ?, now())",
             [run.profile, o.endpoint, is_available, o.error.what if o.error else None],
         )

@@ -16,6 +16,7 @@ from fleetlake.columns import Column, Kind
 from fleetlake.endpoint import Endpoint
 from fleetlake.errors import UsageError
 from fleetlake.lake.locks import commit_lock, stream_lock
+from fleetlake.lake.registry import with_registered
 from fleetlake.normalise import EXTRA, array_of
 from fleetlake.records import members_left, take_member
 from fleetlake.values import json_text, read_value
@@ -65,7 +66,8 @@ def with_promoted(lake: "Lake", endpoints: Sequence[Endpoint]) -> list[Endpoint]
     columns: dict[str, list[Column]] = {}
     for name, member, kind in found:
         columns.setdefault(name, []).append(_column(member, kind))
-    return [_widened(endpoint, columns.get(endpoint.name, [])) for endpoint in endpoints]
+    wider = [_widened(endpoint, columns.get(endpoint.name, [])) for endpoint in endpoints]
+    return with_registered(lake, wider)
 
 
 def _widened(endpoint: Endpoint, columns: Sequence[Column]) -> Endpoint:
@@ -120,7 +122,8 @@ def promote(
             lake.execute("begin")
             try:
                 lake.execute(
-                    "insert into meta.promoted values (?, ?, ?, now())",
+                    "insert into meta.promoted (endpoint, member, kind, promoted_at) "
+                    "values (?, ?, ?, now())",
                     [endpoint.name, member, column.kind],
                 )
                 filled = _fill(lake, endpoint, column)
@@ -159,12 +162,18 @@ def _texts_with(lake: "Lake", endpoint: Endpoint, member: str) -> Sequence[list[
 
 def _fill(lake: "Lake", endpoint: Endpoint, column: Column) -> int:
     """Add the column and move its values there, in the open transaction; return the rows."""
-    portions = _texts_with(lake, endpoint, column.field)
     lake.execute(f'alter table raw.{endpoint.name} add column "{column.name}" {column.sql_type}')
-    wider = replace(endpoint, columns=(*endpoint.columns, column))
+    return move_values(lake, replace(endpoint, columns=(*endpoint.columns, column)), column)
+
+
+def move_values(lake: "Lake", endpoint: Endpoint, column: Column) -> int:
+    """Move a column's values there out of `_extra`, in the open transaction; return the rows."""
     filled = 0
-    for texts in portions:
-        with lake.view("moved", _moved(wider, column, texts)):
+    for texts in _texts_with(lake, endpoint, column.field):
+        moved = _moved(endpoint, column, texts)
+        if not moved.num_rows:
+            continue
+        with lake.view("moved", moved):
             [(rows,)] = lake.rows(
                 f'update raw.{endpoint.name} r set "{column.name}" = m.value, {EXTRA} = m.extra '
                 f"from moved m where r.{EXTRA}::varchar = m.text"

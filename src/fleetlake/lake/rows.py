@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from fleetlake.endpoint import Endpoint, Mode
 from fleetlake.lake.absent import Absence, end_versions, settle_absence
+from fleetlake.lake.gained import fill_never_held, take_from_extra
 from fleetlake.lake.loads import Committed, Load, bounds_of
 from fleetlake.normalise import EXTRA
 
@@ -59,6 +60,7 @@ def _append(lake: "Lake", load: Load) -> Committed:
 def _upsert(lake: "Lake", load: Load) -> Committed:
     """Insert new records and overwrite those whose content changed."""
     endpoint, table = load.endpoint, f"raw.{load.endpoint.name}"
+    filled = take_from_extra(lake, load)
     sets = ", ".join(f'"{c.name}" = b."{c.name}"' for c in endpoint.columns)
     [(changed,)] = lake.rows(
         f"update {table} t set {sets}, _extra = b._extra, account_profile = ?, "
@@ -66,13 +68,15 @@ def _upsert(lake: "Lake", load: Load) -> Committed:
         f"where {_same_key(endpoint)} and {_differs(endpoint)} and {_is_no_others(endpoint)}",
         [load.profile, load.load_id, load.profile],
     )
-    return Committed(_insert_unknown(lake, load, "", "", []), changed, 0)
+    return Committed(_insert_unknown(lake, load, "", "", []), changed, 0, is_noted=bool(filled))
 
 
 def _version(lake: "Lake", load: Load) -> Committed:
     """Close the versions whose content changed or whose record has gone; insert the new ones."""
     endpoint, table = load.endpoint, f"raw.{load.endpoint.name}"
     absence = settle_absence(lake, load) if load.is_whole else Absence()
+    filled = take_from_extra(lake, load)
+    filled += fill_never_held(lake, load, _is_no_others(endpoint))
     [(changed,)] = lake.rows(
         f"update {table} t set valid_to = ? from ({_once(endpoint)}) b "
         f"where t.valid_to is null and {_same_key(endpoint)} and {_differs(endpoint)} "
@@ -89,7 +93,7 @@ def _version(lake: "Lake", load: Load) -> Committed:
         0,
         withheld=len(absence.withheld),
         of=absence.held,
-        is_noted=absence.is_noted,
+        is_noted=absence.is_noted or bool(filled),
     )
 
 
