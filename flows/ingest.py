@@ -27,17 +27,22 @@ ShardCount = Annotated[int, Field(ge=1, le=PARTS)]
 
 
 @flow(name="ingest", flow_run_name="ingest {group}")
-def ingest(group: Group, shards: ShardCount = 1) -> State[None]:
+def ingest(group: Group, shards: ShardCount = 1, accept_shrunk: Sequence[str] = ()) -> State[None]:
     """Copy everything new of a group of endpoints from the service into the lake.
 
     Ends as Skipped where other runs hold every stream. Fails where a stream failed; what the
     others brought is kept and built all the same.
 
+    `accept_shrunk` names lists of the group that have lost most of their records for good: without
+    it such a list fails the run and nothing of it is taken as gone.
+
     Of a large fleet, give `shards`: this run then loads the lists that are read whole, and
     starts as many runs of the deployment `shard` for what is asked for device by device.
     """
     is_divided = shards > 1 and bool(endpoints_of(group, is_divisible=True))
-    outcomes = load_streams(group, is_divisible=False if is_divided else None)
+    outcomes = load_streams(
+        group, is_divisible=False if is_divided else None, accept_shrunk=accept_shrunk
+    )
     if is_divided:
         start_shards(group, shards)
     return ended(outcomes)
@@ -78,7 +83,11 @@ def ended(outcomes: Sequence[Outcome]) -> State[None]:
 
 @task(name="load streams", task_run_name="load {group}", cache_policy=NO_CACHE, **RETRIES)
 def load_streams(
-    group: Group, shard: Shard = WHOLE, *, is_divisible: bool | None = None
+    group: Group,
+    shard: Shard = WHOLE,
+    *,
+    is_divisible: bool | None = None,
+    accept_shrunk: Sequence[str] = (),
 ) -> list[Outcome]:
     """Load a group's streams side by side, and report each try."""
     logger = get_run_logger()
@@ -89,7 +98,9 @@ def load_streams(
         return []
     watcher = Watcher(on_end=lambda outcome: logger.info("%s", outcome_line(outcome)))
     with stopping_in_order():
-        outcomes = ingest_endpoints(settings, names, watcher=watcher, shard=shard)
+        outcomes = ingest_endpoints(
+            settings, names, watcher=watcher, shard=shard, accept_shrunk=accept_shrunk
+        )
     look = look_at_lake(settings)
     report_ingest(group, shard, outcomes, look, announce_news(look, names))
     raise_worst(outcomes)

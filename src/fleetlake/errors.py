@@ -12,7 +12,8 @@ FleetlakeError                    exit code
 │   ├── RequestRejected            6   a bug or a changed service: 400, 409 with errors
 │   ├── ClockRefused               6   correct a clock: the service's and ours differ by a day
 │   ├── PageUnreadable             6   an answer that is no page; never read as an empty one
-│   └── CursorStuck                6   the service repeats a page position
+│   ├── CursorStuck                6   the service repeats a page position
+│   └── ListShrank                 6   much of a list is gone: check, then accept it or not
 ├── LakeError                      7   mend the disk, the folder or the catalog
 │   ├── StreamBusy                 0   another process is loading it: skipped, not failed
 │   └── CommitUnknown              7   settle by looking for the load id
@@ -105,6 +106,10 @@ class PageUnreadable(ServiceError):
 
 class CursorStuck(ServiceError):
     """The walk does not move on."""
+
+
+class ListShrank(ServiceError):
+    """A list read whole lacks so much of what it held that nothing of it is closed."""
 
 
 class LakeError(FleetlakeError):

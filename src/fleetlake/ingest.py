@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 
 from fleetlake.client import Client
-from fleetlake.endpoint import Api, Endpoint
+from fleetlake.endpoint import Api, Endpoint, Mode
 from fleetlake.endpoints import ENDPOINTS, endpoint_named, endpoints_named
 from fleetlake.errors import (
     EndpointUnavailable,
@@ -45,16 +45,19 @@ def ingest(
     watcher: Watcher | None = None,
     since: datetime | None = None,
     shard: Shard = WHOLE,
+    accept_shrunk: Sequence[str] = (),
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> list[Outcome]:
     """Load the named endpoints, or all of them, and return how each stream went.
 
     An endpoint whose ids another one lists brings that one along while it has never been
     loaded. Several accounts are read one after the other. Of several shards, the first loads
-    what cannot be divided. Raises: SettingsError, LakeError, or ServiceError where no stream
+    what cannot be divided. The lists in `accept_shrunk` may have lost any number of records.
+    Raises: UsageError, SettingsError, LakeError, or ServiceError where no stream
     could start; Interrupted on Ctrl-C or SIGTERM, after a commit under way has ended.
     """
     accounts = settings.accounts()
+    require_lists(accept_shrunk, names)
     readable = {account.profile: endpoints_to_read(account, names) for account in accounts}
     _require_service(accounts)
     _refuse_demo_lake(settings)
@@ -72,6 +75,8 @@ def ingest(
                 watcher=watcher,
                 since=since,
                 shard=shard,
+                shrink_pct=settings.shrink_pct,
+                accept_shrunk=accept_shrunk,
             )
             return asyncio.run(_ingest(account, transport, load, watcher or Watcher()))
 
@@ -123,6 +128,25 @@ def endpoint_with_past(name: str) -> Endpoint:
             remedy=f"Run `fleetlake ingest {name}`; backfill takes endpoints with event times.",
         )
     return endpoint
+
+
+def require_lists(shrunk: Sequence[str], names: Sequence[str]) -> None:
+    """Refuse names that are no list kept as history, or that will not be loaded.
+
+    Raises: UsageError.
+    """
+    for endpoint in endpoints_named(shrunk):
+        if endpoint.mode is not Mode.HISTORY:
+            raise UsageError(
+                f"{endpoint.name} loses no rows when the service lists fewer records.",
+                remedy="Only a list that is kept as history can have shrunk: leave it out.",
+            )
+        if names and endpoint not in endpoints_named(names):
+            raise UsageError(
+                f"{endpoint.name} is not among what is to be loaded.",
+                remedy=f"Name it: `fleetlake ingest {endpoint.name} "
+                f"--accept-shrunk {endpoint.name}`.",
+            )
 
 
 def raise_worst(outcomes: Sequence[Outcome]) -> None:

@@ -9,7 +9,7 @@ One thread owns the lake and commits while the next pages are on their way.
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import partial
@@ -35,7 +35,7 @@ from fleetlake.lake.catalog import Lake
 from fleetlake.lake.commit import commit_proofs
 from fleetlake.lake.future import TakenBack, take_back_future
 from fleetlake.lake.lateness import measured_lateness
-from fleetlake.lake.loads import Committed
+from fleetlake.lake.loads import Committed, ShrinkRule
 from fleetlake.lake.locks import stream_lock
 from fleetlake.lake.promotions import with_promoted
 from fleetlake.lake.watermarks import (
@@ -69,10 +69,13 @@ async def load_streams(
     since: datetime | None = None,
     only: Interval | None = None,
     shard: Shard = WHOLE,
+    shrink_pct: int = ShrinkRule.limit_pct,
+    accept_shrunk: Collection[str] = (),
 ) -> list[Outcome]:
     """Load the endpoints' streams, all that is new since their last load.
 
     `only` bounds the event time, for a chosen past range; `shard` the ids of divisible streams.
+    A list that lost more than `shrink_pct` percent closes nothing, unless in `accept_shrunk`.
     A stream that fails does not stop the others, whatever the error; its outcome holds it.
     Raises: CredentialsRefused at once, and whatever ends the first contact with the service.
     """
@@ -88,6 +91,8 @@ async def load_streams(
             run_id=str(uuid4()),
             only=only,
             shard=shard,
+            shrink_pct=shrink_pct,
+            accept_shrunk=accept_shrunk,
         )
         await run.in_lake(partial(_prepare, run, endpoints, await run.now()))
         started_at = datetime.now(UTC)
@@ -218,6 +223,7 @@ async def _load_stream(run: Run, endpoint: Endpoint) -> Outcome:
                 run_id=run.run_id,
                 seen_at=now,
                 unsettled=unsettled(now, run.lateness.get(endpoint.name)),
+                shrink=run.shrink_rule(endpoint.name),
             )
             load = load_snapshot if endpoint.is_snapshot else load_events
             try:
@@ -292,6 +298,7 @@ def _record_capabilities(run: Run, outcomes: Sequence[Outcome]) -> None:
             [run.profile, o.endpoint],
         )
         run.lake.execute(
-            "insert into meta.capabilities values (?, ?, ?, ?, now())",
+            "insert into meta.capabilities (account_profile, endpoint, is_available, reason, "
+            "checked_at) values (?, ?, ?, ?, now())",
             [run.profile, o.endpoint, is_available, o.error.what if o.error else None],
         )

@@ -2,12 +2,12 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from fleetlake.client import Client
 from fleetlake.endpoints import PROBE
@@ -15,7 +15,7 @@ from fleetlake.errors import FleetlakeError
 from fleetlake.intervals import Interval
 from fleetlake.lake.catalog import Lake
 from fleetlake.lake.commit import commit_load
-from fleetlake.lake.loads import Committed, Load
+from fleetlake.lake.loads import Committed, Load, ShrinkRule
 from fleetlake.normalise import read_page
 from fleetlake.settings import DEFAULT_PROFILE
 from fleetlake.shard import WHOLE, Shard
@@ -100,11 +100,18 @@ class Run:
     run_id: str
     only: Interval | None = None  # a backfill's range
     shard: Shard = WHOLE
+    shrink_pct: int = ShrinkRule.limit_pct
+    accept_shrunk: Collection[str] = ()  # endpoints whose lists have shrunk for good
     ended: dict[str, "asyncio.Future[Outcome]"] = field(default_factory=dict)
     lateness: dict[str, timedelta] = field(default_factory=dict)  # as measured, by endpoint
     spared: Counter[str] = field(default_factory=Counter)
     lost: Counter[str] = field(default_factory=Counter)
+    listed: dict[str, frozenset[Any]] = field(default_factory=dict)  # ids that bulk lists held
     quiet: list[Load] = field(default_factory=list)  # brought nothing, but prove something
+
+    def shrink_rule(self, endpoint: str) -> ShrinkRule:
+        """Return how much of an endpoint's list may be gone at once."""
+        return ShrinkRule(limit_pct=self.shrink_pct, is_accepted=endpoint in self.accept_shrunk)
 
     def is_fresh(self, endpoint: str) -> bool:
         """Return whether the endpoint was loaded whole in this run."""

@@ -141,6 +141,9 @@ class Settings(BaseSettings):
     )
     calls_per_minute: int = Field(450, ge=0, description="Calls a minute; 0 is no limit")
     calls_per_day: int = Field(0, ge=0, description="Calls a day (UTC); 0 is no limit")
+    shrink_pct: int = Field(
+        50, ge=0, le=100, description="Percent of a list that may be gone without being accepted"
+    )
     concurrency: int = Field(8, ge=1, le=64, description="Calls under way at once, at most")
     header_names: Annotated[tuple[str, str, str, str], NoDecode] = Field(
         HEADER_NAMES, description="Names of the four key headers, comma-separated"

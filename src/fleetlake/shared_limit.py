@@ -83,13 +83,18 @@ class SharedCallLimit:
             if 0 < self._calls_per_minute <= made:
                 return float(oldest + SPAN_SECONDS - now)
             self._count_of_day(int(now // SECONDS_A_DAY))
-            self._run("INSERT INTO fleetlake_calls VALUES ($1, $2)", self._account, now)
+            self._run(
+                "INSERT INTO fleetlake_calls (account, called_at) VALUES ($1, $2)",
+                self._account,
+                now,
+            )
             return 0.0
 
     def _count_of_day(self, today: int) -> None:
         """Count a call of the day. Raises: BudgetSpent when they are all used."""
         [used] = self._row(
-            "INSERT INTO fleetlake_call_days AS d VALUES ($1, $2, 1) ON CONFLICT (account) "
+            "INSERT INTO fleetlake_call_days AS d (account, day, used) VALUES ($1, $2, 1) "
+            "ON CONFLICT (account) "
             "DO UPDATE SET day = $2, used = CASE WHEN d.day = $2 THEN d.used + 1 ELSE 1 END "
             "RETURNING used",
             self._account,

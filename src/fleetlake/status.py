@@ -22,7 +22,8 @@ class StreamStatus:
 
     `holes` are ranges between the oldest and the newest proven instant that are not proven;
     over a fan-out they are counted for each id. `retention` is there for a stream whose records
-    the service forgets. `unavailable` is why this account may not read it.
+    the service forgets. `absent` records are gone from a list that has shrunk too much to be
+    believed. `unavailable` is why this account may not read it.
     """
 
     account_profile: str
@@ -37,6 +38,7 @@ class StreamStatus:
     drifted: int
     retention: Forecast | None
     unavailable: str | None
+    absent: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +91,7 @@ class _Known:
         without_column = "(endpoint, member) not in (select (endpoint, member) from meta.promoted)"
         waiting = f"count(*) filter ({without_column})"
         self._drifted = self._by_endpoint(waiting, "schema_drift", grouped=True)
+        self._absent = self._absent_by_endpoint()
         self._capable = self._by_endpoint("is_available, reason", "capabilities")
         self._proven = all_proven_intervals(lake, profile)
 
@@ -101,6 +104,14 @@ class _Known:
             [self._profile],
         )
         return {name: tuple(values) for name, *values in rows}
+
+    def _absent_by_endpoint(self) -> dict[str, tuple[Any, ...]]:
+        """Return how many records are absent; a lake that no release wrote since has no table."""
+        has_table = self._lake.rows(
+            "select 1 from duckdb_tables() where database_name = 'lake' "
+            "and schema_name = 'meta' and table_name = 'absent'"
+        )
+        return self._by_endpoint("count(*)", "absent", grouped=True) if has_table else {}
 
     def status(self, endpoint: Endpoint) -> StreamStatus:
         """Return the status of one stream."""
@@ -125,6 +136,7 @@ class _Known:
             drifted=self._drifted.get(name, (0,))[0],
             retention=self._forecast(endpoint, until, list(proven.values())),
             unavailable=None if is_available else reason,
+            absent=self._absent.get(name, (0,))[0],
         )
 
     def _forecast(

@@ -7,12 +7,14 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from fleetlake.endpoint import Endpoint, Mode, Walk
+from fleetlake.endpoint import Endpoint, Mode, Moved, Walk
 from fleetlake.endpoints import ENDPOINTS
+from fleetlake.errors import ListShrank
 from fleetlake.intervals import BEGINNING, Interval
 from fleetlake.lake.catalog import Lake
 from fleetlake.lake.gaps import record_gaps
 from fleetlake.lake.lateness import found_by_sweep
+from fleetlake.lake.loads import Committed
 from fleetlake.lake.watermarks import WHOLE_STREAM, LastRead, last_read, proven_intervals, watermark
 from fleetlake.normalise import shown_by
 from fleetlake.pages import read_pages
@@ -29,6 +31,8 @@ from fleetlake.plan import (
 from fleetlake.quoting import quoted
 from fleetlake.reading import Reading, read_spans
 from fleetlake.run import Run
+from fleetlake.settings import DEFAULT_PROFILE
+from fleetlake.spoken import named
 from fleetlake.tasks import all_of
 from fleetlake.windows import spans_of
 from fleetlake.writer import Writer
@@ -40,25 +44,75 @@ async def load_snapshot(run: Run, endpoint: Endpoint, writer: Writer) -> None:
     """Load a list that is read whole each time.
 
     A list paged by offset shifts when a record is deleted meanwhile, and one that is still
-    there is skipped. So what seems to have gone from such a list is looked for once more.
+    there is skipped. So what seems to have gone from such a list is looked for once more. Any
+    list that has lost much is read once more. Raises: ListShrank, with the rest committed, where
+    too much is gone even so.
     """
-    readings = await _read_list(run, endpoint)
+    walks = await _walks_of_list(run, endpoint)
+    readings = await _read_list(run, endpoint, walks)
+    was_read_twice = False
     if endpoint.cursor.walk is Walk.OFFSET and any(not r.page.is_last for r in readings):
         known = await run.in_lake(partial(_current_keys, run.lake, run.profile, endpoint))
         if known - set().union(*(reading.page.keys(endpoint.key) for reading in readings)):
-            readings += await _read_list(run, endpoint)
+            readings += await _read_list(run, endpoint, walks)
+            was_read_twice = True
+    asked = walks if endpoint.fan_out else None
+    try:
+        await _keep_list(writer, readings, asked, may_ask_again=not was_read_twice)
+    except ListShrank:
+        readings += await _read_list(run, endpoint, walks)
+        await _keep_list(writer, readings, asked, may_ask_again=False)
+    for moved in _bulk_list_of(endpoint):
+        pages = (reading.page for reading in readings)
+        run.listed[endpoint.name] = frozenset(
+            id_ for page in pages for (id_,) in page.keys([moved.id])
+        )
+    if writer.total.withheld:
+        raise _shrunk(endpoint, run.profile, writer.total)
+
+
+async def _keep_list(
+    writer: Writer,
+    readings: Sequence[Reading],
+    asked: Sequence[tuple[int, ...]] | None,
+    *,
+    may_ask_again: bool,
+) -> None:
     for reading in readings:
         await writer.write(reading)
-    await writer.flush(is_whole=True)
+    await writer.flush(is_whole=True, asked=asked, may_ask_again=may_ask_again)
 
 
-async def _read_list(run: Run, endpoint: Endpoint) -> list[Reading]:
+def _shrunk(endpoint: Endpoint, profile: str, done: Committed) -> ListShrank:
+    """Return the error of a list that has lost more than is believed."""
+    whose = "" if profile == DEFAULT_PROFILE else f" --profile {profile}"
+    return ListShrank(
+        f"{named(endpoint.name, profile)} no longer lists {done.withheld:,} of {done.of:,} "
+        f"records. Their versions stay open; what the list does hold was loaded.",
+        remedy="Check that the keys still see all of the account. If the records are gone for "
+        f"good, run `fleetlake ingest {endpoint.name} --accept-shrunk {endpoint.name}{whose}`.",
+    )
+
+
+def _bulk_list_of(endpoint: Endpoint) -> list[Moved]:
+    """Return for which fan-outs the endpoint is the list that tells what moved, at most once."""
+    fan_outs = [other.fan_out for other in ENDPOINTS.values() if other.fan_out]
+    return [f.moved for f in fan_outs if f.moved and f.moved.endpoint == endpoint.name][:1]
+
+
+async def _walks_of_list(run: Run, endpoint: Endpoint) -> list[tuple[int, ...]]:
+    """Return the ids that each walk of a list asks for; without a fan-out, one walk without."""
+    if endpoint.fan_out is None:
+        return [()]
+    ids = await run.in_lake(partial(fan_out_ids, run.lake, run.profile, endpoint))
+    size = endpoint.fan_out.ids_per_call
+    return [tuple(ids[i : i + size]) for i in range(0, len(ids), size)]
+
+
+async def _read_list(
+    run: Run, endpoint: Endpoint, chunks: Sequence[tuple[int, ...]]
+) -> list[Reading]:
     """Return every page of the list, for all ids of its fan-out."""
-    chunks: list[tuple[int, ...]] = [()]
-    if endpoint.fan_out:
-        ids = await run.in_lake(partial(fan_out_ids, run.lake, run.profile, endpoint))
-        size = endpoint.fan_out.ids_per_call
-        chunks = [tuple(ids[i : i + size]) for i in range(0, len(ids), size)]
 
     async def read_chunk(partitions: tuple[int, ...]) -> list[Reading]:
         readings = []
@@ -217,8 +271,12 @@ def _ids_to_ask(
     moved_at = dict(
         run.lake.rows(f"select {quoted(moved.id)}, {quoted(moved.at)} from raw.{moved.endpoint}")
     )
+    # Of an id that the list no longer holds, the lake only knows where it last was.
+    listed = run.listed.get(moved.endpoint, moved_at.keys())
     asked = [
-        one for one in ids if needs_asking(proven.get(str(one), []), moved_at=moved_at.get(one))
+        one
+        for one in ids
+        if one not in listed or needs_asking(proven.get(str(one), []), moved_at=moved_at.get(one))
     ]
     run.spared[endpoint.name] = len(ids) - len(asked)
     return asked

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from fleetlake.endpoint import Endpoint, Mode
 from fleetlake.intervals import Interval, subtract
-from fleetlake.lake.loads import Committed, Load
+from fleetlake.lake.loads import HALF, Committed, Load, ShrinkRule
 from fleetlake.lake.watermarks import WHOLE_STREAM, LastRead
 from fleetlake.normalise import Page, schema_of
 from fleetlake.plan import Overlap, before
@@ -48,6 +48,7 @@ class Writer:
         run_id: str,
         seen_at: datetime,
         unsettled: Interval | None = None,
+        shrink: ShrinkRule = HALF,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._endpoint = endpoint
@@ -58,6 +59,7 @@ class Writer:
         self.unsettled = unsettled or Interval(seen_at, seen_at)
         self.overlap: Overlap | None = None
         self.expired: Mapping[str, Sequence[Interval]] = {}
+        self._shrink = shrink
         self._clock = clock
         self._batch = _Batch(since=clock())
         self.total = Committed(0, 0, 0)
@@ -81,11 +83,19 @@ class Writer:
         waited = self._clock() - batch.since
         return batch.rows >= ROWS_PER_COMMIT or waited >= SECONDS_PER_COMMIT
 
-    async def flush(self, *, is_whole: bool = False, ends: LastRead | None = None) -> None:
+    async def flush(
+        self,
+        *,
+        is_whole: bool = False,
+        ends: LastRead | None = None,
+        asked: Sequence[tuple[int, ...]] | None = None,
+        may_ask_again: bool = False,
+    ) -> None:
         """Commit what has gathered.
 
-        `is_whole` says it is a snapshot's entire list. `ends` is there once all was read that
-        was to be read: what the next load is to know of it.
+        `is_whole` says it is a snapshot's entire list, `asked` for which ids of a fan-out it was
+        read, and `may_ask_again` that it can be read once more. `ends` is there once all was read
+        that was to be read: what the next load is to know of it.
         """
         batch, self._batch = self._batch, _Batch(since=self._clock())
         if not batch.pages and not is_whole:
@@ -102,6 +112,9 @@ class Writer:
             misfits=misfits,
             proven=batch.proven,
             is_whole=is_whole,
+            asked=asked,
+            may_ask_again=may_ask_again,
+            shrink=self._shrink,
             overlap=self.overlap,
             ends=ends,
         )
@@ -110,4 +123,6 @@ class Writer:
             self.total.added + done.added,
             self.total.changed + done.changed,
             self.total.quarantined + done.quarantined,
+            withheld=done.withheld,
+            of=done.of,
         )

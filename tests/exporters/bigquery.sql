@@ -11,7 +11,7 @@ BEGIN TRANSACTION;
 DELETE FROM `trips` WHERE true;
 INSERT INTO `trips` (`router_id`, `trip_id`, `started_at`, `extra`) SELECT `router_id`, `trip_id`, `started_at`, PARSE_JSON(`extra`) FROM `fleetlake_stage_rows`;
 DELETE FROM `fleetlake_exports` WHERE `table_name` = 'trips';
-INSERT INTO `fleetlake_exports` SELECT 'trips', '{the mark}', CURRENT_TIMESTAMP;
+INSERT INTO `fleetlake_exports` (`table_name`, `mark`, `exported_at`) SELECT 'trips', '{the mark}', CURRENT_TIMESTAMP;
 COMMIT TRANSACTION;
 DROP TABLE `fleetlake_stage_rows`
 -- then, a row changed and a column more:
@@ -27,7 +27,7 @@ BEGIN TRANSACTION;
 DELETE FROM `trips` AS t WHERE EXISTS (SELECT 1 FROM `fleetlake_stage_stale` AS s WHERE s.`router_id` = t.`router_id` AND s.`trip_id` = t.`trip_id`);
 INSERT INTO `trips` (`router_id`, `trip_id`, `started_at`, `extra`, `is_short`) SELECT `router_id`, `trip_id`, `started_at`, PARSE_JSON(`extra`), `is_short` FROM `fleetlake_stage_rows`;
 DELETE FROM `fleetlake_exports` WHERE `table_name` = 'trips';
-INSERT INTO `fleetlake_exports` SELECT 'trips', '{the mark}', CURRENT_TIMESTAMP;
+INSERT INTO `fleetlake_exports` (`table_name`, `mark`, `exported_at`) SELECT 'trips', '{the mark}', CURRENT_TIMESTAMP;
 COMMIT TRANSACTION;
 DROP TABLE `fleetlake_stage_rows`
 DROP TABLE `fleetlake_stage_stale`

@@ -38,6 +38,13 @@ def ingest(
     profile: Annotated[
         str | None, typer.Option(help="Only this account; all that are set when left out.")
     ] = None,
+    accept_shrunk: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ENDPOINT",
+            help="Believe that what this list no longer holds is gone, however much; repeatable.",
+        ),
+    ] = None,
     plan: Annotated[
         bool, typer.Option("--plan", help="Forecast the calls and minutes; ask for nothing.")
     ] = False,
@@ -46,6 +53,10 @@ def ingest(
 
     The first run takes all that the service still holds; later runs ask only for what is new.
     It may be stopped at any moment and run again: nothing is lost or loaded twice.
+
+    A list that has lost more than half of its records (FLEETLAKE_SHRINK_PCT, in percent) and
+    more than three is read again. If they are still missing, nothing of it is taken as gone,
+    and the command ends with exit code 6 until --accept-shrunk says that it is right.
 
     All shards together load what a run without --shard does, in any order or at once. The first
     also loads what is not asked for device by device.
@@ -72,7 +83,14 @@ def ingest(
         for account in settings.accounts():
             console().print(*_plan(account, endpoints or [], start), sep="\n")
         return
-    load = partial(ingest_endpoints, settings, endpoints or [], since=start, shard=share)
+    load = partial(
+        ingest_endpoints,
+        settings,
+        endpoints or [],
+        since=start,
+        shard=share,
+        accept_shrunk=accept_shrunk or [],
+    )
     raise_worst(watched(console(stderr=True), load))
 
 

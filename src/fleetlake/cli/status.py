@@ -105,6 +105,12 @@ def _faults(found: "LakeStatus", last_load: datetime, now: datetime) -> Iterator
         if stream.holes:
             holes = counted(stream.holes, "hole")
             yield f"{name} has {holes}: if no load is under way, {load}."
+        if stream.absent:
+            gone = counted(stream.absent, "record")
+            yield (
+                f"{name} no longer lists {gone}, too many to be taken as gone: check the keys' "
+                f"rights; if it is right, {load[:-1]} --accept-shrunk {stream.endpoint}`."
+            )
         if stream.quarantined:
             refused = counted(stream.quarantined, "record")
             yield f"{refused} of {name} could not be kept: see `fleetlake quarantine list`."

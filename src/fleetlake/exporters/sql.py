@@ -158,7 +158,8 @@ class SqlExporter:
     def _marking(self, table: str, mark: Mark) -> tuple[str, str]:
         name, text = self._dialect.name, self._dialect.text
         values = f"{text(table)}, {text(mark.as_text())}, CURRENT_TIMESTAMP"
-        return self._unmarking(table), f"INSERT INTO {name(MARKS)} SELECT {values}"
+        columns = self._dialect.names(["table_name", "mark", "exported_at"])
+        return self._unmarking(table), f"INSERT INTO {name(MARKS)} ({columns}) SELECT {values}"
 
     def _unmarking(self, table: str) -> str:
         name, text = self._dialect.name, self._dialect.text

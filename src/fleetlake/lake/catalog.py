@@ -22,6 +22,7 @@ import pyarrow as pa
 from fleetlake.errors import LakeError
 from fleetlake.lake import tables
 from fleetlake.lake.attach import CATALOG, FILES, UNCHECKED, attach_statements, store_keys
+from fleetlake.lake.format import note_format, require_known_format
 from fleetlake.lake.locks import catalog_door, commit_lock
 from fleetlake.place import LakePlace, SharedLake, not_writable
 from fleetlake.quoting import quoted
@@ -161,12 +162,16 @@ def open_lake(
         with commit_lock(path) if is_new else nullcontext():
             with catalog_door(path):
                 lake.attach(read_only=read_only)
+            noted = require_known_format(lake)
             if is_new:
                 tables.create_missing(lake)
                 _mark_ready(path)
         if not read_only and tables.has_missing(lake):
             with commit_lock(path):
                 tables.create_missing(lake)
+        if not read_only and noted is None:
+            with commit_lock(path):
+                note_format(lake)
         yield lake
     finally:
         with catalog_door(path):

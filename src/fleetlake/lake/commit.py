@@ -100,7 +100,9 @@ def _write_proofs(lake: "Lake", load: Load, done: Committed) -> None:
     set_watermarks(lake, [_mark(load, load.load_id)])
     set_last_reads(lake, _ends([load]))
     lake.execute(
-        "insert into meta.loads values (?, ?, ?, ?, ?, ?, ?, ?, now())",
+        "insert into meta.loads (load_id, run_id, account_profile, endpoint, records, "
+        "rows_added, rows_changed, quarantined, committed_at) "
+        "values (?, ?, ?, ?, ?, ?, ?, ?, now())",
         [
             load.load_id,
             load.run_id,

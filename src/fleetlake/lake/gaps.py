@@ -52,7 +52,8 @@ def record_gaps(
         try:
             for partition, interval in rows:
                 lake.execute(
-                    "insert into meta.gaps values (?, ?, ?, ?, ?, ?, now(), null)",
+                    "insert into meta.gaps (account_profile, endpoint, partition, start_at, "
+                    "end_at, reason, recorded_at) values (?, ?, ?, ?, ?, ?, now())",
                     [profile, endpoint.name, partition, interval.start, interval.end, reason],
                 )
             add_intervals(lake, profile, endpoint, expired)

@@ -22,11 +22,28 @@ def new_load_id() -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ShrinkRule:
+    """When a list read whole has lost too much to be believed.
+
+    More than `limit_pct` percent of its records gone is too much, unless a person has said that
+    it `is_accepted`.
+    """
+
+    limit_pct: int = 50
+    is_accepted: bool = False
+
+
+HALF = ShrinkRule()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Load:
     """What one commit brings: rows of one stream, and what they prove.
 
     `seen_at` is the service's clock at the read; a snapshot's versions begin and end there.
     `is_whole` says that the rows are the whole list, so what is not among them has gone.
+    Of a fan-out, `asked` holds the ids of each walk. `may_ask_again` has the commit refused where
+    the list has lost much and was read only once; `shrink` says how much that is.
     `overlap` is what the load before has read already; `ends`, on the last commit of a read that
     came to its end, is what the next load is to know of it.
     """
@@ -39,6 +56,9 @@ class Load:
     misfits: Sequence[Misfit] = ()
     proven: Mapping[str, Sequence[Interval]] = field(default_factory=dict)
     is_whole: bool = False
+    asked: Sequence[tuple[int, ...]] | None = None
+    may_ask_again: bool = False
+    shrink: ShrinkRule = HALF
     overlap: Overlap | None = None
     ends: LastRead | None = None
     load_id: str = field(default_factory=new_load_id)
@@ -72,16 +92,24 @@ class Load:
 
 @dataclass(frozen=True)
 class Committed:
-    """What a commit changed, in rows."""
+    """What a commit changed, in rows.
+
+    `withheld` records are gone from a list that has shrunk too much, `of` so many that the lake
+    holds as current; their versions stay open. `is_noted` says that something was written that
+    is no new row and no changed one.
+    """
 
     added: int
     changed: int
     quarantined: int
+    withheld: int = 0
+    of: int = 0
+    is_noted: bool = False
 
     @property
     def is_nothing(self) -> bool:
         """True when the lake's rows are what they were."""
-        return not (self.added or self.changed or self.quarantined)
+        return not (self.added or self.changed or self.quarantined or self.is_noted)
 
 
 def bounds_of(instants: pa.ChunkedArray) -> tuple[datetime, datetime]:

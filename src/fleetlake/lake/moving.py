@@ -76,12 +76,19 @@ def likely_kind(lake: "Lake", endpoint: Endpoint, path: tuple[str, ...]) -> Kind
 def fill_column(lake: "Lake", endpoint: Endpoint, column: Column) -> int:
     """Add the column and move its values there, in the open transaction; return the rows."""
     table, name = f"raw.{quoted(endpoint.name)}", quoted(column.name)
-    portions = list(_texts_with(lake, endpoint, column.path))
     lake.execute(f"alter table {table} add column {name} {column.sql_type}")
-    wider = replace(endpoint, columns=(*endpoint.columns, column))
+    return move_values(lake, replace(endpoint, columns=(*endpoint.columns, column)), column)
+
+
+def move_values(lake: "Lake", endpoint: Endpoint, column: Column) -> int:
+    """Move a column's values there out of `_extra`, in the open transaction; return the rows."""
+    table, name = f"raw.{quoted(endpoint.name)}", quoted(column.name)
     filled = 0
-    for texts in portions:
-        with lake.view("moved", _taken_out(wider, column, texts)):
+    for texts in _texts_with(lake, endpoint, column.path):
+        moved = _taken_out(endpoint, column, texts)
+        if not moved.num_rows:
+            continue
+        with lake.view("moved", moved):
             [(rows,)] = lake.rows(
                 f"update {table} r set {name} = m.value, {EXTRA} = m.extra "
                 f"from moved m where r.{EXTRA}::varchar = m.text"

@@ -15,6 +15,7 @@ from fleetlake.endpoint import Endpoint
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import StreamBusy
 from fleetlake.lake.locks import commit_lock, stream_lock
+from fleetlake.lake.registry import with_registered
 from fleetlake.member_names import column_name, path_of
 from fleetlake.quoting import quoted
 
@@ -94,7 +95,8 @@ def with_promoted(lake: "Lake", endpoints: Sequence[Endpoint]) -> list[Endpoint]
     columns: dict[str, list[Column]] = {}
     for one in promotions(lake):
         columns.setdefault(one.endpoint, []).append(one.column)
-    return [_widened(endpoint, columns.get(endpoint.name, [])) for endpoint in endpoints]
+    wider = [_widened(endpoint, columns.get(endpoint.name, [])) for endpoint in endpoints]
+    return with_registered(lake, wider)
 
 
 def _widened(endpoint: Endpoint, columns: Sequence[Column]) -> Endpoint:

@@ -8,12 +8,15 @@ no longer sees, or has not read for `RESTS_DAYS`, goes to the next account that 
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from fleetlake.endpoint import Endpoint, Mode
+from fleetlake.lake.absent import Absence, end_versions, settle_absence
 from fleetlake.lake.drift import note_drift
+from fleetlake.lake.gained import fill_never_held, take_from_extra
 from fleetlake.lake.loads import Committed, Load, bounds_of
 from fleetlake.quoting import literal, quoted
 
@@ -33,17 +36,17 @@ def write_rows(lake: "Lake", load: Load) -> Committed:
         rows = rows.append_column("_row", pa.array(range(rows.num_rows), pa.int64()))
     with lake.view("batch", rows):
         write = {Mode.APPEND: _append, Mode.UPSERT: _upsert, Mode.HISTORY: _version}
-        added, changed = write[load.endpoint.mode](lake, load)
+        done = write[load.endpoint.mode](lake, load)
     quarantined = _quarantine(lake, load)
     note_drift(lake, load)
-    return Committed(added, changed, quarantined)
+    return replace(done, quarantined=quarantined)
 
 
-def _append(lake: "Lake", load: Load) -> tuple[int, int]:
+def _append(lake: "Lake", load: Load) -> Committed:
     """Insert the records that the table does not hold; their time bounds spare its old files."""
     endpoint = load.endpoint
     if load.rows.num_rows == 0:
-        return 0, 0
+        return Committed(0, 0, 0)
     first, last = bounds_of(load.rows[endpoint.event_time])
     [(added,)] = lake.rows(
         f"insert into raw.{endpoint.name} by name "
@@ -53,12 +56,13 @@ def _append(lake: "Lake", load: Load) -> tuple[int, int]:
         f"using ({_listed(endpoint.key)})",
         [load.profile, load.load_id, first, last],
     )
-    return added, 0
+    return Committed(added, 0, 0)
 
 
-def _upsert(lake: "Lake", load: Load) -> tuple[int, int]:
+def _upsert(lake: "Lake", load: Load) -> Committed:
     """Insert new records and overwrite those whose content changed."""
     endpoint, table = load.endpoint, f"raw.{load.endpoint.name}"
+    filled = take_from_extra(lake, load)
     sets = ", ".join(f"{quoted(c.name)} = b.{quoted(c.name)}" for c in endpoint.columns)
     [(changed,)] = lake.rows(
         f"update {table} t set {sets}, _extra = b._extra, account_profile = ?, "
@@ -66,30 +70,33 @@ def _upsert(lake: "Lake", load: Load) -> tuple[int, int]:
         f"where {_same_key(endpoint)} and {_differs(endpoint)} and {_is_no_others(endpoint)}",
         [load.profile, load.load_id, load.profile],
     )
-    return _insert_unknown(lake, load, "", "", []), changed
+    return Committed(_insert_unknown(lake, load, "", "", []), changed, 0, is_noted=bool(filled))
 
 
-def _version(lake: "Lake", load: Load) -> tuple[int, int]:
+def _version(lake: "Lake", load: Load) -> Committed:
     """Close the versions whose content changed or whose record has gone; insert the new ones."""
     endpoint, table = load.endpoint, f"raw.{load.endpoint.name}"
+    absence = settle_absence(lake, load) if load.is_whole else Absence()
+    filled = take_from_extra(lake, load)
+    filled += fill_never_held(lake, load, _is_no_others(endpoint))
     [(changed,)] = lake.rows(
         f"update {table} t set valid_to = ? from ({_once(endpoint)}) b "
         f"where t.valid_to is null and {_same_key(endpoint)} and {_differs(endpoint)} "
         f"and {_is_no_others(endpoint)}",
         [load.seen_at, load.profile],
     )
-    if load.is_whole:
-        [(gone,)] = lake.rows(
-            f"update {table} t set valid_to = ? where valid_to is null "
-            f"and account_profile = ? and not exists "
-            f"(select 1 from batch b where {_same_key(endpoint)})",
-            [load.seen_at, load.profile],
-        )
-        changed += gone
+    changed += end_versions(lake, load, absence.ended)
     added = _insert_unknown(
         lake, load, "where valid_to is null", ", ?::timestamptz as valid_from", [load.seen_at]
     )
-    return added, changed
+    return Committed(
+        added,
+        changed,
+        0,
+        withheld=len(absence.withheld),
+        of=absence.held,
+        is_noted=absence.is_noted or bool(filled),
+    )
 
 
 def _insert_unknown(

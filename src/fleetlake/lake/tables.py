@@ -6,8 +6,12 @@ ever dropped.
 
 from typing import TYPE_CHECKING
 
+from fleetlake.columns import Column
 from fleetlake.endpoint import Endpoint, Mode
 from fleetlake.endpoints import ENDPOINTS
+from fleetlake.lake.format import note_format
+from fleetlake.lake.gained import fill_gained
+from fleetlake.lake.registry import register_columns
 from fleetlake.quoting import quoted
 
 if TYPE_CHECKING:
@@ -124,6 +128,26 @@ META: dict[str, dict[str, str]] = {
         "reason": "VARCHAR",
         "checked_at": _TIME,
     },
+    # Records whose versions stay open though the list no longer holds them: it shrank too much.
+    "absent": {
+        "account_profile": "VARCHAR",
+        "endpoint": "VARCHAR",
+        "record_key": "VARCHAR",  # the values of the key, as a JSON list
+        "absent_since": _TIME,
+    },
+    # What the columns of the raw tables are made of; `added_at` where a table got one later.
+    "columns": {
+        "endpoint": "VARCHAR",
+        "member": "VARCHAR",
+        "kind": "VARCHAR",
+        "is_tracked": "BOOLEAN",
+        "added_at": _TIME,
+    },
+    # One row: the format of the lake, which a release must know to read or write it.
+    "lake": {
+        "format_version": "BIGINT",
+        "noted_at": _TIME,
+    },
     # Requests made, retries included, per run and endpoint.
     "calls": {
         "run_id": "VARCHAR",
@@ -149,20 +173,50 @@ def has_missing(lake: "Lake") -> bool:
 
 def create_missing(lake: "Lake") -> None:
     """Add the schemas, tables and columns that the lake does not have yet."""
-    if statements := _statements(lake):
-        schemas = [f"create schema if not exists {schema}" for schema in SCHEMAS]
-        lake.execute(";\n".join(["begin", *schemas, *statements, "commit"]))
+    statements, gained = _statements(lake), _gained(lake)
+    if not statements:
+        return
+    schemas = [f"create schema if not exists {schema}" for schema in SCHEMAS]
+    lake.execute("begin")
+    try:
+        lake.execute(";\n".join([*schemas, *statements]))
+        for endpoint, column in gained:
+            fill_gained(lake, endpoint, column)
+        register_columns(lake, ENDPOINTS.values(), {(e.name, c.name) for e, c in gained})
+        note_format(lake)
+        lake.execute("commit")
+    except BaseException:
+        lake.roll_back()
+        raise
 
 
-def _statements(lake: "Lake") -> list[str]:
-    wanted = {("raw", e.name): raw_columns(e) for e in ENDPOINTS.values()}
-    wanted |= {("meta", name): columns for name, columns in META.items()}
+def _gained(lake: "Lake") -> list[tuple[Endpoint, Column]]:
+    """Return the columns of records that tables of the lake do not have yet."""
+    present = _present(lake)
+    return [
+        (endpoint, column)
+        for endpoint in ENDPOINTS.values()
+        if ("raw", endpoint.name) in present
+        for column in endpoint.columns
+        if column.name not in present["raw", endpoint.name]
+    ]
+
+
+def _present(lake: "Lake") -> dict[tuple[str, str], set[str]]:
+    """Return the columns of the lake's own tables, by schema and table."""
     present: dict[tuple[str, str], set[str]] = {}
     for schema, table, column in lake.rows(
         "select schema_name, table_name, column_name from duckdb_columns() "
         "where database_name = 'lake' and schema_name in ('raw', 'meta')"
     ):
         present.setdefault((schema, table), set()).add(column)
+    return present
+
+
+def _statements(lake: "Lake") -> list[str]:
+    wanted = {("raw", e.name): raw_columns(e) for e in ENDPOINTS.values()}
+    wanted |= {("meta", name): columns for name, columns in META.items()}
+    present = _present(lake)
     return [
         statement
         for (schema, table), columns in wanted.items()

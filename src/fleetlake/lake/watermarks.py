@@ -88,7 +88,8 @@ def replace_intervals(
             [profile, endpoint.name],
         )
         lake.execute(
-            "insert into meta.intervals select ?, ?, partition, start_at, end_at from joined",
+            "insert into meta.intervals by name select ? as account_profile, ? as endpoint, "
+            "partition, start_at, end_at from joined",
             [profile, endpoint.name],
         )
 

@@ -1,0 +1,183 @@
+"""What a list read whole no longer holds: which versions end, and which wait for a person.
+
+An empty or short list may be a wrong answer, or what keys with fewer rights see. So where a list
+has lost more than a share of its records, their versions stay open until a person accepts it or
+the records are back. Their keys are kept in `meta.absent`. When a later load is judged, they count
+neither as gone nor as held, so that new records cannot outweigh them.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from fleetlake.errors import ListShrank
+from fleetlake.lake.loads import Load
+from fleetlake.quoting import quoted
+
+if TYPE_CHECKING:
+    from fleetlake.lake.catalog import Lake
+
+FEW = 3
+"""Records that any list may lose at once: of a fleet of three, two may well be retired."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Absence:
+    """What a list no longer holds, by key: `ended` versions, and `withheld` ones of `held`."""
+
+    ended: frozenset[str] = frozenset()
+    withheld: frozenset[str] = frozenset()
+    held: int = 0
+    is_noted: bool = False
+
+
+def settle_absence(lake: "Lake", load: Load) -> Absence:
+    """Return what becomes of the records that are missing in the whole list of `batch`.
+
+    Writes `meta.absent` within the open transaction. Raises: ListShrank where the list is to be
+    read once more before anything is decided.
+    """
+    gone, before = _gone(lake, load), _withheld_before(lake, load)
+    if not gone and not before:
+        return Absence()
+    held = _held(lake, load)
+    ended, withheld = _divided(lake, load, gone, before, held)
+    if withheld != before:
+        _note(lake, load, before - withheld, withheld - before)
+    return Absence(
+        ended=ended,
+        withheld=withheld,
+        held=held.total(),
+        is_noted=withheld != before,
+    )
+
+
+def _divided(
+    lake: "Lake",
+    load: Load,
+    gone: Mapping[str, int | None],
+    before: frozenset[str],
+    held: Counter[int | None],
+) -> tuple[frozenset[str], frozenset[str]]:
+    """Return of the gone records those whose versions end, and those that are withheld."""
+    if load.shrink.is_accepted:
+        return frozenset(gone), frozenset()
+    retired = {key for key, id_ in gone.items() if not _is_asked(load, id_)}
+    still = before & gone.keys() - retired
+    new = gone.keys() - retired - before
+    lost = Counter(gone[key] for key in new)
+    held = held - Counter(gone[key] for key in still)
+    # A misfit has no readable key: it may be any of the records that seem to be gone.
+    unreadable = _unreadable(lake, load) if new else 0
+    if load.may_ask_again and _is_too_much(load, lost, held, few=0, unreadable=unreadable):
+        raise ListShrank(f"{load.endpoint.name} has lost {len(new):,} records at once.")
+    if _is_too_much(load, lost, held, few=FEW, unreadable=unreadable):
+        return frozenset(retired), frozenset(still | new)
+    return frozenset(retired if unreadable else retired | new), frozenset(still)
+
+
+def _is_too_much(
+    load: Load, lost: Counter[int | None], held: Counter[int | None], *, few: int, unreadable: int
+) -> bool:
+    """Return whether the list, or what one walk of it answered, has lost too large a share."""
+    walks = load.asked or ()
+    of_walks = [(sum(lost[i] for i in walk), sum(held[i] for i in walk)) for walk in walks]
+    shares = [(lost.total(), held.total()), *of_walks]
+    return any(
+        losses - unreadable > few and (losses - unreadable) * 100 > load.shrink.limit_pct * known
+        for losses, known in shares
+    )
+
+
+def _is_asked(load: Load, id_: int | None) -> bool:
+    """Return whether the list was read for the id that a record belongs to."""
+    return load.asked is None or any(id_ in walk for walk in load.asked)
+
+
+def _key(load: Load) -> str:
+    return f"json_array({', '.join(quoted(name) for name in load.endpoint.key)})::varchar"
+
+
+def _partition(load: Load) -> str:
+    fan_out = load.endpoint.fan_out
+    return quoted(fan_out.partition) if fan_out else "null"
+
+
+_IS_CURRENT = "valid_to is null and account_profile = ?"
+
+
+def _gone(lake: "Lake", load: Load) -> dict[str, int | None]:
+    """Return the current records that the list lacks: their keys, and the ids of a fan-out."""
+    same = " and ".join(f"t.{quoted(name)} = b.{quoted(name)}" for name in load.endpoint.key)
+    found = lake.rows(
+        f"select {_key(load)}, {_partition(load)} from raw.{quoted(load.endpoint.name)} t "
+        f"where {_IS_CURRENT} and not exists (select 1 from batch b where {same})",
+        [load.profile],
+    )
+    return dict(found)
+
+
+def _held(lake: "Lake", load: Load) -> Counter[int | None]:
+    """Return how many records are current, by id of the fan-out."""
+    found = lake.rows(
+        f"select {_partition(load)} as fan_out_id, count(*) from raw.{quoted(load.endpoint.name)} "
+        f"where {_IS_CURRENT} group by fan_out_id",
+        [load.profile],
+    )
+    return Counter(dict(found))
+
+
+def _withheld_before(lake: "Lake", load: Load) -> frozenset[str]:
+    found = lake.rows(
+        "select record_key from meta.absent where account_profile = ? and endpoint = ?",
+        [load.profile, load.endpoint.name],
+    )
+    return frozenset(key for (key,) in found)
+
+
+def _unreadable(lake: "Lake", load: Load) -> int:
+    """Return how many records of the list could not be read; acknowledged ones do not count."""
+    if not load.misfits:
+        return 0
+    found = lake.rows(
+        "select raw from meta.quarantine where endpoint = ? and resolved_at is not null "
+        "and raw in (select unnest(?))",
+        [load.endpoint.name, [misfit.raw for misfit in load.misfits]],
+    )
+    acknowledged = {raw for (raw,) in found}
+    return sum(misfit.raw not in acknowledged for misfit in load.misfits)
+
+
+def _note(lake: "Lake", load: Load, back: frozenset[str], away: frozenset[str]) -> None:
+    """Bring `meta.absent` to what is withheld now."""
+    whose = [load.profile, load.endpoint.name]
+    if back:
+        with lake.view("back", pa.table({"record_key": sorted(back)})):
+            lake.execute(
+                "delete from meta.absent where account_profile = ? and endpoint = ? "
+                "and record_key in (select record_key from back)",
+                whose,
+            )
+    if away:
+        with lake.view("away", pa.table({"record_key": sorted(away)})):
+            lake.execute(
+                "insert into meta.absent by name select ? as account_profile, ? as endpoint, "
+                "record_key, ?::timestamptz as absent_since from away",
+                [*whose, load.seen_at],
+            )
+
+
+def end_versions(lake: "Lake", load: Load, keys: frozenset[str]) -> int:
+    """End the current versions of the records with these keys; return how many."""
+    if not keys:
+        return 0
+    with lake.view("leaving", pa.table({"record_key": sorted(keys)})):
+        [(ended,)] = lake.rows(
+            f"update raw.{quoted(load.endpoint.name)} set valid_to = ? where {_IS_CURRENT} "
+            f"and {_key(load)} in (select record_key from leaving)",
+            [load.seen_at, load.profile],
+        )
+    return int(ended)

@@ -1,0 +1,65 @@
+"""Rows that were written by a release without a column, and how they get its values.
+
+What the service sent is in their `_extra`, and is moved from there. Where it is not, a record
+kept as history gets the value at the next load into its current version: that the column is new
+is no change of the record, so it makes no new version.
+"""
+
+from typing import TYPE_CHECKING
+
+from fleetlake.columns import Column
+from fleetlake.endpoint import Endpoint, Mode
+from fleetlake.lake.loads import Load
+from fleetlake.lake.moving import move_values
+from fleetlake.lake.registry import columns_new_to
+from fleetlake.member_names import spelled
+from fleetlake.normalise import EXTRA
+from fleetlake.quoting import quoted
+
+if TYPE_CHECKING:
+    from fleetlake.lake.catalog import Lake
+
+
+def fill_gained(lake: "Lake", endpoint: Endpoint, column: Column) -> None:
+    """Fill a column that a table has just got from `_extra`, within the open transaction."""
+    move_values(lake, endpoint, column)
+    lake.execute(
+        "delete from meta.schema_drift where endpoint = ? and member = ?",
+        [endpoint.name, spelled(column.path)],
+    )
+
+
+def take_from_extra(lake: "Lake", load: Load) -> int:
+    """Move what a release without some column left in `_extra`; return how many rows it was.
+
+    Of a record kept as history only the current version is looked at.
+    """
+    endpoint = load.endpoint
+    current = "valid_to is null and" if endpoint.mode is Mode.HISTORY else ""
+    found = lake.rows(
+        f"select distinct unnest(json_keys({EXTRA})) from raw.{quoted(endpoint.name)} "
+        f"where {current} {EXTRA} is not null"
+    )
+    members = {member for (member,) in found}
+    late = [column for column in endpoint.columns if column.path[0] in members]
+    return sum(move_values(lake, endpoint, column) for column in late)
+
+
+def fill_never_held(lake: "Lake", load: Load, is_own: str) -> int:
+    """Give current versions the values of columns that are new to them; return how many rows.
+
+    Only the first load after a column was gained does so: from then on its nulls are the
+    service's. `is_own` is the condition on the account, with one parameter.
+    """
+    endpoint, filled = load.endpoint, 0
+    same = " and ".join(f"t.{quoted(name)} = b.{quoted(name)}" for name in endpoint.key)
+    for column in columns_new_to(lake, load.profile, endpoint):
+        name = quoted(column.name)
+        [(rows,)] = lake.rows(
+            f"update raw.{quoted(endpoint.name)} t set {name} = b.{name} from batch b "
+            f"where t.valid_to is null and {same} and t.{name} is null "
+            f"and b.{name} is not null and {is_own}",
+            [load.profile],
+        )
+        filled += rows
+    return filled

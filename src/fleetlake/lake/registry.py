@@ -1,0 +1,100 @@
+"""Columns of the raw tables as the releases that made them describe them.
+
+Releases of different age may load one lake in turn. A release reads here what a column that its
+own endpoint table lacks is made of, and fills it like its own. Otherwise it would write the member
+to `_extra`, and each of the two releases would take the other's rows for changed.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from fleetlake.columns import Column, Kind
+from fleetlake.endpoint import Endpoint
+
+if TYPE_CHECKING:
+    from fleetlake.lake.catalog import Lake
+
+MEANING = "A column that another release of fleetlake has added to this lake."
+
+_KINDS = frozenset(map(str, Kind))
+
+
+def with_registered(lake: "Lake", endpoints: Sequence[Endpoint]) -> list[Endpoint]:
+    """Return the endpoints with the columns that other releases have added to this lake."""
+    known = {(e.name, column.name) for e in endpoints for column in e.columns}
+    columns: dict[str, list[Column]] = {}
+    for name, member, kind, is_tracked in lake.rows(
+        "select endpoint, member, kind, is_tracked from meta.columns order by added_at, member"
+    ):
+        if kind not in _KINDS:
+            continue  # of a newer release: its members stay in `_extra`
+        column = Column(field=member, kind=Kind(kind), meaning=MEANING, is_tracked=is_tracked)
+        if (name, column.name) not in known:
+            columns.setdefault(name, []).append(column)
+    return [_widened(endpoint, columns.get(endpoint.name, ())) for endpoint in endpoints]
+
+
+def _widened(endpoint: Endpoint, more: Iterable[Column]) -> Endpoint:
+    """Return the endpoint with more columns; a member that has a column already keeps that one."""
+    columns = list(endpoint.columns)
+    for column in more:
+        if not any(column.name == own.name or _overlap(column, own) for own in columns):
+            columns.append(column)
+    if len(columns) == len(endpoint.columns):
+        return endpoint
+    return replace(endpoint, columns=tuple(columns))
+
+
+def _overlap(one: Column, other: Column) -> bool:
+    """Return whether one column's member is the other's, or within it."""
+    shared = min(len(one.path), len(other.path))
+    return one.path[:shared] == other.path[:shared]
+
+
+def register_columns(
+    lake: "Lake", endpoints: Iterable[Endpoint], gained: Collection[tuple[str, str]]
+) -> None:
+    """Describe the columns that are not described yet, within the open transaction.
+
+    `gained` are those, by endpoint and name, that a table with rows has just got.
+    """
+    described = set(lake.rows("select endpoint, member from meta.columns"))
+    new = [
+        (e.name, column)
+        for e in endpoints
+        for column in e.columns
+        if (e.name, column.name) in gained or (e.name, column.field) not in described
+    ]
+    if not new:
+        return
+    members = {
+        "endpoint": [name for name, _ in new],
+        "member": [column.field for _, column in new],
+        "kind": [str(column.kind) for _, column in new],
+        "is_tracked": [column.is_tracked for _, column in new],
+        "is_gained": [(name, column.name) in gained for name, column in new],
+    }
+    with lake.view("described", pa.table(members)):
+        if described:
+            lake.execute(
+                "delete from meta.columns c using described d "
+                "where c.endpoint = d.endpoint and c.member = d.member"
+            )
+        lake.execute(
+            "insert into meta.columns by name select endpoint, member, kind, is_tracked, "
+            "case when is_gained then now() end as added_at from described"
+        )
+
+
+def columns_new_to(lake: "Lake", profile: str, endpoint: Endpoint) -> list[Column]:
+    """Return the columns that the lake has gained since an account last loaded the endpoint."""
+    found = lake.rows(
+        "select c.member from meta.columns c join meta.watermarks w on w.endpoint = c.endpoint "
+        "where w.account_profile = ? and c.endpoint = ? and c.added_at > w.updated_at",
+        [profile, endpoint.name],
+    )
+    members = {member for (member,) in found}
+    return [column for column in endpoint.columns if column.field in members]

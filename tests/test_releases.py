@@ -1,0 +1,189 @@
+"""Releases that know different columns load one lake, one after the other or in turn."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleetlake.endpoint import Endpoint
+from fleetlake.endpoints import ENDPOINTS
+from fleetlake.errors import LakeError
+from fleetlake.lake import Lake, open_lake
+from fleetlake.lake.commit import commit_load
+from fleetlake.lake.format import FORMAT_VERSION
+from fleetlake.lake.tables import META
+from tests.conftest import Sim
+from tests.test_lake import GROUPS, load_of
+
+Release = Callable[..., AbstractContextManager[None]]
+COLUMNS = {"groups": "name", "alerts": "type", "locations": "method", "routers": "account_id"}
+
+
+def without(endpoint: Endpoint, column: str) -> Endpoint:
+    """Return the endpoint as a release knows it that lacks the column."""
+    return replace(endpoint, columns=tuple(c for c in endpoint.columns if c.name != column))
+
+
+@pytest.fixture
+def older(monkeypatch: pytest.MonkeyPatch) -> Release:
+    """Return what runs a release without some columns for a while."""
+
+    @contextmanager
+    def release() -> Any:
+        rows = {name: without(ENDPOINTS[name], column) for name, column in COLUMNS.items()}
+        with monkeypatch.context() as patch:
+            for name, row in rows.items():
+                patch.setitem(ENDPOINTS, name, row)
+            patch.setattr("fleetlake.endpoints._ROWS", tuple(ENDPOINTS.values()))
+            yield
+
+    return release
+
+
+@pytest.fixture
+def old_sim(tmp_path: Path, make_sim: Any, older: Release) -> Sim:
+    """Return a service, loaded into a lake that was made by the older release."""
+    sim: Sim = make_sim(routers=4, days=1)
+    sim = Sim(sim.app, tmp_path / "old")
+    with older():
+        sim.ingest(*COLUMNS)
+    return sim
+
+
+def held(sim: Sim, sql: str) -> list[tuple[Any, ...]]:
+    with open_lake(sim.settings().lake, read_only=True) as lake:
+        return lake.rows(sql)
+
+
+def served(sim: Sim, name: str) -> list[Any]:
+    """Return what the service served for the column, sorted."""
+    if name == "routers":
+        accounts = [record["account"] for record in sim.truth(name)]
+        return sorted(int(account.strip("/").split("/")[-1]) for account in accounts)
+    return sorted(record[COLUMNS[name]] for record in sim.truth(name))
+
+
+def assert_as_served(sim: Sim) -> None:
+    """Assert that each record is there in one row, with the value that the service served."""
+    for name, column in COLUMNS.items():
+        rows = [row for (row,) in held(sim, f"select {column} from raw.{name} order by 1")]
+        assert rows == served(sim, name), name
+        extra = held(sim, f"select count(*) from raw.{name} where _extra is not null")
+        assert extra == [(0,)], name
+
+
+def test_a_column_that_a_release_adds_is_filled_and_makes_no_version(old_sim: Sim) -> None:
+    with open_lake(old_sim.settings().lake):
+        pass
+    assert_as_served(old_sim)
+
+    again = old_sim.ingest(*COLUMNS)
+
+    assert [(o.error, o.added, o.changed) for o in again] == [(None, 0, 0)] * 4
+    assert_as_served(old_sim)
+    assert held(old_sim, "select * from meta.schema_drift") == []
+
+
+def test_two_releases_in_turn_write_no_version_and_lose_no_value(
+    old_sim: Sim, older: Release
+) -> None:
+    outcomes = old_sim.ingest(*COLUMNS)
+    for _ in range(2):
+        with older():
+            outcomes += old_sim.ingest(*COLUMNS)
+        outcomes += old_sim.ingest(*COLUMNS)
+
+    assert [(o.error, o.added, o.changed) for o in outcomes] == [(None, 0, 0)] * 20
+    assert_as_served(old_sim)
+
+
+def test_an_older_release_fills_the_columns_of_a_newer_one(sim: Sim, older: Release) -> None:
+    with older():
+        sim.ingest(*COLUMNS)
+
+    assert_as_served(sim)
+
+
+def test_what_a_release_left_in_extra_beside_the_column_is_moved_without_a_version(
+    lake_path: Path,
+) -> None:
+    old = without(GROUPS, "name")
+    with open_lake(lake_path) as lake:
+        commit_load(lake, load_of(old, {"id": "1", "name": "a"}, is_whole=True))
+
+        done = commit_load(lake, load_of(GROUPS, {"id": "1", "name": "a"}, is_whole=True))
+
+        rows = lake.rows("select name, _extra, valid_to from raw.groups")
+    assert (done.added, done.changed, done.is_noted) == (0, 0, True)
+    assert rows == [("a", None, None)]
+
+
+def test_a_column_that_a_version_never_had_is_filled_in_place_once(lake_path: Path) -> None:
+    def load(lake: Lake, name: str | None) -> tuple[int, int]:
+        done = commit_load(lake, load_of(GROUPS, {"id": "1", "name": name}, {"id": "2"}))
+        return done.added, done.changed
+
+    with open_lake(lake_path) as lake:
+        commit_load(lake, load_of(without(GROUPS, "name"), {"id": "1"}, {"id": "2"}))
+        lake.execute("alter table raw.groups drop column name")
+    with open_lake(lake_path) as lake:
+        first = load(lake, "a")
+        changed = commit_load(lake, load_of(GROUPS, {"id": "2", "name": "b"}))
+
+        names = lake.rows("select id, name from raw.groups where valid_to is null order by id")
+        versions = lake.rows("select id, count(*) from raw.groups group by id order by id")
+    assert first == (0, 0)
+    assert (changed.added, changed.changed) == (1, 1)
+    assert names == [(1, "a"), (2, "b")]
+    assert versions == [(1, 1), (2, 2)]
+
+
+def test_tables_with_columns_that_this_release_does_not_know_are_loaded(sim: Sim) -> None:
+    with open_lake(sim.settings().lake) as lake:
+        for table in META:
+            lake.execute(f"alter table meta.{table} add column of_later varchar")
+        for name in COLUMNS:
+            lake.execute(f"alter table raw.{name} add column of_later varchar")
+        lake.execute(
+            "insert into meta.columns (endpoint, member, kind) values ('groups', 'x', 'complex')"
+        )
+
+    outcomes = sim.ingest(*COLUMNS) + sim.ingest(*COLUMNS)
+
+    assert [outcome.error for outcome in outcomes] == [None] * 8
+    assert_as_served(sim)
+
+
+def test_a_new_lake_notes_its_format(lake_path: Path) -> None:
+    with open_lake(lake_path, read_only=True) as lake:
+        assert lake.rows("select format_version from meta.lake") == [(FORMAT_VERSION,)]
+
+
+def test_a_lake_of_a_release_that_noted_no_format_is_read_and_noted_when_written(
+    lake_path: Path,
+) -> None:
+    with open_lake(lake_path) as lake:
+        lake.execute("drop table meta.lake")
+    with open_lake(lake_path, read_only=True) as lake:
+        assert lake.rows("select count(*) from raw.groups") == [(0,)]
+
+    for _ in range(2):
+        with open_lake(lake_path) as lake:
+            assert lake.rows("select format_version from meta.lake") == [(FORMAT_VERSION,)]
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_lake_of_a_newer_format_is_refused_in_words(lake_path: Path, read_only: bool) -> None:
+    with open_lake(lake_path) as lake:
+        lake.execute("update meta.lake set format_version = ?", [FORMAT_VERSION + 1])
+
+    with (
+        pytest.raises(LakeError, match=r"has format 2.* reads formats up to 1") as refusal,
+        open_lake(lake_path, read_only=read_only),
+    ):
+        pass
+
+    assert "Upgrade fleetlake" in refusal.value.remedy

@@ -1,0 +1,299 @@
+"""A list that has lost most of its records retires nothing until a person accepts it."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from fleetlake.endpoints import ENDPOINTS
+from fleetlake.errors import ListShrank, UsageError
+from fleetlake.ingest import ingest
+from fleetlake.lake import open_lake
+from fleetlake.lake.commit import commit_load
+from fleetlake.quarantine import acknowledge_quarantined
+from fleetlake.run import Outcome
+from fleetlake.simulator import SimulatorOptions, create_app
+from fleetlake.status import stream_statuses
+from tests.conftest import KEYS, NOW, Sim
+from tests.test_lake import load_of
+
+BATTERIES = ENDPOINTS["batteries"]
+
+Records = list[dict[str, Any]]
+Change = Callable[[Records], Records]
+
+
+class Changed(httpx.AsyncBaseTransport):
+    """The simulated service, with the records of some lists changed on their way.
+
+    `answers` is how many answers of each list are changed; `asked` counts them all.
+    """
+
+    def __init__(self, sim: Sim, answers: int = 1000, **changes: Change) -> None:
+        self._inner, self._changes, self._left = sim.transport, changes, answers
+        self.asked = 0
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        response = await self._inner.handle_async_request(request)
+        name = request.url.path.strip("/").split("/")[-1]
+        # A page of one record is what a client asks for to learn the service's clock.
+        if name not in self._changes or request.url.params.get("limit") == "1":
+            return response
+        self.asked += 1
+        if self.asked > self._left:
+            return response
+        answer = json.loads(await response.aread())
+        answer["data"] = self._changes[name](answer["data"])
+        answer.get("meta", {})["next"] = None
+        return httpx.Response(200, json=answer, headers={"date": response.headers["date"]})
+
+
+def nothing(_records: Records) -> Records:
+    return []
+
+
+def first(count: int) -> Change:
+    return lambda records: records[:count]
+
+
+def unreadable(records: Records) -> Records:
+    return [{**record, "id": None} for record in records]
+
+
+def load(sim: Sim, *names: str, **changes: Change) -> list[Outcome]:
+    return sim.ingest(*names, transport=Changed(sim, **changes))
+
+
+def current(sim: Sim, name: str = "routers") -> set[Any]:
+    with open_lake(sim.settings().lake, read_only=True) as lake:
+        return {id_ for (id_,) in lake.rows(f"select id from raw.{name} where valid_to is null")}
+
+
+def ids(sim: Sim, name: str = "routers") -> set[int]:
+    return {int(record["id"]) for record in sim.truth(name)}
+
+
+@pytest.fixture(scope="module")
+def loaded(empty_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Sim:
+    """Return a service of ten routers, loaded into a lake to copy."""
+    folder = tmp_path_factory.mktemp("fleet")
+    shutil.copytree(empty_lake, folder / "lake")
+    sim = Sim(create_app(SimulatorOptions(routers=10, days=1, now=NOW, speed=0)), folder)
+    sim.ingest("routers", "batteries")
+    return sim
+
+
+@pytest.fixture
+def fleet(loaded: Sim, tmp_path: Path) -> Sim:
+    """Return a service of ten routers, loaded into a lake of the test's own."""
+    shutil.copytree(loaded.folder / "lake", tmp_path / "lake")
+    return Sim(loaded.app, tmp_path)
+
+
+def test_an_emptied_list_closes_nothing_and_says_so_at_each_load(fleet: Sim) -> None:
+    outcomes = [load(fleet, "routers", routers=nothing)[0] for _ in range(3)]
+
+    assert current(fleet) == ids(fleet)
+    for outcome in outcomes:
+        assert isinstance(outcome.error, ListShrank)
+        assert "routers no longer lists 10 of 10 records" in outcome.error.what
+        assert "--accept-shrunk routers" in outcome.error.remedy
+        assert outcome.error.exit_code == 6
+
+
+def test_a_list_that_was_empty_once_is_asked_again_and_is_no_fault(fleet: Sim) -> None:
+    service = Changed(fleet, answers=1, routers=nothing)
+
+    [outcome] = fleet.ingest("routers", transport=service)
+
+    assert outcome.error is None
+    assert (outcome.added, outcome.changed, service.asked) == (0, 0, 2)
+    assert current(fleet) == ids(fleet)
+
+
+def test_records_that_did_arrive_in_a_shrunken_list_are_kept(fleet: Sim) -> None:
+    def renamed_and_new(records: Records) -> Records:
+        return [{**records[0], "name": "renamed"}, {**records[1], "id": "990001"}]
+
+    [outcome] = load(fleet, "routers", routers=renamed_and_new)
+
+    assert isinstance(outcome.error, ListShrank)
+    assert (outcome.added, outcome.changed) == (2, 1)
+    assert current(fleet) == {*ids(fleet), 990001}
+    with open_lake(fleet.settings().lake, read_only=True) as lake:
+        [(names,)] = lake.rows("select count(*) from raw.routers where name = 'renamed'")
+    assert names == 1
+
+
+def test_new_records_do_not_outweigh_those_that_are_withheld(fleet: Sim) -> None:
+    def others(records: Records) -> Records:
+        return [{**record, "id": f"99{record['id']}"} for record in records]
+
+    outcomes = [load(fleet, "routers", routers=others)[0] for _ in range(3)]
+
+    assert all(isinstance(outcome.error, ListShrank) for outcome in outcomes)
+    assert current(fleet) > ids(fleet)
+
+
+def test_a_record_retired_while_others_are_withheld_is_closed(fleet: Sim) -> None:
+    load(fleet, "routers", routers=first(4))
+
+    [outcome] = load(fleet, "routers", routers=first(3))
+
+    assert "6 of 10 records" in str(outcome.error)
+    assert len(current(fleet)) == 9
+
+
+def test_an_accepted_list_closes_what_has_gone_and_is_no_fault_from_then_on(fleet: Sim) -> None:
+    load(fleet, "routers", routers=first(4))
+
+    service = Changed(fleet, routers=first(4))
+    [accepted] = fleet.ingest("routers", transport=service, accept_shrunk=["routers"])
+    [after] = load(fleet, "routers", routers=first(4))
+
+    assert (accepted.error, accepted.changed) == (None, 6)
+    assert (after.error, after.changed) == (None, 0)
+    assert len(current(fleet)) == 4
+
+
+def test_records_that_come_back_end_the_refusal(fleet: Sim) -> None:
+    load(fleet, "routers", routers=nothing)
+
+    [back] = fleet.ingest("routers")
+
+    assert (back.error, back.added, back.changed) == (None, 0, 0)
+    with open_lake(fleet.settings().lake, read_only=True) as lake:
+        assert lake.rows("select * from meta.absent") == []
+        assert lake.rows("select count(*) from raw.routers") == [(10,)]
+
+
+@pytest.mark.parametrize(("left", "closed"), [(5, 5), (9, 1), (4, 0)])
+def test_a_list_may_lose_half_of_its_records_at_once(fleet: Sim, left: int, closed: int) -> None:
+    [outcome] = load(fleet, "routers", routers=first(left))
+
+    assert (outcome.error is None) == bool(closed)
+    assert len(current(fleet)) == 10 - closed
+
+
+def test_how_much_may_go_is_a_setting(fleet: Sim) -> None:
+    settings = fleet.settings(shrink_pct=90)
+
+    [outcome] = ingest(settings, ["routers"], transport=Changed(fleet, routers=first(1)))
+
+    assert outcome.error is None
+    assert len(current(fleet)) == 1
+
+
+def test_a_small_fleet_may_lose_most_of_its_routers(make_sim: Any) -> None:
+    sim = make_sim(routers=3, days=1)
+    sim.ingest("routers")
+
+    [outcome] = load(sim, "routers", routers=first(1))
+
+    assert outcome.error is None
+    assert len(current(sim)) == 1
+
+
+def test_status_tells_how_many_records_are_withheld(fleet: Sim) -> None:
+    load(fleet, "routers", routers=nothing)
+
+    with open_lake(fleet.settings().lake, read_only=True) as lake:
+        found = stream_statuses(lake, now=NOW, calls_per_minute=450)
+
+    assert {s.endpoint: s.absent for s in found if s.absent} == {"routers": 10}
+
+
+def test_a_list_of_unreadable_records_is_not_an_empty_one(fleet: Sim) -> None:
+    [outcome] = load(fleet, "routers", routers=unreadable)
+
+    assert (outcome.error, outcome.quarantined) == (None, 10)
+    assert current(fleet) == ids(fleet)
+
+
+def test_a_record_that_cannot_be_read_keeps_its_version_until_it_is_acknowledged(
+    fleet: Sim,
+) -> None:
+    def with_one_unreadable(records: Records) -> Records:
+        return [*unreadable(records[:1]), *records[1:]]
+
+    load(fleet, "routers", routers=with_one_unreadable)
+    held = current(fleet)
+    with open_lake(fleet.settings().lake) as lake:
+        acknowledge_quarantined(lake, "routers")
+    load(fleet, "routers", routers=with_one_unreadable)
+
+    assert held == ids(fleet)
+    assert len(current(fleet)) == 9
+
+
+def test_batteries_of_routers_that_are_withheld_are_read_on(fleet: Sim) -> None:
+    before = current(fleet, "batteries")
+
+    outcomes = load(fleet, "routers", "batteries", routers=nothing)
+
+    assert [type(o.error) for o in outcomes] == [ListShrank, type(None)]
+    assert current(fleet, "batteries") == before != set()
+
+
+def test_batteries_go_with_their_routers_without_being_accepted_again(fleet: Sim) -> None:
+    service = Changed(fleet, routers=nothing)
+
+    outcomes = fleet.ingest("routers", "batteries", transport=service, accept_shrunk=["routers"])
+
+    assert [o.error for o in outcomes] == [None, None]
+    assert current(fleet) == current(fleet, "batteries") == set()
+
+
+def test_one_walk_of_a_fan_out_that_is_empty_closes_nothing_of_it(lake_path: Path) -> None:
+    batteries = [{"id": str(number), "router": str(number)} for number in range(1, 21)]
+    walks = [tuple(range(1, 7)), tuple(range(7, 21))]
+    whole = {"is_whole": True, "asked": walks}
+    with open_lake(lake_path) as lake:
+        commit_load(lake, load_of(BATTERIES, *batteries, **whole))
+
+        one_empty = commit_load(lake, load_of(BATTERIES, *batteries[6:], **whole))
+        one_gone = commit_load(lake, load_of(BATTERIES, *batteries[:19], **whole))
+
+        [(closed,)] = lake.rows("select count(*) from raw.batteries where valid_to is not null")
+    assert (one_empty.changed, one_empty.withheld, one_empty.of) == (0, 6, 20)
+    assert (one_gone.changed, one_gone.withheld) == (1, 0)
+    assert closed == 1
+
+
+def test_the_other_account_loses_nothing_where_one_sees_nothing_any_more(fleet: Sim) -> None:
+    sub = {**KEYS, "mgr_api_id": "subaccount-id", "mgr_api_key": "subaccount-key"}
+
+    [outcome] = ingest(fleet.settings(**sub), ["routers"], transport=fleet.transport)
+
+    assert isinstance(outcome.error, ListShrank)
+    assert current(fleet) == ids(fleet)
+
+
+def test_devices_that_a_bulk_list_no_longer_holds_are_asked_all_the_same(make_sim: Any) -> None:
+    names = ("net_device_metrics", "net_device_usage_samples")
+    sim = make_sim(routers=6, days=1)
+    sim.ingest("routers", "net_devices", *names)
+
+    [metrics, samples] = load(sim, *names, net_device_metrics=nothing)
+
+    assert metrics.error is None
+    assert samples.spared == 0
+
+
+@pytest.mark.parametrize(
+    ("names", "accepted", "said"),
+    [
+        ([], "alerts", "loses no rows"),
+        (["groups"], "routers", "not among what is to be loaded"),
+        ([], "rooters", "no endpoint called"),
+    ],
+)
+def test_only_a_list_that_is_loaded_and_kept_as_history_can_be_accepted(
+    fleet: Sim, names: list[str], accepted: str, said: str
+) -> None:
+    with pytest.raises(UsageError, match=said):
+        fleet.ingest(*names, accept_shrunk=[accepted])
