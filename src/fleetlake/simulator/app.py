@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from email.utils import formatdate
@@ -26,6 +27,7 @@ SERVER = "fleetlake-simulator"
 """What the service calls itself in every answer, so that nobody takes it for the real one."""
 
 _TICK_S = 1.0
+_LOG = logging.getLogger(__name__)
 
 Answer = Callable[[Request], Awaitable[Response]]
 
@@ -108,7 +110,13 @@ def _dated(simulation: Simulation, answer: Response) -> Response:
 
 
 async def _tick(simulation: Simulation) -> None:
-    """Send pushes as they become due, for as long as the server runs."""
+    """Send pushes as they become due, for as long as the server runs.
+
+    One that fails by a fault of ours is logged, and the next tick goes on.
+    """
     while True:
         await asyncio.sleep(_TICK_S)
-        await simulation.pusher.settle()
+        try:
+            await simulation.pusher.settle()
+        except Exception:  # noqa: BLE001 - the next alert must not wait for a mended fault
+            _LOG.exception("Pushing failed. The next tick goes on.")

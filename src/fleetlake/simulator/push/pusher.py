@@ -28,11 +28,15 @@ _ORIGIN = "http://localhost"
 
 @dataclass
 class Pusher:
-    """The push side of one simulation. Nothing is sent until `settle` is called."""
+    """The push side of one simulation. Nothing is sent until `settle` is called.
+
+    `is_stopped` ends a `settle` that is under way, for a server that has to end.
+    """
 
     simulation: "Simulation"
     send: Sender
     settled_until: int
+    is_stopped: bool = False
     _deliveries: dict[int, Delivery] = field(default_factory=dict)
     _waiting: list[tuple[int, int, Message]] = field(default_factory=list)
     _announced: set[int] = field(default_factory=set)
@@ -46,10 +50,11 @@ class Pusher:
         """
         async with self._lock:
             now = self.simulation.clock.now()
-            while self.settled_until // DAY < now // DAY:
+            while self.settled_until // DAY < now // DAY and not self.is_stopped:
                 await self._settle_until((self.settled_until // DAY + 1) * DAY)
                 await asyncio.sleep(0)
-            await self._settle_until(now)
+            if not self.is_stopped:
+                await self._settle_until(now)
 
     async def _settle_until(self, until: int) -> None:
         """Send what became due in the rest of a day."""
@@ -79,7 +84,7 @@ class Pusher:
 
     async def _send_until(self, view: "View", now: int) -> None:
         """Take messages and retries in turn, whichever is due first."""
-        while True:
+        while not self.is_stopped:
             retry_at, number = self._next_retry()
             due = self._waiting[0][0] if self._waiting else now + 1
             if min(due, retry_at) > now:

@@ -1,6 +1,7 @@
 """alert_rules and alert_push_destinations: every stated rule of theirs (service contract)."""
 
 from typing import Any, Final
+from urllib.parse import urlsplit
 from uuid import UUID
 
 import httpx
@@ -45,14 +46,18 @@ def _endpoint(_desk: Desk, name: str, value: Any) -> Fields:
     """Read the flat dictionary whose single key is `url`."""
     if not isinstance(value, dict) or list(value) != ["url"] or not isinstance(value["url"], str):
         raise wrong(name, value)
-    try:
-        url = httpx.URL(value["url"])
-        is_address = url.scheme in ("http", "https") and url.host != ""
-    except (httpx.InvalidURL, ValueError):  # a host that no name service could take, too
-        is_address = False
-    if not is_address:
+    if not _is_address(value["url"]):
         raise validation(name, "url must be an http or https address")
     return value
+
+
+def _is_address(text: str) -> bool:
+    """Return whether something could be posted to a URL: its host and port must be readable."""
+    try:
+        parts, url = urlsplit(text), httpx.URL(text)
+        return url.scheme in ("http", "https") and bool(url.host) and parts.port != 0
+    except (httpx.InvalidURL, ValueError):  # an IDNA label that cannot be decoded is one, too
+        return False
 
 
 _DESTINATION_FIELDS: Final = {
