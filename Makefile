@@ -55,6 +55,10 @@ docs: $(READY)  ## The SQL project as a site, with lineage: data/docs/index.html
 crash-test: $(READY)  ## Kill the ingest N times (make crash-test N=200) and compare with the truth
 	@CRASH_TEST_KILLS=$(or $(N),200) $(BIN)/python -m pytest -q -s tests/test_crash.py
 
+fuzz-simulator: $(READY)  ## Send N odd requests (make fuzz-simulator N=20000) to the simulator
+	@FUZZ_REQUESTS=$(or $(N),20000) FUZZ_SEED=$(or $(SEED),1) \
+	  $(BIN)/python -m pytest -q tests/simulator/test_fuzz.py
+
 mart-truth: $(READY)  ## Compare the marts with what happened to 300 routers in 35 days
 	@$(BIN)/python -m tests.marts.mart_truth
 

@@ -7,8 +7,9 @@ from datetime import timedelta
 import pytest
 
 from fleetlake.simulator.push import send_over_http, sign
+from tests.simulator.asgi import Request, ask
 from tests.simulator.sections import section
-from tests.simulator.service import NOW, Service, instant, last_segment
+from tests.simulator.service import NOW, Service, instant, keys, last_segment
 
 URL = "http://receiver.test/hook"
 
@@ -214,3 +215,146 @@ def test_any_answer_but_a_2xx_is_a_push_failure(status):
 @section("States and transitions: Push destinations")
 def test_unreachable_receiver_is_an_error_text_and_no_exception():
     assert "Error" in asyncio.run(send_over_http("http://127.0.0.1:1/", b"{}", {}))
+
+
+def write_in_flight(service: Service, method: str, path: str, body: dict | None = None):
+    """Return what writes while a push is under way, as another client would."""
+    headers = tuple((name.lower().encode(), value.encode()) for name, value in keys().items())
+    content = b"" if body is None else json.dumps(body).encode()
+    return ask(service.app, Request(method, f"/api/v2/{path}".encode(), headers, content))
+
+
+@section("States and transitions: Push destinations")
+@pytest.mark.parametrize("error", [None, "HTTP 500"])
+def test_destination_deleted_while_a_push_is_under_way_stops_no_other(fresh: Service, error):
+    doomed, _ = subscribe(fresh, url="http://doomed.test/")
+    subscribe(fresh, url="http://alive.test/")
+
+    async def send(url, body, headers):
+        fresh.receiver.received.append((url, body, headers))
+        if "doomed" in url:
+            await write_in_flight(fresh, "DELETE", f"alert_push_destinations/{doomed}/")
+            return error
+        return None
+
+    fresh.app.state.simulation.pusher.send = send
+    fresh.advance(days=1)
+    fresh.advance(days=1)
+
+    urls = [url for url, _, _ in fresh.receiver.received]
+    new = [a for a in fresh.truth("alerts") if a["type"] == "failover_event"]
+    wanted = [a for a in new if instant(a["created_at"]) >= NOW]
+    assert urls.count("http://doomed.test/") == 1
+    assert urls.count("http://alive.test/") == len(wanted)
+
+
+@section("States and transitions: Push destinations")
+def test_destination_whose_address_cannot_be_used_stops_no_other(fresh: Service):
+    broken, _ = subscribe(fresh, url="http://broken.test/")
+    subscribe(fresh, url="http://alive.test/")
+
+    async def send(url, body, headers):
+        fresh.receiver.received.append((url, body, headers))
+        if "broken" in url:
+            raise UnicodeError("label cannot be decoded")
+
+    fresh.app.state.simulation.pusher.send = send
+    fresh.advance(days=1)
+
+    assert [url for url, _, _ in fresh.receiver.received].count("http://alive.test/") > 5
+    assert read(fresh, broken)["last_error_text"] == "UnicodeError: label cannot be decoded"
+
+
+@section("States and transitions: Push destinations")
+@pytest.mark.parametrize("in_flight", [False, True])
+def test_unreachable_destination_that_is_resumed_keeps_what_waits_for_it(fresh: Service, in_flight):
+    key, _ = subscribe(fresh)
+    path, resumed = f"alert_push_destinations/{key}/", {"suspended": False}
+    fresh.receiver.error = "HTTP 500"
+    fresh.advance(hours=12)
+    missed = {body["created_at_timeuuid"] for body in fresh.receiver.bodies}
+    fresh.receiver.error = None
+    fresh.receiver.received.clear()
+
+    async def send(url, body, headers):
+        if in_flight:
+            await write_in_flight(fresh, "PATCH", path, resumed)
+        return await fresh.receiver.send(url, body, headers)
+
+    fresh.app.state.simulation.pusher.send = send
+    assert in_flight or fresh.write("PATCH", path, resumed).status_code == 202
+    fresh.advance(days=1)
+
+    arrived = [body["created_at_timeuuid"] for body in fresh.receiver.bodies]
+    new = [a for a in fresh.truth("alerts") if a["type"] == "failover_event"]
+    wanted = [a["created_at_timeuuid"] for a in new if instant(a["created_at"]) >= NOW]
+    assert missed <= set(arrived)
+    assert sorted(arrived) == sorted(wanted)
+
+
+@section("States and transitions: Push destinations")
+def test_resuming_tries_an_unreachable_destination_at_once(fresh: Service):
+    key, _ = subscribe(fresh)
+    fresh.receiver.error = "HTTP 500"
+    fresh.advance(hours=12)
+    fresh.receiver.error = None
+    fresh.receiver.received.clear()
+
+    fresh.write("PATCH", f"alert_push_destinations/{key}/", {"suspended": False})
+    fresh.advance(seconds=0)
+
+    assert fresh.receiver.received
+
+
+@section("Events: Push alert notifications")
+def test_failure_alert_that_is_pushed_is_the_one_in_the_alert_log(fresh: Service):
+    types = ("http_push_failure", "http_destination_suspended")
+    subscribe(fresh, url="http://dead.test/")
+    subscribe(fresh, url="http://alive.test/", types=types)
+    subscribe(fresh, url="http://daily.test/", types=types, schedule="daily")
+
+    async def send(url, body, headers):
+        fresh.receiver.received.append((url, body, headers))
+        return "HTTP 502" if "dead" in url else None
+
+    fresh.app.state.simulation.pusher.send = send
+    fresh.advance(days=3)
+    fresh.advance(days=1)
+
+    pushed = [json.loads(b) for url, b, _ in fresh.receiver.received if "alive" in url]
+    summaries = [json.loads(b) for url, b, _ in fresh.receiver.received if "daily" in url]
+    names = ("type", "created_at", "created_at_timeuuid", "detected_at", "friendly_info", "info")
+    log = [{name: a[name] for name in names} for a in fresh.truth("alerts") if a["type"] in types]
+    listed = fresh.records(f"alerts/?type__in={','.join(types)}")
+    assert [{name: a[name] for name in names} for a in pushed] == log
+    assert [{name: a[name] for name in names} for a in reversed(listed)] == log
+    assert [a["created_at_timeuuid"] for summary in summaries for a in summary] == [
+        a["created_at_timeuuid"] for a in log
+    ]
+
+
+@section("Events: Push alert notifications")
+def test_alert_is_pushed_once_to_a_rule_that_names_a_destination_twice(fresh: Service):
+    key, rule = subscribe(fresh)
+    twice = {"http_destinations": [key, key]}
+    assert fresh.write("PATCH", f"alert_rules/{rule}/", twice).status_code == 201
+
+    fresh.advance(days=1)
+
+    keys_of = [body["created_at_timeuuid"] for body in fresh.receiver.bodies]
+    assert len(keys_of) == len(set(keys_of)) > 5
+
+
+@section("Events: Push alert notifications")
+@pytest.mark.parametrize("steps", [[96], [24] * 4, [1] * 96])
+def test_pushes_are_the_same_however_the_clock_is_moved(make_service, steps):
+    whole, stepwise = make_service(), make_service()
+    for service in (whole, stepwise):
+        subscribe(service, url="http://a.test/", types=("failover_event", "mgr_login_failure"))
+        subscribe(service, url="http://b.test/", schedule="hourly")
+
+    whole.advance(hours=96)
+    for hours in steps:
+        stepwise.advance(hours=hours)
+
+    assert stepwise.receiver.received == whole.receiver.received

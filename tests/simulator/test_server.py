@@ -1,4 +1,5 @@
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -47,6 +48,52 @@ def test_server_says_ready_answers_and_ends_cleanly_on_a_signal():
 @section("Simulator: server")
 def test_server_listens_on_the_loopback_address_only(address: str):
     assert address.startswith("http://127.0.0.1:")
+
+
+@section("Simulator: server")
+def test_signal_ends_the_server_while_it_takes_a_long_step_of_the_clock():
+    body = {"name": "n", "endpoint": {"url": "http://127.0.0.1:1/"}}
+    body |= {"authentication": {"secret": "s"}}
+    rule = {"schedule": "daily", "filter_criteria": {"alert_type__in": ["connection_state"]}}
+    rule |= {"associated_accounts": [10157]}
+    with (
+        running("--routers", "2000", "--days", "1") as (process, address),
+        httpx.Client(base_url=address, headers=keys(), timeout=60) as client,
+    ):
+        made = client.post("/api/v2/alert_push_destinations/", json=body).json()
+        rule["http_destinations"] = [made["destination_config_id"]]
+        assert client.post("/api/v2/alert_rules/", json=rule).status_code == 201
+        with pytest.raises(httpx.ReadTimeout):
+            client.post("/sim/clock", json={"advance_seconds": 3000 * 86400}, timeout=0.5)
+        assert client.get("/api/v2/products/").status_code == 200
+        process.terminate()
+
+        assert process.wait(timeout=20) == 0
+        assert process.stderr.read() == ""
+
+
+@section("Simulator: server")
+def test_client_that_leaves_is_no_error():
+    head = "".join(f"{name}: {value}\r\n" for name, value in keys().items())
+    requests = (
+        f"POST /api/v2/users/ HTTP/1.1\r\nHost: x\r\n{head}Content-Length: 100\r\n\r\n{{",
+        "POST /sim/clock HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{",
+        "GET /sim/truth/net_device_usage_samples HTTP/1.1\r\nHost: x\r\n\r\n",
+        "GET /sim/truth/alerts HTTP/1.1\r\nHost: x\r\n\r\n",
+        f"GET /api/v2/alerts/?limit=500 HTTP/1.1\r\nHost: x\r\n{head}\r\n",
+    )
+    with running("--routers", "60", "--days", "7") as (process, address):
+        port = int(address.rpartition(":")[2])
+        for request in requests:
+            with socket.create_connection(("127.0.0.1", port)) as client:
+                client.sendall(request.encode())
+                if request.startswith("GET"):
+                    client.recv(1)
+        assert httpx.get(f"{address}/api/v2/products/", headers=keys()).status_code == 200
+        process.terminate()
+
+        assert process.wait(timeout=20) == 0
+        assert process.stderr.read() == ""
 
 
 @section("Observed: Rates and failures")

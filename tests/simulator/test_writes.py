@@ -171,7 +171,56 @@ def test_new_configuration_is_a_new_version(fresh: Service, method):
     after = fresh.page(f"configuration_managers/{before['id']}/")
     assert answer.status_code == 202
     assert after["version_number"] == before["version_number"] + 1
-    assert (after["configuration"], after["suspended"]) == (wanted["configuration"], True)
+    assert after["configuration"][0]["system"]["asset"] == "7"
+    assert after["suspended"] is True
+
+
+@section("Endpoints: configuration_managers")
+def test_put_replaces_a_configuration(fresh: Service):
+    manager = fresh.records("configuration_managers/?limit=1")[0]["id"]
+    wanted = [{"system": {"asset": "7"}}, [["lan", "0"]]]
+
+    fresh.write("PUT", f"configuration_managers/{manager}/", {"configuration": wanted})
+
+    assert fresh.page(f"configuration_managers/{manager}/")["configuration"] == wanted
+
+
+@section("Endpoints: configuration_managers")
+def test_patch_changes_only_the_part_of_a_configuration_that_is_sent(fresh: Service):
+    before = fresh.records("configuration_managers/?limit=1")[0]
+    path = f"configuration_managers/{before['id']}/"
+    stored, actual = before["configuration"][0]["system"], before["actual"][0]["system"]
+    wan = {"rules": {"a": 1, "b": 2}}
+
+    fresh.write("PATCH", path, {"configuration": [{"system": {"asset": "7"}, "wan": wan}, []]})
+    fresh.write("PATCH", path, {"configuration": [{"wan": {"rules": {"b": 3}}}, [["wan", "x"]]]})
+    fresh.write("PATCH", path, {"configuration": [{}, [["wan", "rules", "a"]]]})
+    fresh.write("PATCH", path, {"suspended": True})
+
+    after = fresh.page(path)
+    system = {**stored, "asset": "7"}
+    removed = [["wan", "x"], ["wan", "rules", "a"]]
+    assert after["configuration"] == [{"system": system, "wan": {"rules": {"b": 3}}}, removed]
+    assert after["actual"][0] == {
+        **before["actual"][0], "system": {**actual, **system}, "wan": {"rules": {"b": 3}}
+    }  # fmt: skip
+
+
+@section("Resources: configuration_managers")
+@pytest.mark.parametrize(
+    "configuration", [[[]], [{}], [{}, []] * 2, [{}, ["wan"]], [{}, [[]]], [[], {}], 7, "x"]
+)
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+def test_configuration_is_an_object_or_a_pair_of_updates_and_removals(
+    fresh: Service, method, configuration
+):
+    manager = fresh.records("configuration_managers/?limit=1")[0]["id"]
+
+    answer = fresh.write(
+        method, f"configuration_managers/{manager}/", {"configuration": configuration}
+    )
+
+    assert is_validation(answer)
 
 
 @section("Resources: configuration_managers")

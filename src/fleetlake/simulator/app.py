@@ -2,19 +2,22 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from email.utils import formatdate
 
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, Response
-from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fleetlake.simulator.control import serve_control
 from fleetlake.simulator.front import front_page
+from fleetlake.simulator.incoming import path_of
 from fleetlake.simulator.options import SimulatorOptions
 from fleetlake.simulator.push import Sender, send_over_http
-from fleetlake.simulator.refusals import not_found
+from fleetlake.simulator.refusals import method_not_allowed, not_found
 from fleetlake.simulator.simulation import Simulation, start_simulation
 from fleetlake.simulator.units import SECOND
 from fleetlake.simulator.v2 import refusal_answer, serve_v2
@@ -24,7 +27,9 @@ SERVER = "fleetlake-simulator"
 """What the service calls itself in every answer, so that nobody takes it for the real one."""
 
 _TICK_S = 1.0
-METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
+_LOG = logging.getLogger(__name__)
+
+Answer = Callable[[Request], Awaitable[Response]]
 
 
 def create_app(options: SimulatorOptions, send: Sender = send_over_http) -> Starlette:
@@ -47,7 +52,9 @@ def create_app(options: SimulatorOptions, send: Sender = send_over_http) -> Star
     async def v3(request: Request) -> Response:
         return _dated(simulation, await serve_v3(simulation, request))
 
-    async def front(_request: Request) -> Response:
+    async def front(request: Request) -> Response:
+        if request.method not in ("GET", "HEAD"):
+            return refusal_answer(method_not_allowed(path_of(request), request.method))
         return HTMLResponse(front_page(simulation))
 
     async def control(request: Request) -> Response:
@@ -56,17 +63,42 @@ def create_app(options: SimulatorOptions, send: Sender = send_over_http) -> Star
     async def nothing(_request: Request) -> Response:
         return refusal_answer(not_found())
 
-    routes = [
-        Route("/api/v2{path:path}", v2, methods=METHODS),
-        Route("/api/v3{path:path}", v3, methods=METHODS),
-        Route("/", front, methods=["GET"]),
-        Route("/sim/{path:path}", control, methods=METHODS),
-        Route("/{path:path}", nothing, methods=METHODS),
-    ]
-    app = Starlette(routes=routes, lifespan=lifespan)
-    app.router.redirect_slashes = False
+    app = Starlette(lifespan=lifespan)
+    app.router.default = _Roots(
+        {"/api/v2": v2, "/api/v3": v3, "/sim/": control}, front, nothing, app.router.default
+    )
     app.state.simulation = simulation
     return app
+
+
+@dataclass(frozen=True)
+class _Roots:
+    """Answers by the root of the path, whatever the method: each refusal has a JSON body.
+
+    The framework's own routes answer an unknown method in plain text, and match no path that
+    holds a newline. `others` takes what is no HTTP request.
+    """
+
+    answers: Mapping[str, Answer]
+    front: Answer
+    nothing: Answer
+    others: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request. A client that has left gets none."""
+        if scope["type"] != "http":
+            await self.others(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        with contextlib.suppress(ClientDisconnect):
+            answer = await self._find(path_of(request))(request)
+            await answer(scope, receive, send)
+
+    def _find(self, path: str) -> Answer:
+        if path == "/":
+            return self.front
+        found = (answer for root, answer in self.answers.items() if path.startswith(root))
+        return next(found, self.nothing)
 
 
 def _dated(simulation: Simulation, answer: Response) -> Response:
@@ -78,7 +110,13 @@ def _dated(simulation: Simulation, answer: Response) -> Response:
 
 
 async def _tick(simulation: Simulation) -> None:
-    """Send pushes as they become due, for as long as the server runs."""
+    """Send pushes as they become due, for as long as the server runs.
+
+    One that fails by a fault of ours is logged, and the next tick goes on.
+    """
     while True:
         await asyncio.sleep(_TICK_S)
-        await simulation.pusher.settle()
+        try:
+            await simulation.pusher.settle()
+        except Exception:  # noqa: BLE001 - the next alert must not wait for a mended fault
+            _LOG.exception("Pushing failed. The next tick goes on.")

@@ -1,6 +1,7 @@
 """What really happened, straight from the world and not from any record of it.
 
-Marts are held against these: failover episodes, outages, trips, battery lives.
+Marts are held against these: failover episodes, outages, trips, battery lives. What clients
+deleted is told too, since the lists of what there is cannot show it.
 """
 
 from collections.abc import Callable, Iterator
@@ -151,9 +152,22 @@ def _cycles(view: View, rows: Ints, until: int) -> dict[int, list[Fact]]:
     return found
 
 
+def deletions(view: View, until: int) -> Iterator[Fact]:
+    """Yield every record that clients deleted, as it was last served."""
+    for gone in view.ledger.deletions:
+        if gone.at <= until:
+            yield {
+                "resource": gone.resource,
+                "id": gone.identity,
+                "deleted_at": _when(gone.at),
+                "record": gone.record,
+            }
+
+
 CAUSES: Final[dict[str, Callable[[View, int], Iterator[Fact]]]] = {
     "failover_episodes": failover_episodes,
     "outages": outages,
     "trips": trip_facts,
     "battery_life": battery_lives,
+    "deletions": deletions,
 }

@@ -1,6 +1,7 @@
 """Filters: query parameters to conditions, conditions to the rows that meet them."""
 
 import operator
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -26,6 +27,7 @@ _COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "lte": operator.le,
 }
 _OPERATORS: Final = frozenset({*_COMPARE, "in", "isnull"})
+_INTEGER: Final = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 _TRUTHS: Final = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -85,10 +87,10 @@ def _read_value(parameter: str, column: Column, text: str) -> Any:
 
 def _read_id(text: str) -> int:
     """Return an integer; a relation may be given by its URL too."""
-    value = int(text.rstrip("/").rpartition("/")[2])
-    if abs(value) >= 2**62:
+    digits = text.rstrip("/").rpartition("/")[2]
+    if _INTEGER.fullmatch(digits) is None or abs(int(digits)) >= 2**62:
         raise ValueError(text)
-    return value
+    return int(digits)
 
 
 def _read(parameter: str, parse: Callable[[str], Any], text: str) -> Any:
@@ -102,20 +104,25 @@ def mask(view: View, condition: Condition, block: Block) -> Flags:
     """Return which rows of a block meet a condition; null meets none but `isnull`."""
     if condition.column.kind is Kind.UUID:
         return _uuid_mask(condition, block)
+    if condition.column.kind is Kind.TEXT and condition.op in ("exact", "in"):
+        return _text_mask(view, condition, block)
     raw = np.asarray(condition.column.read(view, block))
     if condition.op == "isnull":
         return np.asarray(_is_null(raw) == condition.value)
     if condition.op == "in":
         return np.isin(raw, np.array(condition.value, dtype=raw.dtype)) & ~_is_null(raw)
-    if raw.dtype == object and condition.op != "exact":
-        return _object_mask(raw, condition)
     return np.asarray(_COMPARE[condition.op](raw, condition.value)) & ~_is_null(raw)
 
 
-def _object_mask(raw: Any, condition: Condition) -> Flags:
-    """Compare a column of Python values, some of which may be None."""
-    compare = _COMPARE[condition.op]
-    return np.array([v is not None and compare(v, condition.value) for v in raw], dtype=bool)
+def _text_mask(view: View, condition: Condition, block: Block) -> Flags:
+    """Compare texts as Python does: an array of text cuts values to its own width.
+
+    It also takes a text for equal to the same text with NUL characters at its end.
+    """
+    raw = condition.column.read(view, block)
+    texts = raw.tolist() if isinstance(raw, np.ndarray) else raw
+    wanted = set(condition.value) if condition.op == "in" else {condition.value}
+    return np.array([text in wanted for text in texts], dtype=bool)
 
 
 def _is_null(raw: Any) -> Flags:

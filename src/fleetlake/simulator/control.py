@@ -1,6 +1,7 @@
 """The control plane under /sim/: state, clock, faults, truth. No authentication."""
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import orjson
@@ -8,22 +9,26 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from fleetlake.simulator import stamps
+from fleetlake.simulator.bodies import parse_json
 from fleetlake.simulator.causes import CAUSES
+from fleetlake.simulator.incoming import origin_of, parts_of, path_of
 from fleetlake.simulator.refusals import Refusal, method_not_allowed, not_found, validation
 from fleetlake.simulator.resources import RESOURCES
 from fleetlake.simulator.scenarios import SCENARIOS
 from fleetlake.simulator.simulation import Simulation
 from fleetlake.simulator.truth import truth_lines
-from fleetlake.simulator.v2 import json_answer, origin_of, refusal_answer
+from fleetlake.simulator.v2 import json_answer, refusal_answer
 from fleetlake.simulator.v3.collections import COLLECTIONS
 from fleetlake.simulator.wire import dump_line
 
 _LIMIT = "limit_per_minute"
+_BYTES_AT_ONCE = 1 << 16
 
 
 async def serve_control(simulation: Simulation, request: Request) -> Response:
     """Answer one request to the control plane."""
-    parts = [part for part in request.url.path.split("/") if part][1:]
+    path = path_of(request)
+    parts = parts_of(path, "/sim/")
     try:
         match request.method, parts:
             case "GET", ["state"]:
@@ -35,7 +40,7 @@ async def serve_control(simulation: Simulation, request: Request) -> Response:
             case "GET", ["truth", name]:
                 return _truth(simulation, request, name)
             case _, ["state" | "clock" | "faults"] | ["truth", _]:
-                raise method_not_allowed(request.url.path, request.method)
+                raise method_not_allowed(path, request.method)
     except Refusal as refusal:
         return refusal_answer(refusal)
     return refusal_answer(not_found())
@@ -59,7 +64,7 @@ def state(simulation: Simulation) -> dict[str, Any]:
 async def _body(request: Request) -> dict[str, Any]:
     """Return the request's JSON object."""
     try:
-        body = orjson.loads(await request.body())
+        body = parse_json(await request.body())
     except orjson.JSONDecodeError as error:
         raise validation("body", str(error), status=400) from None
     if not isinstance(body, dict):
@@ -70,9 +75,12 @@ async def _body(request: Request) -> dict[str, Any]:
 async def _move_clock(simulation: Simulation, body: dict[str, Any]) -> Response:
     """Advance the clock, send what has become due to push, and say what time it is."""
     seconds = body.get("advance_seconds")
-    if not isinstance(seconds, int | float) or isinstance(seconds, bool) or seconds < 0:
-        raise validation("advance_seconds", "must be a number of at least 0", status=400)
-    simulation.clock.advance(seconds)
+    if not isinstance(seconds, int | float) or isinstance(seconds, bool):
+        raise validation("advance_seconds", "must be a number", status=400)
+    try:
+        simulation.clock.advance(seconds)
+    except ValueError as error:
+        raise validation("advance_seconds", str(error), status=400) from None
     await simulation.pusher.settle()
     return json_answer(state(simulation))
 
@@ -104,13 +112,29 @@ def _truth(simulation: Simulation, request: Request, name: str) -> Response:
     view = simulation.truth(origin_of(request))
     if name in CAUSES:
         lines: Iterator[bytes] = map(dump_line, CAUSES[name](view, min(until, view.now)))
-    elif name in RESOURCES:
+    elif name in RESOURCES and RESOURCES[name].is_listed:
         lines = truth_lines(view, RESOURCES[name], min(until, view.now + 1), device)
     elif name.removesuffix("_v3") in COLLECTIONS:
         lines = map(dump_line, COLLECTIONS[name.removesuffix("_v3")].everything(view))
     else:
         raise not_found()
-    return StreamingResponse(lines, media_type="application/x-ndjson")
+    return StreamingResponse(_in_turn(lines), media_type="application/x-ndjson")
+
+
+async def _in_turn(lines: Iterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield lines some at a time, and let others be served in between.
+
+    In a thread of their own they would share what is remembered of days with other requests.
+    """
+    waiting, size = [], 0
+    for line in lines:
+        waiting.append(line)
+        size += len(line)
+        if size >= _BYTES_AT_ONCE:
+            yield b"".join(waiting)
+            waiting, size = [], 0
+            await asyncio.sleep(0)
+    yield b"".join(waiting)
 
 
 def _truth_limits(request: Request) -> tuple[int, int | None]:
@@ -121,4 +145,4 @@ def _truth_limits(request: Request) -> tuple[int, int | None]:
         device = int(given["device"]) if "device" in given else None
     except ValueError:
         raise validation("until", "until is an ISO time, device an id", status=400) from None
-    return until, device
+    return until, None if device is None else max(-1, min(device, 2**62))

@@ -72,6 +72,11 @@ class Resource:
     expands: tuple[str, ...] = ()
     unlimited_in: bool = False
 
+    @property
+    def is_listed(self) -> bool:
+        """Return whether there are records of this resource to list."""
+        return self.rows is not None or self.series is not None
+
     @cached_property
     def by_name(self) -> dict[str, Column]:
         """Return the columns by name."""

@@ -16,6 +16,7 @@ from fleetlake.simulator.refusals import too_many_calls, validation
 ABORT: Final = "fleetlake.abort"
 """The scope extension through which the server offers to drop a connection."""
 
+_LONGEST_LATENCY_MS: Final = 600_000.0
 _RATES: Final = ("status_500", "status_429", "reset", "truncate", "html", "no_data")
 
 
@@ -42,7 +43,8 @@ class Faults:
             if name not in (*_RATES, "latency_ms"):
                 raise validation(name, "no such fault")
             number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not number or value < 0 or (name in _RATES and value > 1):
+            most = 1 if name in _RATES else _LONGEST_LATENCY_MS
+            if not number or not 0 <= value <= most:
                 raise validation(name, f"invalid value {value!r}", status=400)
 
     def change(self, wanted: Mapping[str, Any]) -> None:

@@ -75,7 +75,7 @@ def build_fleet(draws: Draws, size: int) -> Fleet:
     region, latitude, longitude = _place(draws, router, is_vehicle)
     cellular_primary = is_vehicle | draws.chance(0.15, "cellular-primary", router)
     primary = np.where(cellular_primary & (product != ACCESS_POINT), MODEM_ONE, WIRED)
-    router_ids = Identifiers(draws, "routers", 1_000_003, 7)
+    router_ids = Identifiers(draws, "routers", 1_000_003, 7, size)
     site_shift = draws.below(DAY // SECOND, "day-shift", router) * SECOND
     return Fleet(
         size=size,
@@ -98,7 +98,7 @@ def build_fleet(draws: Draws, size: int) -> Fleet:
         installed_at=_installed_at(draws, router),
         group_splits=splits,
         router_ids=router_ids,
-        net_device_ids=Identifiers(draws, "net_devices", 5_000_011, 11),
+        net_device_ids=Identifiers(draws, "net_devices", 5_000_011, 11, size * SLOTS_PER_ROUTER),
     )
 
 

@@ -10,12 +10,16 @@ from fleetlake.simulator.units import NULL, Flags, Ints
 
 @dataclass(frozen=True)
 class Identifiers:
-    """The ids of one resource: row n has one within `stride` of first + n * stride."""
+    """The ids of one resource: row n has one within `stride` of first + n * stride.
+
+    `size` is the number of rows; only `rows` needs it.
+    """
 
     draws: Draws
     resource: str
     first: int
     stride: int
+    size: int = 0
 
     def of(self, rows: Ints) -> Ints:
         """Return the ids of rows."""
@@ -23,9 +27,12 @@ class Identifiers:
         return np.asarray(self.first + rows * self.stride + gap)
 
     def rows(self, ids: Ints) -> Ints:
-        """Return the row each id belongs to, -1 where there is none."""
+        """Return the row each id belongs to, -1 where there is none.
+
+        An id just past the last row fits the formula too, so the rows are bounded first.
+        """
         rows = np.asarray((ids - self.first) // self.stride)
-        known = (rows >= 0) & (self.of(rows) == ids)
+        known = (rows >= 0) & (rows < self.size) & (self.of(rows) == ids)
         return np.where(known, rows, -1)
 
 

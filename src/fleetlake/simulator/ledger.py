@@ -1,6 +1,6 @@
 """What clients have written, and what followed from it: the only state that is stored."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fleetlake.simulator.draws import Draws
@@ -18,6 +18,14 @@ class Table:
     changed: dict[int, Fields] = field(default_factory=dict)
     deleted: set[int] = field(default_factory=set)
 
+    def snapshot(self) -> "Table":
+        """Return a copy that later writes leave as it is."""
+        return Table(
+            {number: dict(record) for number, record in self.created.items()},
+            {number: dict(fields) for number, fields in self.changed.items()},
+            set(self.deleted),
+        )
+
 
 @dataclass(frozen=True)
 class Deed:
@@ -34,13 +42,27 @@ class Deed:
 
 @dataclass(frozen=True)
 class Raised:
-    """One alert that followed from a write or a push; `router` is -1 for an account's."""
+    """One alert that followed from a write or a push; `router` is -1 for an account's.
+
+    `tail` is the end of its time-based uuid, so that a push and the log name the same alert.
+    """
 
     at: int
     kind: int
     account: int
+    tail: int
     router: int = -1
     value: int = 0
+
+
+@dataclass(frozen=True)
+class Deletion:
+    """One record a client deleted: its resource, its id, and how it was last served."""
+
+    at: int
+    resource: str
+    identity: str
+    record: Fields
 
 
 @dataclass
@@ -52,6 +74,7 @@ class Ledger:
     deeds: list[Deed] = field(default_factory=list)
     raised: list[Raised] = field(default_factory=list)
     retired_rules: list[Fields] = field(default_factory=list)
+    deletions: list[Deletion] = field(default_factory=list)
     _serial: int = 0
 
     def table(self, resource: str) -> Table:
@@ -66,3 +89,23 @@ class Ledger:
     def next_tail(self) -> int:
         """Return the last eight bytes of a new time-based uuid."""
         return int(tail_from_bits(self.draws.bits("written", self.next_serial())))
+
+    def raise_alert(
+        self, at: int, kind: int, account: int, *, router: int = -1, value: int = 0
+    ) -> Raised:
+        """Put an alert in the log and return it; `account` is a row number."""
+        bits = self.draws.bits("raised", at, kind, len(self.raised))
+        alert = Raised(at, kind, account, int(tail_from_bits(bits)), router, value)
+        self.raised.append(alert)
+        return alert
+
+    def snapshot(self) -> "Ledger":
+        """Return a copy that later writes leave as it is. Members are replaced, never edited."""
+        return replace(
+            self,
+            tables={name: table.snapshot() for name, table in self.tables.items()},
+            deeds=list(self.deeds),
+            raised=list(self.raised),
+            retired_rules=[dict(rule) for rule in self.retired_rules],
+            deletions=list(self.deletions),
+        )

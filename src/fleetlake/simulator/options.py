@@ -2,9 +2,13 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from math import isfinite
 
 from fleetlake.simulator.scenarios import SCENARIOS
 from fleetlake.simulator.stamps import from_datetime
+
+_YEARS = range(1990, 9900)
+_LONGEST_DAYS = 3660
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +31,12 @@ class SimulatorOptions:
     rules: bool = True
 
     def __post_init__(self) -> None:
-        if self.routers < 1 or self.days <= 0 or self.speed < 0:
-            raise ValueError("routers must be 1 or more, days above 0, speed 0 or more")
+        if self.routers < 1 or not 0 < self.days <= _LONGEST_DAYS:
+            raise ValueError(f"routers must be 1 or more, days above 0 and up to {_LONGEST_DAYS}")
+        if self.speed < 0 or not isfinite(self.speed):
+            raise ValueError("speed must be 0 or more")
+        if self.now is not None and self.now.year not in _YEARS:
+            raise ValueError(f"now must be in the years {_YEARS[0]} to {_YEARS[-1]}")
         if self.scenario is not None and self.scenario not in SCENARIOS:
             raise ValueError(f"scenario must be one of {', '.join(SCENARIOS)}")
 

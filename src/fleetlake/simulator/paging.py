@@ -129,6 +129,8 @@ def _matching(view: View, question: Question, *, newest_first: bool) -> Iterator
     resource = question.resource
     assert resource.series is not None
     devices, conditions = _pick_devices(view, question)
+    if devices is not None and len(devices) == 0:
+        return
     since, until = _window(question, conditions)
     until = min(until, view.now + 1)
     for block in resource.series(

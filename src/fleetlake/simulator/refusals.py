@@ -11,7 +11,9 @@ Refusal
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
+
+LONGEST_TEXT: Final = 200
 
 
 class Refusal(Exception):
@@ -53,8 +55,12 @@ def method_not_allowed(path: str, method: str) -> Refusal:
 
 
 def validation(field: str, reason: str, *, status: int = 409) -> Refusal:
-    """Return a validation failure that maps one field to its reason."""
-    return Refusal(status, _body("validation", "bad or missing data", [{field: reason}]))
+    """Return a validation failure that maps one field to its reason.
+
+    Both may hold what the client sent, so both are cut to `LONGEST_TEXT` characters.
+    """
+    errors = [{field[:LONGEST_TEXT]: reason[:LONGEST_TEXT]}]
+    return Refusal(status, _body("validation", "bad or missing data", errors))
 
 
 def server_error(message: str) -> Refusal:

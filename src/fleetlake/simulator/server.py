@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable
+from types import FrameType
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -14,6 +15,7 @@ from fleetlake.errors import UsageError
 from fleetlake.simulator.app import create_app
 from fleetlake.simulator.faults import ABORT
 from fleetlake.simulator.options import SimulatorOptions
+from fleetlake.simulator.push import Pusher
 
 HOST = "127.0.0.1"
 
@@ -35,11 +37,17 @@ class DroppableProtocol(HttpToolsProtocol):
 
 
 class _Server(uvicorn.Server):
-    """Says that it is ready once it accepts connections."""
+    """Says that it is ready once it accepts connections, and tells the pusher that it ends."""
 
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None], pusher: Pusher) -> None:
         super().__init__(config)
         self._ready = ready
+        self._pusher = pusher
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to end; a long step of the clock stops after the day it is at."""
+        self._pusher.is_stopped = True
+        super().handle_exit(sig, frame)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, then announce."""
@@ -72,7 +80,11 @@ def serve(options: SimulatorOptions) -> None:
     # The server raises a caught signal again when it is done; this makes that a clean exit.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
-    server = _Server(config, lambda: print(f"ready {url}", flush=True))  # noqa: T201 - the contract with whoever started us
+    server = _Server(
+        config,
+        lambda: print(f"ready {url}", flush=True),  # noqa: T201 - the contract with whoever started us
+        app.state.simulation.pusher,
+    )
     with contextlib.closing(listener):
         server.run(sockets=[listener])
 

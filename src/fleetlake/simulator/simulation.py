@@ -1,6 +1,6 @@
 """One running simulation: the world, the clock, what was written, and the calls counted."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -34,12 +34,12 @@ class Simulation:
     send: Sender
     scenario: Scenario = PLAIN
 
-    def play(self, name: str | None) -> None:
+    def play(self, name: object) -> None:
         """Switch to a named scenario, or back to none.
 
         Raises: Refusal (validation) for an unknown name.
         """
-        if name is not None and name not in SCENARIOS:
+        if name is not None and (not isinstance(name, str) or name not in SCENARIOS):
             raise validation("scenario", f"one of {', '.join(SCENARIOS)}, or null")
         self.scenario = PLAIN if name is None else SCENARIOS[name]
         self.faults.change({**dict.fromkeys(self.faults.settings(), 0.0), **self.scenario.faults})
@@ -74,8 +74,11 @@ class Simulation:
         return self.view(caller.account, origin, sees_people=caller.sees_people)
 
     def truth(self, origin: str) -> View:
-        """Return the view of everything that ever happened up to now."""
-        return self.view(ROOT, origin).whole()
+        """Return the view of everything that ever happened up to now.
+
+        It stays as it is while clients write, since reading all of it takes a while.
+        """
+        return replace(self.view(ROOT, origin).whole(), ledger=self.ledger.snapshot())
 
 
 def start_simulation(options: SimulatorOptions, send: Sender = send_over_http) -> Simulation:

@@ -1,13 +1,13 @@
 """The v2 API: one request in, one answer out."""
 
 import time
-from urllib.parse import unquote
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from fleetlake.simulator.answers import list_records, one_record
 from fleetlake.simulator.callers import Caller, authenticate, is_counted
+from fleetlake.simulator.incoming import origin_of, parts_of, path_of, query_of
 from fleetlake.simulator.refusals import Refusal, method_not_allowed, not_found
 from fleetlake.simulator.resources import RESOURCES
 from fleetlake.simulator.simulation import Simulation
@@ -17,7 +17,7 @@ from fleetlake.simulator.writing import answer_write
 from fleetlake.simulator.writing.desk import Desk
 from fleetlake.simulator.writing.jobs import read_speed_test
 
-ROOT_PATH = "/api/v2/"
+ROOT_PATH = "/api/v2"
 
 
 def json_answer(body: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
@@ -30,17 +30,13 @@ def refusal_answer(refusal: Refusal) -> Response:
     return json_answer(refusal.body, refusal.status, refusal.headers)
 
 
-def origin_of(request: Request) -> str:
-    """Return the scheme and host the caller used."""
-    return f"{request.url.scheme}://{request.headers.get('host', 'localhost')}"
-
-
 async def serve_v2(simulation: Simulation, request: Request) -> Response:
     """Answer one v2 request, with the faults in force."""
-    path = request.url.path
-    parts = [unquote(part) for part in path.removeprefix(ROOT_PATH).split("/") if part]
+    path = path_of(request)
+    parts = parts_of(path, ROOT_PATH)
     counted = is_counted(request.headers)
-    simulation.meter.count(parts[0] if parts else "", counted=counted)
+    known = parts[0] if parts and parts[0] in RESOURCES else "unknown"
+    simulation.meter.count(known, counted=counted)
     try:
         if counted:
             simulation.meter.admit(time.monotonic())
@@ -53,8 +49,9 @@ async def serve_v2(simulation: Simulation, request: Request) -> Response:
 
 def _redirect(request: Request) -> Response:
     """Send the caller to the path with its trailing slash; both calls count."""
-    target = request.url.replace(path=request.url.path + "/")
-    return RedirectResponse(str(target), 301 if request.method == "GET" else 308)
+    query = query_of(request)
+    target = f"{origin_of(request)}{path_of(request)}/{'?' if query else ''}{query}"
+    return RedirectResponse(target, 301 if request.method == "GET" else 308)
 
 
 async def _answer(simulation: Simulation, request: Request, parts: list[str]) -> Response:
@@ -62,6 +59,7 @@ async def _answer(simulation: Simulation, request: Request, parts: list[str]) ->
     caller = authenticate(request.headers)
     if not parts or parts[2:] or parts[0] not in RESOURCES:
         raise not_found()
+    body = await request.body()  # others may write while it arrives, so the view comes after
     view = simulation.view_of(caller, origin_of(request))
     if request.method == "GET":
         return _read(simulation, request, caller, view, parts)
@@ -69,10 +67,10 @@ async def _answer(simulation: Simulation, request: Request, parts: list[str]) ->
         simulation,
         caller,
         view,
-        path=request.url.path,
+        path=path_of(request),
         method=request.method,
         parts=parts,
-        body=await request.body(),
+        body=body,
     )
     if written.body is None:
         return Response(status_code=written.status)
@@ -86,9 +84,9 @@ def _read(
     resource = RESOURCES[parts[0]]
     if parts[0] == "speed_test" and parts[1:]:
         return json_answer(read_speed_test(Desk(simulation, caller, view), parts[1]))
-    if resource.rows is None and resource.series is None:
-        raise method_not_allowed(request.url.path, request.method)
+    if not resource.is_listed:
+        raise method_not_allowed(path_of(request), request.method)
     if parts[1:]:
-        return json_answer(one_record(view, resource, parts[1], request.url.query))
-    address = f"{view.origin}{request.url.path}"
-    return json_answer(list_records(view, resource, request.url.query, address))
+        return json_answer(one_record(view, resource, parts[1], query_of(request)))
+    address = f"{view.origin}{path_of(request)}"
+    return json_answer(list_records(view, resource, query_of(request), address))

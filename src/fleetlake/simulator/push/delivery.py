@@ -54,6 +54,12 @@ class Delivery:
         self.attempts += 1
         return False
 
+    def retry_from(self, at: int) -> None:
+        """Try what waits again, from an instant on and with all attempts ahead."""
+        if self.retry_at is not None:
+            self.attempts = 0
+            self.retry_at = at
+
     def clear(self) -> None:
         """Forget what waits: delivery works again, or was given up."""
         self.queue.clear()

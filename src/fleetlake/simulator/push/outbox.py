@@ -1,6 +1,7 @@
 """Which alerts go where: rules with HTTP destinations, matched with alerts as they arise."""
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -34,13 +35,19 @@ def has_listeners(view: View) -> bool:
     return any(record["enabled"] for record in view.ledger.table(DESTINATIONS).created.values())
 
 
-def messages(view: View, since: int, until: int) -> Iterator[Message]:
-    """Yield what alerts created in [since, until) have to be sent, oldest first."""
+def messages(view: View, since: int, until: int, announced: AbstractSet[int]) -> Iterator[Message]:
+    """Yield what alerts created in [since, until) have to be sent, oldest first.
+
+    `announced` are the uuid tails of alerts that were sent when they were raised.
+    """
     assert ALERTS.series is not None
     for block in ALERTS.series(view, None, since, until, newest_first=False, want=0):
         first, last = np.searchsorted(block["time"], [since, until])
         part = block.take(slice(int(first), int(last)))
         part = part.take(np.flatnonzero(in_scope(view, part)))
+        if announced:
+            new = [tail not in announced for tail in part["tail"].tolist()]
+            part = part.take(np.flatnonzero(new))
         if len(part):
             yield from of_block(view, part)
 

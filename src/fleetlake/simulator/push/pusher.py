@@ -3,7 +3,7 @@
 import asyncio
 import heapq
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +17,7 @@ from fleetlake.simulator.push.delivery import Delivery, State
 from fleetlake.simulator.push.outbox import Message, has_listeners, messages, of_block
 from fleetlake.simulator.push.sending import SIGNATURE_HEADER, Sender, sign
 from fleetlake.simulator.rules import DESTINATIONS, RULES
+from fleetlake.simulator.units import DAY
 
 if TYPE_CHECKING:  # a simulation holds its pusher
     from fleetlake.simulator.simulation import Simulation
@@ -27,33 +28,49 @@ _ORIGIN = "http://localhost"
 
 @dataclass
 class Pusher:
-    """The push side of one simulation. Nothing is sent until `settle` is called."""
+    """The push side of one simulation. Nothing is sent until `settle` is called.
+
+    `is_stopped` ends a `settle` that is under way, for a server that has to end.
+    """
 
     simulation: "Simulation"
     send: Sender
     settled_until: int
+    is_stopped: bool = False
     _deliveries: dict[int, Delivery] = field(default_factory=dict)
     _waiting: list[tuple[int, int, Message]] = field(default_factory=list)
+    _announced: set[int] = field(default_factory=set)
     _count: int = 0
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def settle(self) -> None:
-        """Send everything due by now, in the order of simulated time."""
+        """Send everything due by now, in the order of simulated time.
+
+        A long step is taken day by day: others are served in between, and a signal can end it.
+        """
         async with self._lock:
             now = self.simulation.clock.now()
-            view = self.simulation.view(ROOT, _ORIGIN)
-            if has_listeners(view):
-                self._expect(messages(view, self.settled_until, now))
-            self.settled_until = max(self.settled_until, now)
-            await self._send_until(view, now)
+            while self.settled_until // DAY < now // DAY and not self.is_stopped:
+                await self._settle_until((self.settled_until // DAY + 1) * DAY)
+                await asyncio.sleep(0)
+            if not self.is_stopped:
+                await self._settle_until(now)
+
+    async def _settle_until(self, until: int) -> None:
+        """Send what became due in the rest of a day."""
+        view = self.simulation.view(ROOT, _ORIGIN)
+        if has_listeners(view):
+            self._expect(messages(view, self.settled_until, until, self._announced))
+        self.settled_until = max(self.settled_until, until)
+        await self._send_until(view, until)
 
     def delivery(self, number: int) -> Delivery:
         """Return the delivery state of a destination by its ledger number."""
         return self._deliveries.setdefault(number, Delivery())
 
     def resume(self, number: int) -> None:
-        """Try a suspended destination again from now on."""
-        self.delivery(number).clear()
+        """Try a destination again from now on; what waits for an unreachable one stays."""
+        self.delivery(number).retry_from(self.simulation.clock.now())
 
     async def try_once(self, destination: Fields) -> str | None:
         """Send a test message; return None, or what went wrong."""
@@ -67,7 +84,7 @@ class Pusher:
 
     async def _send_until(self, view: "View", now: int) -> None:
         """Take messages and retries in turn, whichever is due first."""
-        while True:
+        while not self.is_stopped:
             retry_at, number = self._next_retry()
             due = self._waiting[0][0] if self._waiting else now + 1
             if min(due, retry_at) > now:
@@ -97,10 +114,12 @@ class Pusher:
 
     def _rest_of_summary(self, first: Message) -> list[Fields]:
         """Return the other alerts of a rule due at the same instant."""
-        same = [
-            entry for entry in self._waiting if (entry[0], entry[2].rule) == (first.due, first.rule)
-        ]
-        self._waiting = [entry for entry in self._waiting if entry not in same]
+        same: list[tuple[int, int, Message]] = []
+        rest: list[tuple[int, int, Message]] = []
+        for entry in self._waiting:
+            is_same = (entry[0], entry[2].rule) == (first.due, first.rule)
+            (same if is_same else rest).append(entry)
+        self._waiting = rest
         heapq.heapify(self._waiting)
         return [entry[2].alert for entry in sorted(same, key=lambda entry: entry[1])]
 
@@ -119,16 +138,15 @@ class Pusher:
         if error is not None:
             delivery.queue.append(body)
             self._note_failure(view, number, error, at)
-            self._raise(view, "http_push_failure", number, at)
+            self._raise(view, "http_push_failure", destination, number, at)
 
     async def _retry(self, view: "View", number: int, at: int) -> None:
         """Try an unreachable destination again: drain its queue, or wait longer, or give up."""
-        destination = view.ledger.table(DESTINATIONS).created.get(number)
-        delivery = self.delivery(number)
-        if destination is None or delivery.state(destination) is not State.UNREACHABLE:
-            delivery.clear()
-            return
+        created, delivery = view.ledger.table(DESTINATIONS).created, self.delivery(number)
         while delivery.queue:
+            destination = created.get(number)  # a client may delete or disable it in between
+            if destination is None or delivery.state(destination) is not State.UNREACHABLE:
+                break
             error = await self._post(destination, delivery.queue[0])
             if error is not None:
                 self._note_failure(view, number, error, at)
@@ -137,32 +155,42 @@ class Pusher:
         delivery.clear()
 
     def _note_failure(self, view: "View", number: int, error: str, at: int) -> None:
-        """Keep the error's time and text; suspend the destination once given up."""
-        destination = view.ledger.table(DESTINATIONS).created[number]
+        """Keep the error's time and text; suspend the destination once given up.
+
+        One that was deleted while a push was under way has nothing more to wait for.
+        """
+        destination = view.ledger.table(DESTINATIONS).created.get(number)
+        if destination is None:
+            self._deliveries.pop(number, None)
+            return
         destination |= {"last_error_at": at, "last_error_text": error, "updated_at": at}
         if self.delivery(number).fail(at):
             destination["suspended"] = True
-            self._raise(view, "http_destination_suspended", number, at)
+            self._raise(view, "http_destination_suspended", destination, number, at)
 
-    def _raise(self, view: "View", name: str, number: int, at: int) -> None:
-        """Raise an alert about a failing destination; others may be told of it."""
-        destination = view.ledger.table(DESTINATIONS).created[number]
+    def _raise(self, view: "View", name: str, destination: Fields, number: int, at: int) -> None:
+        """Raise an alert about a failing destination, and announce it to the others."""
         owner = destination["account"]
         row = next((r for r, account in enumerate(ACCOUNTS) if account.id == owner), ROOT)
-        view.ledger.raised.append(Raised(at, CODE[name], row))
-        for message in of_block(view, _alert_block(at, CODE[name], row)):
+        alert = view.ledger.raise_alert(at, CODE[name], row)
+        self._announced.add(alert.tail)
+        for message in of_block(view, _alert_block(alert)):
             others = tuple(other for other in message.destinations if other != number)
-            self._expect([Message(at, message.rule, others, message.alert, message.is_summary)])
+            if others:
+                self._expect([replace(message, destinations=others)])
 
     async def _post(self, destination: Fields, body: bytes) -> str | None:
         signature = sign(body, destination["authentication"]["secret"])
         headers = {"Content-Type": "application/json", SIGNATURE_HEADER: signature}
-        return await self.send(destination["endpoint"]["url"], body, headers)
+        try:
+            return await self.send(destination["endpoint"]["url"], body, headers)
+        except Exception as error:  # noqa: BLE001 - one customer's URL must not stop all pushes
+            return f"{type(error).__name__}: {error}"
 
 
-def _alert_block(at: int, kind: int, account: int) -> Block:
+def _alert_block(alert: Raised) -> Block:
     """Return a block of one account alert."""
-    numbers = {"time": at, "detected": at, "router": -1, "account": account, "kind": kind}
+    numbers = {"time": alert.at, "detected": alert.at, "account": alert.account}
+    numbers |= {"router": -1, "kind": alert.kind, "slot": 0, "value": 0}
     arrays = {name: np.array([value]) for name, value in numbers.items()}
-    plain = {"slot": np.array([0]), "value": np.array([0])}
-    return Block({**arrays, **plain, "tail": np.array([1 << 63], dtype=np.uint64)})
+    return Block({**arrays, "tail": np.array([alert.tail], dtype=np.uint64)})

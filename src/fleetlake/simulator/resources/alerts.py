@@ -12,7 +12,6 @@ from fleetlake.simulator.resources.alert_texts import detection_times, friendly,
 from fleetlake.simulator.resources.daily import daily_series, in_scope
 from fleetlake.simulator.resources.organisation import ACCOUNT_IDS
 from fleetlake.simulator.rules import wanted
-from fleetlake.simulator.timeuuids import tail_from_bits
 from fleetlake.simulator.units import DAY, NULL, Ints
 from fleetlake.simulator.view import View
 from fleetlake.simulator.world import World
@@ -33,8 +32,7 @@ def _raised(view: View, day: int) -> Block | None:
     names = ("at", "router", "account", "kind", "value")
     table = {name: np.array([getattr(alert, name) for alert in raised]) for name in names}
     at = table.pop("at")
-    place = np.arange(len(raised))
-    tail = tail_from_bits(view.world.draws.bits("raised", at, table["kind"], place))
+    tail = np.array([alert.tail for alert in raised], dtype=np.uint64)
     slot = np.zeros(len(raised), dtype=np.int64)
     return Block({"time": at, "tail": tail, "detected": at, **table, "slot": slot})
 

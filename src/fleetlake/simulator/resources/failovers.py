@@ -5,7 +5,7 @@ from uuid import UUID
 import numpy as np
 
 from fleetlake.simulator.blocks import Block
-from fleetlake.simulator.columns import EXACT_IN, EXACT_RANGE, Kind, column, constant
+from fleetlake.simulator.columns import ANY_ID, EXACT_RANGE, Kind, column, constant
 from fleetlake.simulator.definition import Resource
 from fleetlake.simulator.identifiers import group_ids
 from fleetlake.simulator.organisation import ACCOUNTS, CARRIERS
@@ -104,7 +104,7 @@ FAILOVERS = Resource(
             "account_id",
             Kind.NUMERIC_ID,
             lambda v, b: ACCOUNT_IDS[v.world.fleet.account[b["row"]]],
-            EXACT_IN,
+            ANY_ID,
         ),
         column("carrier_name", Kind.TEXT, _carrier),
         column(
@@ -124,7 +124,7 @@ FAILOVERS = Resource(
             "group_id",
             Kind.NUMERIC_ID,
             lambda v, b: group_ids(v.world.fleet.group[b["row"]]),
-            EXACT_IN,
+            ANY_ID,
         ),
         column("group_name", Kind.TEXT, _group_names),
         column(
@@ -141,7 +141,7 @@ FAILOVERS = Resource(
             lambda v, b: _priority(v.world.fleet.primary[b["row"]]),
         ),
         column(
-            "router_id", Kind.NUMERIC_ID, lambda v, b: v.world.fleet.router_id[b["row"]], EXACT_IN
+            "router_id", Kind.NUMERIC_ID, lambda v, b: v.world.fleet.router_id[b["row"]], ANY_ID
         ),
         column("router_name", Kind.TEXT, lambda v, b: names(v, b["row"])),
         column("started_at", Kind.TIME, lambda _v, b: b["start"], EXACT_RANGE, spelling="micros_z"),

@@ -77,7 +77,7 @@ def user_rows(view: View) -> Block:
 def _person(field: str) -> Read:
     def read(view: View, block: Block) -> object:
         values = [getattr(view.world.people[row], field) for row in block["row"].tolist()]
-        return np.array(values) if field in ("id", "account") else np.array(values, dtype=object)
+        return np.array(values, dtype=np.int64 if field in ("id", "account") else object)
 
     return read
 

@@ -9,12 +9,13 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
+from fleetlake.simulator.bodies import parse_json
 from fleetlake.simulator.callers import KEY_PAIRS, V3_TOKEN
+from fleetlake.simulator.incoming import origin_of, parts_of, path_of, query_of
 from fleetlake.simulator.ledger import Fields
 from fleetlake.simulator.question import LONGEST_NUMBER
 from fleetlake.simulator.refusals import Refusal
 from fleetlake.simulator.simulation import Simulation
-from fleetlake.simulator.v2 import origin_of
 from fleetlake.simulator.v3.collections import COLLECTIONS, Collection
 from fleetlake.simulator.v3.documents import MEDIA_TYPE, Document, V3Refusal, answer
 from fleetlake.simulator.v3.users import write_user
@@ -30,11 +31,12 @@ _WRITES = {"POST": 1, "PATCH": 2, "PUT": 2, "DELETE": 2}
 
 async def serve_v3(simulation: Simulation, request: Request) -> Response:
     """Answer one v3 request."""
-    parts = [part for part in request.url.path.removeprefix("/api/v3").split("/") if part]
-    parts = [part for part in parts if part not in _AREAS]
-    simulation.meter.count(f"v3/{parts[0]}" if parts else "v3", counted=False)
+    path = path_of(request)
+    parts = [part for part in parts_of(path, "/api/v3") if part not in _AREAS]
+    known = f"v3/{parts[0]}" if parts and parts[0] in COLLECTIONS else "v3"
+    simulation.meter.count(known, counted=False)
     try:
-        _check_path(request.url.path, parts)
+        _check_path(path, parts)
         _check_headers(request)
         simulation.meter.admit(time.monotonic())
         return await simulation.faults.around(lambda: _answer(simulation, request, parts))
@@ -71,6 +73,7 @@ def _check_headers(request: Request) -> None:
 
 
 async def _answer(simulation: Simulation, request: Request, parts: list[str]) -> Response:
+    body = await request.body()  # others may write while it arrives, so the view comes after
     _, administrator = KEY_PAIRS["admin-id"]
     view = simulation.view_of(administrator, origin_of(request))
     collection = COLLECTIONS[parts[0]]
@@ -81,7 +84,7 @@ async def _answer(simulation: Simulation, request: Request, parts: list[str]) ->
     if parts[0] != "users" or _WRITES.get(request.method) != len(parts):
         raise V3Refusal(405, "method not allowed")
     desk = Desk(simulation, administrator, view)
-    attributes = _attributes(await request.body()) if request.method != "DELETE" else {}
+    attributes = _attributes(body) if request.method != "DELETE" else {}
     written = write_user(desk, request.method, parts[1] if parts[1:] else None, attributes)
     if written is None:
         return answer(None, 204)
@@ -91,7 +94,7 @@ async def _answer(simulation: Simulation, request: Request, parts: list[str]) ->
 def _attributes(body: bytes) -> Fields:
     """Return the attributes of a JSON:API document."""
     try:
-        found: Any = orjson.loads(body)["data"]["attributes"]
+        found: Any = parse_json(body)["data"]["attributes"]
     except (orjson.JSONDecodeError, KeyError, TypeError):
         raise V3Refusal(400, "invalid document", "data.attributes is required") from None
     if not isinstance(found, dict):
@@ -107,27 +110,30 @@ def _one(view: View, collection: Collection, key: str) -> Document:
 
 
 def _page(view: View, collection: Collection, request: Request) -> Document:
-    """Return a page: `links.next` is absent from the last one."""
-    given = dict(parse_qsl(request.url.query, keep_blank_values=True))
+    """Return a page: `links.next` is absent from the last one.
+
+    The cursor is the last item's own number, not a count: what is deleted while somebody pages
+    moves no other item.
+    """
+    given = dict(parse_qsl(query_of(request), keep_blank_values=True))
     size, after, filters = _read(collection, given)
-    ids = collection.ids(view)
+    ids = [number for number in collection.ids(view) if number > after]
     if filters:
-        found = [one for one in collection.items(view, ids) if _matches(one, filters)]
-        shown = found[after : after + size]
-        total = len(found)
+        every = zip(ids, collection.items(view, ids), strict=True)
+        found = [(number, one) for number, one in every if _matches(one, filters)][: size + 1]
     else:
-        shown = collection.items(view, ids[after : after + size])
-        total = len(ids)
+        first = ids[: size + 1]
+        found = list(zip(first, collection.items(view, first), strict=True))
     links = {}
-    if after + size < total:
-        moved = {**given, "page[size]": str(size), "page[after]": str(after + size)}
-        links["next"] = f"{view.origin}{request.url.path}?{urlencode(moved)}"
-    return {"data": shown, "links": links, "meta": {}}
+    if len(found) > size:
+        moved = {**given, "page[size]": str(size), "page[after]": str(found[size - 1][0])}
+        links["next"] = f"{view.origin}{path_of(request)}?{urlencode(moved)}"
+    return {"data": [one for _, one in found[:size]], "links": links, "meta": {}}
 
 
 def _read(collection: Collection, given: dict[str, str]) -> tuple[int, int, dict[str, list[str]]]:
-    """Return page size, position and filters, refusing any other parameter."""
-    size, after, filters = DEFAULT_PAGE, 0, {}
+    """Return page size, the number to go on after, and filters; refuse other parameters."""
+    size, after, filters = DEFAULT_PAGE, -1, {}
     for name, text in given.items():
         field = name.removeprefix("filter[").removesuffix("]")
         if name in ("page[size]", "page[after]"):
@@ -146,6 +152,8 @@ def _matches(one: Document, filters: dict[str, list[str]]) -> bool:
     """Return whether an item's attributes meet every filter."""
     for field, wanted in filters.items():
         value = one["attributes"].get(field)
+        if value is None:
+            return False
         text = str(value).lower() if isinstance(value, bool) else str(value)
         if text not in wanted:
             return False

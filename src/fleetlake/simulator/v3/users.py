@@ -8,6 +8,7 @@ import numpy as np
 from fleetlake.simulator import stamps
 from fleetlake.simulator.ledger import Fields
 from fleetlake.simulator.organisation import ACCOUNTS, CONTRACTORS
+from fleetlake.simulator.refusals import LONGEST_TEXT
 from fleetlake.simulator.resources import RESOURCES
 from fleetlake.simulator.units import DAY
 from fleetlake.simulator.v3.documents import Document, V3Refusal, item
@@ -15,12 +16,26 @@ from fleetlake.simulator.view import View
 from fleetlake.simulator.world.people import logins
 from fleetlake.simulator.writing.desk import Desk
 from fleetlake.simulator.writing.forms import USER_FORM
+from fleetlake.simulator.writing.readers import flag, optional_text, read_fields, wrong
 from fleetlake.simulator.writing.records import change, create, delete
+
+
+def _minutes(_desk: Desk, name: str, value: Any) -> int:
+    """Read a number of minutes."""
+    if type(value) is not int or value < 0:
+        raise wrong(name, value)
+    return value
+
 
 _COLLABORATOR_TIMEOUT_MINUTES = 240
 _LOOKBACK_DAYS = 7
 _V2_FIELDS: Final = ("email", "first_name", "last_name")
-_V3_ONLY: Final = ("is_active", "pending_email", "last_login", "timeout")
+_V3_READERS: Final = {
+    "is_active": flag,
+    "pending_email": optional_text,
+    "last_login": optional_text,  # kept by the service: what is sent changes nothing
+    "timeout": _minutes,
+}
 
 
 def _column(view: View, name: str) -> list[Any]:
@@ -73,10 +88,12 @@ def _last_logins(view: View) -> dict[int, int]:
 
 def write_user(desk: Desk, method: str, key: str | None, attributes: Fields) -> Document | None:
     """Add, modify or delete a user; no tenant needs to be named. Return the item served."""
-    unknown = set(attributes) - {*_V2_FIELDS, *_V3_ONLY}
+    unknown = set(attributes) - {*_V2_FIELDS, *_V3_READERS}
     if unknown:
-        raise V3Refusal(400, "invalid attribute", ", ".join(sorted(unknown)))
+        raise V3Refusal(400, "invalid attribute", ", ".join(sorted(unknown))[:LONGEST_TEXT])
     fields = {name: value for name, value in attributes.items() if name in _V2_FIELDS}
+    own = {name: value for name, value in attributes.items() if name in _V3_READERS}
+    extra = read_fields(desk, own, _V3_READERS, ())
     if method == "POST":
         written = create(USER_FORM, desk, fields)
         assert written.body is not None
@@ -86,7 +103,6 @@ def write_user(desk: Desk, method: str, key: str | None, attributes: Fields) -> 
         return None
     else:
         change(USER_FORM, desk, key or "", fields)
-    extra = {name: value for name, value in attributes.items() if name not in _V2_FIELDS}
     assert key is not None
     desk.table("v3_users").changed.setdefault(int(key), {}).update(extra)
     return user_items(desk.view, [int(key)])[0]

@@ -4,12 +4,15 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 from uuid import UUID
 
+import httpx
+
 from fleetlake.simulator.alert_types import CONTRACT_ALERT_TYPES
 from fleetlake.simulator.answers import one_record
 from fleetlake.simulator.ledger import Fields
 from fleetlake.simulator.organisation import CARRIERS
 from fleetlake.simulator.refusals import not_found, validation
 from fleetlake.simulator.resources import RESOURCES
+from fleetlake.simulator.resources.alerting import sees_account
 from fleetlake.simulator.rules import DESTINATIONS, RULES, key_text, retire
 from fleetlake.simulator.units import NEVER
 from fleetlake.simulator.writing.desk import Desk, Written, subject_of
@@ -43,10 +46,18 @@ def _endpoint(_desk: Desk, name: str, value: Any) -> Fields:
     """Read the flat dictionary whose single key is `url`."""
     if not isinstance(value, dict) or list(value) != ["url"] or not isinstance(value["url"], str):
         raise wrong(name, value)
-    parts = urlsplit(value["url"])
-    if parts.scheme not in ("http", "https") or not parts.netloc:
+    if not _is_address(value["url"]):
         raise validation(name, "url must be an http or https address")
     return value
+
+
+def _is_address(text: str) -> bool:
+    """Return whether something could be posted to a URL: its host and port must be readable."""
+    try:
+        parts, url = urlsplit(text), httpx.URL(text)
+        return url.scheme in ("http", "https") and bool(url.host) and parts.port != 0
+    except (httpx.InvalidURL, ValueError):  # an IDNA label that cannot be decoded is one, too
+        return False
 
 
 _DESTINATION_FIELDS: Final = {
@@ -116,9 +127,16 @@ def _changed(desk: Desk, kind: str, record: Fields, fields: Fields) -> None:
     desk.log("update", kind, subject, before=before, after=shown, account=record["account"])
 
 
+def _delete(desk: Desk, resource: str, key: str) -> Fields:
+    """Remove a rule or destination and return it."""
+    number = find(desk, resource, key)
+    desk.note_deletion(resource, UUID(key), one_record(desk.view, RESOURCES[resource], key))
+    return desk.table(resource).created.pop(number)
+
+
 def delete_destination(desk: Desk, key: str) -> Written:
     """Delete a push destination."""
-    record = desk.table(DESTINATIONS).created.pop(find(desk, DESTINATIONS, key))
+    record = _delete(desk, DESTINATIONS, key)
     kind, subject = "notification_configuration", subject_of(key, record["name"])
     desk.log("delete", kind, subject, before=subject, after={}, account=record["account"])
     return Written(204)
@@ -128,20 +146,27 @@ def _criteria(_desk: Desk, name: str, value: Any) -> Fields:
     """Read `filter_criteria`: alert types by name, and external ids."""
     if not isinstance(value, dict) or not set(value) <= {"alert_type__in", "external_id__in"}:
         raise wrong(name, value)
-    types = value.get("alert_type__in", [])
-    if not isinstance(types, list) or not all(kind in CONTRACT_ALERT_TYPES for kind in types):
+    types, external = value.get("alert_type__in", []), value.get("external_id__in", [])
+    if not _is_texts(types) or not set(types) <= set(CONTRACT_ALERT_TYPES):
         raise validation(name, "alert_type__in names an unknown alert type")
+    if not isinstance(external, list) or any(isinstance(one, dict | list) for one in external):
+        raise wrong(name, value)
     return {**value, "alert_type__in": types}
 
 
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
 def _destinations(desk: Desk, name: str, value: Any) -> list[str]:
-    """Read `http_destinations`: ids of push destinations the caller can see."""
-    if not isinstance(value, list) or not all(isinstance(key, str) for key in value):
+    """Read `http_destinations`: ids of push destinations the caller can see, each once."""
+    if not _is_texts(value):
         raise wrong(name, value)
-    known = {key_text(record) for record in desk.table(DESTINATIONS).created.values()}
+    records = desk.table(DESTINATIONS).created.values()
+    known = {key_text(r) for r in records if sees_account(desk.view, r["account"])}
     if not set(value) <= known:
         raise validation(name, "names an unknown push destination")
-    return value
+    return list(dict.fromkeys(value))
 
 
 def _schedule(_desk: Desk, name: str, value: Any) -> str | None:
@@ -212,7 +237,7 @@ def change_rule(desk: Desk, key: str, body: Fields) -> Written:
 
 def delete_rule(desk: Desk, key: str) -> Written:
     """Delete a rule; alerts it asked for until now remain."""
-    record = desk.table(RULES).created.pop(find(desk, RULES, key))
+    record = _delete(desk, RULES, key)
     retire(desk.view.ledger, record, desk.view.now)
     subject = subject_of(key)
     desk.log("delete", "notifier", subject, before=subject, after={}, account=record["account"])

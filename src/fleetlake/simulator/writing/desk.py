@@ -6,7 +6,7 @@ from typing import Any
 from fleetlake.simulator.activity_types import ACTION_TYPES, ACTOR_TYPES, OBJECT_TYPES
 from fleetlake.simulator.alert_types import CODE
 from fleetlake.simulator.callers import Caller
-from fleetlake.simulator.ledger import Deed, Fields, Raised, Table
+from fleetlake.simulator.ledger import Deed, Deletion, Fields, Table
 from fleetlake.simulator.organisation import ACCOUNTS, ROOT
 from fleetlake.simulator.question import LONGEST_NUMBER
 from fleetlake.simulator.refusals import not_found
@@ -76,6 +76,11 @@ class Desk:
             )
         )
 
+    def note_deletion(self, resource: str, identity: Any, record: Fields) -> None:
+        """Keep how a record was last served, for whoever asks what was deleted."""
+        gone = Deletion(self.view.now, resource, str(identity), record)
+        self.view.ledger.deletions.append(gone)
+
     def account_row(self, account: int) -> int:
         """Return the row of an account id; a created account counts as the one it is under."""
         for row, known in enumerate(ACCOUNTS):
@@ -87,8 +92,7 @@ class Desk:
     def raise_alert(self, name: str, *, account: int, router: int = -1, value: int = 0) -> None:
         """Raise an alert about a router row, or about an account id."""
         row = self.account_row(account)
-        alert = Raised(self.view.now, CODE[name], row, router, value)
-        self.view.ledger.raised.append(alert)
+        self.view.ledger.raise_alert(self.view.now, CODE[name], row, router=router, value=value)
 
 
 def record_id(key: str) -> int:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from fleetlake.simulator.answers import one_record
 from fleetlake.simulator.ledger import Fields
 from fleetlake.simulator.organisation import ACCOUNTS
 from fleetlake.simulator.refusals import validation
@@ -19,10 +20,10 @@ from fleetlake.simulator.writing.readers import (
     optional_text,
     raw_value,
     relation,
-    settings,
     text,
 )
 from fleetlake.simulator.writing.records import Form
+from fleetlake.simulator.writing.settings import merged, settings_pair
 
 
 def _may_delete_account(desk: Desk, identity: int) -> None:
@@ -84,7 +85,7 @@ GROUP_FORM = Form(
         "name": text,
         "product": relation("products"),
         "target_firmware": relation("firmwares"),
-        "configuration": settings,
+        "configuration": settings_pair,
     },
     required=("name", "product", "target_firmware"),
     defaults={"configuration": [{}, []]},
@@ -127,6 +128,7 @@ def _placed(desk: Desk, identity: int, fields: Fields) -> None:
     ids = np.asarray(locations.by_name["id"].read(desk.view, block))
     table = desk.table("locations")
     for earlier in ids[(routers == fields["router"]) & (ids != identity)].tolist():
+        desk.note_deletion("locations", earlier, one_record(desk.view, locations, str(earlier)))
         if table.created.pop(earlier, None) is None:
             table.deleted.add(earlier)
     table.created[identity] |= {"updated_at": desk.view.now, "method": "manual"}
@@ -178,15 +180,31 @@ def _configured(desk: Desk, identity: int, fields: Fields) -> None:
         changed |= {"version_number": version + 1, "actual": fields["configuration"]}
 
 
+def _merged_with_stored(desk: Desk, identity: int, fields: Fields) -> Fields:
+    """Return fields whose configuration is the stored one with the sent part changed."""
+    if "configuration" not in fields:
+        return fields
+    stored = raw_value(desk, "configuration_managers", identity, "configuration")
+    return {**fields, "configuration": merged(stored, fields["configuration"])}
+
+
+def _partly_configured(desk: Desk, identity: int, fields: Fields) -> None:
+    """The device keeps running what the change leaves alone."""
+    actual = raw_value(desk, "configuration_managers", identity, "actual")
+    _configured(desk, identity, fields)
+    if "configuration" in fields:
+        changed = desk.table("configuration_managers").changed[identity]
+        changed["actual"] = merged(actual, fields["configuration"])
+
+
 def _without_ca_print(desk: Desk, name: str, value: Any) -> Any:
     """Read a configuration to patch: enrolment settings may not null `ca_print`.
 
     Unless the enrolment server is the Microsoft-style one (contract, configuration_managers).
     """
-    settings(desk, name, value)
     if any(_nulls_ca_print(part) for part in _objects(value)):
         raise validation(name, "remove the line that sets ca_print to null")
-    return value
+    return settings_pair(desk, name, value)
 
 
 def _objects(value: Any) -> Iterator[Fields]:
@@ -206,10 +224,13 @@ def _nulls_ca_print(part: Fields) -> bool:
 CONFIGURATION_FORM = Form(
     resource="configuration_managers",
     kind="router",
-    fields={"configuration": settings, "suspended": flag},
+    fields={"configuration": settings_pair, "suspended": flag},
     effects=_configured,
 )
 
 CONFIGURATION_PATCH_FORM = replace(
-    CONFIGURATION_FORM, fields={"configuration": _without_ca_print, "suspended": flag}
+    CONFIGURATION_FORM,
+    fields={"configuration": _without_ca_print, "suspended": flag},
+    prepare=_merged_with_stored,
+    effects=_partly_configured,
 )

@@ -12,7 +12,7 @@ from fleetlake.simulator.rules import DESTINATIONS
 from fleetlake.simulator.units import MINUTE
 from fleetlake.simulator.writing.alerting import find
 from fleetlake.simulator.writing.desk import Desk, Written, record_id, subject_of
-from fleetlake.simulator.writing.readers import read_fields, relation, settings, text
+from fleetlake.simulator.writing.readers import exists, object_of, read_fields, relation, text
 
 _TEST_TAKES = MINUTE
 
@@ -38,7 +38,7 @@ def reboot(desk: Desk, body: Fields) -> Written:
 
 def start_speed_test(desk: Desk, body: Fields) -> Written:
     """Start a speed test of a router's interfaces."""
-    readers = {"router": relation("routers"), "config": settings}
+    readers = {"router": relation("routers"), "config": object_of}
     fields = read_fields(desk, body, readers, ("router",))
     number = desk.view.ledger.next_serial()
     desk.table("speed_test").created[number] = {**fields, "created_at": desk.view.now}
@@ -49,10 +49,10 @@ def start_speed_test(desk: Desk, body: Fields) -> Written:
 
 
 def read_speed_test(desk: Desk, key: str) -> Fields:
-    """Return a speed test; it is complete after a minute."""
+    """Return a speed test of a router the caller can see; it is complete after a minute."""
     number = record_id(key)
     record = desk.table("speed_test").created.get(number)
-    if record is None:
+    if record is None or not exists(desk, "routers", record["router"]):
         raise not_found()
     done = desk.view.now >= record["created_at"] + _TEST_TAKES
     speed = 20 + desk.view.world.draws.unit("speed-test", number).item() * 80

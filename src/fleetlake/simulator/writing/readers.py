@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 import orjson
 
+from fleetlake.simulator.bodies import parse_json
 from fleetlake.simulator.columns import Kind
 from fleetlake.simulator.conditions import Condition, all_of
 from fleetlake.simulator.ledger import Fields
+from fleetlake.simulator.question import LONGEST_NUMBER
 from fleetlake.simulator.refusals import server_error, validation
 from fleetlake.simulator.resources import RESOURCES
 from fleetlake.simulator.writing.desk import Desk
@@ -21,10 +23,10 @@ def read_body(body: bytes) -> Fields:
     """Return a body's JSON object.
 
     Raises: Refusal: server_error with the parser's text for malformed JSON (service contract,
-    Errors), validation for JSON that is no object.
+    Errors), validation for JSON that is no object or is nested too deeply.
     """
     try:
-        value = orjson.loads(body)
+        value = parse_json(body)
     except orjson.JSONDecodeError as error:
         raise server_error(str(error)) from None
     if not isinstance(value, dict):
@@ -78,9 +80,9 @@ def number(_desk: Desk, name: str, value: Any) -> float:
     return float(value)
 
 
-def settings(_desk: Desk, name: str, value: Any) -> Any:
-    """Read a JSON object, or the service's pair of updates and removals."""
-    if not isinstance(value, dict | list):
+def object_of(_desk: Desk, name: str, value: Any) -> Fields:
+    """Read a JSON object."""
+    if not isinstance(value, dict):
         raise wrong(name, value)
     return value
 
@@ -122,13 +124,10 @@ def _identity(name: str, value: Any) -> int:
     """Return an id given as a number, digits, or a URL."""
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise wrong(name, value)
-    try:
-        identity = int(str(value).rstrip("/").rpartition("/")[2])
-    except ValueError:
-        raise wrong(name, value) from None
-    if not 0 <= identity < 2**62:
+    digits = str(value).rstrip("/").rpartition("/")[2]
+    if not digits.isascii() or not digits.isdigit() or len(digits) > LONGEST_NUMBER:
         raise wrong(name, value)
-    return identity
+    return int(digits)
 
 
 def exists(desk: Desk, resource: str, identity: int) -> bool:
@@ -151,5 +150,5 @@ def raw_value(desk: Desk, resource: str, identity: int, field: str) -> Any:
         [Condition(target.by_name[target.key], "exact", identity)],
         target.rows(desk.view),
     )
-    value = np.asarray(target.by_name[field].read(desk.view, block))[0]
+    value = target.by_name[field].read(desk.view, block)[0]
     return value.item() if isinstance(value, np.generic) else value

@@ -15,10 +15,16 @@ _FIRST_CREATED_ID: Final = 900_000_000
 """Above every id of the world, so that created records come last in id order."""
 
 Check = Callable[[Desk, int], None]
+Prepare = Callable[[Desk, int, Fields], Fields]
 
 
 def nothing_to_check(_desk: Desk, _identity: int) -> None:
     """Refuse nothing."""
+
+
+def as_sent(_desk: Desk, _identity: int, fields: Fields) -> Fields:
+    """Return the fields to store: those that were sent."""
+    return fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +33,8 @@ class Form:
 
     `fields` are the readers of its writable members and `required` those a POST must have.
     `kind` is its object type in the activity log. `defaults` fill a created record. `check`
-    may refuse a deletion; `effects` follow a change.
+    may refuse a deletion; `prepare` turns the fields read into those stored; `effects` follow a
+    change.
     """
 
     resource: str
@@ -37,6 +44,7 @@ class Form:
     defaults: Fields = field(default_factory=dict)
     is_about_people: bool = False
     check: Check = nothing_to_check
+    prepare: Prepare = as_sent
     effects: Callable[[Desk, int, Fields], None] = lambda _desk, _identity, _changes: None
 
 
@@ -54,9 +62,9 @@ def create(form: Form, desk: Desk, body: Fields) -> Written:
 
 def change(form: Form, desk: Desk, key: str, body: Fields) -> Written:
     """Change the named members of a record: a partial body, as the contract has it."""
-    identity = _existing(form, desk, key)
+    identity = existing(form, desk, key)
     writable = {name: reader for name, reader in form.fields.items() if name != "account"}
-    fields = read_fields(desk, body, writable, ())
+    fields = form.prepare(desk, identity, read_fields(desk, body, writable, ()))
     before = _members(_record(form, desk, identity), fields)
     table = desk.table(form.resource)
     if identity in table.created:
@@ -71,18 +79,20 @@ def change(form: Form, desk: Desk, key: str, body: Fields) -> Written:
 
 def delete(form: Form, desk: Desk, key: str) -> Written:
     """Delete a record for good."""
-    identity = _existing(form, desk, key)
+    identity = existing(form, desk, key)
     form.check(desk, identity)
     record = _record(form, desk, identity)
     before = {name: record[name] for name in ("id", "name", "email") if name in record}
     _log(form, desk, "delete", identity, before=before, after={})
+    desk.note_deletion(form.resource, identity, record)
     table = desk.table(form.resource)
     if table.created.pop(identity, None) is None:
         table.deleted.add(identity)
     return Written(204)
 
 
-def _existing(form: Form, desk: Desk, key: str) -> int:
+def existing(form: Form, desk: Desk, key: str) -> int:
+    """Return the id of a record the caller can see, or refuse (404)."""
     identity = record_id(key)
     if not exists(desk, form.resource, identity):
         raise not_found()

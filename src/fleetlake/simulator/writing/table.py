@@ -23,7 +23,7 @@ from fleetlake.simulator.writing.forms import (
 )
 from fleetlake.simulator.writing.readers import read_body
 from fleetlake.simulator.writing.records import Form, change, create, delete
-from fleetlake.simulator.writing.removal import delete_router
+from fleetlake.simulator.writing.removal import delete_account, delete_router
 
 Answer = Written | Awaitable[Written]
 Post = Callable[[Desk, Fields], Answer]
@@ -66,7 +66,7 @@ _CHANGES: Final[dict[tuple[str, str], Change]] = {
     ("users", "PUT"): _change(USER_FORM),
 }
 _DELETES: Final[dict[str, Delete]] = {
-    "accounts": _delete(ACCOUNT_FORM),
+    "accounts": delete_account,
     "alert_push_destinations": alerting.delete_destination,
     "alert_rules": alerting.delete_rule,
     "groups": _delete(GROUP_FORM),
