@@ -20,7 +20,8 @@ MOST_LINES = 350
 ORDER = [
     ["errors", "quoting"],
     ["secrets"],
-    ["place"],
+    ["ownership", "umask"],
+    ["place", "prefect_auth"],
     ["settings", "vocabulary"],
     ["columns"],
     ["timeuuid", "intervals", "tasks", "shard"],

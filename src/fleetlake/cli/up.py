@@ -41,6 +41,7 @@ def up(
     from fleetlake.cli.screen import console
     from fleetlake.cli.worker import running, running_worker, stopped_by_signals
     from fleetlake.errors import UsageError
+    from fleetlake.prefect_auth import auth_file
     from fleetlake.simulator.server import listen
 
     if not Path(PREFECT_FILE).exists():
@@ -60,7 +61,8 @@ def up(
         server = started.enter_context(running(command, FOLDER / "server.log"))
         _wait_for_server(server, port)
         screen.print(f"Prefect: http://{HOST}:{port}")
-        set_up(speed=speed, runs=3, secrets=True)
+        screen.print(login_words(auth_file(), is_terminal=screen.is_terminal), markup=False)
+        set_up(speed=speed, runs=3, store_keys=False)
         log = started.enter_context((FOLDER / "worker.log").open("wb"))
         worker = started.enter_context(running_worker(name="up", log=log))
         screen.print(f"Running. Logs are in {FOLDER}; stop it with Ctrl-C.")
@@ -92,6 +94,13 @@ def _alone() -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+def login_words(password_file: Path, *, is_terminal: bool) -> str:
+    """Return how to log in to Prefect's UI; only a person at a terminal is shown the password."""
+    if not is_terminal:
+        return f"Its password is the line in {password_file}."
+    return f"Its password: {password_file.read_text('ascii').strip()}"
 
 
 def environment(folder: Path, service: str, port: int) -> dict[str, str]:
