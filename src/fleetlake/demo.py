@@ -18,6 +18,7 @@ import httpx
 from pydantic import SecretStr
 
 from fleetlake.errors import FleetlakeError, LakeError
+from fleetlake.ownership import require_own
 from fleetlake.place import DEMO_MARK, not_writable
 from fleetlake.settings import Settings
 
@@ -71,6 +72,7 @@ def demo_fleet(lake: Path, *, routers: int, days: int, seed: int) -> Fleet:
     Raises: LakeError for a lake that holds something else than a demo.
     """
     file = lake / DEMO_MARK
+    require_own(lake, "lake", otherwise="set FLEETLAKE_LAKE to a folder of your own")
     if file.exists():
         return Fleet(**json.loads(file.read_text()))
     if (lake / "catalog.sqlite").exists():

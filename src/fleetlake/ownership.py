@@ -32,27 +32,29 @@ def is_foreign(uid: int) -> bool:
 def foreign_owner(path: Path) -> int | None:
     """Return the user to whom a path, or what it links to, belongs, if that is somebody else.
 
-    What does not exist belongs to nobody.
+    What does not exist, or cannot be looked at, belongs to nobody.
     """
     for follow in (False, True):
         try:
             owner = path.stat(follow_symlinks=follow).st_uid
-        except FileNotFoundError:
+        except OSError:  # whoever goes on to use the path will meet it too
             continue
         if is_foreign(owner):
             return owner
     return None
 
 
-def require_own(path: Path, name: str, *, setting: str) -> None:
-    """Refuse to write into a folder of another user. Raises: LakeError naming that user."""
+def require_own(path: Path, name: str, *, otherwise: str) -> None:
+    """Refuse to write into a folder of another user. Raises: LakeError naming that user.
+
+    `otherwise` says how to have another folder.
+    """
     owner = foreign_owner(path)
     if owner is not None:
         raise LakeError(
             f"The {name} folder {path} belongs to user {user_name(owner)}, and this process runs "
             f"as user {user_name(os.geteuid())}.",
-            remedy=f"Run the command as its owner, change the owner with chown -R, or set "
-            f"{setting} to a folder of your own.",
+            remedy=f"Run the command as its owner, change the owner with chown -R, or {otherwise}.",
         )
 
 
@@ -87,13 +89,13 @@ def excess_rights(path: Path, umask: int) -> int:
 
 
 def rights_in_words(bits: int) -> str:
-    """Return what permission bits allow.
+    """Return what permission bits let others do with a file or folder.
 
-    >>> rights_in_words(0o055), rights_in_words(0o022)
-    ('read', 'write')
+    >>> rights_in_words(0o055), rights_in_words(0o077)
+    ('read', 'read and written')
     """
-    can_read, can_write = bits & 0o055, bits & 0o022
-    return " and ".join([*(["read"] if can_read else []), *(["write"] if can_write else [])])
+    words = {"read": bits & 0o055, "written": bits & 0o022}
+    return " and ".join(word for word, allowed in words.items() if allowed)
 
 
 def chmod_words(umask: int) -> str:

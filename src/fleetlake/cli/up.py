@@ -51,8 +51,7 @@ def up(
     listen(port).close()  # the server would only say in its log that it is taken
     screen = console()
     with _alone(), stopped_by_signals(), ExitStack() as started:
-        shutil.rmtree(FOLDER, ignore_errors=True)
-        FOLDER.mkdir()
+        _begin_anew(FOLDER)
         service = started.enter_context(_simulator(routers, days, speed))
         put_environment(environment(FOLDER.resolve(), service, port))
         screen.print(f"Service: {service}, {speed:g} times as fast as the clock on the wall.")
@@ -77,23 +76,33 @@ def up(
 @contextmanager
 def _alone() -> Iterator[None]:
     """Keep the folder from another `up`. Raises: UsageError when one has it."""
-    from filelock import FileLock, Timeout
-
     from fleetlake.errors import UsageError
+    from fleetlake.file_locks import LockTaken, file_lock
 
     LOCK.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(LOCK, timeout=0)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise UsageError(
-            f"Another `fleetlake up` is running in {FOLDER.resolve()}.",
-            remedy="Stop it first: a start empties that folder.",
-        ) from None
-    try:
+    with ExitStack() as held:
+        try:
+            held.enter_context(file_lock(LOCK, seconds=0))
+        except LockTaken:
+            raise UsageError(
+                f"Another `fleetlake up` is running in {FOLDER.resolve()}.",
+                remedy="Stop it first: a start empties that folder.",
+            ) from None
         yield
-    finally:
-        lock.release()
+
+
+def _begin_anew(folder: Path) -> None:
+    """Empty the folder, which nobody else may read or have made. Raises: LakeError."""
+    from fleetlake.ownership import require_own
+    from fleetlake.place import not_writable
+
+    elsewhere = "run this in another folder"
+    require_own(folder, "work", otherwise=elsewhere)
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        folder.mkdir(mode=0o700)
+    except OSError as error:
+        raise not_writable("work", folder, error, setting="the current folder") from None
 
 
 def login_words(password_file: Path, *, is_terminal: bool) -> str:
