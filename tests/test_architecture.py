@@ -22,7 +22,7 @@ ORDER = [
     ["secrets"],
     ["ownership", "umask"],
     ["file_locks", "place", "prefect_auth"],
-    ["settings", "vocabulary"],
+    ["settings", "vocabulary", "child_environment"],
     ["columns"],
     ["timeuuid", "intervals", "tasks", "shard"],
     ["values", "endpoint", "spoken"],

@@ -17,6 +17,7 @@ from pathlib import Path
 import httpx
 from pydantic import SecretStr
 
+from fleetlake.child_environment import plain_environment
 from fleetlake.errors import FleetlakeError, LakeError
 from fleetlake.ownership import require_own
 from fleetlake.place import DEMO_MARK, not_writable
@@ -114,7 +115,9 @@ def running_simulator(fleet: Fleet) -> Iterator[str]:
     options = {"--routers": fleet.routers, "--days": fleet.days, "--seed": fleet.seed}
     command = [sys.executable, "-m", "fleetlake.simulator", "--port", "0", "--now", fleet.born_at]
     command += [str(part) for option in options.items() for part in option]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own module
+    with subprocess.Popen(  # noqa: S603 - our own module
+        command, stdout=subprocess.PIPE, text=True, env=plain_environment()
+    ) as process:
         try:
             line = process.stdout.readline() if process.stdout else ""
             if not line.startswith(READY):

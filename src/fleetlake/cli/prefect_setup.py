@@ -295,6 +295,7 @@ def deploy(file: Mapping[str, Any]) -> None:
 
     Raises: FleetlakeError with what Prefect said, if it refuses.
     """
+    from fleetlake.child_environment import plain_environment, server_access
     from fleetlake.errors import FleetlakeError
 
     with tempfile.TemporaryDirectory() as folder:
@@ -302,7 +303,13 @@ def deploy(file: Mapping[str, Any]) -> None:
         written.write_text(json.dumps(file), "utf-8")  # which is YAML too
         command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all"]
         command += ["--prefect-file", str(written)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - Prefect's own command
+        done = subprocess.run(  # noqa: S603 - Prefect's own command, which needs no key of ours
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            env=plain_environment() | server_access(),
+        )
     if done.returncode:
         raise FleetlakeError(
             f"Prefect did not take the deployments: {(done.stderr or done.stdout).strip()}",

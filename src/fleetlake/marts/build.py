@@ -19,6 +19,7 @@ from typing import Any
 
 import duckdb
 
+from fleetlake.child_environment import lake_access
 from fleetlake.errors import BuildFailed, UsageError
 from fleetlake.file_locks import LockTaken, file_lock
 from fleetlake.lake import open_lake
@@ -187,6 +188,7 @@ class _Build:
     def environment(self) -> dict[str, str]:
         """Return what the project's profile and plugin read."""
         return {
+            **lake_access(self.lake),
             "FLEETLAKE_BUILD_FILE": str(self.file),
             **as_settings(self.lake),
             SNAPSHOT_VARIABLE: str(self.snapshot),
