@@ -10,12 +10,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 from typer.testing import CliRunner
 
 from fleetlake import file_locks, ownership, umask
 from fleetlake.cli import app
 from fleetlake.doctor import run_checks
 from fleetlake.errors import LakeError, SettingsError, StreamBusy
+from fleetlake.exporters import TARGETS
+from fleetlake.exporters.export import export
 from fleetlake.file_locks import file_lock
 from fleetlake.lake import open_lake
 from fleetlake.lake.locks import commit_lock, stream_lock
@@ -80,6 +83,26 @@ def test_a_lake_its_locks_and_its_state_have_the_rights_that_the_umask_leaves(
     assert modes_below(lake) == {f"folder {folder}", f"file {file}", "file 600"}
     assert modes_below(tmp_path / "state") == {"folder 700", "file 600"}
     assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == int(folder, 8)
+
+
+@pytest.mark.parametrize(("setting", "modes"), [("077", ("700", "600")), ("027", ("750", "640"))])
+def test_what_is_published_and_exported_has_the_rights_that_the_umask_leaves(
+    lake_path, tmp_path, monkeypatch, setting, modes
+):
+    folder, file = modes
+    monkeypatch.setenv("FLEETLAKE_UMASK", setting)
+    with open_lake(lake_path) as lake:
+        lake.execute("create table lake.marts.trips as select range as n from range(10)")
+
+    publish(lake_path, tmp_path / "open" / "published")
+    with open_lake(lake_path, read_only=True) as lake:
+        for target in ("parquet", "delta", "iceberg"):
+            where = SecretStr(str(tmp_path / "exports" / target))
+            assert export(lake, TARGETS[target], where)
+
+    locks = {"file 600"}  # for one user, whoever else may read
+    assert modes_below(tmp_path / "open") == {f"folder {folder}", f"file {file}"} | locks
+    assert modes_below(tmp_path / "exports") == {f"folder {folder}", f"file {file}"}
 
 
 def test_a_command_gives_its_umask_to_what_it_starts(tmp_path, monkeypatch):

@@ -134,7 +134,7 @@ class Settings(BaseSettings):
     )
     umask: str = Field(
         DEFAULT_UMASK,
-        description="Octal umask of what is written; 027 lets your group read it",
+        description="Octal umask of what is written; 027 shares published files with your group",
     )
     calls_per_minute: int = Field(450, ge=0, description="Calls a minute; 0 is no limit")
     calls_per_day: int = Field(0, ge=0, description="Calls a day (UTC); 0 is no limit")
