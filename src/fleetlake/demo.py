@@ -17,7 +17,9 @@ from pathlib import Path
 import httpx
 from pydantic import SecretStr
 
+from fleetlake.child_environment import plain_environment
 from fleetlake.errors import FleetlakeError, LakeError
+from fleetlake.ownership import require_own
 from fleetlake.place import DEMO_MARK, not_writable
 from fleetlake.settings import ClockTrust, Settings
 
@@ -71,6 +73,7 @@ def demo_fleet(lake: Path, *, routers: int, days: int, seed: int) -> Fleet:
     Raises: LakeError for a lake that holds something else than a demo.
     """
     file = lake / DEMO_MARK
+    require_own(lake, "lake", otherwise="set FLEETLAKE_LAKE to a folder of your own")
     if file.exists():
         return Fleet(**json.loads(file.read_text()))
     if (lake / "catalog.sqlite").exists():
@@ -113,7 +116,9 @@ def running_simulator(fleet: Fleet) -> Iterator[str]:
     options = {"--routers": fleet.routers, "--days": fleet.days, "--seed": fleet.seed}
     command = [sys.executable, "-m", "fleetlake.simulator", "--port", "0", "--now", fleet.born_at]
     command += [str(part) for option in options.items() for part in option]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own module
+    with subprocess.Popen(  # noqa: S603 - our own module
+        command, stdout=subprocess.PIPE, text=True, env=plain_environment()
+    ) as process:
         try:
             line = process.stdout.readline() if process.stdout else ""
             if not line.startswith(READY):

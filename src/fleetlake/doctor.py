@@ -20,7 +20,9 @@ from fleetlake.errors import FleetlakeError, LakeError, SettingsError
 from fleetlake.lake import open_lake
 from fleetlake.lake.attach import CATALOG, EXTENSIONS, extension_path
 from fleetlake.normalise import read_page
+from fleetlake.permissions import exposed_paths
 from fleetlake.place import not_writable
+from fleetlake.publish import published_place
 from fleetlake.run import service_now
 from fleetlake.settings import ClockTrust, Settings, unknown_variables
 from fleetlake.spoken import named
@@ -45,6 +47,7 @@ def run_checks(settings: Settings) -> Iterator[Check]:
         "extensions": _extensions,
         "lake": _lake,
         "disk": _disk,
+        "permissions": _permissions,
     }.items():
         yield _checked(name, check, settings)
     for account in settings.accounts():
@@ -127,6 +130,18 @@ def _disk(settings: Settings) -> str:
             remedy="Free some space: a load that meets a full disk stops.",
         )
     return f"{free / 1024**3:.0f} GiB free at {folder}"
+
+
+def _permissions(settings: Settings) -> str:
+    """Look for what other users can read or write, which is told and left as it is."""
+    exposed = list(exposed_paths(settings, published=published_place(settings)))
+    if exposed:
+        raise LakeError(
+            f"{'; '.join(f'{e.name} {e.path} {e.how}' for e in exposed)}.",
+            remedy=f"Run: {' && '.join(e.command for e in exposed)}. Where others are meant to "
+            "read it, set FLEETLAKE_UMASK, as the README says.",
+        )
+    return f"other users have no rights beyond FLEETLAKE_UMASK={settings.umask}"
 
 
 def _keys(settings: Settings) -> str:

@@ -21,14 +21,15 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-from filelock import FileLock
 
 from fleetlake.endpoints import endpoints_named
 from fleetlake.errors import LakeError
+from fleetlake.file_locks import FOR_EVER, file_lock
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.catalog import lake_errors
 from fleetlake.lake.gaps import gaps
 from fleetlake.layout import Layout, layout_of, reading
+from fleetlake.ownership import require_own
 from fleetlake.place import DEMO_MARK, LakePlace, not_writable
 from fleetlake.quoting import literal, quoted
 from fleetlake.settings import DAY_ROWS, Settings
@@ -77,8 +78,10 @@ def publish(
     store = published.parent / f".{published.name}"
     with open_lake(lake_path, read_only=True) as lake, _folder_errors(published):
         _refuse_what_is_no_link(published)
+        for folder in (published, store):
+            require_own(folder, "published", otherwise="set FLEETLAKE_PUBLISHED to another folder")
         store.mkdir(parents=True, exist_ok=True)
-        with FileLock(store / "publish.lock"):
+        with file_lock(store / "publish.lock", seconds=FOR_EVER):
             _clear(store, keep=published)
             before = published.resolve() if published.is_symlink() else None
             new = store / datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")

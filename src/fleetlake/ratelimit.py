@@ -15,7 +15,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from fleetlake.errors import BudgetSpent, SettingsError
+from fleetlake.errors import BudgetSpent, LakeError, SettingsError
+from fleetlake.ownership import open_own, require_own
+from fleetlake.umask import apply_umask
 
 MOST_CALLS_PER_MINUTE = 60_000
 SPAN_SECONDS = 60.0
@@ -122,9 +124,13 @@ class CallLimit:
 
 
 def _open(path: Path) -> int:
+    apply_umask()
     try:
+        require_own(path.parent, "state", otherwise="set FLEETLAKE_STATE to a folder of your own")
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        return open_own(path, os.O_RDWR | os.O_CREAT)
+    except LakeError as error:
+        raise SettingsError(error.what, remedy=error.remedy) from None
     except OSError as error:
         raise SettingsError(
             f"The shared call limit cannot be kept in {path.parent}: {error.strerror}.",

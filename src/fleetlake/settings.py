@@ -36,6 +36,7 @@ from pydantic_settings import (
 
 from fleetlake.errors import SettingsError
 from fleetlake.place import LakePlace, lake_place
+from fleetlake.umask import DEFAULT_UMASK, read_umask
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -139,6 +140,10 @@ class Settings(BaseSettings):
         default_factory=lambda: user_state_path("fleetlake"),
         description="Folder of the call limit that all processes share",
     )
+    umask: str = Field(
+        DEFAULT_UMASK,
+        description="Octal umask of what is written; 027 shares published files with your group",
+    )
     calls_per_minute: int = Field(450, ge=0, description="Calls a minute; 0 is no limit")
     calls_per_day: int = Field(0, ge=0, description="Calls a day (UTC); 0 is no limit")
     shrink_pct: int = Field(
@@ -168,6 +173,12 @@ class Settings(BaseSettings):
     def _is_size(cls, value: str) -> str:
         if not re.fullmatch(r"(?i)\d+(\.\d+)?\s*[kmgt]i?b", value.strip()):
             raise ValueError("must be a size, such as 1500MB or 8GB")
+        return value.strip()
+
+    @field_validator("umask")
+    @classmethod
+    def _is_umask(cls, value: str) -> str:
+        read_umask(value)
         return value.strip()
 
     @field_validator("header_names", mode="before")

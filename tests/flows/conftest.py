@@ -91,6 +91,7 @@ def prefect_server(
         patch.setenv("PREFECT_LOGGING_LEVEL", os.environ.get("PREFECT_LOGGING_LEVEL", "ERROR"))
         with server.running(*SERVE, log=home / "server.log"):
             wait_for(server.is_healthy)
+            patch.setenv("PREFECT_API_AUTH_STRING", server.password)
             from flows import retries
 
             # Before the flows are imported, which take it over: what fails here fails at once.

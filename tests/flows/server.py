@@ -29,6 +29,18 @@ class Server:
     api: str
     environment: dict[str, str]
 
+    @property
+    def password(self) -> str:
+        """Return the password that the server made, as its clients send it."""
+        return (Path(self.environment["PREFECT_HOME"]) / "fleetlake-auth").read_text().strip()
+
+    def call(self, method: str, path: str, **request: Any) -> httpx.Response:
+        """Return the answer to somebody who knows the password."""
+        user, _, password = self.password.partition(":")
+        return httpx.request(
+            method, f"{self.api}/{path}", auth=(user, password), timeout=60, **request
+        )
+
     def run(self, *arguments: str) -> str:
         """Run Python with these arguments to its end; return what it printed."""
         done = subprocess.run(
@@ -49,7 +61,7 @@ class Server:
 
     def ask(self, path: str, **body: Any) -> list[dict[str, Any]]:
         """Return what the server lists."""
-        answer = httpx.post(f"{self.api}/{path}/filter", json=body, timeout=60)
+        answer = self.call("POST", f"{path}/filter", json=body)
         return answer.raise_for_status().json()
 
     def runs(self, flow: str) -> list[dict[str, Any]]:
@@ -63,7 +75,7 @@ class Server:
     def cancel(self, run: str) -> None:
         """Take a run that has not begun out of the queue."""
         wanted = {"state": {"type": "CANCELLED"}, "force": True}
-        httpx.post(f"{self.api}/flow_runs/{run}/set_state", json=wanted).raise_for_status()
+        self.call("POST", f"flow_runs/{run}/set_state", json=wanted).raise_for_status()
 
     def is_healthy(self) -> bool:
         """Return whether the server answers."""
@@ -79,7 +91,7 @@ def server_at(folder: Path, settings: Mapping[str, str]) -> Server:
         port = free.getsockname()[1]
     api = f"http://127.0.0.1:{port}/api"
     environment = {
-        **os.environ,
+        **{name: value for name, value in os.environ.items() if "AUTH_STRING" not in name},
         **settings,
         "PREFECT_HOME": str(folder / "prefect"),
         "PREFECT_API_URL": api,

@@ -35,12 +35,12 @@ class Deployment:
 
 def post(server: Server, path: str, **body: Any) -> dict[str, Any]:
     """Ask until the server has time for it, as Prefect's own client does."""
-    answer = wait_for(lambda: answered(f"{server.api}/{path}", body))
+    answer = wait_for(lambda: answered(server, path, body))
     return answer.raise_for_status().json()
 
 
-def answered(url: str, body: dict[str, Any]) -> httpx.Response | None:
-    answer = httpx.post(url, json=body, timeout=60)
+def answered(server: Server, path: str, body: dict[str, Any]) -> httpx.Response | None:
+    answer = server.call("POST", path, json=body)
     return None if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE else answer
 
 

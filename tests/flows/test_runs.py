@@ -230,11 +230,12 @@ def test_number_that_makes_no_sense_is_refused_by_the_server_where_a_run_is_aske
     flow = getattr(importlib.import_module(f"flows.{module}"), name)
     deployment = flow.to_deployment(f"bounds of {name}", _sync=True).apply(_sync=True)
 
-    refused = httpx.post(
-        f"{prefect_server.api}/deployments/{deployment}/create_flow_run",
+    refused = prefect_server.call(
+        "POST",
+        f"deployments/{deployment}/create_flow_run",
         json={"parameters": json.loads(json.dumps(parameters, default=str))},
     )
-    httpx.delete(f"{prefect_server.api}/deployments/{deployment}").raise_for_status()
+    prefect_server.call("DELETE", f"deployments/{deployment}").raise_for_status()
 
     assert refused.is_client_error, refused.text
     assert next(reversed(parameters)) in refused.text

@@ -34,15 +34,20 @@ def test_set_up_twice_is_set_up_once_and_a_stream_at_risk_raises_the_alarm(
     said = server.run(*SET_UP)
     deployments = {d["name"]: d["id"] for d in server.ask("deployments")}
     automations = sorted(a["name"] for a in server.ask("automations"))
-    set_up(speed=1, runs=4, secrets=True)
+    set_up(speed=1, runs=4, store_keys=False)
+    by_default = server.ask("block_documents")
+    stored = server.run(*SET_UP, "--store-keys")
 
     wanted = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
     assert set(deployments) == {deployment["name"] for deployment in wanted}
     assert {d["name"]: d["id"] for d in server.ask("deployments")} == deployments
     assert sorted(a["name"] for a in server.ask("automations")) == automations
     assert set(automations) >= {"fleetlake-alarm", "fleetlake-dead-runs", "fleetlake-lost-starts"}
-    assert "fleetlake-mgr-api-key" in said
-    assert "admin-key" not in said
+    assert "Service keys: none stored" in said
+    assert [b["name"] for b in by_default if b["name"].startswith("fleetlake-")] == []
+    assert "fleetlake-mgr-api-key" in stored
+    assert "admin-key" not in said + stored
+    assert "asks for no password" not in said + stored
 
     # The service's clock stands in June: its records are long forgotten by now.
     ingest(Group.ACTIVITY)
@@ -76,7 +81,7 @@ def test_what_was_paused_disabled_or_is_no_longer_wanted_stays_and_is_told_by_th
 
     names = ("fleetlake-alarm", "fleetlake-dead-runs")
     monkeypatch.chdir(ROOT)
-    set_up(speed=1, runs=4, secrets=False)
+    set_up(speed=1, runs=4, store_keys=False)
     with get_client(sync_client=True) as client:
 
         def found(name):
@@ -94,7 +99,7 @@ def test_what_was_paused_disabled_or_is_no_longer_wanted_stays_and_is_told_by_th
             client.pause_automation(found(name).id)
 
         capsys.readouterr()
-        set_up(speed=1, runs=4, secrets=True)
+        set_up(speed=1, runs=4, store_keys=True)
 
         said = capsys.readouterr().out
         assert client.read_deployment_by_name("ingest/series").paused
@@ -103,7 +108,8 @@ def test_what_was_paused_disabled_or_is_no_longer_wanted_stays_and_is_told_by_th
         assert found("fleetlake-build-after-ingest").enabled
         assert "Still paused at the server: series." in said
         assert "No longer in prefect.yaml, and left as they are: of-before." in said
-        assert "fleetlake-of-before" in said.partition("Secret blocks of before")[2]
+        assert "fleetlake-of-before" in said.partition("Secret blocks left from before")[2]
+        assert "prefect --no-prompt block delete secret/" in said
         client.delete_deployment(old)
         client.update_deployment(
             client.read_deployment_by_name("ingest/series").id, DeploymentUpdate(paused=False)

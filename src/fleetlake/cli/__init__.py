@@ -30,6 +30,7 @@ from fleetlake.cli.up import up
 from fleetlake.cli.verify import verify
 from fleetlake.cli.worker import worker
 from fleetlake.errors import FleetlakeError
+from fleetlake.umask import apply_umask
 
 EPILOG = (
     "Exit codes: 0 done, 1 a bug, 2 wrong usage, 3 settings, 4 keys or rights refused, "
@@ -92,6 +93,7 @@ def options(
     ] = False,
 ) -> None:
     """Take the options that go before the command."""
+    apply_umask(again=True)
     logging.basicConfig(
         level=logging.DEBUG if debug else logging.WARNING,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",

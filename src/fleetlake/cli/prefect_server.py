@@ -28,6 +28,9 @@ DEFAULTS = {
 }
 """Settings of the server that differ from Prefect's own; the environment's win."""
 
+ORIGINS = ("PREFECT_SERVER_API_CORS_ALLOWED_ORIGINS", "PREFECT_SERVER_CORS_ALLOWED_ORIGINS")
+"""The names of one setting, in the order in which Prefect looks for them. Its default is `*`."""
+
 
 def prefect_server() -> None:
     """Start Prefect's server until stopped (Ctrl-C or SIGTERM), for use with SQLite.
@@ -35,12 +38,21 @@ def prefect_server() -> None:
     The same as `prefect server start` and set by the same environment, but that it does not come
     to a stand for a minute when many runs write at once, forgets runs after 30 days and remembers
     over a restart who holds a deployment's slot.
+
+    It asks for a password, which its first start makes and keeps in PREFECT_HOME/fleetlake-auth
+    (mode 600) unless PREFECT_SERVER_API_AUTH_STRING is set. Log in to the UI with the whole line
+    of that file. Web pages of other origins cannot read its answers.
     """
     from fleetlake.cli.prefect_setup import require_prefect
+    from fleetlake.prefect_auth import own_origins, prefect_setting, require_password
 
     require_prefect()
     for name, value in DEFAULTS.items():
         os.environ.setdefault(name, value)
+    if not prefect_setting(*ORIGINS):
+        os.environ[ORIGINS[0]] = own_origins()
+    if password_file := require_password():
+        sys.stderr.write(f"The password is in {password_file}.\n")
     collect_beside(SECONDS_BETWEEN)
     sys.argv = ["prefect", "server", "start"]
     runpy.run_module("prefect", run_name="__main__", alter_sys=True)

@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
@@ -34,12 +34,17 @@ def prefect_setup(
         int, typer.Option(min=1, help="Flow runs that the work pool starts at once.")
     ] = 4,
     *,
-    secrets: Annotated[
+    store_keys: Annotated[
         bool,
-        typer.Option(help="Keep the keys of this environment in Secret blocks of the server."),
-    ] = True,
+        typer.Option(
+            "--store-keys/--no-store-keys",
+            "--secrets/--no-secrets",
+            help="Keep the service's keys of this environment in Secret blocks of the server. "
+            "Without it, workers read them from their environment. (--secrets is the old name.)",
+        ),
+    ] = False,
 ) -> None:
-    """Register work pool, Secret blocks, deployments and automations with a Prefect server.
+    """Register work pool, deployments and automations with a Prefect server.
 
     Run it in the project's folder, with PREFECT_API_URL pointing to the server. Run it again
     after each change: it brings the server to what the files say. What was paused or disabled
@@ -47,12 +52,13 @@ def prefect_setup(
     """
     from fleetlake.cli.screen import console
 
-    set_up(speed=speed, runs=runs, secrets=secrets)
+    set_up(speed=speed, runs=runs, store_keys=store_keys)
     console().print("Next: fleetlake worker")
 
 
-def set_up(*, speed: float, runs: int, secrets: bool) -> None:
+def set_up(*, speed: float, runs: int, store_keys: bool) -> None:
     """Bring the server to what the files of this folder say, and print what it then has."""
+    from fleetlake.cli.prefect_keys import BLOCK_PREFIX, key_report, takes_anybody
     from fleetlake.cli.screen import console
     from fleetlake.settings import load_settings
 
@@ -61,8 +67,11 @@ def set_up(*, speed: float, runs: int, secrets: bool) -> None:
     with server_client() as client:
         put_work_pool(client, runs=runs)
         screen.print(f"Work pool {WORK_POOL}: at most {runs} runs at once.")
-        names = put_secrets(load_settings()) if secrets else []
-        screen.print(f"Secret blocks: {', '.join(names) or 'none'}.")
+        stored = put_secrets(load_settings()) if store_keys else []
+        blocks = (str(block.name) for block in client.read_block_documents_by_type("secret"))
+        kept = sorted(name for name in blocks if name.startswith(BLOCK_PREFIX))
+        for line in key_report(stored, kept=kept, is_open=takes_anybody(str(client.api_url))):
+            screen.print(line, markup=False, soft_wrap=True)
         known = deployed(client)
         disabled = {a.name for a in client.read_automations() if not a.enabled}
         wanted = with_decisions(deployments, paused={n for n in known if known[n]}, off=disabled)
@@ -70,7 +79,7 @@ def set_up(*, speed: float, runs: int, secrets: bool) -> None:
         screen.print(f"Deployments: {', '.join(d['name'] for d in deployments['deployments'])}.")
         put_automations(client, Path.cwd() / AUTOMATIONS)
         screen.print(f"Automations: {', '.join(a.name for a in client.read_automations())}.")
-        for line in left_over(client, known, wanted, names if secrets else None):
+        for line in left_over(known, wanted):
             screen.print(line, markup=False, soft_wrap=True)
 
 
@@ -146,24 +155,13 @@ def with_decisions(
     return {**file, "deployments": deployments}
 
 
-def left_over(
-    client: "SyncPrefectClient",
-    known: Mapping[str, bool],
-    wanted: Mapping[str, Any],
-    secrets: Sequence[str] | None,
-) -> Iterator[str]:
+def left_over(known: Mapping[str, bool], wanted: Mapping[str, Any]) -> Iterator[str]:
     """Yield what the server has that a person should know of: paused, or no longer wanted."""
     still = {deployment["name"] for deployment in wanted["deployments"]}
     if paused := sorted(name for name in known.keys() & still if known[name]):
         yield f"Still paused at the server: {', '.join(paused)}."
     if gone := sorted(known.keys() - still):
         yield f"No longer in {PREFECT_FILE}, and left as they are: {', '.join(gone)}."
-    if secrets is None:
-        return
-    blocks = {str(b.name) for b in client.read_block_documents_by_type("secret")}
-    ours = {name for name in blocks if name.startswith("fleetlake-")}
-    if kept := sorted(ours - set(secrets)):
-        yield f"Secret blocks of before, which workers still read: {', '.join(kept)}."
 
 
 def require_prefect() -> None:
@@ -180,11 +178,14 @@ def require_prefect() -> None:
 def server_client() -> "Iterator[SyncPrefectClient]":
     """Yield a client of the server that PREFECT_API_URL names.
 
-    Raises: SettingsError where it names none, Unreachable where none answers.
+    Raises: SettingsError where it names none or the password is not the server's, Unreachable
+    where none answers.
     """
     from fleetlake.errors import SettingsError, Unreachable
+    from fleetlake.prefect_auth import use_password
 
     require_prefect()
+    use_password()  # before Prefect is imported, which reads its settings then
     from prefect.client.orchestration import get_client
     from prefect.settings import PREFECT_API_URL
 
@@ -202,7 +203,27 @@ def server_client() -> "Iterator[SyncPrefectClient]":
                 f"No Prefect server answers at {url}: {fault}.",
                 remedy="Start it with `fleetlake prefect-server`, or mend PREFECT_API_URL.",
             )
+        _require_access(client, url)
         yield client
+
+
+def _require_access(client: "SyncPrefectClient", url: str) -> None:
+    """Refuse to go on without the server's password. Raises: SettingsError."""
+    import httpx
+
+    from fleetlake.errors import SettingsError
+    from fleetlake.prefect_auth import auth_file
+
+    try:
+        client.api_version()
+    except httpx.HTTPStatusError as error:
+        if error.response.status_code not in {401, 403}:
+            raise
+        raise SettingsError(
+            f"The Prefect server at {url} asks for a password, and does not take ours.",
+            remedy="Run this as the user and with the PREFECT_HOME of the server, or set "
+            f"PREFECT_API_AUTH_STRING to what is in its {auth_file().name}.",
+        ) from None
 
 
 def require_set_up() -> None:
@@ -244,6 +265,7 @@ def put_secrets(settings: "Settings") -> list[str]:
     """
     from prefect.blocks.system import Secret
 
+    from fleetlake.cli.prefect_keys import BLOCK_PREFIX
     from fleetlake.settings import KEY_SETTINGS
 
     values: dict[str, Any] = {
@@ -252,7 +274,9 @@ def put_secrets(settings: "Settings") -> list[str]:
     }
     values["profiles"] = {name: _as_json(account) for name, account in settings.profiles.items()}
     # The names are what flows/credentials.py looks for.
-    named = {f"fleetlake-{key.replace('_', '-')}": value for key, value in values.items() if value}
+    named = {
+        f"{BLOCK_PREFIX}{key.replace('_', '-')}": value for key, value in values.items() if value
+    }
     for name, value in named.items():
         Secret(value=value).save(name, overwrite=True)
     return list(named)
@@ -271,6 +295,7 @@ def deploy(file: Mapping[str, Any]) -> None:
 
     Raises: FleetlakeError with what Prefect said, if it refuses.
     """
+    from fleetlake.child_environment import plain_environment, server_access
     from fleetlake.errors import FleetlakeError
 
     with tempfile.TemporaryDirectory() as folder:
@@ -278,7 +303,13 @@ def deploy(file: Mapping[str, Any]) -> None:
         written.write_text(json.dumps(file), "utf-8")  # which is YAML too
         command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all"]
         command += ["--prefect-file", str(written)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - Prefect's own command
+        done = subprocess.run(  # noqa: S603 - Prefect's own command, which needs no key of ours
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            env=plain_environment() | server_access(),
+        )
     if done.returncode:
         raise FleetlakeError(
             f"Prefect did not take the deployments: {(done.stderr or done.stdout).strip()}",

@@ -37,10 +37,12 @@ def up(
     Needs no containers. Each start begins anew, in data/up. Ctrl-C, SIGTERM or a closed terminal
     ends all of it: runs under way end first.
     """
+    from fleetlake.child_environment import plain_environment, server_access
     from fleetlake.cli.prefect_setup import PREFECT_FILE, set_up
     from fleetlake.cli.screen import console
     from fleetlake.cli.worker import running, running_worker, stopped_by_signals
     from fleetlake.errors import UsageError
+    from fleetlake.prefect_auth import auth_file
     from fleetlake.simulator.server import listen
 
     if not Path(PREFECT_FILE).exists():
@@ -50,17 +52,18 @@ def up(
     listen(port).close()  # the server would only say in its log that it is taken
     screen = console()
     with _alone(), stopped_by_signals(), ExitStack() as started:
-        shutil.rmtree(FOLDER, ignore_errors=True)
-        FOLDER.mkdir()
+        _begin_anew(FOLDER)
         service = started.enter_context(_simulator(routers, days, speed))
         put_environment(environment(FOLDER.resolve(), service, port))
         screen.print(f"Service: {service}, {speed:g} times as fast as the clock on the wall.")
         screen.print("Starting Prefect's server and a worker; the first runs begin in a minute.")
         command = [sys.executable, "-m", "fleetlake", "prefect-server"]
-        server = started.enter_context(running(command, FOLDER / "server.log"))
+        around = plain_environment() | server_access()
+        server = started.enter_context(running(command, FOLDER / "server.log", environment=around))
         _wait_for_server(server, port)
         screen.print(f"Prefect: http://{HOST}:{port}")
-        set_up(speed=speed, runs=3, secrets=True)
+        screen.print(login_words(auth_file(), is_terminal=screen.is_terminal), markup=False)
+        set_up(speed=speed, runs=3, store_keys=False)
         log = started.enter_context((FOLDER / "worker.log").open("wb"))
         worker = started.enter_context(running_worker(name="up", log=log))
         screen.print(f"Running. Logs are in {FOLDER}; stop it with Ctrl-C.")
@@ -75,23 +78,40 @@ def up(
 @contextmanager
 def _alone() -> Iterator[None]:
     """Keep the folder from another `up`. Raises: UsageError when one has it."""
-    from filelock import FileLock, Timeout
-
     from fleetlake.errors import UsageError
+    from fleetlake.file_locks import LockTaken, file_lock
 
     LOCK.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(LOCK, timeout=0)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise UsageError(
-            f"Another `fleetlake up` is running in {FOLDER.resolve()}.",
-            remedy="Stop it first: a start empties that folder.",
-        ) from None
-    try:
+    with ExitStack() as held:
+        try:
+            held.enter_context(file_lock(LOCK, seconds=0))
+        except LockTaken:
+            raise UsageError(
+                f"Another `fleetlake up` is running in {FOLDER.resolve()}.",
+                remedy="Stop it first: a start empties that folder.",
+            ) from None
         yield
-    finally:
-        lock.release()
+
+
+def _begin_anew(folder: Path) -> None:
+    """Empty the folder, which nobody else may read or have made. Raises: LakeError."""
+    from fleetlake.ownership import require_own
+    from fleetlake.place import not_writable
+
+    elsewhere = "run this in another folder"
+    require_own(folder, "work", otherwise=elsewhere)
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        folder.mkdir(mode=0o700)
+    except OSError as error:
+        raise not_writable("work", folder, error, setting="the current folder") from None
+
+
+def login_words(password_file: Path, *, is_terminal: bool) -> str:
+    """Return how to log in to Prefect's UI; only a person at a terminal is shown the password."""
+    if not is_terminal:
+        return f"Its password is the line in {password_file}."
+    return f"Its password: {password_file.read_text('ascii').strip()}"
 
 
 def environment(folder: Path, service: str, port: int) -> dict[str, str]:
@@ -149,12 +169,13 @@ def put_environment(wanted: Mapping[str, str]) -> None:
 @contextmanager
 def _simulator(routers: int, days: float, speed: float) -> Iterator[str]:
     """Run the simulated service; yield its address."""
+    from fleetlake.child_environment import plain_environment
     from fleetlake.cli.worker import running
 
     command = [sys.executable, "-m", "fleetlake.simulator", "--port", "0"]
     command += ["--routers", str(routers), "--days", str(days), "--speed", str(speed)]
     log = FOLDER / "simulator.log"
-    with running(command, log) as process:
+    with running(command, log, environment=plain_environment()) as process:
         while not (line := log.read_text("utf-8")).startswith("ready "):
             _refuse_if_ended(process)
             time.sleep(POLL_SECONDS)

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -118,11 +118,14 @@ def listed_by_kernel() -> Iterator[str]:
 
 def listed_by_ps() -> list[str]:
     """Return what ps lists. Raises: FleetlakeError where there is none."""
+    from fleetlake.child_environment import plain_environment
     from fleetlake.errors import FleetlakeError
 
     command = ["ps", "-A", "-ww", "-o", "pid=,ppid=,args="]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 - as POSIX has it
+        done = subprocess.run(  # noqa: S603 - as POSIX has it
+            command, capture_output=True, text=True, check=True, env=plain_environment()
+        )
     except (OSError, subprocess.CalledProcessError) as error:
         raise FleetlakeError(
             f"The runs of the worker could not be looked up: {error}.",
@@ -142,14 +145,20 @@ def end(process: "subprocess.Popen[bytes]") -> None:
 
 
 @contextmanager
-def running(command: list[str], log: Path) -> Iterator["subprocess.Popen[bytes]"]:
-    """Run a command meanwhile that logs to a file, in a session of its own.
+def running(
+    command: list[str], log: Path, *, environment: Mapping[str, str]
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """Run a command meanwhile that logs to a file, in a session and an environment of its own.
 
     Ctrl-C reaches every process of a terminal's group at once; here each must wait its turn.
     """
     with log.open("wb") as out:
         process = subprocess.Popen(  # noqa: S603 - our own commands
-            command, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
+            command,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env=dict(environment),
         )
         try:
             yield process

@@ -12,14 +12,11 @@ from threading import Lock
 from typing import Any
 
 from fleetlake.errors import FleetlakeError, LakeError
+from fleetlake.file_locks import LockTaken
 from fleetlake.place import SharedLake
 
 _TOO_LONG = "55P03"
 """PostgreSQL's code for a lock that was not to be had in time."""
-
-
-class LockTaken(Exception):
-    """Somebody else holds the lock, and the patience is used up."""
 
 
 class _Session:

@@ -24,9 +24,11 @@ from fleetlake.lake import tables
 from fleetlake.lake.attach import CATALOG, FILES, UNCHECKED, attach_statements, store_keys
 from fleetlake.lake.format import note_format, require_known_format
 from fleetlake.lake.locks import catalog_door, commit_lock
+from fleetlake.ownership import require_own
 from fleetlake.place import LakePlace, SharedLake, not_writable
 from fleetlake.quoting import quoted
 from fleetlake.secrets import without_secrets
+from fleetlake.umask import apply_umask
 
 READY = ".ready"
 """File that appears once a new lake's catalog is whole."""
@@ -148,8 +150,12 @@ def open_lake(
     `threads` is how many DuckDB uses, by default one for each core. For many small statements
     one is best: the others only look for work.
 
-    Raises: LakeError if there is no lake to read, or the folder cannot be written.
+    What this process writes from then on has the umask of FLEETLAKE_UMASK.
+
+    Raises: LakeError if there is no lake to read, or the folder cannot be written, or is another
+    user's.
     """
+    apply_umask()
     path = path.resolve()
     if isinstance(path, Path):
         require_lake(path) if read_only else _make_folder(path)
@@ -244,6 +250,8 @@ def _remedy(text: str) -> str:
 
 
 def _make_folder(path: Path) -> None:
+    for folder in (path, path / FILES, path / "locks"):
+        require_own(folder, "lake", otherwise="set FLEETLAKE_LAKE to a folder of your own")
     try:
         (path / FILES).mkdir(parents=True, exist_ok=True)
         (path / "locks").mkdir(exist_ok=True)

@@ -9,12 +9,11 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import LakeError, StreamBusy
-from fleetlake.lake.advisory import LockTaken, advisory_lock
-from fleetlake.place import LakePlace, SharedLake
+from fleetlake.file_locks import LockTaken, file_lock
+from fleetlake.lake.advisory import advisory_lock
+from fleetlake.place import LakePlace, SharedLake, not_writable
 from fleetlake.shard import WHOLE, Shard
 
 COMMIT_PATIENCE_SECONDS = 120.0
@@ -26,7 +25,8 @@ DOOR_POLL_SECONDS = 0.005
 def stream_lock(lake: LakePlace, stream: str, shard: Shard = WHOLE) -> Iterator[None]:
     """Hold a stream, or a shard's parts of it, where it can be divided.
 
-    Raises: StreamBusy at once when another process is loading any of that.
+    Raises: StreamBusy at once when another process is loading any of that, LakeError when the
+    lock is another user's.
     """
     names = [stream]
     if ENDPOINTS[stream].is_divisible:
@@ -35,7 +35,7 @@ def stream_lock(lake: LakePlace, stream: str, shard: Shard = WHOLE) -> Iterator[
         try:
             for name in names:
                 held.enter_context(_lock(lake, name, seconds=0, purpose="streams"))
-        except (Timeout, LockTaken):
+        except LockTaken:
             raise StreamBusy(
                 f"{stream} is being loaded by another process, so it was left to that one."
             ) from None
@@ -48,7 +48,7 @@ def export_lock(lake: LakePlace, target: str) -> Iterator[None]:
     with ExitStack() as held:
         try:
             held.enter_context(_lock(lake, f"export-{target}", seconds=0, purpose="streams"))
-        except (Timeout, LockTaken):
+        except LockTaken:
             raise LakeError(
                 f"Another export to {target} is under way.", remedy="Wait for it, or end it."
             ) from None
@@ -63,7 +63,7 @@ def commit_lock(lake: LakePlace) -> Iterator[None]:
             held.enter_context(
                 _lock(lake, "commit", seconds=COMMIT_PATIENCE_SECONDS, purpose="commits")
             )
-        except (Timeout, LockTaken):
+        except LockTaken:
             raise LakeError(
                 f"Another process has held the catalog of {lake} for two minutes.",
                 remedy="Look for a stopped (suspended) fleetlake process and end it.",
@@ -79,9 +79,11 @@ def catalog_door(lake: LakePlace) -> Iterator[None]:
     """
     with ExitStack() as held:
         if isinstance(lake, Path) and (folder := lake / "locks").is_dir():
-            door = FileLock(folder / "door.lock", timeout=DOOR_PATIENCE_SECONDS)
-            with suppress(Timeout, OSError):
-                held.enter_context(door.acquire(poll_interval=DOOR_POLL_SECONDS))
+            door = folder / "door.lock"
+            with suppress(LockTaken, LakeError, OSError):
+                held.enter_context(
+                    file_lock(door, seconds=DOOR_PATIENCE_SECONDS, poll_seconds=DOOR_POLL_SECONDS)
+                )
         yield
 
 
@@ -90,10 +92,13 @@ def _lock(
 ) -> AbstractContextManager[object]:
     if isinstance(lake, SharedLake):
         return advisory_lock(lake, f"fleetlake {name}", seconds=seconds, purpose=purpose)
-    return FileLock(_folder(lake) / f"{name}.lock", timeout=seconds, thread_local=False)
+    return file_lock(_folder(lake) / f"{name}.lock", seconds=seconds)
 
 
 def _folder(lake: Path) -> Path:
     folder = lake / "locks"
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise not_writable("lake", folder, error, setting="FLEETLAKE_LAKE") from None
     return folder

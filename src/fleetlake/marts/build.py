@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-from filelock import FileLock, Timeout
 
+from fleetlake.child_environment import lake_access
 from fleetlake.errors import BuildFailed, UsageError
+from fleetlake.file_locks import LockTaken, file_lock
 from fleetlake.lake import open_lake
 from fleetlake.lake.attach import UNCHECKED
 from fleetlake.lake.catalog import is_empty, require_lake, stoppable
@@ -43,9 +44,11 @@ from fleetlake.marts.dbt import (
 )
 from fleetlake.marts.plan import SCRATCH, Plan, plan_build, record_built
 from fleetlake.marts.switch import Switcher
+from fleetlake.ownership import require_own
 from fleetlake.place import LakePlace, as_settings
 from fleetlake.quoting import literal, quoted
 from fleetlake.settings import BUILD_MEMORY
+from fleetlake.umask import apply_umask
 
 _OTHER_BUILD_SECONDS = 600
 _SHOWN_ROWS = 5
@@ -146,11 +149,13 @@ def write_docs(lake_path: LakePlace) -> Path:
 @contextmanager
 def _only_build(work: Path) -> Iterator[Path]:
     """Hold the lake's build lock: two builds would share one scratch file."""
+    apply_umask()
+    require_own(work, "build", otherwise="set FLEETLAKE_LAKE to a folder of your own")
     work.mkdir(parents=True, exist_ok=True)
     try:
-        with FileLock(work / "build.lock", timeout=_OTHER_BUILD_SECONDS):
+        with file_lock(work / "build.lock", seconds=_OTHER_BUILD_SECONDS):
             yield work
-    except Timeout:
+    except LockTaken:
         raise BuildFailed(
             "Another build of this lake is still under way.", remedy="Wait for it, or end it."
         ) from None
@@ -183,6 +188,7 @@ class _Build:
     def environment(self) -> dict[str, str]:
         """Return what the project's profile and plugin read."""
         return {
+            **lake_access(self.lake),
             "FLEETLAKE_BUILD_FILE": str(self.file),
             **as_settings(self.lake),
             SNAPSHOT_VARIABLE: str(self.snapshot),

@@ -5,7 +5,6 @@ Ctrl-C ends it without ending us first.
 """
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+from fleetlake.child_environment import plain_environment
 from fleetlake.errors import BuildFailed
 
 _QUIET = {
@@ -119,6 +119,7 @@ def run_dbt(
 ) -> Run:
     """Run one dbt command over the project; return what each model and test did, if any.
 
+    `environment` is all that it gets of ours: no key of the service, nothing of Prefect's.
     Everything that it writes lies below `work`. Failed models and tests are results. Raises:
     BuildFailed if it ended badly without a word on models or tests.
     """
@@ -191,7 +192,7 @@ def _child(
     """
     child = subprocess.Popen(  # noqa: S603 - our own interpreter, no shell
         command,
-        env={**os.environ, **_QUIET, **environment},
+        env={**plain_environment(), **_QUIET, **environment},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=aside,

@@ -1,0 +1,59 @@
+"""What a child process finds in its environment: what it needs, and no key of the service.
+
+A process shows its environment to whatever it runs, writes into a crash report, or loads as a
+plugin. So a child gets a list of variables that are allowed, rather than all but some.
+"""
+
+import os
+
+from fleetlake.place import LakePlace, SharedLake
+from fleetlake.umask import VARIABLE as UMASK
+
+_PLAIN = frozenset(
+    {
+        *("HOME", "LOGNAME", "PATH", "SHELL", "TEMP", "TERM", "TMP", "TMPDIR", "TZ", "USER"),
+        *("LANG", "LANGUAGE", "NO_COLOR", "FORCE_COLOR", "COLUMNS"),
+        *("LD_LIBRARY_PATH", "LD_PRELOAD", "DYLD_LIBRARY_PATH", "MALLOC_ARENA_MAX"),
+        *("VIRTUAL_ENV", "DO_NOT_TRACK", UMASK),
+    }
+)
+_PLAIN_PREFIXES = ("LC_", "PYTHON", "XDG_", "OMP_", "OPENBLAS_")
+_NETWORK = frozenset(
+    {"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"}
+)
+_KERBEROS = frozenset({"KRB5CCNAME", "KRB5_CONFIG"})
+_STORE_PREFIX = "AWS_"
+_DATABASE_PREFIX = "PG"
+_SERVER_PREFIX = "PREFECT_"
+
+
+def plain_environment() -> dict[str, str]:
+    """Return what any process needs: paths, language, Python's own variables."""
+    return _chosen(_PLAIN, _PLAIN_PREFIXES)
+
+
+def lake_access(place: LakePlace) -> dict[str, str]:
+    """Return what a process needs to reach the catalog and the files of a lake.
+
+    Of a folder that is nothing; of a shared lake libpq's variables, and of an object store the
+    keys that its own tools use.
+    """
+    if not isinstance(place, SharedLake):
+        return {}
+    found = _chosen(_KERBEROS, (_DATABASE_PREFIX,))
+    if "://" in place.files:
+        found |= _chosen(_NETWORK, (_STORE_PREFIX,))
+    return found
+
+
+def server_access() -> dict[str, str]:
+    """Return what a process needs to be Prefect's server, or to talk to it."""
+    return _chosen(_NETWORK, (_SERVER_PREFIX,))
+
+
+def _chosen(names: frozenset[str], prefixes: tuple[str, ...]) -> dict[str, str]:
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name.upper() in names or name.startswith(prefixes)
+    }

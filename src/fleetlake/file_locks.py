@@ -1,0 +1,99 @@
+"""Locks of the operating system on files, and whose they are: a killed process holds none.
+
+Whoever can open a lock file can hold it for ever, even one opened for reading. So lock files have
+mode 0600, whatever the umask, and a lock of another user is an error that says so: to wait for it,
+or to take it for a load of our own that is under way, would be wrong.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from fleetlake.errors import LakeError
+from fleetlake.ownership import foreign_owner, is_foreign, user_name
+
+MODE = 0o600
+POLL_SECONDS = 0.05
+FOR_EVER = -1.0
+_KERNELS_LIST = Path("/proc/locks")
+
+
+class LockTaken(Exception):
+    """Somebody else holds the lock, and the patience is used up."""
+
+
+@contextmanager
+def file_lock(path: Path, *, seconds: float, poll_seconds: float = POLL_SECONDS) -> Iterator[None]:
+    """Hold a lock file, waiting for it so long at most, or `FOR_EVER`.
+
+    Raises: LockTaken when another process of this user or root holds it; LakeError when another
+    user does, when the file or its folder is another user's, or when it cannot be opened.
+    """
+    for place in (path.parent, path):
+        if (owner := foreign_owner(place)) is not None:
+            raise _of_another(path, f"belongs to user {user_name(owner)}")
+    lock = FileLock(path, timeout=seconds, mode=MODE, thread_local=False)
+    try:
+        with suppress(Timeout):
+            lock.acquire(timeout=0)
+        if not lock.is_locked:
+            _refuse_foreign_holder(path)
+            lock.acquire(poll_interval=poll_seconds)
+    except Timeout:
+        _refuse_foreign_holder(path)
+        raise LockTaken from None
+    except OSError as error:
+        raise _not_to_be_had(path, error) from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _refuse_foreign_holder(path: Path) -> None:
+    """Raise LakeError if a process of another user holds a lock file."""
+    holder = _holder(path)
+    if holder is not None and is_foreign(holder):
+        raise _of_another(path, f"is held by a process of user {user_name(holder)}")
+
+
+def _holder(path: Path) -> int | None:
+    """Return the user whose process holds a lock file, where the kernel says so."""
+    with suppress(OSError, ValueError):
+        found = path.stat()
+        device = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}"
+        for line in _KERNELS_LIST.read_text("ascii", "replace").splitlines():
+            fields = line.split()
+            # For example: 3: FLOCK ADVISORY WRITE 4711 08:01:131 0 EOF. Who waits has an arrow.
+            if "->" not in fields and f"{device}:{found.st_ino}" in fields:
+                pid = fields[fields.index(f"{device}:{found.st_ino}") - 1]
+                return Path(f"/proc/{int(pid)}").stat().st_uid
+    return None
+
+
+def _not_to_be_had(path: Path, error: OSError) -> LakeError:
+    """Return the error of a lock file, or its folder, that the system does not let us use."""
+    if path.is_symlink():
+        return LakeError(
+            f"The lock file {path} is a symbolic link, which fleetlake never makes.",
+            remedy="Find out who made it, and remove it.",
+        )
+    with suppress(OSError):
+        owner = path.stat().st_uid
+        if owner != os.geteuid():
+            return _of_another(path, f"belongs to user {user_name(owner)}")
+    return LakeError(
+        f"The lock file {path} cannot be used: {error.strerror or error}.",
+        remedy=f"Make the folder {path.parent} writable for this user.",
+    )
+
+
+def _of_another(path: Path, how: str) -> LakeError:
+    return LakeError(
+        f"The lock file {path} {how}, and this process runs as user {user_name(os.geteuid())}.",
+        remedy="Run the command as that user, or find out what that user does there; then remove "
+        "the lock file.",
+    )

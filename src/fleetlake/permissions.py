@@ -1,0 +1,104 @@
+"""What of an installation other users of the machine can read or write, for `fleetlake doctor`.
+
+Only told, never changed: others may have been meant to read it. A folder counts by its own mode,
+whatever the folders above it allow.
+"""
+
+import shlex
+import tomllib
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from fleetlake.lake.attach import CATALOG, FILES
+from fleetlake.ownership import (
+    chmod_words,
+    excess_rights,
+    foreign_owner,
+    rights_in_words,
+    user_name,
+)
+from fleetlake.place import SharedLake
+from fleetlake.prefect_auth import auth_file, prefect_home
+from fleetlake.settings import KEY_SETTINGS, Settings
+from fleetlake.umask import SETTINGS_FILE, read_umask
+
+_SECRET_SETTINGS = {*KEY_SETTINGS, "v3_token", "profiles", "exports", "lake"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exposed:
+    """A file or folder that others can use, how, and the command that ends it."""
+
+    name: str
+    path: Path
+    how: str
+    command: str
+
+
+def exposed_paths(settings: Settings, *, published: Path) -> Iterator[Exposed]:
+    """Yield what others can read or write that FLEETLAKE_UMASK would have kept from them."""
+    umask = read_umask(settings.umask)
+    for name, path, inner in _places(settings, published):
+        if (owner := foreign_owner(path)) is not None:
+            yield Exposed(
+                name=name,
+                path=path,
+                how=f"belongs to user {user_name(owner)}",
+                command=f"chown -R $(id -u) {shlex.quote(str(path))}",
+            )
+            continue
+        rights = excess_rights(path, umask)
+        if _can_be_entered(path):
+            rights |= _any_rights((path / part for part in inner), umask)
+        if rights:
+            yield Exposed(
+                name=name,
+                path=path,
+                how=f"can be {rights_in_words(rights)} by other users",
+                command=f"chmod -R {chmod_words(umask)} {shlex.quote(str(path))}",
+            )
+
+
+def _any_rights(paths: Iterator[Path], umask: int) -> int:
+    rights = 0
+    for path in paths:
+        rights |= excess_rights(path, umask)
+    return rights
+
+
+def _can_be_entered(folder: Path) -> bool:
+    """Return whether others can reach what is in a folder."""
+    return bool(excess_rights(folder, 0o011))
+
+
+def _places(settings: Settings, published: Path) -> Iterator[tuple[str, Path, tuple[str, ...]]]:
+    """Yield what is looked at: its name, its path, and what of it has rights of its own."""
+    lake = settings.lake
+    if isinstance(lake, SharedLake):
+        if "://" not in lake.files:
+            yield "files of the lake", Path(lake.files), ()
+        yield "build folder", lake / "dbt", ()
+    else:
+        yield "lake", lake.resolve(), (CATALOG, FILES, "locks", "dbt")
+    published = published.absolute()
+    yield "published snapshots", published.parent / f".{published.name}", ()
+    for target, address in sorted(settings.exports.items()):
+        folder = address.get_secret_value()
+        if "://" not in folder and Path(folder).is_dir():
+            yield f"export {target}", Path(folder).absolute(), ()
+    yield "exports", Path("data/exports").absolute(), ()
+    yield "state", settings.state.absolute(), ()
+    if auth_file().exists():  # else this Prefect is none of ours
+        yield "password of Prefect's server", auth_file(), ()
+        yield "Prefect's database", prefect_home() / "prefect.db", ()
+    if _has_secrets(SETTINGS_FILE):
+        yield "settings", SETTINGS_FILE.absolute(), ()
+
+
+def _has_secrets(file: Path) -> bool:
+    """Return whether a settings file holds keys or addresses with passwords."""
+    with suppress(OSError, ValueError):
+        return bool(_SECRET_SETTINGS & tomllib.loads(file.read_text("utf-8")).keys())
+    return False

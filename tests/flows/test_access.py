@@ -1,0 +1,87 @@
+"""Who may ask a server that `fleetlake prefect-server` started: nobody without its password."""
+# ruff: noqa: PLC0415 - Prefect reads its settings when it is imported: not before the fixture
+
+import stat
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from fleetlake.errors import SettingsError
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.xdist_group("prefect"),
+    # Prefect's clients leave connections to the garbage collector.
+    pytest.mark.filterwarnings("ignore:unclosed <socket.socket:ResourceWarning"),
+]
+
+ELSEWHERE = "https://elsewhere.example"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "block_documents/filter", {"include_secrets": True}),
+        ("GET", "block_types/slug/secret/block_documents?include_secrets=true", None),
+        ("POST", "deployments/filter", {}),
+        ("GET", "deployments/name/ingest/events", None),
+        ("POST", "flow_runs/", {"flow_id": "5f0f0f0f-0000-4000-8000-000000000000"}),
+        ("POST", "work_pools/fleetlake/get_scheduled_flow_runs", {}),
+        ("GET", "admin/version", None),
+    ],
+)
+@pytest.mark.parametrize("login", [None, ("fleetlake", "guessed")], ids=["none", "wrong"])
+def test_blocks_deployments_and_runs_are_for_those_who_know_the_password(
+    prefect_server, method, path, body, login
+):
+    answer = httpx.request(method, f"{prefect_server.api}/{path}", json=body, auth=login)
+
+    assert answer.status_code == 401
+    assert answer.json() == {"exception_message": "Unauthorized"}
+
+
+def test_the_password_is_in_a_file_that_nobody_else_can_read(prefect_server):
+    file = Path(prefect_server.environment["PREFECT_HOME"]) / "fleetlake-auth"
+
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert len(prefect_server.password) > 40
+    assert prefect_server.call("GET", "admin/version").is_success
+
+
+def test_pages_of_other_origins_may_not_read_answers_and_the_pages_of_the_server_may(
+    prefect_server,
+):
+    port = urlsplit(prefect_server.api).port
+    asks = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "x"}
+
+    def allowed(origin: str) -> list[str | None]:
+        answers = [
+            prefect_server.call("GET", "health", headers={"Origin": origin}),
+            prefect_server.call("POST", "deployments/filter", headers={"Origin": origin}),
+            httpx.options(
+                f"{prefect_server.api}/deployments/filter", headers={"Origin": origin, **asks}
+            ),
+        ]
+        return [answer.headers.get("access-control-allow-origin") for answer in answers]
+
+    assert allowed(ELSEWHERE) == [None] * 3
+    assert allowed(f"http://localhost:{port}") == [f"http://localhost:{port}"] * 3
+    assert allowed(f"http://127.0.0.1:{port}") == [f"http://127.0.0.1:{port}"] * 3
+
+
+@pytest.mark.usefixtures("prefect_server")
+def test_a_command_with_another_password_is_told_that_the_server_does_not_take_it():
+    from prefect.settings import PREFECT_API_AUTH_STRING, temporary_settings
+
+    from fleetlake.cli.prefect_setup import require_set_up
+
+    with (
+        temporary_settings({PREFECT_API_AUTH_STRING: "fleetlake:of-another"}),
+        pytest.raises(SettingsError, match="asks for a password, and does not take ours") as told,
+    ):
+        require_set_up()
+
+    assert "PREFECT_HOME" in told.value.remedy
+    assert "of-another" not in str(told.value)

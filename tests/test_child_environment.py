@@ -1,0 +1,132 @@
+"""No process that fleetlake starts finds a key that it does not need in its environment."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from importlib import import_module
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from pydantic import SecretStr
+
+from fleetlake.child_environment import lake_access, plain_environment, server_access
+from fleetlake.demo import Fleet, running_simulator
+from fleetlake.errors import FleetlakeError
+from fleetlake.marts import dbt
+from fleetlake.marts.build import _Build
+from fleetlake.place import SharedLake
+
+# The package names the commands, which are called as their modules are.
+up = import_module("fleetlake.cli.up")
+prefect_setup = import_module("fleetlake.cli.prefect_setup")
+
+SERVICE = {
+    "FLEETLAKE_PORTAL_API_ID": "of-the-service-1",
+    "FLEETLAKE_PORTAL_API_KEY": "of-the-service-2",
+    "FLEETLAKE_MGR_API_ID": "of-the-service-3",
+    "FLEETLAKE_MGR_API_KEY": "of-the-service-4",
+    "FLEETLAKE_V3_TOKEN": "of-the-service-5",
+    "FLEETLAKE_PROFILES__NORTH__MGR_API_KEY": "of-the-service-6",
+    "FLEETLAKE_PUSH_SECRETS": "of-the-service-7",
+    "FLEETLAKE_EXPORTS__POSTGRES": "postgresql://u:of-an-export@h/d",
+}
+STORE = {"AWS_ACCESS_KEY_ID": "of-the-store", "AWS_SECRET_ACCESS_KEY": "of-the-store-too"}
+DATABASE = {"PGPASSWORD": "of-the-database"}
+SERVER = {
+    "PREFECT_API_AUTH_STRING": "of:the-server",
+    "PREFECT_SERVER_API_AUTH_STRING": "of:the-server",
+    "PREFECT_API_KEY": "of-the-cloud",
+}
+OTHERS = {"GITHUB_TOKEN": "of-something-else", "DBT_ENV_SECRET_GIT": "of-something-else"}
+ALL = SERVICE | STORE | DATABASE | SERVER | OTHERS
+
+SHARED = SecretStr("host=db dbname=fleet")
+
+
+@pytest.fixture(autouse=True)
+def every_key():
+    """Let this process have every key there is."""
+    with patch.dict(os.environ, {**ALL, "FLEETLAKE_UMASK": "027", "LC_ALL": "C.UTF-8"}):
+        yield
+
+
+def keys_in(environment) -> set[str]:
+    """Return which of the keys an environment holds, by whatever name."""
+    values = set(environment.values())
+    return {name for name, value in ALL.items() if value in values}
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """Return the environments of the processes that were to be started; none is."""
+    environments = []
+
+    def note(*_words, env=None, **_options):
+        environments.append(os.environ if env is None else env)
+        raise FleetlakeError("noted")
+
+    monkeypatch.setattr(subprocess, "Popen", note)
+    monkeypatch.setattr(subprocess, "run", note)
+    return environments
+
+
+def build_of(lake, folder) -> _Build:
+    return _Build(lake=lake, work=folder, snapshot=1)
+
+
+def test_dbt_gets_what_it_needs_and_no_key(tmp_path):
+    show = "import json, os; print(json.dumps({'line': 'x', **os.environ}))"
+    environment = build_of(tmp_path / "lake", tmp_path).environment()
+
+    with (
+        tempfile.TemporaryFile("w+") as aside,
+        dbt._child([sys.executable, "-c", show], environment, aside) as child,  # noqa: SLF001 - what starts it
+    ):
+        found = json.loads(child.stdout.readline())
+
+    assert keys_in(found) == set()
+    assert not [name for name in found if name.startswith(("PREFECT_", "AWS_", "PG"))]
+    assert found["FLEETLAKE_LAKE"] == str(tmp_path / "lake")
+    assert found["FLEETLAKE_UMASK"] == "027"
+    assert (found["PATH"], found["LC_ALL"]) == (os.environ["PATH"], "C.UTF-8")
+
+
+@pytest.mark.parametrize(
+    ("files", "needed"),
+    [("/mnt/fleet", DATABASE.keys()), ("s3://bucket/fleet", DATABASE.keys() | STORE.keys())],
+)
+def test_dbt_gets_the_keys_of_the_store_and_the_database_only_where_the_lake_is_there(
+    tmp_path, files, needed
+):
+    build = build_of(SharedLake(SHARED, files), tmp_path)
+
+    assert keys_in(build.environment()) == needed
+
+
+def test_a_lake_in_a_folder_needs_no_key():
+    assert lake_access(Path("data/lake")) == {}
+
+
+def test_the_simulator_gets_no_key(started, tmp_path, monkeypatch):
+    monkeypatch.setattr(up, "FOLDER", tmp_path)
+    fleet = Fleet(routers=1, days=1, seed=1, born_at="2026-01-01T00:00:00+00:00")
+    for start in (running_simulator(fleet), up._simulator(1, 1, 1)):  # noqa: SLF001 - what `up` starts
+        with pytest.raises(FleetlakeError, match="noted"), start:
+            pass
+
+    assert [keys_in(environment) for environment in started] == [set(), set()]
+
+
+def test_what_registers_deployments_gets_the_key_of_the_server_and_no_other(started):
+    with pytest.raises(FleetlakeError, match="noted"):
+        prefect_setup.deploy({})
+
+    [environment] = started
+    assert keys_in(environment) == SERVER.keys()
+
+
+def test_the_server_gets_no_key_of_the_service():
+    assert keys_in(plain_environment() | server_access()) == SERVER.keys()

@@ -1,0 +1,350 @@
+"""Who may read and write what fleetlake makes, and what it does about files of other users."""
+
+import fcntl
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+from typer.testing import CliRunner
+
+from fleetlake import file_locks, ownership, umask
+from fleetlake.cli import app
+from fleetlake.doctor import run_checks
+from fleetlake.errors import LakeError, SettingsError, StreamBusy
+from fleetlake.exporters import TARGETS
+from fleetlake.exporters.export import export
+from fleetlake.file_locks import file_lock
+from fleetlake.lake import open_lake
+from fleetlake.lake.locks import commit_lock, stream_lock
+from fleetlake.marts.build import build_marts
+from fleetlake.publish import publish
+from fleetlake.ratelimit import CallLimit
+from fleetlake.settings import load_settings
+
+STREAM = "accounts"
+STRANGER = 54321
+
+
+@pytest.fixture(autouse=True)
+def own_umask() -> Iterator[None]:
+    """Begin as a shell does, and put the umask of this process back."""
+    before = os.umask(0o022)
+    umask._is_applied = False  # noqa: SLF001 - a process has one umask, and tests share a process
+    yield
+    os.umask(before)
+    umask._is_applied = False  # noqa: SLF001 - likewise
+
+
+def modes_below(folder: Path) -> set[str]:
+    """Return the kinds and modes of a folder and of all in it, links left out."""
+    found = [folder, *folder.rglob("*")]
+    kinds = {True: "folder", False: "file"}
+    return {
+        f"{kinds[p.is_dir()]} {stat.S_IMODE(p.stat().st_mode):o}"
+        for p in found
+        if not p.is_symlink()
+    }
+
+
+def give_away(path: Path, monkeypatch: pytest.MonkeyPatch, *, owner: int = STRANGER) -> None:
+    """Let a path belong to another user; where we may not do that, become one ourselves."""
+    if os.geteuid() == 0:
+        os.chown(path, owner, -1, follow_symlinks=False)
+    else:
+        monkeypatch.setattr(ownership.os, "geteuid", lambda: owner)
+
+
+@pytest.mark.parametrize(
+    ("setting", "folder", "file"), [(None, "700", "600"), ("027", "750", "640")]
+)
+def test_a_lake_its_locks_and_its_state_have_the_rights_that_the_umask_leaves(
+    tmp_path, monkeypatch, setting, folder, file
+):
+    if setting:
+        monkeypatch.setenv("FLEETLAKE_UMASK", setting)
+    lake = tmp_path / "new" / "lake"
+
+    with open_lake(lake) as opened, stream_lock(lake, STREAM):
+        opened.execute("create table lake.big as select range as n from range(1000)")
+        opened.execute("call lake.set_option('data_inlining_row_limit', 0)")
+        opened.execute("insert into lake.big select range from range(100000)")
+        CallLimit(tmp_path / "state", account="a", calls_per_minute=1).close()
+        locks = modes_below(lake / "locks")
+
+    assert any((lake / "files").rglob("*.parquet"))
+    # Lock files and the call limit are for one user, whoever else may read the lake.
+    assert locks == {f"folder {folder}", "file 600"}
+    assert modes_below(lake) == {f"folder {folder}", f"file {file}", "file 600"}
+    assert modes_below(tmp_path / "state") == {"folder 700", "file 600"}
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == int(folder, 8)
+
+
+@pytest.mark.parametrize(("setting", "modes"), [("077", ("700", "600")), ("027", ("750", "640"))])
+def test_what_is_published_and_exported_has_the_rights_that_the_umask_leaves(
+    lake_path, tmp_path, monkeypatch, setting, modes
+):
+    folder, file = modes
+    monkeypatch.setenv("FLEETLAKE_UMASK", setting)
+    with open_lake(lake_path) as lake:
+        lake.execute("create table lake.marts.trips as select range as n from range(10)")
+
+    publish(lake_path, tmp_path / "open" / "published")
+    with open_lake(lake_path, read_only=True) as lake:
+        for target in ("parquet", "delta", "iceberg"):
+            where = SecretStr(str(tmp_path / "exports" / target))
+            assert export(lake, TARGETS[target], where)
+
+    locks = {"file 600"}  # for one user, whoever else may read
+    assert modes_below(tmp_path / "open") == {f"folder {folder}", f"file {file}"} | locks
+    assert modes_below(tmp_path / "exports") == {f"folder {folder}", f"file {file}"}
+
+
+def test_a_command_gives_its_umask_to_what_it_starts(tmp_path, monkeypatch):
+    monkeypatch.setenv("FLEETLAKE_UMASK", "027")
+    monkeypatch.chdir(tmp_path)
+
+    CliRunner().invoke(app, ["simulate", "--print-env"])
+    made = "import pathlib; pathlib.Path('made').touch()"
+    subprocess.run([sys.executable, "-c", made], check=True)
+
+    assert modes_below(tmp_path / "made") == {"file 640"}
+
+
+def test_the_umask_of_the_settings_file_counts_where_the_environment_has_none(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    Path("fleetlake.toml").write_text('umask = "037"\n')
+
+    assert umask.wanted_umask() == 0o037
+    monkeypatch.setenv("FLEETLAKE_UMASK", "007")
+    assert umask.wanted_umask() == 0o007
+
+
+@pytest.mark.parametrize("value", ["rw-r--r--", "088", "777", "0o27x", "12345", "-22"])
+def test_what_is_no_umask_is_refused_and_nobody_gets_rights_by_it(monkeypatch, value):
+    monkeypatch.setenv("FLEETLAKE_UMASK", value)
+    load_settings.cache_clear()
+
+    with pytest.raises(SettingsError, match="FLEETLAKE_UMASK: must"):
+        load_settings()
+    assert umask.wanted_umask() == 0o077
+
+
+def permissions(settings) -> tuple[str, str]:
+    """Return what doctor says of permissions, and what to do."""
+    [check] = [c for c in run_checks(settings) if c.name == "permissions"]
+    return check.found, check.error.remedy if check.error else ""
+
+
+def test_doctor_names_what_others_can_read_with_the_command_that_ends_it(
+    sim, tmp_path, monkeypatch
+):
+    settings = sim.settings(base_url=None, v3_base_url=None)
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect home"))
+    assert "no rights beyond FLEETLAKE_UMASK=077" in permissions(settings)[0]
+    for name in (".published", "state", "prefect home"):
+        (tmp_path / name).mkdir(exist_ok=True)
+        (tmp_path / name).chmod(0o700)
+    password = tmp_path / "prefect home" / "fleetlake-auth"
+    password.touch(0o600)
+    settings.lake.chmod(0o755)
+    (tmp_path / ".published").chmod(0o775)
+    (tmp_path / "state").chmod(0o711)
+    password.chmod(0o604)
+
+    found, remedy = permissions(settings)
+
+    assert f"lake {settings.lake} can be read by other users" in found
+    assert f"{tmp_path}/.published can be read and written by other users" in found
+    assert f"{password} can be read by other users" in found
+    assert f"chmod -R go-rwx {settings.lake} && chmod" in remedy
+    assert f"chmod -R go-rwx '{password}'" in remedy
+    assert stat.S_IMODE(settings.lake.stat().st_mode) == 0o755, "told, not changed"
+    for command in remedy.removeprefix("Run: ").partition(". Where")[0].split(" && "):
+        subprocess.run(command, shell=True, check=True)
+    assert permissions(settings)[1] == ""
+
+
+def test_doctor_takes_a_lake_that_the_group_is_meant_to_read_but_not_to_write(sim):
+    settings = sim.settings(base_url=None, v3_base_url=None, umask="027")
+    settings.lake.chmod(0o750)
+    assert permissions(settings)[1] == ""
+
+    (settings.lake / "catalog.sqlite").chmod(0o660)
+
+    found, remedy = permissions(settings)
+    assert f"lake {settings.lake} can be written by other users" in found
+    assert f"chmod -R g-w,o-rwx {settings.lake}" in remedy
+
+
+def test_doctor_names_a_settings_file_with_keys_that_others_can_read(sim, tmp_path, monkeypatch):
+    settings = sim.settings(base_url=None, v3_base_url=None)
+    monkeypatch.chdir(tmp_path)
+    file = Path("fleetlake.toml")
+    file.write_text("concurrency = 4\n")
+    file.chmod(0o644)
+    assert permissions(settings)[1] == ""
+
+    file.write_text('mgr_api_key = "secret-key"\n')
+
+    found, remedy = permissions(settings)
+    assert "settings" in found
+    assert "fleetlake.toml can be read" in found
+    assert "secret-key" not in found + remedy
+
+
+def test_a_lock_that_this_user_holds_is_busy_and_not_an_error(lake_path):
+    with (
+        stream_lock(lake_path, STREAM),
+        pytest.raises(StreamBusy, match="is being loaded by another process"),
+        stream_lock(lake_path, STREAM),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("name", [STREAM, "commit"])
+def test_a_lock_file_of_another_user_is_told_as_such_at_once(lake_path, monkeypatch, name):
+    def hold():
+        return commit_lock(lake_path) if name == "commit" else stream_lock(lake_path, name)
+
+    with hold():
+        file = lake_path / "locks" / f"{name}.lock"
+    give_away(file, monkeypatch)
+
+    with pytest.raises(LakeError, match=f"{file} belongs to user") as told, hold():
+        pass
+
+    assert not isinstance(told.value, StreamBusy)
+    assert "another process" not in told.value.what
+
+
+def test_a_lock_that_a_process_of_another_user_holds_is_told_as_such(lake_path, monkeypatch):
+    with stream_lock(lake_path, STREAM):
+        pass
+    file = lake_path / "locks" / f"{STREAM}.lock"
+    with file.open() as held:  # reading is enough to lock a file
+        fcntl.flock(held, fcntl.LOCK_EX)
+        monkeypatch.setattr(file_locks, "_holder", lambda _: STRANGER)
+        with (
+            pytest.raises(LakeError, match="is held by a process of user") as told,
+            stream_lock(lake_path, STREAM),
+        ):
+            pass
+
+    assert not isinstance(told.value, StreamBusy)
+
+
+@pytest.mark.skipif(not Path("/proc/locks").exists(), reason="only Linux lists who holds a lock")
+def test_the_kernel_says_which_user_holds_a_lock(tmp_path):
+    file = tmp_path / "a.lock"
+    with file_lock(file, seconds=0):
+        found = file_locks._holder(file)  # noqa: SLF001 - what the message stands on
+
+    assert found in {os.geteuid(), None}  # some file systems have other numbers in that list
+    assert file_locks._holder(file) is None  # noqa: SLF001 - likewise
+
+
+def test_a_lock_file_that_cannot_be_opened_names_its_owner(tmp_path, monkeypatch):
+    file = tmp_path / "a.lock"
+    file.touch()
+    real = os.open
+
+    def refuse(path, *more, **options):
+        if str(path) == str(file):
+            raise PermissionError(13, "Permission denied", str(file))
+        return real(path, *more, **options)
+
+    monkeypatch.setattr(os, "open", refuse)
+    monkeypatch.setattr(file_locks.os, "geteuid", lambda: STRANGER)
+    monkeypatch.setattr(file_locks, "foreign_owner", lambda _: None)  # root's, which others trust
+
+    with (
+        pytest.raises(LakeError, match=f"{file} belongs to user '?\\w+"),
+        file_lock(file, seconds=0),
+    ):
+        pass
+
+
+def test_a_symbolic_link_planted_as_a_lock_file_is_refused_and_its_target_left_alone(lake_path):
+    target = lake_path.parent / "precious"
+    target.write_text("as it was")
+    file = lake_path / "locks" / f"{STREAM}.lock"
+    file.unlink(missing_ok=True)
+    file.symlink_to(target)
+
+    with pytest.raises(LakeError, match="is a symbolic link"), stream_lock(lake_path, STREAM):
+        pass
+
+    assert target.read_text() == "as it was"
+
+
+@pytest.mark.parametrize("part", ["", "locks", "files"])
+def test_a_lake_of_another_user_is_not_written(lake_path, monkeypatch, part):
+    give_away(lake_path / part, monkeypatch)
+
+    with (
+        pytest.raises(LakeError, match="belongs to user"),
+        open_lake(lake_path),
+    ):
+        pass
+
+
+def test_a_folder_that_another_user_planted_as_a_link_is_not_written(lake_path, monkeypatch):
+    elsewhere = lake_path.parent / "elsewhere"
+    elsewhere.mkdir()
+    shutil.rmtree(lake_path / "locks")
+    (lake_path / "locks").symlink_to(elsewhere)
+    give_away(lake_path / "locks", monkeypatch)
+
+    with pytest.raises(LakeError, match="belongs to user"), open_lake(lake_path):
+        pass
+
+    assert list(elsewhere.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", [".published", "lake/dbt", "state"])
+def test_what_another_user_made_where_fleetlake_writes_is_not_used(
+    lake_path, tmp_path, monkeypatch, name
+):
+    (tmp_path / name).mkdir(parents=True)
+    give_away(tmp_path / name, monkeypatch)
+    acts = {
+        ".published": lambda: publish(lake_path, tmp_path / "published"),
+        "lake/dbt": lambda: build_marts(lake_path),
+        "state": lambda: CallLimit(tmp_path / "state", account="a", calls_per_minute=1),
+    }
+
+    with pytest.raises((LakeError, SettingsError), match="belongs to user"):
+        acts[name]()
+
+    assert list((tmp_path / name).iterdir()) == []
+
+
+def test_a_link_planted_where_calls_are_counted_is_refused(tmp_path):
+    limit = CallLimit(tmp_path, account="a", calls_per_minute=1)
+    limit.close()
+    [ring] = tmp_path.glob("*.ring")
+    ring.rename(tmp_path / "elsewhere")
+    ring.symlink_to("elsewhere")
+
+    with pytest.raises(SettingsError, match="cannot be kept"):
+        CallLimit(tmp_path, account="a", calls_per_minute=1)
+
+
+def test_up_does_not_take_a_folder_that_another_user_made(tmp_path, monkeypatch):
+    (tmp_path / "prefect.yaml").touch()
+    (tmp_path / "data/up").mkdir(parents=True)
+    give_away(tmp_path / "data/up", monkeypatch)
+    monkeypatch.chdir(tmp_path)
+
+    done = CliRunner().invoke(app, ["up", "--port", "45999"])
+
+    assert isinstance(done.exception, LakeError)
+    assert "data/up belongs to user" in done.exception.what
