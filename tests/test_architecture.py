@@ -18,8 +18,8 @@ FILES = sorted(SOURCE.rglob("*.py"))
 MOST_LINES = 350
 
 ORDER = [
-    ["errors", "quoting"],
-    ["secrets"],
+    ["errors", "quoting", "answers", "patience", "record_bounds", "strict_json"],
+    ["secrets", "network"],
     ["place"],
     ["settings", "vocabulary"],
     ["columns"],

@@ -8,21 +8,33 @@ misfit values aside as `extra`, and turns only a record without its key or time 
 for an empty one.
 """
 
-import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from math import isfinite
 from operator import attrgetter
 from typing import Annotated, Any
-from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
 from fleetlake.columns import Kind
 from fleetlake.endpoint import Api, Endpoint, Mode
 from fleetlake.errors import PageUnreadable
-from fleetlake.values import json_text, read_value, relation_id
+from fleetlake.record_bounds import (
+    MOST_RECORDS,
+    has_deep_text,
+    has_long_text,
+    has_many_records,
+    kept_reason,
+    kept_text,
+    may_have_many_records,
+    refuse_beyond_bounds,
+    refuse_many_members,
+    set_deep_aside,
+)
+from fleetlake.strict_json import strict_json
+from fleetlake.values import json_text, link_query, read_value, relation_id
 
 _WIRE_TYPES: dict[Kind, Any] = {
     Kind.ID: int | None,
@@ -75,6 +87,8 @@ class _Links(msgspec.Struct):
     next: str | None = None
 
 
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
 TIMEUUID_LENGTH = 36
 VERSION_AT = 14
 """Where the text of a UUID says which kind it is."""
@@ -116,6 +130,7 @@ class Reader:
         self._raw_page = msgspec.json.Decoder(_envelope(endpoint.api, msgspec.Raw))
         self._timeuuids = [c.name for c in endpoint.columns if c.kind is Kind.TIMEUUID]
         self._reals = [c.name for c in endpoint.columns if c.kind is Kind.REAL]
+        self._texts = [c.name for c in endpoint.columns if c.kind is Kind.JSON]
         self._names = [c.name for c in endpoint.columns]
         self._members = attrgetter(*(c.field for c in endpoint.columns))
         self._ids = _Ids({None: None})
@@ -124,6 +139,8 @@ class Reader:
 
     def quick(self, body: bytes) -> Decoded:
         """Decode a page in which every record is as declared. Raises: ValueError, OddRecord."""
+        if may_have_many_records(body):
+            raise OddRecord
         page: Any = self._page.decode(body)
         by_column = zip(*map(self._members, page.data), strict=True)
         found = list(map(list, by_column)) if page.data else [[] for _ in self._names]
@@ -139,6 +156,9 @@ class Reader:
             raise OddRecord
         if any(not isfinite(v) for name in self._reals for v in values[name] if v is not None):
             raise OddRecord  # "nan" and the like are text, no measurement
+        texts = map(values.__getitem__, self._texts)
+        if has_long_text(body, values.values()) or has_deep_text(texts):
+            raise OddRecord
         return Decoded(values, len(page.data), *self._paging(page))
 
     def patient(self, body: bytes) -> Decoded:
@@ -146,15 +166,21 @@ class Reader:
 
         Raises: PageUnreadable if the body is no list answer.
         """
-        envelope = self._open(body)
+        body = body.removeprefix(_BYTE_ORDER_MARK)
+        if has_many_records(body):
+            raise _no_page(self._endpoint, f"it has more than {MOST_RECORDS:,} records")
+        envelope, deep = self._open(body)
         rows: list[dict[str, Any]] = []
         extra: dict[int, str] = {}
         misfits: list[Misfit] = []
         for raw in envelope.data:
+            text = bytes(memoryview(raw))
             try:
+                refuse_beyond_bounds(text, is_set_aside=text in deep)
                 row, left = self._values(msgspec.json.decode(raw))
             except (ValueError, RecursionError) as reason:
-                misfits.append(Misfit(str(reason), str(memoryview(raw), "utf-8")))
+                received = deep.get(text, text).decode("utf-8", "backslashreplace")
+                misfits.append(Misfit(kept_reason(str(reason)), kept_text(received)))
                 continue
             if left:
                 extra[len(rows)] = json_text(left)
@@ -165,21 +191,36 @@ class Reader:
 
     def _paging(self, page: Any) -> tuple[int, Mapping[str, str] | None]:
         """Return the page size in force and the query of the link to the next page."""
-        if self._endpoint.api is Api.V2:
-            return page.meta.limit, _query(page.meta.next)
-        return self._endpoint.page_size, _query(page.links.next)
+        if (count := len(page.data)) > MOST_RECORDS:
+            raise _no_page(self._endpoint, f"it has {count:,} records")
+        try:
+            if self._endpoint.api is Api.V2:
+                return page.meta.limit, link_query(page.meta.next)
+            return self._endpoint.page_size, link_query(page.links.next)
+        except ValueError as error:
+            raise _no_page(self._endpoint, error) from None
 
-    def _open(self, body: bytes) -> Any:
+    def _open(self, body: bytes) -> tuple[Any, dict[bytes, bytes]]:
+        """Return the page, and its records that are too deep by what stands for them in it."""
+        with suppress(RecursionError):
+            return self._envelope(body), {}
+        body, deep = set_deep_aside(body)
+        try:
+            return self._envelope(body), deep
+        except RecursionError as error:
+            raise _no_page(self._endpoint, error) from None
+
+    def _envelope(self, body: bytes) -> Any:
         try:
             body.decode()
             return self._raw_page.decode(body)
         except msgspec.ValidationError as error:
             raise _no_page(self._endpoint, error) from None
-        except (ValueError, RecursionError):
+        except ValueError:
             pass
         try:
-            return self._raw_page.decode(_escape_controls(body))
-        except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors too
+            return self._raw_page.decode(strict_json(body))
+        except ValueError as error:  # msgspec's errors are ValueErrors too
             raise _no_page(self._endpoint, error) from None
 
     def _values(self, members: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -203,7 +244,9 @@ class Reader:
             if row[name] is None:
                 raise ValueError(f"{name}: {faults.get(name, 'missing')}")
         take_member(members, ("type",) if self._endpoint.api is Api.V3 else ())
-        return row, members_left(self._endpoint, members)
+        left = members_left(self._endpoint, members)
+        refuse_many_members(left)
+        return row, left
 
 
 def _struct_of(endpoint: Endpoint) -> type[msgspec.Struct]:
@@ -251,25 +294,7 @@ def _canonical_texts(raws: list[msgspec.Raw]) -> list[str | None]:
     return [None if value is None else json_text(value) for value in values]
 
 
-def _query(link: str | None) -> Mapping[str, str] | None:
-    """Return the query of a link; its host is not trusted with the keys."""
-    if link is None:
-        return None
-    return {name: values[-1] for name, values in parse_qs(urlsplit(link).query).items()}
-
-
-def _escape_controls(body: bytes) -> bytes:
-    """Return the body as strict JSON: the service puts raw control characters in strings.
-
-    Bytes that are no text are spelled out, NaN and the like become text, half a surrogate pair
-    becomes a question mark. Raises: ValueError if it is not JSON even so.
-    """
-    text = body.decode("utf-8", "backslashreplace")
-    answer = json.loads(text, strict=False, parse_constant=str)
-    return json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace")
-
-
-def _no_page(endpoint: Endpoint, reason: Exception) -> PageUnreadable:
+def _no_page(endpoint: Endpoint, reason: object) -> PageUnreadable:
     return PageUnreadable(
         f"{endpoint.path} was answered 200 with something that is no page of records ({reason}).",
         remedy="Something between here and the service may answer in its place: check "

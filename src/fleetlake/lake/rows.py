@@ -10,14 +10,18 @@ no longer sees, or has not read for `RESTS_DAYS`, goes to the next account that 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
 import pyarrow as pa
 
 from fleetlake.endpoint import Endpoint, Mode
 from fleetlake.lake.loads import Committed, Load, bounds_of
 from fleetlake.normalise import EXTRA
+from fleetlake.values import json_text
 
 if TYPE_CHECKING:
     from fleetlake.lake.catalog import Lake
+
+EXAMPLE_CHARACTERS = 1_000
 
 RESTS_DAYS = 2
 """Longer than from one daily load to the next, however long they take."""
@@ -166,13 +170,18 @@ def _note_drift(lake: "Lake", load: Load) -> None:
     """Keep the first sight of every member that has no column, with an example."""
     if load.rows[EXTRA].null_count == load.rows.num_rows:
         return
-    with lake.view("batch", load.rows):
+    # Not json_each: it repeats a record's whole text for each of its members.
+    examples: dict[str, str] = {}
+    for text in filter(None, load.rows[EXTRA].to_pylist()):
+        for member, value in msgspec.json.decode(text).items():
+            if member not in examples:
+                examples[member] = json_text(value)[:EXAMPLE_CHARACTERS]
+    members = {"member": [*examples], "example": [*examples.values()]}
+    with lake.view("members", pa.table(members)):
         lake.execute(
             "insert into meta.schema_drift by name select ? as account_profile, "
-            "? as endpoint, member, any_value(example) as example, ? as load_id, "
-            "now() as first_seen_at from (select key as member, value::varchar as example "
-            "from batch, json_each(batch._extra) where batch._extra is not null) "
-            "where not exists (select 1 from meta.schema_drift d "
-            "where d.endpoint = ? and d.member = member) group by member",
+            "? as endpoint, member, example, ? as load_id, now() as first_seen_at "
+            "from members where not exists (select 1 from meta.schema_drift d "
+            "where d.endpoint = ? and d.member = members.member)",
             [load.profile, load.endpoint.name, load.load_id, load.endpoint.name],
         )

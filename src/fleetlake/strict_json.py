@@ -1,0 +1,29 @@
+"""Bodies that are nearly JSON, as JSON: what some services write that no strict reader takes."""
+
+import json
+from math import isfinite
+
+MOST_DIGITS = 400
+"""A double has at most 309 digits before its point; Python itself refuses some thousands."""
+
+
+def strict_json(body: bytes) -> bytes:
+    """Return the body as strict JSON: the service puts raw control characters in strings.
+
+    Bytes that are no text are spelled out, half a surrogate pair becomes a question mark. NaN and
+    the like become text, and so do numbers that no computer's number holds. Raises: ValueError if
+    it is not JSON even so.
+    """
+    text = body.decode("utf-8", "backslashreplace")
+    answer = json.loads(
+        text, strict=False, parse_constant=str, parse_float=_finite, parse_int=_whole
+    )
+    return json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def _finite(text: str) -> float | str:
+    return number if isfinite(number := float(text)) else text
+
+
+def _whole(text: str) -> int | str:
+    return int(text) if len(text) <= MOST_DIGITS else text
