@@ -82,7 +82,8 @@ def test_a_small_misfit_is_kept_as_received_and_a_large_one_with_its_digest():
 
 
 def an_alert(info: str) -> str:
-    return f'{{"created_at_timeuuid": "{UUID}", "info": {info}}}'
+    at = "2026-06-06T12:59:11Z"
+    return f'{{"created_at_timeuuid": "{UUID}", "created_at": "{at}", "info": {info}}}'
 
 
 @pytest.mark.parametrize("odd", ["", ', {"x": 1}'], ids=["alone", "beside an odd record"])

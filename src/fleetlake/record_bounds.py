@@ -38,6 +38,7 @@ _LIST_DEPTH = 2
 """A page is an object, and within it the list of records."""
 
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_AS_LISTS = bytes.maketrans(b"{}", b"[]")
 _TOKENS = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[\]{},]', re.DOTALL)
 
 
@@ -54,21 +55,21 @@ def kept_reason(reason: str) -> str:
     return reason if len(reason) <= REASON_CHARACTERS else f"{reason[:REASON_CHARACTERS]}…"
 
 
-def is_deep(json: bytes) -> bool:
+def is_deep(json: bytes, most: int = MOST_DEPTH) -> bool:
     """Return whether valid JSON nests deeper than a record may.
 
     >>> is_deep(b"[" * 200 + b"]" * 200), is_deep(b"[" * 201 + b"]" * 201)
     (False, True)
     """
-    if len(json) <= 2 * MOST_DEPTH:
+    if len(json) <= 2 * most:
         return False
-    left = json.translate(None, _NO_BRACKETS)
-    for _ in range(MOST_DEPTH):
+    left = json.translate(_AS_LISTS, _NO_BRACKETS)
+    for _ in range(most):
         if not left:
             return False
-        left = left.replace(b"[]", b"").replace(b"{}", b"")
+        left = left.replace(b"[]", b"")
     # Brackets are left over where it is deep, and where a text holds some.
-    return bool(left) and _depth(json) > MOST_DEPTH
+    return bool(left) and _depth(json) > most
 
 
 def has_many_records(body: bytes) -> bool:
@@ -100,12 +101,13 @@ def set_deep_aside(body: bytes) -> tuple[bytes, dict[bytes, bytes]]:
     return b"".join([*parts, body[done:]]), aside
 
 
-def has_deep_text(columns: Iterable[Iterable[str | None]]) -> bool:
-    """Return whether JSON columns hold a text that nests deeper than a record may."""
+def has_deep_text(columns: Iterable[tuple[int, Iterable[str | None]]]) -> bool:
+    """Return whether JSON columns, each with its depth in the record, make a record too deep."""
     return any(
-        text.count("{") + text.count("[") > MOST_DEPTH and is_deep(text.encode())
-        for texts in columns
-        for text in [text for text in filter(None, texts) if len(text) > 2 * MOST_DEPTH]
+        text.count("{") + text.count("[") > MOST_DEPTH - depth
+        and is_deep(text.encode(), MOST_DEPTH - depth)
+        for depth, texts in columns
+        for text in [text for text in filter(None, texts) if len(text) > 2 * (MOST_DEPTH - depth)]
     )
 
 

@@ -130,7 +130,7 @@ class Reader:
         self._raw_page = msgspec.json.Decoder(_envelope(endpoint.api, msgspec.Raw))
         self._timeuuids = [c.name for c in endpoint.columns if c.kind is Kind.TIMEUUID]
         self._reals = [c.name for c in endpoint.columns if c.kind is Kind.REAL]
-        self._texts = [c.name for c in endpoint.columns if c.kind is Kind.JSON]
+        self._texts = {c.name: len(c.path) for c in endpoint.columns if c.kind is Kind.JSON}
         self._names = [c.name for c in endpoint.columns]
         self._members = attrgetter(*(c.field for c in endpoint.columns))
         self._ids = _Ids({None: None})
@@ -156,7 +156,7 @@ class Reader:
             raise OddRecord
         if any(not isfinite(v) for name in self._reals for v in values[name] if v is not None):
             raise OddRecord  # "nan" and the like are text, no measurement
-        texts = map(values.__getitem__, self._texts)
+        texts = ((depth, values[name]) for name, depth in self._texts.items())
         if has_long_text(body, values.values()) or has_deep_text(texts):
             raise OddRecord
         return Decoded(values, len(page.data), *self._paging(page))
