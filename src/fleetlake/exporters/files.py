@@ -8,6 +8,7 @@ DuckDB writes and reads the formats in a folder of its own; Arrow carries the fi
 """
 
 import json
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -20,10 +21,13 @@ import pyarrow as pa
 from pyarrow import fs
 
 from fleetlake.exporters.contract import Changes, Mark
+from fleetlake.place import refuse_unusable
 from fleetlake.quoting import literal
 
 LIST = "_export.json"
 _FILE_SIZE = "256MB"
+_OWN = re.compile(r"\d{9,}-[0-9a-f]{8}-\d+\.(parquet|csv|jsonl)|_export\.json\.new")
+"""Names that this target gives its files."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +73,7 @@ def open_target(address: str, kind: str) -> "FileExporter":
     if "://" in address:
         system, root = fs.FileSystem.from_uri(address)
     else:
+        refuse_unusable("export", Path(address), setting=f"FLEETLAKE_EXPORTS__{kind.upper()}")
         system, root = fs.LocalFileSystem(), str(Path(address).absolute())
     return FileExporter(system, root.rstrip("/"), FORMATS[kind])
 
@@ -220,10 +225,12 @@ class FileExporter:
         self._clear(table, files)
 
     def _clear(self, table: str, files: Sequence[_File]) -> None:
-        kept = {LIST, *(file.name for file in files)}
+        """Remove the files that this target wrote and no longer lists; others are not its own."""
+        kept = {file.name for file in files}
         here = fs.FileSelector(f"{self._root}/{table}", allow_not_found=True)
         for found in self._system.get_file_info(here):
-            if found.is_file and found.base_name not in kept:
+            is_own = _OWN.fullmatch(found.base_name) is not None
+            if found.is_file and is_own and found.base_name not in kept:
                 self._system.delete_file(found.path)
 
 

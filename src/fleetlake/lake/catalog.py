@@ -23,7 +23,7 @@ from fleetlake.errors import LakeError
 from fleetlake.lake import tables
 from fleetlake.lake.attach import CATALOG, FILES, UNCHECKED, attach_statements, store_keys
 from fleetlake.lake.locks import catalog_door, commit_lock
-from fleetlake.place import LakePlace, SharedLake, not_writable
+from fleetlake.place import LakePlace, SharedLake, not_writable, refuse_unusable
 from fleetlake.secrets import without_secrets
 
 READY = ".ready"
@@ -235,6 +235,7 @@ def _remedy(text: str) -> str:
 
 
 def _make_folder(path: Path) -> None:
+    refuse_unusable("lake", path, setting="FLEETLAKE_LAKE")
     try:
         (path / FILES).mkdir(parents=True, exist_ok=True)
         (path / "locks").mkdir(exist_ok=True)
