@@ -5,7 +5,6 @@ worth a file. The files keep that column, so that they read the same with and wi
 of their folders; `day=…` in a name is what lets a reader skip a file without opening it.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from pathlib import Path
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.lake import Lake
 from fleetlake.marts.catalogue import mart_dates, mart_keys
-from fleetlake.quoting import literal
+from fleetlake.quoting import exact, literal
 
 _FILE_SIZE = "256MB"
 
@@ -44,9 +43,7 @@ class Layout:
 
 def reading(folder: Path, partitioned_by: str | None) -> str:
     """Return DuckDB's call that reads a table from its folder."""
-    # Signs of a pattern in the names of folders stand for themselves.
-    plain = re.sub(r"[*\[]", r"[\g<0>]", str(folder))
-    files = f"{plain}/{'*/*.parquet' if partitioned_by else '*.parquet'}"
+    files = f"{exact(folder)}/{'*/*.parquet' if partitioned_by else '*.parquet'}"
     return f"read_parquet({literal(files)}, hive_partitioning = {bool(partitioned_by)})"
 
 

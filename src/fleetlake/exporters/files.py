@@ -22,7 +22,7 @@ from pyarrow import fs
 
 from fleetlake.exporters.contract import Changes, Mark
 from fleetlake.place import refuse_unusable
-from fleetlake.quoting import literal
+from fleetlake.quoting import exact, literal
 
 LIST = "_export.json"
 _FILE_SIZE = "256MB"
@@ -160,7 +160,7 @@ class FileExporter:
         return f"UNION ALL BY NAME SELECT * FROM {read} f WHERE NOT EXISTS ({_same_key(old)})"
 
     def _read(self, table: str, files: Sequence[_File], mark: Mark) -> str:
-        listed = ", ".join(literal(self._at_hand(table, file)) for file in files)
+        listed = ", ".join(literal(exact(self._at_hand(table, file))) for file in files)
         return self._format.read(f"[{listed}]", mark.columns)
 
     def _at_hand(self, table: str, file: _File) -> Path:
@@ -196,7 +196,7 @@ class FileExporter:
 
     def _carry(self, table: str, path: Path, stem: str, mark: Mark) -> _File:
         """Take a written file to its place under a name that no file has had."""
-        read = self._format.read(f"[{literal(path)}]", mark.columns)
+        read = self._format.read(f"[{literal(exact(path))}]", mark.columns)
         [rows] = self._duckdb.execute(f"SELECT count(*) FROM {read}").fetchone() or [0]
         name = f"{stem}.{self._format.ending}"
         place = f"{self._root}/{table}/{name}"

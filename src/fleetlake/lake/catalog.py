@@ -229,6 +229,8 @@ def _remedy(text: str) -> str:
     lowered = text.lower()
     if "permission denied" in lowered or "readonly" in lowered or "read-only" in lowered:
         return "Make the folder writable for this user, or set FLEETLAKE_LAKE to one that is."
+    if "too many open files" in lowered:
+        return "Let the process open more files: ulimit -n 1024."
     if "not a database" in lowered or "malformed" in lowered:
         return "The catalog is damaged: restore catalog.sqlite from a backup."
     return "Run `fleetlake doctor`; what was committed is whole."
