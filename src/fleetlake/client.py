@@ -5,20 +5,20 @@ answer into one of the errors that say what the caller may do. It never follows 
 keys go to the configured host only, and a redirected call would count twice.
 """
 
+import asyncio
 import email.utils
 import json
-import ssl
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Self, TypeVar
-from urllib.parse import urlsplit
-from urllib.request import getproxies
 
 import httpx
 
+from fleetlake.answers import ACCEPTED_CODINGS, BodyRefused, Bounds, whole_answer
 from fleetlake.clock import Clock
 from fleetlake.endpoint import Api
 from fleetlake.errors import (
@@ -31,7 +31,10 @@ from fleetlake.errors import (
     Unreachable,
 )
 from fleetlake.gate import NOT_URGENT, Gate
+from fleetlake.network import proxies, proxy_secrets, tls_context
+from fleetlake.patience import Patience
 from fleetlake.retry import with_retries
+from fleetlake.secrets import starred
 from fleetlake.settings import Settings
 from fleetlake.shared_limit import call_limit
 from fleetlake.wire import Wire
@@ -50,6 +53,13 @@ EXPIRES_SOON = timedelta(hours=48)
 """Records that the service forgets within this time are asked for before all others."""
 
 MOST_SECONDS = 86_400
+MEGABYTE = 1_000_000
+ANSWER_FACTOR = 4
+"""An answer may be silent for FLEETLAKE_TIMEOUT_SECONDS, and take so many times that in all.
+
+So a slow line still brings a large page, and a byte now and then does not hold a load for ever.
+"""
+
 _TRANSIENT = {408, 500, 502, 503, 504}
 _UNAVAILABLE = {403, 404, 405}
 
@@ -70,25 +80,34 @@ class Client:
             Api.V2: {**keys, "Accept": "application/json"},
             Api.V3: {"Authorization": f"Bearer {token}", "Accept": V3, "Content-Type": V3},
         }
-        # The longest first: a key may begin with another one.
-        self._secrets = sorted(filter(None, [*keys.values(), token]), key=len, reverse=True)
+        self._secrets = [*keys.values(), token]
         self._attempts = settings.retry_attempts
-        self._patience = timedelta(seconds=settings.retry_seconds)
+        self._answer_seconds = settings.timeout_seconds * ANSWER_FACTOR
+        # Without retries a page is one answer, and may take as long.
+        self._page_seconds = settings.retry_seconds or self._answer_seconds
+        self._retry_patience = timedelta(seconds=settings.retry_seconds)
+        self._bounds = Bounds(answer_bytes=settings.answer_megabytes * MEGABYTE)
         self._limit = call_limit(
             settings, f"{self._roots[Api.V2]} {settings.mgr_api_id.get_secret_value()}"
         )
         self._gate = Gate(settings.concurrency)
-        tls = _tls(self._roots.values())
         # A proxy of the environment is for hosts beyond this machine.
-        has_proxy = not settings.is_on_this_machine() and bool(getproxies())
+        named = {} if settings.is_on_this_machine() else proxies()
+        has_proxy = bool(named)
+        self._secrets += proxy_secrets(named.values())
+        tls = tls_context(self._roots.values(), has_proxy=has_proxy)
         self._http = httpx.AsyncClient(
             # A cache between us and the service would repeat old records and an old clock.
-            headers={"User-Agent": "fleetlake", "Cache-Control": "no-cache"},
+            headers={
+                "User-Agent": "fleetlake",
+                "Accept-Encoding": ACCEPTED_CODINGS,
+                "Cache-Control": "no-cache",
+            },
             timeout=settings.timeout_seconds,
             limits=httpx.Limits(max_connections=settings.concurrency),
             verify=tls or False,
             trust_env=has_proxy,
-            transport=transport or (None if has_proxy else Wire(tls=tls)),
+            transport=transport or (None if has_proxy else Wire(bounds=self._bounds, tls=tls)),
         )
         self._has_answered = False
         self.clock = Clock(settings.clock)
@@ -125,7 +144,7 @@ class Client:
         """
 
         async def attempt() -> Answer:
-            async with self._gate.admit(self._urgency(expires_at)):
+            async with self._turn(patience, expires_at):
                 response = await self._ask(path, parameters, api)
             try:
                 # Here, not in a thread: the next answers arrive meanwhile all the same, and
@@ -143,7 +162,26 @@ class Client:
         attempts = (
             self._attempts if self._has_answered else min(self._attempts, FIRST_CONTACT_ATTEMPTS)
         )
-        return await with_retries(attempt, attempts=attempts, patience=self._patience)
+        patience = Patience(self._page_seconds)
+        try:
+            async with patience.run():
+                return await with_retries(attempt, attempts=attempts, patience=self._retry_patience)
+        except TimeoutError:
+            raise Unreachable(
+                f"No good answer from {self._roots[api]}{path} within {self._page_seconds:g} s, "
+                "all tries together.",
+                remedy="Run again later; nothing was lost. FLEETLAKE_RETRY_SECONDS says how long "
+                "a page may take.",
+            ) from None
+
+    @asynccontextmanager
+    async def _turn(self, patience: Patience, expires_at: datetime | None) -> AsyncIterator[None]:
+        """Hold a place among the calls under way, once the call limit allows one more call."""
+        async with AsyncExitStack() as held:
+            with patience.uncounted():
+                await held.enter_async_context(self._gate.admit(self._urgency(expires_at)))
+                await self._limit.wait_turn()
+            yield
 
     async def service_now(self, probe: str, read: Callable[[bytes], object]) -> datetime:
         """Return until when records may exist, in UTC, by the clock of the service.
@@ -166,15 +204,21 @@ class Client:
 
     async def _ask(self, path: str, parameters: Mapping[str, str], api: Api) -> httpx.Response:
         url = f"{self._roots[api]}{path}"
-        await self._limit.wait_turn()
         self.calls[path] += 1
         began = time.monotonic()
+        request = self._http.build_request(
+            "GET", url, params=parameters, headers=self._headers[api]
+        )
         try:
-            response = await self._http.get(url, params=parameters, headers=self._headers[api])
-        except httpx.HTTPError as error:
-            reason = str(error) or type(error).__name__
+            async with asyncio.timeout(self._answer_seconds):
+                response = await self._answer(request)
+        except BodyRefused as refused:
+            raise PageUnreadable(f"The answer from {url} {refused}.", remedy=_TOO_LARGE) from None
+        except (httpx.HTTPError, TimeoutError) as error:
+            within = f"it was not whole after {self._answer_seconds:g} s"
+            said = within if isinstance(error, TimeoutError) else str(error)
             raise Unreachable(
-                f"No whole answer from {url}: {self.without_keys(reason)}.",
+                f"No whole answer from {url}: {self.without_keys(said or type(error).__name__)}.",
                 remedy="Check the address and the network; nothing was lost, run again later.",
             ) from None
         if response.status_code == httpx.codes.OK:
@@ -184,6 +228,14 @@ class Client:
         if isinstance(refusal, Throttled):
             self._gate.refused(began)
         raise refusal
+
+    async def _answer(self, request: httpx.Request) -> httpx.Response:
+        """Return the answer to a request, its body whole."""
+        response = await self._http.send(request, stream=True)
+        try:
+            return await whole_answer(response, self._bounds)
+        finally:
+            await response.aclose()
 
     def _refusal(self, url: str, response: httpx.Response, api: Api) -> ServiceError:
         """Return the error that a status other than 200 stands for."""
@@ -215,18 +267,13 @@ class Client:
 
     def without_keys(self, text: str) -> str:
         """Return the text with every key in it starred: a service may echo what it was sent."""
-        for secret in self._secrets:
-            text = text.replace(secret, "***")
-        return text
+        return starred(text, self._secrets)
 
 
-def _tls(roots: Iterable[str | None]) -> ssl.SSLContext | None:
-    """Return a context for TLS 1.2 or newer; plain http spares the load of the authorities."""
-    if all(urlsplit(root).scheme == "http" for root in roots if root):
-        return None
-    context = httpx.create_ssl_context()
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    return context
+_TOO_LARGE = (
+    "No record was taken from it. Something between here and the service may answer in its "
+    "place; if its pages are that large, raise FLEETLAKE_ANSWER_MEGABYTES."
+)
 
 
 def _is_v3_limit(response: httpx.Response, api: Api) -> bool:

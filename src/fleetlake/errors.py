@@ -25,6 +25,7 @@ FleetlakeError                    exit code
 """
 
 from datetime import timedelta
+from errno import EACCES, EDQUOT, EMFILE, ENFILE, ENOSPC, EPERM, EROFS
 
 
 class FleetlakeError(Exception):
@@ -154,3 +155,19 @@ class Interrupted(FleetlakeError):
     """The run was stopped from outside; what was committed stays."""
 
     exit_code = 130
+
+
+def of_system(error: OSError) -> FleetlakeError | None:
+    """Return what the system refuses in words, where people can mend it; None for a bug."""
+    if error.errno in {EMFILE, ENFILE}:
+        return SettingsError(
+            "The system lets this process open no more files.",
+            remedy="Raise the limit, for example by `ulimit -n 1024`, and run again.",
+        )
+    if error.errno not in {ENOSPC, EDQUOT, EROFS, EACCES, EPERM}:
+        return None
+    place = f" {error.filename!r}" if error.filename else ""
+    return LakeError(
+        f"The system refuses to write or read{place}: {error.strerror}.",
+        remedy="Make it accessible for this user, or free some space; what was committed is whole.",
+    )

@@ -12,7 +12,7 @@ from pathlib import Path
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.lake import Lake
 from fleetlake.marts.catalogue import mart_dates, mart_keys
-from fleetlake.quoting import literal, quoted
+from fleetlake.quoting import exact, literal, quoted
 
 _FILE_SIZE = "256MB"
 
@@ -43,7 +43,7 @@ class Layout:
 
 def reading(folder: Path, partitioned_by: str | None) -> str:
     """Return DuckDB's call that reads a table from its folder."""
-    files = str(folder / ("*/*.parquet" if partitioned_by else "*.parquet"))
+    files = f"{exact(folder)}/{'*/*.parquet' if partitioned_by else '*.parquet'}"
     return f"read_parquet({literal(files)}, hive_partitioning = {bool(partitioned_by)})"
 
 

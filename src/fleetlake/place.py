@@ -14,6 +14,8 @@ from fleetlake.secrets import without_secrets
 
 SHARED = "postgres:"
 
+_FIRST_PRINTABLE = 32
+
 DEMO_MARK = "demo.json"
 """File in a lake that says it holds the demo's simulated fleet."""
 
@@ -87,6 +89,26 @@ def not_writable(name: str, folder: Path, error: OSError, *, setting: str) -> La
         remedy = "Free some space and run again; what was there before is whole."
     reason = error.strerror or error
     return LakeError(f"The {name} folder {folder} cannot be written: {reason}.", remedy=remedy)
+
+
+def refuse_unusable(name: str, folder: Path, *, setting: str) -> None:
+    """Raise LakeError for a folder in whose path DuckDB or SQLite would read more than a name.
+
+    DuckDB takes a question mark for the start of options, and a path that is no UTF-8 for none.
+    """
+    path = str(folder.absolute())
+    told = "a question mark" if "?" in path else ""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        told = "bytes that are no UTF-8"
+    if any(ord(character) < _FIRST_PRINTABLE for character in path):
+        told = "control characters"
+    if told:
+        raise LakeError(
+            f"The {name} folder {path!r} cannot be used: its path holds {told}.",
+            remedy=f"Rename it, or set {setting} to another folder.",
+        )
 
 
 def as_settings(place: LakePlace) -> dict[str, str]:

@@ -11,6 +11,7 @@ The lake's own files are not for outside readers: compaction makes some of them 
 import hashlib
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,12 +31,16 @@ from fleetlake.lake.catalog import lake_errors
 from fleetlake.lake.gaps import gaps
 from fleetlake.layout import Layout, layout_of, reading
 from fleetlake.ownership import require_own
-from fleetlake.place import DEMO_MARK, LakePlace, not_writable
+from fleetlake.place import DEMO_MARK, LakePlace, not_writable, refuse_unusable
 from fleetlake.quoting import literal, quoted
 from fleetlake.settings import DAY_ROWS, Settings
 
 DATABASE = "fleet.duckdb"
 DESCRIPTION = "snapshot.json"
+MARK = ".fleetlake"
+"""File in a snapshot from its first moment on: only what carries it is ever removed."""
+
+_NAME = re.compile(r"\d{8}T\d{6}\.\d{6}Z")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,10 +81,11 @@ def publish(
     began = time.monotonic()
     published = published.absolute()
     store = published.parent / f".{published.name}"
+    refuse_unusable("published", published, setting="FLEETLAKE_PUBLISHED or --to")
     with open_lake(lake_path, read_only=True) as lake, _folder_errors(published):
-        _refuse_what_is_no_link(published)
         for folder in (published, store):
             require_own(folder, "published", otherwise="set FLEETLAKE_PUBLISHED to another folder")
+        _refuse_what_is_not_ours(published, store)
         store.mkdir(parents=True, exist_ok=True)
         with file_lock(store / "publish.lock", seconds=FOR_EVER):
             _clear(store, keep=published)
@@ -113,6 +119,7 @@ class _Snapshot:
     def write(self) -> dict[str, Any]:
         """Write every file of the snapshot, its description last, and return that."""
         self.folder.mkdir()
+        (self.folder / MARK).touch()
         self.lake.execute("BEGIN")  # one moment of the lake for all tables
         tables = {name: ("marts", name) for (name,) in self.lake.rows(_MARTS)}
         if not tables:
@@ -242,15 +249,26 @@ def _switch(published: Path, new: Path) -> None:
 def _clear(store: Path, *, keep: Path, and_keep: Path | None = None) -> None:
     """Remove snapshots that were never finished, and finished ones that two have followed."""
     current = keep.resolve()
-    finished = sorted(p for p in store.iterdir() if (p / DESCRIPTION).is_file())
-    kept = {current, and_keep} if and_keep else {current, *finished}
-    for folder in store.iterdir():
-        if folder.is_dir() and not folder.is_symlink() and folder.resolve() not in kept:
+    snapshots = [folder for folder in store.iterdir() if _is_snapshot(folder)]
+    finished = [folder for folder in snapshots if (folder / DESCRIPTION).is_file()]
+    kept = {current, and_keep} if and_keep else {current, *(path.resolve() for path in finished)}
+    for folder in snapshots:
+        if folder.resolve() not in kept:
             shutil.rmtree(folder)
 
 
-def _refuse_what_is_no_link(published: Path) -> None:
-    if published.exists() and not published.is_symlink():
+def _is_snapshot(folder: Path) -> bool:
+    """Return whether `publish` made a folder: by its name, and by what it puts into each."""
+    if folder.is_symlink() or not folder.is_dir() or not _NAME.fullmatch(folder.name):
+        return False
+    return (folder / MARK).is_file() or (folder / DESCRIPTION).is_file()
+
+
+def _refuse_what_is_not_ours(published: Path, store: Path) -> None:
+    """Raise LakeError for what is no link, or a link to something that was not published."""
+    is_link = published.is_symlink()
+    is_ours = is_link and published.resolve().parent == store.resolve()
+    if (is_link or published.exists()) and not is_ours:
         raise LakeError(
             f"{published} is in the way: it is no snapshot that fleetlake published.",
             remedy="Move it elsewhere, or set FLEETLAKE_PUBLISHED to another folder.",

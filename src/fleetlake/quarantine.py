@@ -6,6 +6,7 @@ from datetime import datetime
 import pyarrow as pa
 
 from fleetlake.endpoints import ENDPOINTS
+from fleetlake.errors import PageUnreadable
 from fleetlake.lake import Lake
 from fleetlake.lake.commit import commit_load
 from fleetlake.lake.loads import Load
@@ -63,7 +64,10 @@ def _retry(lake: Lake, record: Quarantined) -> bool:
     Stopped between the two, the next retry finds the row there and only releases.
     """
     [endpoint] = with_promoted(lake, [ENDPOINTS[record.endpoint]])
-    page = read_page(endpoint, _as_answer(endpoint.api, record.raw))
+    try:
+        page = read_page(endpoint, _as_answer(endpoint.api, record.raw))
+    except PageUnreadable:
+        return False  # a record too large to be kept whole
     if page.misfits:
         return False
     if record.partition:

@@ -5,6 +5,8 @@ Every statement of DuckDB that holds such a name goes through here. Values trave
 where a statement takes parameters, and as a `literal` where it takes none (ATTACH, COPY).
 """
 
+import re
+
 
 def quoted(name: str) -> str:
     """Return a name as a quoted SQL identifier. Raises: ValueError for a name with a NUL.
@@ -27,3 +29,12 @@ def literal(text: object) -> str:
     if "\0" in text:
         raise ValueError("an SQL string cannot hold a NUL character")
     return "'" + text.replace("'", "''") + "'"
+
+
+def exact(path: object) -> str:
+    """Return a path as a pattern that fits only itself, for DuckDB's readers of files.
+
+    >>> exact("/data/[a]*/x")
+    '/data/[[]a][*]/x'
+    """
+    return re.sub(r"[*?\[]", r"[\g<0>]", str(path))

@@ -13,10 +13,12 @@ import os
 import struct
 import time
 from collections.abc import Callable
+from errno import EDQUOT, ENOSPC, EROFS
 from pathlib import Path
 
 from fleetlake.errors import BudgetSpent, LakeError, SettingsError
 from fleetlake.ownership import open_own, require_own
+from fleetlake.place import not_writable
 from fleetlake.umask import apply_umask
 
 MOST_CALLS_PER_MINUTE = 60_000
@@ -53,6 +55,7 @@ class CallLimit:
         self._calls_per_day = calls_per_day
         self._clock = clock
         self._file = -1
+        self._folder = folder
         if calls_per_minute or calls_per_day:
             # The name holds a digest: an account is recognised again, never written down.
             digest = hashlib.sha256(account.encode()).hexdigest()[:16]
@@ -76,6 +79,12 @@ class CallLimit:
         """Count a call and return 0, or return the seconds to wait."""
         if self._file < 0:
             return 0.0
+        try:
+            return self._reserve_in_file()
+        except OSError as error:
+            raise _not_writable(self._folder, error) from None
+
+    def _reserve_in_file(self) -> float:
         fcntl.flock(self._file, fcntl.LOCK_EX)
         try:
             now = self._clock()  # read under the lock, so that instants in the ring ascend
@@ -132,7 +141,13 @@ def _open(path: Path) -> int:
     except LakeError as error:
         raise SettingsError(error.what, remedy=error.remedy) from None
     except OSError as error:
+        if error.errno in {ENOSPC, EDQUOT, EROFS}:
+            raise _not_writable(path.parent, error) from None
         raise SettingsError(
             f"The shared call limit cannot be kept in {path.parent}: {error.strerror}.",
             remedy="Make the folder writable, or set FLEETLAKE_STATE to one that is.",
         ) from None
+
+
+def _not_writable(folder: Path, error: OSError) -> LakeError:
+    return not_writable("state", folder, error, setting="FLEETLAKE_STATE")

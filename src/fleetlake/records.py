@@ -8,22 +8,34 @@ misfit values aside as `extra`, and turns only a record without its key or time 
 for an empty one.
 """
 
-import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from math import isfinite
 from operator import attrgetter
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
 from fleetlake.columns import Kind
 from fleetlake.endpoint import Api, Endpoint, Mode
 from fleetlake.errors import PageUnreadable
+from fleetlake.record_bounds import (
+    MOST_RECORDS,
+    has_deep_text,
+    has_long_text,
+    has_many_records,
+    kept_reason,
+    kept_text,
+    may_have_many_records,
+    refuse_beyond_bounds,
+    refuse_many_members,
+    set_deep_aside,
+)
 from fleetlake.record_structs import CONSTANT, attribute_path, constant_at, envelope, quick_decoder
-from fleetlake.values import json_text, read_value, relation_id
+from fleetlake.strict_json import strict_json
+from fleetlake.values import json_text, link_query, read_value, relation_id
 
 
 class OddRecord(Exception):
@@ -54,6 +66,8 @@ class Decoded:
     extra: dict[int, str] = field(default_factory=dict)
     misfits: tuple[Misfit, ...] = ()
 
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 TIMEUUID_LENGTH = 36
 VERSION_AT = 14
@@ -86,6 +100,7 @@ class Reader:
         self._raw_page = msgspec.json.Decoder(envelope(endpoint.api, msgspec.Raw))
         self._timeuuids = [c.name for c in endpoint.columns if c.kind is Kind.TIMEUUID]
         self._reals = [c.name for c in endpoint.columns if c.kind is Kind.REAL]
+        self._texts = {c.name: len(c.path) for c in endpoint.columns if c.kind is Kind.JSON}
         self._names = [c.name for c in endpoint.columns]
         self._members = attrgetter(*(attribute_path(c.path) for c in endpoint.columns))
         self._ids = _Ids({None: None})
@@ -94,7 +109,7 @@ class Reader:
 
     def quick(self, body: bytes) -> Decoded:
         """Decode a page in which every record is as declared. Raises: ValueError, OddRecord."""
-        if self._page is None:
+        if self._page is None or may_have_many_records(body):
             raise OddRecord
         page: Any = self._page.decode(body)
         by_column = zip(*map(self._members, page.data), strict=True)
@@ -111,6 +126,9 @@ class Reader:
             raise OddRecord
         if any(not isfinite(v) for name in self._reals for v in values[name] if v is not None):
             raise OddRecord  # "nan" and the like are text, no measurement
+        texts = ((depth, values[name]) for name, depth in self._texts.items())
+        if has_long_text(body, values.values()) or has_deep_text(texts):
+            raise OddRecord
         return Decoded(values, len(page.data), *self._paging(page))
 
     def patient(self, body: bytes) -> Decoded:
@@ -118,15 +136,21 @@ class Reader:
 
         Raises: PageUnreadable if the body is no list answer.
         """
-        envelope = self._open(body)
+        body = body.removeprefix(_BYTE_ORDER_MARK)
+        if has_many_records(body):
+            raise _no_page(self._endpoint, f"it has more than {MOST_RECORDS:,} records")
+        envelope, deep = self._open(body)
         rows: list[dict[str, Any]] = []
         extra: dict[int, str] = {}
         misfits: list[Misfit] = []
         for raw in envelope.data:
+            text = bytes(memoryview(raw))
             try:
+                refuse_beyond_bounds(text, is_set_aside=text in deep)
                 row, left = self._values(msgspec.json.decode(raw))
             except (ValueError, RecursionError) as reason:
-                misfits.append(Misfit(str(reason), str(memoryview(raw), "utf-8")))
+                received = deep.get(text, text).decode("utf-8", "backslashreplace")
+                misfits.append(Misfit(kept_reason(str(reason)), kept_text(received)))
                 continue
             if left:
                 extra[len(rows)] = json_text(left)
@@ -137,21 +161,36 @@ class Reader:
 
     def _paging(self, page: Any) -> tuple[int, Mapping[str, str] | None]:
         """Return the page size in force and the query of the link to the next page."""
-        if self._endpoint.api is Api.V2:
-            return page.meta.limit, _query(page.meta.next)
-        return self._endpoint.page_size, _query(page.links.next)
+        if (count := len(page.data)) > MOST_RECORDS:
+            raise _no_page(self._endpoint, f"it has {count:,} records")
+        try:
+            if self._endpoint.api is Api.V2:
+                return page.meta.limit, link_query(page.meta.next)
+            return self._endpoint.page_size, link_query(page.links.next)
+        except ValueError as error:
+            raise _no_page(self._endpoint, error) from None
 
-    def _open(self, body: bytes) -> Any:
+    def _open(self, body: bytes) -> tuple[Any, dict[bytes, bytes]]:
+        """Return the page, and its records that are too deep by what stands for them in it."""
+        with suppress(RecursionError):
+            return self._envelope(body), {}
+        body, deep = set_deep_aside(body)
+        try:
+            return self._envelope(body), deep
+        except RecursionError as error:
+            raise _no_page(self._endpoint, error) from None
+
+    def _envelope(self, body: bytes) -> Any:
         try:
             body.decode()
             return self._raw_page.decode(body)
         except msgspec.ValidationError as error:
             raise _no_page(self._endpoint, error) from None
-        except (ValueError, RecursionError):
+        except ValueError:
             pass
         try:
-            return self._raw_page.decode(_escape_controls(body))
-        except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors too
+            return self._raw_page.decode(strict_json(body))
+        except ValueError as error:  # msgspec's errors are ValueErrors too
             raise _no_page(self._endpoint, error) from None
 
     def _values(self, members: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -176,7 +215,9 @@ class Reader:
                 raise ValueError(f"{name}: {faults.get(name, 'missing')}")
         for name in CONSTANT[self._endpoint.api]:
             members.pop(name, None)
-        return row, members_left(self._endpoint, members)
+        left = members_left(self._endpoint, members)
+        refuse_many_members(left)
+        return row, left
 
 
 def _are_timeuuids(texts: list[str | None]) -> bool:
@@ -200,31 +241,7 @@ def _canonical_texts(raws: list[msgspec.Raw]) -> list[str | None]:
     return [None if value is None else json_text(value) for value in values]
 
 
-def _query(link: str | None) -> Mapping[str, str] | None:
-    """Return the query of a link; its host is not trusted with the keys."""
-    if link is None:
-        return None
-    return {name: values[-1] for name, values in parse_qs(urlsplit(link).query).items()}
-
-
-def _escape_controls(body: bytes) -> bytes:
-    """Return the body as strict JSON: the service puts raw control characters in strings.
-
-    Bytes that are no text are spelled out, NaN and the like become text, half a surrogate pair
-    becomes a question mark, but in a member's name its escape: names must stay apart.
-    Raises: ValueError if it is not JSON even so.
-    """
-    text = body.decode("utf-8", "backslashreplace")
-    answer = json.loads(text, strict=False, parse_constant=str, object_pairs_hook=_named_apart)
-    return json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace")
-
-
-def _named_apart(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object whose names are text; of two members of one name the last one counts."""
-    return {name.encode("utf-8", "backslashreplace").decode(): value for name, value in members}
-
-
-def _no_page(endpoint: Endpoint, reason: Exception) -> PageUnreadable:
+def _no_page(endpoint: Endpoint, reason: object) -> PageUnreadable:
     return PageUnreadable(
         f"{endpoint.path} was answered 200 with something that is no page of records ({reason}).",
         remedy="Something between here and the service may answer in its place: check "

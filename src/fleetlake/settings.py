@@ -159,8 +159,15 @@ class Settings(BaseSettings):
         "`service`: believe the service's, for simulators and replays",
     )
     plain_http: bool = Field(default=False, description="Allow http beyond this machine")
-    timeout_seconds: float = Field(30.0, gt=0, description="Patience with one answer")
-    retry_seconds: float = Field(300.0, ge=0, description="Patience with one page, all tries")
+    timeout_seconds: float = Field(
+        30.0, gt=0, description="Patience with a silent service; an answer takes at most 4 times it"
+    )
+    answer_megabytes: int = Field(
+        64, ge=1, le=1024, description="Largest answer that is read, in MB, once it is unpacked"
+    )
+    retry_seconds: float = Field(
+        300.0, ge=0, description="Patience with one page, all tries and their bodies"
+    )
     retry_attempts: int = Field(12, ge=1, description="Tries of one page")
 
     @field_validator("lake", mode="before")

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
@@ -15,6 +16,9 @@ from fleetlake.columns import Kind
 from fleetlake.timeuuid import embedded_time
 
 INT64_LIMIT = 2**63
+
+MOST_LINK_CHARACTERS = 8_000
+"""No service takes a longer address."""
 
 
 def read_value(kind: Kind, value: Any) -> Any:
@@ -107,6 +111,18 @@ def _time(value: Any) -> str:
 def _timeuuid(value: Any) -> str:
     embedded_time(_text(value))
     return _text(value)
+
+
+def link_query(link: str | None) -> Mapping[str, str] | None:
+    """Return the query of a link; its host is not trusted with the keys.
+
+    Raises: ValueError for a link that cannot be asked for.
+    """
+    if link is None:
+        return None
+    if len(link) > MOST_LINK_CHARACTERS:
+        raise ValueError(f"its link to the next page has {len(link):,} characters")
+    return {name: values[-1] for name, values in parse_qs(urlsplit(link).query).items()}
 
 
 def json_text(value: Any) -> str:

@@ -2,16 +2,20 @@
 
 httpx is what the client speaks, h11 knows the protocol. Between them httpx's own transport
 takes half of a load's CPU time for what lists of records never need: answers here are wanted
-whole, one at a time on each connection, and never through a proxy.
+whole, one at a time on each connection, and never through a proxy. "Whole" has an end: of a body
+that is larger than it may be, one byte too many is read, which tells whoever asked.
 """
 
 import asyncio
 import ssl
 import time
+from functools import partial
 from typing import cast
 
 import h11
 import httpx
+
+from fleetlake.answers import DEFAULT_BOUNDS, Bounds
 
 KEPT_SECONDS = 5.0
 """How long a connection may have been idle and be used again: many services close it soon."""
@@ -28,7 +32,10 @@ class Wire(httpx.AsyncBaseTransport):
     Raises what httpx's own transport does: TransportError for an answer that did not come whole.
     """
 
-    def __init__(self, *, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self, *, bounds: Bounds = DEFAULT_BOUNDS, tls: ssl.SSLContext | None = None
+    ) -> None:
+        self._bounds = bounds
         self._tls = tls
         self._idle: dict[Origin, list[_Connection]] = {}
 
@@ -72,7 +79,10 @@ class Wire(httpx.AsyncBaseTransport):
         try:
             async with asyncio.timeout(seconds):
                 _, connection = await loop.create_connection(
-                    _Connection, host, port, ssl=self._tls if scheme == "https" else None
+                    partial(_Connection, self._bounds),
+                    host,
+                    port,
+                    ssl=self._tls if scheme == "https" else None,
                 )
         except TimeoutError:
             raise httpx.ConnectTimeout(f"no connection within {seconds:g} s") from None
@@ -84,11 +94,12 @@ class Wire(httpx.AsyncBaseTransport):
 class _Connection(asyncio.Protocol):
     """One connection: a request goes out, its answer comes in whole, then the next may follow."""
 
-    def __init__(self) -> None:
+    def __init__(self, bounds: Bounds) -> None:
+        self._bounds = bounds
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_LARGEST_HEAD)
         self._answer: asyncio.Future[httpx.Response] | None = None
         self._head: h11.Response | None = None
-        self._body: list[bytes] = []
+        self._body = bytearray()  # not a list: chunks of a byte or two would take fifty each
         self.used_at = time.monotonic()
 
     @property
@@ -105,7 +116,7 @@ class _Connection(asyncio.Protocol):
     async def exchange(self, request: httpx.Request, seconds: float | None) -> httpx.Response:
         """Send a request and return its answer; `seconds` may pass without a byte of it."""
         loop = asyncio.get_running_loop()
-        self._head, self._body = None, []
+        self._head, self._body = None, bytearray()
         self._answer = loop.create_future()
         self._transport.write(await self._spelled(request))
         try:
@@ -166,7 +177,10 @@ class _Connection(asyncio.Protocol):
         if isinstance(event, h11.Response):
             self._head = event
         elif isinstance(event, h11.Data):
-            self._body.append(event.data)
+            self._body += event.data
+            if self._is_too_large():
+                self._end()  # in the middle, so the connection is not used again
+                return False
         elif isinstance(event, h11.EndOfMessage):
             self._end()
             return False
@@ -178,19 +192,19 @@ class _Connection(asyncio.Protocol):
         """Give the answer, and make ready for the next request where the service allows it."""
         assert self._head is not None
         if self._answer is not None and not self._answer.done():
-            try:
-                answer = httpx.Response(
-                    self._head.status_code,
-                    headers=self._head.headers.raw_items(),
-                    content=b"".join(self._body),
-                    extensions={"http_version": b"HTTP/1.1"},
-                )
-            except httpx.DecodingError as error:
-                self._answer.set_exception(error)
-            else:
-                self._answer.set_result(answer)
+            answer = httpx.Response(
+                self._head.status_code,
+                headers=self._head.headers.raw_items(),
+                stream=httpx.ByteStream(bytes(self._body)),
+                extensions={"http_version": b"HTTP/1.1"},
+            )
+            self._answer.set_result(answer)
         if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
             self._http.start_next_cycle()
+
+    def _is_too_large(self) -> bool:
+        assert self._head is not None
+        return len(self._body) > self._bounds.of(self._head.status_code)
 
     def _fail(self, error: httpx.TransportError) -> None:
         if self._answer is not None and not self._answer.done():

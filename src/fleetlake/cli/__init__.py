@@ -29,7 +29,7 @@ from fleetlake.cli.status import status
 from fleetlake.cli.up import up
 from fleetlake.cli.verify import verify
 from fleetlake.cli.worker import worker
-from fleetlake.errors import FleetlakeError
+from fleetlake.errors import FleetlakeError, of_system
 from fleetlake.umask import apply_umask
 
 EPILOG = (
@@ -107,18 +107,27 @@ def main() -> None:
     try:
         app()
     except FleetlakeError as error:
-        if "--debug" in sys.argv:
+        _end_with(error)
+    except OSError as error:
+        if (known := of_system(error)) is None:
             raise
-        sys.stderr.write(f"Error: {error.what}\n")
-        if error.remedy:
-            sys.stderr.write(f"What to do: {error.remedy}\n")
-        sys.exit(error.exit_code)
+        _end_with(known)
     except SystemExit as ended:
         if ended.code == STOPPED:  # what Typer makes of a KeyboardInterrupt
             sys.stderr.write("Stopped. What was committed is kept.\n")
         if ended.code == 1 and _reader_has_gone():  # what Typer makes of a BrokenPipeError
             sys.exit(0)
         raise
+
+
+def _end_with(error: FleetlakeError) -> None:
+    """End the process with an error in words; raise it instead where it is to be looked into."""
+    if "--debug" in sys.argv:
+        raise error
+    sys.stderr.write(f"Error: {error.what}\n")
+    if error.remedy:
+        sys.stderr.write(f"What to do: {error.remedy}\n")
+    sys.exit(error.exit_code)
 
 
 def _reader_has_gone() -> bool:

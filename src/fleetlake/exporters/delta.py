@@ -8,6 +8,7 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 from deltalake.exceptions import TableNotFoundError
 
 from fleetlake.exporters.contract import Changes, Mark
+from fleetlake.place import refuse_unusable
 from fleetlake.quoting import quoted
 
 MARK = "fleetlake"
@@ -16,7 +17,11 @@ _GONE = "_is_gone"
 
 def open_target(address: str) -> "DeltaExporter":
     """Open a folder, or an object store by its URL; its keys come from the environment."""
-    return DeltaExporter(address if "://" in address else str(Path(address).absolute()))
+    if "://" in address:
+        return DeltaExporter(address)
+    refuse_unusable("export", Path(address), setting="FLEETLAKE_EXPORTS__DELTA")
+    # As a URL, in which each sign of a path has one meaning.
+    return DeltaExporter(Path(address).absolute().as_uri())
 
 
 class DeltaExporter:

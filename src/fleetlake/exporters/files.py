@@ -8,6 +8,7 @@ DuckDB writes and reads the formats in a folder of its own; Arrow carries the fi
 """
 
 import json
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -20,10 +21,13 @@ import pyarrow as pa
 from pyarrow import fs
 
 from fleetlake.exporters.contract import Changes, Mark
-from fleetlake.quoting import literal, quoted
+from fleetlake.place import refuse_unusable
+from fleetlake.quoting import exact, literal, quoted
 
 LIST = "_export.json"
 _FILE_SIZE = "256MB"
+_OWN = re.compile(r"\d{9,}-[0-9a-f]{8}-\d+\.(parquet|csv|jsonl)|_export\.json\.new")
+"""Names that this target gives its files."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +73,7 @@ def open_target(address: str, kind: str) -> "FileExporter":
     if "://" in address:
         system, root = fs.FileSystem.from_uri(address)
     else:
+        refuse_unusable("export", Path(address), setting=f"FLEETLAKE_EXPORTS__{kind.upper()}")
         system, root = fs.LocalFileSystem(), str(Path(address).absolute())
     return FileExporter(system, root.rstrip("/"), FORMATS[kind])
 
@@ -155,7 +160,7 @@ class FileExporter:
         return f"UNION ALL BY NAME SELECT * FROM {read} f WHERE NOT EXISTS ({_same_key(old)})"
 
     def _read(self, table: str, files: Sequence[_File], mark: Mark) -> str:
-        listed = ", ".join(literal(self._at_hand(table, file)) for file in files)
+        listed = ", ".join(literal(exact(self._at_hand(table, file))) for file in files)
         return self._format.read(f"[{listed}]", mark.columns)
 
     def _at_hand(self, table: str, file: _File) -> Path:
@@ -193,7 +198,7 @@ class FileExporter:
 
     def _carry(self, table: str, path: Path, stem: str, mark: Mark) -> _File:
         """Take a written file to its place under a name that no file has had."""
-        read = self._format.read(f"[{literal(path)}]", mark.columns)
+        read = self._format.read(f"[{literal(exact(path))}]", mark.columns)
         [rows] = self._duckdb.execute(f"SELECT count(*) FROM {read}").fetchone() or [0]
         name = f"{stem}.{self._format.ending}"
         place = f"{self._root}/{table}/{name}"
@@ -222,10 +227,12 @@ class FileExporter:
         self._clear(table, files)
 
     def _clear(self, table: str, files: Sequence[_File]) -> None:
-        kept = {LIST, *(file.name for file in files)}
+        """Remove the files that this target wrote and no longer lists; others are not its own."""
+        kept = {file.name for file in files}
         here = fs.FileSelector(f"{self._root}/{table}", allow_not_found=True)
         for found in self._system.get_file_info(here):
-            if found.is_file and found.base_name not in kept:
+            is_own = _OWN.fullmatch(found.base_name) is not None
+            if found.is_file and is_own and found.base_name not in kept:
                 self._system.delete_file(found.path)
 
 

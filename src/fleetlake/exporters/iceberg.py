@@ -16,6 +16,7 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.table import Table, Transaction
 
 from fleetlake.exporters.contract import Changes, Mark
+from fleetlake.place import refuse_unusable
 from fleetlake.quoting import quoted
 
 NAMESPACE = "fleet"
@@ -31,6 +32,7 @@ def open_target(address: str) -> "IcebergExporter":
     if address.startswith("iceberg://"):
         return IcebergExporter(load_catalog(urlsplit(address).netloc))
     root = Path(address).absolute()
+    refuse_unusable("export", root, setting="FLEETLAKE_EXPORTS__ICEBERG")
     root.mkdir(parents=True, exist_ok=True)
     return IcebergExporter(
         SqlCatalog("fleetlake", uri=f"sqlite:///{root / 'catalog.db'}", warehouse=root.as_uri())

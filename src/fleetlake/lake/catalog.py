@@ -25,7 +25,7 @@ from fleetlake.lake.attach import CATALOG, FILES, UNCHECKED, attach_statements, 
 from fleetlake.lake.format import note_format, require_known_format
 from fleetlake.lake.locks import catalog_door, commit_lock
 from fleetlake.ownership import require_own
-from fleetlake.place import LakePlace, SharedLake, not_writable
+from fleetlake.place import LakePlace, SharedLake, not_writable, refuse_unusable
 from fleetlake.quoting import quoted
 from fleetlake.secrets import without_secrets
 from fleetlake.umask import apply_umask
@@ -244,6 +244,8 @@ def _remedy(text: str) -> str:
     lowered = text.lower()
     if "permission denied" in lowered or "readonly" in lowered or "read-only" in lowered:
         return "Make the folder writable for this user, or set FLEETLAKE_LAKE to one that is."
+    if "too many open files" in lowered:
+        return "Let the process open more files: ulimit -n 1024."
     if "not a database" in lowered or "malformed" in lowered:
         return "The catalog is damaged: restore catalog.sqlite from a backup."
     return "Run `fleetlake doctor`; what was committed is whole."
@@ -252,6 +254,7 @@ def _remedy(text: str) -> str:
 def _make_folder(path: Path) -> None:
     for folder in (path, path / FILES, path / "locks"):
         require_own(folder, "lake", otherwise="set FLEETLAKE_LAKE to a folder of your own")
+    refuse_unusable("lake", path, setting="FLEETLAKE_LAKE")
     try:
         (path / FILES).mkdir(parents=True, exist_ok=True)
         (path / "locks").mkdir(exist_ok=True)

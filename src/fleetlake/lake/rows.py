@@ -23,6 +23,7 @@ from fleetlake.quoting import literal, quoted
 if TYPE_CHECKING:
     from fleetlake.lake.catalog import Lake
 
+
 RESTS_DAYS = 2
 """Longer than from one daily load to the next, however long they take."""
 

@@ -1,0 +1,262 @@
+"""What comes in has an end: bytes and seconds of an answer, over both transports."""
+
+import asyncio
+import gzip
+import tracemalloc
+import zlib
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import stamina
+
+from fleetlake.client import Client
+from fleetlake.errors import CredentialsRefused, PageUnreadable, ServiceError, Unreachable
+from fleetlake.patience import Patience
+from fleetlake.settings import Settings
+
+OK = b"HTTP/1.1 200 OK\r\n"
+CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
+TRANSPORTS = pytest.mark.parametrize(
+    "transport", [lambda: None, httpx.AsyncHTTPTransport], ids=["own", "httpx's"]
+)
+
+Write = Callable[[asyncio.StreamWriter], Awaitable[None]]
+
+
+@pytest.fixture(autouse=True)
+def as_many_tries_as_set() -> Iterator[None]:
+    with stamina.set_testing(True, attempts=1_000, cap=True):
+        yield
+
+
+@pytest.fixture
+def ask(tmp_path: Path) -> Callable[..., bytes]:
+    """Return what asks a service that writes its answers with `write`, and returns the body."""
+
+    def get(write: Write, transport: Any, **changes: Any) -> bytes:
+        ended = asyncio.Event()
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            try:
+                await reader.readuntil(b"\r\n\r\n")
+                await write(writer)
+                await writer.drain()
+                writer.close()
+                await writer.wait_closed()
+            except (ConnectionError, asyncio.IncompleteReadError):
+                pass
+            finally:
+                writer.transport.abort()
+                ended.set()
+
+        async def go() -> bytes:
+            ended.clear()
+            server = await asyncio.start_server(serve, "127.0.0.1", 0)
+            port = server.sockets[0].getsockname()[1]
+            settings = Settings(
+                base_url=f"http://127.0.0.1:{port}/",
+                state=tmp_path / "state",
+                lake=tmp_path / "lake",
+                calls_per_minute=0,
+                answer_megabytes=1,
+                **{"retry_attempts": 1, **changes},
+                portal_api_id="portal-id",
+                portal_api_key="portal-key",
+                mgr_api_id="admin-id",
+                mgr_api_key="admin-key",
+            )
+            async with server, Client(settings, transport=transport()) as client:
+                try:
+                    return await client.get("accounts/", {}, bytes)
+                finally:
+                    await client.__aexit__(None, None, None)
+                    await ended.wait()
+
+        return asyncio.run(asyncio.wait_for(go(), 20))
+
+    return get
+
+
+def saying(answer: bytes) -> Write:
+    async def write(writer: asyncio.StreamWriter) -> None:
+        writer.write(answer)
+
+    return write
+
+
+def without_end(start: bytes, more: bytes, *, pause: float = 0.0) -> Write:
+    async def write(writer: asyncio.StreamWriter) -> None:
+        writer.write(start)
+        while True:
+            writer.write(more)
+            await writer.drain()
+            await asyncio.sleep(pause)
+
+    return write
+
+
+def packed(body: bytes, coding: str) -> bytes:
+    return OK + f"Content-Encoding: {coding}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+@TRANSPORTS
+@pytest.mark.parametrize(
+    ("coding", "pack"), [("gzip", gzip.compress), ("deflate", zlib.compress)], ids=["gzip", "zlib"]
+)
+def test_a_small_answer_that_unpacks_to_a_large_one_is_refused_before_it_takes_memory(
+    ask, transport, coding, pack
+):
+    bomb = packed(pack(bytes(50_000_000)), coding)
+    tracemalloc.start()
+
+    with pytest.raises(PageUnreadable, match="unpacks to more than 1,000,000 bytes"):
+        ask(saying(bomb), transport)
+
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10_000_000
+
+
+@TRANSPORTS
+@pytest.mark.parametrize(
+    ("start", "more"),
+    [(OK + b"\r\n", b"x" * 50_000), (CHUNKED, b"c8\r\n" + b"x" * 200 + b"\r\n")],
+    ids=["plain", "in small chunks"],
+)
+def test_a_body_without_end_is_refused_at_the_largest_size(ask, transport, start, more):
+    with pytest.raises(PageUnreadable, match="more than 1,000,000 bytes"):
+        ask(without_end(start, more), transport)
+
+
+@TRANSPORTS
+def test_a_body_of_the_largest_size_is_read(ask, transport):
+    body = b"x" * 1_000_000
+
+    assert ask(saying(OK + b"Content-Length: 1000000\r\n\r\n" + body), transport) == body
+
+
+@TRANSPORTS
+def test_of_a_refusal_without_end_the_status_counts(ask, transport):
+    with pytest.raises(CredentialsRefused, match="401: xxx") as failure:
+        ask(without_end(b"HTTP/1.1 401 No\r\n\r\n", b"x" * 50_000), transport)
+
+    assert len(str(failure.value)) < 500
+
+
+DRIBBLES = {
+    "body": (OK + b"\r\n", b"x"),
+    "chunks": (CHUNKED, b"1\r\nx\r\n"),
+    "chunk extensions": (CHUNKED + b"1;", b"x"),
+    "head": (OK + b"X-Name: ", b"x"),
+    "words in between": (b"", b"HTTP/1.1 103 Early Hints\r\n\r\n"),
+}
+
+
+@TRANSPORTS
+@pytest.mark.parametrize(("start", "more"), DRIBBLES.values(), ids=DRIBBLES)
+def test_an_answer_that_comes_byte_by_byte_is_given_up_after_its_time(ask, transport, start, more):
+    with pytest.raises(Unreachable, match=r"not whole after 0\.4 s"):
+        ask(without_end(start, more, pause=0.01), transport, timeout_seconds=0.1)
+
+
+FLOODS = {
+    "chunk extensions": (CHUNKED + b"1;", b"x" * 50_000),
+    "head": (OK + b"X-Name: ", b"x" * 50_000),
+    "headers": (OK, b"X-Name: x\r\n" * 5_000),
+}
+
+
+@TRANSPORTS
+@pytest.mark.parametrize(("start", "more"), FLOODS.values(), ids=FLOODS)
+def test_a_head_without_end_is_given_up(ask, transport, start, more):
+    with pytest.raises(Unreachable):
+        ask(without_end(start, more), transport)
+
+
+@TRANSPORTS
+def test_all_tries_of_a_page_end_with_its_patience_however_far_one_has_come(ask, transport):
+    with pytest.raises(Unreachable, match=r"within 0\.3 s, all tries together"):
+        ask(
+            without_end(OK + b"\r\n", b"x", pause=0.01),
+            transport,
+            retry_attempts=1_000,
+            retry_seconds=0.3,
+        )
+
+
+@TRANSPORTS
+def test_waits_between_tries_end_with_the_patience_too(ask, transport):
+    answer = b"HTTP/1.1 429 Slow\r\nRetry-After: 99999999999999999999\r\nContent-Length: 0\r\n\r\n"
+    with stamina.set_testing(False), pytest.raises(Unreachable, match="all tries together"):
+        ask(saying(answer), transport, retry_attempts=9, retry_seconds=0.2)
+
+
+def test_what_we_hold_back_ourselves_does_not_use_up_the_patience_with_the_service():
+    async def go() -> None:
+        patience = Patience(0.02)
+        async with patience.run():
+            with patience.uncounted():
+                await asyncio.sleep(0.05)
+        with pytest.raises(TimeoutError):
+            async with Patience(0.02).run():
+                await asyncio.sleep(5)
+
+    asyncio.run(go())
+
+
+def raw_deflate(body: bytes) -> bytes:
+    packing = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return packing.compress(body) + packing.flush()
+
+
+READ = {
+    "gzip": packed(gzip.compress(b"hello"), "GZIP"),
+    "gzip of two members": packed(gzip.compress(b"he") + gzip.compress(b"llo"), "gzip"),
+    "gzip with bytes behind": packed(gzip.compress(b"hello") + bytes(9), "gzip"),
+    "gzip by its old name": packed(gzip.compress(b"hello"), "x-gzip"),
+    "deflate": packed(zlib.compress(b"hello"), "deflate"),
+    "deflate without its header": packed(raw_deflate(b"hello"), "deflate"),
+    "identity": packed(b"hello", "identity"),
+}
+
+
+@TRANSPORTS
+@pytest.mark.parametrize("answer", READ.values(), ids=READ)
+def test_a_packed_answer_is_read(ask, transport, answer):
+    assert ask(saying(answer), transport) == b"hello"
+
+
+@TRANSPORTS
+@pytest.mark.parametrize("coding", ["br", "zstd", "gzip, gzip, gzip", "x" * 5_000])
+def test_a_coding_that_was_not_asked_for_is_refused_in_words(ask, transport, coding):
+    with pytest.raises(PageUnreadable, match="not asked for") as failure:
+        ask(saying(packed(b"hello", coding)), transport)
+
+    assert len(str(failure.value)) < 500
+
+
+@TRANSPORTS
+@pytest.mark.parametrize("body", [gzip.compress(b"hello")[:-9], b"hello"], ids=["cut", "not gzip"])
+def test_a_packed_answer_that_cannot_be_unpacked_whole_is_never_a_shorter_one(ask, transport, body):
+    with pytest.raises(PageUnreadable):
+        ask(saying(packed(body, "gzip")), transport)
+
+
+@TRANSPORTS
+def test_a_packed_refusal_that_cannot_be_unpacked_is_a_refusal(ask, transport):
+    answer = packed(b"hello", "gzip").replace(b"200 OK", b"401 No")
+
+    with pytest.raises(CredentialsRefused):
+        ask(saying(answer), transport)
+
+
+@TRANSPORTS
+@pytest.mark.parametrize("length", [b"-1", b"1e9", b"9" * 40, b"5, 6", b"7"])
+def test_a_wrong_length_is_an_error_and_never_a_shorter_answer(ask, transport, length):
+    answer = OK + b"Content-Length: " + length + b"\r\n\r\nhello"
+
+    with pytest.raises(ServiceError):
+        ask(saying(answer), transport)

@@ -1,0 +1,187 @@
+"""What the environment says of the way to the service is used, or refused in words."""
+
+import base64
+import errno
+import html
+import json
+import os
+import ssl
+import sys
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from fleetlake import cli, ratelimit
+from fleetlake.errors import LakeError, SettingsError
+from fleetlake.network import proxies, proxy_secrets, tls_context
+from fleetlake.ratelimit import CallLimit
+from fleetlake.secrets import starred
+
+HTTPS = ["https://svc.example/"]
+VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR")
+
+
+@pytest.fixture(autouse=True)
+def nothing_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+
+
+@pytest.mark.parametrize("name", ["SSL_CERT_FILE", "SSL_CERT_DIR"])
+@pytest.mark.parametrize("place", ["missing", "other kind", "no certificate"])
+def test_authorities_that_cannot_be_read_are_named(tmp_path, monkeypatch, name, place):
+    is_file = name == "SSL_CERT_FILE"
+    path = tmp_path / "authorities"
+    if place == "no certificate" and not is_file:
+        path = tmp_path / "authorities" / "below a file"
+    if place != "missing":
+        is_folder = is_file and place == "other kind"
+        authorities = tmp_path / "authorities"
+        authorities.mkdir() if is_folder else authorities.write_text("x")
+    monkeypatch.setenv(name, str(path))
+
+    with pytest.raises(SettingsError, match=name) as failure:
+        tls_context(HTTPS, has_proxy=False)
+
+    assert failure.value.exit_code == 3
+
+
+def test_plain_http_needs_no_authorities_unless_a_proxy_may_speak_tls():
+    assert tls_context(["http://127.0.0.1/"], has_proxy=False) is None
+    context = tls_context(["http://svc.example/"], has_proxy=True)
+    assert context is not None
+    assert context.verify_mode == ssl.CERT_REQUIRED
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("socks5://127.0.0.1:1080", "socksio"),
+        ("ftp://proxy.example", "no address of a proxy"),
+        ("http://", "no address of a proxy"),
+        ("http://proxy.example:port", "no address of a proxy"),
+        ("http://[proxy", "no address of a proxy"),
+    ],
+)
+def test_a_proxy_that_cannot_be_used_is_a_fault_of_the_settings(monkeypatch, url, said):
+    monkeypatch.setenv("HTTPS_PROXY", url)
+
+    with pytest.raises(SettingsError, match=said) as failure:
+        proxies()
+
+    assert "HTTPS_PROXY" in str(failure.value)
+
+
+def test_hosts_that_need_no_proxy_are_no_proxy(monkeypatch):
+    monkeypatch.setenv("NO_PROXY", "svc.example")
+
+    assert proxies() == {}
+
+
+def test_a_proxys_password_is_a_secret():
+    named = ["http://user:s3cret@proxy.example:1", "proxy.example:2", "user:other@proxy.example"]
+
+    assert proxy_secrets(named) == ["s3cret", "other"]
+
+
+KEY = "Ab/c+d-9'\"\\&x77aa41"
+ECHOES = {
+    "plain": KEY,
+    "in a word": f"xx{KEY}yy",
+    "in upper case": KEY.upper(),
+    "percent-encoded": quote(KEY, safe=""),
+    "percent-encoded in small letters": quote(KEY, safe="").lower(),
+    "percent-encoded whole": "".join(f"%{byte:02X}" for byte in KEY.encode()),
+    "JSON": json.dumps(KEY)[1:-1],
+    "JSON with slashes escaped": json.dumps(KEY)[1:-1].replace("/", "\\/"),
+    "JSON with marks as code points": "".join(
+        c if c.isalnum() else f"\\u{ord(c):04x}" for c in KEY
+    ),
+    "HTML": html.escape(KEY),
+}
+
+
+@pytest.mark.parametrize("echo", ECHOES.values(), ids=ECHOES)
+def test_a_key_is_starred_however_it_is_echoed(echo):
+    assert starred(f"you sent {echo}.", [KEY]) in {"you sent ***.", "you sent xx***yy."}
+
+
+@pytest.mark.parametrize("before", ["", "u", "us", "use", "user:"])
+@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
+def test_a_key_is_starred_in_base64_wherever_it_begins(before, encode):
+    sent = encode(f"{before}{KEY}".encode()).decode()
+
+    shown = starred(sent, [KEY]).replace("***", "")
+
+    assert len(shown) <= len(sent) - len(KEY)
+
+
+def test_a_key_of_one_letter_is_starred_only_where_it_stands_alone():
+    assert starred("a bad answer: 'a', key=a", ["a"]) == "*** bad answer: '***', key=***"
+
+
+def test_a_key_that_begins_with_another_is_starred_whole():
+    assert starred("MGRID-9d-KEY", ["MGRID-9d", "MGRID-9d-KEY"]) == "***"
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EDQUOT])
+def test_a_call_limit_on_a_disk_that_takes_nothing_is_an_error_in_words(
+    tmp_path, monkeypatch, code
+):
+    def refuse(*_: object) -> int:
+        raise OSError(code, "it is full")
+
+    limit = CallLimit(tmp_path, account="a", calls_per_minute=5)
+    monkeypatch.setattr(ratelimit.os, "pwrite", refuse)
+
+    with pytest.raises(LakeError, match="state folder") as failure:
+        limit._reserve()  # noqa: SLF001 - without an event loop
+
+    assert failure.value.exit_code == 7
+
+
+@pytest.mark.parametrize(
+    ("code", "exit_code", "said"),
+    [
+        (errno.EMFILE, 3, "ulimit -n"),
+        (errno.ENFILE, 3, "ulimit -n"),
+        (errno.EROFS, 7, "Read-only file system"),
+        (errno.ENOSPC, 7, "No space left"),
+        (errno.EACCES, 7, "/somewhere"),
+    ],
+)
+def test_what_the_system_refuses_ends_a_command_in_words(
+    monkeypatch, capsys, code, exit_code, said
+):
+    def refuse() -> None:
+        raise OSError(code, os.strerror(code), "/somewhere")
+
+    monkeypatch.setattr(cli, "app", refuse)
+    monkeypatch.setattr(cli, "start_lean", lambda: None)
+    monkeypatch.setattr(sys, "argv", ["fleetlake"])
+
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+
+    assert ended.value.code == exit_code
+    assert said in capsys.readouterr().err
+
+
+def test_an_error_of_the_system_that_nobody_knows_stays_a_bug(monkeypatch):
+    def fail() -> None:
+        raise OSError(errno.EBADF, "a bug")
+
+    monkeypatch.setattr(cli, "app", fail)
+    monkeypatch.setattr(cli, "start_lean", lambda: None)
+
+    with pytest.raises(OSError, match="a bug"):
+        cli.main()
+
+
+def test_the_call_limit_folder_is_named(tmp_path: Path):
+    (tmp_path / "file").write_text("x")
+
+    with pytest.raises(SettingsError, match="call limit"):
+        CallLimit(tmp_path / "file", account="a", calls_per_minute=5)

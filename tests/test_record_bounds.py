@@ -1,0 +1,175 @@
+"""One record beyond its bounds goes to quarantine, and its page stays."""
+
+import json
+import tracemalloc
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from fleetlake.endpoints import ENDPOINTS
+from fleetlake.errors import PageUnreadable
+from fleetlake.lake import open_lake
+from fleetlake.lake.commit import commit_load
+from fleetlake.lake.loads import Load
+from fleetlake.normalise import Page, read_page
+from fleetlake.quarantine import quarantined, retry_quarantined
+from tests.conftest import NOW
+
+ACCOUNTS = ENDPOINTS["accounts"]
+ALERTS = ENDPOINTS["alerts"]
+UUID = "5f8a1a2e-0000-11f1-8000-000000000001"
+
+
+def a_page(*records: str, rest: str = '"meta": {"limit": 500, "next": null}') -> bytes:
+    return f'{{"data": [{", ".join(records)}], {rest}}}'.encode()
+
+
+def deep(levels: int) -> str:
+    return '{"a":[' * (levels // 2) + "]}" * (levels // 2)
+
+
+BEYOND = {
+    "20,000 members": json.dumps({"id": "2"} | {f"m{n}": n for n in range(20_000)}),
+    "20,000 members in one": json.dumps({"id": "2", "m": {f"m{n}": n for n in range(20_000)}}),
+    "nested 300 deep": f'{{"id": "2", "m": {deep(300)}}}',
+    "nested 2,000 deep": f'{{"id": "2", "m": {deep(2_000)}, "text": "}}]\\"]"}}',
+    "nested 100,000 deep": f'{{"id": "2", "m": {deep(100_000)}}}',
+    "of 5 MB": json.dumps({"id": "2", "name": "x" * 5_000_000}),
+    "with a number without end": f'{{"id": "2", "m": {"9" * 5_000}, "n": 1e400}}',
+}
+
+
+@pytest.mark.parametrize("record", BEYOND.values(), ids=BEYOND)
+@pytest.mark.parametrize("odd", ["", "\x01"], ids=["strict", "with control characters"])
+def test_a_record_beyond_the_bounds_is_a_misfit_and_the_others_stay(record, odd):
+    others = [f'{{"id": "1", "name": "a{odd}"}}', '{"id": "3"}']
+
+    page = read_page(ACCOUNTS, a_page(others[0], record, others[1]))
+
+    assert page.rows.column("id").to_pylist()[:1] == [1]
+    assert page.rows.column("id").to_pylist()[-1:] == [3]
+    assert page.count == page.rows.num_rows + len(page.misfits) == 3
+    for misfit in page.misfits:
+        assert misfit.raw[:9] == record[:9]
+        assert len(misfit.reason) < 400
+        assert len(misfit.raw) < 1_000_200
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("20,000 members", "20,000 members without a column"),
+        ("nested 300 deep", "nested deeper than 200 levels"),
+        ("nested 2,000 deep", "nested deeper than 200 levels"),
+        ("of 5 MB", "bytes; a record has at most 4,000,000"),
+    ],
+)
+def test_a_misfit_says_which_bound_it_is_beyond(name, reason):
+    [misfit] = read_page(ACCOUNTS, a_page('{"id": "1"}', BEYOND[name])).misfits
+
+    assert reason in misfit.reason
+
+
+def test_a_small_misfit_is_kept_as_received_and_a_large_one_with_its_digest():
+    small, large = BEYOND["nested 2,000 deep"], BEYOND["of 5 MB"]
+
+    kept = [misfit.raw for misfit in read_page(ACCOUNTS, a_page(small, large)).misfits]
+
+    assert kept[0] == small
+    assert kept[1].startswith(large[:1_000_000])
+    assert f"{len(large):,} characters in all, SHA-256 " in kept[1]
+
+
+def an_alert(info: str) -> str:
+    at = "2026-06-06T12:59:11Z"
+    return f'{{"created_at_timeuuid": "{UUID}", "created_at": "{at}", "info": {info}}}'
+
+
+@pytest.mark.parametrize("odd", ["", ', {"x": 1}'], ids=["alone", "beside an odd record"])
+@pytest.mark.parametrize(("levels", "rows"), [(198, 1), (200, 0), (400, 0)])
+def test_json_of_a_column_is_as_deep_as_a_record_may_be_whoever_reads_it(levels, rows, odd):
+    body = a_page(an_alert(deep(levels)) + odd)
+
+    assert read_page(ALERTS, body).rows.num_rows == rows
+
+
+def test_brackets_within_texts_are_no_depth():
+    info = json.dumps({"text": "[{" * 500})
+
+    assert read_page(ALERTS, a_page(an_alert(info))).rows.num_rows == 1
+
+
+def test_a_text_that_is_too_long_costs_its_record_only():
+    page = read_page(ALERTS, a_page(an_alert("1"), an_alert(json.dumps("x" * 5_000_000))))
+
+    assert (page.rows.num_rows, len(page.misfits)) == (1, 1)
+
+
+@pytest.mark.parametrize("record", ["{}", "1", '{"id":"1"}'])
+def test_a_page_of_many_small_records_is_refused_before_it_takes_memory(record):
+    body = a_page(",".join([record] * 1_000_000))
+    tracemalloc.start()
+
+    with pytest.raises(PageUnreadable, match="records"):
+        read_page(ACCOUNTS, body)
+
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 5 * len(body)
+
+
+def test_more_records_than_asked_for_are_read_up_to_ten_times_as_many():
+    assert read_page(ACCOUNTS, a_page(*['{"id": "1"}'] * 5_000)).count == 5_000
+    with pytest.raises(PageUnreadable, match="5,001 records"):
+        read_page(ACCOUNTS, a_page(*['{"id": "1"}'] * 5_001))
+
+
+@pytest.mark.parametrize(
+    "link", ["https://svc.example/?a=" + "x" * 1_000_000, "https://[/"], ids=["long", "broken"]
+)
+@pytest.mark.parametrize("record", ['{"id": "1"}', '{"id": "1", "m": 1}'], ids=["usual", "odd"])
+def test_a_link_that_cannot_be_asked_for_makes_a_page_unreadable(record, link):
+    rest = f'"meta": {{"limit": 500, "next": "{link}"}}'
+
+    with pytest.raises(PageUnreadable):
+        read_page(ACCOUNTS, a_page(record, rest=rest))
+
+
+def test_a_byte_order_mark_before_a_page_is_no_part_of_it():
+    page = read_page(ACCOUNTS, b"\xef\xbb\xbf" + a_page('{"id": "1"}'))
+
+    assert page.rows.column("id").to_pylist() == [1]
+
+
+def committed(lake: Any, page: Page) -> None:
+    commit_load(
+        lake,
+        Load(
+            endpoint=ACCOUNTS,
+            profile="default",
+            run_id="run",
+            rows=pa.Table.from_batches([page.rows]),
+            seen_at=NOW,
+            misfits=list(page.misfits),
+        ),
+    )
+
+
+def test_a_record_that_was_cut_waits_in_quarantine_and_can_be_retried_without_harm(lake_path):
+    with open_lake(lake_path) as lake:
+        committed(lake, read_page(ACCOUNTS, a_page('{"id": "1"}', BEYOND["of 5 MB"])))
+
+        assert retry_quarantined(lake) == (0, 1)
+        assert [record.endpoint for record in quarantined(lake)] == ["accounts"]
+
+
+def test_new_members_of_a_wide_record_are_noted_without_a_copy_of_it_for_each(lake_path):
+    record = {"id": "1"} | {f"m{n}": "x" * 1_000 for n in range(900)}
+    page = read_page(ACCOUNTS, a_page(json.dumps(record)))
+
+    with open_lake(lake_path) as lake:
+        lake.execute("set memory_limit = '300MB'")
+        committed(lake, page)
+
+        assert lake.rows("select count(*) from meta.schema_drift") == [(900,)]
