@@ -37,7 +37,7 @@ def up(
     Needs no containers. Each start begins anew, in data/up. Ctrl-C, SIGTERM or a closed terminal
     ends all of it: runs under way end first.
     """
-    from fleetlake.child_environment import plain_environment, server_access
+    from fleetlake.child_environment import server_access
     from fleetlake.cli.prefect_setup import PREFECT_FILE, set_up
     from fleetlake.cli.screen import console
     from fleetlake.cli.worker import running, running_worker, stopped_by_signals
@@ -58,14 +58,14 @@ def up(
         screen.print(f"Service: {service}, {speed:g} times as fast as the clock on the wall.")
         screen.print("Starting Prefect's server and a worker; the first runs begin in a minute.")
         command = [sys.executable, "-m", "fleetlake", "prefect-server"]
-        around = plain_environment() | server_access()
-        server = started.enter_context(running(command, FOLDER / "server.log", environment=around))
+        log = FOLDER / "server.log"
+        server = started.enter_context(running(command, log, more=server_access()))
         _wait_for_server(server, port)
         screen.print(f"Prefect: http://{HOST}:{port}")
         screen.print(login_words(auth_file(), is_terminal=screen.is_terminal), markup=False)
         set_up(speed=speed, runs=3, store_keys=False)
-        log = started.enter_context((FOLDER / "worker.log").open("wb"))
-        worker = started.enter_context(running_worker(name="up", log=log))
+        worker_log = started.enter_context((FOLDER / "worker.log").open("wb"))
+        worker = started.enter_context(running_worker(name="up", log=worker_log))
         screen.print(f"Running. Logs are in {FOLDER}; stop it with Ctrl-C.")
         try:
             _wait_for_end(server, worker)
@@ -169,13 +169,12 @@ def put_environment(wanted: Mapping[str, str]) -> None:
 @contextmanager
 def _simulator(routers: int, days: float, speed: float) -> Iterator[str]:
     """Run the simulated service; yield its address."""
-    from fleetlake.child_environment import plain_environment
     from fleetlake.cli.worker import running
 
     command = [sys.executable, "-m", "fleetlake.simulator", "--port", "0"]
     command += ["--routers", str(routers), "--days", str(days), "--speed", str(speed)]
     log = FOLDER / "simulator.log"
-    with running(command, log, environment=plain_environment()) as process:
+    with running(command, log) as process:
         while not (line := log.read_text("utf-8")).startswith("ready "):
             _refuse_if_ended(process)
             time.sleep(POLL_SECONDS)

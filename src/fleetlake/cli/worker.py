@@ -43,9 +43,14 @@ def worker(
 def running_worker(
     *, name: str | None = None, log: IO[bytes] | None = None
 ) -> Iterator["subprocess.Popen[bytes]"]:
-    """Run a Prefect worker meanwhile; its runs end before it does."""
-    from fleetlake.cli.prefect_setup import WORK_POOL
+    """Run a Prefect worker meanwhile; its runs end before it does.
 
+    It has this environment, the server's password included, and hands it to its runs.
+    """
+    from fleetlake.cli.prefect_setup import WORK_POOL
+    from fleetlake.prefect_auth import use_password
+
+    use_password()
     command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", WORK_POOL]
     command += ["--name", name] if name else []
     process = subprocess.Popen(  # noqa: S603 - Prefect's own command
@@ -146,19 +151,23 @@ def end(process: "subprocess.Popen[bytes]") -> None:
 
 @contextmanager
 def running(
-    command: list[str], log: Path, *, environment: Mapping[str, str]
+    command: list[str], log: Path, *, more: Mapping[str, str] | None = None
 ) -> Iterator["subprocess.Popen[bytes]"]:
-    """Run a command meanwhile that logs to a file, in a session and an environment of its own.
+    """Run a command meanwhile that logs to a file, in a session of its own.
+
+    Of our environment it gets what any process needs, and `more`.
 
     Ctrl-C reaches every process of a terminal's group at once; here each must wait its turn.
     """
+    from fleetlake.child_environment import plain_environment
+
     with log.open("wb") as out:
         process = subprocess.Popen(  # noqa: S603 - our own commands
             command,
             stdout=out,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            env=dict(environment),
+            env={**plain_environment(), **(more or {})},
         )
         try:
             yield process
