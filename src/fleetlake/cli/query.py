@@ -4,6 +4,7 @@ import csv
 import sys
 from datetime import date, datetime, time
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,8 +13,15 @@ if TYPE_CHECKING:
     import duckdb
     from duckdb import DuckDBPyConnection
 
+    from fleetlake.errors import UsageError
+    from fleetlake.place import LakePlace
+
 ROWS_AT_A_TIME = 10_000
 MOST_ROWS = 1_000
+UNSAFE = (
+    "Allow everything that DuckDB can do as this user: read and write files, COPY, ATTACH, "
+    "extensions, settings. Only for SQL that you trust."
+)
 TABLES = "select table_schema, table_name from information_schema.tables"
 
 
@@ -28,8 +36,13 @@ class Format(StrEnum):
 def query(
     sql: Annotated[str, typer.Argument(help="For example: select count(*) from raw.alerts")],
     output: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.TABLE,
+    *,
+    unsafe: Annotated[bool, typer.Option("--unsafe", help=UNSAFE)] = False,
 ) -> None:
     """Run SQL on the lake, read-only; an ingest may go on meanwhile.
+
+    A statement may read the lake and the files in it, and make temporary tables. Everything
+    else is refused: other files of this machine, COPY, ATTACH, extensions, settings.
 
     Several statements, parted by semicolons, print their results one after another.
 
@@ -38,31 +51,47 @@ def query(
     import duckdb
 
     from fleetlake.cli.interrupts import leave, on_ctrl_c
-    from fleetlake.errors import UsageError
     from fleetlake.lake import open_lake
+    from fleetlake.lake.guard import close_off, spill_folder, spill_into
     from fleetlake.settings import load_settings
 
     printed = {Format.TABLE: _print_table, Format.JSON: _print_json, Format.CSV: _print_csv}
-    with on_ctrl_c(leave), open_lake(load_settings().lake, read_only=True) as lake:
+    with (
+        spill_folder() as spill,
+        on_ctrl_c(partial(leave, spill)),
+        open_lake(load_settings().lake, read_only=True) as lake,
+    ):
+        spill_into(lake, spill)
+        if not unsafe:
+            close_off(lake)
         try:
             for result in lake.ask(sql):
                 printed[output](result)
         except duckdb.Error as error:
-            told = remedy(error, lister=f'fleetlake query "{TABLES}"')
-            raise UsageError(f"DuckDB does not run this query: {error}", remedy=told) from None
+            raise failure(error, lake.path, lister=f'fleetlake query "{TABLES}"') from None
 
 
-def remedy(error: "duckdb.Error", *, lister: str) -> str:
-    """Return what to do about SQL that does not run; DuckDB itself points at wrong syntax.
+def failure(error: "duckdb.Error", place: "LakePlace", *, lister: str) -> "UsageError":
+    """Return what to say of SQL that does not run, and what to do about it.
 
-    `lister` is what a person types to see the tables.
+    DuckDB itself points at wrong syntax. `lister` is what a person types to see the tables.
     """
+    from fleetlake.errors import UsageError
+    from fleetlake.lake.guard import REMEDY, is_refusal
+    from fleetlake.place import SharedLake
+    from fleetlake.secrets import without_secrets
+
     text = str(error)
+    if isinstance(place, SharedLake):
+        text = without_secrets(text, place.catalog)
+    if is_refusal(error):
+        return UsageError(f"This statement is refused: {text}", remedy=REMEDY)
+    remedy = ""
     if text.startswith("Catalog Error: Table"):
-        return f"`{lister}` lists the tables."
+        remedy = f"`{lister}` lists the tables."
     if "read-only" in text:
-        return "Queries only read; what is in the lake changes by loads and builds."
-    return ""
+        remedy = "Queries only read; what is in the lake changes by loads and builds."
+    return UsageError(f"DuckDB rejected this statement: {text}", remedy=remedy)
 
 
 def _print_table(result: "DuckDBPyConnection") -> None:
