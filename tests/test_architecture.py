@@ -18,6 +18,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 MOST_LINES = 350
 
 ORDER = [
+    ["plain"],
     ["errors", "quoting"],
     ["secrets"],
     ["place"],

@@ -18,10 +18,13 @@ FleetlakeError                    exit code
 ├── BuildFailed                    8   a model or a data test failed
 ├── RecordsMissing                 9   the lake lacks what the service has, or had
 ├── ExportFailed                  10   a target refused, or could not be reached
+├── OutputLost                   11   free some space, or choose another file
 └── Interrupted                  130   Ctrl-C or SIGTERM; all that was committed stays
 """
 
 from datetime import timedelta
+
+from fleetlake.plain import plain_lines
 
 
 class FleetlakeError(Exception):
@@ -30,9 +33,9 @@ class FleetlakeError(Exception):
     exit_code = 1
 
     def __init__(self, what: str, *, remedy: str = "") -> None:
-        super().__init__(what)
-        self.what = what
-        self.remedy = remedy
+        self.what = plain_lines(what)  # it may quote the service, a file or SQL
+        self.remedy = plain_lines(remedy)
+        super().__init__(self.what)
 
     def __str__(self) -> str:
         """One paragraph for people."""
@@ -133,6 +136,12 @@ class ExportFailed(FleetlakeError):
     """An export target refused its rows, or could not be reached."""
 
     exit_code = 10
+
+
+class OutputLost(FleetlakeError):
+    """What a command printed was not written."""
+
+    exit_code = 11
 
 
 class Interrupted(FleetlakeError):

@@ -67,12 +67,15 @@ def export(
 @contextmanager
 def _shown(screen: "Console") -> Iterator["OnRows"]:
     """Show on a terminal how many rows of each table have gone."""
-    from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress, SpinnerColumn, TaskID, TimeElapsedColumn
+
+    from fleetlake.cli.screen import text_column
+    from fleetlake.plain import plain
 
     look = (
         SpinnerColumn(),
-        TextColumn("{task.description:<28}"),
-        TextColumn("{task.completed:>12,.0f} rows"),
+        text_column("{task.description:<28}"),
+        text_column("{task.completed:>12,.0f} rows"),
         TimeElapsedColumn(),
     )
     with Progress(*look, console=screen, transient=True, disable=not screen.is_terminal) as bars:
@@ -80,7 +83,7 @@ def _shown(screen: "Console") -> Iterator["OnRows"]:
 
         def on_rows(name: str, rows: int) -> None:
             if name not in known:
-                known[name] = bars.add_task(name, total=None)
+                known[name] = bars.add_task(plain(name), total=None)
             bars.advance(known[name], rows)
 
         yield on_rows

@@ -71,7 +71,7 @@ def set_up(*, speed: float, runs: int, secrets: bool) -> None:
         put_automations(client, Path.cwd() / AUTOMATIONS)
         screen.print(f"Automations: {', '.join(a.name for a in client.read_automations())}.")
         for line in left_over(client, known, wanted, names if secrets else None):
-            screen.print(line, markup=False, soft_wrap=True)
+            screen.print(line, soft_wrap=True)
 
 
 def read_deployments(folder: Path) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """`fleetlake query`: SQL over the lake, while it is being written."""
 
 import csv
-import sys
 from datetime import date, datetime, time
 from enum import StrEnum
 from functools import partial
@@ -111,18 +110,22 @@ def _print_json(result: "DuckDBPyConnection") -> None:
     """Print one array of objects, a row a line."""
     import orjson
 
-    names, separator = _names(result), "[\n"
+    from fleetlake.cli.output import machine_output
+
+    out, names, separator = machine_output(), _names(result), "[\n"
     while rows := result.fetchmany(ROWS_AT_A_TIME):
         for row in rows:
             named = dict(zip(names, row, strict=True))
             line = orjson.dumps(named, default=str, option=orjson.OPT_UTC_Z).decode()
-            sys.stdout.write(f"{separator}{line}")
+            out.write(f"{separator}{line}")
             separator = ",\n"
-    sys.stdout.write("[]\n" if separator == "[\n" else "\n]\n")
+    out.write("[]\n" if separator == "[\n" else "\n]\n")
 
 
 def _print_csv(result: "DuckDBPyConnection") -> None:
-    writer = csv.writer(sys.stdout, lineterminator="\n")
+    from fleetlake.cli.output import machine_output
+
+    writer = csv.writer(machine_output(), lineterminator="\n")
     writer.writerow(_names(result))
     while rows := result.fetchmany(ROWS_AT_A_TIME):
         writer.writerows([_text(value) for value in row] for row in rows)

@@ -136,9 +136,9 @@ def _run(lake: "Lake", screen: "Console", sql: str) -> None:
 
 
 def _say(screen: "Console", error: "UsageError") -> None:
-    screen.print(error.what, markup=False)
+    screen.print(error.what)
     if error.remedy:
-        screen.print(f"What to do: {error.remedy}", markup=False)
+        screen.print(f"What to do: {error.remedy}")
 
 
 def _fetched(

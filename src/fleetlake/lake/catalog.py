@@ -82,6 +82,10 @@ class Lake:
 
         Raises: duckdb.Error; UsageError for a statement that `check` refuses.
         """
+        try:
+            sql.encode()
+        except UnicodeEncodeError:
+            raise duckdb.InvalidInputException("the statement is not UTF-8 text") from None
         statements = self._connection.extract_statements(sql)
         if not statements:
             raise duckdb.InvalidInputException("there is no statement in it")
