@@ -19,7 +19,7 @@ MOST_LINES = 350
 
 ORDER = [
     ["plain"],
-    ["errors", "quoting"],
+    ["errors", "quoting", "spreadsheet"],
     ["secrets"],
     ["place"],
     ["settings", "vocabulary"],

@@ -13,6 +13,7 @@ from fleetlake.lake.attach import attach_statements
 from fleetlake.lake.guard import close_off, spill_folder, spill_into
 from fleetlake.lake.login import split_password
 from fleetlake.place import lake_place
+from fleetlake.settings import load_settings
 from tests.processes import environment
 
 
@@ -185,6 +186,7 @@ def test_without_a_temporary_folder_queries_have_memory(outside, monkeypatch, tm
 
 @pytest.fixture
 def run(outside, tmp_path):
+    load_settings.cache_clear()
     env = {**environment(tmp_path), "FLEETLAKE_LAKE": str(outside / "lake"), "COLUMNS": "120"}
     return lambda *words, **more: CliRunner().invoke(cli.app, words, env=env, **more)
 
@@ -266,3 +268,17 @@ def test_the_password_of_a_shared_catalog_is_a_secret_of_duckdb_and_in_no_addres
 )
 def test_an_address_is_read_as_libpq_reads_it(address, expected):
     assert split_password(address) == expected
+
+
+@pytest.mark.parametrize("setting", [False, True])
+def test_csv_for_a_spreadsheet_holds_no_formula_and_numbers_stay_numbers(run, setting, monkeypatch):
+    sql = "select '=1+1' as \"@a\", -5 as b, 'c' as c"
+    monkeypatch.setenv("FLEETLAKE_CSV_GUARD", str(setting))
+    load_settings.cache_clear()
+    words = () if setting else ("--csv-guard",)
+
+    assert run("query", sql, "--format", "csv", *words).output == "'@a,b,c\n'=1+1,-5,c\n"
+
+
+def test_csv_is_what_the_lake_holds_unless_a_guard_is_asked_for(run):
+    assert run("query", "select '=1+1' as a, -5 as b", "--format", "csv").output == "a,b\n=1+1,-5\n"

@@ -28,6 +28,7 @@ def build(
     """Build staging views and marts with dbt, and run their data tests.
 
     Marts whose rows of the lake have not changed since the last build are left alone.
+    A selection also builds the models that it stands on, until everything was built once.
     A failed model or test names itself and its rows; the last good marts stay in place.
     """
     from fleetlake.cli.screen import NOTHING_LOADED, console

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -51,6 +52,8 @@ def export(
     from fleetlake.settings import load_settings
 
     settings, row = load_settings(), target_named(target)
+    if settings.csv_guard and row.option == "csv":
+        row = replace(row, option="csv guarded")
     address = SecretStr(to) if to else address_of(row, settings.exports)
     with (
         open_lake(settings.lake, read_only=True) as lake,

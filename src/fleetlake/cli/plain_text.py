@@ -39,8 +39,7 @@ def _plain_errors() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if hasattr(
-            error, "format_message"
-        ):  # Typer has its own copy of Click, and so of its errors
-            error.message = plain_lines(getattr(error, "message", ""))
+        refused: Any = error
+        if hasattr(refused, "format_message"):  # Typer has its own copy of Click's errors
+            refused.message = plain_lines(refused.message)
         raise

@@ -1,6 +1,7 @@
 """`fleetlake query`: SQL over the lake, while it is being written."""
 
 import csv
+from collections.abc import Callable
 from datetime import date, datetime, time
 from enum import StrEnum
 from functools import partial
@@ -21,6 +22,10 @@ UNSAFE = (
     "Allow everything that DuckDB can do as this user: read and write files, COPY, ATTACH, "
     "extensions, settings. Only for SQL that you trust."
 )
+GUARD = (
+    "In CSV, put ' before texts that a spreadsheet would run as a formula: those that begin with "
+    "= + - @, a tab or a carriage return. FLEETLAKE_CSV_GUARD=true does it always."
+)
 TABLES = "select table_schema, table_name from information_schema.tables"
 
 
@@ -37,6 +42,7 @@ def query(
     output: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.TABLE,
     *,
     unsafe: Annotated[bool, typer.Option("--unsafe", help=UNSAFE)] = False,
+    csv_guard: Annotated[bool, typer.Option("--csv-guard", help=GUARD)] = False,
 ) -> None:
     """Run SQL on the lake, read-only; an ingest may go on meanwhile.
 
@@ -54,11 +60,17 @@ def query(
     from fleetlake.lake.guard import close_off, spill_folder, spill_into
     from fleetlake.settings import load_settings
 
-    printed = {Format.TABLE: _print_table, Format.JSON: _print_json, Format.CSV: _print_csv}
+    settings = load_settings()
+    print_csv = partial(_print_csv, is_guarded=csv_guard or settings.csv_guard)
+    printed: dict[Format, Callable[[DuckDBPyConnection], None]] = {
+        Format.TABLE: _print_table,
+        Format.JSON: _print_json,
+        Format.CSV: print_csv,
+    }
     with (
         spill_folder() as spill,
         on_ctrl_c(partial(leave, spill)),
-        open_lake(load_settings().lake, read_only=True) as lake,
+        open_lake(settings.lake, read_only=True) as lake,
     ):
         spill_into(lake, spill)
         if not unsafe:
@@ -122,18 +134,20 @@ def _print_json(result: "DuckDBPyConnection") -> None:
     out.write("[]\n" if separator == "[\n" else "\n]\n")
 
 
-def _print_csv(result: "DuckDBPyConnection") -> None:
+def _print_csv(result: "DuckDBPyConnection", *, is_guarded: bool) -> None:
     from fleetlake.cli.output import machine_output
+    from fleetlake.spreadsheet import guarded
+
+    def text(value: Any) -> Any:
+        if isinstance(value, (datetime, date, time)):
+            return value.isoformat()
+        return guarded(value) if is_guarded and isinstance(value, str) else value
 
     writer = csv.writer(machine_output(), lineterminator="\n")
-    writer.writerow(_names(result))
+    writer.writerow(text(name) for name in _names(result))
     while rows := result.fetchmany(ROWS_AT_A_TIME):
-        writer.writerows([_text(value) for value in row] for row in rows)
+        writer.writerows([text(value) for value in row] for row in rows)
 
 
 def _names(result: "DuckDBPyConnection") -> list[str]:
     return [column[0] for column in result.description or []]
-
-
-def _text(value: Any) -> Any:
-    return value.isoformat() if isinstance(value, (datetime, date, time)) else value
