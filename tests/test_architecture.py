@@ -18,7 +18,9 @@ FILES = sorted(SOURCE.rglob("*.py"))
 MOST_LINES = 350
 
 ORDER = [
-    ["errors", "quoting", "member_names", "answers", "patience", "record_bounds", "strict_json"],
+    ["plain"],
+    ["errors", "quoting", "spreadsheet", "member_names", "answers", "patience"],
+    ["record_bounds", "strict_json"],
     ["secrets", "network"],
     ["ownership", "umask"],
     ["file_locks", "place", "prefect_auth"],

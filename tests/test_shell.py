@@ -205,7 +205,7 @@ def test_ctrl_c_ends_a_long_query_at_once_without_a_traceback(env):
 
 def test_ctrl_c_ends_a_query_that_waits_for_a_pipe(env, tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    words = command("query", f"from read_csv('{tmp_path / 'pipe'}')")
+    words = command("query", f"from read_csv('{tmp_path / 'pipe'}')", "--unsafe")
     with (
         subprocess.Popen(words, env=env, stderr=subprocess.PIPE, text=True) as query,
         (tmp_path / "pipe").open("w"),  # opens once the query does
@@ -215,7 +215,7 @@ def test_ctrl_c_ends_a_query_that_waits_for_a_pipe(env, tmp_path):
 
 def test_a_query_in_the_background_goes_on_at_a_ctrl_c_that_is_not_for_it(env, tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    words = command("query", f"select 40 + 2 as a from read_csv('{tmp_path / 'pipe'}')")
+    words = command("query", f"select 40 + 2 as a from read_csv('{tmp_path / 'pipe'}')", "--unsafe")
     words = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *words]
     with subprocess.Popen(words, env=env, stdout=subprocess.PIPE, text=True) as query:
         with (tmp_path / "pipe").open("w") as pipe:

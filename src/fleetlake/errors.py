@@ -21,11 +21,14 @@ FleetlakeError                    exit code
 ├── RecordsMissing                 9   the lake lacks what the service has, or had
 ├── ExportFailed                  10   a target refused, or could not be reached
 ├── StreamFailed                   1   a stream ended by an error nobody foresaw: a bug
+├── OutputLost                   11   free some space, or choose another file
 └── Interrupted                  130   Ctrl-C or SIGTERM; all that was committed stays
 """
 
 from datetime import timedelta
 from errno import EACCES, EDQUOT, EMFILE, ENFILE, ENOSPC, EPERM, EROFS
+
+from fleetlake.plain import plain_lines
 
 
 class FleetlakeError(Exception):
@@ -34,9 +37,9 @@ class FleetlakeError(Exception):
     exit_code = 1
 
     def __init__(self, what: str, *, remedy: str = "") -> None:
-        super().__init__(what)
-        self.what = what
-        self.remedy = remedy
+        self.what = plain_lines(what)  # it may quote the service, a file or SQL
+        self.remedy = plain_lines(remedy)
+        super().__init__(self.what)
 
     def __str__(self) -> str:
         """One paragraph for people."""
@@ -149,6 +152,12 @@ class ExportFailed(FleetlakeError):
 
 class StreamFailed(FleetlakeError):
     """The load of a stream ended by an error that nobody foresaw; the other streams went on."""
+
+
+class OutputLost(FleetlakeError):
+    """What a command printed was not written."""
+
+    exit_code = 11
 
 
 class Interrupted(FleetlakeError):

@@ -136,6 +136,10 @@ class Settings(BaseSettings):
     exports: dict[str, SecretStr] = Field(
         {}, description="Address of an export target, as in FLEETLAKE_EXPORTS__POSTGRES"
     )
+    csv_guard: bool = Field(
+        default=False,
+        description="Put ' before CSV texts that a spreadsheet would run as a formula",
+    )
     state: Path = Field(
         default_factory=lambda: user_state_path("fleetlake"),
         description="Folder of the call limit that all processes share",

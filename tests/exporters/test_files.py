@@ -1,8 +1,10 @@
 """Exports as files: which are written, which stay, and an object store as the place."""
 
+import csv
 import json
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -125,3 +127,38 @@ def test_an_object_store_holds_what_a_folder_would(lake, tmp_path, store, kind, 
     assert (first, second) == (1000, 2)
     assert there.fetchall() == ours
     shutil.rmtree(tmp_path / "fetched")
+
+
+FORMULAS = ["=1+1", "+1", "-1", "@x", "\tx", "\rx", "'=1", "plain", "'", ""]
+
+
+def read_csv(folder: Path) -> list[str]:
+    """Return the texts of an export as a spreadsheet would see them."""
+    found = []
+    for path in sorted((folder / "trips").glob("*.csv")):
+        with path.open(newline="") as file:
+            found += [row["trip_id"] for row in csv.DictReader(file)]
+    return sorted(found)
+
+
+def test_guarded_csv_holds_no_formula_and_follows_changes_exactly(lake, tmp_path):
+    guarded = replace(TARGETS["csv"], option="csv guarded")
+    address = SecretStr(str(tmp_path / "out"))
+    columns = "(router_id bigint, trip_id varchar, n bigint)"
+    lake.execute(f"create or replace table marts.trips {columns}")
+    for text in FORMULAS:
+        lake.execute("insert into marts.trips values (1, ?, -5)", [text])
+
+    export(lake, TARGETS["csv"], address, ["trips"])
+    as_they_are = read_csv(tmp_path / "out")
+    export(lake, guarded, address, ["trips"])
+    first = read_csv(tmp_path / "out")
+    lake.execute("delete from marts.trips where trip_id in (?, ?)", ["-1", "'=1"])
+    export(lake, guarded, address, ["trips"])
+
+    marked = [*(f"'{text}" for text in FORMULAS[:7]), "plain", "'", ""]
+    assert as_they_are == sorted(FORMULAS)
+    assert first == sorted(marked)
+    assert read_csv(tmp_path / "out") == sorted(set(marked) - {"'-1", "''=1"})
+    texts = "".join(path.read_text() for path in (tmp_path / "out" / "trips").glob("*.csv"))
+    assert '"-5"' in texts

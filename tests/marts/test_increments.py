@@ -8,6 +8,7 @@ import pytest
 from fleetlake.errors import BuildFailed
 from fleetlake.lake import open_lake
 from fleetlake.marts import build_marts
+from fleetlake.marts.plan import plan_build
 
 pytestmark = pytest.mark.xdist_group("increments")  # they share a build, which takes seconds
 
@@ -209,3 +210,9 @@ def test_a_late_fix_has_its_neighbours_judged_again_and_no_other_fix(tmp_path, a
         ("1-0-2", "good", 1),
         ("1-0-3", "good", 1),
     ]
+
+
+def test_a_selection_brings_what_it_stands_on_until_everything_was_built(lake_path, tmp_path):
+    plan = plan_build(lake_path, tmp_path, select="trips +routers", is_full=False, until=1)
+
+    assert plan.options == ("--select", "+trips", "+routers")

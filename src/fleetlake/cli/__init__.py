@@ -1,7 +1,6 @@
 """The command line: one module a command, nothing heavy imported before it is needed."""
 
 import logging
-import select
 import sys
 from typing import Annotated
 
@@ -18,6 +17,8 @@ from fleetlake.cli.ingest import ingest
 from fleetlake.cli.interrupts import STOPPED
 from fleetlake.cli.lean import start_lean
 from fleetlake.cli.maintain import maintain
+from fleetlake.cli.output import Reader, lost_output, prepare_streams, say, unwritable_output
+from fleetlake.cli.plain_text import PlainFormatter, PlainGroup
 from fleetlake.cli.prefect_server import prefect_server
 from fleetlake.cli.prefect_setup import prefect_setup
 from fleetlake.cli.publish import publish
@@ -29,16 +30,17 @@ from fleetlake.cli.status import status
 from fleetlake.cli.up import up
 from fleetlake.cli.verify import verify
 from fleetlake.cli.worker import worker
-from fleetlake.errors import FleetlakeError, of_system
+from fleetlake.errors import FleetlakeError, OutputLost, of_system
 from fleetlake.umask import apply_umask
 
 EPILOG = (
     "Exit codes: 0 done, 1 a bug, 2 wrong usage, 3 settings, 4 keys or rights refused, "
     "5 service unreachable, 6 service answered wrongly, 7 lake, 8 build or data test failed, "
-    "9 records were lost, 10 export failed, 130 stopped."
+    "9 records were lost, 10 export failed, 11 output not written, 130 stopped."
 )
 
 app = typer.Typer(
+    cls=PlainGroup,
     name="fleetlake",
     help="Copies all that a device-fleet service holds into Parquet tables you own, exactly once.",
     epilog=EPILOG,
@@ -94,10 +96,10 @@ def options(
 ) -> None:
     """Take the options that go before the command."""
     apply_umask(again=True)
-    logging.basicConfig(
-        level=logging.DEBUG if debug else logging.WARNING,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
+    logs = logging.StreamHandler()
+    logs.setFormatter(PlainFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=logging.DEBUG if debug else logging.WARNING, handlers=[logs])
+    logging.captureWarnings(capture=True)
     logging.getLogger("httpcore").setLevel(logging.WARNING)
 
 
@@ -105,33 +107,45 @@ def main() -> None:
     """Run the command line; every error ends as one paragraph and its exit code."""
     start_lean()
     try:
+        prepare_streams()
+    except OutputLost as error:
+        say(_paragraph(error))
+        sys.exit(error.exit_code)
+    code = _run(Reader())
+    if lost := lost_output():
+        say(_paragraph(lost))
+        code = code or lost.exit_code
+    sys.exit(code)
+
+
+def _run(reader: Reader) -> int:
+    """Run a command and return its exit code, having said what went wrong."""
+    try:
         app()
     except FleetlakeError as error:
-        _end_with(error)
+        return _ended_with(error)
     except OSError as error:
-        if (known := of_system(error)) is None:
+        known = lost_output() or unwritable_output() or of_system(error)
+        if known is None:
             raise
-        _end_with(known)
+        return _ended_with(known)
     except SystemExit as ended:
-        if ended.code == STOPPED:  # what Typer makes of a KeyboardInterrupt
-            sys.stderr.write("Stopped. What was committed is kept.\n")
-        if ended.code == 1 and _reader_has_gone():  # what Typer makes of a BrokenPipeError
-            sys.exit(0)
-        raise
+        code = ended.code if isinstance(ended.code, int) else int(bool(ended.code))
+        if code == STOPPED:  # what Typer makes of a KeyboardInterrupt
+            say("Stopped. What was committed is kept.")
+        # Typer and Rich end with 1 at a BrokenPipeError.
+        return 0 if code == 1 and reader.has_gone() else code
+    return 0
 
 
-def _end_with(error: FleetlakeError) -> None:
-    """End the process with an error in words; raise it instead where it is to be looked into."""
+def _ended_with(error: FleetlakeError) -> int:
+    """Say an error and return its exit code. Raises: it, where it is to be looked into."""
     if "--debug" in sys.argv:
         raise error
-    sys.stderr.write(f"Error: {error.what}\n")
-    if error.remedy:
-        sys.stderr.write(f"What to do: {error.remedy}\n")
-    sys.exit(error.exit_code)
+    say(_paragraph(error))
+    return error.exit_code
 
 
-def _reader_has_gone() -> bool:
-    """Return whether standard output is a pipe that is read no more: it got what it wanted."""
-    pipe = select.poll()
-    pipe.register(1, 0)
-    return any(event & select.POLLERR for _, event in pipe.poll(0))
+def _paragraph(error: FleetlakeError) -> str:
+    remedy = f"\nWhat to do: {error.remedy}" if error.remedy else ""
+    return f"Error: {error.what}{remedy}"

@@ -28,6 +28,7 @@ def build(
     """Build staging views and marts with dbt, and run their data tests.
 
     Marts whose rows of the lake have not changed since the last build are left alone.
+    A selection also builds the models that it stands on, until everything was built once.
     A failed model or test names itself and its rows; the last good marts stay in place.
     """
     from fleetlake.cli.screen import NOTHING_LOADED, console
@@ -45,7 +46,7 @@ def build(
         )
     console().print(built_report(result))
     for test in result.warnings:
-        console().print(f"Warning: {test.name} found {test.failures:,} rows.", markup=False)
+        console().print(f"Warning: {test.name} found {test.failures:,} rows.")
     if result.nothing_loaded:
         console(stderr=True).print(NOTHING_LOADED)
 
@@ -77,14 +78,19 @@ def model_table(result: "BuildResult") -> "Table":
 
 @contextmanager
 def _bar(screen: "Console") -> "Iterator[OnProgress]":
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress
 
-    look = (TextColumn("  {task.description:<40}"), BarColumn(), MofNCompleteColumn())
+    from fleetlake.cli.screen import text_column
+    from fleetlake.plain import plain
+
+    look = (text_column("  {task.description:<40}"), BarColumn(), MofNCompleteColumn())
     with Progress(*look, console=screen, transient=True) as progress:
         bar = progress.add_task("starting dbt", total=None)
 
         def on_progress(step: "Step") -> None:
-            progress.update(bar, description=step.name, completed=step.index, total=step.total)
+            progress.update(
+                bar, description=plain(step.name), completed=step.index, total=step.total
+            )
 
         yield on_progress
 
@@ -93,6 +99,6 @@ def _bar(screen: "Console") -> "Iterator[OnProgress]":
 def _lines(screen: "Console") -> "Iterator[OnProgress]":
     def on_progress(step: "Step") -> None:
         if step.kind != "test":
-            screen.print(f"  {step.name}: {step.status}, {step.seconds:.1f} s", markup=False)
+            screen.print(f"  {step.name}: {step.status}, {step.seconds:.1f} s")
 
     yield on_progress

@@ -62,4 +62,4 @@ def demo(
         "fleetlake demo     (again: it loads only what is new)",
         "fleetlake doctor   (once FLEETLAKE_BASE_URL and the keys point to your service)",
     ):
-        screen.print(f"  .venv/bin/{command}", markup=False)
+        screen.print(f"  .venv/bin/{command}")

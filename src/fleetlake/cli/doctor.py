@@ -7,18 +7,21 @@ def doctor() -> None:
     Ends with the exit code of the first check that failed. Of each account one call is made to
     the service, and one to its v3.
     """
+    from rich.text import Text
+
     from fleetlake.cli.screen import console
     from fleetlake.doctor import run_checks
+    from fleetlake.plain import plain, plain_lines
     from fleetlake.settings import load_settings
 
     screen = console()
     failed = []
     for check in run_checks(load_settings()):
-        mark = "[red]✗[/red]" if check.error else "[green]✓[/green]"
-        screen.print(f"{mark} [bold]{check.name}[/bold]: ", end="")
-        screen.print(check.found, markup=False)
+        mark = ("✗", "red") if check.error else ("✓", "green")
+        name = (plain(check.name), "bold")
+        screen.print(Text.assemble(mark, " ", name, ": ", plain_lines(check.found)))
         if check.error:
             failed.append(check.error)
-            screen.print(f"    What to do: {check.error.remedy}", markup=False)
+            screen.print(f"    What to do: {check.error.remedy}")
     if failed:
         raise SystemExit(failed[0].exit_code)

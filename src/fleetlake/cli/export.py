@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -51,6 +52,8 @@ def export(
     from fleetlake.settings import load_settings
 
     settings, row = load_settings(), target_named(target)
+    if settings.csv_guard and row.option == "csv":
+        row = replace(row, option="csv guarded")
     address = SecretStr(to) if to else address_of(row, settings.exports)
     with (
         open_lake(settings.lake, read_only=True) as lake,
@@ -67,12 +70,15 @@ def export(
 @contextmanager
 def _shown(screen: "Console") -> Iterator["OnRows"]:
     """Show on a terminal how many rows of each table have gone."""
-    from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress, SpinnerColumn, TaskID, TimeElapsedColumn
+
+    from fleetlake.cli.screen import text_column
+    from fleetlake.plain import plain
 
     look = (
         SpinnerColumn(),
-        TextColumn("{task.description:<28}"),
-        TextColumn("{task.completed:>12,.0f} rows"),
+        text_column("{task.description:<28}"),
+        text_column("{task.completed:>12,.0f} rows"),
         TimeElapsedColumn(),
     )
     with Progress(*look, console=screen, transient=True, disable=not screen.is_terminal) as bars:
@@ -80,7 +86,7 @@ def _shown(screen: "Console") -> Iterator["OnRows"]:
 
         def on_rows(name: str, rows: int) -> None:
             if name not in known:
-                known[name] = bars.add_task(name, total=None)
+                known[name] = bars.add_task(plain(name), total=None)
             bars.advance(known[name], rows)
 
         yield on_rows

@@ -5,11 +5,13 @@ for a pipe, so a thread hears of Ctrl-C instead.
 """
 
 import os
+import shutil
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 STOPPED = 130
 
@@ -46,8 +48,13 @@ def _listen(heard: int, act: Callable[[], object]) -> None:
             act()
 
 
-def leave() -> None:
-    """End the process, whatever its other threads are doing; for commands that only read."""
+def leave(spill: Path | None = None) -> None:
+    """End the process, whatever its other threads are doing; for commands that only read.
+
+    `spill` is a folder of temporary files that nobody else would remove.
+    """
+    if spill:
+        shutil.rmtree(spill, ignore_errors=True)
     sys.stderr.write("Stopped.\n")
     sys.stderr.flush()
     os._exit(STOPPED)

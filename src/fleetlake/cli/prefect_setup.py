@@ -71,7 +71,7 @@ def set_up(*, speed: float, runs: int, store_keys: bool) -> None:
         blocks = (str(block.name) for block in client.read_block_documents_by_type("secret"))
         kept = sorted(name for name in blocks if name.startswith(BLOCK_PREFIX))
         for line in key_report(stored, kept=kept, is_open=takes_anybody(str(client.api_url))):
-            screen.print(line, markup=False, soft_wrap=True)
+            screen.print(line, soft_wrap=True)
         known = deployed(client)
         disabled = {a.name for a in client.read_automations() if not a.enabled}
         wanted = with_decisions(deployments, paused={n for n in known if known[n]}, off=disabled)
@@ -80,7 +80,7 @@ def set_up(*, speed: float, runs: int, store_keys: bool) -> None:
         put_automations(client, Path.cwd() / AUTOMATIONS)
         screen.print(f"Automations: {', '.join(a.name for a in client.read_automations())}.")
         for line in left_over(known, wanted):
-            screen.print(line, markup=False, soft_wrap=True)
+            screen.print(line, soft_wrap=True)
 
 
 def read_deployments(folder: Path) -> dict[str, Any]:

@@ -38,6 +38,7 @@ def quarantine(
 
     from fleetlake.cli.screen import console, listing
     from fleetlake.lake import open_lake
+    from fleetlake.plain import plain
     from fleetlake.quarantine import acknowledge_quarantined, quarantined, retry_quarantined
     from fleetlake.settings import load_settings
     from fleetlake.spoken import counted
@@ -58,8 +59,8 @@ def quarantine(
         records = quarantined(lake, endpoint)
     if action is Action.SHOW:
         for record in records:
-            said = f"{record.endpoint}: {record.reason}\n  {record.raw}"
-            screen.print(said, markup=False, soft_wrap=True)
+            said = f"{plain(record.endpoint)}: {plain(record.reason)}\n  {plain(record.raw)}"
+            screen.print(said, soft_wrap=True)
         return
     counts = Counter((record.endpoint, record.reason) for record in records)
     rows = [(name, reason, count) for (name, reason), count in sorted(counts.items())]

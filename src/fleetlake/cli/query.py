@@ -1,9 +1,10 @@
 """`fleetlake query`: SQL over the lake, while it is being written."""
 
 import csv
-import sys
+from collections.abc import Callable
 from datetime import date, datetime, time
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,8 +13,19 @@ if TYPE_CHECKING:
     import duckdb
     from duckdb import DuckDBPyConnection
 
+    from fleetlake.errors import UsageError
+    from fleetlake.place import LakePlace
+
 ROWS_AT_A_TIME = 10_000
 MOST_ROWS = 1_000
+UNSAFE = (
+    "Allow everything that DuckDB can do as this user: read and write files, COPY, ATTACH, "
+    "extensions, settings. Only for SQL that you trust."
+)
+GUARD = (
+    "In CSV, put ' before texts that a spreadsheet would run as a formula: those that begin with "
+    "= + - @, a tab or a carriage return. FLEETLAKE_CSV_GUARD=true does it always."
+)
 TABLES = "select table_schema, table_name from information_schema.tables"
 
 
@@ -28,8 +40,14 @@ class Format(StrEnum):
 def query(
     sql: Annotated[str, typer.Argument(help="For example: select count(*) from raw.alerts")],
     output: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.TABLE,
+    *,
+    unsafe: Annotated[bool, typer.Option("--unsafe", help=UNSAFE)] = False,
+    csv_guard: Annotated[bool, typer.Option("--csv-guard", help=GUARD)] = False,
 ) -> None:
     """Run SQL on the lake, read-only; an ingest may go on meanwhile.
+
+    A statement may read the lake and the files in it, and make temporary tables. Everything
+    else is refused: other files of this machine, COPY, ATTACH, extensions, settings.
 
     Several statements, parted by semicolons, print their results one after another.
 
@@ -38,31 +56,53 @@ def query(
     import duckdb
 
     from fleetlake.cli.interrupts import leave, on_ctrl_c
-    from fleetlake.errors import UsageError
     from fleetlake.lake import open_lake
+    from fleetlake.lake.guard import close_off, spill_folder, spill_into
     from fleetlake.settings import load_settings
 
-    printed = {Format.TABLE: _print_table, Format.JSON: _print_json, Format.CSV: _print_csv}
-    with on_ctrl_c(leave), open_lake(load_settings().lake, read_only=True) as lake:
+    settings = load_settings()
+    print_csv = partial(_print_csv, is_guarded=csv_guard or settings.csv_guard)
+    printed: dict[Format, Callable[[DuckDBPyConnection], None]] = {
+        Format.TABLE: _print_table,
+        Format.JSON: _print_json,
+        Format.CSV: print_csv,
+    }
+    with (
+        spill_folder() as spill,
+        on_ctrl_c(partial(leave, spill)),
+        open_lake(settings.lake, read_only=True) as lake,
+    ):
+        spill_into(lake, spill)
+        if not unsafe:
+            close_off(lake)
         try:
             for result in lake.ask(sql):
                 printed[output](result)
         except duckdb.Error as error:
-            told = remedy(error, lister=f'fleetlake query "{TABLES}"')
-            raise UsageError(f"DuckDB does not run this query: {error}", remedy=told) from None
+            raise failure(error, lake.path, lister=f'fleetlake query "{TABLES}"') from None
 
 
-def remedy(error: "duckdb.Error", *, lister: str) -> str:
-    """Return what to do about SQL that does not run; DuckDB itself points at wrong syntax.
+def failure(error: "duckdb.Error", place: "LakePlace", *, lister: str) -> "UsageError":
+    """Return what to say of SQL that does not run, and what to do about it.
 
-    `lister` is what a person types to see the tables.
+    DuckDB itself points at wrong syntax. `lister` is what a person types to see the tables.
     """
+    from fleetlake.errors import UsageError
+    from fleetlake.lake.guard import REMEDY, is_refusal
+    from fleetlake.place import SharedLake
+    from fleetlake.secrets import without_secrets
+
     text = str(error)
+    if isinstance(place, SharedLake):
+        text = without_secrets(text, place.catalog)
+    if is_refusal(error):
+        return UsageError(f"This statement is refused: {text}", remedy=REMEDY)
+    remedy = ""
     if text.startswith("Catalog Error: Table"):
-        return f"`{lister}` lists the tables."
+        remedy = f"`{lister}` lists the tables."
     if "read-only" in text:
-        return "Queries only read; what is in the lake changes by loads and builds."
-    return ""
+        remedy = "Queries only read; what is in the lake changes by loads and builds."
+    return UsageError(f"DuckDB rejected this statement: {text}", remedy=remedy)
 
 
 def _print_table(result: "DuckDBPyConnection") -> None:
@@ -82,26 +122,32 @@ def _print_json(result: "DuckDBPyConnection") -> None:
     """Print one array of objects, a row a line."""
     import orjson
 
-    names, separator = _names(result), "[\n"
+    from fleetlake.cli.output import machine_output
+
+    out, names, separator = machine_output(), _names(result), "[\n"
     while rows := result.fetchmany(ROWS_AT_A_TIME):
         for row in rows:
             named = dict(zip(names, row, strict=True))
             line = orjson.dumps(named, default=str, option=orjson.OPT_UTC_Z).decode()
-            sys.stdout.write(f"{separator}{line}")
+            out.write(f"{separator}{line}")
             separator = ",\n"
-    sys.stdout.write("[]\n" if separator == "[\n" else "\n]\n")
+    out.write("[]\n" if separator == "[\n" else "\n]\n")
 
 
-def _print_csv(result: "DuckDBPyConnection") -> None:
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(_names(result))
+def _print_csv(result: "DuckDBPyConnection", *, is_guarded: bool) -> None:
+    from fleetlake.cli.output import machine_output
+    from fleetlake.spreadsheet import guarded
+
+    def text(value: Any) -> Any:
+        if isinstance(value, (datetime, date, time)):
+            return value.isoformat()
+        return guarded(value) if is_guarded and isinstance(value, str) else value
+
+    writer = csv.writer(machine_output(), lineterminator="\n")
+    writer.writerow(text(name) for name in _names(result))
     while rows := result.fetchmany(ROWS_AT_A_TIME):
-        writer.writerows([_text(value) for value in row] for row in rows)
+        writer.writerows([text(value) for value in row] for row in rows)
 
 
 def _names(result: "DuckDBPyConnection") -> list[str]:
     return [column[0] for column in result.description or []]
-
-
-def _text(value: Any) -> Any:
-    return value.isoformat() if isinstance(value, (datetime, date, time)) else value

@@ -5,14 +5,18 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from fleetlake.plain import plain, plain_lines
+
 if TYPE_CHECKING:
+    from rich.progress import TextColumn
+
     from fleetlake.run import Outcome
 
 NOTHING_LOADED = "Warning: nothing was ever loaded into this lake; run `fleetlake ingest` first."
@@ -23,7 +27,20 @@ WIDEST = 100_000
 SECONDS_BETWEEN_LINES = 5.0
 
 
-class _Results(Console):
+class _Screen(Console):
+    """Prints text as it is: no markup, no emoji names, control characters as codes."""
+
+    def __init__(self, **options: Any) -> None:
+        """Take the options of a console."""
+        super().__init__(**options, markup=False, emoji=False, highlight=False)
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print texts, tables or styled text; texts may hold whatever somebody sent."""
+        shown = [plain_lines(o) if isinstance(o, str) else o for o in objects]
+        super().print(*shown, **options)
+
+
+class _Results(_Screen):
     """Where results go, whose reader may leave: what it got is what it wanted."""
 
     def on_broken_pipe(self) -> None:
@@ -36,10 +53,10 @@ class _Results(Console):
 
 def console(*, stderr: bool = False) -> Console:
     """Return a console; where nobody's terminal sets a width, lines may be long."""
-    kind = Console if stderr else _Results
-    screen = kind(stderr=stderr, highlight=False)
+    kind = _Screen if stderr else _Results
+    screen = kind(stderr=stderr)
     if not screen.is_terminal:
-        screen = kind(stderr=stderr, highlight=False, width=PLAIN_WIDTH)
+        screen = kind(stderr=stderr, width=PLAIN_WIDTH)
     return screen
 
 
@@ -51,12 +68,15 @@ def table(
     `counts` says that whole numbers count something and may be grouped; ids may not.
     """
     rows = [list(row) for row in rows]
-    drawn = Table(title=title or None, title_justify="left", header_style="bold")
+    drawn = Table(
+        title=Text(plain(title)) if title else None, title_justify="left", header_style="bold"
+    )
     for place, name in enumerate(columns):
         numeric = all(isinstance(row[place], (int, float, type(None))) for row in rows)
-        drawn.add_column(name, justify="right" if numeric and rows else "left", overflow="fold")
+        drawn.add_column(
+            Text(plain(name)), justify="right" if numeric and rows else "left", overflow="fold"
+        )
     for row in rows:
-        # As text: what the service sent may hold brackets, which are markup to Rich.
         drawn.add_row(*(Text(cell(value, counts=counts)) for value in row))
     return drawn
 
@@ -66,14 +86,15 @@ def print_rows(screen: Console, columns: Sequence[str], rows: Sequence[Sequence[
     drawn = table("", columns, rows, counts=False)
     room = screen.options.update(max_width=WIDEST)
     if Measurement.get(screen, room, drawn).maximum <= screen.width:
-        screen.print(drawn, markup=False)
+        screen.print(drawn)
         return
+    columns = [plain(name) for name in columns]
     longest = max(map(len, columns))
     for number, row in enumerate(rows, 1):
         screen.print(f"record {number}", style="bold")
         for name, value in zip(columns, row, strict=True):
             line = f"{name:<{longest}}: {cell(value, counts=False)}"
-            screen.print(line, markup=False, soft_wrap=True)
+            screen.print(line, soft_wrap=True)
 
 
 def listing(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table | str:
@@ -82,7 +103,7 @@ def listing(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table |
 
 
 def cell(value: object, *, counts: bool = True) -> str:
-    """Return a value as people read it."""
+    """Return a value as people read it, on one line and without control characters."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -91,7 +112,7 @@ def cell(value: object, *, counts: bool = True) -> str:
         return f"{value:,}" if counts else str(value)
     if isinstance(value, float):
         return f"{value:.10g}"
-    return str(value)
+    return plain(value)
 
 
 def watched(screen: Console, load: Callable[..., list["Outcome"]]) -> list["Outcome"]:
@@ -109,11 +130,18 @@ def watched(screen: Console, load: Callable[..., list["Outcome"]]) -> list["Outc
 
         def on_end(outcome: "Outcome") -> None:
             forget(outcome.endpoint)
-            screen.print(f"  {outcome_line(outcome)}", markup=False)
+            screen.print(f"  {outcome_line(outcome)}")
 
         outcomes = load(watcher=Watcher(on_page=on_page, on_end=on_end, on_stop=on_stop))
     console().print(totals_line(outcomes, seconds=time.monotonic() - began))
     return outcomes
+
+
+def text_column(template: str) -> "TextColumn":
+    """Return a column of a progress bar, whose texts are no markup."""
+    from rich.progress import TextColumn
+
+    return TextColumn(template, markup=False)
 
 
 Shown = tuple[Callable[[str, int], None], Callable[[str], object]]
@@ -122,12 +150,12 @@ Shown = tuple[Callable[[str, int], None], Callable[[str], object]]
 
 @contextmanager
 def _bars(screen: Console) -> Iterator[Shown]:
-    from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress, SpinnerColumn, TaskID, TimeElapsedColumn
 
     look = (
         SpinnerColumn(),
-        TextColumn("{task.description:<28}"),
-        TextColumn("{task.completed:>12,.0f} records"),
+        text_column("{task.description:<28}"),
+        text_column("{task.completed:>12,.0f} records"),
         TimeElapsedColumn(),
     )
     with Progress(*look, console=screen, transient=True) as progress:
@@ -135,7 +163,7 @@ def _bars(screen: Console) -> Iterator[Shown]:
 
         def on_page(endpoint: str, records: int) -> None:
             if endpoint not in bars:
-                bars[endpoint] = progress.add_task(endpoint, total=None)
+                bars[endpoint] = progress.add_task(plain(endpoint), total=None)
             progress.advance(bars[endpoint], records)
 
         def forget(endpoint: str) -> None:

@@ -10,8 +10,11 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from rich.console import Console
 
+    from fleetlake.errors import UsageError
     from fleetlake.lake import Lake
     from fleetlake.place import LakePlace
+
+from fleetlake.cli.query import UNSAFE
 
 MOST_ROWS = 500
 HELP = (
@@ -29,17 +32,26 @@ def shell(
             "--attach", help="Print the SQL that attaches this lake in any DuckDB 1.5.5, and leave."
         ),
     ] = False,
+    unsafe: Annotated[bool, typer.Option("--unsafe", help=UNSAFE)] = False,
 ) -> None:
-    """Query the lake interactively, read-only; an ingest may go on meanwhile."""
+    """Query the lake interactively, read-only; an ingest may go on meanwhile.
+
+    A statement may read the lake and the files in it, and make temporary tables. Everything
+    else is refused: other files of this machine, COPY, ATTACH, extensions, settings.
+    """
     from fleetlake.cli.screen import console
     from fleetlake.lake import open_lake
+    from fleetlake.lake.guard import close_off, spill_folder, spill_into
     from fleetlake.settings import load_settings
 
     place = load_settings().lake.resolve()
-    with open_lake(place, read_only=True) as lake:
+    with spill_folder() as spill, open_lake(place, read_only=True) as lake:
         if attach:
             sys.stdout.write(attach_lines(place))
             return
+        spill_into(lake, spill)
+        if not unsafe:
+            close_off(lake)
         screen = console()
         if sys.stdin.isatty():
             _complete(_names(lake))
@@ -50,11 +62,18 @@ def shell(
 
 def attach_lines(place: "LakePlace") -> str:
     """Return the SQL that attaches a lake, without the keys of a shared one."""
+    from pydantic import SecretStr
+
     from fleetlake.lake.attach import attach_statements
+    from fleetlake.lake.login import split_password
     from fleetlake.place import SharedLake
     from fleetlake.secrets import without_secrets
 
-    told = attach_statements(place, read_only=True)
+    public = place
+    if isinstance(place, SharedLake):  # libpq takes the password from PGPASSWORD or ~/.pgpass
+        address, _ = split_password(place.catalog.get_secret_value())
+        public = SharedLake(SecretStr(address), place.files)
+    told = attach_statements(public, read_only=True)
     if isinstance(place, SharedLake):
         told = without_secrets(told, place.catalog)
     lines = [line for line in told.splitlines() if " SECRET " not in line]
@@ -96,8 +115,9 @@ def _run(lake: "Lake", screen: "Console", sql: str) -> None:
     """Print what a statement gives, or why it does not run."""
     import duckdb
 
-    from fleetlake.cli.query import remedy
+    from fleetlake.cli.query import failure
     from fleetlake.cli.screen import print_rows
+    from fleetlake.errors import UsageError
 
     try:
         results = lake.ask(sql)
@@ -109,10 +129,16 @@ def _run(lake: "Lake", screen: "Console", sql: str) -> None:
                 screen.print(f"The first {MOST_ROWS} rows; {told}")
     except (duckdb.InterruptException, KeyboardInterrupt):
         screen.print("Stopped.")
+    except UsageError as error:
+        _say(screen, error)
     except duckdb.Error as error:
-        screen.print(f"{error}", markup=False)
-        if told := remedy(error, lister=".tables"):
-            screen.print(f"What to do: {told}", markup=False)
+        _say(screen, failure(error, lake.path, lister=".tables"))
+
+
+def _say(screen: "Console", error: "UsageError") -> None:
+    screen.print(error.what)
+    if error.remedy:
+        screen.print(f"What to do: {error.remedy}")
 
 
 def _fetched(

@@ -1,6 +1,5 @@
 """`fleetlake status`: is anything missing, and how far is each stream read?"""
 
-import sys
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from itertools import groupby
@@ -30,6 +29,7 @@ def status(
 
     import orjson
 
+    from fleetlake.cli.output import machine_output
     from fleetlake.errors import RecordsMissing
     from fleetlake.lake import open_lake
     from fleetlake.settings import load_settings
@@ -42,7 +42,7 @@ def status(
     if as_json:
         option = orjson.OPT_INDENT_2 | orjson.OPT_UTC_Z
         document = orjson.dumps(asdict(found), option=option, default=lambda d: d.total_seconds())
-        sys.stdout.write(document.decode() + "\n")
+        machine_output().write(document.decode() + "\n")
     else:
         _print(found, now)
     if found.open_gaps:
@@ -57,7 +57,7 @@ def _print(found: "LakeStatus", now: datetime) -> None:
 
     screen = console()
     for line in verdict(found, now):
-        screen.print(line, markup=False)
+        screen.print(line)
     accounts = groupby(found.streams, key=lambda stream: stream.account_profile)
     by_account = {profile: list(streams) for profile, streams in accounts}
     for profile, streams in by_account.items():
@@ -65,7 +65,7 @@ def _print(found: "LakeStatus", now: datetime) -> None:
         screen.print(table(title, COLUMNS, [_row(stream, now) for stream in streams]))
     for stream in found.streams:
         for note in _notes(stream):
-            screen.print(f"{_name(stream)}: {note}.", markup=False)
+            screen.print(f"{_name(stream)}: {note}.")
 
 
 def verdict(found: "LakeStatus", now: datetime) -> Iterator[str]:

@@ -62,7 +62,7 @@ def up(
         server = started.enter_context(running(command, log, more=server_access()))
         _wait_for_server(server, port)
         screen.print(f"Prefect: http://{HOST}:{port}")
-        screen.print(login_words(auth_file(), is_terminal=screen.is_terminal), markup=False)
+        screen.print(login_words(auth_file(), is_terminal=screen.is_terminal))
         set_up(speed=speed, runs=3, store_keys=False)
         worker_log = started.enter_context((FOLDER / "worker.log").open("wb"))
         worker = started.enter_context(running_worker(name="up", log=worker_log))

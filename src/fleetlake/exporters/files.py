@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import duckdb
@@ -23,6 +24,7 @@ from pyarrow import fs
 from fleetlake.exporters.contract import Changes, Mark
 from fleetlake.place import refuse_unusable
 from fleetlake.quoting import exact, literal, quoted
+from fleetlake.spreadsheet import guarded_sql, unguarded_sql
 
 LIST = "_export.json"
 _FILE_SIZE = "256MB"
@@ -35,12 +37,14 @@ class Format:
     """How rows are written as files, and the SQL that reads files of given columns.
 
     `json` is the type that JSON is written as: text, where a reader would not expect more.
+    `is_guarded` says that no text is a formula for a spreadsheet.
     """
 
     ending: str
     copy: str
     json: str = "VARCHAR"
     read: Callable[[str, Mapping[str, str]], str]
+    is_guarded: bool = False
 
 
 def _read_parquet(files: str, _: Mapping[str, str]) -> str:
@@ -64,6 +68,9 @@ FORMATS = {
     ),
     # Every text is quoted, which tells an empty one from a null.
     "csv": Format(ending="csv", copy="FORMAT csv, HEADER, FORCE_QUOTE *", read=_read_csv),
+    "csv guarded": Format(
+        ending="csv", copy="FORMAT csv, HEADER, FORCE_QUOTE *", read=_read_csv, is_guarded=True
+    ),
     "jsonl": Format(ending="jsonl", copy="FORMAT json", json="JSON", read=_read_jsonl),
 }
 
@@ -92,6 +99,7 @@ class _List:
 
     mark: Mark
     files: Sequence[_File]
+    is_guarded: bool
 
 
 class FileExporter:
@@ -109,7 +117,7 @@ class FileExporter:
         """Return the mark of the table's list, and remove what a stopped export left behind."""
         listed = self._list(table)
         self._clear(table, listed.files if listed else ())
-        return listed.mark if listed else None
+        return listed.mark if listed and listed.is_guarded == self._format.is_guarded else None
 
     def replace(self, table: str, rows: pa.RecordBatchReader, mark: Mark) -> None:
         """Write new files, and list only these."""
@@ -161,7 +169,15 @@ class FileExporter:
 
     def _read(self, table: str, files: Sequence[_File], mark: Mark) -> str:
         listed = ", ".join(literal(exact(self._at_hand(table, file))) for file in files)
-        return self._format.read(f"[{listed}]", mark.columns)
+        read = self._format.read(f"[{listed}]", mark.columns)
+        texts = self._guarded_columns(mark)
+        given = ", ".join(f"{unguarded_sql(quoted(n))} AS {quoted(n)}" for n in texts)
+        return f"(SELECT * REPLACE ({given}) FROM {read})" if texts else read
+
+    def _guarded_columns(self, mark: Mark) -> list[str]:
+        """Return the names of the columns whose texts are guarded."""
+        is_text = (name for name, kind in mark.columns.items() if kind == "VARCHAR")
+        return list(is_text) if self._format.is_guarded else []
 
     def _at_hand(self, table: str, file: _File) -> Path:
         """Return where DuckDB can read a file, fetched if need be."""
@@ -192,9 +208,9 @@ class FileExporter:
 
     def _selected(self, mark: Mark) -> str:
         kinds = {name: self._format.json if k == "JSON" else k for name, k in mark.columns.items()}
-        return ", ".join(
-            f"{quoted(name)}::{kind} AS {quoted(name)}" for name, kind in kinds.items()
-        )
+        written = {name: f"{quoted(name)}::{kind}" for name, kind in kinds.items()}
+        written |= {n: guarded_sql(quoted(n)) for n in self._guarded_columns(mark)}
+        return ", ".join(f"{sql} AS {quoted(name)}" for name, sql in written.items())
 
     def _carry(self, table: str, path: Path, stem: str, mark: Mark) -> _File:
         """Take a written file to its place under a name that no file has had."""
@@ -213,11 +229,14 @@ class FileExporter:
         with self._system.open_input_stream(place) as stream:
             told = json.loads(stream.readall())
         mark = Mark.from_text(told["mark"])
-        return _List(mark=mark, files=[_File(**file) for file in told["files"]]) if mark else None
+        files = [_File(**file) for file in told["files"]]
+        is_guarded = bool(told.get("guarded"))
+        return _List(mark=mark, files=files, is_guarded=is_guarded) if mark else None
 
     def _switch(self, table: str, files: Sequence[_File], mark: Mark) -> None:
         """Let the list name these files from now on, and remove all others."""
-        told = {"files": [asdict(file) for file in files], "mark": mark.as_text()}
+        told: dict[str, Any] = {"files": [asdict(file) for file in files], "mark": mark.as_text()}
+        told |= {"guarded": True} if self._format.is_guarded else {}
         place = f"{self._root}/{table}/{LIST}"
         is_local = isinstance(self._system, fs.LocalFileSystem)
         with self._system.open_output_stream(f"{place}.new" if is_local else place) as stream:

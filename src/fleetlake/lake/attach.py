@@ -9,6 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from fleetlake.errors import LakeError
+from fleetlake.lake.login import split_password
 from fleetlake.place import LakePlace, SharedLake
 from fleetlake.quoting import literal
 
@@ -23,6 +24,9 @@ UNCHECKED: dict[str, str | bool | int | float | list[str]] = {"allow_unsigned_ex
 They come in wheels whose hashes were checked when they were installed.
 """
 
+LOGIN = "catalog_login"
+"""Name of DuckDB's secret that holds the password of a shared catalog."""
+
 BUSY_MILLISECONDS = 30_000
 
 
@@ -34,20 +38,24 @@ def attach_statements(path: LakePlace, *, read_only: bool = False, version: int 
     """
     read_only = read_only or bool(version)
     if isinstance(path, SharedLake):
-        extensions, catalog = SHARED_EXTENSIONS, f"postgres:{path.catalog.get_secret_value()}"
-        files, own = path.files, []
+        address, password = split_password(path.catalog.get_secret_value())
+        extensions, catalog = SHARED_EXTENSIONS, f"postgres:{address}"
+        files, own, login = path.files, [], password and _login_secret(password)
+        own += [f"META_SECRET '{LOGIN}'"] if login else []
     else:
         extensions, catalog = EXTENSIONS, f"sqlite:{path / CATALOG}"
         files, own = str(path / FILES), [f"META_BUSY_TIMEOUT {BUSY_MILLISECONDS}"]
+        login = None
         own += ["META_JOURNAL_MODE 'WAL'"] if not read_only or _has_log(path) else []
     in_store = [*_store_secret(files)] if "://" in files else []
+    secrets = [login, *in_store] if login else in_store
     extensions += ("httpfs",) if in_store else ()
     options = [f"DATA_PATH {literal(f'{files}/')}", "OVERRIDE_DATA_PATH true", *own]
     options += ["READ_ONLY"] if read_only else []
     options += [f"SNAPSHOT_VERSION {version}"] if version else []
     loads = [f"LOAD {literal(extension_path(name))};" for name in extensions]
     attach = f"ATTACH {literal(f'ducklake:{catalog}')} AS lake ({', '.join(options)});"
-    return "\n".join([*loads, *in_store, "SET TimeZone = 'UTC';", attach])
+    return "\n".join([*loads, *secrets, "SET TimeZone = 'UTC';", attach])
 
 
 def _has_log(path: Path) -> bool:
@@ -56,6 +64,11 @@ def _has_log(path: Path) -> bool:
     One that was restored from a dump gets there with its next writer.
     """
     return (path / f"{CATALOG}-wal").exists()
+
+
+def _login_secret(password: str) -> str:
+    """Return what gives DuckDB the password of a shared catalog without showing it to queries."""
+    return f"CREATE OR REPLACE SECRET {LOGIN} (TYPE postgres, PASSWORD {literal(password)});"
 
 
 def _store_secret(files: str) -> Iterator[str]:

@@ -10,7 +10,7 @@ keeps the file open, and one process at a time opens or closes it.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from errno import EACCES
 from pathlib import Path
@@ -50,6 +50,10 @@ _SQL_TYPES = {
 _FULL = ("no space left", "disk quota", "file too large", "database or disk is full")
 
 
+Check = Callable[[duckdb.DuckDBPyConnection, duckdb.Statement, str], None]
+"""Sees each statement of a person's SQL before it runs, and raises for one that may not."""
+
+
 class Lake:
     """An open lake; SQL runs with the lake as the default database and times in UTC."""
 
@@ -57,6 +61,7 @@ class Lake:
         self.path = path
         self._connection = connection
         self._presence = connection.cursor()
+        self.check: Check | None = None
 
     def attach(self, *, read_only: bool) -> None:
         """Attach the lake, and keep a folder's catalog open from now on. Raises: LakeError."""
@@ -81,12 +86,18 @@ class Lake:
     def ask(self, sql: str) -> Iterator[duckdb.DuckDBPyConnection]:
         """Run what a person wrote; yield each statement's rows, to be read before the next.
 
-        Raises: duckdb.Error.
+        Raises: duckdb.Error; UsageError for a statement that `check` refuses.
         """
+        try:
+            sql.encode()
+        except UnicodeEncodeError:
+            raise duckdb.InvalidInputException("the statement is not UTF-8 text") from None
         statements = self._connection.extract_statements(sql)
         if not statements:
             raise duckdb.InvalidInputException("there is no statement in it")
         for statement in statements:
+            if self.check:
+                self.check(self._connection, statement, sql)
             result = self._connection.execute(statement)
             if duckdb.ExpectedResultType.QUERY_RESULT in statement.expected_result_type:
                 yield result

@@ -300,8 +300,9 @@ def _first_rows(connection: duckdb.DuckDBPyConnection, sql: str) -> tuple[Mappin
 
 def _unknown(names: Sequence[str]) -> UsageError:
     """Return the error that names what was selected and is not there, and what was meant."""
+    names = [name.lstrip("+") for name in names]
     models = [path.stem for path in (project_folder() / "models").rglob("*.sql")]
-    nearest = get_close_matches(names[0].strip("+"), models, n=1)
+    nearest = get_close_matches(names[0].rstrip("+"), models, n=1)
     meant = f"Did you mean {nearest[0]}? " if nearest else ""
     return UsageError(
         f"No model is called {' or '.join(map(repr, names))}, so no mart was changed.",

@@ -41,12 +41,16 @@ def plan_build(
     """Return what to build of the lake's snapshot `until`, given what was built before.
 
     A selection says nothing of the rest: only a new scratch file is the project's after it.
+    Until everything was built once, a selection takes along the models that it stands on.
     """
     last, project = last_built(work), _project_digest()
     is_full = is_full or last is None
     if select:
         record = last if (work / SCRATCH).exists() else Built(project, None)
-        return Plan(options=("--select", *select.split()), is_full=is_full, record=record)
+        words = select.split()
+        if last is None or last.snapshot is None:
+            words = [_with_parents(word) for word in words]
+        return Plan(options=("--select", *words), is_full=is_full, record=record)
     record = Built(project, until)
     if is_full or last is None or last.snapshot is None:
         return Plan(options=(), is_full=is_full, record=record)
@@ -54,6 +58,16 @@ def plan_build(
         changed = changed_tables(opened, last.snapshot, until)
     options = () if changed is None else _downstream(changed & news_sources())
     return Plan(options=options, is_full=False, record=record)
+
+
+def _with_parents(selection: str) -> str:
+    """Return a selection in dbt's words, and all models that it stands on.
+
+    >>> _with_parents("trips"), _with_parents("+trips"), _with_parents("tag:a,trips+")
+    ('+trips', '+trips', '+tag:a,+trips+')
+    """
+    parts = selection.split(",")
+    return ",".join(part if part.startswith(("+", "@")) else f"+{part}" for part in parts)
 
 
 def last_built(work: Path) -> Built | None:

@@ -1,0 +1,184 @@
+"""What `query` and `shell` let a statement do: read the lake, and nothing else on this machine.
+
+DuckDB's own limits come first: no file but the lake's, no extension, no change of its settings.
+They leave three ways out, which a look at each statement closes: COPY and EXPORT may write where
+reading is allowed; the SQLite and PostgreSQL extensions open files and servers past these limits;
+and functions of DuckLake change the lake or its files.
+"""
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import duckdb
+
+from fleetlake.errors import UsageError
+from fleetlake.lake.attach import FILES
+from fleetlake.lake.catalog import Lake
+from fleetlake.place import SharedLake
+from fleetlake.quoting import literal
+
+REMEDY = (
+    "Queries only read the lake. `--unsafe` allows COPY, ATTACH, SET and files of this machine; "
+    "the lake stays read-only."
+)
+SETTINGS = ("TimeZone", "Calendar", "default_order", "default_null_order")
+"""What a statement may set: it changes how values are read and printed, and nothing else."""
+
+CATALOG_DATABASE = "__ducklake_metadata_lake"
+"""What DuckLake calls the catalog's own database."""
+
+_MAY_CALL = {
+    *("range", "generate_series", "unnest", "repeat", "repeat_row", "json_each", "json_tree"),
+    *("histogram", "histogram_values", "pg_timezone_names", "icu_calendar_names", "glob"),
+    *("read_parquet", "parquet_scan", "parquet_schema", "parquet_metadata", "sniff_csv"),
+    *("parquet_file_metadata", "parquet_kv_metadata", "parquet_full_metadata"),
+    *("read_csv", "read_csv_auto", "read_json", "read_json_auto", "read_ndjson", "read_text"),
+    *("read_ndjson_auto", "read_blob", "read_json_objects", "read_ndjson_objects"),
+    *("duckdb_columns", "duckdb_constraints", "duckdb_functions", "duckdb_keywords"),
+    *("duckdb_memory", "duckdb_schemas", "duckdb_settings", "duckdb_tables", "duckdb_types"),
+    *("duckdb_views", "duckdb_temporary_files", "duckdb_extensions", "pragma_table_info"),
+    *("pragma_version", "pragma_show", "query_table", "summary"),
+    *("ducklake_snapshots", "ducklake_current_snapshot", "ducklake_last_committed_snapshot"),
+    *("ducklake_table_info", "ducklake_list_files", "ducklake_options", "ducklake_settings"),
+    *("ducklake_table_changes", "ducklake_table_insertions", "ducklake_table_deletions"),
+    *("snapshots", "current_snapshot", "last_committed_snapshot", "table_info", "options"),
+    *("table_changes", "table_insertions", "table_deletions", "settings"),
+}
+"""Table functions that read what DuckDB's own limits allow; a new one is refused until listed."""
+
+_BARRED = {CATALOG_DATABASE, "pragma_database_list", "show_databases"}
+_READS = {"SELECT", "EXPLAIN", "TRANSACTION", "SET", "CREATE"}
+_PARTS = ("catalog_name", "schema_name", "table_name")
+_EXPLAIN = re.compile(r"\s*explain\s+(?:analyze\s+)?(.*)", re.IGNORECASE | re.DOTALL)
+_TEMPORARY = re.compile(
+    r"\s*create\s+(?:or\s+replace\s+)?temp(?:orary)?\s+table\s+\w+\s+as\s+(.*)",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def spill_into(lake: Lake, folder: Path | None) -> None:
+    """Let large sorts and joins use a folder; without one, memory is all they have."""
+    lake.execute(f"SET temp_directory = {literal(folder or '')}")
+
+
+@contextmanager
+def spill_folder() -> Iterator[Path | None]:
+    """Return a folder of this process alone for what does not fit into memory, then remove it.
+
+    None where no temporary folder can be written: then memory is all there is.
+    """
+    try:
+        folder = Path(mkdtemp(prefix="fleetlake-query-"))
+    except OSError:
+        yield None
+        return
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def close_off(lake: Lake) -> None:
+    """Let a person's SQL only read an open lake from now on. This cannot be undone."""
+    place = lake.path
+    files = place.files if isinstance(place, SharedLake) else str(place / FILES)
+    lake.execute(
+        f"SET allowed_directories = [{literal(f'{files}/')}];"
+        "SET python_enable_replacements = false;"  # a name is never a variable of this program
+        "SET enable_external_access = false;"
+        f"SET allowed_configs = [{', '.join(map(literal, SETTINGS))}];"
+        "SET lock_configuration = true;"
+    )
+    lake.check = require_reading
+
+
+def require_reading(
+    connection: duckdb.DuckDBPyConnection, statement: duckdb.Statement, whole: str
+) -> None:
+    """Raise UsageError for a statement that may do more than read the lake.
+
+    `whole` is the text that it is from: the two statements that DuckDB makes of a PIVOT without
+    IN have none of their own.
+    """
+    kind, text = statement.type.name, statement.query
+    if kind not in _READS:
+        raise _refused(kind if kind.isidentifier() else "it")
+    if kind == "CREATE" and text:
+        _require_select(connection, _TEMPORARY.match(text), "CREATE")
+    if kind == "EXPLAIN":
+        _require_select(connection, _EXPLAIN.match(text), "EXPLAIN of this")
+    tree = _tree(connection, text) if kind == "SELECT" else None
+    barred = _barred(connection)
+    if tree is None:
+        text = (text or whole).lower()
+        found = next((name for name in sorted(barred) if name in text), None)
+    else:
+        found = next(_named(tree, barred), None)
+    if found:
+        raise _refused(found)
+
+
+def is_refusal(error: duckdb.Error) -> bool:
+    """Return whether DuckDB's limits, and not the SQL itself, kept a statement from running."""
+    text = str(error)
+    return any(sign in text for sign in ("disabled by", "disabled through", "has been locked"))
+
+
+def _require_select(
+    connection: duckdb.DuckDBPyConnection, found: re.Match[str] | None, kind: str
+) -> None:
+    """Raise UsageError unless what follows a statement's first words is one query."""
+    inner = connection.extract_statements(found[1]) if found else []
+    if [statement.type.name for statement in inner] != ["SELECT"]:
+        raise _refused(kind)
+
+
+def _barred(connection: duckdb.DuckDBPyConnection) -> set[str]:
+    """Return every name that a statement may neither call nor read."""
+    known = connection.execute(
+        "SELECT DISTINCT lower(function_name) FROM duckdb_functions() "
+        "WHERE function_type IN ('table', 'table_macro')"
+    ).fetchall()
+    return {name for (name,) in known} - _MAY_CALL | _BARRED
+
+
+def _tree(connection: duckdb.DuckDBPyConnection, query: str) -> Any:
+    """Return what DuckDB's own parser makes of a query; None where it does not tell."""
+    if not query:
+        return None
+    row = connection.execute("SELECT json_serialize_sql(?::varchar)", [query]).fetchone()
+    return json.loads(row[0]).get("statements") or None if row else None
+
+
+def _named(tree: Any, barred: set[str]) -> Iterator[str]:
+    """Yield the names in a query that are barred: table functions, views of them, the catalog."""
+    for node in _nodes(tree):
+        if node.get("type") == "TABLE_FUNCTION":
+            name = str(node.get("function", {}).get("function_name", "")).lower()
+            if name not in _MAY_CALL:
+                yield name
+        elif node.get("type") == "BASE_TABLE":
+            names = [str(node.get(part, "")).lower() for part in _PARTS]
+            yield from (name for name in names if name in barred)
+
+
+def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
+    """Yield every object of a document, without recursion: a query may be nested deeply."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            yield node
+            waiting += node.values()
+        elif isinstance(node, list):
+            waiting += node
+
+
+def _refused(what: str) -> UsageError:
+    return UsageError(f"This statement is refused: {what} is not allowed here.", remedy=REMEDY)

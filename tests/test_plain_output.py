@@ -1,0 +1,207 @@
+"""What is printed is text: a terminal obeys none of it, and a lost output is no success."""
+
+import ast
+import io
+import logging
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+import fleetlake
+from fleetlake import cli
+from fleetlake.cli import screen
+from fleetlake.cli.plain_text import PlainFormatter
+from fleetlake.errors import FleetlakeError
+from fleetlake.lake import open_lake
+from fleetlake.plain import plain, plain_lines
+from tests.processes import command, environment
+
+SOURCE = Path(fleetlake.__file__).parent
+NAMES = ["Truck [/yard]", "[bold]x[/bold]", "00:30:44:ab:cd:ef", ":warning:", "[link=x]a"]
+HIDDEN = "\x1b[31m\x07\r\x9b\u202e\u200b\u2066\ufeff\u2028\x00"
+
+
+@pytest.fixture
+def printed(monkeypatch):
+    """Return what prints on a console of ours, and gives what came out."""
+
+    def show(act) -> str:
+        out = io.StringIO()
+        on = screen.console(stderr=True)
+        monkeypatch.setattr(on, "file", out)
+        act(on)
+        return out.getvalue()
+
+    return show
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_is_printed_as_it_is_in_tables_lists_and_messages(printed, name):
+    drawn = screen.table(name, (name,), [(name,)])
+
+    assert printed(lambda on: on.print(drawn)).count(name) == 3
+    assert printed(lambda on: screen.print_rows(on, (name,), [(name,)])).count(name) == 2
+    wide = name + " wide" * 100
+    assert name in printed(lambda on: screen.print_rows(on, (name,), [(wide,)]))
+    assert printed(lambda on: on.print(f"say {name}")) == f"say {name}\n"
+
+
+def test_control_characters_reach_no_terminal_and_are_seen(printed):
+    drawn = screen.table(HIDDEN, (HIDDEN,), [(HIDDEN,)])
+
+    for out in (
+        printed(lambda on: on.print(drawn)),
+        printed(lambda on: screen.print_rows(on, (HIDDEN,), [(HIDDEN,), (HIDDEN * 99,)])),
+        printed(lambda on: on.print(HIDDEN)),
+        str(FleetlakeError(HIDDEN, remedy=HIDDEN)),
+        PlainFormatter().format(logging.LogRecord("x", 30, "", 1, "%s", (HIDDEN,), None)),
+    ):
+        assert "\\x1b[31m" in out
+        assert "\\u202e\\u200b" in out
+        assert not set(HIDDEN) - set("[31m") & set(out)
+
+
+def test_text_of_any_language_stays_as_it_is():
+    text = "Muñoz 車両 Ελλάδα наклейка 🚚 “ok”"
+
+    assert plain(text) == plain_lines(text) == text
+
+
+def test_a_wrong_argument_is_quoted_without_its_control_characters():
+    for words in (["\x1b[31mnonsense"], ["gaps", "\x1b[31mnonsense"]):
+        said = CliRunner().invoke(cli.app, words).output
+
+        assert "\x1b[31mnon" not in said
+        assert "\\x1b[31mnonsense" in said
+
+
+def test_machine_formats_keep_every_byte(tmp_path):
+    with open_lake(tmp_path / "lake") as lake:
+        lake.execute("select 1")
+    env, sql = environment(tmp_path), "select 'Truck [/yard] :warning: é' || chr(27) as name"
+    run = CliRunner()
+
+    csv = run.invoke(cli.app, ["query", sql, "--format", "csv"], env=env).stdout_bytes
+    json = run.invoke(cli.app, ["query", sql, "--format", "json"], env=env).stdout_bytes
+
+    assert csv == "name\nTruck [/yard] :warning: é\x1b\n".encode()
+    assert json == '[\n{"name":"Truck [/yard] :warning: é\\u001b"}\n]\n'.encode()
+
+
+PRINTERS = {"cli/screen.py", "cli/output.py"}
+"""Where it is decided how text is written."""
+
+WRITERS = {"cli/query.py", "cli/status.py", "cli/shell.py", "cli/simulate.py", "cli/__init__.py"}
+"""They write to standard output themselves: machine formats, prompts and words of our own."""
+
+RAW = {"rich.print", "typer.echo", "typer.secho", "click.echo", "Console", "TextColumn", "print"}
+
+
+def raw_prints(file: Path) -> list[str]:
+    """Return the calls in a file that print past the one place that makes text plain."""
+    found = []
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Call):
+            name = ast.unparse(node.func)
+            if name in RAW or name.endswith(("Text.from_markup", "escape")):
+                found.append(name)
+            found += [f"{name}({k.arg})" for k in node.keywords if k.arg in {"markup", "emoji"}]
+            if re.fullmatch(r"sys\.(stdout|stderr)\.write", name):
+                found.append(name)
+    return found
+
+
+@pytest.mark.parametrize(
+    "file",
+    [f for f in sorted(SOURCE.rglob("*.py")) if "simulator" not in f.parts],
+    ids=lambda f: str(f.relative_to(SOURCE)),
+)
+def test_only_one_place_prints(file):
+    name = str(file.relative_to(SOURCE))
+    found = raw_prints(file)
+
+    if name in WRITERS:
+        found = [call for call in found if call not in {"sys.stdout.write", "typer.echo"}]
+    if name not in PRINTERS | {"__main__.py", "marts/__main__.py", "cli/interrupts.py"}:
+        assert found == []
+
+
+def test_a_console_of_rich_itself_would_have_failed_this():
+    out = io.StringIO()
+
+    with pytest.raises(Exception, match="closing tag"):
+        Console(file=out).print("Truck [/yard]")
+
+
+@pytest.fixture(scope="module")
+def env(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("output")
+    with open_lake(folder / "lake"):
+        pass
+    return environment(folder)
+
+
+JSON = ("query", "select 1 as a", "--format", "json")
+
+
+@pytest.mark.parametrize(
+    "words", [("gaps",), JSON, ("query", "select 1 as a")], ids=["gaps", "json", "table"]
+)
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_output_on_a_full_disk_ends_with_its_own_exit_code(env, words, unbuffered):
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            command(*words),
+            env={**env, "PYTHONUNBUFFERED": unbuffered},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+
+    assert done.returncode == 11
+    assert done.stderr.startswith("Error: Standard output could not be written: No space left")
+    assert "Traceback" not in done.stderr
+
+
+def test_a_closed_output_ends_a_command_before_it_begins(env):
+    words = ["sh", "-c", 'exec "$@" >&-', "sh", *command("gaps")]
+
+    done = subprocess.run(words, env=env, stderr=subprocess.PIPE, text=True, check=False)
+
+    assert (done.returncode, done.stderr.splitlines()[0]) == (
+        11,
+        "Error: Standard output is closed.",
+    )
+
+
+def test_help_that_is_read_no_further_is_no_error(env):
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(command("--help"), env=env, stdout=writing, check=False)
+    os.close(writing)
+
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize(
+    "locale",
+    [
+        {"PYTHONIOENCODING": "ascii"},
+        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+    ],
+    ids=["ascii", "C"],
+)
+def test_a_terminal_without_these_characters_shows_others(env, locale):
+    words = command("query", "select '…✓é' as shown, 'Muñoz' as name")
+    done = subprocess.run(words, env={**env, **locale}, capture_output=True, check=False)
+
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"...ok\\xe9" in done.stdout
+    assert b"Mu\\xf1oz" in done.stdout
+    assert done.stdout.isascii()
