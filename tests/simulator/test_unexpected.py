@@ -282,3 +282,10 @@ def test_lists_are_empty_once_every_user_and_router_is_deleted(make_service):
         assert service.records(f"{name}/") == []
     assert service.ask("GET", "/api/v3/users", headers=BEARER).json()["data"] == []
     assert is_validation(service.write("DELETE", "accounts/10157/"))
+
+
+@section("Endpoints: General conventions")
+@pytest.mark.parametrize("fields", ["", "%20", ",", "+,+"])
+def test_fields_without_a_name_give_whole_records(service: Service, fields):
+    assert service.page(f"products/46/?fields={fields}") == service.page("products/46/")
+    assert service.records(f"products/?fields={fields}") == service.records("products/")

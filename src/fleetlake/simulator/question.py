@@ -93,10 +93,10 @@ def _order(resource: Resource, text: str) -> str:
 
 
 def _fields(resource: Resource, text: str) -> tuple[Column, ...]:
-    """Return the columns asked for, in the record's own order."""
-    if not text:
-        return resource.shown
+    """Return the columns asked for, in the record's own order; all where none is named."""
     names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        return resource.shown
     known = {column.name for column in resource.shown}
     for name in names:
         if name not in known:
