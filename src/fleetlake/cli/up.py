@@ -16,6 +16,9 @@ FOLDER = Path("data/up")
 LOCK = Path("data/up.lock")
 """Beside the folder, which each start empties."""
 
+MARK = ".fleetlake-up"
+"""File in the folder that says it may be emptied."""
+
 POLL_SECONDS = 0.5
 HOST = "127.0.0.1"
 OURS = ("FLEETLAKE_", "PREFECT_")
@@ -94,15 +97,25 @@ def _alone() -> Iterator[None]:
 
 
 def _begin_anew(folder: Path) -> None:
-    """Empty the folder, which nobody else may read or have made. Raises: LakeError."""
+    """Begin with an empty folder, which nobody else may read.
+
+    Raises: UsageError for one that no start has made, LakeError for another user's.
+    """
+    from fleetlake.errors import UsageError
     from fleetlake.ownership import require_own
     from fleetlake.place import not_writable
 
-    elsewhere = "run this in another folder"
-    require_own(folder, "work", otherwise=elsewhere)
+    require_own(folder, "work", otherwise="run this in another folder")
+    is_ours = (folder / MARK).is_file() or (folder / "server.log").is_file()
+    if folder.is_symlink() or (folder.exists() and not is_ours):
+        raise UsageError(
+            f"{folder.absolute()} is in the way: `fleetlake up` did not make it.",
+            remedy="Move it elsewhere: a start empties that folder.",
+        )
     shutil.rmtree(folder, ignore_errors=True)
     try:
         folder.mkdir(mode=0o700)
+        (folder / MARK).touch()
     except OSError as error:
         raise not_writable("work", folder, error, setting="the current folder") from None
 

@@ -1,0 +1,142 @@
+"""Publishing removes only what it made itself, wherever the folders are."""
+
+import importlib
+import json
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from fleetlake.errors import LakeError, UsageError
+from fleetlake.exporters import TARGETS
+from fleetlake.exporters.contract import Mark
+from fleetlake.exporters.files import open_target
+from fleetlake.lake import open_lake
+from fleetlake.layout import reading
+from fleetlake.publish import publish
+
+up = importlib.import_module("fleetlake.cli.up")  # the package has a command of that name
+
+
+@pytest.fixture
+def lake(lake_path) -> Path:
+    with open_lake(lake_path) as opened:
+        opened.execute("create table marts.trips as select 1 as trip_id")
+    return lake_path
+
+
+def test_folders_of_somebody_else_beside_the_snapshots_stay(lake, tmp_path):
+    published, store, outside = tmp_path / "p", tmp_path / ".p", tmp_path / "outside"
+    publish(lake, published)
+    for folder in (store / "mine", store / "20260101T000000.000000Z", outside):
+        folder.mkdir()
+        (folder / "note.txt").write_text("keep")
+    (store / "20260102T000000.000000Z").symlink_to(outside)
+    half = store / "20260103T000000.000000Z"
+    half.mkdir()
+    (half / ".fleetlake").touch()
+
+    publish(lake, published)
+    publish(lake, published)
+
+    assert (store / "mine" / "note.txt").exists()
+    assert (store / "20260101T000000.000000Z" / "note.txt").exists()
+    assert (store / "20260102T000000.000000Z" / "note.txt").exists()
+    assert not half.exists()  # ours, never finished
+    assert len([p for p in store.iterdir() if (p / "snapshot.json").is_file()]) == 2
+
+
+@pytest.mark.parametrize("target", ["other", "nowhere"])
+def test_a_link_that_was_not_published_is_neither_followed_nor_replaced(lake, tmp_path, target):
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "snapshot.json").write_text(json.dumps({"tables": {}}))
+    published = tmp_path / "p"
+    published.symlink_to(tmp_path / target)
+
+    with pytest.raises(LakeError, match="in the way"):
+        publish(lake, published)
+
+    assert published.readlink() == tmp_path / target
+
+
+@pytest.mark.parametrize("name", ["a?b", "a\nb", "a\udcffb"])
+def test_a_folder_that_cannot_be_used_is_refused_before_anything_is_written(lake, tmp_path, name):
+    place = tmp_path / name
+
+    with pytest.raises(LakeError, match=r"published folder .* cannot be used"):
+        publish(lake, place / "published")
+    with pytest.raises(LakeError, match=r"lake folder .* cannot be used"), open_lake(place):
+        pass
+    with pytest.raises(LakeError, match=r"export folder .* cannot be used"):
+        open_target(str(place), "parquet")
+
+    assert not place.exists()
+
+
+def test_a_lake_is_made_and_published_in_folders_with_odd_names(tmp_path):
+    root = tmp_path / "a#[b]*%20 'c' \"d\""
+
+    with open_lake(root / "lake") as opened:
+        opened.execute("create table marts.trips as select 1 as trip_id")
+    publish(root / "lake", root / "published")
+
+    with duckdb.connect(root / "published" / "fleet.duckdb", read_only=True) as reader:
+        assert reader.execute("select trip_id from trips").fetchall() == [(1,)]
+
+
+def test_signs_of_a_pattern_in_a_folder_fit_only_themselves(tmp_path):
+    for name in ("[ab]*", "a1"):
+        (tmp_path / name).mkdir()
+        place = tmp_path / name / "x.parquet"
+        with duckdb.connect() as writer:
+            writer.execute(f"COPY (SELECT '{name}' AS folder) TO '{place}' (FORMAT parquet)")
+
+    found = duckdb.sql(f"SELECT folder FROM {reading(tmp_path / '[ab]*', None)}").fetchall()
+
+    assert found == [("[ab]*",)]
+
+
+def test_an_export_removes_its_own_left_over_files_and_no_others(tmp_path):
+    assert "parquet" in TARGETS
+    table = tmp_path / "trips"
+    table.mkdir()
+    own = table / "000000001-0a1b2c3d-0.parquet"
+    others = [table / name for name in ("mine.parquet", "notes.txt", "1-0a1b2c3d-0.parquet")]
+    for file in (own, *others):
+        file.write_text("x")
+
+    exporter = open_target(str(tmp_path), "parquet")
+    found: Mark | None = exporter.mark("trips")
+    exporter.close()
+
+    assert found is None
+    assert not own.exists()
+    assert all(file.exists() for file in others)
+
+
+@pytest.mark.parametrize("is_link", [True, False])
+def test_a_folder_that_up_did_not_make_is_not_emptied(tmp_path, monkeypatch, is_link):
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "note.txt").write_text("keep")
+    folder = tmp_path / "link" if is_link else mine
+    if is_link:
+        (mine / up.MARK).touch()
+        folder.symlink_to(mine)
+    monkeypatch.setattr(up, "FOLDER", folder)
+
+    with pytest.raises(UsageError, match="in the way"):
+        up._begin_anew(up.FOLDER)  # noqa: SLF001 - without a server and a worker
+
+    assert (mine / "note.txt").exists()
+
+
+def test_a_folder_that_up_made_is_emptied(tmp_path, monkeypatch):
+    monkeypatch.setattr(up, "FOLDER", tmp_path / "up")
+    up._begin_anew(up.FOLDER)  # noqa: SLF001
+    (tmp_path / "up" / "old").touch()
+
+    up._begin_anew(up.FOLDER)  # noqa: SLF001
+
+    assert not (tmp_path / "up" / "old").exists()
