@@ -97,3 +97,9 @@
 {% macro spark__joined_text(text, separator, order_by) -%}
     array_join(transform(array_sort(collect_list(struct({{ order_by }} as place, {{ text }} as said))), x -> x.said), '{{ separator }}')
 {%- endmacro %}
+
+
+{# The numbers from 1 to n, as a query. #}
+{% macro numbers(n) -%}
+    {% for number in range(1, n + 1) %}select {{ number }} as n{{ '' if loop.last else ' union all ' }}{% endfor %}
+{%- endmacro %}

@@ -11,6 +11,48 @@
     {{ distance_m(lat_a, lon_a, lat_b, lon_b) }} > {{ var('fastest_kmh') }} / 3.6 * {{ in_s }}
 {%- endmacro %}
 
+{# A longitude or a difference of two, brought back to -180 (included) to 180 (not) degrees. #}
+{% macro wrapped_deg(angle) -%}
+    ({{ angle }} - 360e0 * floor(({{ angle }} + 180e0) / 360e0))
+{%- endmacro %}
+
+{# A place as a point of the unit sphere: latitudes and longitudes have no means or lines across
+   the antimeridian and the poles, and these have. #}
+{% macro sphere_x(lat, lon) -%}
+    (cos(radians({{ lat }})) * cos(radians({{ lon }})))
+{%- endmacro %}
+
+{% macro sphere_y(lat, lon) -%}
+    (cos(radians({{ lat }})) * sin(radians({{ lon }})))
+{%- endmacro %}
+
+{% macro sphere_z(lat) -%}
+    sin(radians({{ lat }}))
+{%- endmacro %}
+
+{# The latitude and longitude of a point in space, seen from the centre of the sphere. #}
+{% macro latitude_of(x, y, z) -%}
+    round(degrees(atan2({{ z }}, sqrt(power({{ x }}, 2) + power({{ y }}, 2)))), 6)
+{%- endmacro %}
+
+{% macro longitude_of(x, y) -%}
+    round({{ wrapped_deg('round(degrees(atan2(' ~ y ~ ', ' ~ x ~ ')), 6)') }}, 6)
+{%- endmacro %}
+
+{# The row of a grid cell: the pole itself lies in the last one. #}
+{% macro cell_row(lat, size_deg) -%}
+    least(cast(floor({{ lat }} / {{ size_deg }}) as int), {{ (90 / size_deg) | round(0, 'ceil') | int - 1 }})
+{%- endmacro %}
+
+{# The column of a grid cell: 180 degrees are -180. Beside a pole a row is one cell, as any column
+   of it is but metres wide. #}
+{% macro cell_column(lat, lon, size_deg) -%}
+    case
+        when abs({{ lat }}) >= 90 - {{ size_deg }} then {{ (-180 / size_deg) | round(0) | int }}
+        else cast(floor({{ wrapped_deg(lon) }} / {{ size_deg }}) as int)
+    end
+{%- endmacro %}
+
 {# A grid cell, by its row and column, as text: its south-west corner in degrees. #}
 {% macro cell_id(row, column, size_deg) -%}
     concat(
@@ -24,4 +66,51 @@
 {% macro ramp_s(way_m, speed_kmh, at_most_s) -%}
     case when {{ speed_kmh }} >= {{ var('standing_kmh') }}
         then least(2 * 3.6 * {{ way_m }} / {{ speed_kmh }}, {{ at_most_s }}) else {{ at_most_s }} end
+{%- endmacro %}
+
+{# The place that lies beyond b, seen from a, by a share of the way from a to b; b for no share. #}
+{% macro latitude_beyond(lat_a, lon_a, lat_b, lon_b, share) -%}
+    case when {{ share }} > 0 then {{ latitude_of(
+        beyond(sphere_x(lat_a, lon_a), sphere_x(lat_b, lon_b), share),
+        beyond(sphere_y(lat_a, lon_a), sphere_y(lat_b, lon_b), share),
+        beyond(sphere_z(lat_a), sphere_z(lat_b), share)
+    ) }} else {{ lat_b }} end
+{%- endmacro %}
+
+{% macro longitude_beyond(lat_a, lon_a, lat_b, lon_b, share) -%}
+    case when {{ share }} > 0 then {{ longitude_of(
+        beyond(sphere_x(lat_a, lon_a), sphere_x(lat_b, lon_b), share),
+        beyond(sphere_y(lat_a, lon_a), sphere_y(lat_b, lon_b), share)
+    ) }} else {{ lon_b }} end
+{%- endmacro %}
+
+{% macro beyond(a, b, share) -%}
+    ({{ b }} + ({{ b }} - {{ a }}) * {{ share }})
+{%- endmacro %}
+
+{# Whether a leg between standing and moving is that ramp and no drive that nobody saw. #}
+{% macro is_one_ramp(way_m, speed_kmh, leg_s) -%}
+    coalesce({{ leg_s }} < {{ var('trip_gap_s') }} or (
+        {{ leg_s }} <= {{ var('stood_s') }}
+        and 2 * 3.6 * {{ way_m }} < {{ var('stop_s') }} * {{ speed_kmh }}
+    ), false)
+{%- endmacro %}
+
+{# The speed at a fix by its legs: the one that leads to it and the one before that (leg, came), and
+   the two that follow (after, then). The speed changes evenly from the middle of one to the middle
+   of the next. Legs shorter than half a minute are too inexact, and those longer than a stop may
+   hold one. #}
+{% macro paced_kmh() -%}
+    {%- set is_exact = " between 30 and " ~ var('stop_s') -%}
+    3.6 * case
+        when leg_s {{ is_exact }} and after_s {{ is_exact }}
+            then (leg_m / leg_s * after_s + after_m / after_s * leg_s) / (leg_s + after_s)
+        when after_s {{ is_exact }} and then_s {{ is_exact }}
+            then greatest(after_m / after_s - (then_m / then_s - after_m / after_s) * after_s / (after_s + then_s), 0)
+        when leg_s {{ is_exact }} and came_s {{ is_exact }}
+            then greatest(leg_m / leg_s - (came_m / came_s - leg_m / leg_s) * leg_s / (leg_s + came_s), 0)
+        when after_s {{ is_exact }} then after_m / after_s
+        when leg_s {{ is_exact }} then leg_m / leg_s
+        else 0
+    end
 {%- endmacro %}

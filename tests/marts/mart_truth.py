@@ -38,6 +38,8 @@ KEYS = {
 BORN = datetime(2026, 5, 1, tzinfo=UTC)
 POLL = timedelta(hours=6)
 ALERT_STAMP_S = 1.001
+CLOCK_ERROR_S = 106.0
+"""By how much a device's own clock is off at most, in seconds, so what only its alerts tell."""
 FIX_INTERVAL_S = 61.0
 """A moving vehicle takes a fix a minute, each up to a second late."""
 PLACE_M = 50.0
@@ -45,12 +47,13 @@ PLACE_M = 50.0
 
 FAILOVERS = """
 select t.router_id, t.started_at, t.ended_at, t.data_usage_bytes,
+       coalesce(t.router_id, e.router_id) as of_router_id,
        e.episode_id, e.source,
        abs(epoch(e.started_at) - epoch(t.started_at)) as start_s_error,
        abs(epoch(e.ended_at) - epoch(t.ended_at)) as end_s_error,
        abs(e.backup_bytes - t.data_usage_bytes) / nullif(t.data_usage_bytes, 0) as bytes_share_error
 from truth as t full join marts.failover_episodes as e
-on e.router_id = t.router_id and abs(epoch(e.started_at) - epoch(t.started_at)) <= 60
+on e.router_id = t.router_id and abs(epoch(e.started_at) - epoch(t.started_at)) <= 120
 where coalesce(t.started_at, e.started_at) < ?
 """
 
@@ -58,14 +61,17 @@ where coalesce(t.started_at, e.started_at) < ?
 # was offline, or from or to such a spell, left no fixes to tell of it.
 TRIPS = """
 select t.router_id, t.started_at, e.trip_id as episode_id, coalesce(t.is_seen, true) as is_seen,
+       coalesce(t.router_id, e.router_id) as of_router_id,
        abs(epoch(e.started_at) - epoch(t.started_at)) as start_s_error,
        abs(epoch(e.ended_at) - epoch(t.ended_at)) as end_s_error,
        abs(e.distance_km / 1.609344 - t.distance_miles) / t.distance_miles as distance_share_error,
        111195 * sqrt((e.start_latitude_deg - t.from_latitude) ** 2
-           + ((e.start_longitude_deg - t.from_longitude) * cos(radians(t.from_latitude))) ** 2
+           + (((e.start_longitude_deg - t.from_longitude + 540) % 360 - 180)
+              * cos(radians(t.from_latitude))) ** 2
        ) as start_m_error,
        111195 * sqrt((e.end_latitude_deg - t.to_latitude) ** 2
-           + ((e.end_longitude_deg - t.to_longitude) * cos(radians(t.to_latitude))) ** 2
+           + (((e.end_longitude_deg - t.to_longitude + 540) % 360 - 180)
+              * cos(radians(t.to_latitude))) ** 2
        ) as end_m_error
 from (
     select *, not exists (
@@ -81,6 +87,26 @@ on e.router_id = t.router_id
 and e.started_at < t.ended_at and e.ended_at > t.started_at
 where coalesce(t.ended_at, e.ended_at) < ?
 """
+
+# Every fix of such a spell is wrong, and no other is.
+JUMPS = """
+select t.router_id, p.fixed_at as started_at,
+       case when p.quality = 'jump' then p.fix_id end as episode_id
+from marts.location_track_points as p left join truth as t
+on t.router_id = p.router_id and p.fixed_at >= t.started_at
+and p.fixed_at < coalesce(t.ended_at, 'infinity')
+where (t.router_id is not null or p.quality = 'jump') and p.fixed_at < ?
+"""
+
+DRIFTING = "with a drifting clock"
+KINDS = {
+    "that report hourly while parked": pl.col("parked_every_minutes") > 15,
+    "that send no speed": ~pl.col("sends_speed"),
+    "that send wrong fixes": pl.col("sends_wrong_fixes"),
+    "about the antimeridian": pl.col("is_far"),
+    DRIFTING: pl.col("has_drifting_clock"),
+}
+"""What is odd about some vehicles, in terms of how the simulator says that they report."""
 
 BATTERIES = """
 with lives as (
@@ -186,6 +212,18 @@ def is_placed(pairs: pl.DataFrame) -> bool:
     return all((off.quantile(0.99) or 0.0) <= PLACE_M for off in ends)
 
 
+def is_right_of_each_kind(pairs: pl.DataFrame, reporting: pl.DataFrame) -> bool:
+    """Print the trips of each kind of vehicle; return whether all are as they should be."""
+    good = True
+    for kind, is_of_kind in KINDS.items():
+        routers = reporting.filter(is_of_kind, pl.col("is_vehicle"))["router_id"]
+        those = pairs.filter(pl.col("of_router_id").is_in(routers.implode()))
+        columns = those.drop("is_seen", "of_router_id")
+        good &= is_matched(f"trips of vehicles {kind}", columns, FIX_INTERVAL_S)
+        good &= is_placed(those)
+    return good
+
+
 def is_foretold(pairs: pl.DataFrame) -> bool:
     """Print how many predictions hold; return whether nine of ten do."""
     predicted = pairs.drop_nulls("predicted_worn_at")
@@ -212,12 +250,15 @@ def check(fleet: Fleet, lake_path: Path) -> bool:
     outages = fleet.truth("outages")
     with open_lake(lake_path, read_only=True) as lake:
         pairs = compare(lake, fleet.truth("failover_episodes"), FAILOVERS, until)
-        good = is_matched("failover_episodes", pairs, ALERT_STAMP_S)
+        good = is_matched("failover_episodes", pairs.drop("of_router_id"), ALERT_STAMP_S)
         offline = outages.filter(pl.col("kind") == "offline")
         pairs = compare(lake, fleet.truth("trips"), TRIPS, until, offline)
         seen = pairs.filter(pl.col("is_seen"))
-        good &= is_matched("trips", seen.drop("is_seen"), FIX_INTERVAL_S)
+        good &= is_matched("trips", seen.drop("is_seen", "of_router_id"), FIX_INTERVAL_S)
         good &= is_placed(seen)
+        good &= is_right_of_each_kind(seen, fleet.truth("reporting"))
+        jumps = compare(lake, fleet.truth("wrong_fixes"), JUMPS, until)
+        good &= is_matched("jumps of location_track_points", jumps, 0.0)
         unseen = pairs.filter(~pl.col("is_seen"))
         is_matched("trips beside a spell offline, whose fixes are lost", unseen, FIX_INTERVAL_S)
         lives = fleet.truth("battery_life").with_columns(pl.lit(now).alias("told_at"))
@@ -241,7 +282,11 @@ def check_without_records(fleet: Fleet, lake_path: Path) -> bool:
         pairs = compare(lake, fleet.truth("failover_episodes"), FAILOVERS, until)
     pieced = pairs.filter(pl.col("source") == "alerts").height
     name = f"failover_episodes, {pieced:,} of them with their record taken away"
-    return is_matched(name, pairs, ALERT_STAMP_S) and pieced > 0
+    drifting = fleet.truth("reporting").filter(KINDS[DRIFTING])["router_id"]
+    drifts = pl.col("of_router_id").is_in(drifting.implode())
+    good = is_matched(name, pairs.filter(~drifts), ALERT_STAMP_S)
+    good &= is_matched(f"{name}, of routers {DRIFTING}", pairs.filter(drifts), CLOCK_ERROR_S)
+    return good and pieced > 0
 
 
 def main() -> int:

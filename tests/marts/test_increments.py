@@ -188,27 +188,38 @@ def test_a_new_row_that_repeats_an_old_one_fails_the_build(tmp_path, add):
         build_marts(lake, select=select)
 
 
+def judged(lake):
+    with open_lake(lake, read_only=True) as opened:
+        return opened.rows(
+            "select fix_id, quality, dense_rank() over (order by built_at)"
+            " from marts.location_track_points order by fixed_at"
+        )
+
+
 def test_a_late_fix_has_its_neighbours_judged_again_and_no_other_fix(tmp_path, add):
     lake, select = tmp_path / "lake", "+location_track_points"
-    first, far, *rest = fixes(1, 0)
-    add(lake, "historical_locations", first, far | {"latitude": 50.0}, *rest[1:])
+    first, far, second, *rest = fixes(1, 0)
+    there = {"latitude": 50.0}
+    add(lake, "historical_locations", first, far | there, second)
     build_marts(lake, select=select)
-    late = rest[0] | {"latitude": 50.0}  # it was there too: no jump, it was moved
-    add(lake, "historical_locations", late)
+    before = judged(lake)
+    hours = [timedelta(minutes=minutes) for minutes in (0, 40, 80)]
+    late = [
+        rest[n] | there | {"created_at": rest[0]["created_at"] + hour}
+        for n, hour in enumerate(hours)
+    ]
+    add(lake, "historical_locations", *late)  # it was moved there, and what came between is wrong
 
     build_marts(lake, select=select)
 
-    with open_lake(lake, read_only=True) as opened:
-        points = opened.rows(
-            "select fix_id, quality, dense_rank() over (order by built_at)"
-            " from marts.location_track_points order by fixed_at limit 5"
-        )
-    assert points == [
+    assert before == [("1-0--15", "good", 1), ("1-0-0", "jump", 1), ("1-0-1", "good", 1)]
+    assert judged(lake) == [
         ("1-0--15", "good", 1),
         ("1-0-0", "good", 2),
-        ("1-0-1", "good", 2),
-        ("1-0-2", "good", 1),
-        ("1-0-3", "good", 1),
+        ("1-0-1", "jump", 2),
+        ("1-0-2", "good", 2),
+        ("1-0-3", "good", 2),
+        ("1-0-4", "good", 2),
     ]
 
 
@@ -216,3 +227,24 @@ def test_a_selection_brings_what_it_stands_on_until_everything_was_built(lake_pa
     plan = plan_build(lake_path, tmp_path, select="trips +routers", is_full=False, until=1)
 
     assert plan.options == ("--select", "+trips", "+routers")
+
+
+def test_wrong_fixes_that_come_bit_by_bit_are_judged_as_all_at_once(tmp_path, add):
+    steps, whole, select = tmp_path / "steps", tmp_path / "whole", "+location_track_points"
+    days = [fix for day in range(4) for fix in fixes(1, day)]
+    wrong = [fix | {"latitude": 41.0 + number % 3} for number, fix in enumerate(days)]
+    is_wrong = [number % 14 in (5, 6, 7, 9) for number in range(len(days))]
+    served = [wrong[n] if is_wrong[n] else fix for n, fix in enumerate(days)]
+    add(whole, "historical_locations", *served)
+    build_marts(whole, select=select)
+
+    for part in (1, 0):
+        add(steps, "historical_locations", *served[part::2])
+        build_marts(steps, select=select)
+
+    assert content(steps, "location_track_points") == content(whole, "location_track_points")
+    with open_lake(whole, read_only=True) as opened:
+        ((jumps,),) = opened.rows(
+            "select count(*) from marts.location_track_points where quality = 'jump'"
+        )
+    assert jumps == sum(is_wrong)

@@ -12,8 +12,8 @@ with measured as (
     select
         router_id,
         fix_date,
-        cast(floor(latitude_deg / {{ var('cell_deg') }}) as int) as cell_row,
-        cast(floor(longitude_deg / {{ var('cell_deg') }}) as int) as cell_column,
+        {{ cell_row('latitude_deg', var('cell_deg')) }} as cell_row,
+        {{ cell_column('latitude_deg', 'longitude_deg', var('cell_deg')) }} as cell_column,
         carrier,
         rsrp_dbm,
         sinr_db,

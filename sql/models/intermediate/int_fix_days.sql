@@ -11,6 +11,9 @@
 with fixes as (
     select
         *,
+        {{ sphere_x('latitude_deg', 'longitude_deg') }} as x,
+        {{ sphere_y('latitude_deg', 'longitude_deg') }} as y,
+        {{ sphere_z('latitude_deg') }} as z,
         row_number() over (partition by router_id, fix_date order by fixed_at desc, fix_id desc) as newness
     from {{ ref('location_track_points') }}
     where quality = 'good'
@@ -23,8 +26,8 @@ select
     fix_date,
 
     count(*) as fixes,
-    {{ exact_mean('latitude_deg', 6) }} as mean_latitude_deg,
-    {{ exact_mean('longitude_deg', 6) }} as mean_longitude_deg,
+    {{ latitude_of(exact_sum('x', 12), exact_sum('y', 12), exact_sum('z', 12)) }} as mean_latitude_deg,
+    {{ longitude_of(exact_sum('x', 12), exact_sum('y', 12)) }} as mean_longitude_deg,
     {% for column in ['latitude_deg', 'longitude_deg', 'accuracy_m', 'speed_kmh', 'carrier', 'rsrp_dbm'] %}
     max(case when newness = 1 then {{ column }} end) as last_{{ column }},
     {% endfor %}

@@ -1,7 +1,8 @@
 """What really happened, straight from the world and not from any record of it.
 
-Marts are held against these: failover episodes, outages, trips, battery lives. What clients
-deleted is told too, since the lists of what there is cannot show it.
+Marts are held against these: failover episodes, outages, trips, battery lives, spells of wrong
+fixes and how each router reports. What clients deleted is told too, since the lists of what there
+is cannot show it.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,13 +12,14 @@ import numpy as np
 
 from fleetlake.simulator import stamps
 from fleetlake.simulator.fleet import WIRED
-from fleetlake.simulator.places import miles_between
+from fleetlake.simulator.places import HOME_REGIONS, miles_between, wrapped
 from fleetlake.simulator.resources.batteries import battery_ids
 from fleetlake.simulator.units import DAY, NEVER, Ints
 from fleetlake.simulator.view import View
 from fleetlake.simulator.world import batteries, trips
 from fleetlake.simulator.world.plans import OUTAGE_REASONS, DayPlan
 from fleetlake.simulator.world.traffic import carried_between
+from fleetlake.simulator.world.wrong_fixes import wrong_spells
 
 Fact = dict[str, Any]
 
@@ -90,16 +92,49 @@ def trip_facts(view: View, until: int) -> Iterator[Fact]:
     for day in range(world.first_day, until // DAY + 1):
         legs = trips.day_legs(world.draws, fleet, riders, np.full(len(riders), day))
         driven = (legs.depart >= world.started_at) & (legs.depart <= until)
+        lon_from, lon_to = wrapped(legs.lon_from), wrapped(legs.lon_to)
         for vehicle, leg in np.argwhere(driven).tolist():
             yield {
                 "router_id": int(fleet.router_id[riders[vehicle]]),
                 **_span(int(legs.depart[vehicle, leg]), int(legs.arrive[vehicle, leg]), until),
                 "from_latitude": float(legs.lat_from[vehicle, leg]),
-                "from_longitude": float(legs.lon_from[vehicle, leg]),
+                "from_longitude": float(lon_from[vehicle, leg]),
                 "to_latitude": float(legs.lat_to[vehicle, leg]),
-                "to_longitude": float(legs.lon_to[vehicle, leg]),
+                "to_longitude": float(lon_to[vehicle, leg]),
                 "distance_miles": _road_miles(legs, vehicle, leg),
             }
+
+
+def wrong_fix_spells(view: View, until: int) -> Iterator[Fact]:
+    """Yield when a receiver was tens of kilometres off: every fix within is wrong."""
+    world, fleet = view.world, view.world.fleet
+    riders = np.flatnonzero(fleet.is_vehicle & fleet.habits.sends_wrong_fixes)
+    for day in range(world.first_day, until // DAY + 1):
+        days = np.full(len(riders), day)
+        legs = trips.day_legs(world.draws, fleet, riders, days)
+        spells = wrong_spells(world.draws, riders, days, legs)
+        seen = (spells.start >= world.started_at) & (spells.start <= until)
+        for vehicle, leg in np.argwhere(seen).tolist():
+            yield {
+                "router_id": int(fleet.router_id[riders[vehicle]]),
+                **_span(int(spells.start[vehicle, leg]), int(spells.end[vehicle, leg]), until),
+            }
+
+
+def reporting_habits(view: View, _until: int) -> Iterator[Fact]:
+    """Yield how each router reports, and whether it is where the antimeridian is."""
+    fleet = view.world.fleet
+    habits = fleet.habits
+    for row in range(fleet.size):
+        yield {
+            "router_id": int(fleet.router_id[row]),
+            "is_vehicle": bool(fleet.is_vehicle[row]),
+            "is_far": bool(fleet.region[row] >= HOME_REGIONS),
+            "parked_every_minutes": int(habits.parked_every[row]),
+            "sends_speed": bool(habits.sends_speed[row]),
+            "sends_wrong_fixes": bool(habits.sends_wrong_fixes[row]),
+            "has_drifting_clock": bool(habits.has_drifting_clock[row]),
+        }
 
 
 def _road_miles(legs: trips.Legs, vehicle: int, leg: int) -> float:
@@ -170,4 +205,6 @@ CAUSES: Final[dict[str, Callable[[View, int], Iterator[Fact]]]] = {
     "trips": trip_facts,
     "battery_life": battery_lives,
     "deletions": deletions,
+    "wrong_fixes": wrong_fix_spells,
+    "reporting": reporting_habits,
 }

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fleetlake.simulator.draws import Draws
+from fleetlake.simulator.habits import Habits, deal_habits, far_region, is_far
 from fleetlake.simulator.identifiers import Identifiers
 from fleetlake.simulator.organisation import (
     ACCESS_POINT,
@@ -18,7 +19,13 @@ from fleetlake.simulator.organisation import (
     VEHICLE_BATTERY,
     VEHICLE_PLAIN,
 )
-from fleetlake.simulator.places import LATITUDES, LONGITUDES, REGIONS, UTC_OFFSETS
+from fleetlake.simulator.places import (
+    HOME_REGIONS,
+    LATITUDES,
+    LONGITUDES,
+    UTC_OFFSETS,
+    wrapped,
+)
 from fleetlake.simulator.units import DAY, SECOND, Flags, Ints, Reals
 
 SLOTS_PER_ROUTER = 4
@@ -52,6 +59,7 @@ class Fleet:
     carrier: Ints
     installed_at: Ints
     group_splits: int
+    habits: Habits
     router_ids: Identifiers
     net_device_ids: Identifiers
 
@@ -97,6 +105,7 @@ def build_fleet(draws: Draws, size: int) -> Fleet:
         carrier=draws.below(len(CARRIERS), "carrier", router),
         installed_at=_installed_at(draws, router),
         group_splits=splits,
+        habits=deal_habits(router),
         router_ids=router_ids,
         net_device_ids=Identifiers(draws, "net_devices", 5_000_011, 11, size * SLOTS_PER_ROUTER),
     )
@@ -120,11 +129,14 @@ def _group(draws: Draws, router: Ints, account: Ints, product: Ints, splits: int
 def _place(draws: Draws, router: Ints, is_vehicle: Flags) -> tuple[Ints, Reals, Reals]:
     """Return region and home: a vehicle's is its depot, a site's lies about the region's centre."""
     depot = draws.below(DEPOTS, "depot", router)
-    region = np.where(is_vehicle, depot % len(REGIONS), draws.below(len(REGIONS), "region", router))
+    region = np.where(is_vehicle, depot % HOME_REGIONS, draws.below(HOME_REGIONS, "region", router))
+    depot = np.where(is_far(router), DEPOTS + far_region(router), depot)
+    region = np.where(is_far(router), HOME_REGIONS + far_region(router), region)
     place = np.where(is_vehicle, -1 - depot, router)
-    latitude = LATITUDES[region] + draws.between(-0.3, 0.3, "home-lat", place)
-    longitude = LONGITUDES[region] + draws.between(-0.35, 0.35, "home-lon", place)
-    return region, latitude, longitude
+    spread = np.where(is_far(router), 0.2, 1.0)  # near enough for routes to cross the antimeridian
+    latitude = LATITUDES[region] + spread * draws.between(-0.3, 0.3, "home-lat", place)
+    longitude = LONGITUDES[region] + spread * draws.between(-0.35, 0.35, "home-lon", place)
+    return region, latitude, wrapped(longitude)
 
 
 def _installed_at(draws: Draws, router: Ints) -> Ints:

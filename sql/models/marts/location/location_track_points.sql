@@ -8,8 +8,9 @@
     meta={'unit': unit}, post_hook="{{ remember_built() }}"
 ) }}
 
--- A fix is judged by its neighbours within a day, so a new one has those judged again: they lie
--- a day away, and their own neighbours another day.
+-- A fix is judged by those within two days and a quarter of it: the span between what is sure
+-- before and after, such a span on either side, and how long the fixes there agree. So a new fix
+-- has its neighbours judged again, and these need their own neighbours.
 with fixes as (
     select
         *,
@@ -21,48 +22,136 @@ with fixes as (
             when abs(latitude_deg) < 0.001 and abs(longitude_deg) < 0.001 then 'null island'
         end as fault
     from {{ ref('stg_historical_locations') }}
-    where {{ in_reach('router_id', 'fixed_at', touched_fixes(), days=2) }}
+    where {{ in_reach('router_id', 'fixed_at', touched_fixes(), days=5) }}
 ),
 
 followed as (
     select
         router_id,
         fix_id,
+        fixed_at,
         latitude_deg,
         longitude_deg,
+        lag(fix_id) over track as before_id,
+        lag(fixed_at) over track as before_at,
         lag(latitude_deg) over track as before_lat,
-        lag(longitude_deg) over track as before_lon,
-        lead(latitude_deg) over track as after_lat,
-        lead(longitude_deg) over track as after_lon,
-        {{ seconds_between('lag(fixed_at) over track', 'fixed_at') }} as before_s,
-        {{ seconds_between('fixed_at', 'lead(fixed_at) over track') }} as after_s,
-        not is_new and (lag(is_new) over track or lead(is_new) over track) as is_beside_new
+        lag(longitude_deg) over track as before_lon
     from fixes
     where fault is null
     window track as (partition by router_id order by fixed_at, fix_id)
 ),
 
--- Reached and left too fast, while its neighbours agree: the fix is wrong. A device that is
--- only reached too fast was moved.
-measured as (
-    select
-        router_id,
-        fix_id,
-        is_beside_new,
-        case
-            when before_s <= 86400 and after_s <= 86400
-                and {{ too_far('before_lat', 'before_lon', 'latitude_deg', 'longitude_deg', 'before_s') }}
-                then {{ too_far('latitude_deg', 'longitude_deg', 'after_lat', 'after_lon', 'after_s') }}
-                and not {{ too_far('before_lat', 'before_lon', 'after_lat', 'after_lon', '(before_s + after_s)') }}
-            else false
-        end as is_jump
+-- Few fixes are out of the ordinary, and all others pass by without waiting in memory.
+cuts as (
+    select *
     from followed
+    where before_at is null
+        or {{ seconds_between('before_at', 'fixed_at') }} > {{ var('sure_s') }}
+        or {{ too_far('before_lat', 'before_lon', 'latitude_deg', 'longitude_deg',
+            seconds_between('before_at', 'fixed_at')) }}
 ),
 
--- Few fixes are out of the ordinary, and all others pass by without waiting in memory.
-marked as (
-    select * from measured
-    where is_jump or is_beside_new
+newest as (
+    select router_id, max(fixed_at) as newest_at
+    from fixes
+    where fault is null
+    group by router_id
+),
+
+-- A run of fixes, each of which can be driven to from the one before.
+runs as (
+    select
+        router_id,
+        row_number() over track as run_number,
+        fix_id as first_id,
+        fixed_at as first_at,
+        latitude_deg as first_lat,
+        longitude_deg as first_lon,
+        lead(before_id) over track as last_id,
+        lead(before_at) over track as last_at,
+        lead(before_lat) over track as last_lat,
+        lead(before_lon) over track as last_lon
+    from cuts
+    window track as (partition by router_id order by fixed_at, fix_id)
+),
+
+lasting as (
+    select
+        r.*,
+        {{ seconds_between('r.first_at', 'coalesce(r.last_at, n.newest_at)') }} as run_s,
+        least({{ seconds_between('r.first_at', 'coalesce(r.last_at, n.newest_at)') }}, {{ var('sure_s') }}) as sure_s
+    from runs as r
+    inner join newest as n on r.router_id = n.router_id
+),
+
+-- Neither reached from a run before nor left to a run after by driving, while these two agree.
+-- A run that is only reached too fast was moved.
+doubted as (
+    select
+        w.router_id,
+        w.run_number,
+        w.first_id,
+        w.first_at,
+        w.last_id,
+        w.last_at,
+        b.run_number as before_number,
+        a.run_number as after_number,
+        b.sure_s + a.sure_s as sure_s
+    from lasting as w
+    cross join ({{ numbers(8) }}) as back
+    inner join lasting as b on w.router_id = b.router_id and b.run_number = w.run_number - back.n
+    cross join ({{ numbers(8) }}) as ahead
+    inner join lasting as a on w.router_id = a.router_id and a.run_number = w.run_number + ahead.n
+    where {{ seconds_between('b.last_at', 'a.first_at') }} <= {{ var('jump_within_s') }}
+        and w.run_s <= greatest({{ var('jump_s') }}, b.sure_s + a.sure_s)
+        and {{ too_far('b.last_lat', 'b.last_lon', 'w.first_lat', 'w.first_lon',
+            seconds_between('b.last_at', 'w.first_at')) }}
+        and {{ too_far('w.last_lat', 'w.last_lon', 'a.first_lat', 'a.first_lon',
+            seconds_between('w.last_at', 'a.first_at')) }}
+        and not {{ too_far('b.last_lat', 'b.last_lon', 'a.first_lat', 'a.first_lon',
+            seconds_between('b.last_at', 'a.first_at')) }}
+),
+
+most_doubted as (
+    select
+        router_id,
+        run_number,
+        max(sure_s) as sure_s
+    from doubted
+    group by router_id, run_number
+),
+
+-- Two wrong runs at one place agree too, about what lies between them. Those that agree are
+-- sure only if no surer ones doubt them.
+wrong as (
+    select
+        d.router_id,
+        d.first_id,
+        d.first_at,
+        d.last_id,
+        d.last_at
+    from doubted as d
+    left join most_doubted as b on d.router_id = b.router_id and d.before_number = b.run_number
+    left join most_doubted as a on d.router_id = a.router_id and d.after_number = a.run_number
+    where d.sure_s >= coalesce(b.sure_s, 0) and d.sure_s >= coalesce(a.sure_s, 0)
+),
+
+wrong_days as (
+    select *, cast(first_at as date) as fix_date from wrong
+    union
+    select *, cast(last_at as date) as fix_date from wrong
+),
+
+jumps as (
+    select
+        f.router_id,
+        f.fix_date,
+        f.fix_id
+    from fixes as f
+    inner join wrong_days as w on f.router_id = w.router_id and f.fix_date = w.fix_date
+    where f.fault is null
+        and (f.fixed_at > w.first_at or (f.fixed_at = w.first_at and f.fix_id >= w.first_id))
+        and (f.fixed_at < w.last_at or (f.fixed_at = w.last_at and f.fix_id <= w.last_id))
 ),
 
 judged as (
@@ -70,12 +159,26 @@ judged as (
         f.*,
         case
             when f.fault is not null then f.fault
-            when m.is_jump then 'jump'
+            when j.fix_id is not null then 'jump'
             else 'good'
         end as quality
     from fixes as f
-    left join marked as m on f.router_id = m.router_id and f.fix_id = m.fix_id
-    where f.is_new or m.is_beside_new
+    left join jumps as j
+        on f.router_id = j.router_id and f.fix_date = j.fix_date and f.fix_id = j.fix_id
+    {% if is_incremental() %}
+    left join (
+        select router_id, min(fixed_at) - interval 54 hour as judged_from
+        from fixes
+        where is_new
+        group by router_id
+    ) as n on f.router_id = n.router_id
+    left join (select router_id, fix_date, fix_id from {{ this }} where quality = 'jump') as t
+        on f.router_id = t.router_id and f.fix_date = t.fix_date and f.fix_id = t.fix_id
+    -- A neighbour that is judged as before stays as it was.
+    where f.is_new or (
+        f.fault is null and f.fixed_at >= n.judged_from and (j.fix_id is null) <> (t.fix_id is null)
+    )
+    {% endif %}
 )
 
 select
@@ -101,11 +204,3 @@ select
     {{ built_at() }} as built_at
 
 from judged
-{% if is_incremental() %}
--- A neighbour that is judged as before stays as it was.
-where is_new or not exists (
-    select 1 from {{ this }} as t
-    where t.fix_date = judged.fix_date and t.router_id = judged.router_id
-        and t.fix_id = judged.fix_id and t.quality = judged.quality
-)
-{% endif %}

@@ -47,7 +47,11 @@ placed as (
     select
         a.*,
         greatest(k.last_fixed_at, a.arrived_at) as seen_until,
-        {{ cell_id('floor(a.latitude_deg / ' ~ var('place_deg') ~ ')', 'floor(a.longitude_deg / ' ~ var('place_deg') ~ ')', var('place_deg')) }} as place_id
+        {{ cell_id(
+            cell_row('a.latitude_deg', var('place_deg')),
+            cell_column('a.latitude_deg', 'a.longitude_deg', var('place_deg')),
+            var('place_deg')
+        ) }} as place_id
     from arrivals as a
     inner join known as k on a.router_id = k.router_id
     where (a.left_at > a.arrived_at or a.left_at is null) and not a.is_under_way

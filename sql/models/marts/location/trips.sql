@@ -16,7 +16,6 @@ with fixes as (
         latitude_deg,
         longitude_deg,
         speed_kmh as reported_kmh,
-        coalesce(speed_kmh, 0) as speed_kmh,
         rsrp_dbm,
         sinr_db,
         signal_pct,
@@ -25,9 +24,7 @@ with fixes as (
         row_number() over track as place,
         lag(fixed_at) over track as before_at,
         lag(latitude_deg) over track as before_lat,
-        lag(longitude_deg) over track as before_lon,
-        coalesce(lag(speed_kmh) over track, 0) as before_kmh,
-        coalesce(lead(speed_kmh) over track, 0) as after_kmh
+        lag(longitude_deg) over track as before_lon
     from {{ ref('location_track_points') }}
     where quality = 'good' and {{ in_reach('router_id', 'fixed_at', touched_trip_days(), days=1) }}
     window track as (partition by router_id order by fixed_at, fix_id)
@@ -41,8 +38,30 @@ legs as (
     from fixes
 ),
 
+followed as (
+    select
+        *,
+        lag(leg_s) over track as came_s,
+        lag(leg_m) over track as came_m,
+        lead(leg_s) over track as after_s,
+        coalesce(lead(leg_m) over track, 0) as after_m,
+        lead(leg_s, 2) over track as then_s,
+        lead(leg_m, 2) over track as then_m
+    from legs
+    window track as (partition by router_id order by place)
+),
+
+-- A device that sends no speed had the one that its way before and after a fix tells.
+paced as (
+    select
+        *,
+        coalesce(reported_kmh, {{ paced_kmh() }}) as speed_kmh
+    from followed
+),
+
 -- A leg is driven or stood. A short one of less than half a minute is judged by the speed that
--- the device itself reports, since the places are only known to some metres.
+-- the device itself reports, since the places are only known to some metres; where it reports
+-- none, by whether it is as long as half a minute of moving.
 judged as (
     select
         *,
@@ -50,21 +69,21 @@ judged as (
             when leg_s is null or leg_s >= {{ var('trip_gap_s') }} then false
             when leg_s >= {{ var('stop_s') }} then 3.6 * leg_m >= {{ var('strolling_kmh') }} * leg_s
             when leg_s >= 30 then 3.6 * leg_m >= {{ var('moving_kmh') }} * leg_s
-            else greatest(before_kmh, speed_kmh) >= {{ var('moving_kmh') }}
+            when coalesce(reported_kmh, lag(reported_kmh) over track) is null
+                then 3.6 * leg_m >= {{ var('moving_kmh') }} * 30
+            else greatest(coalesce(lag(speed_kmh) over track, 0), speed_kmh) >= {{ var('moving_kmh') }}
         end as is_driven,
         sum(leg_m) over (
             partition by router_id order by place rows unbounded preceding
         ) as path_m,
-        lag(leg_s) over track as came_s,
-        lag(leg_m) over track as came_m,
-        coalesce(lag(before_kmh) over track, 0) as came_kmh,
+        coalesce(lag(speed_kmh) over track, 0) as before_kmh,
+        coalesce(lag(speed_kmh, 2) over track, 0) as came_kmh,
         lag(before_lat) over track as came_lat,
         lag(before_lon) over track as came_lon,
-        lead(leg_s) over track as after_s,
+        coalesce(lead(speed_kmh) over track, 0) as after_kmh,
         lead(latitude_deg) over track as after_lat,
-        lead(longitude_deg) over track as after_lon,
-        coalesce(lead(leg_m) over track, 0) as after_m
-    from legs
+        lead(longitude_deg) over track as after_lon
+    from paced
     window track as (partition by router_id order by place)
 ),
 
@@ -89,8 +108,7 @@ driven as (
 
 -- How long before the first moving fix the trip began, and after the last one it ended: from or
 -- to a standing fix at an even acceleration, a speed takes twice the way over the speed. Where
--- no fix was taken while standing, the acceleration is that of the nearest leg. It began and
--- ended where that standing fix was taken.
+-- no fix was taken while standing, the acceleration is that of the nearest leg.
 ramped as (
     select
         *,
@@ -112,10 +130,28 @@ ramped as (
             else leg_s
         end as end_ramp_s,
         before_kmh >= {{ var('standing_kmh') }} and came_kmh < {{ var('standing_kmh') }}
-            and coalesce(came_s < {{ var('trip_gap_s') }}, false) as stood_before,
+            and {{ is_one_ramp('came_m', 'before_kmh', 'came_s') }} as stood_before,
         speed_kmh >= {{ var('standing_kmh') }} and after_kmh < {{ var('standing_kmh') }}
-            and coalesce(after_s < {{ var('trip_gap_s') }}, false) as stood_after
+            and {{ is_one_ramp('after_m', 'speed_kmh', 'after_s') }} as stood_after
     from driven
+),
+
+-- A trip began and ended where that standing fix was taken, however long before or after; where
+-- there is none, as far from the moving fix as the ramp takes, straight on.
+placed as (
+    select
+        *,
+        case
+            when came_s is not null and came_kmh >= {{ var('standing_kmh') }} and leg_m >= 1
+                then before_kmh * greatest(start_ramp_s, 0) / 7.2 / leg_m
+            else 0
+        end as start_share,
+        case
+            when after_s is not null and after_kmh >= {{ var('standing_kmh') }} and leg_m >= 1
+                then speed_kmh * greatest(end_ramp_s, 0) / 7.2 / leg_m
+            else 0
+        end as end_share
+    from ramped
 ),
 
 heard as (
@@ -145,19 +181,25 @@ summed as (
         {{ exact_mean('sinr_db') }} as mean_sinr_db,
         {{ exact_mean('signal_pct') }} as mean_signal_pct,
 
-        min_by(case when stood_before then came_lat else before_lat end, place) as start_latitude_deg,
-        min_by(case when stood_before then came_lon else before_lon end, place) as start_longitude_deg,
+        min_by(case when stood_before then came_lat else before_lat end, place) as start_lat,
+        min_by(case when stood_before then came_lon else before_lon end, place) as start_lon,
+        min_by(latitude_deg, place) as next_lat,
+        min_by(longitude_deg, place) as next_lon,
+        min_by(start_share, place) as start_share,
         min_by(before_kmh, place) as start_kmh,
         round(min_by(start_ramp_s, place), 1) as start_ramp_s,
         min(before_at) as first_at,
 
-        max_by(case when stood_after then after_lat else latitude_deg end, place) as end_latitude_deg,
-        max_by(case when stood_after then after_lon else longitude_deg end, place) as end_longitude_deg,
+        max_by(case when stood_after then after_lat else latitude_deg end, place) as end_lat,
+        max_by(case when stood_after then after_lon else longitude_deg end, place) as end_lon,
+        max_by(before_lat, place) as last_lat,
+        max_by(before_lon, place) as last_lon,
+        max_by(end_share, place) as end_share,
         max_by(speed_kmh, place) as end_kmh,
         round(max_by(end_ramp_s, place), 1) as end_ramp_s,
         max_by(after_s is null and speed_kmh >= {{ var('standing_kmh') }}, place) as is_open,
         max(fixed_at) as last_at
-    from ramped
+    from placed
     group by router_id, trip_number
 ),
 
@@ -166,6 +208,10 @@ ended as (
         s.*,
         h.carrier as main_carrier,
         coalesce(h.carriers, 0) as carriers,
+        {{ latitude_beyond('next_lat', 'next_lon', 'start_lat', 'start_lon', 'start_share') }} as start_latitude_deg,
+        {{ longitude_beyond('next_lat', 'next_lon', 'start_lat', 'start_lon', 'start_share') }} as start_longitude_deg,
+        {{ latitude_beyond('last_lat', 'last_lon', 'end_lat', 'end_lon', 'end_share') }} as end_latitude_deg,
+        {{ longitude_beyond('last_lat', 'last_lon', 'end_lat', 'end_lon', 'end_share') }} as end_longitude_deg,
         {{ seconds_after('first_at', '-start_ramp_s') }} as started_at,
         {{ seconds_after('last_at', 'end_ramp_s') }} as ended_at,
         path_m + (

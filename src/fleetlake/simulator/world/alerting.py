@@ -10,6 +10,7 @@ from fleetlake.simulator.fleet import MODEM_ONE, MODEM_TWO, WIRED
 from fleetlake.simulator.places import miles_between
 from fleetlake.simulator.units import DAY, MINUTE, NEVER, SECOND, Ints
 from fleetlake.simulator.world import batteries, trips
+from fleetlake.simulator.world.clocks import clock_error
 from fleetlake.simulator.world.occurrences import Occurrences
 from fleetlake.simulator.world.people import failed_logins, lockouts
 from fleetlake.simulator.world.plans import CABLE, LINK, DayPlan
@@ -36,6 +37,8 @@ _EVERYDAY = (
     "ip_banned",
 )
 _TUNNEL_ODDS = 0.5
+_BY_SERVICE = tuple(CODE[name] for name in ("connection_state", "config_change"))
+"""What the service detects by its own clock."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,15 @@ def alerts_of(world: World, routers: Ints, day: int, *, accounts: bool) -> Block
     _everyday(found, here)
     if accounts:
         _people(found, world, day)
-    return found.block("alert")
+    block = found.block("alert")
+    return Block(block.arrays | {"detected": _by_device_clock(world, block)})
+
+
+def _by_device_clock(world: World, block: Block) -> Ints:
+    """Return when alerts were detected, of those that the device detects by its own clock."""
+    error = clock_error(world.draws, world.fleet, np.maximum(block["router"], 0), block["detected"])
+    by_device = (block["router"] >= 0) & ~np.isin(block["kind"], _BY_SERVICE)
+    return np.asarray(block["detected"] + np.where(by_device, error, 0))
 
 
 def _outages(found: Occurrences, day: Day) -> None:

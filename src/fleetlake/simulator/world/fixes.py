@@ -1,4 +1,7 @@
-"""GNSS fixes: every minute on a trip, every quarter hour parked, every four hours at a site."""
+"""GNSS fixes: every minute on a trip, every quarter hour parked, every four hours at a site.
+
+Some vehicles report but hourly while parked, some send no speed, and some wrong fixes.
+"""
 
 from dataclasses import dataclass
 
@@ -6,12 +9,12 @@ import numpy as np
 
 from fleetlake.simulator.draws import Draws
 from fleetlake.simulator.fleet import Fleet
-from fleetlake.simulator.places import METERS_PER_MILE, MILES_PER_DEGREE
+from fleetlake.simulator.places import METERS_PER_MILE, MILES_PER_DEGREE, wrapped
 from fleetlake.simulator.units import MINUTE, SECOND, Flags, Ints, Reals
 from fleetlake.simulator.world import trips
 from fleetlake.simulator.world.spells import service_day
+from fleetlake.simulator.world.wrong_fixes import displacement
 
-PARKED_EVERY = 15
 SITE_EVERY = 240
 _NOISE_METERS = 4.0
 
@@ -22,16 +25,22 @@ def fix_time(draws: Draws, router: Ints, minute: Ints) -> Ints:
     return np.asarray(minute * MINUTE + phase + draws.below(SECOND, "fix-jitter", router, minute))
 
 
+def _every(fleet: Fleet, router: Ints) -> Ints:
+    """Return the minutes between the fixes of routers that stand."""
+    parked = fleet.habits.parked_every[router]
+    return np.where(fleet.is_vehicle[router], parked, SITE_EVERY)
+
+
 def is_taken(draws: Draws, fleet: Fleet, router: Ints, minute: Ints, moving: Flags) -> Flags:
     """Return which minutes give a fix, given whether the vehicle moves then."""
-    every = np.where(fleet.is_vehicle[router], PARKED_EVERY, SITE_EVERY)
+    every = _every(fleet, router)
     due = (minute + draws.below(SITE_EVERY, "fix-minute", router)) % every == 0
     return np.asarray(fleet.has_gnss[router] & (moving | due))
 
 
 @dataclass(frozen=True)
 class Fix:
-    """Positions as measured: degrees, metres, miles an hour."""
+    """Positions as measured: degrees, metres, miles an hour (NaN of a vehicle that sends none)."""
 
     latitude: Reals
     longitude: Reals
@@ -42,7 +51,7 @@ class Fix:
 
 
 def measure(draws: Draws, fleet: Fleet, router: Ints, instant: Ints) -> Fix:
-    """Return what routers measure at instants: the true place and a few metres of noise."""
+    """Return what routers measure at instants: mostly the true place and a few metres of noise."""
     latitude, longitude = fleet.latitude[router].copy(), fleet.longitude[router].copy()
     mph, moving = np.zeros(len(router)), np.zeros(len(router), dtype=bool)
     rides = fleet.is_vehicle[router]
@@ -53,14 +62,17 @@ def measure(draws: Draws, fleet: Fleet, router: Ints, instant: Ints) -> Fix:
     degree = MILES_PER_DEGREE * METERS_PER_MILE
     north = _NOISE_METERS * draws.normal("fix-north", router, instant)
     east = _NOISE_METERS * draws.normal("fix-east", router, instant)
+    off = displacement(draws, fleet, router, instant)
+    narrowing = np.cos(np.radians(latitude))
+    longitude = longitude + (east / degree + off.east) / narrowing
     return Fix(
-        latitude=np.round(latitude + north / degree, 6),
-        longitude=np.round(longitude + east / degree / np.cos(np.radians(latitude)), 6),
+        latitude=np.round(latitude + north / degree + off.north, 6),
+        longitude=np.round(wrapped(longitude), 6),
         accuracy=np.round(2.5 + np.hypot(north, east), 1),
         altitude=np.round(
             120 + 40 * fleet.region[router] + 3 * draws.normal("fix-up", router, instant), 1
         ),
-        mph=np.round(mph, 1),
+        mph=np.where(fleet.habits.sends_speed[router], np.round(mph, 1), np.nan),
         moving=moving,
     )
 
@@ -70,7 +82,7 @@ def last_fix(draws: Draws, fleet: Fleet, router: Ints, instant: Ints) -> Ints:
     phase = draws.below(58 * SECOND, "fix-phase", router)
     minute = (instant - phase) // MINUTE
     minute = np.where(fix_time(draws, router, minute) > instant, minute - 1, minute)
-    every = np.where(fleet.is_vehicle[router], PARKED_EVERY, SITE_EVERY)
+    every = _every(fleet, router)
     due = minute - (minute + draws.below(SITE_EVERY, "fix-minute", router)) % every
     latest = fix_time(draws, router, due)
     rides = fleet.is_vehicle[router]

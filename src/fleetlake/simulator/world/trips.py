@@ -4,13 +4,13 @@ A trip is one leg between two stops. Within a leg the vehicle follows a bent lin
 progress is 3f² - 2f³ of the time fraction f, so it starts and stops at rest.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fleetlake.simulator.draws import Draws
 from fleetlake.simulator.fleet import Fleet
-from fleetlake.simulator.places import miles_between
+from fleetlake.simulator.places import miles_between, wrapped
 from fleetlake.simulator.units import DAY, HOUR, MINUTE, NEVER, Flags, Ints, Reals
 from fleetlake.simulator.world.spells import day_start, is_weekend
 
@@ -24,7 +24,10 @@ _BEND = 0.12
 
 @dataclass(frozen=True)
 class Legs:
-    """The trips of vehicle days; arrays of shape (..., LEGS), NEVER where a day has fewer."""
+    """The trips of vehicle days; arrays of shape (..., LEGS), NEVER where a day has fewer.
+
+    Longitudes go on beyond 180 degrees where a route does.
+    """
 
     depart: Ints
     arrive: Ints
@@ -121,7 +124,8 @@ class Positions:
 def locate(draws: Draws, fleet: Fleet, router: Ints, instant: Ints) -> Positions:
     """Return positions of vehicles at instants (arrays of one shape)."""
     day = (instant - fleet.day_shift[router]) // DAY
-    return locate_on(day_legs(draws, fleet, router, day), instant)
+    spots = locate_on(day_legs(draws, fleet, router, day), instant)
+    return replace(spots, longitude=wrapped(spots.longitude))
 
 
 def locate_on(legs: Legs, instant: Ints) -> Positions:
