@@ -97,3 +97,17 @@
 {% macro spark__joined_text(text, separator, order_by) -%}
     array_join(transform(array_sort(collect_list(struct({{ order_by }} as place, {{ text }} as said))), x -> x.said), '{{ separator }}')
 {%- endmacro %}
+
+
+{# Some columns in one value that is ordered by the first, then by the next. #}
+{% macro ordered_struct(columns) -%}
+    {{ return(adapter.dispatch('ordered_struct')(columns)) }}
+{%- endmacro %}
+
+{% macro default__ordered_struct(columns) -%}
+    row({{ columns | join(', ') }})
+{%- endmacro %}
+
+{% macro spark__ordered_struct(columns) -%}
+    struct({{ columns | join(', ') }})
+{%- endmacro %}

@@ -12,8 +12,8 @@ from fleetlake.settings import BUILD_MEMORY
 
 pytestmark = pytest.mark.xdist_group("marts")  # they share a build, which takes seconds
 
-FILE = project_folder() / "models" / "unit_tests.yml"
-RULES = [rule["name"] for rule in yaml.safe_load(FILE.read_text())["unit_tests"]]
+FILES = sorted((project_folder() / "models").rglob("*unit_tests.yml"))
+RULES = [rule["name"] for f in FILES for rule in yaml.safe_load(f.read_text())["unit_tests"]]
 
 
 @pytest.fixture(scope="module")
