@@ -103,3 +103,16 @@
 {% macro numbers(n) -%}
     {% for number in range(1, n + 1) %}select {{ number }} as n{{ '' if loop.last else ' union all ' }}{% endfor %}
 {%- endmacro %}
+
+{# Some columns in one value that is ordered by the first, then by the next. #}
+{% macro ordered_struct(columns) -%}
+    {{ return(adapter.dispatch('ordered_struct')(columns)) }}
+{%- endmacro %}
+
+{% macro default__ordered_struct(columns) -%}
+    row({{ columns | join(', ') }})
+{%- endmacro %}
+
+{% macro spark__ordered_struct(columns) -%}
+    struct({{ columns | join(', ') }})
+{%- endmacro %}

@@ -18,6 +18,23 @@
 {%- endmacro %}
 
 
+{# What a value was at an instant between two readings, if it moved evenly. #}
+{% macro value_at(before, after, start, end, instant) -%}
+    case
+        when {{ instant }} = {{ start }} then {{ before }}
+        when {{ instant }} = {{ end }} then {{ after }}
+        else {{ before }} + ({{ after }} - {{ before }})
+            * {{ seconds_between(start, instant) }} / {{ seconds_between(start, end) }}
+    end
+{%- endmacro %}
+
+
+{# How far a value lies above a level, 0 below it, and null where it is not known. #}
+{% macro above(value, level) -%}
+    case when {{ value }} is not null then greatest({{ value }} - {{ level }}, 0) end
+{%- endmacro %}
+
+
 {# Sums and means of measurements by exact decimals: sums of floating-point numbers depend on
    their order, and the same rows are to give the same marts however they came. #}
 {% macro exact_sum(value, digits=3) -%}
@@ -55,4 +72,53 @@
         from {{ relation }}
     ) as spans
     where {{ end }} > {{ day_start('day_date') }} or cast({{ start }} as date) = day_date
+{%- endmacro %}
+
+
+{# Spans that touch or overlap, in one: a row per unbroken spell of some key columns. #}
+{% macro unbroken_spells(relation, keys, start, end, id) -%}
+    select
+        {{ keys | join(', ') }},
+        min({{ start }}) as started_at,
+        max({{ end }}) as ended_at
+    from (
+        select
+            *,
+            sum(case when {{ start }} <= reached then 0 else 1 end) over (
+                partition by {{ keys | join(', ') }} order by {{ start }}, {{ end }}, {{ id }}
+                rows between unbounded preceding and current row
+            ) as spell
+        from (
+            select
+                *,
+                max({{ end }}) over (
+                    partition by {{ keys | join(', ') }} order by {{ start }}, {{ end }}, {{ id }}
+                    rows between unbounded preceding and 1 preceding
+                ) as reached
+            from {{ relation }}
+        ) as ordered
+    ) as numbered
+    group by {{ keys | join(', ') }}, spell
+{%- endmacro %}
+
+
+{# Seconds of a span that no earlier one of its partition covers: their sum counts each once. #}
+{% macro newly_covered_s(start, end, keys, id) -%}
+    greatest({{ seconds_between(
+        'greatest(' ~ start ~ ', coalesce(max(' ~ end ~ ') over (partition by ' ~ keys | join(', ')
+        ~ ' order by ' ~ start ~ ', ' ~ end ~ ', ' ~ id
+        ~ ' rows between unbounded preceding and 1 preceding), ' ~ start ~ '))', end
+    ) }}, 0)
+{%- endmacro %}
+
+
+{# A sum of seconds that cannot be longer than a day: what is rounded in its parts adds up. #}
+{% macro seconds_of_day(value, digits=3) -%}
+    case when {{ exact_sum(value, digits) }} > 86400 then 86400.0 else {{ exact_sum(value, digits) }} end
+{%- endmacro %}
+
+
+{# Bytes in and out together; where one of them is not known, the other. #}
+{% macro bytes_both_ways(in_bytes, out_bytes) -%}
+    coalesce({{ in_bytes }} + {{ out_bytes }}, {{ in_bytes }}, {{ out_bytes }})
 {%- endmacro %}

@@ -32,3 +32,12 @@ select *
 from {{ model }}
 where not ({{ rule }}) and {{ is_untested(model) }}
 {% endtest %}
+
+{# Rows of a day in which a column of seconds is below 0 or longer than the day. #}
+{% test seconds_of_one_day(model, columns) %}
+select *
+from {{ model }}
+where not ({% for column in columns %}
+    coalesce({{ column }}, 0) between 0 and 86400{{ ' and' if not loop.last }}
+    {%- endfor %}) and {{ is_untested(model) }}
+{% endtest %}

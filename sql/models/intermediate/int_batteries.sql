@@ -4,7 +4,7 @@
 with versions as (
     select
         *,
-        row_number() over (partition by battery_id order by valid_from desc, loaded_at desc) as newness
+        row_number() over (partition by battery_id order by valid_from desc, loaded_at desc, account_profile) as newness
     from {{ ref('stg_batteries_history') }}
 )
 

@@ -15,5 +15,5 @@ inner join {{ ref('stg_net_device_signal_samples') }} as s
     on d.backup_net_device_id = s.net_device_id
     and d.episode_date = cast(s.sampled_at as date)
     and s.sampled_at >= d.started_at
-    and s.sampled_at < d.ended_at
+    and s.sampled_at < least(d.ended_at, coalesce(d.backup_until_at, d.ended_at))
 group by d.episode_id

@@ -9,20 +9,29 @@ with samples as (
     select
         net_device_id,
         sample_id,
-        in_bytes + out_bytes as sample_bytes,
+        {{ bytes_both_ways('in_bytes', 'out_bytes') }} as sample_bytes,
         sampled_at as ended_at,
         {{ seconds_after('sampled_at', '-period_s') }} as started_at
     from {{ ref('stg_net_device_usage_samples') }}
-    where in_bytes + out_bytes > 0
+    where {{ bytes_both_ways('in_bytes', 'out_bytes') }} > 0
+),
+
+-- What it carries elsewhere, after it left the router or its name, is no longer the episode's.
+carried as (
+    select
+        episode_id,
+        backup_net_device_id,
+        episode_date,
+        started_at,
+        least(ended_at, coalesce(backup_until_at, ended_at)) as ended_at
+    from {{ ref('int_episode_days') }}
 ),
 
 -- A sample is met on the day it ends and on the day before, where a part of it may lie.
 parts as (
-    select episode_id, backup_net_device_id, episode_date, episode_date as sample_date, started_at, ended_at
-    from {{ ref('int_episode_days') }}
+    select *, episode_date as sample_date from carried
     union all
-    select episode_id, backup_net_device_id, episode_date, episode_date + 1 as sample_date, started_at, ended_at
-    from {{ ref('int_episode_days') }}
+    select *, episode_date + 1 as sample_date from carried
 ),
 
 touching as (

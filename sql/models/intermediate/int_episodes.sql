@@ -9,6 +9,8 @@ with episodes as (
     select
         failover_id as episode_id,
         'record' as source,
+        account_id as record_account_id,
+        group_id as record_group_id,
         router_id,
         from_interface,
         to_interface,
@@ -26,6 +28,8 @@ with episodes as (
     select
         alert_id as episode_id,
         'alerts' as source,
+        null as record_account_id,
+        null as record_group_id,
         router_id,
         from_interface,
         to_interface,
@@ -45,12 +49,23 @@ select
     greatest(coalesce(e.ended_at, least(a.known_until, coalesce(r.left_at, a.known_until))), e.started_at) as until_at,
     lost.carrier as from_carrier,
     coalesce(e.record_carrier, backup.carrier) as to_carrier,
-    backup.net_device_id as backup_net_device_id
+    backup_name.net_device_id as backup_net_device_id,
+    backup_name.until_at as backup_until_at
 
 from episodes as e
 cross join {{ ref('int_as_of') }} as a
 left join {{ ref('int_routers') }} as r on e.router_id = r.router_id
+left join {{ ref('int_interface_names') }} as lost_name
+    on e.router_id = lost_name.router_id
+    and e.from_interface = lost_name.interface
+    and {{ holds_at('lost_name', 'e.started_at') }}
 left join {{ ref('int_interfaces') }} as lost
-    on e.router_id = lost.router_id and e.from_interface = lost.interface
+    on lost_name.net_device_id = lost.net_device_id
+    and {{ holds_at('lost', 'e.started_at') }}
+left join {{ ref('int_interface_names') }} as backup_name
+    on e.router_id = backup_name.router_id
+    and e.to_interface = backup_name.interface
+    and {{ holds_at('backup_name', 'e.started_at') }}
 left join {{ ref('int_interfaces') }} as backup
-    on e.router_id = backup.router_id and e.to_interface = backup.interface
+    on backup_name.net_device_id = backup.net_device_id
+    and {{ holds_at('backup', 'e.started_at') }}

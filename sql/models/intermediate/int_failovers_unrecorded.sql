@@ -13,7 +13,7 @@ with events as (
 ),
 
 lost as (
-    select e.alert_id, max_by(w.interface, w.detected_at) as from_interface
+    select e.alert_id, {{ last_by('w.interface', ['w.detected_at', 'w.interface']) }} as from_interface
     from events as e
     inner join {{ ref('int_wan_alerts') }} as w
         on e.router_id = w.router_id
@@ -24,7 +24,7 @@ lost as (
 ),
 
 taken as (
-    select e.alert_id, min_by(w.interface, w.detected_at) as to_interface
+    select e.alert_id, {{ first_by('w.interface', ['w.detected_at', 'w.interface']) }} as to_interface
     from events as e
     inner join {{ ref('int_wan_alerts') }} as w
         on e.router_id = w.router_id
@@ -56,7 +56,7 @@ select
     e.detected_at as started_at,
     -- A router that fails over again has been back in between.
     least(
-        r.restored_at, lead(e.detected_at) over (partition by e.router_id order by e.detected_at)
+        r.restored_at, lead(e.detected_at) over (partition by e.router_id order by e.detected_at, e.alert_id)
     ) as ended_at
 
 from events as e

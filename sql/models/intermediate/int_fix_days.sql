@@ -30,7 +30,9 @@ select
     {{ longitude_of(exact_sum('x', 12), exact_sum('y', 12)) }} as mean_longitude_deg,
     {% for column in ['latitude_deg', 'longitude_deg', 'accuracy_m', 'speed_kmh', 'carrier', 'rsrp_dbm'] %}
     max(case when newness = 1 then {{ column }} end) as last_{{ column }},
+    max(case when newness = 2 then {{ column }} end) as before_{{ column }},
     {% endfor %}
+    max(case when newness = 2 then fixed_at end) as before_fixed_at,
 
     min(fixed_at) as first_fixed_at,
     max(fixed_at) as last_fixed_at

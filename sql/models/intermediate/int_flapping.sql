@@ -8,7 +8,11 @@ with gaps as (
         episode_id,
         router_id,
         started_at,
-        lag(until_at) over (partition by router_id order by started_at, episode_id) as previous_until
+        -- Episodes may overlap, and an earlier one may last longer than the one before.
+        max(until_at) over (
+            partition by router_id order by started_at, episode_id
+            rows between unbounded preceding and 1 preceding
+        ) as previous_until
     from {{ ref('int_episodes') }}
 ),
 

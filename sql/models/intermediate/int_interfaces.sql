@@ -1,28 +1,37 @@
--- Grain: one row per router and interface, the one that last bore the name.
+-- Grain: one row per network interface and span of time in which it stayed what it was.
 -- Kind: table.
 
+-- A modem may move to another router, change its name or get another SIM card, so what happened
+-- is joined as of its time. An interface without a connection may tell no carrier: it keeps the
+-- one that it last told of the same SIM card.
 {{ config(materialized='table') }}
 
-with versions as (
+with ordered as (
     select
         *,
         coalesce(uid, net_device_name) as interface,
-        row_number() over (
-            partition by router_id, coalesce(uid, net_device_name)
-            order by valid_from desc, net_device_id desc
-        ) as newness
+        net_device_type as interface_type,
+        count(carrier) over (
+            partition by net_device_id, iccid order by valid_from, valid_to nulls last, account_profile
+            rows between unbounded preceding and current row
+        ) as carriers_told
     from {{ ref('stg_net_devices_history') }}
-    where router_id is not null
+),
+
+named as (
+    select
+        net_device_id,
+        router_id,
+        interface,
+        interface_type,
+        net_device_mode,
+        max(carrier) over (
+            partition by net_device_id, iccid, greatest(carriers_told, 1)
+        ) as carrier,
+        account_profile,
+        valid_from,
+        valid_to
+    from ordered
 )
 
-select
-    net_device_id,
-    router_id,
-
-    interface,
-    net_device_type as interface_type,
-    net_device_mode,
-    carrier
-
-from versions
-where newness = 1
+{{ version_spans('named', 'net_device_id', ['router_id', 'interface', 'interface_type', 'net_device_mode', 'carrier']) }}

@@ -7,7 +7,7 @@ with versions as (
     select
         *,
         row_number() over (
-            partition by router_id order by valid_to desc nulls first, valid_from desc, loaded_at desc
+            partition by router_id order by valid_to desc nulls first, valid_from desc, loaded_at desc, account_profile
         ) as newness
     from {{ ref('stg_routers_history') }}
 )

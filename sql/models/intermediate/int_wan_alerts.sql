@@ -4,7 +4,7 @@
 with typed as (
     select
         *,
-        replace(alert_type, 'alt_', '') as wan_alert_type
+        regexp_replace(alert_type, '^alt_', '') as wan_alert_type
     from {{ ref('stg_alerts') }}
     where router_id is not null
 )

@@ -1,19 +1,5 @@
 -- Grain: one row per group, as it is now.
 -- Kind: view.
 
-select
-    account_profile,
-    id as group_id,
-    account_id,
-    product_id,
-    target_firmware_id,
-
-    name as group_name,
-    device_type,
-    configuration,
-
-    valid_from,
-    _loaded_at as loaded_at
-
-from {{ source('raw', 'groups') }}
+select * from {{ ref('stg_groups_history') }}
 where valid_to is null

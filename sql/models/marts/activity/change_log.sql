@@ -10,13 +10,7 @@ with diffs as (
     group by activity_id
 ),
 
-group_names as (
-    select cast(group_id as {{ dbt.type_string() }}) as object_id, max(group_name) as group_name
-    from {{ ref('stg_groups') }}
-    group by group_id
-),
-
--- Most activity names what it was about by its id alone.
+-- Most activity names what it was about by its id alone: it is called as it was at the time.
 named as (
     select
         l.*,
@@ -28,10 +22,14 @@ named as (
             g.group_name
         ) as object_name
     from {{ ref('stg_activity_logs') }} as l
-    left join {{ ref('int_routers') }} as r
+    left join {{ ref('int_router_spans') }} as r
         on l.object_type in ('router', 'access point')
         and l.object_id = cast(r.router_id as {{ dbt.type_string() }})
-    left join group_names as g on l.object_type = 'group' and l.object_id = g.object_id
+        and {{ holds_at('r', 'l.acted_at') }}
+    left join {{ ref('int_group_spans') }} as g
+        on l.object_type = 'group'
+        and l.object_id = cast(g.group_id as {{ dbt.type_string() }})
+        and {{ holds_at('g', 'l.acted_at') }}
 )
 
 select
@@ -48,7 +46,7 @@ select
     concat_ws(
         ' ',
         coalesce(l.actor_email, concat_ws(' ', l.actor_type, l.actor_id)),
-        concat(l.action_type, ':'),
+        concat(coalesce(l.action_type, 'unknown action'), ':'),
         l.object_type,
         coalesce(l.object_name, l.object_id)
     ) as summary,
@@ -59,4 +57,4 @@ select
 
 from named as l
 left join diffs as d on l.activity_id = d.activity_id
-where coalesce(l.action_type, 'unknown') not in ('login', 'logout', 'login failed', 'request', 'report', 'download')
+where coalesce(l.action_type, 'unknown') not in ('login', 'logout', 'login failed', 'request', 'report')

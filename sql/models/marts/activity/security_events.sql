@@ -24,7 +24,7 @@ with events as (
         null as account_id,
         coalesce(actor_email, actor_id) as actor,
         null as ip_address,
-        concat(action_type, ': ', object_type, ' ', coalesce(object_id, '')) as description,
+        concat(action_type, ': ', coalesce(object_type, ''), ' ', coalesce(object_id, '')) as description,
         acted_at as occurred_at
     from {{ ref('stg_activity_logs') }}
 )

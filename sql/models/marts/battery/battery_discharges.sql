@@ -24,8 +24,8 @@ summed as (
         router_id,
         discharge_number,
         count(*) as readings,
-        max(charge_pct) as first_charge_pct,
-        min(charge_pct) as last_charge_pct,
+        {{ first_by('charge_pct', ['reported_at']) }} as first_charge_pct,
+        {{ last_by('charge_pct', ['reported_at']) }} as last_charge_pct,
         {{ exact_mean('current_ma', 0) }} as mean_current_ma,
         min(reported_at) as started_at,
         max(reported_at) as ended_at

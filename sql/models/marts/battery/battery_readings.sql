@@ -54,8 +54,8 @@ select
     round(case when is_bridged then gap_s * {{ share_at_or_below(
         '-before_temperature_c', '-temperature_c', -var('battery_hot_c')) }} end, 1) as hot_s,
     round(case when is_bridged then gap_s / 3600 * (
-        greatest(before_temperature_c - {{ var('battery_warm_c') }}, 0)
-        + greatest(temperature_c - {{ var('battery_warm_c') }}, 0)
+        {{ above('before_temperature_c', var('battery_warm_c')) }}
+        + {{ above('temperature_c', var('battery_warm_c')) }}
     ) / 2 end, 3) as heat_degree_hours,
 
     reported_at

@@ -2,18 +2,22 @@
 -- Kind: table.
 
 -- A battery that runs empty is told of twice, at 20% and at 7%: a drain is one of these, not both.
+-- An alert names the router, so it belongs to the battery that the router held at the time.
 with recent_alerts as (
     select
-        router_id,
+        s.battery_id,
         greatest(
-            count(case when alert_type = 'batt_sys_low_power_alert' then 1 end),
-            count(case when alert_type = 'batt_sys_power_off_alert' then 1 end)
+            count(case when b.alert_type = 'batt_sys_low_power_alert' then 1 end),
+            count(case when b.alert_type = 'batt_sys_power_off_alert' then 1 end)
         ) as drained,
-        sum(case when alert_type in ('batt_over_current_alert', 'batt_over_voltage_alert') then 1 else 0 end) as charged_badly
+        sum(case when b.alert_type in ('batt_over_current_alert', 'batt_over_voltage_alert') then 1 else 0 end) as charged_badly
     from {{ ref('int_battery_alerts') }} as b
     cross join {{ ref('int_as_of') }} as a
+    inner join {{ ref('int_battery_spans') }} as s
+        on b.router_id = s.router_id
+        and {{ holds_at('s', 'b.detected_at') }}
     where b.detected_at > a.known_until - interval 30 day
-    group by router_id
+    group by s.battery_id
 ),
 
 facts as (
@@ -26,7 +30,7 @@ facts as (
         {{ seconds_between('h.reported_at', 'a.known_until') }} / 86400 as silent_days
     from {{ ref('battery_health') }} as h
     cross join {{ ref('int_as_of') }} as a
-    left join recent_alerts as r on h.router_id = r.router_id
+    left join recent_alerts as r on h.battery_id = r.battery_id
 ),
 
 judged as (

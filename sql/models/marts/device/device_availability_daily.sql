@@ -50,20 +50,33 @@ measured as (
         on d.router_id = s.router_id
         and d.day_date = s.day_date
         and s.from_at < d.until_at
-        and s.until_at > d.from_at
+        and (s.until_at > d.from_at or s.from_at >= d.from_at)
     where d.from_at < d.until_at
     group by d.router_id, d.router_name, d.day_date, d.from_at, d.until_at
 ),
 
--- What state samples say, as a second opinion: a sample speaks for its whole period.
+-- What state samples say, as a second opinion: a sample speaks for its whole period, and where
+-- the periods of two overlap, the earlier one does.
+covering as (
+    select
+        router_id,
+        connection_state,
+        cast(sampled_at as date) as sample_date,
+        {{ newly_covered_s(
+            seconds_after('sampled_at', '-greatest(coalesce(period_s, 0), 0)'), 'sampled_at',
+            ['router_id', 'cast(sampled_at as date)'], 'sample_id'
+        ) }} as covered_s
+    from {{ ref('stg_router_state_samples') }}
+),
+
 sampled as (
     select
         router_id,
-        cast(sampled_at as date) as sample_date,
-        sum(period_s) as sampled_s,
-        sum(case when connection_state = 'offline' then period_s else 0 end) as sampled_offline_s
-    from {{ ref('stg_router_state_samples') }}
-    group by router_id, cast(sampled_at as date)
+        sample_date,
+        round({{ seconds_of_day('covered_s', 6) }}) as sampled_s,
+        round({{ seconds_of_day("case when connection_state = 'offline' then covered_s else 0 end", 6) }}) as sampled_offline_s
+    from covering
+    group by router_id, sample_date
 )
 
 select
@@ -72,9 +85,9 @@ select
     m.available_date,
     m.offline_spells,
     round(m.known_s, 3) as known_s,
-    m.offline_s,
+    least(m.offline_s, round(m.known_s, 3)) as offline_s,
     round(m.longest_offline_s, 3) as longest_offline_s,
-    round(100 * (1 - m.offline_s / m.known_s), 4) as available_pct,
+    round(100 * (1 - least(m.offline_s / m.known_s, 1)), 4) as available_pct,
     cast(s.sampled_s as bigint) as sampled_s,
     cast(s.sampled_offline_s as bigint) as sampled_offline_s
 from measured as m

@@ -15,7 +15,7 @@ with versions as (
         {% endfor %}
         lead(valid_from) over track as next_valid_from
     from {{ ref('stg_routers_history') }}
-    window track as (partition by router_id order by valid_from)
+    window track as (partition by router_id order by valid_from, valid_to nulls last, account_profile)
 )
 
 select

@@ -1,6 +1,20 @@
 -- Grain: one row per router and UTC day with time on a backup.
 -- Kind: table.
 
+-- Episodes overlap when a backup fails too, and such time counts once.
+with spells as (
+    {{ by_day(ref('int_backup_spells'), ['router_id'], 'started_at', 'ended_at') }}
+),
+
+spent as (
+    select
+        router_id,
+        day_date,
+        {{ seconds_of_day(seconds_between('from_at', 'until_at')) }} as backup_s
+    from spells
+    group by router_id, day_date
+)
+
 select
     d.router_id,
     e.router_name,
@@ -8,7 +22,7 @@ select
 
     count(*) as episodes,
     count(case when cast(e.started_at as date) = d.episode_date then 1 end) as episodes_started,
-    {{ exact_sum(seconds_between('d.started_at', 'd.ended_at')) }} as backup_s,
+    max(s.backup_s) as backup_s,
     round(max({{ seconds_between('d.started_at', 'd.ended_at') }}), 3) as longest_s,
     cast(sum(u.backup_bytes) as bigint) as backup_bytes,
 
@@ -17,6 +31,7 @@ select
 
 from {{ ref('int_episode_days') }} as d
 inner join {{ ref('failover_episodes') }} as e on d.episode_id = e.episode_id
+inner join spent as s on d.router_id = s.router_id and d.episode_date = s.day_date
 left join {{ ref('int_episode_usage') }} as u
     on d.episode_id = u.episode_id and d.episode_date = u.episode_date
 where d.router_id is not null

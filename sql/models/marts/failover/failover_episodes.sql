@@ -10,8 +10,8 @@ with bytes as (
 select
     e.episode_id,
     e.source,
-    r.account_id,
-    r.group_id,
+    coalesce(e.record_account_id, belonged.account_id) as account_id,
+    case when e.record_account_id is not null then e.record_group_id else belonged.group_id end as group_id,
     e.router_id,
     e.backup_net_device_id,
 
@@ -53,6 +53,9 @@ select
 from {{ ref('int_episodes') }} as e
 inner join {{ ref('int_flapping') }} as f on e.episode_id = f.episode_id
 left join {{ ref('int_routers') }} as r on e.router_id = r.router_id
+left join {{ ref('int_router_spans') }} as belonged
+    on e.router_id = belonged.router_id
+    and {{ holds_at('belonged', 'e.started_at') }}
 left join {{ ref('int_episode_cause') }} as c on e.episode_id = c.episode_id
 left join {{ ref('int_episode_signal') }} as s on e.episode_id = s.episode_id
 left join bytes as b on e.episode_id = b.episode_id

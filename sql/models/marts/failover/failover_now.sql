@@ -33,5 +33,10 @@ select
 
 from newest as n
 cross join {{ ref('int_as_of') }} as a
-left join {{ ref('stg_net_device_metrics') }} as m on n.backup_net_device_id = m.net_device_id
+-- The modem that took over may have been replaced since.
+left join {{ ref('int_interface_names') }} as i
+    on n.router_id = i.router_id
+    and n.to_interface = i.interface
+    and {{ holds_at('i', 'a.known_until') }}
+left join {{ ref('stg_net_device_metrics') }} as m on i.net_device_id = m.net_device_id
 where n.newness = 1

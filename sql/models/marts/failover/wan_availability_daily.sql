@@ -19,7 +19,7 @@ measured as (
         on d.router_id = s.router_id
         and d.day_date = s.day_date
         and s.from_at < d.until_at
-        and s.until_at > d.from_at
+        and (s.until_at > d.from_at or s.from_at >= d.from_at)
     where d.device_type = 'router'
     group by d.router_id, d.router_name, d.day_date, d.from_at, d.until_at
 )
@@ -30,6 +30,6 @@ select
     wan_date,
     spells,
     round(known_s, 3) as known_s,
-    primary_down_s,
-    round(100 * (1 - primary_down_s / known_s), 4) as primary_available_pct
+    least(primary_down_s, round(known_s, 3)) as primary_down_s,
+    round(100 * (1 - least(primary_down_s / known_s, 1)), 4) as primary_available_pct
 from measured

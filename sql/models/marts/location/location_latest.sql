@@ -1,11 +1,31 @@
 -- Grain: one row per router with a known place.
 -- Kind: table.
 
+{% set measured = ['latitude_deg', 'longitude_deg', 'accuracy_m', 'speed_kmh', 'carrier', 'rsrp_dbm', 'fixed_at'] %}
+
+-- The two newest good fixes of each router: of its newest day, or one of the day before it.
 with days as (
     select
-        *,
+        router_id,
+        {% for column in measured %}
+        last_{{ column }},
+        case when before_fixed_at is not null then before_{{ column }}
+            else lag(last_{{ column }}) over per_router end as before_{{ column }},
+        {% endfor %}
         row_number() over (partition by router_id order by fix_date desc) as newness
     from {{ ref('int_fix_days') }}
+    window per_router as (partition by router_id order by fix_date)
+),
+
+-- A newest fix that was reached too fast is a jump or a move: only the fix after it will tell.
+judged as (
+    select
+        *,
+        coalesce({{ seconds_between('before_fixed_at', 'last_fixed_at') }} > 86400
+            or not {{ too_far('before_latitude_deg', 'before_longitude_deg', 'last_latitude_deg',
+                'last_longitude_deg', seconds_between('before_fixed_at', 'last_fixed_at')) }}, true) as is_judged
+    from days
+    where newness = 1
 ),
 
 places as (
@@ -13,15 +33,11 @@ places as (
         router_id,
         'fix' as source,
         'gnss' as location_method,
-        last_latitude_deg as latitude_deg,
-        last_longitude_deg as longitude_deg,
-        last_accuracy_m as accuracy_m,
-        last_speed_kmh as speed_kmh,
-        last_carrier as carrier,
-        last_rsrp_dbm as rsrp_dbm,
-        last_fixed_at as located_at
-    from days
-    where newness = 1
+        {% for column in measured %}
+        case when is_judged then last_{{ column }} else before_{{ column }} end
+            as {{ 'located_at' if column == 'fixed_at' else column }}{{ ',' if not loop.last }}
+        {% endfor %}
+    from judged
 
     union all
 
@@ -37,7 +53,10 @@ places as (
         null as rsrp_dbm,
         updated_at as located_at
     from {{ ref('stg_locations') }}
-    where latitude_deg is not null and longitude_deg is not null and router_id is not null
+    where router_id is not null
+        and abs(latitude_deg) <= 90 and abs(longitude_deg) <= 180
+        -- Null island: nobody knows where it is.
+        and (abs(latitude_deg) >= 0.001 or abs(longitude_deg) >= 0.001)
 ),
 
 newest as (

@@ -11,9 +11,22 @@
 with samples as (
     select
         *,
-        cast(sampled_at as date) as usage_date
+        {{ bytes_both_ways('in_bytes', 'out_bytes') }} as total_bytes,
+        cast(sampled_at as date) as usage_date,
+        {{ seconds_after('sampled_at', '-greatest(coalesce(period_s, 0), 0)') }} as sampled_from
     from {{ ref('stg_net_device_usage_samples') }}
     where {{ in_reach('net_device_id', 'sampled_at', touched_usage_days(), days=0) }}
+),
+
+-- The periods of two samples may overlap, and such time counts once.
+covering as (
+    select
+        *,
+        {{ newly_covered_s(
+            'sampled_from', 'sampled_at', ['net_device_id', 'usage_date'], 'sample_id'
+        ) }} as covered_s
+    from samples
+    where {{ in_touched(['net_device_id', 'usage_date'], touched_usage_days()) }}
 )
 
 select
@@ -23,14 +36,13 @@ select
     count(*) as samples,
     cast(sum(in_bytes) as bigint) as in_bytes,
     cast(sum(out_bytes) as bigint) as out_bytes,
-    cast(sum(in_bytes + out_bytes) as bigint) as total_bytes,
-    max(in_bytes + out_bytes) as largest_sample_bytes,
-    cast(sum(period_s) as bigint) as sampled_s,
+    cast(sum(total_bytes) as bigint) as total_bytes,
+    max(total_bytes) as largest_sample_bytes,
+    cast(round({{ seconds_of_day('covered_s', 6) }}) as bigint) as sampled_s,
 
     min(sampled_at) as first_sampled_at,
     max(sampled_at) as last_sampled_at,
     {{ built_at() }} as built_at
 
-from samples
-where {{ in_touched(['net_device_id', 'usage_date'], touched_usage_days()) }}
+from covering
 group by net_device_id, usage_date

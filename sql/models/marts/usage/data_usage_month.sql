@@ -47,13 +47,15 @@ select
     cast(p.total_bytes as bigint) as total_bytes,
     cast(round(p.projected_bytes) as bigint) as projected_bytes,
     cast(coalesce(c.monthly_cap_gb, other.monthly_cap_gb) * 1e9 as bigint) as cap_bytes,
-    round(100 * p.total_bytes / (coalesce(c.monthly_cap_gb, other.monthly_cap_gb) * 1e9), 2) as cap_used_pct,
-    round(100 * p.projected_bytes / (coalesce(c.monthly_cap_gb, other.monthly_cap_gb) * 1e9), 2) as cap_projected_pct,
+    round(100 * p.total_bytes / nullif(coalesce(c.monthly_cap_gb, other.monthly_cap_gb) * 1e9, 0), 2) as cap_used_pct,
+    round(100 * p.projected_bytes / nullif(coalesce(c.monthly_cap_gb, other.monthly_cap_gb) * 1e9, 0), 2) as cap_projected_pct,
     p.projected_bytes > coalesce(c.monthly_cap_gb, other.monthly_cap_gb) * 1e9 as is_over_cap_projected,
 
     p.last_sampled_at
 
 from projected as p
-left join {{ ref('int_interfaces') }} as i on p.net_device_id = i.net_device_id
+left join {{ ref('int_interfaces') }} as i
+    on p.net_device_id = i.net_device_id
+    and {{ holds_at('i', 'p.last_sampled_at') }}
 left join {{ ref('carrier_plans') }} as c on i.carrier = c.carrier
 left join {{ ref('carrier_plans') }} as other on other.carrier = '*' and i.interface_type <> 'ethernet'

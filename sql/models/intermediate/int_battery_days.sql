@@ -1,0 +1,67 @@
+-- Grain: one row per battery, gap between two bridged readings and UTC day that it touches.
+-- Kind: table.
+
+-- Between two readings charge and heat are taken to move evenly, so a gap that goes over midnight
+-- is cut there. It lies between two readings, and each of its days has one of them.
+{{ config(materialized='table') }}
+
+with followed as (
+    select
+        battery_id,
+        is_bridged,
+        lag(reported_at) over per_battery as gap_from,
+        lag(reported_at) over per_battery as before_at,
+        lag(charge_pct) over per_battery as before_charge_pct,
+        lag(temperature_c) over per_battery as before_temperature_c,
+        charge_pct,
+        temperature_c,
+        reported_at as gap_until,
+        reported_at
+    from {{ ref('battery_readings') }}
+    window per_battery as (partition by battery_id order by reported_at)
+),
+
+bridged as (
+    select * from followed
+    where is_bridged
+),
+
+days as (
+    {{ by_day('bridged', [
+        'battery_id', 'gap_from', 'gap_until', 'before_charge_pct', 'charge_pct',
+        'before_temperature_c', 'temperature_c',
+    ], 'before_at', 'reported_at') }}
+),
+
+moved as (
+    select
+        battery_id,
+        day_date,
+        {{ seconds_between('from_at', 'until_at') }} as part_s,
+        {% for column in ['charge_pct', 'temperature_c'] %}
+        {% for end in ['from', 'until'] %}
+        {{ value_at('before_' ~ column, column, 'gap_from', 'gap_until', end ~ '_at') }} as {{ end }}_{{ column }},
+        {% endfor %}
+        {% endfor %}
+        gap_until
+    from days
+)
+
+select
+    battery_id,
+    day_date,
+    gap_until,
+
+    part_s,
+    round(part_s * {{ share_at_or_below(
+        'from_charge_pct', 'until_charge_pct', var('battery_low_pct')) }}, 1) as low_s,
+    round(part_s * {{ share_at_or_below(
+        'from_charge_pct', 'until_charge_pct', var('battery_off_pct')) }}, 1) as almost_empty_s,
+    round(part_s * {{ share_at_or_below(
+        '-from_temperature_c', '-until_temperature_c', -var('battery_hot_c')) }}, 1) as hot_s,
+    round(part_s / 3600 * (
+        {{ above('from_temperature_c', var('battery_warm_c')) }}
+        + {{ above('until_temperature_c', var('battery_warm_c')) }}
+    ) / 2, 3) as heat_degree_hours
+
+from moved
