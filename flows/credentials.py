@@ -9,7 +9,8 @@ from typing import Any
 from prefect.blocks.system import Secret
 from pydantic import SecretStr
 
-from fleetlake.settings import KEY_SETTINGS, Account, Settings, load_settings
+from fleetlake.account import Account
+from fleetlake.settings import KEY_SETTINGS, Settings, load_settings
 
 SECRETS = (*KEY_SETTINGS, "v3_token")
 """Settings that may come from a Secret block."""

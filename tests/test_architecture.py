@@ -23,7 +23,7 @@ ORDER = [
     ["record_bounds", "strict_json"],
     ["secrets", "network"],
     ["ownership", "umask"],
-    ["file_locks", "place", "prefect_auth"],
+    ["file_locks", "place", "prefect_auth", "account"],
     ["settings", "vocabulary", "child_environment"],
     ["columns"],
     ["timeuuid", "intervals", "tasks", "shard"],

@@ -16,9 +16,6 @@ from urllib.parse import urlsplit
 
 from platformdirs import user_state_path
 from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
     Field,
     SecretStr,
     ValidationError,
@@ -34,6 +31,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from fleetlake.account import Account, HeaderValue
 from fleetlake.errors import SettingsError
 from fleetlake.place import LakePlace, lake_place
 from fleetlake.umask import DEFAULT_UMASK, read_umask
@@ -62,35 +60,11 @@ NO_SETTINGS = frozenset({"BUILD_FILE", "BUILD_SNAPSHOT", "SPARK_PYTHON", "TEST_P
 """Variables with our prefix that a build tells its child, or a test is told."""
 
 
-def _header_value(value: SecretStr) -> SecretStr:
-    text = value.get_secret_value().strip()
-    if not (text.isascii() and text.isprintable()):
-        raise ValueError("holds characters that no header can carry")
-    return SecretStr(text)
-
-
-HeaderValue = Annotated[SecretStr, AfterValidator(_header_value)]
-
-
 class ClockTrust(StrEnum):
     """Which clocks a load goes by."""
 
     CHECKED = "checked"  # the earlier of the service's clock and this machine's
     SERVICE = "service"  # the service's alone
-
-
-class Account(BaseModel):
-    """The keys of one more account, and its own limits where they differ."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
-
-    portal_api_id: HeaderValue
-    portal_api_key: HeaderValue
-    mgr_api_id: HeaderValue
-    mgr_api_key: HeaderValue
-    v3_token: HeaderValue = SecretStr("")
-    calls_per_minute: int | None = Field(None, ge=0)
-    calls_per_day: int | None = Field(None, ge=0)
 
 
 class Settings(BaseSettings):

@@ -16,7 +16,8 @@ import typer
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
 
-    from fleetlake.settings import Account, Settings
+    from fleetlake.account import Account
+    from fleetlake.settings import Settings
 
 WORK_POOL = "fleetlake"
 PREFECT_FILE = "prefect.yaml"
