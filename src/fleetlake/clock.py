@@ -113,8 +113,11 @@ class Clock:
         """Return until when records show that time has come; None where that is not asked.
 
         What lies behind the newest record is read again by the next load, which costs no call.
+        Where nothing has happened for a day the two clocks are enough: a fleet may be quiet.
         """
-        return (self._shown or BEGINNING) if self.is_checked else None
+        if not self.is_checked:
+            return None
+        return max(self._shown or BEGINNING, machine_now() - REFUSED_SKEW)
 
     @staticmethod
     def _is_better(ahead: timedelta, known: timedelta, reference: timedelta) -> bool:

@@ -78,29 +78,27 @@ def take_back_future(
 def _claims(
     lake: "Lake", profile: str, *, now: datetime, is_checked: bool
 ) -> dict[str, tuple[datetime, datetime]]:
-    """Return by endpoint the latest instant claimed and the latest allowed, where it is beyond."""
+    """Return by endpoint the latest instant claimed and the latest allowed, where it is beyond.
+
+    A proven range may also end no later than the last commit of its stream: see above.
+    """
     found = lake.rows(
-        "with allowed as (select endpoint, updated_at, "
-        "if($is_checked, least($now, updated_at), $now) + $tolerance as latest "
-        "from meta.watermarks where account_profile = $profile), "
-        "claims as (select endpoint, end_at as claimed from meta.intervals "
+        "with claims as (select endpoint, end_at as claimed, "
+        "if($is_checked, least($now, updated_at), $now) as latest "
+        "from meta.intervals join meta.watermarks using (account_profile, endpoint) "
         "where account_profile = $profile "
-        "union all select endpoint, watermark_at from meta.watermarks "
+        "union all select endpoint, watermark_at, $now from meta.watermarks "
         "where account_profile = $profile "
-        "union all select endpoint, unnest([swept_at, read_until]) from meta.reads "
-        "where account_profile = $profile) "
-        "select endpoint, max(claimed), any_value(latest) "
-        "from claims join allowed using (endpoint) where claimed > latest group by endpoint "
         # This machine's clock alone dates loads, also where the service's is another.
-        "union all select endpoint, updated_at, latest from allowed "
-        "where updated_at > now() + $tolerance",
+        "union all select endpoint, $now + (updated_at - now()), $now from meta.watermarks "
+        "where account_profile = $profile "
+        "union all select endpoint, unnest([swept_at, read_until]), $now from meta.reads "
+        "where account_profile = $profile) "
+        "select endpoint, max(claimed), min(latest) + $tolerance from claims "
+        "where claimed > latest + $tolerance group by endpoint",
         {"profile": profile, "now": now, "is_checked": is_checked, "tolerance": TOLERANCE},
     )
-    claims: dict[str, tuple[datetime, datetime]] = {}
-    for endpoint, claimed, latest in found:
-        known = claims.get(endpoint, (claimed, latest))
-        claims[endpoint] = max(known[0], claimed), latest
-    return claims
+    return {endpoint: (claimed, latest) for endpoint, claimed, latest in found}
 
 
 def _take_back(

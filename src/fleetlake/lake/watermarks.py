@@ -141,7 +141,7 @@ def set_watermarks(lake: "Lake", marks: Sequence[Mark]) -> None:
     newest = "max(watermark_at) as watermark_at, max(load_id) as load_id"
     with lake.view("marks", pa.table(members)):
         lake.execute(
-            "update meta.watermarks w set updated_at = now(), "
+            "update meta.watermarks w set updated_at = greatest(w.updated_at, now()), "
             "watermark_at = greatest(w.watermark_at, m.watermark_at), "
             "load_id = coalesce(m.load_id, w.load_id) "
             f"from (select account_profile, endpoint, {newest} from marks group by all) m "
