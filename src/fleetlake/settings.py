@@ -138,15 +138,15 @@ class Settings(BaseSettings):
     )
     plain_http: bool = Field(default=False, description="Allow http beyond this machine")
     timeout_seconds: float = Field(
-        30.0, gt=0, description="Patience with a silent service; an answer takes at most 4 times it"
+        30.0, gt=0, description="Seconds without a byte before a response fails; 4 times that for all of it"
     )
     answer_megabytes: int = Field(
         64, ge=1, le=1024, description="Largest answer that is read, in MB, once it is unpacked"
     )
     retry_seconds: float = Field(
-        300.0, ge=0, description="Patience with one page, all tries and their bodies"
+        300.0, ge=0, description="Maximum seconds per page, over all attempts"
     )
-    retry_attempts: int = Field(12, ge=1, description="Tries of one page")
+    retry_attempts: int = Field(12, ge=1, description="Maximum attempts per page")
 
     @field_validator("lake", mode="before")
     @classmethod
