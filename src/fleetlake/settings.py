@@ -138,7 +138,9 @@ class Settings(BaseSettings):
     )
     plain_http: bool = Field(default=False, description="Allow http beyond this machine")
     timeout_seconds: float = Field(
-        30.0, gt=0, description="Seconds without a byte before a response fails; 4 times that for all of it"
+        30.0,
+        gt=0,
+        description="Seconds without a byte before a response fails; 4 times that for all of it",
     )
     answer_megabytes: int = Field(
         64, ge=1, le=1024, description="Largest answer that is read, in MB, once it is unpacked"
