@@ -29,6 +29,12 @@ TOLD_SKEW = timedelta(minutes=5)
 REFUSED_SKEW = timedelta(days=1)
 """Clocks that differ by more stop a load: one of them is wrong, and nobody knows which."""
 
+QUIET = timedelta(days=7)
+"""How long a fleet may show no new time before the clocks alone are believed.
+
+It is shorter than any retention of the service: what is asked for in vain must not look lost.
+"""
+
 _FIRST_YEAR, _LAST_YEAR = 2000, 2199
 """No service answers outside of these years."""
 
@@ -113,11 +119,16 @@ class Clock:
         """Return until when records show that time has come; None where that is not asked.
 
         What lies behind the newest record is read again by the next load, which costs no call.
-        Where nothing has happened for a day the two clocks are enough: a fleet may be quiet.
+        Where nothing has happened for a week the two clocks are enough: a fleet may be quiet.
         """
         if not self.is_checked:
             return None
-        return max(self._shown or BEGINNING, machine_now() - REFUSED_SKEW)
+        return max(self._shown or BEGINNING, machine_now() - QUIET)
+
+    def latest(self) -> datetime:
+        """Return the later of the clocks that count, in UTC: nothing happened after that."""
+        now = self.now()
+        return now if not self.is_checked else max(now, now + self.skew, machine_now())
 
     @staticmethod
     def _is_better(ahead: timedelta, known: timedelta, reference: timedelta) -> bool:

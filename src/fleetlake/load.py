@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from fleetlake.client import Client
 from fleetlake.clock import skew_in_words
-from fleetlake.endpoint import Endpoint
+from fleetlake.endpoint import Endpoint, Mode
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import (
     CredentialsRefused,
@@ -120,7 +120,9 @@ def _prepare(run: Run, endpoints: Sequence[Endpoint], now: datetime) -> None:
             remedy="Give an earlier time.",
         )
     clock = run.client.clock
-    taken = take_back_future(run.lake, run.profile, endpoints, now=now, is_checked=clock.is_checked)
+    # By the later of two clocks: a slow one must not take back what is true.
+    latest, is_checked = clock.latest(), clock.is_checked
+    taken = take_back_future(run.lake, run.profile, endpoints, now=latest, is_checked=is_checked)
     _tell_of_clocks(run, taken)
     clock.show(newest_event(run.lake, run.profile, until=now))
     if run.only is not None:
@@ -221,7 +223,7 @@ async def _load_stream(run: Run, endpoint: Endpoint) -> Outcome:
                 run.commit,
                 profile=run.profile,
                 run_id=run.run_id,
-                seen_at=now,
+                seen_at=await _seen_at(run, endpoint, now),
                 unsettled=unsettled(now, run.lateness.get(endpoint.name)),
                 shrink=run.shrink_rule(endpoint.name),
             )
@@ -250,6 +252,17 @@ async def _load_stream(run: Run, endpoint: Endpoint) -> Outcome:
         run.spared[endpoint.name],
         run.lost[endpoint.name],
     )
+
+
+async def _seen_at(run: Run, endpoint: Endpoint, now: datetime) -> datetime:
+    """Return when a load sees its stream; of a list kept as history, never before the last load.
+
+    Machines whose clocks differ may load it in turn, and a version cannot end before it begins.
+    """
+    if endpoint.mode is not Mode.HISTORY:
+        return now
+    last = await run.in_lake(partial(watermark, run.lake, run.profile, endpoint))
+    return max(now, last) if last else now
 
 
 def _unforeseen(run: Run, endpoint: Endpoint, failure: Exception) -> StreamFailed:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from fleetlake.columns import Column, Kind
@@ -20,6 +21,9 @@ EXTRA = "_extra"
 """Column of the members that have no column of their own, as one JSON object."""
 
 _INSTANT = pa.timestamp("us", tz="UTC")
+_EARLIEST, _LATEST = -62_135_510_400_000_000, 253_402_214_400_000_000
+"""The second day of year 1 and the last day of year 9999, in microseconds since 1970."""
+
 _JSON = pa.json_()
 _ARROW_TYPES = {
     Kind.ID: pa.int64(),
@@ -70,9 +74,20 @@ def read_page(endpoint: Endpoint, body: bytes) -> Page:
     """
     reader = reader_of(endpoint)
     try:
-        return _page(endpoint, reader.quick(body))
+        return _with_python_times(endpoint, _page(endpoint, reader.quick(body)))
     except (ValueError, OddRecord, OverflowError, RecursionError):  # Arrow's and msgspec's too
         return _page(endpoint, reader.patient(body))
+
+
+def _with_python_times(endpoint: Endpoint, page: Page) -> Page:
+    """Return the page. Raises: OddRecord for a time that Arrow can hold and Python cannot."""
+    count = page.rows.num_rows
+    for column in endpoint.columns:
+        if column.kind is Kind.TIME and count:
+            ticks = np.frombuffer(page.rows.column(column.name).buffers()[1], np.int64, count)
+            if ticks.min() < _EARLIEST or ticks.max() > _LATEST:
+                raise OddRecord
+    return page
 
 
 def schema_of(endpoint: Endpoint) -> pa.Schema:

@@ -5,6 +5,7 @@ from datetime import datetime
 
 import pyarrow as pa
 
+from fleetlake.endpoint import Endpoint, Mode
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import PageUnreadable
 from fleetlake.lake import Lake
@@ -12,7 +13,8 @@ from fleetlake.lake.commit import commit_load
 from fleetlake.lake.loads import Load
 from fleetlake.lake.locks import commit_lock
 from fleetlake.lake.promotions import settle_names, with_promoted
-from fleetlake.normalise import read_page, stamp
+from fleetlake.normalise import Page, read_page, stamp
+from fleetlake.quoting import quoted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,16 +74,17 @@ def _retry(lake: Lake, record: Quarantined) -> bool:
         return False
     if record.partition:
         page = stamp(endpoint, page, int(record.partition))
-    commit_load(
-        lake,
-        Load(
-            endpoint=endpoint,
-            profile=record.account_profile,
-            run_id="quarantine",
-            rows=pa.Table.from_batches([page.rows]),
-            seen_at=record.quarantined_at,
-        ),
-    )
+    if not _is_superseded(lake, endpoint, page, record.quarantined_at):
+        commit_load(
+            lake,
+            Load(
+                endpoint=endpoint,
+                profile=record.account_profile,
+                run_id="quarantine",
+                rows=pa.Table.from_batches([page.rows]),
+                seen_at=record.quarantined_at,
+            ),
+        )
     with commit_lock(lake.path):
         lake.execute(
             "update meta.quarantine set resolved_at = now() "
@@ -89,6 +92,24 @@ def _retry(lake: Lake, record: Quarantined) -> bool:
             [record.endpoint, record.raw, record.partition],
         )
     return True
+
+
+def _is_superseded(lake: Lake, endpoint: Endpoint, page: Page, seen_at: datetime) -> bool:
+    """Return whether the lake holds newer content of a record than the one that was set aside.
+
+    What was current then must not become current again. An event never changes.
+    """
+    if endpoint.mode is Mode.APPEND:
+        return False
+    # A record that has gone since has no newer row, only an end.
+    changed_at = "greatest(_loaded_at, valid_from, valid_to)"
+    newest = changed_at if endpoint.mode is Mode.HISTORY else "_loaded_at"
+    same = " and ".join(f"{quoted(name)} = ?" for name in endpoint.key)
+    found = lake.rows(
+        f"select 1 from raw.{quoted(endpoint.name)} where {same} and {newest} >= ? limit 1",
+        [*(page.value(name, 0) for name in endpoint.key), seen_at],
+    )
+    return bool(found)
 
 
 def _as_answer(api: str, raw: str) -> bytes:

@@ -73,6 +73,8 @@ TIMEUUID_LENGTH = 36
 VERSION_AT = 14
 """Where the text of a UUID says which kind it is."""
 
+_TIMEUUID_DIGITS = b"0123456789abcdef-"
+
 _MAY_BE_EMPTY = {Api.V2: set(), Api.V3: {("relationships",)}}
 """Members that say nothing where nothing is in them."""
 
@@ -223,8 +225,11 @@ class Reader:
 def _are_timeuuids(texts: list[str | None]) -> bool:
     """Return whether all that are there have the form, looking at the whole column at once."""
     given = [text for text in texts if text is not None]
-    is_long = set(map(len, given)) <= {TIMEUUID_LENGTH}
-    return is_long and set("".join(given)[VERSION_AT::TIMEUUID_LENGTH]) <= {"1"}
+    if not set(map(len, given)) <= {TIMEUUID_LENGTH}:
+        return False
+    joined = "".join(given)
+    is_hexadecimal = not joined.encode("utf-8", "replace").translate(None, _TIMEUUID_DIGITS)
+    return is_hexadecimal and set(joined[VERSION_AT::TIMEUUID_LENGTH]) <= {"1"}
 
 
 def _raw_texts(raws: list[msgspec.Raw]) -> list[str | None]:

@@ -11,6 +11,7 @@ from fleetlake.endpoint import Endpoint, Mode, Moved, Walk
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import ListShrank
 from fleetlake.intervals import BEGINNING, Interval
+from fleetlake.lake.absent import withheld_ids
 from fleetlake.lake.catalog import Lake
 from fleetlake.lake.gaps import record_gaps
 from fleetlake.lake.lateness import found_by_sweep
@@ -142,6 +143,7 @@ async def load_events(run: Run, endpoint: Endpoint, writer: Writer) -> None:
     """Load what is new or still missing of a stream ordered by event time."""
     plan = await run.in_lake(partial(_plan, run, endpoint, writer.seen_at))
     writer.overlap, writer.expired = plan.overlap, plan.expired
+    writer.withheld = plan.withheld
     spans = spans_of(endpoint, plan.wanted)
     ends: LastRead | None = None
     try:
@@ -160,7 +162,8 @@ async def load_events(run: Run, endpoint: Endpoint, writer: Writer) -> None:
         # Whatever ends the walk, what it brought and proved is kept.
         await writer.flush(ends=ends)
     # Only now: the service was asked for these ranges too, and may have held them longer.
-    record = partial(record_gaps, run.lake, run.profile, endpoint, plan.expired)
+    first = writer.first_expired
+    record = partial(record_gaps, run.lake, run.profile, endpoint, plan.expired, first)
     run.lost[endpoint.name] = await run.in_lake(record)
     if plan.is_sweep:
         await run.in_lake(partial(_tell_of_sweep, run, endpoint, writer.unsettled))
@@ -183,7 +186,7 @@ class _Plan:
     """What to read by partition, and what of it the load before has read already.
 
     `expired` is what of it is older than the service's retention, by partition; `swept_at` is
-    when the stream was swept last, once all is read.
+    when the stream was swept last, once all is read. Of `withheld` ids nothing is proven.
     """
 
     wanted: list[tuple[int | None, Interval]]
@@ -192,6 +195,7 @@ class _Plan:
     swept_at: datetime | None = None
     wanted_from: datetime = BEGINNING
     is_sweep: bool = False
+    withheld: frozenset[str] = frozenset()
 
 
 def _plan(run: Run, endpoint: Endpoint, now: datetime) -> _Plan:
@@ -223,13 +227,22 @@ def _planned(run: Run, endpoint: Endpoint, now: datetime) -> _Plan:
         )
     ]
     expired = _expired(endpoint, proven, wanted, now=now)
+    withheld = _withheld(run, endpoint)
     if run.only is not None:
         # What somebody chose to read again may never have been read: it measures nothing.
-        return _Plan(wanted, expired, None)
+        return _Plan(wanted, expired, None, withheld=withheld)
     unsettled = last.unsettled if last else None
     again = overlap(proven, unsettled, swept_from=swept_from) if unsettled else None
     is_sweep = swept_from is not None
-    return _Plan(wanted, expired, again, now if is_sweep else swept_at, wanted_from, is_sweep)
+    swept = now if is_sweep else swept_at
+    return _Plan(wanted, expired, again, swept, wanted_from, is_sweep, withheld)
+
+
+def _withheld(run: Run, endpoint: Endpoint) -> frozenset[str]:
+    """Return the ids of a fan-out that this account may not see now, so that nothing is proven."""
+    if endpoint.fan_out is None:
+        return frozenset()
+    return frozenset(withheld_ids(run.lake, run.profile, endpoint.fan_out.source))
 
 
 def _expired(

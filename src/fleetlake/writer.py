@@ -7,7 +7,7 @@ goes into the same commit as its rows, so a killed run repeats only what was in 
 
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -59,6 +59,8 @@ class Writer:
         self.unsettled = unsettled or Interval(seen_at, seen_at)
         self.overlap: Overlap | None = None
         self.expired: Mapping[str, Sequence[Interval]] = {}
+        self.withheld: Collection[str] = ()
+        self.first_expired: dict[str, datetime] = {}
         self._shrink = shrink
         self._clock = clock
         self._batch = _Batch(since=clock())
@@ -69,13 +71,30 @@ class Writer:
         batch = self._batch
         batch.pages.append(reading.page)
         batch.rows += reading.page.rows.num_rows
+        self._note_expired(reading.page)
         for proven in before(self.unsettled.start, [reading.proven] if reading.proven else []):
             for partition in map(str, reading.partitions or (WHOLE_STREAM,)):
+                if partition in self.withheld:
+                    continue
                 # What has expired is proven together with the record of what was lost of it.
                 sure = subtract(proven, self.expired.get(partition, ()))
                 batch.proven[partition].extend(sure)
         if self._is_due(batch):
             await self.flush()
+
+    def _note_expired(self, page: Page) -> None:
+        """Note by partition the first record that the service still gave of an expired range."""
+        if not self.expired or not page.rows.num_rows:
+            return
+        moments = page.rows.column(self._endpoint.event_time).to_pylist()
+        fan_out = self._endpoint.fan_out
+        ids = page.rows.column(fan_out.partition).to_pylist() if fan_out else None
+        for row, moment in enumerate(moments):
+            partition = WHOLE_STREAM if ids is None else str(ids[row])
+            ranges = self.expired.get(partition, ())
+            if any(one.start <= moment < one.end for one in ranges):
+                known = self.first_expired.get(partition, moment)
+                self.first_expired[partition] = min(known, moment)
 
     def _is_due(self, batch: _Batch) -> bool:
         if self._endpoint.mode is Mode.HISTORY:

@@ -6,6 +6,7 @@ the records are back. Their keys are kept in `meta.absent`. When a later load is
 neither as gone nor as held, so that new records cannot outweigh them.
 """
 
+import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -170,14 +171,26 @@ def _note(lake: "Lake", load: Load, back: frozenset[str], away: frozenset[str]) 
             )
 
 
+def withheld_ids(lake: "Lake", profile: str, source: str) -> set[str]:
+    """Return the ids of a list's records that it no longer holds and that are not given up.
+
+    What a fan-out is answered for them proves nothing: the account may not see them now.
+    """
+    found = lake.rows(
+        "select record_key from meta.absent where account_profile = ? and endpoint = ?",
+        [profile, source],
+    )
+    return {str(json.loads(key)[0]) for (key,) in found}
+
+
 def end_versions(lake: "Lake", load: Load, keys: frozenset[str]) -> int:
     """End the current versions of the records with these keys; return how many."""
     if not keys:
         return 0
     with lake.view("leaving", pa.table({"record_key": sorted(keys)})):
         [(ended,)] = lake.rows(
-            f"update raw.{quoted(load.endpoint.name)} set valid_to = ? where {_IS_CURRENT} "
-            f"and {_key(load)} in (select record_key from leaving)",
+            f"update raw.{quoted(load.endpoint.name)} set valid_to = greatest(?, valid_from) "
+            f"where {_IS_CURRENT} and {_key(load)} in (select record_key from leaving)",
             [load.seen_at, load.profile],
         )
     return int(ended)

@@ -9,7 +9,7 @@ from fleetlake.endpoint import Endpoint
 from fleetlake.intervals import Interval
 from fleetlake.lake.locks import commit_lock
 from fleetlake.lake.watermarks import add_intervals
-from fleetlake.quoting import quoted
+from fleetlake.plan import before
 
 if TYPE_CHECKING:
     from fleetlake.lake.catalog import Lake
@@ -30,18 +30,21 @@ class Gap:
 
 
 def record_gaps(
-    lake: "Lake", profile: str, endpoint: Endpoint, expired: Mapping[str, Sequence[Interval]]
+    lake: "Lake",
+    profile: str,
+    endpoint: Endpoint,
+    expired: Mapping[str, Sequence[Interval]],
+    first: Mapping[str, datetime],
 ) -> int:
     """Record what was lost of expired ranges that were asked for; return how many gaps that is.
 
-    A range is lost up to the first record that the service still gave. In one transaction all of
-    it counts as proven from then on: there is nothing left to read in it.
+    A range is lost up to the `first` record that the service still gave of its partition. In one
+    transaction all of it counts as proven from then on: there is nothing left to read in it.
     """
     rows = [
         (partition, lost)
         for partition, intervals in expired.items()
-        for interval in intervals
-        if (lost := _before_first_record(lake, profile, endpoint, partition, interval))
+        for lost in before(first.get(partition, intervals[-1].end), intervals)
     ]
     if not expired:
         return 0
@@ -62,21 +65,6 @@ def record_gaps(
             lake.roll_back()
             raise
     return len(rows)
-
-
-def _before_first_record(
-    lake: "Lake", profile: str, endpoint: Endpoint, partition: str, expired: Interval
-) -> Interval | None:
-    """Return the part of a range that lies before the first record held of it, if any does."""
-    event = quoted(endpoint.event_time or "")
-    own = f"and {quoted(endpoint.fan_out.partition)}::varchar = ?" if endpoint.fan_out else ""
-    [(first,)] = lake.rows(
-        f"select min({event}) from raw.{quoted(endpoint.name)} "
-        f"where account_profile = ? and {event} >= ? and {event} < ? {own}",
-        [profile, expired.start, expired.end, *([partition] if own else [])],
-    )
-    end = first or expired.end
-    return Interval(expired.start, end) if end > expired.start else None
 
 
 def gaps(lake: "Lake", *, only_open: bool = False) -> list[Gap]:

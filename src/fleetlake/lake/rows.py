@@ -9,6 +9,7 @@ no longer sees, or has not read for `RESTS_DAYS`, goes to the next account that 
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -23,9 +24,12 @@ from fleetlake.quoting import literal, quoted
 if TYPE_CHECKING:
     from fleetlake.lake.catalog import Lake
 
-
 RESTS_DAYS = 2
 """Longer than from one daily load to the next, however long they take."""
+
+
+ANOTHER_SPELLING = timedelta(seconds=1)
+"""How far a record's time may lie from what an earlier answer said: some are in whole seconds."""
 
 
 def write_rows(lake: "Lake", load: Load) -> Committed:
@@ -55,7 +59,7 @@ def _append(lake: "Lake", load: Load) -> Committed:
         f"select {_listed(endpoint.key)} from raw.{endpoint.name} "
         f"where {quoted(str(endpoint.event_time))} between ? and ?) "
         f"using ({_listed(endpoint.key)})",
-        [load.profile, load.load_id, first, last],
+        [load.profile, load.load_id, first - ANOTHER_SPELLING, last + ANOTHER_SPELLING],
     )
     return Committed(added, 0, 0)
 
@@ -81,7 +85,7 @@ def _version(lake: "Lake", load: Load) -> Committed:
     filled = take_from_extra(lake, load)
     filled += fill_never_held(lake, load, _is_no_others(endpoint))
     [(changed,)] = lake.rows(
-        f"update {table} t set valid_to = ? from ({_once(endpoint)}) b "
+        f"update {table} t set valid_to = greatest(?, t.valid_from) from ({_once(endpoint)}) b "
         f"where t.valid_to is null and {_same_key(endpoint)} and {_differs(endpoint)} "
         f"and {_is_no_others(endpoint)}",
         [load.seen_at, load.profile],
@@ -143,7 +147,19 @@ def _differs(endpoint: Endpoint) -> str:
 
 
 def _is_no_others(endpoint: Endpoint) -> str:
-    """Return whether a row's account is the one that reads now, or no longer reads itself."""
+    """Return whether a row's account is the one that reads now, or no longer reads itself.
+
+    Nor does it where its list no longer holds the record, and nobody has accepted that.
+    """
+    key = ", ".join(f"t.{quoted(name)}" for name in endpoint.key)
+    withheld = (
+        "(t.account_profile, json_array(" + key + ")::varchar) in (select (account_profile, "
+        f"record_key) from meta.absent where endpoint = {literal(endpoint.name)})"
+    )
+    return f"({withheld} or {_is_at_rest(endpoint)})"
+
+
+def _is_at_rest(endpoint: Endpoint) -> str:
     return (
         "t.account_profile not in (select account_profile from meta.watermarks "
         f"where endpoint = {literal(endpoint.name)} and account_profile <> ? "
