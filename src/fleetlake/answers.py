@@ -6,6 +6,7 @@ gigabytes. So bytes are counted as they come and as they are unpacked, whatever 
 
 import zlib
 from dataclasses import dataclass
+from itertools import count
 
 import httpx
 
@@ -89,10 +90,18 @@ def unpacked(packed: bytes, coding: str, *, most: int) -> bytes:
     raise BodyRefused(f"is packed as {coding[:60]!r}, which was not asked for")
 
 
+MOST_MEMBERS = 100
+"""Members of a gzip body: a service writes one, and each costs a copy of all behind it."""
+
+
 def _gunzipped(packed: bytes, most: int) -> bytes:
     """Return what the members of a gzip file hold; bytes behind the last are no part of it."""
     body = bytearray()
-    while packed.startswith(_GZIP_START) or not body:
+    for number in count():
+        if number and not packed.startswith(_GZIP_START):
+            break
+        if number == MOST_MEMBERS:
+            raise BodyRefused(f"has more than {MOST_MEMBERS} gzip members")
         member = zlib.decompressobj(_GZIP_BITS)
         body += _bounded(member, packed, most - len(body))
         packed = member.unused_data

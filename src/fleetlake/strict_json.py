@@ -1,11 +1,26 @@
 """Bodies that are nearly JSON, as JSON: what some services write that no strict reader takes."""
 
+import codecs
 import json
 from math import isfinite
 from typing import Any
 
 MOST_DIGITS = 400
 """A double has at most 309 digits before its point; Python itself refuses some thousands."""
+
+
+_SPELLED_OUT = "fleetlake_spelled_out"
+
+
+def _spell_out(error: UnicodeError) -> tuple[str, int]:
+    """Return bytes that are no text as a JSON string spells a backslash, an x and their digits."""
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    odd = error.object[error.start : error.end]
+    return "".join(rf"\\x{byte:02x}" for byte in odd), error.end
+
+
+codecs.register_error(_SPELLED_OUT, _spell_out)
 
 
 def strict_json(body: bytes) -> bytes:
@@ -15,7 +30,7 @@ def strict_json(body: bytes) -> bytes:
     a member's name its escape: names must stay apart. NaN and the like become text, and so do
     numbers that no computer's number holds. Raises: ValueError if it is not JSON even so.
     """
-    text = body.decode("utf-8", "backslashreplace")
+    text = body.decode("utf-8", _SPELLED_OUT)
     answer = json.loads(
         text,
         strict=False,

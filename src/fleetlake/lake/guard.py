@@ -43,7 +43,7 @@ _MAY_CALL = {
     *("duckdb_columns", "duckdb_constraints", "duckdb_functions", "duckdb_keywords"),
     *("duckdb_memory", "duckdb_schemas", "duckdb_settings", "duckdb_tables", "duckdb_types"),
     *("duckdb_views", "duckdb_temporary_files", "duckdb_extensions", "pragma_table_info"),
-    *("pragma_version", "pragma_show", "query_table", "summary"),
+    *("pragma_version", "pragma_show", "summary"),
     *("ducklake_snapshots", "ducklake_current_snapshot", "ducklake_last_committed_snapshot"),
     *("ducklake_table_info", "ducklake_list_files", "ducklake_options", "ducklake_settings"),
     *("ducklake_table_changes", "ducklake_table_insertions", "ducklake_table_deletions"),

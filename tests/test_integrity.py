@@ -1,0 +1,187 @@
+"""Records stay once and true, whatever an answer, a clock or an account's rights do."""
+
+import gzip
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+
+from fleetlake.answers import BodyRefused, unpacked
+from fleetlake.endpoints import ENDPOINTS
+from fleetlake.ingest import ingest
+from fleetlake.lake import open_lake
+from fleetlake.lake.gaps import gaps
+from fleetlake.normalise import read_page
+from fleetlake.quarantine import retry_quarantined
+from tests.conftest import NOW, Sim
+
+DAY = timedelta(days=1)
+HOUR = timedelta(hours=1)
+
+
+class Edited(httpx.AsyncBaseTransport):
+    """The simulated service, with the records of a list edited on their way."""
+
+    def __init__(self, sim: Sim, **edits: Callable[[list[dict[str, Any]]], Any]) -> None:
+        self._inner, self._edits = sim.transport, edits
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        response = await self._inner.handle_async_request(request)
+        edit = self._edits.get(request.url.path.strip("/").split("/")[-1])
+        if edit is None or request.url.params.get("limit") == "1":
+            return response
+        answer = json.loads(await response.aread())
+        answer["data"] = edit(answer["data"])
+        return httpx.Response(200, json=answer, headers={"date": response.headers["date"]})
+
+
+def rows(sim: Sim, sql: str, parameters: Any = None) -> list[tuple[Any, ...]]:
+    with open_lake(sim.settings().lake, read_only=True) as lake:
+        return lake.rows(sql, parameters)
+
+
+def whole(outcomes: list[Any]) -> None:
+    assert [outcome.error for outcome in outcomes] == [None] * len(outcomes)
+
+
+def page(**members: Any) -> bytes:
+    record = {
+        "created_at": "2026-06-15T11:00:00+00:00",
+        "created_at_timeuuid": "d0c3c000-e6a4-11f0-8080-808080808080",
+        "router": None,
+        "type": "login_success",
+    }
+    meta = {"limit": 500, "next": None, "previous": None, "offset": 0}
+    return json.dumps({"data": [record, record | members], "meta": meta}).encode()
+
+
+def test_a_gap_reaches_to_the_first_record_that_the_service_still_gives(make_sim):
+    sim = make_sim(routers=60, days=3)
+    whole(sim.ingest("activity_logs"))
+    [(unproven,)] = rows(
+        sim,
+        "select count(*) from raw.activity_logs "
+        "where action_timestamp >= (select max(end_at) from meta.intervals)",
+    )
+    sim.advance(45 * DAY.total_seconds())
+
+    whole(sim.ingest("activity_logs"))
+
+    with open_lake(sim.settings().lake, read_only=True) as lake:
+        [gap] = gaps(lake)
+    assert unproven > 0  # what the first load left to the second is no sign of what was lost
+    assert abs(gap.end_at - (NOW + 15 * DAY)) < timedelta(minutes=1)
+
+
+def test_what_an_account_may_not_see_is_not_proven_by_its_empty_answers(make_sim):
+    sim = make_sim(routers=10, days=2)
+    names = ("routers", "router_state_samples")
+    whole(sim.ingest(*names))
+    hidden = {id_ for (id_,) in rows(sim, "select id from raw.routers order by id limit 8")}
+
+    def without(member: str) -> Callable[[list[dict[str, Any]]], Any]:
+        return lambda records: [
+            r for r in records if int(str(r[member]).strip("/").split("/")[-1]) not in hidden
+        ]
+
+    blind = Edited(sim, routers=without("id"), router_state_samples=without("router"))
+    for _ in range(4):
+        sim.advance(6 * 3600)
+        sim.ingest(*names, transport=blind)
+    sim.advance(3600)
+    whole(sim.ingest(*names))
+
+    served = {r["created_at_timeuuid"] for r in sim.truth("router_state_samples", until=NOW + DAY)}
+    held = {key for (key,) in rows(sim, "select created_at_timeuuid from raw.router_state_samples")}
+    assert served - held == set()
+
+
+def test_a_machine_whose_clock_is_slow_rewrites_no_history(sim: Sim, monkeypatch):
+    def load_at(service: timedelta, machine: timedelta) -> None:
+        now = datetime.fromisoformat(sim.ask("GET", "/sim/state").json()["now"])
+        sim.advance((NOW + service - now).total_seconds())
+        at = (NOW + machine).astimezone(UTC)
+        monkeypatch.setattr("fleetlake.clock.machine_now", lambda: at)
+        name = f"at {service}"
+        edit = {"groups": lambda records: [{**r, "name": name} for r in records]}
+        ingest(sim.settings(clock="checked"), ["groups"], transport=Edited(sim, **edit))
+
+    for hours in (0, 1, 2):
+        load_at(hours * HOUR, hours * HOUR)
+    before = rows(sim, "select id, valid_from, valid_to from raw.groups where valid_to is not null")
+    load_at(3 * HOUR, 3 * HOUR - timedelta(minutes=130))
+
+    found = rows(sim, "select id, valid_from, valid_to from raw.groups")
+    assert set(before) <= set(found)
+    assert all(end is None or start <= end for _, start, end in found)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"created_at_timeuuid": "gggggggg-e6a4-11f0-8080-808080808080"},
+        {"created_at": "9999-12-31T23:59:59-05:00"},
+        {"created_at": "0001-01-01T00:00:00+05:00"},
+        {"created_at": "0000-01-01T00:00:00Z"},
+    ],
+)
+def test_one_impossible_value_costs_its_record_and_not_the_stream(odd: dict[str, str]):
+    found = read_page(ENDPOINTS["alerts"], page(**odd))
+
+    assert (found.rows.num_rows, len(found.misfits)) == (1, 1)
+    assert found.rows.column("created_at").to_pylist()
+
+
+def test_a_byte_that_is_no_text_costs_nothing_but_itself():
+    body = page(friendly_info="caf?").replace(b"caf?", b"caf\xe9")
+
+    found = read_page(ENDPOINTS["alerts"], body)
+
+    assert found.rows.column("friendly_info").to_pylist() == [None, r"caf\xe9"]
+
+
+def test_a_body_of_endless_gzip_members_is_refused():
+    with pytest.raises(BodyRefused, match="gzip members"):
+        unpacked(gzip.compress(b" ") * 200, "gzip", most=1_000_000)
+
+
+def test_a_record_whose_time_is_spelled_in_whole_seconds_the_next_time_stays_one(sim: Sim):
+    def in_seconds(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [{**r, "created_at": r["created_at"][:19] + "+00:00"} for r in records]
+
+    whole(sim.ingest("alerts"))
+    sim.advance(300)
+    whole(sim.ingest("alerts", transport=Edited(sim, alerts=in_seconds)))
+
+    [(held, distinct)] = rows(
+        sim, "select count(*), count(distinct created_at_timeuuid) from raw.alerts"
+    )
+    assert held == distinct
+
+
+def test_a_record_set_aside_does_not_come_back_over_newer_content(sim: Sim):
+    def broken(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [{**records[0], "name": "old", "resource_url": "x" * 5_000_000}, *records[1:]]
+
+    whole(sim.ingest("groups"))
+    sim.advance(60)
+    sim.ingest("groups", transport=Edited(sim, groups=broken))
+    with open_lake(sim.settings().lake) as lake:
+        lake.execute(
+            'update meta.quarantine set raw = json_merge_patch(?::json, \'{"name": "old"}\')',
+            [json.dumps(sim.truth("groups")[0])],
+        )
+    sim.advance(60)
+    whole(
+        sim.ingest(
+            "groups", transport=Edited(sim, groups=lambda rs: [{**r, "name": "new"} for r in rs])
+        )
+    )
+
+    with open_lake(sim.settings().lake) as lake:
+        retry_quarantined(lake)
+
+    assert rows(sim, "select distinct name from raw.groups where valid_to is null") == [("new",)]
