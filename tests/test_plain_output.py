@@ -99,7 +99,17 @@ PRINTERS = {"cli/screen.py", "cli/output.py"}
 WRITERS = {"cli/query.py", "cli/status.py", "cli/shell.py", "cli/simulate.py", "cli/__init__.py"}
 """They write to standard output themselves: machine formats, prompts and words of our own."""
 
-RAW = {"rich.print", "typer.echo", "typer.secho", "click.echo", "Console", "TextColumn", "print"}
+RAW = {
+    "escape",
+    "markup.escape",
+    "rich.print",
+    "typer.echo",
+    "typer.secho",
+    "click.echo",
+    "Console",
+    "TextColumn",
+    "print",
+}
 
 
 def raw_prints(file: Path) -> list[str]:
@@ -108,7 +118,7 @@ def raw_prints(file: Path) -> list[str]:
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Call):
             name = ast.unparse(node.func)
-            if name in RAW or name.endswith(("Text.from_markup", "escape")):
+            if name in RAW or name.endswith("Text.from_markup"):
                 found.append(name)
             found += [f"{name}({k.arg})" for k in node.keywords if k.arg in {"markup", "emoji"}]
             if re.fullmatch(r"sys\.(stdout|stderr)\.write", name):

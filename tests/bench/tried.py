@@ -49,7 +49,7 @@ VARIANTS = {
     "httpx's own transport": Variant(
         module="fleetlake.client",
         name="Wire",
-        instead=lambda _: lambda tls: httpx.AsyncHTTPTransport(verify=tls or False),
+        instead=lambda _: lambda tls, **_: httpx.AsyncHTTPTransport(verify=tls or False),
     ),
     "commits of 25,000 rows": Variant(
         module="fleetlake.writer", name="ROWS_PER_COMMIT", instead=lambda _: 25_000

@@ -43,6 +43,7 @@ def prefect_server() -> None:
     (mode 600) unless PREFECT_SERVER_API_AUTH_STRING is set. Log in to the UI with the whole line
     of that file. Web pages of other origins cannot read its answers.
     """
+    from fleetlake.cli.output import say
     from fleetlake.cli.prefect_setup import require_prefect
     from fleetlake.prefect_auth import own_origins, prefect_setting, require_password
 
@@ -52,7 +53,7 @@ def prefect_server() -> None:
     if not prefect_setting(*ORIGINS):
         os.environ[ORIGINS[0]] = own_origins()
     if password_file := require_password():
-        sys.stderr.write(f"The password is in {password_file}.\n")
+        say(f"The password is in {password_file}.")
     collect_beside(SECONDS_BETWEEN)
     sys.argv = ["prefect", "server", "start"]
     runpy.run_module("prefect", run_name="__main__", alter_sys=True)
