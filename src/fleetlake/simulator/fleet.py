@@ -7,6 +7,7 @@ import numpy as np
 from fleetlake.simulator.draws import Draws
 from fleetlake.simulator.habits import Habits, deal_habits, far_region, is_far
 from fleetlake.simulator.identifiers import Identifiers
+from fleetlake.simulator.moves import Moves, deal_moves
 from fleetlake.simulator.organisation import (
     ACCESS_POINT,
     ACCOUNTS,
@@ -33,6 +34,7 @@ WIRED, MODEM_ONE, MODEM_TWO, LAN = range(SLOTS_PER_ROUTER)
 """The net devices of a router, in the order of their ids."""
 
 DEPOTS = 12
+_ROUTERS_PER_ORPHAN = 40
 ROUTERS_PER_GROUP_SPLIT = 4000
 
 
@@ -60,6 +62,7 @@ class Fleet:
     installed_at: Ints
     group_splits: int
     habits: Habits
+    moves: Moves
     router_ids: Identifiers
     net_device_ids: Identifiers
 
@@ -68,9 +71,10 @@ class Fleet:
         """Return the number of groups: one per account, product and split."""
         return len(ACCOUNTS) * len(PRODUCTS) * self.group_splits
 
-    def carrier_of(self, router: Ints, slot: Ints) -> Ints:
-        """Return the carrier of a modem: the router's two modems never share one."""
-        return np.asarray((self.carrier[router] + (slot == MODEM_TWO)) % len(CARRIERS))
+    def carrier_of(self, router: Ints, slot: Ints, instant: Ints) -> Ints:
+        """Return the carrier of the modem that is in a slot at each instant."""
+        device = self.moves.bay_of(router * SLOTS_PER_ROUTER + slot, instant)
+        return self.moves.carrier_of(device, instant)
 
 
 def build_fleet(draws: Draws, size: int) -> Fleet:
@@ -84,6 +88,9 @@ def build_fleet(draws: Draws, size: int) -> Fleet:
     cellular_primary = is_vehicle | draws.chance(0.15, "cellular-primary", router)
     primary = np.where(cellular_primary & (product != ACCESS_POINT), MODEM_ONE, WIRED)
     router_ids = Identifiers(draws, "routers", 1_000_003, 7, size)
+    backup = np.where(primary == WIRED, MODEM_ONE, MODEM_TWO)
+    carrier = draws.below(len(CARRIERS), "carrier", router)
+    interfaces = size * SLOTS_PER_ROUTER + orphans(size)
     site_shift = draws.below(DAY // SECOND, "day-shift", router) * SECOND
     return Fleet(
         size=size,
@@ -101,14 +108,32 @@ def build_fleet(draws: Draws, size: int) -> Fleet:
         utc_offset=UTC_OFFSETS[region],
         day_shift=np.where(is_vehicle, -UTC_OFFSETS[region], site_shift),
         primary=primary,
-        backup=np.where(primary == WIRED, MODEM_ONE, MODEM_TWO),
-        carrier=draws.below(len(CARRIERS), "carrier", router),
+        backup=backup,
+        carrier=carrier,
         installed_at=_installed_at(draws, router),
         group_splits=splits,
         habits=deal_habits(router),
+        moves=_deal_moves(draws, carrier, backup, product),
         router_ids=router_ids,
-        net_device_ids=Identifiers(draws, "net_devices", 5_000_011, 11, size * SLOTS_PER_ROUTER),
+        net_device_ids=Identifiers(draws, "net_devices", 5_000_011, 11, interfaces),
     )
+
+
+def orphans(routers: int) -> int:
+    """Return how many modems lie in a drawer: one, and one more per forty routers."""
+    return 1 + routers // _ROUTERS_PER_ORPHAN
+
+
+def _deal_moves(draws: Draws, carrier: Ints, backup: Ints, product: Ints) -> Moves:
+    """Return how modems move; a router's two modems have different carriers at first."""
+    router = np.arange(len(carrier), dtype=np.int64)
+    of_slot = (carrier[:, None] + (np.arange(SLOTS_PER_ROUTER) == MODEM_TWO)) % len(CARRIERS)
+    in_drawers = np.full(orphans(len(carrier)), carrier[0])
+    other = MODEM_ONE + MODEM_TWO - backup
+    bays = router[:, None] * SLOTS_PER_ROUTER + np.stack([backup, other], axis=1)
+    bays = np.where((product == ACCESS_POINT)[:, None], -1, bays)
+    first_carrier = np.concatenate([of_slot.ravel(), in_drawers])
+    return deal_moves(draws, first_carrier, bays, len(in_drawers), len(CARRIERS))
 
 
 def _deal_products(router: Ints) -> Ints:

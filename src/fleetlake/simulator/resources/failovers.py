@@ -80,9 +80,8 @@ def _uuids(view: View, block: Block) -> list[str]:
 
 def _carrier(view: View, block: Block) -> list[str]:
     fleet = view.world.fleet
-    return [
-        CARRIERS[n] for n in fleet.carrier_of(block["row"], fleet.backup[block["row"]]).tolist()
-    ]
+    carrier = fleet.carrier_of(block["row"], fleet.backup[block["row"]], block["start"])
+    return [CARRIERS[n] for n in carrier.tolist()]
 
 
 def _group_names(view: View, block: Block) -> list[str | None]:
@@ -110,7 +109,7 @@ FAILOVERS = Resource(
         column(
             "current_wan_interface",
             Kind.TEXT,
-            lambda v, b: names_of(v, b["row"], v.world.fleet.backup[b["row"]]),
+            lambda v, b: names_of(v, b["row"], v.world.fleet.backup[b["row"]], b["start"]),
         ),
         column(
             "current_wan_priority",
@@ -133,7 +132,7 @@ FAILOVERS = Resource(
         column(
             "previous_wan_interface",
             Kind.TEXT,
-            lambda v, b: names_of(v, b["row"], v.world.fleet.primary[b["row"]]),
+            lambda v, b: names_of(v, b["row"], v.world.fleet.primary[b["row"]], b["start"]),
         ),
         column(
             "previous_wan_priority",

@@ -8,7 +8,7 @@ interfaces add up to its demand, and a failover's `data_usage` to what its backu
 import numpy as np
 
 from fleetlake.simulator.draws import Draws
-from fleetlake.simulator.fleet import Fleet
+from fleetlake.simulator.fleet import SLOTS_PER_ROUTER, Fleet
 from fleetlake.simulator.units import DAY, HOUR, SECOND, Ints, Reals
 from fleetlake.simulator.world.grid import PlanGrid
 from fleetlake.simulator.world.spells import is_weekend
@@ -29,17 +29,16 @@ def demand(draws: Draws, fleet: Fleet, router: Ints, quarter: Ints) -> Reals:
     return np.asarray(scale * (0.12 + busy) * noise)
 
 
-def carried(draws: Draws, grid: PlanGrid, router: Ints, slot: Ints, instant: Ints) -> Ints:
-    """Return the bytes an interface carried in the quarter hour that ends at each instant."""
+def carried(draws: Draws, grid: PlanGrid, bay: Ints, start: Ints, instant: Ints) -> Ints:
+    """Return the bytes carried in each bay in [start, instant), a quarter hour at most."""
     fleet = grid.fleet
-    border = instant // QUARTER * QUARTER
+    router, slot = np.divmod(bay, SLOTS_PER_ROUTER)
+    quarter = instant // QUARTER
+    border = np.maximum(quarter * QUARTER, start)
     total = np.zeros(np.shape(instant))
-    for start, end, quarter in (
-        (instant - QUARTER, border, border // QUARTER - 1),
-        (border, instant, border // QUARTER),
-    ):
-        rate = demand(draws, fleet, router, quarter)
-        total += rate * _carrying(grid, router, slot, start, end) / SECOND
+    for begin, end, number in ((start, border, quarter - 1), (border, instant, quarter)):
+        rate = demand(draws, fleet, router, number)
+        total += rate * _carrying(grid, router, slot, begin, end) / SECOND
     return np.rint(total).astype(np.int64)
 
 
