@@ -12,11 +12,11 @@ import numpy as np
 
 from fleetlake.simulator.facts import Fact, span, when
 from fleetlake.simulator.fleet import SLOTS_PER_ROUTER, WIRED
-from fleetlake.simulator.interface_causes import interface_spans
 from fleetlake.simulator.organisation import CARRIERS
 from fleetlake.simulator.places import HOME_REGIONS, miles_between, wrapped
 from fleetlake.simulator.resources.alert_texts import device_names
 from fleetlake.simulator.resources.batteries import battery_ids
+from fleetlake.simulator.span_causes import interface_spans, router_spans
 from fleetlake.simulator.units import DAY, NEVER, Ints
 from fleetlake.simulator.view import View
 from fleetlake.simulator.world import batteries, trips
@@ -206,4 +206,5 @@ CAUSES: Final[dict[str, Callable[[View, int], Iterator[Fact]]]] = {
     "wrong_fixes": wrong_fix_spells,
     "reporting": reporting_habits,
     "interface_spans": interface_spans,
+    "router_spans": router_spans,
 }

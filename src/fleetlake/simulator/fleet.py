@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fleetlake.simulator.belonging import CHANGES_GROUP, Belonging, deal_kinds
 from fleetlake.simulator.draws import Draws
 from fleetlake.simulator.habits import Habits, deal_habits, far_region, is_far
 from fleetlake.simulator.identifiers import Identifiers
@@ -40,13 +41,12 @@ ROUTERS_PER_GROUP_SPLIT = 4000
 
 @dataclass(frozen=True)
 class Fleet:
-    """Static facts, one array element per router; group and account are row numbers."""
+    """Static facts, one array element per router; groups and accounts are row numbers."""
 
     size: int
     router_id: Ints
     product: Ints
-    account: Ints
-    group: Ints
+    belonging: Belonging
     is_vehicle: Flags
     is_access_point: Flags
     has_battery: Flags
@@ -96,8 +96,7 @@ def build_fleet(draws: Draws, size: int) -> Fleet:
         size=size,
         router_id=router_ids.of(router),
         product=product,
-        account=account,
-        group=_group(draws, router, account, product, splits),
+        belonging=_belonging(draws, account, product, splits),
         is_vehicle=is_vehicle,
         is_access_point=product == ACCESS_POINT,
         has_battery=np.isin(product, (SITE_BATTERY, VEHICLE_BATTERY)),
@@ -144,11 +143,29 @@ def _deal_products(router: Ints) -> Ints:
     return np.asarray(pattern[router % len(pattern)])
 
 
-def _group(draws: Draws, router: Ints, account: Ints, product: Ints, splits: int) -> Ints:
-    """Return group rows; one router in fifty is in no group (-1)."""
+def _belonging(draws: Draws, account: Ints, product: Ints, splits: int) -> Belonging:
+    """Return the routers' accounts and groups; one router in fifty is in no group (-1).
+
+    A router's other account is the next one, and its other group is that account's of the same
+    product; one that changes its group alone is in none every other time.
+    """
+    router = np.arange(len(account), dtype=np.int64)
+    kind = deal_kinds(router)
+    other = np.array(ROUTER_ACCOUNTS)[(account + 1) % len(ROUTER_ACCOUNTS)]
     split = draws.below(splits, "group-split", router)
-    group = (account * len(PRODUCTS) + product) * splits + split
-    return np.where(draws.chance(0.02, "ungrouped", router), -1, group)
+    own, others = ((a * len(PRODUCTS) + product) * splits + split for a in (account, other))
+    ungrouped = draws.chance(0.02, "ungrouped", router)
+    group = np.where(ungrouped, -1, own)
+    regrouped = np.where(ungrouped, own, -1)
+    elsewhere = np.where(ungrouped, -1, others)
+    return Belonging(
+        draws=draws,
+        kind=kind,
+        account=account,
+        other_account=other,
+        group=group,
+        other_group=np.where(kind == CHANGES_GROUP, regrouped, elsewhere),
+    )
 
 
 def _place(draws: Draws, router: Ints, is_vehicle: Flags) -> tuple[Ints, Reals, Reals]:

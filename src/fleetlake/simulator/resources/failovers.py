@@ -85,7 +85,17 @@ def _carrier(view: View, block: Block) -> list[str]:
 
 
 def _group_names(view: View, block: Block) -> list[str | None]:
-    return group_names(view, view.world.fleet.group[block["row"]])
+    return group_names(view, _groups(view, block), block["start"])
+
+
+def _groups(view: View, block: Block) -> Ints:
+    """Return the group that each router was in when it failed over."""
+    return view.world.fleet.belonging.group_at(block["row"], block["start"])
+
+
+def _accounts(view: View, block: Block) -> Ints:
+    belonging = view.world.fleet.belonging
+    return ACCOUNT_IDS[belonging.account_at(block["row"], block["start"])]
 
 
 def _priority(slot: Ints) -> Reals:
@@ -102,7 +112,7 @@ FAILOVERS = Resource(
         column(
             "account_id",
             Kind.NUMERIC_ID,
-            lambda v, b: ACCOUNT_IDS[v.world.fleet.account[b["row"]]],
+            _accounts,
             ANY_ID,
         ),
         column("carrier_name", Kind.TEXT, _carrier),
@@ -122,7 +132,7 @@ FAILOVERS = Resource(
         column(
             "group_id",
             Kind.NUMERIC_ID,
-            lambda v, b: group_ids(v.world.fleet.group[b["row"]]),
+            lambda v, b: group_ids(_groups(v, b)),
             ANY_ID,
         ),
         column("group_name", Kind.TEXT, _group_names),
@@ -142,7 +152,7 @@ FAILOVERS = Resource(
         column(
             "router_id", Kind.NUMERIC_ID, lambda v, b: v.world.fleet.router_id[b["row"]], ANY_ID
         ),
-        column("router_name", Kind.TEXT, lambda v, b: names(v, b["row"])),
+        column("router_name", Kind.TEXT, lambda v, b: names(v, b["row"], b["start"])),
         column("started_at", Kind.TIME, lambda _v, b: b["start"], EXACT_RANGE, spelling="micros_z"),
         column("tenant_id", Kind.TEXT, constant(str(ACCOUNTS[0].id))),
         column("updated_at", Kind.TIME, _until, EXACT_RANGE, spelling="micros_z"),

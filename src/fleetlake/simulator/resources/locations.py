@@ -11,7 +11,7 @@ from fleetlake.simulator.definition import Resource
 from fleetlake.simulator.fleet import MODEM_ONE, MODEM_TWO
 from fleetlake.simulator.organisation import CARRIER_IDS, CARRIERS
 from fleetlake.simulator.resources.alert_texts import names_of
-from fleetlake.simulator.resources.organisation import ACCOUNT_IDS
+from fleetlake.simulator.resources.organisation import account_ids
 from fleetlake.simulator.resources.routers import has_location, location_ids
 from fleetlake.simulator.timeuuids import order_key, tail_from_bits
 from fleetlake.simulator.units import DAY, MINUTE, Ints
@@ -70,7 +70,7 @@ LOCATIONS = Resource(
         column(
             "account",
             Kind.RELATION,
-            lambda v, b: ACCOUNT_IDS[v.world.fleet.account[b["row"]]],
+            lambda v, b: account_ids(v, b["row"]),
             EXACT_IN,
             to="accounts",
         ),

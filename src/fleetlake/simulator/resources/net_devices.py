@@ -20,7 +20,7 @@ from fleetlake.simulator.definition import Resource
 from fleetlake.simulator.fleet import LAN, MODEM_ONE, SLOTS_PER_ROUTER, WIRED
 from fleetlake.simulator.organisation import CARRIER_IDS, CARRIERS, ROOT
 from fleetlake.simulator.resources.alert_texts import device_macs, device_names
-from fleetlake.simulator.resources.organisation import ACCOUNT_IDS
+from fleetlake.simulator.resources.organisation import ACCOUNT_IDS, account_ids
 from fleetlake.simulator.resources.samples import wan_slots
 from fleetlake.simulator.units import NULL, SECOND, Flags, Ints
 from fleetlake.simulator.view import View
@@ -126,7 +126,7 @@ def _ids(view: View, block: Block) -> Ints:
 
 
 def _accounts(view: View, block: Block) -> Ints:
-    own = ACCOUNT_IDS[view.world.fleet.account[router_of(view, block)]]
+    own = account_ids(view, router_of(view, block))
     return np.where(is_orphan(view, block), ACCOUNT_IDS[ROOT], own)
 
 

@@ -37,7 +37,9 @@ _EVERYDAY = (
     "ip_banned",
 )
 _TUNNEL_ODDS = 0.5
-_BY_SERVICE = tuple(CODE[name] for name in ("connection_state", "config_change"))
+_BY_SERVICE = tuple(
+    CODE[name] for name in ("connection_state", "config_change", "router_group_change")
+)
 """What the service detects by its own clock."""
 
 
@@ -63,6 +65,7 @@ def alerts_of(world: World, routers: Ints, day: int, *, accounts: bool) -> Block
     _wear(found, here)
     _heat(found, here)
     _settings(found, here)
+    _regrouped(found, world, routers, day)
     _rides(found, here)
     _everyday(found, here)
     if accounts:
@@ -164,6 +167,15 @@ def _settings(found: Occurrences, day: Day) -> None:
     found.add(
         change.at < NEVER, change.at, day.router, code, slot=change.setting, value=change.person
     )
+
+
+def _regrouped(found: Occurrences, world: World, routers: Ints, day: int) -> None:
+    """A move to another group, or out of one."""
+    belonging = world.fleet.belonging
+    at = belonging.changed_at(routers, np.full(len(routers), (day + 1) * DAY - 1))
+    moved = belonging.group_at(routers, at) != belonging.group_at(routers, at - 1)
+    keep = moved & (at >= max(day * DAY - DAY, world.started_at))
+    found.add(keep, at, routers, CODE["router_group_change"])
 
 
 def _rides(found: Occurrences, day: Day) -> None:
