@@ -16,6 +16,7 @@ from fleetlake.simulator.organisation import CARRIERS
 from fleetlake.simulator.places import HOME_REGIONS, miles_between, wrapped
 from fleetlake.simulator.resources.alert_texts import device_names
 from fleetlake.simulator.resources.batteries import battery_ids
+from fleetlake.simulator.resources.failovers import failovers_of
 from fleetlake.simulator.span_causes import interface_spans, router_spans
 from fleetlake.simulator.units import DAY, NEVER, Ints
 from fleetlake.simulator.view import View
@@ -39,25 +40,31 @@ def _days(view: View, until: int) -> Iterator[tuple[int, DayPlan]]:
 def failover_episodes(view: View, until: int) -> Iterator[Fact]:
     """Yield every move to a backup WAN, with the outage behind it and the bytes it carried."""
     fleet, draws = view.world.fleet, view.world.draws
-    for _, plan in _days(view, until):
-        rows = np.flatnonzero(plan.failover_at <= until)
-        start, end = plan.failover_at[rows], plan.outage.end[rows]
-        usage = carried_between(draws, fleet, rows, start, np.minimum(end, until))
-        bay = rows * SLOTS_PER_ROUTER + fleet.backup[rows]
+    for day in range(view.world.first_day, until // DAY + 1):
+        found = failovers_of(view.world, day)
+        found = found.take(np.flatnonzero(found["start"] <= until))
+        rows, start, slot = found["row"], found["start"], found["to_slot"]
+        carried_until = np.minimum(found["carried_until"], until)
+        usage = carried_between(draws, fleet, rows, start, carried_until)
+        bay = rows * SLOTS_PER_ROUTER + slot
         backup = fleet.moves.bay_of(bay, start)
         names, carrier = device_names(view, backup, bay), fleet.moves.carrier_of(backup, start)
         for place, row in enumerate(rows.tolist()):
             yield {
                 "router_id": int(fleet.router_id[row]),
-                **span(int(start[place]), int(end[place]), until),
-                "outage_started_at": when(int(plan.outage.start[row])),
-                "from_interface": _INTERFACES[int(fleet.primary[row])],
-                "to_interface": _INTERFACES[int(fleet.backup[row])],
+                **span(int(start[place]), int(found["end"][place]), until),
+                "outage_started_at": when(int(found["lost_at"][place])),
+                "from_interface": _INTERFACES[int(found["from_slot"][place])],
+                "to_interface": _INTERFACES[int(slot[place])],
                 "to_net_device_id": int(view.world.net_device_id[backup[place]]),
                 "to_uid": names[place],
                 "to_carrier": CARRIERS[int(carrier[place])],
-                "reason": OUTAGE_REASONS[int(plan.outage_reason[row])],
+                "reason": OUTAGE_REASONS[int(found["reason"][place])],
                 "data_usage_bytes": int(usage[place]),
+                "overlaps_another": bool(
+                    found["number"][place] or found["carried_until"][place] < found["end"][place]
+                ),
+                "is_second": bool(found["number"][place]),
             }
 
 

@@ -58,6 +58,7 @@ class Fleet:
     day_shift: Ints
     primary: Ints
     backup: Ints
+    other_backup: Ints
     carrier: Ints
     installed_at: Ints
     group_splits: int
@@ -111,6 +112,7 @@ def build_fleet(draws: Draws, size: int) -> Fleet:
         carrier=carrier,
         installed_at=_installed_at(draws, router),
         group_splits=splits,
+        other_backup=MODEM_ONE + MODEM_TWO - backup,
         habits=deal_habits(router),
         moves=_deal_moves(draws, carrier, backup, product),
         router_ids=router_ids,

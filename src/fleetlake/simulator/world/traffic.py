@@ -8,9 +8,10 @@ interfaces add up to its demand, and a failover's `data_usage` to what its backu
 import numpy as np
 
 from fleetlake.simulator.draws import Draws
-from fleetlake.simulator.fleet import SLOTS_PER_ROUTER, Fleet
+from fleetlake.simulator.fleet import SLOTS_PER_ROUTER, WIRED, Fleet
 from fleetlake.simulator.units import DAY, HOUR, SECOND, Ints, Reals
 from fleetlake.simulator.world.grid import PlanGrid
+from fleetlake.simulator.world.plans import DayPlan
 from fleetlake.simulator.world.spells import is_weekend
 
 QUARTER = 900 * SECOND
@@ -56,13 +57,26 @@ def _carrying(grid: PlanGrid, router: Ints, slot: Ints, start: Ints, end: Ints) 
     off = off + np.where(
         first.offline.start != last.offline.start, last.offline.overlap(start, end), 0
     )
-    over = _after_failover(first.failover_at, first.outage.end, start, end)
-    over = over + np.where(
-        two_days, _after_failover(last.failover_at, last.outage.end, start, end), 0
-    )
+    over = _over(first, start, end)
+    again = _over_again(first, start, end)
+    over = over + np.where(two_days, _over(last, start, end), 0)
+    again = again + np.where(two_days, _over_again(last, start, end), 0)
     on_primary = np.where(slot == fleet.primary[router], end - start - down - off, 0)
     on_primary = np.maximum(on_primary, 0)
-    return np.asarray(np.where(slot == fleet.backup[router], over, on_primary))
+    wired = fleet.primary[router] == WIRED
+    on_other = np.where(wired & (slot == fleet.other_backup[router]), again, on_primary)
+    return np.asarray(np.where(slot == fleet.backup[router], over, on_other))
+
+
+def _over(plan: DayPlan, start: Ints, end: Ints) -> Ints:
+    """Return the part of [start, end) in which the backup carries the traffic."""
+    until = np.minimum(plan.outage.end, plan.second_failover_at)
+    return _after_failover(plan.failover_at, until, start, end)
+
+
+def _over_again(plan: DayPlan, start: Ints, end: Ints) -> Ints:
+    """Return the part of [start, end) in which the backup has failed too."""
+    return _after_failover(plan.second_failover_at, plan.outage.end, start, end)
 
 
 def _after_failover(failover_at: Ints, outage_end: Ints, start: Ints, end: Ints) -> Ints:
