@@ -51,6 +51,7 @@ PLACE_M = 50.0
 
 FAILOVERS = """
 select t.router_id, t.started_at, t.ended_at, t.data_usage_bytes,
+       coalesce(t.overlaps_another, false) as overlaps_another,
        coalesce(t.router_id, e.router_id) as of_router_id,
        e.episode_id, e.source,
        abs(epoch(e.started_at) - epoch(t.started_at)) as start_s_error,
@@ -347,6 +348,12 @@ def is_right_of_owners(fleet: Fleet, lake: Lake, until: datetime, source: str) -
     return good
 
 
+def is_right_of_overlaps(name: str, pairs: pl.DataFrame) -> bool:
+    """Print the episodes that overlap another of their router; return whether all are right."""
+    those = pairs.filter(pl.col("overlaps_another")).drop("of_router_id")
+    return is_matched(f"{name} that overlap another", those, ALERT_STAMP_S)
+
+
 def usage_of(fleet: Fleet, device: int) -> Iterator[pl.DataFrame]:
     """Yield when each usage sample of an interface was taken, and its bytes, if there is any."""
     samples = fleet.truth("net_device_usage_samples", device=str(device))
@@ -386,6 +393,7 @@ def check(fleet: Fleet, lake_path: Path) -> bool:
     with open_lake(lake_path, read_only=True) as lake:
         pairs = compare(lake, fleet.truth("failover_episodes"), FAILOVERS, until)
         good = is_matched("failover_episodes", pairs.drop("of_router_id"), ALERT_STAMP_S)
+        good &= is_right_of_overlaps("failover_episodes", pairs)
         good &= is_right_of_moves(fleet, lake, until)
         good &= is_right_of_owners(fleet, lake, until, "failovers")
         offline = outages.filter(pl.col("kind") == "offline")
@@ -423,6 +431,7 @@ def check_without_records(fleet: Fleet, lake_path: Path) -> bool:
     drifting = fleet.truth("reporting").filter(KINDS[DRIFTING])["router_id"]
     drifts = pl.col("of_router_id").is_in(drifting.implode())
     good = is_matched(name, pairs.filter(~drifts), ALERT_STAMP_S)
+    good &= is_right_of_overlaps(name, pairs.filter(~drifts))
     good &= is_matched(f"{name}, of routers {DRIFTING}", pairs.filter(drifts), CLOCK_ERROR_S)
     return good and owned and pieced > 0
 
