@@ -12,7 +12,7 @@ from fleetlake.simulator.organisation import ACCOUNTS, CARRIERS
 from fleetlake.simulator.resources.alert_texts import names_of
 from fleetlake.simulator.resources.organisation import ACCOUNT_IDS, group_names
 from fleetlake.simulator.resources.routers import names
-from fleetlake.simulator.units import DAY, MINUTE, NEVER, NULL, SECOND, Ints, Reals
+from fleetlake.simulator.units import DAY, MINUTE, NEVER, NULL, SECOND, Flags, Ints, Reals
 from fleetlake.simulator.view import View
 from fleetlake.simulator.world import World
 from fleetlake.simulator.world.plans import CABLE, NOTICED_AFTER
@@ -64,10 +64,18 @@ def failover_rows(view: View) -> Block:
     days = range(view.world.first_day, view.now // DAY + 1)
     parts = [failovers_of(view.world, day) for day in days]
     joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0].arrays}
-    begun = np.flatnonzero((joined["start"] <= view.now) & view.scope[joined["row"]])
+    begun = np.flatnonzero((joined["start"] <= view.now) & _is_seen(view, joined))
     keys = ("number", "row", "start")
     order = begun[np.lexsort([joined[name][begun] for name in keys])]
     return Block({name: column[order] for name, column in joined.items()})
+
+
+def _is_seen(view: View, joined: dict[str, Ints]) -> Flags:
+    """Return which failovers the caller sees: those of its accounts as they were then."""
+    fleet, row = view.world.fleet, joined["row"]
+    account = fleet.belonging.account_at(row, joined["start"])
+    deleted = list(view.ledger.table("routers").deleted)
+    return np.isin(account, list(view.accounts)) & ~np.isin(fleet.router_id[row], deleted)
 
 
 def _until(view: View, block: Block) -> Ints:
