@@ -16,6 +16,7 @@ import json
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -37,16 +38,20 @@ KEYS = {
 }
 BORN = datetime(2026, 5, 1, tzinfo=UTC)
 POLL = timedelta(hours=6)
+POLLED = ["accounts", "batteries", "groups", "net_devices", "routers"]
 ALERT_STAMP_S = 1.001
 CLOCK_ERROR_S = 106.0
 """By how much a device's own clock is off at most, in seconds, so what only its alerts tell."""
 FIX_INTERVAL_S = 61.0
 """A moving vehicle takes a fix a minute, each up to a second late."""
+BYTES_SHARE = 0.01
+"""The newest samples of a month may not be visible yet."""
 PLACE_M = 50.0
 """A fix is metres off, and one taken while still rolling some tens of metres."""
 
 FAILOVERS = """
 select t.router_id, t.started_at, t.ended_at, t.data_usage_bytes,
+       coalesce(t.overlaps_another, false) as overlaps_another,
        coalesce(t.router_id, e.router_id) as of_router_id,
        e.episode_id, e.source,
        abs(epoch(e.started_at) - epoch(t.started_at)) as start_s_error,
@@ -98,6 +103,47 @@ and p.fixed_at < coalesce(t.ended_at, 'infinity')
 where (t.router_id is not null or p.quality = 'jump') and p.fixed_at < ?
 """
 
+# What a mart says of the interface that took over, and of those that carried a month's traffic.
+# No poll tells of a change before the first one after it: what happened meanwhile is unseen.
+BACKUPS = """
+select t.*, t.to_net_device_id as device, e.episode_id,
+       e.to_interface = t.to_uid and e.backup_net_device_id = t.to_net_device_id
+           and e.to_carrier = t.to_carrier as is_right
+from truth as t inner join marts.failover_episodes as e
+on e.router_id = t.router_id and e.source = 'record'
+and abs(epoch(e.started_at) - epoch(t.started_at)) <= 1
+where t.started_at < ?
+"""
+
+# As the records of the failovers tell it, and where those are lost as of the polls.
+OWNERS = """
+select e.router_id as device, e.started_at, e.episode_id,
+       e.account_id = t.account_id and e.group_id is not distinct from t.group_id as is_right
+from truth as t inner join marts.failover_episodes as e
+on e.router_id = t.router_id and e.started_at >= t.started_at
+and e.started_at < coalesce(t.ended_at, 'infinity')
+where e.started_at < ?
+"""
+
+MONTHS = """
+with sums as (
+    select net_device_id, date_trunc('month', created_at)::date as month_date,
+           sum(bytes) as total_bytes, max(created_at) as last_sampled_at
+    from offline where created_at < ? group by all
+)
+select t.net_device_id as device, p.router_id as of_router_id, t.last_sampled_at as started_at,
+       m.net_device_id as episode_id,
+       m.router_id = p.router_id and m.interface = p.uid and m.carrier = p.carrier as is_right,
+       abs(m.total_bytes - t.total_bytes) / nullif(t.total_bytes, 0) as bytes_share_error
+from sums as t
+left join truth as p on p.net_device_id = t.net_device_id and t.last_sampled_at >= p.started_at
+and t.last_sampled_at < coalesce(p.ended_at, 'infinity')
+full join (
+    select * from marts.data_usage_month
+    where net_device_id in (select net_device_id from sums)
+) as m on m.net_device_id = t.net_device_id and m.month_date = t.month_date
+"""
+
 DRIFTING = "with a drifting clock"
 KINDS = {
     "that report hourly while parked": pl.col("parked_every_minutes") > 15,
@@ -107,6 +153,15 @@ KINDS = {
     DRIFTING: pl.col("has_drifting_clock"),
 }
 """What is odd about some vehicles, in terms of how the simulator says that they report."""
+
+INTERFACE_KINDS = {
+    "that move with their name": pl.col("kind") == "moves with its name",
+    "that take over a name": pl.col("kind") == "takes over the name of another",
+    "that change ports": pl.col("kind") == "changes ports within its router",
+    "that were or come to be in a drawer": pl.col("kind") == "changes places with one in a drawer",
+    "that get other SIM cards": pl.col("swaps_sim"),
+}
+"""How some modems change, in terms of the simulator's `interface_spans`."""
 
 BATTERIES = """
 with lives as (
@@ -160,13 +215,14 @@ class Fleet:
         for poll in range(polls):
             print(f"\r  poll {poll + 1} of {polls}", end="", file=sys.stderr, flush=True)
             self.ask("POST", "/sim/clock", json={"advance_seconds": POLL.total_seconds()})
-            raise_worst(ingest(self.settings, ["batteries"], transport=self.transport))
+            raise_worst(ingest(self.settings, POLLED, transport=self.transport))
         print("\n  everything else", file=sys.stderr)
         raise_worst(ingest(self.settings, [], transport=self.transport))
 
-    def truth(self, name: str) -> pl.DataFrame:
+    def truth(self, name: str, **parameters: str) -> pl.DataFrame:
         """Return what really happened."""
-        lines = self.ask("GET", f"/sim/truth/{name}").text.splitlines()
+        answer = self.ask("GET", f"/sim/truth/{name}", params=parameters)
+        lines = answer.text.splitlines()
         frame = pl.DataFrame([json.loads(line) for line in lines], infer_schema_length=None)
         times = [c for c in frame.columns if c.endswith("_at") and frame.schema[c] == pl.String]
         return frame.with_columns(pl.col(times).str.to_datetime(time_unit="us", time_zone="UTC"))
@@ -224,6 +280,92 @@ def is_right_of_each_kind(pairs: pl.DataFrame, reporting: pl.DataFrame) -> bool:
     return good
 
 
+def polls_unseen(spans: pl.DataFrame, key: str, now: datetime) -> pl.DataFrame:
+    """Return from when to when each change of a modem or router was not yet seen by a poll."""
+    changes = spans.filter(pl.col("started_at") > spans["started_at"].min())
+    since = (pl.col("started_at") - BORN).dt.total_microseconds()
+    poll = POLL // timedelta(microseconds=1)
+    seen = pl.lit(BORN) + pl.duration(microseconds=(since // poll + 1) * poll)
+    return changes.select(
+        pl.col(key).alias("device"),
+        pl.col("started_at").alias("changed_at"),
+        pl.min_horizontal(seen, pl.lit(now)).alias("seen_at"),
+    )
+
+
+def is_right_as_of(name: str, pairs: pl.DataFrame, unseen: pl.DataFrame) -> bool:
+    """Print how often a mart says what held at the time of an event; return if always.
+
+    What happened between a change and the poll that saw it is told apart.
+    """
+    gaps = pairs.join(unseen, on="device")
+    inside = (pl.col("started_at") >= pl.col("changed_at")) & (
+        pl.col("started_at") < pl.col("seen_at")
+    )
+    hidden = gaps.filter(inside).select("device", "started_at").unique()
+    known = pairs.join(hidden, on=["device", "started_at"], how="anti")
+    right = pl.col("is_right").fill_null(value=False)
+    matched, hits = known.filter(right).height, pairs.height - known.height
+    missed = known.filter(pl.col("episode_id").is_null()).height
+    print(
+        f"{name}: {matched:,} matched, {missed} missed, {known.height - matched - missed} wrong, "
+        f"{hits} between a change and its poll"
+    )
+    return matched == known.height
+
+
+def is_right_of_moves(fleet: Fleet, lake: Lake, until: datetime) -> bool:
+    """Print the backups and months of each kind of modem; return whether all are right."""
+    spans = fleet.truth("interface_spans")
+    unseen = polls_unseen(spans, "net_device_id", fleet.now())
+    backups = compare(lake, fleet.truth("failover_episodes"), BACKUPS, until)
+    good = is_right_as_of("failover_episodes by backup", backups, unseen)
+    changing = spans.filter(pl.any_horizontal(*INTERFACE_KINDS.values()))
+    moved = changing["net_device_id"].unique().sort().to_list()
+    # Bytes in the two minutes left out above would differ, and every sample is visible by then.
+    samples = pl.concat(usage for device in moved for usage in usage_of(fleet, device))
+    months = compare(lake, spans, MONTHS, fleet.now(), samples)
+    print(f"data_usage_month: bytes off by at most {months['bytes_share_error'].max():.6f}")
+    good &= (months["bytes_share_error"].max() or 0.0) < BYTES_SHARE
+    for kind, is_of_kind in INTERFACE_KINDS.items():
+        devices = spans.filter(is_of_kind)["net_device_id"].unique().implode()
+        for name, pairs in (("failovers to", backups), ("months of", months)):
+            those = pairs.filter(pl.col("device").is_in(devices))
+            good &= is_right_as_of(f"  {name} modems {kind}", those, unseen)
+    return good
+
+
+def is_right_of_owners(fleet: Fleet, lake: Lake, until: datetime, source: str) -> bool:
+    """Print how often episodes have the account and group of their time; return if always."""
+    spans = fleet.truth("router_spans")
+    unseen = polls_unseen(spans, "router_id", fleet.now())
+    pairs = compare(lake, spans, OWNERS, until)
+    good = True
+    for kind in ("stays", "changes account", "changes group", "is renamed"):
+        routers = spans.filter(pl.col("kind") == kind)["router_id"].unique().implode()
+        those = pairs.filter(pl.col("device").is_in(routers))
+        good &= is_right_as_of(f"  owners of {source} of a router that {kind}", those, unseen)
+    return good
+
+
+def is_right_of_overlaps(name: str, pairs: pl.DataFrame) -> bool:
+    """Print the episodes that overlap another of their router; return whether all are right."""
+    those = pairs.filter(pl.col("overlaps_another")).drop("of_router_id")
+    return is_matched(f"{name} that overlap another", those, ALERT_STAMP_S)
+
+
+def usage_of(fleet: Fleet, device: int) -> Iterator[pl.DataFrame]:
+    """Yield when each usage sample of an interface was taken, and its bytes, if there is any."""
+    samples = fleet.truth("net_device_usage_samples", device=str(device))
+    if samples.is_empty():
+        return
+    yield samples.select(
+        pl.lit(device).alias("net_device_id"),
+        "created_at",
+        (pl.col("bytes_in") + pl.col("bytes_out")).alias("bytes"),
+    )
+
+
 def is_foretold(pairs: pl.DataFrame) -> bool:
     """Print how many predictions hold; return whether nine of ten do."""
     predicted = pairs.drop_nulls("predicted_worn_at")
@@ -251,6 +393,9 @@ def check(fleet: Fleet, lake_path: Path) -> bool:
     with open_lake(lake_path, read_only=True) as lake:
         pairs = compare(lake, fleet.truth("failover_episodes"), FAILOVERS, until)
         good = is_matched("failover_episodes", pairs.drop("of_router_id"), ALERT_STAMP_S)
+        good &= is_right_of_overlaps("failover_episodes", pairs)
+        good &= is_right_of_moves(fleet, lake, until)
+        good &= is_right_of_owners(fleet, lake, until, "failovers")
         offline = outages.filter(pl.col("kind") == "offline")
         pairs = compare(lake, fleet.truth("trips"), TRIPS, until, offline)
         seen = pairs.filter(pl.col("is_seen"))
@@ -280,13 +425,15 @@ def check_without_records(fleet: Fleet, lake_path: Path) -> bool:
     until = fleet.now() - timedelta(minutes=2)
     with open_lake(lake_path, read_only=True) as lake:
         pairs = compare(lake, fleet.truth("failover_episodes"), FAILOVERS, until)
+        owned = is_right_of_owners(fleet, lake, until, "episodes, some of alerts alone,")
     pieced = pairs.filter(pl.col("source") == "alerts").height
     name = f"failover_episodes, {pieced:,} of them with their record taken away"
     drifting = fleet.truth("reporting").filter(KINDS[DRIFTING])["router_id"]
     drifts = pl.col("of_router_id").is_in(drifting.implode())
     good = is_matched(name, pairs.filter(~drifts), ALERT_STAMP_S)
+    good &= is_right_of_overlaps(name, pairs.filter(~drifts))
     good &= is_matched(f"{name}, of routers {DRIFTING}", pairs.filter(drifts), CLOCK_ERROR_S)
-    return good and pieced > 0
+    return good and owned and pieced > 0
 
 
 def main() -> int:

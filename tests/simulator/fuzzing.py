@@ -194,6 +194,8 @@ class Fuzzer:
                 "outages",
                 "trips",
                 "battery_life",
+                "interface_spans",
+                "router_spans",
                 quote(self._value(), safe=""),
             )
             pairs = [(self.random.choice(("until", "device")), self._value())]

@@ -44,22 +44,42 @@ restored as (
         and not w.is_loss
         and w.detected_at > e.detected_at
     group by e.alert_id
+),
+
+named as (
+    select
+        e.*,
+        l.from_interface,
+        t.to_interface,
+        lag(t.to_interface) over (
+            partition by e.router_id order by e.detected_at, e.alert_id
+        ) as before_interface
+    from events as e
+    left join lost as l on e.alert_id = l.alert_id
+    left join taken as t on e.alert_id = t.alert_id
+),
+
+-- A router that fails over anew has been back in between; one whose backup fails too has not.
+followed as (
+    select
+        *,
+        min(case when before_interface is null or from_interface is distinct from before_interface then detected_at end)
+            over (
+                partition by router_id order by detected_at, alert_id
+                rows between 1 following and unbounded following
+            ) as anew_at
+    from named
 )
 
 select
-    e.alert_id,
-    e.router_id,
+    f.alert_id,
+    f.router_id,
 
-    l.from_interface,
-    t.to_interface,
+    f.from_interface,
+    f.to_interface,
 
-    e.detected_at as started_at,
-    -- A router that fails over again has been back in between.
-    least(
-        r.restored_at, lead(e.detected_at) over (partition by e.router_id order by e.detected_at, e.alert_id)
-    ) as ended_at
+    f.detected_at as started_at,
+    least(r.restored_at, f.anew_at) as ended_at
 
-from events as e
-left join lost as l on e.alert_id = l.alert_id
-left join taken as t on e.alert_id = t.alert_id
-left join restored as r on e.alert_id = r.alert_id
+from followed as f
+left join restored as r on f.alert_id = r.alert_id

@@ -45,8 +45,8 @@ def simulate(
     No keys needed: GET / (a page for people), GET /sim/state, POST /sim/clock with
     {"advance_seconds": 3600}, PUT /sim/faults with {"status_500": 0.1} or {"scenario": "flaky"},
     GET /sim/truth/RESOURCE (every record, one JSON document a line), and the causes behind them:
-    /sim/truth/failover_episodes, outages, trips, battery_life, wrong_fixes, reporting; and what
-    clients deleted: /sim/truth/deletions.
+    /sim/truth/failover_episodes, outages, trips, battery_life, wrong_fixes, reporting,
+    interface_spans, router_spans; and what clients deleted: /sim/truth/deletions.
     """
     if print_env:
         _print_environment(port)

@@ -6,14 +6,18 @@ is cannot show it.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from fleetlake.simulator import stamps
-from fleetlake.simulator.fleet import WIRED
+from fleetlake.simulator.facts import Fact, span, when
+from fleetlake.simulator.fleet import SLOTS_PER_ROUTER, WIRED
+from fleetlake.simulator.organisation import CARRIERS
 from fleetlake.simulator.places import HOME_REGIONS, miles_between, wrapped
+from fleetlake.simulator.resources.alert_texts import device_names
 from fleetlake.simulator.resources.batteries import battery_ids
+from fleetlake.simulator.resources.failovers import failovers_of
+from fleetlake.simulator.span_causes import interface_spans, router_spans
 from fleetlake.simulator.units import DAY, NEVER, Ints
 from fleetlake.simulator.view import View
 from fleetlake.simulator.world import batteries, trips
@@ -21,20 +25,9 @@ from fleetlake.simulator.world.plans import OUTAGE_REASONS, DayPlan
 from fleetlake.simulator.world.traffic import carried_between
 from fleetlake.simulator.world.wrong_fixes import wrong_spells
 
-Fact = dict[str, Any]
-
 _INTERFACES: Final = ("ethernet", "modem 1", "modem 2", "lan")
 _OFFLINE_CAUSES: Final = ("power", "link", "reboot")
 _CURVE_POINTS: Final = 41
-
-
-def _when(instant: int) -> str:
-    return stamps.to_datetime(instant).isoformat()
-
-
-def _span(start: int, end: int, until: int) -> Fact:
-    """Return the ends of something; it has no end yet if that lies after `until`."""
-    return {"started_at": _when(start), "ended_at": _when(end) if end <= until else None}
 
 
 def _days(view: View, until: int) -> Iterator[tuple[int, DayPlan]]:
@@ -47,19 +40,31 @@ def _days(view: View, until: int) -> Iterator[tuple[int, DayPlan]]:
 def failover_episodes(view: View, until: int) -> Iterator[Fact]:
     """Yield every move to a backup WAN, with the outage behind it and the bytes it carried."""
     fleet, draws = view.world.fleet, view.world.draws
-    for _, plan in _days(view, until):
-        rows = np.flatnonzero(plan.failover_at <= until)
-        start, end = plan.failover_at[rows], plan.outage.end[rows]
-        usage = carried_between(draws, fleet, rows, start, np.minimum(end, until))
+    for day in range(view.world.first_day, until // DAY + 1):
+        found = failovers_of(view.world, day)
+        found = found.take(np.flatnonzero(found["start"] <= until))
+        rows, start, slot = found["row"], found["start"], found["to_slot"]
+        carried_until = np.minimum(found["carried_until"], until)
+        usage = carried_between(draws, fleet, rows, start, carried_until)
+        bay = rows * SLOTS_PER_ROUTER + slot
+        backup = fleet.moves.bay_of(bay, start)
+        names, carrier = device_names(view, backup, bay), fleet.moves.carrier_of(backup, start)
         for place, row in enumerate(rows.tolist()):
             yield {
                 "router_id": int(fleet.router_id[row]),
-                **_span(int(start[place]), int(end[place]), until),
-                "outage_started_at": _when(int(plan.outage.start[row])),
-                "from_interface": _INTERFACES[int(fleet.primary[row])],
-                "to_interface": _INTERFACES[int(fleet.backup[row])],
-                "reason": OUTAGE_REASONS[int(plan.outage_reason[row])],
+                **span(int(start[place]), int(found["end"][place]), until),
+                "outage_started_at": when(int(found["lost_at"][place])),
+                "from_interface": _INTERFACES[int(found["from_slot"][place])],
+                "to_interface": _INTERFACES[int(slot[place])],
+                "to_net_device_id": int(view.world.net_device_id[backup[place]]),
+                "to_uid": names[place],
+                "to_carrier": CARRIERS[int(carrier[place])],
+                "reason": OUTAGE_REASONS[int(found["reason"][place])],
                 "data_usage_bytes": int(usage[place]),
+                "overlaps_another": bool(
+                    found["number"][place] or found["carried_until"][place] < found["end"][place]
+                ),
+                "is_second": bool(found["number"][place]),
             }
 
 
@@ -73,7 +78,7 @@ def outages(view: View, until: int) -> Iterator[Fact]:
                 "kind": "primary_wan",
                 "cause": OUTAGE_REASONS[int(plan.outage_reason[row])],
                 "is_wired": bool(fleet.primary[row] == WIRED),
-                **_span(int(plan.outage.start[row]), int(plan.outage.end[row]), until),
+                **span(int(plan.outage.start[row]), int(plan.outage.end[row]), until),
             }
         for row in np.flatnonzero(plan.offline.start <= until).tolist():
             yield {
@@ -81,7 +86,7 @@ def outages(view: View, until: int) -> Iterator[Fact]:
                 "kind": "offline",
                 "cause": _OFFLINE_CAUSES[int(plan.offline_cause[row])],
                 "is_wired": None,
-                **_span(int(plan.offline.start[row]), int(plan.offline.end[row]), until),
+                **span(int(plan.offline.start[row]), int(plan.offline.end[row]), until),
             }
 
 
@@ -96,7 +101,7 @@ def trip_facts(view: View, until: int) -> Iterator[Fact]:
         for vehicle, leg in np.argwhere(driven).tolist():
             yield {
                 "router_id": int(fleet.router_id[riders[vehicle]]),
-                **_span(int(legs.depart[vehicle, leg]), int(legs.arrive[vehicle, leg]), until),
+                **span(int(legs.depart[vehicle, leg]), int(legs.arrive[vehicle, leg]), until),
                 "from_latitude": float(legs.lat_from[vehicle, leg]),
                 "from_longitude": float(lon_from[vehicle, leg]),
                 "to_latitude": float(legs.lat_to[vehicle, leg]),
@@ -117,7 +122,7 @@ def wrong_fix_spells(view: View, until: int) -> Iterator[Fact]:
         for vehicle, leg in np.argwhere(seen).tolist():
             yield {
                 "router_id": int(fleet.router_id[riders[vehicle]]),
-                **_span(int(spells.start[vehicle, leg]), int(spells.end[vehicle, leg]), until),
+                **span(int(spells.start[vehicle, leg]), int(spells.end[vehicle, leg]), until),
             }
 
 
@@ -166,7 +171,7 @@ def battery_lives(view: View, until: int) -> Iterator[Fact]:
             "health_at_start_pct": float(began[place]),
             "health_now_pct": float(now[place]),
             "points_per_day": float(ageing.points_per_day[place]),
-            "reached_62_at": _when(int(worn[place])) if worn[place] <= until else None,
+            "reached_62_at": when(int(worn[place])) if worn[place] <= until else None,
             "cycles": cycles[row],
         }
 
@@ -179,10 +184,10 @@ def _cycles(view: View, rows: Ints, until: int) -> dict[int, list[Fact]]:
         end = np.minimum(spell.end, until)
         left = batteries.charge(spell, plan.powered_off, plan.drain_rate, end).percent
         for row in rows[spell.start[rows] <= until].tolist():
-            span = _span(int(spell.start[row]), int(spell.end[row]), until)
+            ends = span(int(spell.start[row]), int(spell.end[row]), until)
             off = int(plan.powered_off[row])
-            gave_out = _when(off) if off <= until and off < NEVER else None
-            cycle = {**span, "charge_left_pct": float(left[row]), "powered_off_at": gave_out}
+            gave_out = when(off) if off <= until and off < NEVER else None
+            cycle = {**ends, "charge_left_pct": float(left[row]), "powered_off_at": gave_out}
             found[row].append(cycle)
     return found
 
@@ -194,7 +199,7 @@ def deletions(view: View, until: int) -> Iterator[Fact]:
             yield {
                 "resource": gone.resource,
                 "id": gone.identity,
-                "deleted_at": _when(gone.at),
+                "deleted_at": when(gone.at),
                 "record": gone.record,
             }
 
@@ -207,4 +212,6 @@ CAUSES: Final[dict[str, Callable[[View, int], Iterator[Fact]]]] = {
     "deletions": deletions,
     "wrong_fixes": wrong_fix_spells,
     "reporting": reporting_habits,
+    "interface_spans": interface_spans,
+    "router_spans": router_spans,
 }

@@ -17,6 +17,7 @@ _HOURLY: Final = (8, 31)
 _WITHOUT_SPEED: Final = (11, 26)
 _WITH_WRONG_FIXES: Final = (6, 21)
 _WITH_DRIFTING_CLOCK: Final = (9, 16, 35)
+_WITH_FAILING_BACKUP: Final = (34, 37, 39)
 """Places in a deal of 40 routers; of those in vehicles 16, two or three have each habit."""
 
 _PARKED_EVERY: Final = 15
@@ -32,6 +33,8 @@ class Habits:
     sends_speed: Flags
     sends_wrong_fixes: Flags
     has_drifting_clock: Flags
+    backup_fails: Flags
+    """In a long outage of a wired primary the first backup fails too."""
 
 
 def is_far(router: Ints) -> Flags:
@@ -52,4 +55,5 @@ def deal_habits(router: Ints) -> Habits:
         sends_speed=~np.isin(place, _WITHOUT_SPEED),
         sends_wrong_fixes=np.isin(place, _WITH_WRONG_FIXES),
         has_drifting_clock=np.isin(place, _WITH_DRIFTING_CLOCK),
+        backup_fails=np.isin(place, _WITH_FAILING_BACKUP),
     )

@@ -65,9 +65,10 @@ def covered(view: View, rule: Fields, block: Block) -> Flags:
 
 def _associated(view: View, rule: Fields, block: Block) -> Flags:
     """Return which alerts belong to a rule's accounts (and those nested) or groups."""
-    fleet = view.world.fleet
+    belonging = view.world.fleet.belonging
     about_router = block["router"] >= 0
-    account = np.where(about_router, fleet.account[block["router"]], block["account"])
+    account = belonging.account_at(block["router"], block["time"])
+    account = np.where(about_router, account, block["account"])
     rows = {
         nested
         for number in rule["associated_accounts"]
@@ -76,6 +77,6 @@ def _associated(view: View, rule: Fields, block: Block) -> Flags:
     }
     found = np.isin(account, list(rows))
     if rule["associated_groups"]:
-        group = np.where(about_router, fleet.group[block["router"]], -1)
+        group = np.where(about_router, belonging.group_at(block["router"], block["time"]), -1)
         found |= np.isin(group_ids(group), rule["associated_groups"])
     return np.asarray(found)

@@ -54,14 +54,16 @@ class Simulation:
         """Return what an account sees now, addressed by `origin` (scheme and host)."""
         accounts = subtree(account)
         fleet = self.world.fleet
-        scope = np.isin(fleet.account, accounts)
+        now = self.clock.now()
+        everyone = np.arange(fleet.size, dtype=np.int64)
+        scope = np.isin(fleet.belonging.account_at(everyone, np.full(fleet.size, now)), accounts)
         deleted = self.ledger.table("routers").deleted
         if deleted:
             scope &= ~np.isin(fleet.router_id, list(deleted))
         return View(
             world=self.world,
             ledger=self.ledger,
-            now=self.clock.now(),
+            now=now,
             origin=origin,
             accounts=frozenset(accounts),
             scope=scope,

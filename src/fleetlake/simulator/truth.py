@@ -6,7 +6,6 @@ import numpy as np
 
 from fleetlake.simulator.blocks import Block
 from fleetlake.simulator.definition import Resource
-from fleetlake.simulator.fleet import SLOTS_PER_ROUTER
 from fleetlake.simulator.spelling import records
 from fleetlake.simulator.units import Ints
 from fleetlake.simulator.view import View
@@ -67,6 +66,6 @@ def _device_batches(view: View, resource: Resource, device: int | None) -> Itera
         rows = ids.rows(np.array([device]))
         yield rows[rows >= 0]
         return
-    slots = SLOTS_PER_ROUTER if of_interfaces else 1
-    for first in range(0, fleet.size * slots, _DEVICES_AT_ONCE):
-        yield np.arange(first, min(first + _DEVICES_AT_ONCE, fleet.size * slots))
+    size = (fleet.net_device_ids if of_interfaces else fleet.router_ids).size
+    for first in range(0, size, _DEVICES_AT_ONCE):
+        yield np.arange(first, min(first + _DEVICES_AT_ONCE, size))

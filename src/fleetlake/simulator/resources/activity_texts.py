@@ -11,9 +11,12 @@ from fleetlake.simulator.blocks import Block
 from fleetlake.simulator.columns import Read
 from fleetlake.simulator.identifiers import group_ids
 from fleetlake.simulator.organisation import ACCOUNTS
+from fleetlake.simulator.resources.routers import names
+from fleetlake.simulator.units import NULL, SECOND
 from fleetlake.simulator.view import View
 from fleetlake.simulator.wire import NEWLINE
 from fleetlake.simulator.world.activity import (
+    BELONGING,
     GROUP_UPDATED,
     LOCKED,
     LOGIN,
@@ -35,8 +38,14 @@ _ACTION: Final = {
     REGISTERED: "register",
     GROUP_UPDATED: "update",
     USER_UPDATED: "update",
+    BELONGING: "update",
 }
-_OBJECT: Final = {SETTINGS: "router", REGISTERED: "router", GROUP_UPDATED: "group"}
+_OBJECT: Final = {
+    SETTINGS: "router",
+    REGISTERED: "router",
+    BELONGING: "router",
+    GROUP_UPDATED: "group",
+}
 _CERTIFIED_ONE_IN: Final = 500
 """Changes whose new value carries raw control characters."""
 
@@ -104,6 +113,25 @@ def _of_connection(view: View, entry: _Entry) -> _Entities:
     return {**entity, "state": "offline"}, {**entity, "state": "online"}
 
 
+def _of_belonging(view: View, entry: _Entry) -> _Entities:
+    """Return the router's account, group and name; `slot` is when they changed, in seconds."""
+    before, after = (
+        _belonging(view, entry.router, (entry.slot + later) * SECOND) for later in (0, 1)
+    )
+    return before, after
+
+
+def _belonging(view: View, router: int, instant: int) -> dict[str, Any]:
+    fleet, row, at = view.world.fleet, np.array([router]), np.array([instant])
+    group = int(group_ids(fleet.belonging.group_at(row, at))[0])
+    return {
+        "id": str(fleet.router_id[router]),
+        "account": str(ACCOUNTS[int(fleet.belonging.account_at(row, at)[0])].id),
+        "group": None if group == NULL else str(group),
+        "name": names(view, row, at)[0],
+    }
+
+
 def _of_group(_view: View, entry: _Entry) -> _Entities:
     entity, revision = {"id": _group_id(entry)}, entry.salt // 2
     return {**entity, "revision": revision}, {**entity, "revision": revision + 1}
@@ -130,6 +158,7 @@ _ENTITIES: Final[dict[int, Callable[[View, _Entry], _Entities]]] = {
     REGISTERED: _of_connection,
     GROUP_UPDATED: _of_group,
     USER_UPDATED: _of_user,
+    BELONGING: _of_belonging,
 }
 
 

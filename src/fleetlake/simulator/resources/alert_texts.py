@@ -1,14 +1,14 @@
 """The words and the `info` of alerts, by type (service contract, alerts)."""
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from fleetlake.simulator import stamps
 from fleetlake.simulator.alert_types import ALERT_TYPES, CODE, WAN_STATUS_ALERTS
 from fleetlake.simulator.blocks import Block
-from fleetlake.simulator.fleet import MODEM_ONE, WIRED
+from fleetlake.simulator.fleet import MODEM_ONE, SLOTS_PER_ROUTER, WIRED
 from fleetlake.simulator.units import Ints
 from fleetlake.simulator.view import View
 from fleetlake.simulator.world.changes import SETTINGS
@@ -73,27 +73,40 @@ def detection_times(_view: View, block: Block) -> list[str]:
     return block.once("detection_times", make)
 
 
+class _Port(NamedTuple):
+    """The interface that an alert is about."""
+
+    slot: int
+    uid: str
+    mac: str
+
+
+def _ports(view: View, block: Block) -> list[_Port]:
+    """Return the interface of each alert, that of slot 0 where it is about none."""
+    slot = np.maximum(block["slot"], 0)
+    bay = np.maximum(block["router"], 0) * SLOTS_PER_ROUTER + slot
+    device = view.world.fleet.moves.bay_of(bay, block["time"])
+    names, macs = device_names(view, device, bay), device_macs(view, device)
+    return [_Port(*row) for row in zip(slot.tolist(), names, macs, strict=True)]
+
+
 def information(view: View, block: Block) -> list[dict[str, Any]]:
     """Return each alert's `info`."""
-    times = detection_times(view, block)
-    router = np.where(block["router"] < 0, 0, block["router"])
-    ids = view.world.fleet.router_id[router].tolist()
     rows = zip(
         block["kind"].tolist(),
-        block["slot"].tolist(),
+        _ports(view, block),
         block["value"].tolist(),
-        ids,
-        times,
+        detection_times(view, block),
         strict=True,
     )
     return [_information(*row) for row in rows]
 
 
-def _information(kind: int, slot: int, value: int, router_id: int, time: str) -> dict[str, Any]:
+def _information(kind: int, port: _Port, value: int, time: str) -> dict[str, Any]:
     """Return one alert's `info`: two shapes are the contract's, the rest hold what there is."""
     name = ALERT_TYPES[kind]
     if kind in _WAN:
-        return _wan_status(name, slot, value, router_id, time)
+        return _wan_status(name, port, value, time)
     if kind == _LOGIN:
         return {
             "ip": f"192.168.0.{value % 250 + 2}",
@@ -104,19 +117,18 @@ def _information(kind: int, slot: int, value: int, router_id: int, time: str) ->
     return {"type": name, "time": time, "value": value}
 
 
-def _wan_status(name: str, slot: int, value: int, router_id: int, time: str) -> dict[str, Any]:
+def _wan_status(name: str, port: _Port, value: int, time: str) -> dict[str, Any]:
     """Return the shape that the WAN status alerts share."""
-    uid = interface_name(slot, router_id)
     return {
         "alert_type": name,
         "history": [],
         "info": {
-            "mac": mac_address(router_id, slot),
-            "port": _PORTS[slot],
-            "raw_port": "wan" if slot == WIRED else f"int{slot}",
+            "mac": port.mac,
+            "port": _PORTS[port.slot],
+            "raw_port": "wan" if port.slot == WIRED else f"int{port.slot}",
             "reason": OUTAGE_REASONS[value % len(OUTAGE_REASONS)],
-            "type": "ethernet" if slot == WIRED else "mdm",
-            "uid": uid,
+            "type": "ethernet" if port.slot == WIRED else "mdm",
+            "uid": port.uid,
         },
         "status": name.rpartition("_")[2],
         "time": time,
@@ -140,7 +152,29 @@ def mac_address(router_id: int, slot: int) -> str:
     return f"02:00:00:{high:02X}:{middle:02X}:{low:02X}"
 
 
-def names_of(view: View, router: Ints, slot: Ints) -> list[str]:
-    """Return the uids of interfaces."""
-    ids = view.world.fleet.router_id[router].tolist()
-    return [interface_name(s, r) for s, r in zip(slot.tolist(), ids, strict=True)]
+def names_of(view: View, router: Ints, slot: Ints, instant: Ints) -> list[str]:
+    """Return the uids of the interfaces that are in slots of routers at instants."""
+    bay = router * SLOTS_PER_ROUTER + slot
+    return device_names(view, view.world.fleet.moves.bay_of(bay, instant), bay)
+
+
+def device_names(view: View, device: Ints, bay: Ints) -> list[str]:
+    """Return the uids of devices in bays: a modem has its own, or that of its bay."""
+    fleet = view.world.fleet
+    row = np.where(fleet.moves.keeps_name(device), device, bay)
+    lone = fleet.moves.is_drawer(row)
+    ids = fleet.router_id[np.where(lone, 0, row // SLOTS_PER_ROUTER)].tolist()
+    rows = zip(row.tolist(), ids, lone.tolist(), strict=True)
+    return [
+        f"mdm-{row:08x}" if is_lone else interface_name(row % SLOTS_PER_ROUTER, router_id)
+        for row, router_id, is_lone in rows
+    ]
+
+
+def device_macs(view: View, device: Ints) -> list[str]:
+    """Return the MAC addresses of devices, which they keep where they go."""
+    fleet = view.world.fleet
+    lone = fleet.moves.is_drawer(device)
+    ids = fleet.router_id[np.where(lone, 0, device // SLOTS_PER_ROUTER)].tolist()
+    slots = np.where(lone, MODEM_ONE, device % SLOTS_PER_ROUTER).tolist()
+    return [mac_address(router_id, slot) for router_id, slot in zip(ids, slots, strict=True)]

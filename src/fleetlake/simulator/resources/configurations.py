@@ -8,7 +8,7 @@ from fleetlake.simulator.blocks import Block
 from fleetlake.simulator.columns import ANY_ID, EXACT, EXACT_IN, Kind, column, constant
 from fleetlake.simulator.definition import Resource
 from fleetlake.simulator.identifiers import Identifiers, one_in
-from fleetlake.simulator.resources.organisation import ACCOUNT_IDS
+from fleetlake.simulator.resources.organisation import account_ids
 from fleetlake.simulator.resources.routers import is_suspended, names, router_rows, totals
 from fleetlake.simulator.units import DAY, SECOND, Flags, Ints
 from fleetlake.simulator.view import View
@@ -45,7 +45,8 @@ def _settings(view: View, row: int, version: int) -> list[Any]:
     if one_in(np.array(row), *_CERTIFIED):
         body = f"{NEWLINE}MIIB{row:06x}{NEWLINE}"
         certs = {"ca": f"-----BEGIN CERTIFICATE-----{body}-----END CERTIFICATE-----"}
-    system = {"system_id": names(view, np.array([row]))[0], "revision": version}
+    [name] = names(view, np.array([row]), np.array([view.now]))
+    system = {"system_id": name, "revision": version}
     return [{"system": system, **({"certmgmt": certs} if certs else {})}, []]
 
 
@@ -79,7 +80,7 @@ CONFIGURATIONS = Resource(
         column(
             "account",
             Kind.RELATION,
-            lambda v, b: ACCOUNT_IDS[v.world.fleet.account[b["row"]]],
+            lambda v, b: account_ids(v, b["row"]),
             EXACT_IN,
             to="accounts",
         ),

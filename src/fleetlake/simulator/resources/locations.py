@@ -11,7 +11,7 @@ from fleetlake.simulator.definition import Resource
 from fleetlake.simulator.fleet import MODEM_ONE, MODEM_TWO
 from fleetlake.simulator.organisation import CARRIER_IDS, CARRIERS
 from fleetlake.simulator.resources.alert_texts import names_of
-from fleetlake.simulator.resources.organisation import ACCOUNT_IDS
+from fleetlake.simulator.resources.organisation import account_ids
 from fleetlake.simulator.resources.routers import has_location, location_ids
 from fleetlake.simulator.timeuuids import order_key, tail_from_bits
 from fleetlake.simulator.units import DAY, MINUTE, Ints
@@ -70,7 +70,7 @@ LOCATIONS = Resource(
         column(
             "account",
             Kind.RELATION,
-            lambda v, b: ACCOUNT_IDS[v.world.fleet.account[b["row"]]],
+            lambda v, b: account_ids(v, b["row"]),
             EXACT_IN,
             to="accounts",
         ),
@@ -183,7 +183,7 @@ def _of_signal(name: str) -> Read:
 
 def _carriers(names: tuple[str, ...]) -> Read:
     def read(view: View, block: Block) -> list[str]:
-        carrier = view.world.fleet.carrier_of(block["router"], _modem(view, block))
+        carrier = view.world.fleet.carrier_of(block["router"], _modem(view, block), block["time"])
         return [names[number] for number in carrier.tolist()]
 
     return read
@@ -218,7 +218,11 @@ HISTORICAL_LOCATIONS = Resource(
         column("latitude", Kind.REAL, _of_track("latitude")),
         column("longitude", Kind.REAL, _of_track("longitude")),
         column("mph", Kind.REAL, _of_track("mph")),
-        column("net_device_name", Kind.TEXT, lambda v, b: names_of(v, b["router"], _modem(v, b))),
+        column(
+            "net_device_name",
+            Kind.TEXT,
+            lambda v, b: names_of(v, b["router"], _modem(v, b), b["time"]),
+        ),
         column("rfband", Kind.TEXT, constant("Band 13")),
         column("rfband_5g", Kind.JSON, constant(None)),
         column("rsrp", Kind.REAL, _of_signal("rsrp")),

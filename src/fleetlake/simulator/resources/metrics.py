@@ -9,21 +9,21 @@ from fleetlake.simulator.columns import ANY_ID, EXACT_IN, RANGE, Kind, Read, col
 from fleetlake.simulator.definition import Resource
 from fleetlake.simulator.fleet import SLOTS_PER_ROUTER
 from fleetlake.simulator.resources.net_devices import is_modem, service_type, updated_at
-from fleetlake.simulator.resources.samples import SIGNAL_SAMPLES, USAGE_SAMPLES, wan_slots
+from fleetlake.simulator.resources.samples import SIGNAL_SAMPLES, USAGE_SAMPLES, is_seen, wan_slots
 from fleetlake.simulator.units import NULL
 from fleetlake.simulator.view import View
+from fleetlake.simulator.world import World
 
 
 def metric_rows(view: View) -> Block:
-    """Return the WAN interfaces of the caller's routers, remembered like all interfaces."""
-    deleted = len(view.ledger.table("routers").deleted)
-    return view.world.recent.get_fresh(("metrics", view.accounts, deleted), lambda: _rows(view))
+    """Return the WAN interfaces of the caller's routers, all there are being remembered."""
+    block = view.world.recent.get_fresh("metrics", lambda: _rows(view.world))
+    return block.take(np.flatnonzero(is_seen(view, block["row"])))
 
 
-def _rows(view: View) -> Block:
-    routers = np.flatnonzero(view.scope)
-    row = (routers[:, None] * SLOTS_PER_ROUTER + np.arange(SLOTS_PER_ROUTER)).ravel()
-    return Block({"row": row[wan_slots(view.world, row)]})
+def _rows(world: World) -> Block:
+    row = np.arange(world.fleet.net_device_ids.size)
+    return Block({"row": row[wan_slots(world, row)]})
 
 
 def _newest(view: View, block: Block) -> Block:
@@ -31,9 +31,9 @@ def _newest(view: View, block: Block) -> Block:
 
     def make() -> Block:
         time = updated_at(view, block)
-        return Block(
-            {"time": time, "device": block["row"], "router": block["row"] // SLOTS_PER_ROUTER}
-        )
+        bay = view.world.fleet.moves.bay_of(block["row"], time)
+        router = bay // SLOTS_PER_ROUTER
+        return Block({"time": time, "device": block["row"], "bay": bay, "router": router})
 
     return block.once("newest", make)
 

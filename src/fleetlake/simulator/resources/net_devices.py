@@ -17,13 +17,14 @@ from fleetlake.simulator.columns import (
     constant,
 )
 from fleetlake.simulator.definition import Resource
-from fleetlake.simulator.fleet import LAN, SLOTS_PER_ROUTER, WIRED
+from fleetlake.simulator.fleet import LAN, MODEM_ONE, SLOTS_PER_ROUTER, WIRED
 from fleetlake.simulator.organisation import CARRIER_IDS, CARRIERS, ROOT
-from fleetlake.simulator.resources.alert_texts import mac_address, names_of
-from fleetlake.simulator.resources.organisation import ACCOUNT_IDS
+from fleetlake.simulator.resources.alert_texts import device_macs, device_names
+from fleetlake.simulator.resources.organisation import ACCOUNT_IDS, account_ids
 from fleetlake.simulator.resources.samples import wan_slots
 from fleetlake.simulator.units import NULL, SECOND, Flags, Ints
 from fleetlake.simulator.view import View
+from fleetlake.simulator.world import World
 from fleetlake.simulator.world.grid import plan_grid
 from fleetlake.simulator.world.sampling import connected_since, is_connected, last_sample
 
@@ -31,35 +32,44 @@ from fleetlake.simulator.world.sampling import connected_since, is_connected, la
 def net_device_rows(view: View) -> Block:
     """Return the interfaces of the caller's routers; the root account also owns the orphans.
 
-    Which they are is remembered: at a million interfaces it costs more than a page of them.
+    All there are is remembered: at a million interfaces it costs more than a page of them.
     """
-    deleted = len(view.ledger.table("routers").deleted)
-    return view.world.recent.get_fresh(("net_devices", view.accounts, deleted), lambda: _rows(view))
+    block = view.world.recent.get_fresh("net_devices", lambda: _rows(view.world))
+    if view.scope.all() and ROOT in view.accounts:
+        return block
+    orphan = is_orphan(view, block)
+    seen = np.where(orphan, ROOT in view.accounts, view.scope[router_of(view, block)])
+    return block.take(np.flatnonzero(seen))
 
 
-def _rows(view: View) -> Block:
-    routers = np.flatnonzero(view.scope)
-    row = (routers[:, None] * SLOTS_PER_ROUTER + np.arange(SLOTS_PER_ROUTER)).ravel()
-    row = row[wan_slots(view.world, row) | (row % SLOTS_PER_ROUTER == LAN)]
-    if ROOT in view.accounts:
-        first = view.world.routers * SLOTS_PER_ROUTER
-        row = np.concatenate([row, np.arange(first, first + view.world.orphans)])
-    return Block({"row": row})
+def _rows(world: World) -> Block:
+    row = np.arange(world.fleet.net_device_ids.size)
+    lan = ~world.fleet.moves.is_drawer(row) & (row % SLOTS_PER_ROUTER == LAN)
+    return Block({"row": row[wan_slots(world, row) | lan]})
+
+
+def bay_of(view: View, block: Block) -> Ints:
+    """Return the bay that each interface is in now."""
+
+    def make() -> Ints:
+        return view.world.fleet.moves.bay_of(block["row"], np.full(len(block), view.now))
+
+    return block.once("bay", make)
 
 
 def is_orphan(view: View, block: Block) -> Flags:
     """Return which interfaces belong to no router."""
-    return np.asarray(block["row"] >= view.world.routers * SLOTS_PER_ROUTER)
+    return view.world.fleet.moves.is_drawer(bay_of(view, block))
 
 
 def router_of(view: View, block: Block) -> Ints:
-    """Return the router row of each interface; an orphan's last router was the first one."""
-    return np.where(is_orphan(view, block), 0, block["row"] // SLOTS_PER_ROUTER)
+    """Return the router row of each interface, that of the first router for an orphan."""
+    return np.where(is_orphan(view, block), 0, bay_of(view, block) // SLOTS_PER_ROUTER)
 
 
 def slot_of(view: View, block: Block) -> Ints:
     """Return each interface's slot; every orphan is a modem."""
-    return np.where(is_orphan(view, block), 1, block["row"] % SLOTS_PER_ROUTER)
+    return np.where(is_orphan(view, block), MODEM_ONE, bay_of(view, block) % SLOTS_PER_ROUTER)
 
 
 def is_modem(view: View, block: Block) -> Flags:
@@ -94,17 +104,19 @@ def _uptime(view: View, block: Block) -> Ints:
     grid = plan_grid(view.world.planner, router, view.now, view.now, 9)
     now = np.full(len(block), view.now)
     since = connected_since(view.world.draws, grid, router, slot, now)
+    since = np.maximum(since, view.world.fleet.moves.moved_at(block["row"], now))
     return np.where(_connected(view, block), (now - since) // SECOND, NULL)
 
 
 def updated_at(view: View, block: Block) -> Ints:
-    """Return when each interface last reported."""
+    """Return when each interface last reported: as it came where it is, or since."""
 
     def make() -> Ints:
         router, now = router_of(view, block), np.full(len(block), view.now)
         world = view.world
         taken = last_sample(world.draws, world.planner, router, block["row"], now)
-        return np.where(is_orphan(view, block), world.started_at, taken)
+        taken = np.where(is_orphan(view, block), world.started_at, taken)
+        return np.maximum(taken, world.fleet.moves.moved_at(block["row"], now))
 
     return block.once("updated_at", make)
 
@@ -114,7 +126,7 @@ def _ids(view: View, block: Block) -> Ints:
 
 
 def _accounts(view: View, block: Block) -> Ints:
-    own = ACCOUNT_IDS[view.world.fleet.account[router_of(view, block)]]
+    own = account_ids(view, router_of(view, block))
     return np.where(is_orphan(view, block), ACCOUNT_IDS[ROOT], own)
 
 
@@ -130,20 +142,21 @@ def _routers(view: View, block: Block) -> Ints:
 
 
 def _names(view: View, block: Block) -> list[str]:
-    plain = names_of(view, router_of(view, block), slot_of(view, block))
-    orphan = is_orphan(view, block).tolist()
-    rows = zip(plain, orphan, block["row"].tolist(), strict=True)
-    return [f"mdm-{row:08x}" if lone else name for name, lone, row in rows]
+    return device_names(view, block["row"], bay_of(view, block))
 
 
-def _digits(stream: str, length: int, prefix: str = "") -> Read:
-    """Return a reader of made-up numbers of modems, null for other interfaces."""
+def _digits(stream: str, length: int, prefix: str = "", *, of_sim: bool = False) -> Read:
+    """Return a reader of made-up numbers of modems or SIM cards, null for other interfaces."""
+    width = length - len(prefix)
 
     def read(view: View, block: Block) -> list[str | None]:
-        bound = 10 ** (length - len(prefix))
-        numbers = (view.world.draws.bits(stream, block["row"]) % np.uint64(bound)).tolist()
+        draws, row = view.world.draws, block["row"]
+        words = draws.bits(stream, row)
+        if of_sim:
+            sim = view.world.fleet.moves.sim_of(row, np.full(len(block), view.now))
+            words = np.where(sim > 0, draws.bits(f"{stream}/later", row, sim), words)
+        numbers = (words % np.uint64(10**width)).tolist()
         modem = is_modem(view, block).tolist()
-        width = length - len(prefix)
         return [
             f"{prefix}{n:0{width}d}" if yes else None for n, yes in zip(numbers, modem, strict=True)
         ]
@@ -171,7 +184,8 @@ def _by_slot(wired: str, modem: str, lan: str) -> Read:
 
 def _carriers(names: tuple[str, ...]) -> Read:
     def read(view: View, block: Block) -> list[str | None]:
-        carrier = view.world.fleet.carrier_of(router_of(view, block), slot_of(view, block))
+        now = np.full(len(block), view.now)
+        carrier = view.world.fleet.moves.carrier_of(block["row"], now)
         modem = is_modem(view, block).tolist()
         return [names[n] if yes else None for n, yes in zip(carrier.tolist(), modem, strict=True)]
 
@@ -188,8 +202,7 @@ def service_type(view: View, block: Block) -> list[str | None]:
 
 
 def _macs(view: View, block: Block) -> list[str]:
-    ids = view.world.fleet.router_id[router_of(view, block)].tolist()
-    return [mac_address(i, s) for i, s in zip(ids, slot_of(view, block).tolist(), strict=True)]
+    return device_macs(view, block["row"])
 
 
 def _addresses(view: View, block: Block) -> list[str | None]:
@@ -224,10 +237,10 @@ _FIELDS: tuple[Column, ...] = (
     column("gsn", Kind.TEXT, _digits("imei", 15, "35")),
     column("homecarrid", Kind.TEXT, _carriers(CARRIERS)),
     column("hostname", Kind.TEXT, _hostnames),
-    column("iccid", Kind.TEXT, _digits("iccid", 19, "8901")),
+    column("iccid", Kind.TEXT, _digits("iccid", 19, "8901", of_sim=True)),
     column("id", Kind.ID, _ids, ANY_ID),
     column("imei", Kind.TEXT, _digits("imei", 15, "35"), EXACT_IN),
-    column("imsi", Kind.TEXT, _digits("imsi", 15, "310")),
+    column("imsi", Kind.TEXT, _digits("imsi", 15, "310", of_sim=True)),
     column("ipv4_address", Kind.TEXT, _addresses, EXACT_IN),
     column("is_asset", Kind.FLAG, is_modem, EXACT),
     column("is_gps_supported", Kind.FLAG, is_modem, EXACT),
@@ -237,7 +250,7 @@ _FIELDS: tuple[Column, ...] = (
     column("ltebandwidth", Kind.TEXT, _modem_only("20 MHz")),
     column("mac", Kind.TEXT, _macs, EXACT_IN),
     column("manufacturer", Kind.TEXT, _modem_only("Halden Wireless")),
-    column("mdn", Kind.TEXT, _digits("mdn", 10, "555")),
+    column("mdn", Kind.TEXT, _digits("mdn", 10, "555", of_sim=True)),
     column("mfg_model", Kind.TEXT, _modem_only("HW7421")),
     column("mfg_product", Kind.TEXT, _modem_only("Internal modem")),
     column("mode", Kind.TEXT, _by_slot("wan", "wan", "lan"), EXACT_IN),

@@ -11,6 +11,7 @@ from fleetlake.simulator.units import NULL, Ints
 from fleetlake.simulator.view import View
 
 ACCOUNT_IDS: Ints = np.array([account.id for account in ACCOUNTS])
+_RENAMED = "(pilot)"
 PRODUCT_IDS: Ints = np.array([product.id for product in PRODUCTS])
 
 
@@ -119,13 +120,26 @@ def _group_product(view: View, row: Ints) -> Ints:
     return np.asarray(row // view.world.fleet.group_splits % len(PRODUCTS))
 
 
-def group_names(view: View, rows: Ints) -> list[str | None]:
-    """Return the names of groups; -1 (no group) gives None."""
+def account_ids(view: View, router: Ints) -> Ints:
+    """Return the ids of the accounts that routers belong to now."""
+    now = np.full(len(router), view.now)
+    return ACCOUNT_IDS[view.world.fleet.belonging.account_at(router, now)]
+
+
+def account_of(view: View, router: int) -> int:
+    """Return the id of the account that a router belongs to now."""
+    return int(account_ids(view, np.array([router]))[0])
+
+
+def group_names(view: View, rows: Ints, instant: Ints) -> list[str | None]:
+    """Return the names of groups at instants; -1 (no group) gives None."""
+    renamed = view.world.fleet.belonging.is_group_renamed(rows, instant)
     splits = view.world.fleet.group_splits
     names: list[str | None] = []
-    for row in rows.tolist():
+    for row, is_renamed in zip(rows.tolist(), renamed.tolist(), strict=True):
         account, product = divmod(row // splits, len(PRODUCTS))
         name = f"{PRODUCTS[product].series} {ACCOUNTS[account].name} {row % splits + 1}"
+        name = f"{name} {_RENAMED}" if is_renamed else name
         names.append(None if row < 0 else name)
     return names
 
@@ -152,7 +166,12 @@ GROUP = Resource(
             EXACT,
         ),
         column("id", Kind.ID, lambda _v, b: group_ids(b["row"]), ANY_ID),
-        column("name", Kind.TEXT, lambda v, b: group_names(v, b["row"]), EXACT_IN),
+        column(
+            "name",
+            Kind.TEXT,
+            lambda v, b: group_names(v, b["row"], np.full(len(b), v.now)),
+            EXACT_IN,
+        ),
         column(
             "product",
             Kind.RELATION,

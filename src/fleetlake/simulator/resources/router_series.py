@@ -16,14 +16,14 @@ from fleetlake.simulator.columns import (
     values,
 )
 from fleetlake.simulator.definition import Resource, Series
-from fleetlake.simulator.fleet import MODEM_ONE, MODEM_TWO, WIRED
+from fleetlake.simulator.fleet import MODEM_ONE, MODEM_TWO, SLOTS_PER_ROUTER, WIRED
 from fleetlake.simulator.timeuuids import order_key, tail_from_bits
 from fleetlake.simulator.units import DAY, SECOND, Ints
 from fleetlake.simulator.view import View
 from fleetlake.simulator.world import World
 from fleetlake.simulator.world.grid import PlanGrid, plan_grid
 from fleetlake.simulator.world.sampling import PERIOD, connected_since
-from fleetlake.simulator.world.traffic import DOWN_SHARE, carried
+from fleetlake.simulator.world.traffic import DOWN_SHARE, QUARTER, carried
 
 _ROWS_AT_ONCE = 20_000
 _LOG_PERIOD = 1800 * SECOND
@@ -99,7 +99,8 @@ def _bytes(view: View, block: Block) -> Ints:
         grid, router, time = _grid(view, block), block["router"], block["time"]
         total = np.zeros(len(block), dtype=np.int64)
         for slot in (WIRED, MODEM_ONE, MODEM_TWO):
-            total += carried(view.world.draws, grid, router, np.full(len(block), slot), time)
+            bay = router * SLOTS_PER_ROUTER + slot
+            total += carried(view.world.draws, grid, bay, time - QUARTER, time)
         return total
 
     return block.once("bytes", make)

@@ -20,7 +20,7 @@ from fleetlake.simulator.identifiers import Identifiers, group_ids, one_in
 from fleetlake.simulator.organisation import PRODUCTS
 from fleetlake.simulator.places import REGIONS
 from fleetlake.simulator.resources.alert_texts import mac_address
-from fleetlake.simulator.resources.organisation import ACCOUNT_IDS, PRODUCT_IDS
+from fleetlake.simulator.resources.organisation import PRODUCT_IDS, account_ids
 from fleetlake.simulator.units import DAY, NULL, SECOND, Flags, Ints
 from fleetlake.simulator.view import View
 from fleetlake.simulator.wire import ESCAPE, TAB
@@ -30,6 +30,7 @@ _WITH_CONTROLS = (200, 157)
 """Of how many routers one has such a description, and the first that does."""
 _NEVER_ONLINE_ONE_IN = 60
 _UNLOCATED = 0.05
+_RENAMED = "-spare"
 
 
 def router_rows(view: View) -> Block:
@@ -58,9 +59,10 @@ def states(view: View, block: Block) -> Any:
 
 
 def updated_at(view: View, block: Block) -> Ints:
-    """Return when a router's record last changed: its state or its settings."""
+    """Return when a router's record last changed: state, settings, name, account or group."""
     past = totals(view, block)
-    return np.maximum(past.state_changed_at, past.settings_changed_at)
+    changed = view.world.fleet.belonging.changed_at(block["row"], np.full(len(block), view.now))
+    return np.maximum(changed, np.maximum(past.state_changed_at, past.settings_changed_at))
 
 
 def location_ids(view: View) -> Identifiers:
@@ -81,13 +83,18 @@ def _fleet(field: str) -> Read:
     return read
 
 
-def names(view: View, router: Ints) -> list[str]:
-    """Return router names: the product's series, the place and a number."""
+def names(view: View, router: Ints, instant: Ints) -> list[str]:
+    """Return router names at instants: the product's series, the place and a number."""
     fleet = view.world.fleet
+    renamed = fleet.belonging.is_renamed(router, instant)
     rows = zip(
-        fleet.product[router].tolist(), fleet.region[router].tolist(), router.tolist(), strict=True
+        fleet.product[router].tolist(),
+        fleet.region[router].tolist(),
+        router.tolist(),
+        np.where(renamed, _RENAMED, "").tolist(),
+        strict=True,
     )
-    return [f"{PRODUCTS[p].series}-{REGIONS[r].name}-{n:05d}" for p, r, n in rows]
+    return [f"{PRODUCTS[p].series}-{REGIONS[r].name}-{n:05d}{end}" for p, r, n, end in rows]
 
 
 def _description(view: View, block: Block) -> list[str | None]:
@@ -156,7 +163,7 @@ ROUTERS = Resource(
         column(
             "account",
             Kind.RELATION,
-            lambda v, b: ACCOUNT_IDS[v.world.fleet.account[b["row"]]],
+            lambda v, b: account_ids(v, b["row"]),
             EXACT_IN,
             to="accounts",
         ),
@@ -208,7 +215,9 @@ ROUTERS = Resource(
         column(
             "group",
             Kind.RELATION,
-            lambda v, b: group_ids(v.world.fleet.group[b["row"]]),
+            lambda v, b: group_ids(
+                v.world.fleet.belonging.group_at(b["row"], np.full(len(b), v.now))
+            ),
             EXACT_IN | {"isnull"},
             to="groups",
         ),
@@ -239,7 +248,9 @@ ROUTERS = Resource(
             lambda v, b: [mac_address(i, 0) for i in v.world.fleet.router_id[b["row"]].tolist()],
             EXACT_IN,
         ),
-        column("name", Kind.TEXT, lambda v, b: names(v, b["row"]), EXACT_IN),
+        column(
+            "name", Kind.TEXT, lambda v, b: names(v, b["row"], np.full(len(b), v.now)), EXACT_IN
+        ),
         column(
             "product",
             Kind.RELATION,

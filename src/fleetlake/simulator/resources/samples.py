@@ -33,7 +33,7 @@ Sampled = Callable[[World, Ints], Flags]
 def sample_series(stream: str, sampled: Sampled) -> Series:
     """Return a series of one row per device and period; `sampled` says which devices report.
 
-    Devices are net device rows: router row times four plus slot.
+    Devices are net device rows. One that moved reported from where it was at the time.
     """
 
     def series(
@@ -47,9 +47,8 @@ def sample_series(stream: str, sampled: Sampled) -> Series:
         want: int,
     ) -> Iterator[Block]:
         assert devices is not None, "these endpoints require their device filter"
-        chosen = devices[devices < view.world.routers * SLOTS_PER_ROUTER]
-        chosen = chosen[view.scope[chosen // SLOTS_PER_ROUTER]]
-        chosen = chosen[sampled(view.world, chosen)]
+        chosen = devices[sampled(view.world, devices)]
+        chosen = chosen[is_seen(view, chosen)]
         if len(chosen) == 0:
             return
         for first, last in _pieces(
@@ -81,19 +80,27 @@ def _block(world: World, stream: str, devices: Ints, numbers: Ints) -> Block:
     device = np.repeat(devices, len(numbers))
     number = np.tile(numbers, len(devices))
     time = sample_time(world.draws, device, number)
-    router = device // SLOTS_PER_ROUTER
+    bay = world.fleet.moves.bay_of(device, time)
+    lone = world.fleet.moves.is_drawer(bay)
+    router = np.where(lone, 0, bay // SLOTS_PER_ROUTER)
     grid = plan_grid(world.planner, router, int(time.min()), int(time.max()))
-    taken = (time >= world.started_at) & ~grid.at(router, time).offline.holds(time)
+    taken = (time >= world.started_at) & ~grid.at(router, time).offline.holds(time) & ~lone
     tail = tail_from_bits(world.draws.bits(f"{stream}/uuid", device, number))
     kept = np.flatnonzero(taken)
     order = kept[np.lexsort((order_key(tail[kept]), time[kept]))]
     return Block(
-        {"time": time[order], "tail": tail[order], "device": device[order], "router": router[order]}
+        {
+            "time": time[order],
+            "tail": tail[order],
+            "device": device[order],
+            "bay": bay[order],
+            "router": router[order],
+        }
     )
 
 
 def _slot(block: Block) -> Ints:
-    return np.asarray(block["device"] % SLOTS_PER_ROUTER)
+    return np.asarray(block["bay"] % SLOTS_PER_ROUTER)
 
 
 def _grid(view: View, block: Block) -> PlanGrid:
@@ -111,7 +118,10 @@ def _bytes(view: View, block: Block) -> Ints:
 
     def make() -> Ints:
         grid = _grid(view, block)
-        moved = carried(view.world.draws, grid, block["router"], _slot(block), block["time"])
+        since = block["time"] - PERIOD
+        start = np.maximum(since, view.world.fleet.moves.moved_at(block["device"], block["time"]))
+        moved = carried(view.world.draws, grid, block["bay"], start, block["time"])
+        moved += _carried_elsewhere(view.world, block["device"], since, start)
         idle = 400 + view.world.draws.below(900, "keepalive", block["device"], block["time"])
         connected = is_connected(
             view.world.fleet, grid, block["router"], _slot(block), block["time"]
@@ -119,6 +129,19 @@ def _bytes(view: View, block: Block) -> Ints:
         return np.where(moved > 0, moved, np.where(connected, idle, 0))
 
     return block.once("bytes", make)
+
+
+def _carried_elsewhere(world: World, device: Ints, since: Ints, until: Ints) -> Ints:
+    """Return the bytes of devices that moved in their period, from where they were before."""
+    total = np.zeros(len(device), dtype=np.int64)
+    before = world.fleet.moves.bay_of(device, until - 1)
+    row = np.flatnonzero((until > since) & ~world.fleet.moves.is_drawer(before))
+    if len(row):
+        start, end = since[row], until[row]
+        router = before[row] // SLOTS_PER_ROUTER
+        grid = plan_grid(world.planner, router, int(start.min()), int(end.max()))
+        total[row] = carried(world.draws, grid, before[row], start, end)
+    return total
 
 
 def _bytes_in(view: View, block: Block) -> Ints:
@@ -130,6 +153,7 @@ def _uptime(view: View, block: Block) -> Ints:
     fleet, grid = view.world.fleet, _grid(view, block)
     router, slot, time = block["router"], _slot(block), block["time"]
     since = connected_since(view.world.draws, grid, router, slot, time)
+    since = np.maximum(since, fleet.moves.moved_at(block["device"], time))
     connected = is_connected(fleet, grid, router, slot, time)
     return np.where(connected, (time - since) // SECOND, NULL)
 
@@ -152,17 +176,28 @@ def _measured(name: str) -> Callable[[View, Block], Reals]:
     return read
 
 
+def is_seen(view: View, device: Ints) -> Flags:
+    """Return which net devices are now in a router that the caller sees."""
+    moves = view.world.fleet.moves
+    bay = moves.bay_of(device, np.full(len(device), view.now))
+    lone = moves.is_drawer(bay)
+    return ~lone & view.scope[np.where(lone, 0, bay // SLOTS_PER_ROUTER)]
+
+
 def wan_slots(world: World, device: Ints) -> Flags:
     """Return which net devices are WAN interfaces; an access point has no modem."""
-    slot = device % SLOTS_PER_ROUTER
+    in_drawer = world.fleet.moves.is_drawer(device)
+    slot = np.where(in_drawer, MODEM_ONE, device % SLOTS_PER_ROUTER)
     modem = (slot == MODEM_ONE) | (slot == MODEM_TWO)
-    lone = world.fleet.is_access_point[device // SLOTS_PER_ROUTER]
-    return np.asarray((slot != LAN) & ~(modem & lone))
+    router = np.where(in_drawer, 0, device // SLOTS_PER_ROUTER)
+    is_access_point = world.fleet.is_access_point[router] & ~in_drawer
+    return np.asarray((slot != LAN) & ~(modem & is_access_point))
 
 
 def modem_slots(world: World, device: Ints) -> Flags:
     """Return which net devices are modems."""
-    return np.asarray(wan_slots(world, device) & (device % SLOTS_PER_ROUTER != WIRED))
+    in_drawer = world.fleet.moves.is_drawer(device)
+    return np.asarray(wan_slots(world, device) & (in_drawer | (device % SLOTS_PER_ROUTER != WIRED)))
 
 
 _TIMES: tuple[Column, ...] = (

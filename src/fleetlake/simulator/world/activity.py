@@ -10,6 +10,7 @@ from fleetlake.simulator.world.people import Deeds, failed_logins, lockouts, log
 from fleetlake.simulator.world.world import World
 
 LOGIN, LOGOUT, LOGIN_FAILED, LOCKED, SETTINGS, REGISTERED, GROUP_UPDATED, USER_UPDATED = range(8)
+BELONGING = 8
 """Kinds of activity."""
 
 WRITTEN, WRITTEN_PEOPLE = 100, 101
@@ -37,6 +38,7 @@ def activities_of(world: World, routers: Ints, day: int) -> Block:
         _by_people(found, kind, deeds)
     _settings(found, world, routers, day)
     _connections(found, world, routers, day)
+    _belonging(found, world, routers, day)
     _groups(found, world, day)
     _users(found, world, day)
     return found.block("activity")
@@ -58,7 +60,7 @@ def _settings(found: Occurrences, world: World, routers: Ints, day: int) -> None
             change.at,
             routers,
             SETTINGS,
-            account=world.fleet.account[routers],
+            account=world.fleet.belonging.account_at(routers, change.at),
             slot=change.setting,
             value=change.person,
         )
@@ -68,8 +70,18 @@ def _connections(found: Occurrences, world: World, routers: Ints, day: int) -> N
     """Add the registration of routers that come back after a spell offline."""
     for service_day in (day - 1, day):
         spell = world.planner.plan(routers, np.full(len(routers), service_day)).offline
-        account = world.fleet.account[routers]
+        account = world.fleet.belonging.account_at(routers, spell.end)
         found.add(spell.happens, spell.end + SECOND, routers, REGISTERED, account=account)
+
+
+def _belonging(found: Occurrences, world: World, routers: Ints, day: int) -> None:
+    """Add changes of a router's account, group or name; `slot` is the change's number."""
+    belonging = world.fleet.belonging
+    at = belonging.changed_at(routers, np.full(len(routers), (day + 1) * DAY - 1))
+    person = world.draws.below(len(world.people), "belonging-person", routers, at)
+    account = belonging.account_at(routers, at)
+    keep = at >= max(day * DAY - DAY, world.started_at)
+    found.add(keep, at, routers, BELONGING, account=account, value=person, slot=at // SECOND)
 
 
 def _groups(found: Occurrences, world: World, day: int) -> None:

@@ -13,7 +13,7 @@ from fleetlake.simulator.world import batteries, trips
 from fleetlake.simulator.world.clocks import clock_error
 from fleetlake.simulator.world.occurrences import Occurrences
 from fleetlake.simulator.world.people import failed_logins, lockouts
-from fleetlake.simulator.world.plans import CABLE, LINK, DayPlan
+from fleetlake.simulator.world.plans import CABLE, LINK, NOTICED_AFTER, DayPlan
 from fleetlake.simulator.world.world import World
 
 CONNECTION_DELAY = MINUTE
@@ -37,7 +37,9 @@ _EVERYDAY = (
     "ip_banned",
 )
 _TUNNEL_ODDS = 0.5
-_BY_SERVICE = tuple(CODE[name] for name in ("connection_state", "config_change"))
+_BY_SERVICE = tuple(
+    CODE[name] for name in ("connection_state", "config_change", "router_group_change")
+)
 """What the service detects by its own clock."""
 
 
@@ -63,6 +65,7 @@ def alerts_of(world: World, routers: Ints, day: int, *, accounts: bool) -> Block
     _wear(found, here)
     _heat(found, here)
     _settings(found, here)
+    _regrouped(found, world, routers, day)
     _rides(found, here)
     _everyday(found, here)
     if accounts:
@@ -99,9 +102,24 @@ def _outages(found: Occurrences, day: Day) -> None:
     found.add(happens, end + SECOND, router, back, slot=primary, value=reason)
     standby = CODE["modem_wan_standby"]
     found.add(happens, end + 5 * SECOND, router, standby, slot=backup, value=reason)
+    _backup_fails(found, day)
     tunnel = happens & day.world.draws.chance(_TUNNEL_ODDS, "tunnel", router)
     found.add(tunnel, start + 20 * SECOND, router, CODE["ipsec_tunnel_down"], slot=primary)
     found.add(tunnel, end + 15 * SECOND, router, CODE["ipsec_tunnel_up"], slot=primary)
+
+
+def _backup_fails(found: Occurrences, day: Day) -> None:
+    """A backup that fails in the outage: it disconnects, and the other modem takes over."""
+    fleet, plan, router = day.world.fleet, day.plan, day.router
+    at, end, reason = plan.second_failover_at, plan.outage.end, plan.outage_reason % CABLE
+    backup, other = fleet.backup[router], fleet.other_backup[router]
+    again = at < NEVER
+    lost, back = CODE["modem_wan_disconnected"], CODE["modem_wan_connected"]
+    found.add(again, at - NOTICED_AFTER + SECOND, router, lost, slot=backup, value=reason)
+    found.add(again, at, router, CODE["failover_event"], slot=other, value=backup)
+    found.add(again, at + 2 * SECOND, router, back, slot=other, value=reason)
+    found.add(again, end + SECOND, router, back, slot=backup, value=reason)
+    found.add(again, end + 6 * SECOND, router, CODE["modem_wan_standby"], slot=other, value=reason)
 
 
 def _connection(found: Occurrences, day: Day) -> None:
@@ -164,6 +182,15 @@ def _settings(found: Occurrences, day: Day) -> None:
     found.add(
         change.at < NEVER, change.at, day.router, code, slot=change.setting, value=change.person
     )
+
+
+def _regrouped(found: Occurrences, world: World, routers: Ints, day: int) -> None:
+    """A move to another group, or out of one."""
+    belonging = world.fleet.belonging
+    at = belonging.changed_at(routers, np.full(len(routers), (day + 1) * DAY - 1))
+    moved = belonging.group_at(routers, at) != belonging.group_at(routers, at - 1)
+    keep = moved & (at >= max(day * DAY - DAY, world.started_at))
+    found.add(keep, at, routers, CODE["router_group_change"])
 
 
 def _rides(found: Occurrences, day: Day) -> None:

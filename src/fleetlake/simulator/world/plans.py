@@ -25,6 +25,10 @@ CABLE = 3
 
 _OUTAGE_ODDS = 0.34
 _SHORTEST_OUTAGE = MINUTE
+NOTICED_AFTER = 11 * SECOND
+"""How long after its backup fails a router fails over again."""
+
+_LONG_OUTAGE = 15 * MINUTE
 _LATEST_END = 23 * HOUR + 50 * MINUTE
 _LONGEST_CUT = 10 * HOUR
 _BOOT = 2 * MINUTE
@@ -41,6 +45,8 @@ class DayPlan:
     offline_cause: Ints
     outage: Spells
     failover_at: Ints
+    second_failover_at: Ints
+    """When the backup failed too and the other modem took over, NEVER if it did not."""
     outage_reason: Ints
 
 
@@ -63,6 +69,7 @@ class Planner:
         offline, cause = self._offline(router, day, cut, on_battery, powered_off)
         outage = self._outage(router, day, offline)
         detection = self.draws.between(5 * SECOND, 30 * SECOND, "detection", router, day)
+        failover_at = np.where(outage.happens, outage.start + detection.astype(np.int64), NEVER)
         return DayPlan(
             on_battery=on_battery,
             drain_rate=rate,
@@ -70,9 +77,19 @@ class Planner:
             offline=offline,
             offline_cause=cause,
             outage=outage,
-            failover_at=np.where(outage.happens, outage.start + detection.astype(np.int64), NEVER),
+            failover_at=failover_at,
+            second_failover_at=self._second_failover(router, day, failover_at, outage),
             outage_reason=self._reason(router, day),
         )
+
+    def _second_failover(self, router: Ints, day: Ints, failover_at: Ints, outage: Spells) -> Ints:
+        """Return when the backup fails too, amid an outage of a wired primary."""
+        fleet = self.fleet
+        length = np.where(outage.happens, outage.end - failover_at, 0)
+        fails = fleet.habits.backup_fails[router] & (fleet.primary[router] == WIRED)
+        share = self.draws.between(0.35, 0.65, "backup-fails", router, day)
+        second = np.where(outage.happens, failover_at, 0) + (share * length).astype(np.int64)
+        return np.where(fails & (length >= _LONG_OUTAGE), second, NEVER)
 
     def _reason(self, router: Ints, day: Ints) -> Ints:
         """Return why the primary WAN fails; only a wired one can lose its cable."""

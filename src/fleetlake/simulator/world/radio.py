@@ -70,7 +70,7 @@ def signal_at(
 ) -> Signal:
     """Return what modems measure at known places."""
     router, slot, instant = modems.router, modems.slot, modems.instant
-    cover = coverage(draws, fleet.carrier_of(router, slot), latitude, longitude)
+    cover = coverage(draws, fleet.carrier_of(router, slot, instant), latitude, longitude)
     busy = busyness(fleet, router, instant)
     noise = draws.normal("signal", router, slot, instant)
     indoors = np.where(fleet.is_vehicle[router], 0.0, -6.0)

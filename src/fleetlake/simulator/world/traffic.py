@@ -8,9 +8,10 @@ interfaces add up to its demand, and a failover's `data_usage` to what its backu
 import numpy as np
 
 from fleetlake.simulator.draws import Draws
-from fleetlake.simulator.fleet import Fleet
+from fleetlake.simulator.fleet import SLOTS_PER_ROUTER, WIRED, Fleet
 from fleetlake.simulator.units import DAY, HOUR, SECOND, Ints, Reals
 from fleetlake.simulator.world.grid import PlanGrid
+from fleetlake.simulator.world.plans import DayPlan
 from fleetlake.simulator.world.spells import is_weekend
 
 QUARTER = 900 * SECOND
@@ -29,17 +30,16 @@ def demand(draws: Draws, fleet: Fleet, router: Ints, quarter: Ints) -> Reals:
     return np.asarray(scale * (0.12 + busy) * noise)
 
 
-def carried(draws: Draws, grid: PlanGrid, router: Ints, slot: Ints, instant: Ints) -> Ints:
-    """Return the bytes an interface carried in the quarter hour that ends at each instant."""
+def carried(draws: Draws, grid: PlanGrid, bay: Ints, start: Ints, instant: Ints) -> Ints:
+    """Return the bytes carried in each bay in [start, instant), a quarter hour at most."""
     fleet = grid.fleet
-    border = instant // QUARTER * QUARTER
+    router, slot = np.divmod(bay, SLOTS_PER_ROUTER)
+    quarter = instant // QUARTER
+    border = np.maximum(quarter * QUARTER, start)
     total = np.zeros(np.shape(instant))
-    for start, end, quarter in (
-        (instant - QUARTER, border, border // QUARTER - 1),
-        (border, instant, border // QUARTER),
-    ):
-        rate = demand(draws, fleet, router, quarter)
-        total += rate * _carrying(grid, router, slot, start, end) / SECOND
+    for begin, end, number in ((start, border, quarter - 1), (border, instant, quarter)):
+        rate = demand(draws, fleet, router, number)
+        total += rate * _carrying(grid, router, slot, begin, end) / SECOND
     return np.rint(total).astype(np.int64)
 
 
@@ -57,13 +57,26 @@ def _carrying(grid: PlanGrid, router: Ints, slot: Ints, start: Ints, end: Ints) 
     off = off + np.where(
         first.offline.start != last.offline.start, last.offline.overlap(start, end), 0
     )
-    over = _after_failover(first.failover_at, first.outage.end, start, end)
-    over = over + np.where(
-        two_days, _after_failover(last.failover_at, last.outage.end, start, end), 0
-    )
+    over = _over(first, start, end)
+    again = _over_again(first, start, end)
+    over = over + np.where(two_days, _over(last, start, end), 0)
+    again = again + np.where(two_days, _over_again(last, start, end), 0)
     on_primary = np.where(slot == fleet.primary[router], end - start - down - off, 0)
     on_primary = np.maximum(on_primary, 0)
-    return np.asarray(np.where(slot == fleet.backup[router], over, on_primary))
+    wired = fleet.primary[router] == WIRED
+    on_other = np.where(wired & (slot == fleet.other_backup[router]), again, on_primary)
+    return np.asarray(np.where(slot == fleet.backup[router], over, on_other))
+
+
+def _over(plan: DayPlan, start: Ints, end: Ints) -> Ints:
+    """Return the part of [start, end) in which the backup carries the traffic."""
+    until = np.minimum(plan.outage.end, plan.second_failover_at)
+    return _after_failover(plan.failover_at, until, start, end)
+
+
+def _over_again(plan: DayPlan, start: Ints, end: Ints) -> Ints:
+    """Return the part of [start, end) in which the backup has failed too."""
+    return _after_failover(plan.second_failover_at, plan.outage.end, start, end)
 
 
 def _after_failover(failover_at: Ints, outage_end: Ints, start: Ints, end: Ints) -> Ints:

@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from fleetlake.simulator.draws import Draws
-from fleetlake.simulator.fleet import SLOTS_PER_ROUTER, Fleet, build_fleet
+from fleetlake.simulator.fleet import Fleet, build_fleet, orphans
 from fleetlake.simulator.identifiers import Identifiers
 from fleetlake.simulator.organisation import Person, people
 from fleetlake.simulator.recent import Recent
@@ -16,8 +16,6 @@ from fleetlake.simulator.world.batteries import Ageing
 from fleetlake.simulator.world.changes import ChangePlanner
 from fleetlake.simulator.world.plans import Planner
 from fleetlake.simulator.world.running import RunningTotals
-
-_ROUTERS_PER_ORPHAN = 40
 
 
 @dataclass(frozen=True)
@@ -73,13 +71,12 @@ class World:
     @cached_property
     def net_device_id(self) -> Ints:
         """Return the id of every interface by its row, those of no router at the end."""
-        rows = self.routers * SLOTS_PER_ROUTER + self.orphans
-        return self.fleet.net_device_ids.of(np.arange(rows))
+        return self.fleet.net_device_ids.of(np.arange(self.fleet.net_device_ids.size))
 
     @property
     def orphans(self) -> int:
-        """Return how many modems lie in a drawer: one, and one more per forty routers."""
-        return 1 + self.routers // _ROUTERS_PER_ORPHAN
+        """Return how many modems lie in a drawer."""
+        return orphans(self.routers)
 
     @cached_property
     def recent(self) -> Recent:

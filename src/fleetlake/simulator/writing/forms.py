@@ -11,6 +11,7 @@ from fleetlake.simulator.ledger import Fields
 from fleetlake.simulator.organisation import ACCOUNTS
 from fleetlake.simulator.refusals import validation
 from fleetlake.simulator.resources import RESOURCES
+from fleetlake.simulator.resources.organisation import account_of
 from fleetlake.simulator.units import NULL
 from fleetlake.simulator.writing.desk import Desk
 from fleetlake.simulator.writing.readers import (
@@ -99,7 +100,7 @@ def _moved(desk: Desk, identity: int, fields: Fields) -> None:
     if "group" in fields:
         fleet = desk.view.world.fleet
         row = int(fleet.router_ids.rows(np.array([identity]))[0])
-        account = ACCOUNTS[int(fleet.account[row])].id
+        account = account_of(desk.view, row)
         desk.raise_alert("router_group_change", account=account, router=row)
 
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from fleetlake.simulator import stamps
 from fleetlake.simulator.ledger import Fields
-from fleetlake.simulator.organisation import ACCOUNTS
 from fleetlake.simulator.refusals import not_found
+from fleetlake.simulator.resources.organisation import account_of
 from fleetlake.simulator.rules import DESTINATIONS
 from fleetlake.simulator.units import MINUTE
 from fleetlake.simulator.writing.alerting import find
@@ -21,7 +21,7 @@ def _router_row(desk: Desk, identity: int) -> tuple[int, int]:
     """Return a router's row and the id of its account."""
     fleet = desk.view.world.fleet
     row = int(fleet.router_ids.rows(np.array([identity]))[0])
-    return row, ACCOUNTS[int(fleet.account[row])].id
+    return row, account_of(desk.view, row)
 
 
 def reboot(desk: Desk, body: Fields) -> Written:
