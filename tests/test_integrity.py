@@ -185,3 +185,16 @@ def test_a_record_set_aside_does_not_come_back_over_newer_content(sim: Sim):
         retry_quarantined(lake)
 
     assert rows(sim, "select distinct name from raw.groups where valid_to is null") == [("new",)]
+
+
+def test_a_record_dated_in_the_future_is_kept_and_taken_for_no_wrong_clock(sim: Sim, caplog):
+    def dated(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [{**records[0], "created_at": "2099-01-01T00:00:00+00:00"}, *records[1:]]
+
+    whole(sim.ingest("alerts", transport=Edited(sim, alerts=dated)))
+    whole(sim.ingest("alerts"))
+
+    assert rows(sim, "select count(*) from raw.alerts where created_at > '2098-01-01'") == [(1,)]
+    [(newest,)] = rows(sim, "select max(watermark_at) from meta.watermarks")
+    assert newest <= NOW + HOUR
+    assert "clock that ran ahead" not in caplog.text

@@ -11,6 +11,7 @@ from fleetlake.endpoint import Mode
 from fleetlake.errors import CommitUnknown, LakeError
 from fleetlake.intervals import Interval
 from fleetlake.lake.durable import flush_files
+from fleetlake.lake.future import TOLERANCE
 from fleetlake.lake.lateness import note_lateness
 from fleetlake.lake.loads import Committed, Load
 from fleetlake.lake.locks import commit_lock
@@ -117,9 +118,11 @@ def _write_proofs(lake: "Lake", load: Load, done: Committed) -> None:
 
 
 def _mark(load: Load, load_id: str | None = None) -> Mark:
-    return Mark(
-        profile=load.profile, endpoint=load.endpoint.name, newest=load.newest, load_id=load_id
-    )
+    # A record may carry a time that is still to come: nothing is read as far as that.
+    newest = load.newest
+    if newest and newest > load.seen_at + TOLERANCE:
+        newest = load.seen_at
+    return Mark(profile=load.profile, endpoint=load.endpoint.name, newest=newest, load_id=load_id)
 
 
 def _ends(loads: Sequence[Load]) -> list[tuple[str, str, LastRead]]:
