@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
+from fleetlake.columns import Kind
 from fleetlake.endpoint import Endpoint
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import LakeError
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.commit import commit_load
 from fleetlake.lake.format import FORMAT_VERSION
+from fleetlake.lake.promoted import promote
 from fleetlake.lake.tables import META
 from tests.conftest import Sim
 from tests.test_lake import GROUPS, load_of
@@ -44,13 +46,17 @@ def older(monkeypatch: pytest.MonkeyPatch) -> Release:
 
 
 @pytest.fixture
-def old_sim(tmp_path: Path, make_sim: Any, older: Release) -> Sim:
+def new_sim(tmp_path: Path, make_sim: Any) -> Sim:
+    """Return a service whose lake is still to be made."""
+    return Sim(make_sim(routers=4, days=1).app, tmp_path / "old")
+
+
+@pytest.fixture
+def old_sim(new_sim: Sim, older: Release) -> Sim:
     """Return a service, loaded into a lake that was made by the older release."""
-    sim: Sim = make_sim(routers=4, days=1)
-    sim = Sim(sim.app, tmp_path / "old")
     with older():
-        sim.ingest(*COLUMNS)
-    return sim
+        new_sim.ingest(*COLUMNS)
+    return new_sim
 
 
 def held(sim: Sim, sql: str) -> list[tuple[Any, ...]]:
@@ -187,3 +193,35 @@ def test_a_lake_of_a_newer_format_is_refused_in_words(lake_path: Path, read_only
         pass
 
     assert "Upgrade fleetlake" in refusal.value.remedy
+
+
+@pytest.mark.parametrize(
+    "promoted",
+    [
+        ("groups", "name", "name", Kind.JSON),
+        ("net_devices", "router_id", "router", Kind.TEXT),
+        ("routers", "created_at", "created_at", Kind.TEXT),
+    ],
+)
+def test_a_column_of_a_release_takes_the_place_of_one_promoted_otherwise(
+    new_sim: Sim, monkeypatch: pytest.MonkeyPatch, promoted: tuple[str, str, str, Kind]
+):
+    sim, (name, column, member, kind) = new_sim, promoted
+    with monkeypatch.context() as patch:
+        patch.setitem(ENDPOINTS, name, without(ENDPOINTS[name], column))
+        patch.setattr("fleetlake.endpoints._ROWS", tuple(ENDPOINTS.values()))
+        sim.ingest(name)
+        with open_lake(sim.settings().lake) as lake:
+            promote(lake, ENDPOINTS[name], member, kind)
+    before = held(sim, f"select count(*) from raw.{name}")
+
+    for _ in range(2):
+        assert [outcome.error for outcome in sim.ingest(name)] == [None]
+
+    empty = f"select count(*) from raw.{name} where _extra is not null"
+    found = held(sim, f"select count({column}) from raw.{name}")
+    served = [record for record in sim.truth(name) if record[member] is not None]
+    assert held(sim, f"select count(*) from raw.{name}") == before
+    assert found == [(len(served),)]
+    assert held(sim, empty) == [(0,)]
+    assert held(sim, "select count(*) from meta.promoted") == [(0,)]

@@ -27,6 +27,7 @@ from fleetlake.errors import (
 from fleetlake.intervals import Interval
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.promotions import settle_names
+from fleetlake.lake.yielding import yield_to_release
 from fleetlake.load import load_streams
 from fleetlake.place import DEMO_MARK
 from fleetlake.run import Outcome, Watcher
@@ -63,6 +64,7 @@ def ingest(
     _refuse_demo_lake(settings)
     with open_lake(settings.lake, threads=1) as lake:
         settle_names(lake)
+        yield_to_release(lake)
 
         def load(account: Settings) -> list[Outcome]:
             named = [e for e in readable[account.profile] if e.is_divisible or shard.number == 1]
@@ -102,6 +104,7 @@ def backfill(
     _require_service(accounts)
     with open_lake(settings.lake, threads=1) as lake:
         settle_names(lake)
+        yield_to_release(lake)
 
         def load(account: Settings) -> list[Outcome]:
             load = partial(

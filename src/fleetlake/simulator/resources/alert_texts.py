@@ -83,7 +83,9 @@ class _Port(NamedTuple):
 
 def _ports(view: View, block: Block) -> list[_Port]:
     """Return the interface of each alert, that of slot 0 where it is about none."""
-    slot = np.maximum(block["slot"], 0)
+    # Alerts that are about no interface may hold another number in its place.
+    is_slot = (block["slot"] >= 0) & (block["slot"] < SLOTS_PER_ROUTER)
+    slot = np.where(is_slot, block["slot"], 0)
     bay = np.maximum(block["router"], 0) * SLOTS_PER_ROUTER + slot
     device = view.world.fleet.moves.bay_of(bay, block["time"])
     names, macs = device_names(view, device, bay), device_macs(view, device)

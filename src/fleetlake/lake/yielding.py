@@ -1,0 +1,77 @@
+"""A promoted member whose column a release has brought since, under another name or kind.
+
+The release's column is the one that every later load fills. So the promoted column gives its
+values back, they move into the release's column, and the promotion is forgotten.
+"""
+
+import logging
+from typing import TYPE_CHECKING
+
+from fleetlake.columns import Column
+from fleetlake.endpoints import ENDPOINTS
+from fleetlake.errors import StreamBusy
+from fleetlake.lake.locks import commit_lock, stream_lock
+from fleetlake.lake.moving import empty_column, move_values
+from fleetlake.lake.promotions import Promotion, columns_of_table, promotions
+from fleetlake.quoting import quoted
+
+if TYPE_CHECKING:
+    from fleetlake.lake.catalog import Lake
+
+logger = logging.getLogger(__name__)
+
+
+def yield_to_release(lake: "Lake") -> None:
+    """Let columns of the release take the place of promoted ones.
+
+    A stream that is being loaded is left for the next time. Raises: LakeError.
+    """
+    for one in promotions(lake):
+        if not _taken_over(one):
+            continue
+        try:
+            with stream_lock(lake.path, one.endpoint), commit_lock(lake.path):
+                _yield(lake, one)
+        except StreamBusy:
+            logger.debug("%s is being loaded; its promoted columns yield later", one.endpoint)
+
+
+def _taken_over(one: Promotion) -> list[Column]:
+    """Return the release's columns that clash with a promoted one: same member or same name."""
+    own = ENDPOINTS[one.endpoint].columns if one.endpoint in ENDPOINTS else ()
+    promoted = (one.path, one.column.name, one.kind)
+    return [
+        column
+        for column in own
+        if (column.path == one.path or column.name == one.column.name)
+        and (column.path, column.name, column.kind) != promoted
+    ]
+
+
+def _yield(lake: "Lake", one: Promotion) -> None:
+    """Move a promoted column's values into the release's columns, in one transaction."""
+    endpoint = ENDPOINTS[one.endpoint]
+    lake.execute("begin")
+    try:
+        empty_column(lake, endpoint, one.column)
+        held = columns_of_table(lake, endpoint.name)
+        for column in _taken_over(one):
+            if column.name.lower() not in held:
+                table = f"raw.{quoted(endpoint.name)}"
+                lake.execute(
+                    f"alter table {table} add column {quoted(column.name)} {column.sql_type}"
+                )
+            move_values(lake, endpoint, column)
+        lake.execute(
+            "delete from meta.promoted where endpoint = ? and member = ?",
+            [one.endpoint, one.member],
+        )
+        lake.execute("commit")
+    except BaseException:
+        lake.roll_back()
+        raise
+    logger.warning(
+        "The member %s of %s has a column of the release now; its promoted column was taken back.",
+        one.member,
+        one.endpoint,
+    )
