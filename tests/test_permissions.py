@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from fleetlake import file_locks, ownership, umask
 from fleetlake.cli import app
 from fleetlake.doctor import run_checks
-from fleetlake.errors import LakeError, SettingsError, StreamBusy
+from fleetlake.errors import ExportFailed, LakeError, SettingsError, StreamBusy
 from fleetlake.exporters import TARGETS
 from fleetlake.exporters.export import export
 from fleetlake.file_locks import file_lock
@@ -285,7 +285,7 @@ def test_a_symbolic_link_planted_as_a_lock_file_is_refused_and_its_target_left_a
     assert target.read_text() == "as it was"
 
 
-@pytest.mark.parametrize("part", ["", "locks", "files"])
+@pytest.mark.parametrize("part", ["", "locks", "files", "catalog.sqlite", ".ready"])
 def test_a_lake_of_another_user_is_not_written(lake_path, monkeypatch, part):
     give_away(lake_path / part, monkeypatch)
 
@@ -294,6 +294,18 @@ def test_a_lake_of_another_user_is_not_written(lake_path, monkeypatch, part):
         open_lake(lake_path),
     ):
         pass
+
+
+def test_a_catalog_that_another_user_planted_as_a_link_is_not_written(tmp_path, monkeypatch):
+    lake, elsewhere = tmp_path / "lake", tmp_path / "elsewhere"
+    lake.mkdir()
+    (lake / "catalog.sqlite").symlink_to(elsewhere)
+    give_away(lake / "catalog.sqlite", monkeypatch)
+
+    with pytest.raises(LakeError, match="belongs to user"), open_lake(lake):
+        pass
+
+    assert not elsewhere.exists()
 
 
 def test_a_folder_that_another_user_planted_as_a_link_is_not_written(lake_path, monkeypatch):
@@ -325,6 +337,33 @@ def test_what_another_user_made_where_fleetlake_writes_is_not_used(
         acts[name]()
 
     assert list((tmp_path / name).iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("target", "part"),
+    [
+        ("parquet", ""),
+        ("parquet", "trips"),
+        ("csv", "trips"),
+        ("delta", ""),
+        ("delta", "trips"),
+        ("iceberg", ""),
+        ("iceberg", "fleet"),
+    ],
+)
+def test_an_export_does_not_go_into_a_folder_of_another_user(
+    lake_path, tmp_path, monkeypatch, target, part
+):
+    (tmp_path / "out" / part).mkdir(parents=True)
+    with open_lake(lake_path) as lake:
+        lake.execute("create table lake.marts.trips as select 1 as trip_id")
+        give_away(tmp_path / "out" / part, monkeypatch)
+
+        with pytest.raises(ExportFailed, match="belongs to user"):
+            export(lake, TARGETS[target], SecretStr(str(tmp_path / "out")), ["trips"])
+
+    assert not any((tmp_path / "out").rglob("*.parquet"))
+    assert list((tmp_path / "out" / part).iterdir()) == [] or target == "iceberg"
 
 
 def test_a_link_planted_where_calls_are_counted_is_refused(tmp_path):

@@ -44,15 +44,15 @@ def foreign_owner(path: Path) -> int | None:
     return None
 
 
-def require_own(path: Path, name: str, *, otherwise: str) -> None:
-    """Refuse to write into a folder of another user. Raises: LakeError naming that user.
+def require_own(path: Path, name: str, *, otherwise: str, kind: str = "folder") -> None:
+    """Refuse to write to a folder or file of another user. Raises: LakeError naming that user.
 
     `otherwise` says how to have another folder.
     """
     owner = foreign_owner(path)
     if owner is not None:
         raise LakeError(
-            f"The {name} folder {path} belongs to user {user_name(owner)}, and this process runs "
+            f"The {name} {kind} {path} belongs to user {user_name(owner)}, and this process runs "
             f"as user {user_name(os.geteuid())}.",
             remedy=f"Run the command as its owner, change the owner with chown -R, or {otherwise}.",
         )

@@ -40,6 +40,9 @@ DESCRIPTION = "snapshot.json"
 MARK = ".fleetlake"
 """File in a snapshot from its first moment on: only what carries it is ever removed."""
 
+NEXT = "next"
+"""Name of the new link until it takes the place of the published one."""
+
 _NAME = re.compile(r"\d{8}T\d{6}\.\d{6}Z")
 
 
@@ -88,6 +91,7 @@ def publish(
         _refuse_what_is_not_ours(published, store)
         store.mkdir(parents=True, exist_ok=True)
         with file_lock(store / "publish.lock", seconds=FOR_EVER):
+            _refuse_other_link(store / NEXT)
             _clear(store, keep=published)
             before = published.resolve() if published.is_symlink() else None
             new = store / datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
@@ -240,7 +244,7 @@ SELECT account_profile, endpoint, watermark_at FROM meta.watermarks ORDER BY ALL
 
 def _switch(published: Path, new: Path) -> None:
     """Let the link point to the new snapshot: a rename, so it always points to one."""
-    link = new.parent / "next"
+    link = new.parent / NEXT
     link.unlink(missing_ok=True)
     link.symlink_to(os.path.relpath(new, published.parent), target_is_directory=True)
     link.replace(published)
@@ -271,6 +275,15 @@ def _refuse_what_is_not_ours(published: Path, store: Path) -> None:
     if (is_link or published.exists()) and not is_ours:
         raise LakeError(
             f"{published} is in the way: it is no snapshot that fleetlake published.",
+            remedy="Move it elsewhere, or set FLEETLAKE_PUBLISHED to another folder.",
+        )
+
+
+def _refuse_other_link(link: Path) -> None:
+    """Raise LakeError for a file or folder under the name of the temporary link."""
+    if link.exists() and not link.is_symlink():
+        raise LakeError(
+            f"{link} is in the way: fleetlake makes a symbolic link of that name.",
             remedy="Move it elsewhere, or set FLEETLAKE_PUBLISHED to another folder.",
         )
 

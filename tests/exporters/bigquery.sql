@@ -1,10 +1,11 @@
 CREATE TABLE IF NOT EXISTS `fleetlake_exports` (`table_name` STRING, `mark` STRING, `exported_at` TIMESTAMP)
 SELECT `mark` FROM `fleetlake_exports` WHERE `table_name` = 'trips'
-SELECT column_name FROM `main`.INFORMATION_SCHEMA.COLUMNS WHERE table_name = 'trips'
 SELECT `mark` FROM `fleetlake_exports` WHERE `table_name` = 'trips'
 SELECT column_name FROM `main`.INFORMATION_SCHEMA.COLUMNS WHERE table_name = 'trips'
-DELETE FROM `fleetlake_exports` WHERE `table_name` = 'trips'
-DROP TABLE IF EXISTS `trips`
+BEGIN TRANSACTION;
+DELETE FROM `fleetlake_exports` WHERE `table_name` = 'trips';
+INSERT INTO `fleetlake_exports` (`table_name`, `mark`, `exported_at`) SELECT 'trips', '', CURRENT_TIMESTAMP;
+COMMIT TRANSACTION;
 CREATE TABLE `trips` (`router_id` INT64, `trip_id` STRING, `started_at` TIMESTAMP, `extra` JSON)
 <ingest replace fleetlake_stage_rows>
 BEGIN TRANSACTION;

@@ -1,11 +1,10 @@
 CREATE TABLE IF NOT EXISTS "fleetlake_exports" ("table_name" VARCHAR, "mark" VARCHAR, "exported_at" TIMESTAMP_TZ)
 <commit>
 SELECT "mark" FROM "fleetlake_exports" WHERE "table_name" = 'trips'
-SELECT column_name FROM information_schema.columns WHERE table_schema = CURRENT_SCHEMA() AND table_name = 'trips'
 SELECT "mark" FROM "fleetlake_exports" WHERE "table_name" = 'trips'
 SELECT column_name FROM information_schema.columns WHERE table_schema = CURRENT_SCHEMA() AND table_name = 'trips'
 DELETE FROM "fleetlake_exports" WHERE "table_name" = 'trips'
-DROP TABLE IF EXISTS "trips"
+INSERT INTO "fleetlake_exports" ("table_name", "mark", "exported_at") SELECT 'trips', '', CURRENT_TIMESTAMP
 CREATE TABLE "trips" ("router_id" BIGINT, "trip_id" VARCHAR, "started_at" TIMESTAMP_TZ, "extra" VARIANT)
 <ingest replace fleetlake_stage_rows>
 DELETE FROM "trips" WHERE true

@@ -5,9 +5,14 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
 
+import adbc_driver_postgresql.dbapi
+import duckdb
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
+from pyiceberg.catalog.sql import SqlCatalog
 
-from fleetlake.errors import FleetlakeError
+from fleetlake.errors import ExportFailed, FleetlakeError
 from fleetlake.exporters import TARGETS, changes
 from fleetlake.exporters.export import Exported, export
 from fleetlake.lake import Lake, open_lake
@@ -249,3 +254,48 @@ def test_a_table_without_a_key_is_sent_whole_once_it_has_changed(lake, place):
     assert [done.sent for done in (first, second, third)] == [2, 0, 3]
     names = [row["endpoint"] for row in place.read("meta_gaps")]
     assert sorted(names) == ["alerts", "alerts", "failovers"]
+
+
+STRANGERS = "fixes"
+"""A column of a table that somebody else made at the target."""
+
+
+def make_stranger(place: Place, folder: Path) -> None:
+    """Make a table of the mart's name at the target, by other means than an export."""
+    rows = pa.table({STRANGERS: [42]})
+    create = f'CREATE TABLE "{TABLE}" AS SELECT 42 AS {STRANGERS}'
+    if place.name == "delta":
+        write_deltalake(str(folder / TABLE), rows)
+    elif place.name == "iceberg":
+        folder.mkdir()
+        uri = f"sqlite:///{folder / 'catalog.db'}"
+        catalog = SqlCatalog("fleetlake", uri=uri, warehouse=folder.as_uri())
+        catalog.create_namespace("fleet")
+        catalog.create_table(f"fleet.{TABLE}", rows.schema).append(rows)
+        catalog.close()
+    elif place.name == "postgres":
+        with (
+            adbc_driver_postgresql.dbapi.connect(
+                place.address.get_secret_value(), autocommit=True
+            ) as connection,
+            connection.cursor() as cursor,
+        ):
+            cursor.execute(create)
+    else:
+        with duckdb.connect(folder.with_suffix(".duckdb")) as connection:
+            connection.execute(create)
+
+
+@pytest.mark.parametrize(
+    "place", [p for p in EACH if p.values[0] not in ("parquet", "csv", "jsonl")], indirect=True
+)
+@pytest.mark.parametrize("is_full", [False, True])
+def test_a_table_of_that_name_that_no_export_made_stays_as_it_is(lake, place, tmp_path, is_full):
+    fill(lake)
+    make_stranger(place, tmp_path / "target")
+
+    for _ in range(2):
+        with pytest.raises(ExportFailed, match=f"{TABLE} at the target is in the way"):
+            send(lake, place, is_full=is_full)
+
+    assert [{k: int(v) for k, v in row.items()} for row in place.read(TABLE)] == [{STRANGERS: 42}]

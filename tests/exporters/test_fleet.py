@@ -70,3 +70,22 @@ def test_a_day_later_only_what_changed_is_sent_and_all_tables_are_equal(
     assert 0 < sum(o.sent for o in second) < sum(o.sent for o in first) * 0.7
     assert {o.whole for o in second} == {None}
     assert sum(o.sent for o in third) == 0
+
+
+def test_a_table_of_another_schema_of_the_search_path_stays(lake_path, tmp_path, monkeypatch):
+    place, other = (PLACES["postgres"](tmp_path, monkeypatch) for _ in range(2))
+    theirs = other.address.get_secret_value().rpartition("%3D")[2]
+    both = SecretStr(f"{place.address.get_secret_value()},{theirs}")
+    with (
+        adbc_driver_postgresql.dbapi.connect(
+            other.address.get_secret_value(), autocommit=True
+        ) as there,
+        there.cursor() as cursor,
+    ):
+        cursor.execute("CREATE TABLE trips AS SELECT 42 AS mine")
+    with open_lake(lake_path) as lake:
+        lake.execute("create table marts.trips as select 7 as router_id, 'a' as trip_id")
+        export(lake, TARGETS["postgres"], both, ["trips"])
+
+    assert other.read("trips") == [{"mine": 42}]
+    assert place.read("trips") == [{"router_id": 7, "trip_id": "a"}]

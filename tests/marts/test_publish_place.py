@@ -140,3 +140,37 @@ def test_a_folder_that_up_made_is_emptied(tmp_path, monkeypatch):
     up._begin_anew(up.FOLDER)  # noqa: SLF001
 
     assert not (tmp_path / "up" / "old").exists()
+
+
+def test_a_folder_that_up_made_before_it_had_a_mark_is_emptied(tmp_path):
+    folder = tmp_path / "up"
+    (folder / "prefect").mkdir(parents=True)
+    for name in ("server.log", "simulator.log"):
+        (folder / name).touch()
+
+    up._begin_anew(folder)  # noqa: SLF001
+
+    assert [path.name for path in folder.iterdir()] == [up.MARK]
+
+
+@pytest.mark.parametrize("log", ["server.log", "simulator.log"])
+def test_a_folder_with_a_log_of_somebody_else_is_not_emptied(tmp_path, log):
+    (tmp_path / log).touch()
+
+    with pytest.raises(UsageError, match="in the way"):
+        up._begin_anew(tmp_path)  # noqa: SLF001
+
+    assert (tmp_path / log).exists()
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_what_stands_under_the_name_of_the_temporary_link_is_told_in_words(lake, tmp_path, kind):
+    publish(lake, tmp_path / "p")
+    there = tmp_path / ".p" / "next"
+    there.mkdir() if kind == "folder" else there.write_text("keep")
+
+    with pytest.raises(LakeError, match=r"\.p/next is in the way"):
+        publish(lake, tmp_path / "p")
+
+    assert there.exists()
+    assert (tmp_path / "p" / "snapshot.json").is_file()

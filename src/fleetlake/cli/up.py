@@ -106,8 +106,7 @@ def _begin_anew(folder: Path) -> None:
     from fleetlake.place import not_writable
 
     require_own(folder, "work", otherwise="run this in another folder")
-    is_ours = (folder / MARK).is_file() or (folder / "server.log").is_file()
-    if folder.is_symlink() or (folder.exists() and not is_ours):
+    if folder.is_symlink() or (folder.exists() and not _is_ours(folder)):
         raise UsageError(
             f"{folder.absolute()} is in the way: `fleetlake up` did not make it.",
             remedy="Move it elsewhere: a start empties that folder.",
@@ -118,6 +117,13 @@ def _begin_anew(folder: Path) -> None:
         (folder / MARK).touch()
     except OSError as error:
         raise not_writable("work", folder, error, setting="the current folder") from None
+
+
+def _is_ours(folder: Path) -> bool:
+    """Return whether a start made a folder: by its mark, or by what starts made before it."""
+    logs = (folder / "server.log", folder / "simulator.log")
+    was_ours = all(log.is_file() for log in logs) and (folder / "prefect").is_dir()
+    return was_ours or (folder / MARK).is_file()
 
 
 def login_words(password_file: Path, *, is_terminal: bool) -> str:

@@ -12,6 +12,8 @@ from typing import Protocol, Self
 
 import pyarrow as pa
 
+from fleetlake.errors import ExportFailed
+
 KINDS = ("BOOLEAN", "BIGINT", "DOUBLE", "DATE", "TIMESTAMP WITH TIME ZONE", "VARCHAR", "JSON")
 """The column types that every target knows; all other ones are cast to one of them."""
 
@@ -75,6 +77,14 @@ class Exporter(Protocol):
 
     def close(self) -> None:
         """Let go of the target."""
+
+
+def in_the_way(table: str, *, elsewhere: str) -> ExportFailed:
+    """Return the error for a table at the target that no export made; `elsewhere` is a place."""
+    return ExportFailed(
+        f"The table {table} at the target is in the way: fleetlake did not make it.",
+        remedy=f"Rename it, or export to another {elsewhere}.",
+    )
 
 
 def counted(rows: pa.RecordBatchReader, on_rows: Callable[[int], None]) -> pa.RecordBatchReader:

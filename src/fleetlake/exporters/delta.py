@@ -7,7 +7,8 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 from deltalake.exceptions import TableNotFoundError
 
-from fleetlake.exporters.contract import Changes, Mark
+from fleetlake.exporters.contract import Changes, Mark, in_the_way
+from fleetlake.exporters.local import require_own_parts
 from fleetlake.place import refuse_unusable
 from fleetlake.quoting import quoted
 
@@ -20,24 +21,32 @@ def open_target(address: str) -> "DeltaExporter":
     if "://" in address:
         return DeltaExporter(address)
     refuse_unusable("export", Path(address), setting="FLEETLAKE_EXPORTS__DELTA")
+    folder = Path(address).absolute()
     # As a URL, in which each sign of a path has one meaning.
-    return DeltaExporter(Path(address).absolute().as_uri())
+    return DeltaExporter(folder.as_uri(), folder)
 
 
 class DeltaExporter:
     """Keeps each table as a Delta table of its own below the root."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, folder: Path | None = None) -> None:
         self._root = root.rstrip("/")
+        self._folder = folder
 
     def mark(self, table: str) -> Mark | None:
-        """Return the mark of the latest commit that carries one."""
+        """Return the mark of the latest commit that carries one.
+
+        Raises: ExportFailed for a table that no export made, or another user's.
+        """
+        require_own_parts(self._folder, table, f"{table}/_delta_log")
         try:
             commits = DeltaTable(self._place(table)).history()
         except TableNotFoundError:
             return None
-        marks = (commit[MARK] for commit in commits if MARK in commit)
-        return Mark.from_text(next(marks, ""))
+        marks = [commit[MARK] for commit in commits if MARK in commit]
+        if not marks:
+            raise in_the_way(table, elsewhere="folder")
+        return Mark.from_text(marks[0])
 
     def replace(self, table: str, rows: pa.RecordBatchReader, mark: Mark) -> None:
         """Overwrite the table; its older versions remain readable as Delta keeps them."""

@@ -8,6 +8,7 @@ DuckDB writes and reads the formats in a folder of its own; Arrow carries the fi
 """
 
 import json
+import os
 import re
 import shutil
 import tempfile
@@ -22,13 +23,16 @@ import pyarrow as pa
 from pyarrow import fs
 
 from fleetlake.exporters.contract import Changes, Mark
+from fleetlake.exporters.local import require_own_parts
 from fleetlake.place import refuse_unusable
 from fleetlake.quoting import exact, literal, quoted
 from fleetlake.spreadsheet import guarded_sql, unguarded_sql
 
 LIST = "_export.json"
 _FILE_SIZE = "256MB"
-_OWN = re.compile(r"\d{9,}-[0-9a-f]{8}-\d+\.(parquet|csv|jsonl)|_export\.json\.new")
+_OWN = re.compile(
+    r"\d{9,}-[0-9a-f]{8}-\d+\.(parquet|csv|jsonl)|_export\.json(\.[0-9a-f]{32})?\.new"
+)
 """Names that this target gives its files."""
 
 
@@ -114,7 +118,12 @@ class FileExporter:
         self._duckdb.execute("SET TimeZone = 'UTC'")
 
     def mark(self, table: str) -> Mark | None:
-        """Return the mark of the table's list, and remove what a stopped export left behind."""
+        """Return the mark of the table's list, and remove what a stopped export left behind.
+
+        Raises: ExportFailed for a folder, table or list of another user.
+        """
+        is_local = isinstance(self._system, fs.LocalFileSystem)
+        require_own_parts(Path(self._root) if is_local else None, table, f"{table}/{LIST}")
         listed = self._list(table)
         self._clear(table, listed.files if listed else ())
         return listed.mark if listed and listed.is_guarded == self._format.is_guarded else None
@@ -238,11 +247,12 @@ class FileExporter:
         told: dict[str, Any] = {"files": [asdict(file) for file in files], "mark": mark.as_text()}
         told |= {"guarded": True} if self._format.is_guarded else {}
         place = f"{self._root}/{table}/{LIST}"
-        is_local = isinstance(self._system, fs.LocalFileSystem)
-        with self._system.open_output_stream(f"{place}.new" if is_local else place) as stream:
-            stream.write(json.dumps(told, indent=1).encode())
-        if is_local:  # an object appears whole; a file has to be renamed
-            self._system.move(f"{place}.new", place)
+        content = json.dumps(told, indent=1).encode()
+        if isinstance(self._system, fs.LocalFileSystem):
+            _replace_file(Path(place), content)
+        else:  # an object appears whole
+            with self._system.open_output_stream(place) as stream:
+                stream.write(content)
         self._clear(table, files)
 
     def _clear(self, table: str, files: Sequence[_File]) -> None:
@@ -253,6 +263,15 @@ class FileExporter:
             is_own = _OWN.fullmatch(found.base_name) is not None
             if found.is_file and is_own and found.base_name not in kept:
                 self._system.delete_file(found.path)
+
+
+def _replace_file(place: Path, content: bytes) -> None:
+    """Put a new file in a file's place, by a name that nobody can have planted a link under."""
+    new = place.with_name(f"{place.name}.{uuid4().hex}.new")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(new, flags, 0o666), "wb") as file:
+        file.write(content)
+    new.replace(place)
 
 
 def _same_key(mark: Mark) -> str:

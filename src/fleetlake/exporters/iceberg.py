@@ -15,12 +15,14 @@ from pyiceberg.expressions import And, BooleanExpression, In, IsNull, Or
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.table import Table, Transaction
 
-from fleetlake.exporters.contract import Changes, Mark
+from fleetlake.exporters.contract import Changes, Mark, in_the_way
+from fleetlake.exporters.local import require_own_parts
 from fleetlake.place import refuse_unusable
 from fleetlake.quoting import quoted
 
 NAMESPACE = "fleet"
 MARK = "fleetlake.mark"
+_CATALOG = "catalog.db"
 
 
 def open_target(address: str) -> "IcebergExporter":
@@ -33,23 +35,33 @@ def open_target(address: str) -> "IcebergExporter":
         return IcebergExporter(load_catalog(urlsplit(address).netloc))
     root = Path(address).absolute()
     refuse_unusable("export", root, setting="FLEETLAKE_EXPORTS__ICEBERG")
+    require_own_parts(root, _CATALOG)
     root.mkdir(parents=True, exist_ok=True)
-    return IcebergExporter(
-        SqlCatalog("fleetlake", uri=f"sqlite:///{root / 'catalog.db'}", warehouse=root.as_uri())
-    )
+    catalog = SqlCatalog("fleetlake", uri=f"sqlite:///{root / _CATALOG}", warehouse=root.as_uri())
+    return IcebergExporter(catalog, root)
 
 
 class IcebergExporter:
     """Keeps each table as an Iceberg table in the namespace `fleet`."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, root: Path | None = None) -> None:
         self._catalog = catalog
+        self._root = root
         self._catalog.create_namespace_if_not_exists(NAMESPACE)
 
     def mark(self, table: str) -> Mark | None:
-        """Return the mark among the table's properties."""
+        """Return the mark among the table's properties.
+
+        Raises: ExportFailed for a table that no export made, or another user's.
+        """
+        folder = f"{NAMESPACE}/{table}"
+        require_own_parts(self._root, NAMESPACE, folder, f"{folder}/data", f"{folder}/metadata")
         found = self._found(table)
-        return Mark.from_text(found.properties.get(MARK, "")) if found else None
+        if found is None:
+            return None
+        if MARK not in found.properties:
+            raise in_the_way(table, elsewhere="folder or catalog")
+        return Mark.from_text(found.properties[MARK])
 
     def replace(self, table: str, rows: pa.RecordBatchReader, mark: Mark) -> None:
         """Overwrite the table, or make it; older snapshots stay as Iceberg keeps them."""

@@ -45,5 +45,5 @@ class PostgresExporter(SqlExporter):
         if rows:
             with self._connection.cursor() as cursor:
                 cursor.adbc_ingest(table, rows, mode="append")
-        for statement in self._marking(table, mark):
+        for statement in self._marking(table, mark.as_text()):
             self._run(statement)

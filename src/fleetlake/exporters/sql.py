@@ -1,8 +1,9 @@
 """A SQL database as a target, by ADBC: rows are staged, then moved in one transaction.
 
 What databases differ in is a `Dialect`, values only. The marks are a table beside the exported
-ones. Where making a table ends a transaction, its mark goes first: an export that is stopped
-then finds no mark the next time, and sends the table whole.
+ones. Where making a table ends a transaction, an empty mark goes first: an export that is
+stopped leaves the table with it, so the next one knows that the table is its own, and sends it
+whole. A table without any mark is somebody else's.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,10 +13,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from fleetlake.exporters.contract import Changes, Mark
+from fleetlake.exporters.contract import Changes, Mark, in_the_way
 
 MARKS = "fleetlake_exports"
 STAGE = "fleetlake_stage"
+
+UNFINISHED = ""
+"""Mark of a table that is being made."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,18 +81,14 @@ class SqlExporter:
 
     def mark(self, table: str) -> Mark | None:
         """Return the mark of a table that is there with all the columns that it names."""
-        name = self._dialect.name
-        found = self._rows(
-            f"SELECT {name('mark')} FROM {name(MARKS)} "
-            f"WHERE {name('table_name')} = {self._dialect.text(table)}"
-        )
-        mark = Mark.from_text(found[0][0]) if found else None
-        listing = self._dialect.columns.replace("{table}", self._dialect.text(table))
-        present = {column for (column,) in self._rows(listing)}
-        return mark if mark and mark.columns.keys() <= present else None
+        mark = Mark.from_text(self._noted(table) or UNFINISHED)
+        return mark if mark and mark.columns.keys() <= self._present(table) else None
 
     def replace(self, table: str, rows: pa.RecordBatchReader, mark: Mark) -> None:
-        """Put the rows in place of the table's; a table of another shape is made anew."""
+        """Put the rows in place of the table's; a table of another shape is made anew.
+
+        Raises: ExportFailed for a table that no export made.
+        """
         held = self.mark(table)
         is_new = held is None or held.columns != mark.columns
         if is_new:
@@ -120,11 +120,29 @@ class SqlExporter:
         """End the connection; what was not committed has not happened."""
         self._connection.close()
 
+    def _noted(self, table: str) -> str | None:
+        """Return the text of a table's mark, None for a table that no export began."""
+        name = self._dialect.name
+        found = self._rows(
+            f"SELECT {name('mark')} FROM {name(MARKS)} "
+            f"WHERE {name('table_name')} = {self._dialect.text(table)}"
+        )
+        return found[0][0] if found else None
+
+    def _present(self, table: str) -> set[str]:
+        """Return the names of a table's columns, none where there is no such table."""
+        listing = self._dialect.columns.replace("{table}", self._dialect.text(table))
+        return {column for (column,) in self._rows(listing)}
+
     def _make(self, table: str, mark: Mark) -> None:
         dialect = self._dialect
+        is_present = bool(self._present(table))
+        if is_present and self._noted(table) is None:
+            raise in_the_way(table, elsewhere="schema")
         columns = (f"{dialect.name(n)} {dialect.types[kind]}" for n, kind in mark.columns.items())
-        self._run(self._unmarking(table))
-        self._run(f"DROP TABLE IF EXISTS {dialect.name(table)}")
+        self._run_together(self._marking(table, UNFINISHED))
+        if is_present:  # else the name may mean a table of another schema
+            self._run(f"DROP TABLE {dialect.name(table)}")
         self._run(f"CREATE TABLE {dialect.name(table)} ({', '.join(columns)})")
 
     def _move(
@@ -133,7 +151,7 @@ class SqlExporter:
         """In one transaction: run `before`, add the rows, note the mark."""
         with self._staged("rows", rows, 1 if rows else 0) as stage:
             insertion = [self._insertion(table, stage, mark)] if stage else []
-            self._transact([*before, *insertion, *self._marking(table, mark)])
+            self._transact([*before, *insertion, *self._marking(table, mark.as_text())])
 
     def _insertion(self, table: str, stage: str, mark: Mark) -> str:
         name, shape = self._dialect.name, self._dialect.from_stage
@@ -155,15 +173,14 @@ class SqlExporter:
             f"WHERE EXISTS (SELECT 1 FROM {name(stage)} AS s WHERE {same})"
         )
 
-    def _marking(self, table: str, mark: Mark) -> tuple[str, str]:
+    def _marking(self, table: str, mark: str) -> tuple[str, str]:
         name, text = self._dialect.name, self._dialect.text
-        values = f"{text(table)}, {text(mark.as_text())}, CURRENT_TIMESTAMP"
+        values = f"{text(table)}, {text(mark)}, CURRENT_TIMESTAMP"
         columns = self._dialect.names(["table_name", "mark", "exported_at"])
-        return self._unmarking(table), f"INSERT INTO {name(MARKS)} ({columns}) SELECT {values}"
-
-    def _unmarking(self, table: str) -> str:
-        name, text = self._dialect.name, self._dialect.text
-        return f"DELETE FROM {name(MARKS)} WHERE {name('table_name')} = {text(table)}"
+        return (
+            f"DELETE FROM {name(MARKS)} WHERE {name('table_name')} = {text(table)}",
+            f"INSERT INTO {name(MARKS)} ({columns}) SELECT {values}",
+        )
 
     @contextmanager
     def _staged(
@@ -180,13 +197,17 @@ class SqlExporter:
         self._run(f"DROP TABLE {self._dialect.name(stage)}")
 
     def _transact(self, statements: Sequence[str]) -> None:
+        self._run_together(statements)
+        self._commit()
+
+    def _run_together(self, statements: Sequence[str]) -> None:
+        """Run statements in the open transaction, or in one of their own where none is open."""
         if self._dialect.is_script:
             script = ["BEGIN TRANSACTION", *statements, "COMMIT TRANSACTION"]
             self._run(";\n".join(script) + ";")
             return
         for statement in statements:
             self._run(statement)
-        self._commit()
 
     def _run(self, statement: str) -> None:
         with self._connection.cursor() as cursor:

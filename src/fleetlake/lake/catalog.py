@@ -263,8 +263,11 @@ def _remedy(text: str) -> str:
 
 
 def _make_folder(path: Path) -> None:
+    otherwise = "set FLEETLAKE_LAKE to a folder of your own"
     for folder in (path, path / FILES, path / "locks"):
-        require_own(folder, "lake", otherwise="set FLEETLAKE_LAKE to a folder of your own")
+        require_own(folder, "lake", otherwise=otherwise)
+    for file in (CATALOG, f"{CATALOG}-wal", READY):
+        require_own(path / file, "lake", otherwise=otherwise, kind="file")
     refuse_unusable("lake", path, setting="FLEETLAKE_LAKE")
     try:
         (path / FILES).mkdir(parents=True, exist_ok=True)
