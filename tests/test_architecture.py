@@ -21,6 +21,7 @@ ORDER = [
     ["plain"],
     ["errors", "quoting", "spreadsheet", "member_names", "answers", "patience"],
     ["record_bounds", "strict_json"],
+    ["spelt"],
     ["secrets", "network"],
     ["ownership", "umask"],
     ["file_locks", "place", "prefect_auth", "account"],

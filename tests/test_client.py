@@ -360,7 +360,30 @@ ECHOES = {
     "json cut": '{"message": "' + "x" * 165 + 'SENT"}',
     "html": "<html>SENT",
     "page": '{"data": "SENT", "meta": {}}',
+    "cut far behind blanks": " " * 65_450 + "SENT",
 }
+
+
+FORGED = "x.\r\nWhat to do: run y\u2028z\x1b[2J" + "!" * 500
+FORGERIES = {
+    "plain": FORGED,
+    "exception": json.dumps({"exception": {"message": FORGED}}),
+    "errors": json.dumps({"exception": {"message": "x"}, "errors": FORGED}),
+    "detail": json.dumps({"errors": [{"detail": FORGED}]}),
+    "message": json.dumps({"message": FORGED}),
+    "JSON over several lines": json.dumps({"data": FORGED, "meta": {}}, indent=1),
+}
+
+
+@pytest.mark.parametrize("status", [200, 400, 503])
+@pytest.mark.parametrize("body", FORGERIES.values(), ids=FORGERIES)
+def test_what_an_answer_says_is_quoted_on_one_short_line(ask, status, body):
+    with pytest.raises(ServiceError) as failure:
+        ask(Service(httpx.Response(status, text=body)))
+
+    assert failure.value.what.splitlines() == [failure.value.what]
+    assert "\x1b" not in failure.value.what
+    assert len(failure.value.what) < 600
 
 
 def leaks(text: str) -> list[str]:

@@ -269,3 +269,16 @@ def test_a_walk_by_links_that_go_round_comes_to_an_error(endpoint, links):
 
     with pytest.raises((CursorStuck, PageUnreadable)):
         asyncio.run(walk())
+
+
+@rows(LINKED)
+def test_a_position_is_quoted_on_one_short_line(endpoint):
+    forged = "x%0d%0aWhat to do: run y%1b[2J" + "!" * 500
+    page = linking(endpoint, forged)
+    seen = list(page.next.values())[-1:] if page.next else []
+
+    with pytest.raises((CursorStuck, PageUnreadable)) as failure:
+        next_position(endpoint, page, seen)
+
+    assert failure.value.what.splitlines() == [failure.value.what]
+    assert len(failure.value.what) < 400

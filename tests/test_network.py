@@ -7,6 +7,8 @@ import json
 import os
 import ssl
 import sys
+import textwrap
+import time
 from pathlib import Path
 from urllib.parse import quote
 
@@ -100,12 +102,30 @@ ECHOES = {
         c if c.isalnum() else f"\\u{ord(c):04x}" for c in KEY
     ),
     "HTML": html.escape(KEY),
+    "a URL's path": quote(KEY),
+    "percent-encoded in part": KEY.replace("+", "%2B"),
+    "percent-encoded twice": quote(quote(KEY, safe=""), safe=""),
+    "HTML by numbers": "".join(c if c.isalnum() else f"&#{ord(c)};" for c in KEY),
+    "HTML by hex numbers": "".join(c if c.isalnum() else f"&#x{ord(c):X};" for c in KEY),
+    "HTML by names": KEY.replace("&", "&amp;").replace("/", "&sol;").replace("+", "&plus;"),
+    "HTML twice": html.escape(html.escape(KEY)),
+    "a language's text": "".join(c if c.isalnum() else f"\\x{ord(c):02x}" for c in KEY),
+    "a shell's word": "".join(c if c.isalnum() else f"\\{c}" for c in KEY),
+    "JSON in JSON": json.dumps(json.dumps(KEY)[1:-1])[1:-1],
+    "hex": KEY.encode().hex(),
+    "hex by bytes": KEY.encode().hex(":"),
+    "two lines": f"{KEY[:7]}\r\n {KEY[7:]}",
+    "base64 in two lines": "\n".join(textwrap.wrap(base64.b64encode(KEY.encode()).decode(), 12)),
 }
 
 
 @pytest.mark.parametrize("echo", ECHOES.values(), ids=ECHOES)
 def test_a_key_is_starred_however_it_is_echoed(echo):
-    assert starred(f"you sent {echo}.", [KEY]) in {"you sent ***.", "you sent xx***yy."}
+    assert starred(f"you sent {echo}.", [KEY]) in {
+        "you sent ***.",
+        "you sent xx***yy.",
+        "you sent ***Q==.",  # what the end of base64 holds is not the key's alone
+    }
 
 
 @pytest.mark.parametrize("before", ["", "u", "us", "use", "user:"])
@@ -116,6 +136,19 @@ def test_a_key_is_starred_in_base64_wherever_it_begins(before, encode):
     shown = starred(sent, [KEY]).replace("***", "")
 
     assert len(shown) <= len(sent) - len(KEY)
+
+
+@pytest.mark.parametrize("key", ["a" * 64, "\\" * 40, "%25" * 20, "&amp;" * 12, "key %&\\" * 8])
+def test_a_text_that_nearly_holds_a_key_is_searched_at_once(key):
+    near = [(key[:-1] + "!"), quote(key)[:-1], html.escape(key)[:-1], " ".join(key)[:-1], key[0]]
+    texts = [(one * 65_536)[:65_536] for one in near]
+    starred("", [key])
+    began = time.process_time()
+
+    for text in texts:
+        starred(text, [key])
+
+    assert time.process_time() - began < 5
 
 
 def test_a_key_of_one_letter_is_starred_only_where_it_stands_alone():

@@ -20,6 +20,7 @@ from fleetlake.cli.screen import console
 from fleetlake.cli.shell import _complete, _names, _run, _statements, attach_lines
 from fleetlake.errors import UsageError
 from fleetlake.lake import open_lake
+from fleetlake.lake.guard import close_off
 from fleetlake.place import lake_place
 from fleetlake.settings import load_settings
 from tests.processes import command, environment, fleetlake
@@ -49,6 +50,22 @@ def test_statements_run_as_their_semicolons_come_and_errors_end_nothing(env):
     assert "nothing" in out
     assert "42" in out
     assert out.index("699") < out.index("nothing") < out.index("42")
+
+
+@pytest.mark.usefixtures("env")
+def test_a_statement_that_fails_leaves_no_transaction_open_that_nobody_began(tmp_path, capsys):
+    pivot = "pivot (from marts.trips limit 3) on trip_id using count(*)"
+    made = f"create table memory.main.z as {pivot}"
+    with open_lake(tmp_path / "lake", read_only=True) as lake:
+        close_off(lake)
+        for statement in (made, made, f"explain {pivot}", "select 41 + 1", "begin"):
+            _run(lake, console(), statement)
+        _run(lake, console(), "select no_column")
+        _run(lake, console(), "rollback")
+
+    out = capsys.readouterr().out
+    assert "42" in out
+    assert "ransaction" not in out
 
 
 def test_each_statement_of_a_line_prints_what_it_gives(env):

@@ -33,6 +33,7 @@ from fleetlake.errors import (
 from fleetlake.gate import NOT_URGENT, Gate
 from fleetlake.network import proxies, proxy_secrets, tls_context
 from fleetlake.patience import Patience
+from fleetlake.plain import one_line
 from fleetlake.retry import with_retries
 from fleetlake.secrets import starred
 from fleetlake.settings import Settings
@@ -47,8 +48,11 @@ FIRST_CONTACT_ATTEMPTS = 3
 CLOCK_PROBES = 3
 """Answers asked for at most to learn the service's clock, where the first ones look wrong."""
 
+MOST_SEARCHED = 65_536
+"""Bytes of an answer in which a person finds what it says: a whole page takes long to search."""
+LONGEST_ECHO = 4_096
+
 V3 = "application/vnd.api+json"
-EXCERPT_LENGTH = 200
 EXPIRES_SOON = timedelta(hours=48)
 """Records that the service forgets within this time are asked for before all others."""
 
@@ -151,8 +155,7 @@ class Client:
                 # handing pages over and back took a seventh of a load's CPU time.
                 answer = read(response.content)
             except PageUnreadable as error:
-                start = _excerpt(self.without_keys(response.content.decode("utf-8", "replace")))
-                said = f"{self.without_keys(error.what)} It begins: {start}"
+                said = f"{self.without_keys(error.what)} It begins: {self._excerpt(response)}"
                 raise PageUnreadable(said, remedy=error.remedy) from None
             self._has_answered = True
             if date := _date(response.headers.get("date", "")):
@@ -218,7 +221,8 @@ class Client:
             within = f"it was not whole after {self._answer_seconds:g} s"
             said = within if isinstance(error, TimeoutError) else str(error)
             raise Unreachable(
-                f"No whole answer from {url}: {self.without_keys(said or type(error).__name__)}.",
+                f"No whole answer from {url}: "
+                f"{one_line(self.without_keys(said or type(error).__name__))}.",
                 remedy="Check the address and the network; nothing was lost, run again later.",
             ) from None
         if response.status_code == httpx.codes.OK:
@@ -240,8 +244,7 @@ class Client:
     def _refusal(self, url: str, response: httpx.Response, api: Api) -> ServiceError:
         """Return the error that a status other than 200 stands for."""
         status = response.status_code
-        said = _excerpt(self.without_keys(response.content.decode("utf-8", "replace")))
-        what = f"GET {url} was answered {status}: {said.rstrip('.')}."
+        what = f"GET {url} was answered {status}: {self._excerpt(response).rstrip('.')}."
         if status == httpx.codes.UNAUTHORIZED:
             settings = "the four FLEETLAKE_*_API_* settings"
             keys = "FLEETLAKE_V3_TOKEN" if api is Api.V3 else settings
@@ -265,6 +268,15 @@ class Client:
             )
         return RequestRejected(what, remedy="The service no longer takes this request: report it.")
 
+    def _excerpt(self, response: httpx.Response) -> str:
+        """Return one line that tells what an answer says, without keys."""
+        start = response.content[:MOST_SEARCHED]
+        body = self.without_keys(start.decode("utf-8", "replace"))
+        if len(response.content) > MOST_SEARCHED:  # a key that is cut at its end is not found
+            body = body[:-LONGEST_ECHO]
+        # A text in JSON may spell a key in its own way; once it is cut, nothing finds the key.
+        return one_line(self.without_keys(_said(body)))
+
     def without_keys(self, text: str) -> str:
         """Return the text with every key in it starred: a service may echo what it was sent."""
         return starred(text, self._secrets)
@@ -287,20 +299,20 @@ def _is_v3_limit(response: httpx.Response, api: Api) -> bool:
     return not (isinstance(answer, dict) and isinstance(answer.get("errors"), list))
 
 
-def _excerpt(body: str) -> str:
+def _said(body: str) -> str:
     """Return the part of an error body that a person needs."""
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError):
-        return " ".join(body.split())[:EXCERPT_LENGTH] or "an empty body"
+        return body.strip() or "an empty body"
     exception = answer.get("exception") if isinstance(answer, dict) else None
     if isinstance(exception, dict):
         errors = json.dumps(answer["errors"]) if answer.get("errors") else ""
-        return f"{exception.get('message')} {errors}".strip()[:EXCERPT_LENGTH]
+        return f"{exception.get('message')} {errors}".strip()
     if isinstance(answer, dict) and (faults := _faults(answer.get("errors"))):
-        return faults[:EXCERPT_LENGTH]
+        return faults
     message = answer.get("message") if isinstance(answer, dict) else None
-    return str(message or body)[:EXCERPT_LENGTH]
+    return str(message or body)
 
 
 def _faults(errors: object) -> str:

@@ -13,6 +13,7 @@ from fleetlake.endpoint import Cursor, Endpoint, Walk, Window
 from fleetlake.errors import CursorStuck, PageUnreadable
 from fleetlake.intervals import BEGINNING, Interval
 from fleetlake.normalise import Page
+from fleetlake.plain import one_line
 from fleetlake.timeuuid import embedded_ticks, smallest_at
 
 _MICROSECOND = timedelta(microseconds=1)
@@ -36,17 +37,17 @@ def next_position(endpoint: Endpoint, page: Page, seen: list[str]) -> dict[str, 
     value = _highest_id(endpoint, page) if by_id else _linked(endpoint, page)
     if value is None:
         return None
+    shown = f"{cursor.parameter}={one_line(value)}"
     try:
         moves_on = value not in seen and _moves_on(cursor, seen[-1] if seen else None, value)
     except ValueError:
         raise PageUnreadable(
-            f"{endpoint.path} links to the page position {cursor.parameter}={value}, "
-            "which cannot be one.",
+            f"{endpoint.path} links to the page position {shown}, which cannot be one.",
             remedy="The service pages in a way this version does not know: report it.",
         ) from None
     if not moves_on:
         raise CursorStuck(
-            f"{endpoint.path} gave the page position {cursor.parameter}={value} again.",
+            f"{endpoint.path} gave the page position {shown} again.",
             remedy="The read was stopped so that it cannot loop; run again, and report it "
             "if it stays.",
         )

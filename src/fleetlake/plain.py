@@ -10,6 +10,9 @@ from unicodedata import category
 _SHOWN_AS_CODES = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 """Unicode's categories of control, format, surrogate and line separating characters."""
 
+MOST_QUOTED = 200
+"""Characters of a text of others that a message quotes, where nothing else is said."""
+
 
 def plain(value: object) -> str:
     r"""Return a value as one line of text, with control characters as codes.
@@ -28,6 +31,16 @@ def plain_lines(value: object) -> str:
         two
     """
     return _shown(str(value), kept="\n\t").expandtabs(4)
+
+
+def one_line(value: object, most: int = MOST_QUOTED) -> str:
+    r"""Return what to quote of a text within a sentence: one line of so many characters at most.
+
+    >>> one_line("gone.\r\nWhat to do: nothing", most=12)
+    'gone. What …'
+    """
+    text = plain(" ".join(str(value).split()))
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _shown(text: str, *, kept: str) -> str:

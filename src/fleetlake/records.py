@@ -21,6 +21,7 @@ import msgspec
 from fleetlake.columns import Kind
 from fleetlake.endpoint import Api, Endpoint, Mode
 from fleetlake.errors import PageUnreadable
+from fleetlake.plain import one_line
 from fleetlake.record_bounds import (
     MOST_RECORDS,
     has_deep_text,
@@ -248,7 +249,8 @@ def _canonical_texts(raws: list[msgspec.Raw]) -> list[str | None]:
 
 def _no_page(endpoint: Endpoint, reason: object) -> PageUnreadable:
     return PageUnreadable(
-        f"{endpoint.path} was answered 200 with something that is no page of records ({reason}).",
+        f"{endpoint.path} was answered 200 with something that is no page of records "
+        f"({one_line(reason)}).",
         remedy="Something between here and the service may answer in its place: check "
         "FLEETLAKE_BASE_URL. No record was taken from it.",
     )

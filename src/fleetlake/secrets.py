@@ -4,11 +4,13 @@ import base64
 import html
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from urllib.parse import quote, unquote
 
 from pydantic import SecretStr
+
+from fleetlake.spelt import spelt
 
 LONG = 6
 """Characters from which on a secret is starred inside words too: no word holds it by chance."""
@@ -30,8 +32,9 @@ def without_secrets(text: str, address: SecretStr, *more: str) -> str:
 def starred(text: str, secrets: Iterable[str]) -> str:
     """Return the text with every secret in it starred, however it is spelled there.
 
-    A service or a proxy may echo a key as a header, a URL, JSON, HTML or base64 spells it. One
-    that is short is starred only where it stands by itself: a key of one letter is in each word.
+    A service or a proxy may echo a key as a header, a URL, JSON, HTML, hex or base64 spells it,
+    each character its own way, over several lines. One that is short is starred only where it
+    stands by itself: a key of one letter is in each word.
 
     >>> starred("no a; key%2D7788", ["a", "key-7788"])
     'no ***; ***'
@@ -42,23 +45,41 @@ def starred(text: str, secrets: Iterable[str]) -> str:
 
 @lru_cache(maxsize=16)
 def _pattern(secrets: frozenset[str]) -> re.Pattern[str] | None:
-    """Return what finds the secrets, the longest spelling first: one may begin with another."""
-    found = {spelling for secret in secrets for spelling in _spellings(secret)}
-    ways = [
-        re.escape(way) if len(way) >= LONG else rf"(?<!\w){re.escape(way)}(?!\w)"
-        for way in sorted(found, key=len, reverse=True)
-    ]
+    """Return what finds the secrets, the longest first: one may begin with another."""
+    ways = [way for secret in sorted(secrets, key=len, reverse=True) for way in _ways(secret)]
     return re.compile("|".join(ways), re.IGNORECASE) if ways else None
 
 
+def _ways(secret: str) -> Iterator[str]:
+    """Yield the expressions that find a secret. A short one is found as a word alone."""
+    for way in sorted(_spellings(secret), key=len, reverse=True):
+        yield re.escape(way) if len(way) >= LONG else _alone(re.escape(way))
+    if len(secret) < LONG:
+        yield _alone("".join(map(spelt, secret)))
+        return
+    yield "".join(map(_after, " " + secret, secret))
+    yield "[ :-]?".join(f"{byte:02x}" for byte in secret.encode())
+    for way in _as_base64(secret.encode()):
+        yield r"\s*+".join(map(re.escape, way))
+
+
+def _alone(way: str) -> str:
+    return rf"(?<!\w)(?:{way})(?!\w)"
+
+
+def _after(before: str, character: str) -> str:
+    """Return what finds a character of a long secret; a line may break ahead of it."""
+    is_broken = not (before.isspace() or character.isspace())
+    return (r"\s*+" if is_broken else "") + spelt(character)
+
+
 def _spellings(secret: str) -> set[str]:
-    """Return the ways to write a secret that a text may hold."""
-    whole = "".join(f"%{byte:02x}" for byte in secret.encode())
-    marks = "".join(c if c.isalnum() else f"%{ord(c):02x}" for c in secret)
-    escaped = "".join(c if c.isalnum() else f"\\u{ord(c):04x}" for c in secret)
-    plain = {secret, quote(secret, safe=""), whole, marks, escaped, html.escape(secret)}
-    plain |= {json.dumps(secret)[1:-1], json.dumps(secret)[1:-1].replace("/", "\\/")}
-    return plain | (_as_base64(secret.encode()) if len(secret) >= LONG else set())
+    """Return spellings that are found as a whole.
+
+    Character by character, one whose marks look like an escape themselves would be missed.
+    """
+    plain = {secret, quote(secret), quote(secret, safe=""), html.escape(secret)}
+    return plain | {json.dumps(secret)[1:-1], json.dumps(secret)[1:-1].replace("/", "\\/")}
 
 
 def _as_base64(secret: bytes) -> set[str]:

@@ -44,6 +44,11 @@ def machine_output() -> TextIO:
     return sys.stdout
 
 
+def is_read_by_people() -> bool:
+    """Return whether standard output is a terminal, which obeys what is written to it."""
+    return sys.stdout.isatty()
+
+
 def say(message: str) -> None:
     """Write a message to standard error, if anybody listens there."""
     try:

@@ -122,26 +122,32 @@ def _print_json(result: "DuckDBPyConnection") -> None:
     """Print one array of objects, a row a line."""
     import orjson
 
-    from fleetlake.cli.output import machine_output
+    from fleetlake.cli.output import is_read_by_people, machine_output
+    from fleetlake.plain import plain
 
+    is_shown = is_read_by_people()
     out, names, separator = machine_output(), _names(result), "[\n"
     while rows := result.fetchmany(ROWS_AT_A_TIME):
         for row in rows:
             named = dict(zip(names, row, strict=True))
             line = orjson.dumps(named, default=str, option=orjson.OPT_UTC_Z).decode()
-            out.write(f"{separator}{line}")
+            out.write(f"{separator}{plain(line) if is_shown else line}")
             separator = ",\n"
     out.write("[]\n" if separator == "[\n" else "\n]\n")
 
 
 def _print_csv(result: "DuckDBPyConnection", *, is_guarded: bool) -> None:
-    from fleetlake.cli.output import machine_output
+    from fleetlake.cli.output import is_read_by_people, machine_output
+    from fleetlake.plain import plain
     from fleetlake.spreadsheet import guarded
+
+    is_shown = is_read_by_people()
 
     def text(value: Any) -> Any:
         if isinstance(value, (datetime, date, time)):
             return value.isoformat()
-        return guarded(value) if is_guarded and isinstance(value, str) else value
+        value = guarded(value) if is_guarded and isinstance(value, str) else value
+        return value if value is None or not is_shown else plain(value)
 
     writer = csv.writer(machine_output(), lineterminator="\n")
     writer.writerow(text(name) for name in _names(result))

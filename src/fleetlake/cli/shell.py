@@ -133,6 +133,8 @@ def _run(lake: "Lake", screen: "Console", sql: str) -> None:
         _say(screen, error)
     except duckdb.Error as error:
         _say(screen, failure(error, lake.path, lister=".tables"))
+    finally:
+        lake.end_unasked()
 
 
 def _say(screen: "Console", error: "UsageError") -> None:

@@ -29,9 +29,10 @@ def status(
 
     import orjson
 
-    from fleetlake.cli.output import machine_output
+    from fleetlake.cli.output import is_read_by_people, machine_output
     from fleetlake.errors import RecordsMissing
     from fleetlake.lake import open_lake
+    from fleetlake.plain import plain_lines
     from fleetlake.settings import load_settings
     from fleetlake.status import lake_now, lake_status
 
@@ -42,7 +43,8 @@ def status(
     if as_json:
         option = orjson.OPT_INDENT_2 | orjson.OPT_UTC_Z
         document = orjson.dumps(asdict(found), option=option, default=lambda d: d.total_seconds())
-        machine_output().write(document.decode() + "\n")
+        text = document.decode()
+        machine_output().write(f"{plain_lines(text) if is_read_by_people() else text}\n")
     else:
         _print(found, now)
     if found.open_gaps:

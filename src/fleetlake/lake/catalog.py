@@ -10,6 +10,7 @@ keeps the file open, and one process at a time opens or closes it.
 """
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from errno import EACCES
@@ -47,6 +48,7 @@ _SQL_TYPES = {
     pa.json_(): "json",
     pa.timestamp("us", tz="UTC"): "timestamptz",
 }
+_BEGIN = re.compile(r"\b(?:begin|start)\b", re.IGNORECASE)
 _FULL = ("no space left", "disk quota", "file too large", "database or disk is full")
 
 
@@ -62,6 +64,7 @@ class Lake:
         self._connection = connection
         self._presence = connection.cursor()
         self.check: Check | None = None
+        self._is_begun = False
 
     def attach(self, *, read_only: bool) -> None:
         """Attach the lake, and keep a folder's catalog open from now on. Raises: LakeError."""
@@ -98,9 +101,19 @@ class Lake:
         for statement in statements:
             if self.check:
                 self.check(self._connection, statement, sql)
+            if statement.type == duckdb.StatementType.TRANSACTION:
+                self._is_begun = bool(_BEGIN.search(statement.query))
             result = self._connection.execute(statement)
             if duckdb.ExpectedResultType.QUERY_RESULT in statement.expected_result_type:
                 yield result
+
+    def end_unasked(self) -> None:
+        """End the transaction that failed SQL of a person left open, unless a BEGIN asked for it.
+
+        DuckDB makes several statements of a PIVOT and wraps a transaction around them.
+        """
+        if not self._is_begun:
+            self.roll_back()
 
     def roll_back(self) -> None:
         """End the open transaction without its changes."""

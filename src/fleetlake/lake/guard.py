@@ -54,6 +54,7 @@ _MAY_CALL = {
 
 _BARRED = {CATALOG_DATABASE, "pragma_database_list", "show_databases"}
 _READS = {"SELECT", "EXPLAIN", "TRANSACTION", "SET", "CREATE"}
+_NO_QUERY = {"SET", "TRANSACTION"}
 _PARTS = ("catalog_name", "schema_name", "table_name")
 _EXPLAIN = re.compile(r"\s*explain\s+(?:analyze\s+)?(.*)", re.IGNORECASE | re.DOTALL)
 _TEMPORARY = re.compile(
@@ -110,14 +111,13 @@ def require_reading(
     if kind not in _READS:
         raise _refused(kind if kind.isidentifier() else "it")
     if kind == "CREATE" and text:
-        _require_select(connection, _TEMPORARY.match(text), "CREATE")
+        text = _inner_select(connection, _TEMPORARY.match(text), "CREATE")
     if kind == "EXPLAIN":
-        _require_select(connection, _EXPLAIN.match(text), "EXPLAIN of this")
-    tree = _tree(connection, text) if kind == "SELECT" else None
+        text = _inner_select(connection, _EXPLAIN.match(text), "EXPLAIN of this")
+    tree = None if kind in _NO_QUERY else _tree(connection, text)
     barred = _barred(connection)
     if tree is None:
-        text = (text or whole).lower()
-        found = next((name for name in sorted(barred) if name in text), None)
+        found = next((name for name in sorted(barred) if _holds(text or whole, name)), None)
     else:
         found = next(_named(tree, barred), None)
     if found:
@@ -130,13 +130,22 @@ def is_refusal(error: duckdb.Error) -> bool:
     return any(sign in text for sign in ("disabled by", "disabled through", "has been locked"))
 
 
-def _require_select(
+def _inner_select(
     connection: duckdb.DuckDBPyConnection, found: re.Match[str] | None, kind: str
-) -> None:
-    """Raise UsageError unless what follows a statement's first words is one query."""
+) -> str:
+    """Return the one query that follows a statement's first words. Raises: UsageError."""
     inner = connection.extract_statements(found[1]) if found else []
     if [statement.type.name for statement in inner] != ["SELECT"]:
         raise _refused(kind)
+    return inner[0].query
+
+
+def _holds(text: str, name: str) -> bool:
+    """Return whether a name stands in a text, not as a part of a longer one.
+
+    A digit ahead of it may belong to a number, from which DuckDB parts a name.
+    """
+    return bool(re.search(rf"(?<![^\W\d]){re.escape(name)}(?!\w)", text, re.IGNORECASE))
 
 
 def _barred(connection: duckdb.DuckDBPyConnection) -> set[str]:
