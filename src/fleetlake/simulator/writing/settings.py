@@ -45,8 +45,10 @@ def _merge(stored: Fields, changes: Fields) -> Fields:
     result = dict(stored)
     for key, value in changes.items():
         before = result.get(key)
-        both = isinstance(before, dict) and isinstance(value, dict)
-        result[key] = _merge(before, value) if both else value  # type: ignore[arg-type]
+        if isinstance(before, dict) and isinstance(value, dict):
+            result[key] = _merge(before, value)
+        else:
+            result[key] = value
     return result
 
 
