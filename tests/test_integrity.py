@@ -11,7 +11,8 @@ import pytest
 
 from fleetlake.answers import BodyRefused, unpacked
 from fleetlake.endpoints import ENDPOINTS
-from fleetlake.ingest import ingest
+from fleetlake.ingest import backfill, ingest
+from fleetlake.intervals import Interval
 from fleetlake.lake import open_lake
 from fleetlake.lake.gaps import gaps
 from fleetlake.normalise import read_page
@@ -153,8 +154,9 @@ def test_a_record_whose_time_is_spelled_in_whole_seconds_the_next_time_stays_one
         return [{**r, "created_at": r["created_at"][:19] + "+00:00"} for r in records]
 
     whole(sim.ingest("alerts"))
-    sim.advance(300)
-    whole(sim.ingest("alerts", transport=Edited(sim, alerts=in_seconds)))
+    past = Interval(NOW - 2 * DAY, NOW - HOUR)
+    edited = Edited(sim, alerts=in_seconds)
+    whole(backfill(sim.settings(), "alerts", past, transport=edited))
 
     [(held, distinct)] = rows(
         sim, "select count(*), count(distinct created_at_timeuuid) from raw.alerts"
