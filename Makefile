@@ -121,7 +121,7 @@ bench-moved: $(READY)  ## Calls made for the routers that moved, of 10,000 (make
 	@$(BIN)/python -m tests.bench.moved --routers $(or $(N),10000)
 
 bench-simulator: $(READY)  ## Measure how fast the simulated service answers
-	@$(BIN)/python -m fleetlake.simulator.benchmark
+	@$(BIN)/python -m fleetsim.benchmark
 
 contract-table: $(READY)  ## How many checks hold the simulator to each section of the contract
 	@$(BIN)/python tests/simulator/sections.py

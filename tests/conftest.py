@@ -22,7 +22,7 @@ from fleetlake.ingest import ingest
 from fleetlake.lake import open_lake
 from fleetlake.run import Outcome
 from fleetlake.settings import Settings
-from fleetlake.simulator import SimulatorOptions, create_app
+from fleetsim import SimulatorOptions, create_app
 
 hypothesis.settings.register_profile("promises", deadline=None)  # a busy machine is no bug
 hypothesis.settings.load_profile("promises")

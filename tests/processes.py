@@ -51,7 +51,7 @@ client may take the service's clock for earlier than it is, by as much as its sl
 @contextmanager
 def service(**options: Any) -> Iterator[Service]:
     """Run the simulated service until the end of the block."""
-    command = [sys.executable, "-m", "fleetlake.simulator", "--port", "0"]
+    command = [sys.executable, "-m", "fleetsim", "--port", "0"]
     command += [part for name, value in options.items() for part in (f"--{name}", str(value))]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:

@@ -9,7 +9,7 @@ from fleetlake.budget import CallForecast, plan_ingest
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import BudgetSpent
 from fleetlake.ingest import ingest
-from fleetlake.simulator import SimulatorOptions, create_app
+from fleetsim import SimulatorOptions, create_app
 from tests.conftest import NOW, Sim
 from tests.test_load import assert_complete
 

@@ -14,7 +14,7 @@ import pytest
 
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.plan import SWEEP
-from fleetlake.simulator.scenarios import SCENARIOS
+from fleetsim.scenarios import SCENARIOS
 from tests.processes import UNSETTLED, Service, environment, fleetlake, kill_after, query, service
 from tests.test_load import key_of
 

@@ -16,8 +16,8 @@ from fleetlake.lake import open_lake
 from fleetlake.lake.commit import commit_load
 from fleetlake.quarantine import acknowledge_quarantined
 from fleetlake.run import Outcome
-from fleetlake.simulator import SimulatorOptions, create_app
 from fleetlake.status import stream_statuses
+from fleetsim import SimulatorOptions, create_app
 from tests.conftest import KEYS, NOW, Sim
 from tests.test_lake import load_of
 

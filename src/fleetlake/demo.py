@@ -114,7 +114,7 @@ def running_simulator(fleet: Fleet) -> Iterator[str]:
     Raises: FleetlakeError if it does not start.
     """
     options = {"--routers": fleet.routers, "--days": fleet.days, "--seed": fleet.seed}
-    command = [sys.executable, "-m", "fleetlake.simulator", "--port", "0", "--now", fleet.born_at]
+    command = [sys.executable, "-m", "fleetsim", "--port", "0", "--now", fleet.born_at]
     command += [str(part) for option in options.items() for part in option]
     with subprocess.Popen(  # noqa: S603 - our own module
         command, stdout=subprocess.PIPE, text=True, env=plain_environment()

@@ -37,7 +37,7 @@ def write_records(resource: str, count: int, path: Path) -> None:
     fleet = FLEET | {"routers": str(50 + ROUTERS * count // largest)}
     options = [part for name, value in fleet.items() for part in (f"--{name}", value)]
     with (
-        ready("fleetlake.simulator", "--port", "0", *options) as url,
+        ready("fleetsim", "--port", "0", *options) as url,
         urlopen(f"{url}/sim/truth/{resource}") as lines,
         path.open("wb") as file,
     ):

@@ -64,7 +64,7 @@ class RemoteSim:
 @pytest.fixture(scope="session")
 def remote_sim() -> Iterator[RemoteSim]:
     """Start a service of five routers and one day whose clock stands still."""
-    command = [sys.executable, "-m", "fleetlake.simulator", "--port", "0", "--speed", "0"]
+    command = [sys.executable, "-m", "fleetsim", "--port", "0", "--speed", "0"]
     command += ["--routers", "5", "--days", "1", "--now", "2026-06-15T12:00:00Z"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:

@@ -15,7 +15,7 @@ from fleetlake.ingest import ingest, raise_worst
 from fleetlake.lake import open_lake
 from fleetlake.marts import BuildResult, build_marts
 from fleetlake.settings import Settings
-from fleetlake.simulator import SimulatorOptions, create_app
+from fleetsim import SimulatorOptions, create_app
 
 LOADED_AT = datetime(2026, 11, 20, tzinfo=UTC)
 

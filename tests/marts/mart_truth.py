@@ -28,7 +28,7 @@ from fleetlake.ingest import ingest, raise_worst
 from fleetlake.lake import Lake, open_lake
 from fleetlake.marts import build_marts
 from fleetlake.settings import Settings
-from fleetlake.simulator import SimulatorOptions, create_app
+from fleetsim import SimulatorOptions, create_app
 
 KEYS = {
     "portal_api_id": "portal-id",

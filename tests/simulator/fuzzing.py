@@ -5,9 +5,9 @@ import random
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from fleetlake.simulator.definition import Resource
-from fleetlake.simulator.resources import RESOURCES
-from fleetlake.simulator.v3.collections import COLLECTIONS
+from fleetsim.definition import Resource
+from fleetsim.resources import RESOURCES
+from fleetsim.v3.collections import COLLECTIONS
 from tests.simulator import odd_values as odd
 from tests.simulator.asgi import Answer, Request
 from tests.simulator.service import BEARER, JSON_API, keys

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fleetlake.simulator.resources import RESOURCES
+from fleetsim.resources import RESOURCES
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE", "PURGE")
 ROLES = ("admin", "full", "readonly", "diagnostic", "subaccount", "nobody", "")

@@ -11,7 +11,7 @@ from uuid import UUID
 import httpx
 from starlette.applications import Starlette
 
-from fleetlake.simulator import SimulatorOptions, create_app
+from fleetsim import SimulatorOptions, create_app
 
 NOW = datetime(2026, 6, 15, 18, tzinfo=UTC)
 HOST = "http://service.test"

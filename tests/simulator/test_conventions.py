@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from fleetlake.simulator.resources import RESOURCES
+from fleetsim.resources import RESOURCES
 from tests.simulator.sections import section
 from tests.simulator.service import HOST, Service, complaint, instant, is_validation, last_segment
 

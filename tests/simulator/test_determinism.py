@@ -2,7 +2,7 @@ import random
 
 import pytest
 
-from fleetlake.simulator.resources import RESOURCES
+from fleetsim.resources import RESOURCES
 from tests.simulator.sections import section
 from tests.simulator.service import Service, start
 from tests.simulator.test_conventions import with_filter

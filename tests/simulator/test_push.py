@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from fleetlake.simulator.push import send_over_http, sign
+from fleetsim.push import send_over_http, sign
 from tests.simulator.asgi import Request, ask
 from tests.simulator.sections import section
 from tests.simulator.service import NOW, Service, instant, keys, last_segment

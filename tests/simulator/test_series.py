@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetlake.simulator import timeuuids
+from fleetsim import timeuuids
 from tests.simulator.sections import section
 from tests.simulator.service import (
     NOW,

@@ -15,8 +15,8 @@ from tests.simulator.service import keys
 
 @contextmanager
 def running(*options: str) -> Iterator[tuple[subprocess.Popen, str]]:
-    """Start `python -m fleetlake.simulator`; give the process and the address it prints."""
-    command = [sys.executable, "-m", "fleetlake.simulator", "--port", "0", "--speed", "0", *options]
+    """Start `python -m fleetsim`; give the process and the address it prints."""
+    command = [sys.executable, "-m", "fleetsim", "--port", "0", "--speed", "0", *options]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     with process:
         try:
@@ -145,7 +145,7 @@ def test_front_page_shows_fleet_clock_calls_and_how_to_connect(address: str):
 
 @section("Simulator: for people")
 def test_settings_to_export_can_be_printed():
-    command = [sys.executable, "-m", "fleetlake.simulator", "--port", "8765", "--print-env"]
+    command = [sys.executable, "-m", "fleetsim", "--port", "8765", "--print-env"]
 
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
 
@@ -166,7 +166,7 @@ def test_settings_to_export_can_be_printed():
     ],
 )
 def test_bad_option_is_explained(options):
-    command = [sys.executable, "-m", "fleetlake.simulator", *options]
+    command = [sys.executable, "-m", "fleetsim", *options]
 
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
 

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
-from fleetlake.simulator.resources import RESOURCES
+from fleetsim.resources import RESOURCES
 from tests.simulator.asgi import Request, ask
 from tests.simulator.sections import section
 from tests.simulator.service import (

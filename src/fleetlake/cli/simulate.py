@@ -51,7 +51,7 @@ def simulate(
     if print_env:
         _print_environment(port)
         return
-    from fleetlake.simulator import SimulatorOptions, serve
+    from fleetsim import SimulatorOptions, serve
 
     try:
         options = SimulatorOptions(

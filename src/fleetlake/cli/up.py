@@ -46,7 +46,7 @@ def up(
     from fleetlake.cli.worker import running, running_worker, stopped_by_signals
     from fleetlake.errors import UsageError
     from fleetlake.prefect_auth import auth_file
-    from fleetlake.simulator.server import listen
+    from fleetsim.server import listen
 
     if not Path(PREFECT_FILE).exists():
         raise UsageError(
@@ -190,7 +190,7 @@ def _simulator(routers: int, days: float, speed: float) -> Iterator[str]:
     """Run the simulated service; yield its address."""
     from fleetlake.cli.worker import running
 
-    command = [sys.executable, "-m", "fleetlake.simulator", "--port", "0"]
+    command = [sys.executable, "-m", "fleetsim", "--port", "0"]
     command += ["--routers", str(routers), "--days", str(days), "--speed", str(speed)]
     log = FOLDER / "simulator.log"
     with running(command, log) as process:

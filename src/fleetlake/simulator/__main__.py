@@ -1,8 +1,0 @@
-"""`python -m fleetlake.simulator`: the command `fleetlake simulate` on its own."""
-
-import typer
-
-from fleetlake.cli.simulate import simulate
-
-if __name__ == "__main__":
-    typer.run(simulate)

@@ -1,5 +1,0 @@
-"""Writes: what clients may create, change and delete, and the traces it leaves."""
-
-from fleetlake.simulator.writing.table import answer_write
-
-__all__ = ["answer_write"]

@@ -1,0 +1,8 @@
+"""`python -m fleetsim`: the command `fleetlake simulate` on its own."""
+
+import typer
+
+from fleetlake.cli.simulate import simulate
+
+if __name__ == "__main__":
+    typer.run(simulate)

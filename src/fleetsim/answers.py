@@ -1,0 +1,92 @@
+"""Answers to reads: a list page, or one record."""
+
+from typing import Any
+
+import numpy as np
+
+from fleetsim import timeuuids
+from fleetsim.blocks import Block
+from fleetsim.columns import Column, Kind
+from fleetsim.conditions import Condition, all_of
+from fleetsim.definition import Resource
+from fleetsim.paging import read_page
+from fleetsim.question import read_question, read_shape
+from fleetsim.refusals import not_found
+from fleetsim.resources import RESOURCES
+from fleetsim.scenarios import spoil
+from fleetsim.spelling import records
+from fleetsim.units import NEVER, NULL
+from fleetsim.view import View
+
+
+def list_records(view: View, resource: Resource, query: str, address: str) -> dict[str, Any]:
+    """Return the envelope of a list request (service contract, Endpoints)."""
+    question = read_question(resource, query)
+    page = read_page(view, question, address)
+    found: list[dict[str, Any]] = []
+    if page.block is not None:
+        found = records(view, question.columns, page.block)
+        for name in question.expand:
+            _expand(view, resource.by_name[name], page.block, found)
+    return {"data": spoil(view.scenario, found), "meta": page.meta}
+
+
+def one_record(view: View, resource: Resource, key: str, query: str = "") -> dict[str, Any]:
+    """Return one record by its key, with the fields and expanded relations asked for.
+
+    Raises: Refusal (404) for a key that does not exist or that the caller may not see, or for
+    a field or a relation that there is not.
+    """
+    columns, expand = read_shape(resource, query)
+    column = resource.by_name.get(resource.key)
+    if column is None or (resource.lags and resource.rows is None):
+        raise not_found()
+    block = all_of(
+        view, [Condition(column, "exact", _read_key(column, key))], _rows(view, resource)
+    )
+    if len(block) == 0:
+        raise not_found()
+    found = records(view, columns, block)
+    for name in expand:
+        _expand(view, resource.by_name[name], block, found)
+    return found[0]
+
+
+def _read_key(column: Column, key: str) -> Any:
+    """Return a key from a path as its column's raw value, or refuse (404)."""
+    try:
+        if column.kind is Kind.UUID:
+            return timeuuids.parse(key)
+        if column.kind is Kind.TEXT:
+            return key
+        number = int(key) if key.isascii() and key.isdigit() else -1
+    except ValueError:
+        raise not_found() from None
+    if not 0 <= number < 2**62:
+        raise not_found()
+    return number
+
+
+def _rows(view: View, resource: Resource) -> Block:
+    """Return every row of a resource whose records can be read one by one."""
+    if resource.rows is not None:
+        return resource.rows(view)
+    assert resource.series is not None
+    return next(iter(resource.series(view, None, 0, NEVER, newest_first=False, want=1)))
+
+
+def _expand(view: View, column: Column, block: Block, found: list[dict[str, Any]]) -> None:
+    """Turn one relation of each record into the related record, one level deep."""
+    ids = np.asarray(column.read(view, block))
+    target = RESOURCES[column.to]
+    assert target.rows is not None
+    key = target.by_name[target.key]
+    assert key.kind in (Kind.ID, Kind.NUMERIC_ID)
+    wanted = Condition(key, "in", sorted({value for value in ids.tolist() if value != NULL}))
+    related = all_of(view, [wanted], target.rows(view))
+    by_id: dict[str, dict[str, Any]] = {}
+    if len(related):
+        by_id = {record[key.name]: record for record in records(view, target.shown, related)}
+    for record, value in zip(found, ids.tolist(), strict=True):
+        if column.name in record and value != NULL:
+            record[column.name] = by_id.get(str(value))

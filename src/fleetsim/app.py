@@ -1,0 +1,122 @@
+"""The application: v2, v3, the control plane and a page for people."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from email.utils import formatdate
+
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from fleetsim.control import serve_control
+from fleetsim.front import front_page
+from fleetsim.incoming import path_of
+from fleetsim.options import SimulatorOptions
+from fleetsim.push import Sender, send_over_http
+from fleetsim.refusals import method_not_allowed, not_found
+from fleetsim.simulation import Simulation, start_simulation
+from fleetsim.units import SECOND
+from fleetsim.v2 import refusal_answer, serve_v2
+from fleetsim.v3 import serve_v3
+
+SERVER = "fleetlake-simulator"
+"""What the service calls itself in every answer, so that nobody takes it for the real one."""
+
+_TICK_S = 1.0
+_LOG = logging.getLogger(__name__)
+
+Answer = Callable[[Request], Awaitable[Response]]
+
+
+def create_app(options: SimulatorOptions, send: Sender = send_over_http) -> Starlette:
+    """Return the ASGI application of one simulation, which is `app.state.simulation`.
+
+    It needs no lifespan; with one, due pushes are sent every second, otherwise whenever the
+    clock is moved. `send` is what posts a pushed alert.
+    """
+    simulation = start_simulation(options, send)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        ticking = asyncio.create_task(_tick(simulation))
+        yield
+        ticking.cancel()
+
+    async def v2(request: Request) -> Response:
+        return _dated(simulation, await serve_v2(simulation, request))
+
+    async def v3(request: Request) -> Response:
+        return _dated(simulation, await serve_v3(simulation, request))
+
+    async def front(request: Request) -> Response:
+        if request.method not in ("GET", "HEAD"):
+            return refusal_answer(method_not_allowed(path_of(request), request.method))
+        return HTMLResponse(front_page(simulation))
+
+    async def control(request: Request) -> Response:
+        return await serve_control(simulation, request)
+
+    async def nothing(_request: Request) -> Response:
+        return refusal_answer(not_found())
+
+    app = Starlette(lifespan=lifespan)
+    app.router.default = _Roots(
+        {"/api/v2": v2, "/api/v3": v3, "/sim/": control}, front, nothing, app.router.default
+    )
+    app.state.simulation = simulation
+    return app
+
+
+@dataclass(frozen=True)
+class _Roots:
+    """Answers by the root of the path, whatever the method: each refusal has a JSON body.
+
+    The framework's own routes answer an unknown method in plain text, and match no path that
+    holds a newline. `others` takes what is no HTTP request.
+    """
+
+    answers: Mapping[str, Answer]
+    front: Answer
+    nothing: Answer
+    others: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request. A client that has left gets none."""
+        if scope["type"] != "http":
+            await self.others(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        with contextlib.suppress(ClientDisconnect):
+            answer = await self._find(path_of(request))(request)
+            await answer(scope, receive, send)
+
+    def _find(self, path: str) -> Answer:
+        if path == "/":
+            return self.front
+        found = (answer for root, answer in self.answers.items() if path.startswith(root))
+        return next(found, self.nothing)
+
+
+def _dated(simulation: Simulation, answer: Response) -> Response:
+    """Return the answer with the simulated clock in its Date, as a service's own clock would be."""
+    seconds = simulation.clock.now() // SECOND
+    answer.headers["date"] = formatdate(seconds, usegmt=True)
+    answer.headers["server"] = SERVER
+    return answer
+
+
+async def _tick(simulation: Simulation) -> None:
+    """Send pushes as they become due, for as long as the server runs.
+
+    One that fails by a fault of ours is logged, and the next tick goes on.
+    """
+    while True:
+        await asyncio.sleep(_TICK_S)
+        try:
+            await simulation.pusher.settle()
+        except Exception:  # noqa: BLE001 - the next alert must not wait for a mended fault
+            _LOG.exception("Pushing failed. The next tick goes on.")

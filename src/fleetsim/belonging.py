@@ -1,0 +1,96 @@
+"""Which account and group each router is in, and its name: some change, and change back.
+
+Groups are renamed too.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from fleetsim.draws import Draws
+from fleetsim.identifiers import one_in
+from fleetsim.units import DAY, Flags, Ints
+
+_DEAL: Final = 40
+_CHANGING_ACCOUNT: Final = (19, 29)
+_CHANGING_GROUP: Final = (23, 30)
+_RENAMED: Final = (24, 32)
+"""Places in a deal of 40 routers, beyond the first twelve: small fleets have none of it."""
+
+_GROUPS_RENAMED: Final = (3, 1)
+_SMALL_FLEET: Final = 12
+"""Of how many groups one is renamed, and the first that is; none of a small fleet's."""
+
+_EVERY: Final = 4 * DAY
+
+STAYS, CHANGES_ACCOUNT, CHANGES_GROUP, IS_RENAMED = range(4)
+BELONGING_KINDS: Final = ("stays", "changes account", "changes group", "is renamed")
+
+
+@dataclass(frozen=True)
+class Belonging:
+    """One array element per router: where it is at first, and where it is every other time."""
+
+    draws: Draws
+    kind: Ints
+    account: Ints
+    other_account: Ints
+    group: Ints
+    other_group: Ints
+
+    def account_at(self, router: Ints, instant: Ints) -> Ints:
+        """Return the account row of routers at instants."""
+        changed = self._is_changed(router, instant) & (self.kind[router] == CHANGES_ACCOUNT)
+        return np.where(changed, self.other_account[router], self.account[router])
+
+    def group_at(self, router: Ints, instant: Ints) -> Ints:
+        """Return the group row of routers at instants, -1 where there is none.
+
+        A group belongs to an account, so a router that changes its account changes its group.
+        """
+        changed = self._is_changed(router, instant) & (self.kind[router] != IS_RENAMED)
+        return np.where(changed, self.other_group[router], self.group[router])
+
+    def is_renamed(self, router: Ints, instant: Ints) -> Flags:
+        """Return which routers have their other name at instants."""
+        changed = self._is_changed(router, instant)
+        return np.asarray(changed & (self.kind[router] == IS_RENAMED))
+
+    def changed_at(self, router: Ints, instant: Ints) -> Ints:
+        """Return when each router's record was last changed so, 0 if that never happens."""
+        phase = self._phase(router)
+        last = (instant - phase) // _EVERY * _EVERY + phase
+        return np.where(self.kind[router] != STAYS, last, 0)
+
+    def changes(self, router: int, since: int, until: int) -> list[int]:
+        """Return the instants after `since` and by `until` at which a router's record changed."""
+        if self.kind[router] == STAYS:
+            return []
+        phase = int(self._phase(np.array([router]))[0])
+        first = ((since - phase) // _EVERY + 1) * _EVERY + phase
+        return list(range(first, until + 1, _EVERY))
+
+    def _is_changed(self, router: Ints, instant: Ints) -> Flags:
+        number = (instant - self._phase(router)) // _EVERY
+        return np.asarray((self.kind[router] != STAYS) & (number % 2 == 1))
+
+    def _phase(self, router: Ints) -> Ints:
+        phase = self.draws.unit("belonging-phase", router) * _EVERY
+        return np.asarray(phase).astype(np.int64)
+
+    def is_group_renamed(self, group: Ints, instant: Ints) -> Flags:
+        """Return which groups have their other name at instants."""
+        phase = (self.draws.unit("group-name-phase", group) * _EVERY).astype(np.int64)
+        renamed = one_in(group, *_GROUPS_RENAMED) & (len(self.kind) > _SMALL_FLEET)
+        return np.asarray(renamed & ((instant - phase) // _EVERY % 2 == 1))
+
+
+def deal_kinds(router: Ints) -> Ints:
+    """Return how each router's record changes, by its number."""
+    place = router % _DEAL
+    kinds = np.full(len(router), STAYS)
+    kinds[np.isin(place, _CHANGING_ACCOUNT)] = CHANGES_ACCOUNT
+    kinds[np.isin(place, _CHANGING_GROUP)] = CHANGES_GROUP
+    kinds[np.isin(place, _RENAMED)] = IS_RENAMED
+    return kinds

@@ -1,0 +1,39 @@
+"""JSON bodies as clients send them."""
+
+from typing import Any, Final
+
+import orjson
+
+from fleetsim.refusals import validation
+
+DEEPEST: Final = 100
+"""Levels a body may nest. Records hold bodies some levels down, and the JSON writer stops at 254:
+a deeper one could be stored and never be listed again."""
+
+
+def parse_json(body: bytes) -> Any:
+    """Return the value of a JSON body.
+
+    Raises: orjson.JSONDecodeError for malformed JSON, Refusal (validation) for a value that is
+    nested too deeply.
+    """
+    value = orjson.loads(body)
+    if _depth_exceeds(value, DEEPEST):
+        raise validation("body", f"nested more than {DEEPEST} levels deep", status=400)
+    return value
+
+
+def _depth_exceeds(value: Any, levels: int) -> bool:
+    """Return whether objects and arrays nest deeper; without recursion, which has limits too."""
+    level = [value]
+    for _ in range(levels + 1):
+        level = [part for item in level for part in _parts(item)]
+        if not level:
+            return False
+    return True
+
+
+def _parts(value: Any) -> Any:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()

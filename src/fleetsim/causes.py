@@ -1,0 +1,217 @@
+"""What really happened, straight from the world and not from any record of it.
+
+Marts are held against these: failover episodes, outages, trips, battery lives, spells of wrong
+fixes and how each router reports. What clients deleted is told too, since the lists of what there
+is cannot show it.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import numpy as np
+
+from fleetsim.facts import Fact, span, when
+from fleetsim.fleet import SLOTS_PER_ROUTER, WIRED
+from fleetsim.organisation import CARRIERS
+from fleetsim.places import HOME_REGIONS, miles_between, wrapped
+from fleetsim.resources.alert_texts import device_names
+from fleetsim.resources.batteries import battery_ids
+from fleetsim.resources.failovers import failovers_of
+from fleetsim.span_causes import interface_spans, router_spans
+from fleetsim.units import DAY, NEVER, Ints
+from fleetsim.view import View
+from fleetsim.world import batteries, trips
+from fleetsim.world.plans import OUTAGE_REASONS, DayPlan
+from fleetsim.world.traffic import carried_between
+from fleetsim.world.wrong_fixes import wrong_spells
+
+_INTERFACES: Final = ("ethernet", "modem 1", "modem 2", "lan")
+_OFFLINE_CAUSES: Final = ("power", "link", "reboot")
+_CURVE_POINTS: Final = 41
+
+
+def _days(view: View, until: int) -> Iterator[tuple[int, DayPlan]]:
+    """Yield each service day up to an instant, with every router's plan."""
+    everyone = np.arange(view.world.routers, dtype=np.int64)
+    for day in range(view.world.first_day, until // DAY + 1):
+        yield day, view.world.planner.plan(everyone, np.full(view.world.routers, day))
+
+
+def failover_episodes(view: View, until: int) -> Iterator[Fact]:
+    """Yield every move to a backup WAN, with the outage behind it and the bytes it carried."""
+    fleet, draws = view.world.fleet, view.world.draws
+    for day in range(view.world.first_day, until // DAY + 1):
+        found = failovers_of(view.world, day)
+        found = found.take(np.flatnonzero(found["start"] <= until))
+        rows, start, slot = found["row"], found["start"], found["to_slot"]
+        carried_until = np.minimum(found["carried_until"], until)
+        usage = carried_between(draws, fleet, rows, start, carried_until)
+        bay = rows * SLOTS_PER_ROUTER + slot
+        backup = fleet.moves.bay_of(bay, start)
+        names, carrier = device_names(view, backup, bay), fleet.moves.carrier_of(backup, start)
+        for place, row in enumerate(rows.tolist()):
+            yield {
+                "router_id": int(fleet.router_id[row]),
+                **span(int(start[place]), int(found["end"][place]), until),
+                "outage_started_at": when(int(found["lost_at"][place])),
+                "from_interface": _INTERFACES[int(found["from_slot"][place])],
+                "to_interface": _INTERFACES[int(slot[place])],
+                "to_net_device_id": int(view.world.net_device_id[backup[place]]),
+                "to_uid": names[place],
+                "to_carrier": CARRIERS[int(carrier[place])],
+                "reason": OUTAGE_REASONS[int(found["reason"][place])],
+                "data_usage_bytes": int(usage[place]),
+                "overlaps_another": bool(
+                    found["number"][place] or found["carried_until"][place] < found["end"][place]
+                ),
+                "is_second": bool(found["number"][place]),
+            }
+
+
+def outages(view: View, until: int) -> Iterator[Fact]:
+    """Yield every spell without the primary WAN, and every spell without any connection."""
+    fleet = view.world.fleet
+    for _, plan in _days(view, until):
+        for row in np.flatnonzero(plan.outage.start <= until).tolist():
+            yield {
+                "router_id": int(fleet.router_id[row]),
+                "kind": "primary_wan",
+                "cause": OUTAGE_REASONS[int(plan.outage_reason[row])],
+                "is_wired": bool(fleet.primary[row] == WIRED),
+                **span(int(plan.outage.start[row]), int(plan.outage.end[row]), until),
+            }
+        for row in np.flatnonzero(plan.offline.start <= until).tolist():
+            yield {
+                "router_id": int(fleet.router_id[row]),
+                "kind": "offline",
+                "cause": _OFFLINE_CAUSES[int(plan.offline_cause[row])],
+                "is_wired": None,
+                **span(int(plan.offline.start[row]), int(plan.offline.end[row]), until),
+            }
+
+
+def trip_facts(view: View, until: int) -> Iterator[Fact]:
+    """Yield every trip: one drive between two stops, and the length of the road driven."""
+    world, fleet = view.world, view.world.fleet
+    riders = np.flatnonzero(fleet.is_vehicle)
+    for day in range(world.first_day, until // DAY + 1):
+        legs = trips.day_legs(world.draws, fleet, riders, np.full(len(riders), day))
+        driven = (legs.depart >= world.started_at) & (legs.depart <= until)
+        lon_from, lon_to = wrapped(legs.lon_from), wrapped(legs.lon_to)
+        for vehicle, leg in np.argwhere(driven).tolist():
+            yield {
+                "router_id": int(fleet.router_id[riders[vehicle]]),
+                **span(int(legs.depart[vehicle, leg]), int(legs.arrive[vehicle, leg]), until),
+                "from_latitude": float(legs.lat_from[vehicle, leg]),
+                "from_longitude": float(lon_from[vehicle, leg]),
+                "to_latitude": float(legs.lat_to[vehicle, leg]),
+                "to_longitude": float(lon_to[vehicle, leg]),
+                "distance_miles": _road_miles(legs, vehicle, leg),
+            }
+
+
+def wrong_fix_spells(view: View, until: int) -> Iterator[Fact]:
+    """Yield when a receiver was tens of kilometres off: every fix within is wrong."""
+    world, fleet = view.world, view.world.fleet
+    riders = np.flatnonzero(fleet.is_vehicle & fleet.habits.sends_wrong_fixes)
+    for day in range(world.first_day, until // DAY + 1):
+        days = np.full(len(riders), day)
+        legs = trips.day_legs(world.draws, fleet, riders, days)
+        spells = wrong_spells(world.draws, riders, days, legs)
+        seen = (spells.start >= world.started_at) & (spells.start <= until)
+        for vehicle, leg in np.argwhere(seen).tolist():
+            yield {
+                "router_id": int(fleet.router_id[riders[vehicle]]),
+                **span(int(spells.start[vehicle, leg]), int(spells.end[vehicle, leg]), until),
+            }
+
+
+def reporting_habits(view: View, _until: int) -> Iterator[Fact]:
+    """Yield how each router reports, and whether it is where the antimeridian is."""
+    fleet = view.world.fleet
+    habits = fleet.habits
+    for row in range(fleet.size):
+        yield {
+            "router_id": int(fleet.router_id[row]),
+            "is_vehicle": bool(fleet.is_vehicle[row]),
+            "is_far": bool(fleet.region[row] >= HOME_REGIONS),
+            "parked_every_minutes": int(habits.parked_every[row]),
+            "sends_speed": bool(habits.sends_speed[row]),
+            "sends_wrong_fixes": bool(habits.sends_wrong_fixes[row]),
+            "has_drifting_clock": bool(habits.has_drifting_clock[row]),
+        }
+
+
+def _road_miles(legs: trips.Legs, vehicle: int, leg: int) -> float:
+    """Return the length of a whole leg along its bend."""
+    one = trips.Legs(
+        *(getattr(legs, name)[vehicle : vehicle + 1, leg : leg + 1] for name in vars(legs))
+    )
+    again = trips.Legs(*(np.repeat(values, _CURVE_POINTS, axis=0) for values in vars(one).values()))
+    begin, end = int(one.depart[0, 0]), int(one.arrive[0, 0]) - 1
+    spots = trips.locate_on(again, np.linspace(begin, end, _CURVE_POINTS).astype(np.int64))
+    lat, lon = spots.latitude, spots.longitude
+    return float(miles_between(lat[:-1], lon[:-1], lat[1:], lon[1:]).sum())
+
+
+def battery_lives(view: View, until: int) -> Iterator[Fact]:
+    """Yield each battery's health then and now, when it reached 62%, and its cycles."""
+    world, fleet = view.world, view.world.fleet
+    rows = np.flatnonzero(fleet.has_battery)
+    ageing = world.ageing.of(rows)
+    cycles = _cycles(view, rows, until)
+    began = ageing.health(np.full(len(rows), world.started_at))
+    now = ageing.health(np.full(len(rows), until))
+    ids = battery_ids(view).of(rows)
+    worn = batteries.report_after(world.draws, rows, ageing.worn_at)
+    for place, row in enumerate(rows.tolist()):
+        yield {
+            "battery_id": int(ids[place]),
+            "router_id": int(fleet.router_id[row]),
+            "health_at_start_pct": float(began[place]),
+            "health_now_pct": float(now[place]),
+            "points_per_day": float(ageing.points_per_day[place]),
+            "reached_62_at": when(int(worn[place])) if worn[place] <= until else None,
+            "cycles": cycles[row],
+        }
+
+
+def _cycles(view: View, rows: Ints, until: int) -> dict[int, list[Fact]]:
+    """Return each battery's spells carrying its router, with the charge they left."""
+    found: dict[int, list[Fact]] = {int(row): [] for row in rows}
+    for _, plan in _days(view, until):
+        spell = plan.on_battery
+        end = np.minimum(spell.end, until)
+        left = batteries.charge(spell, plan.powered_off, plan.drain_rate, end).percent
+        for row in rows[spell.start[rows] <= until].tolist():
+            ends = span(int(spell.start[row]), int(spell.end[row]), until)
+            off = int(plan.powered_off[row])
+            gave_out = when(off) if off <= until and off < NEVER else None
+            cycle = {**ends, "charge_left_pct": float(left[row]), "powered_off_at": gave_out}
+            found[row].append(cycle)
+    return found
+
+
+def deletions(view: View, until: int) -> Iterator[Fact]:
+    """Yield every record that clients deleted, as it was last served."""
+    for gone in view.ledger.deletions:
+        if gone.at <= until:
+            yield {
+                "resource": gone.resource,
+                "id": gone.identity,
+                "deleted_at": when(gone.at),
+                "record": gone.record,
+            }
+
+
+CAUSES: Final[dict[str, Callable[[View, int], Iterator[Fact]]]] = {
+    "failover_episodes": failover_episodes,
+    "outages": outages,
+    "trips": trip_facts,
+    "battery_life": battery_lives,
+    "deletions": deletions,
+    "wrong_fixes": wrong_fix_spells,
+    "reporting": reporting_habits,
+    "interface_spans": interface_spans,
+    "router_spans": router_spans,
+}

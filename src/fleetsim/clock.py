@@ -1,0 +1,45 @@
+"""The simulated clock: wall speed, faster, slower, or frozen until somebody moves it."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from fleetsim.units import DAY, SECOND
+
+LONGEST_RUN = 3660 * DAY
+"""How far a clock goes from where it started: answers cost time for every simulated day."""
+
+
+@dataclass
+class Clock:
+    """Simulated time in microseconds since 1970, UTC.
+
+    `speed` is simulated seconds per wall second; 0 freezes the clock. It stops by itself
+    `LONGEST_RUN` after its start.
+    """
+
+    started_at: int
+    speed: float = 1.0
+    wall: Callable[[], float] = time.monotonic
+    _wall_start: float = field(init=False)
+    _advanced: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        self._wall_start = self.wall()
+
+    def now(self) -> int:
+        """Return the simulated instant."""
+        elapsed = (self.wall() - self._wall_start) * self.speed
+        return self.started_at + min(self._advanced + round(elapsed * SECOND), LONGEST_RUN)
+
+    def advance(self, seconds: float) -> None:
+        """Move the clock forward.
+
+        Raises: ValueError for a step back, since served records would vanish, and for one past
+        the clock's end.
+        """
+        if seconds < 0:
+            raise ValueError("the clock only moves forward")
+        if self.now() + seconds * SECOND > self.started_at + LONGEST_RUN:
+            raise ValueError(f"the clock ends {LONGEST_RUN // DAY} days after it started")
+        self._advanced += round(seconds * SECOND)

@@ -1,0 +1,88 @@
+"""A column of a resource: where its values come from, how they are spelled and filtered."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from fleetsim.blocks import Block
+from fleetsim.stamps import Spelling
+
+if TYPE_CHECKING:  # a view holds columns' resources, which hold columns
+    from fleetsim.view import View
+
+
+class Kind(StrEnum):
+    """What a value is, and so how it is spelled on the wire and read from a filter."""
+
+    ID = "id"  # int64, a JSON string of digits
+    NUMERIC_ID = "numeric_id"  # int64, a JSON number: failovers only
+    RELATION = "relation"  # int64 id, a URL of another record
+    ADDRESS = "address"  # int64 id, the URL of the record itself
+    INTEGER = "integer"
+    REAL = "real"
+    TEXT = "text"
+    FLAG = "flag"
+    TIME = "time"  # int64 microseconds
+    UUID = "uuid"  # the block's `time` and `tail`
+    JSON = "json"
+
+
+Read = Callable[["View", Block], Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """One field of a record.
+
+    `read` gives raw values for every row of a block. `ops` are the filter operators allowed
+    ("exact" is the bare name). `to` names the resource a relation points to. A `hidden` column
+    can be filtered by but is not part of the record.
+    """
+
+    name: str
+    kind: Kind
+    read: Read
+    ops: frozenset[str] = frozenset()
+    to: str = ""
+    spelling: Spelling = "micros_offset"
+    hidden: bool = False
+
+
+EXACT = frozenset({"exact"})
+EXACT_IN = frozenset({"exact", "in"})
+RANGE = frozenset({"gt", "gte", "lt", "lte"})
+EXACT_RANGE = EXACT | RANGE
+ANY_ID = EXACT_IN | RANGE
+
+
+def column(
+    name: str,
+    kind: Kind,
+    read: Read,
+    ops: frozenset[str] = frozenset(),
+    *,
+    to: str = "",
+    spelling: Spelling = "micros_offset",
+    hidden: bool = False,
+) -> Column:
+    """Return a column; the short form that tables of columns are written in."""
+    return Column(name=name, kind=kind, read=read, ops=ops, to=to, spelling=spelling, hidden=hidden)
+
+
+def values(name: str) -> Read:
+    """Return a reader of a block's own array."""
+
+    def read(_view: "View", block: Block) -> Any:
+        return block[name]
+
+    return read
+
+
+def constant(value: Any) -> Read:
+    """Return a reader that gives the same value for every row."""
+
+    def read(_view: "View", block: Block) -> Sequence[Any]:
+        return [value] * len(block)
+
+    return read

@@ -1,0 +1,148 @@
+"""The control plane under /sim/: state, clock, faults, truth. No authentication."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from fleetsim import stamps
+from fleetsim.bodies import parse_json
+from fleetsim.causes import CAUSES
+from fleetsim.incoming import origin_of, parts_of, path_of
+from fleetsim.refusals import Refusal, method_not_allowed, not_found, validation
+from fleetsim.resources import RESOURCES
+from fleetsim.scenarios import SCENARIOS
+from fleetsim.simulation import Simulation
+from fleetsim.truth import truth_lines
+from fleetsim.v2 import json_answer, refusal_answer
+from fleetsim.v3.collections import COLLECTIONS
+from fleetsim.wire import dump_line
+
+_LIMIT = "limit_per_minute"
+_BYTES_AT_ONCE = 1 << 16
+
+
+async def serve_control(simulation: Simulation, request: Request) -> Response:
+    """Answer one request to the control plane."""
+    path = path_of(request)
+    parts = parts_of(path, "/sim/")
+    try:
+        match request.method, parts:
+            case "GET", ["state"]:
+                return json_answer(state(simulation))
+            case "POST", ["clock"]:
+                return await _move_clock(simulation, await _body(request))
+            case "PUT", ["faults"]:
+                return _set_faults(simulation, await _body(request))
+            case "GET", ["truth", name]:
+                return _truth(simulation, request, name)
+            case _, ["state" | "clock" | "faults"] | ["truth", _]:
+                raise method_not_allowed(path, request.method)
+    except Refusal as refusal:
+        return refusal_answer(refusal)
+    return refusal_answer(not_found())
+
+
+def state(simulation: Simulation) -> dict[str, Any]:
+    """Return the clock, the calls made, and the faults in force."""
+    return {
+        "now": stamps.to_datetime(simulation.clock.now()).isoformat(),
+        "calls": dict(sorted(simulation.meter.calls.items())),
+        "counted_calls": simulation.meter.counted_calls,
+        "limit_per_minute": simulation.meter.limit_per_minute,
+        "faults": simulation.faults.settings(),
+        "scenario": next((n for n, s in SCENARIOS.items() if s is simulation.scenario), None),
+        "started_at": stamps.to_datetime(simulation.world.started_at).isoformat(),
+        "routers": simulation.world.routers,
+        "seed": simulation.world.seed,
+    }
+
+
+async def _body(request: Request) -> dict[str, Any]:
+    """Return the request's JSON object."""
+    try:
+        body = parse_json(await request.body())
+    except orjson.JSONDecodeError as error:
+        raise validation("body", str(error), status=400) from None
+    if not isinstance(body, dict):
+        raise validation("body", "must be an object", status=400)
+    return body
+
+
+async def _move_clock(simulation: Simulation, body: dict[str, Any]) -> Response:
+    """Advance the clock, send what has become due to push, and say what time it is."""
+    seconds = body.get("advance_seconds")
+    if not isinstance(seconds, int | float) or isinstance(seconds, bool):
+        raise validation("advance_seconds", "must be a number", status=400)
+    try:
+        simulation.clock.advance(seconds)
+    except ValueError as error:
+        raise validation("advance_seconds", str(error), status=400) from None
+    await simulation.pusher.settle()
+    return json_answer(state(simulation))
+
+
+def _set_faults(simulation: Simulation, body: dict[str, Any]) -> Response:
+    """Set the named faults and the minute limit; what is not named stays as it is.
+
+    A `scenario` is switched to first, so that the other members refine it.
+    """
+    rates = {name: value for name, value in body.items() if name not in ("scenario", _LIMIT)}
+    limit = body.get(_LIMIT)
+    if limit is not None and (type(limit) is not int or limit < 0):
+        raise validation(_LIMIT, "must be an integer or null", status=400)
+    simulation.faults.check(rates)
+    if "scenario" in body:
+        simulation.play(body["scenario"])
+    simulation.faults.change(rates)
+    if _LIMIT in body:
+        simulation.meter.limit_per_minute = limit
+    return json_answer(state(simulation))
+
+
+def _truth(simulation: Simulation, request: Request, name: str) -> Response:
+    """Stream every record of one resource, or every cause of a kind.
+
+    A v3 list goes by its name; v3's users, which share theirs with v2's, by `users_v3`.
+    """
+    until, device = _truth_limits(request)
+    view = simulation.truth(origin_of(request))
+    if name in CAUSES:
+        lines: Iterator[bytes] = map(dump_line, CAUSES[name](view, min(until, view.now)))
+    elif name in RESOURCES and RESOURCES[name].is_listed:
+        lines = truth_lines(view, RESOURCES[name], min(until, view.now + 1), device)
+    elif name.removesuffix("_v3") in COLLECTIONS:
+        lines = map(dump_line, COLLECTIONS[name.removesuffix("_v3")].everything(view))
+    else:
+        raise not_found()
+    return StreamingResponse(_in_turn(lines), media_type="application/x-ndjson")
+
+
+async def _in_turn(lines: Iterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield lines some at a time, and let others be served in between.
+
+    In a thread of their own they would share what is remembered of days with other requests.
+    """
+    waiting, size = [], 0
+    for line in lines:
+        waiting.append(line)
+        size += len(line)
+        if size >= _BYTES_AT_ONCE:
+            yield b"".join(waiting)
+            waiting, size = [], 0
+            await asyncio.sleep(0)
+    yield b"".join(waiting)
+
+
+def _truth_limits(request: Request) -> tuple[int, int | None]:
+    """Return `until` as an instant and `device` as an id, both optional."""
+    given = request.query_params
+    try:
+        until = stamps.parse(given.get("until", "9999-01-01"))
+        device = int(given["device"]) if "device" in given else None
+    except ValueError:
+        raise validation("until", "until is an ISO time, device an id", status=400) from None
+    return until, None if device is None else max(-1, min(device, 2**62))

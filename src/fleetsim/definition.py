@@ -1,0 +1,88 @@
+"""A resource: one endpoint of v2 as a row of facts. No other code knows an endpoint's name."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+from fleetsim.blocks import Block
+from fleetsim.columns import Column
+from fleetsim.units import Ints
+from fleetsim.view import View
+
+
+class Rows(Protocol):
+    """Gives a snapshot resource's rows, ascending by id, with their row numbers in `row`."""
+
+    def __call__(self, view: View, /) -> Block: ...  # noqa: D102 - the class says it
+
+
+class Series(Protocol):
+    """Gives a time series in blocks ascending by (time, tail).
+
+    Yields blocks that together hold every record created in [since, until), the newest block
+    first if asked. `devices` are row numbers, None for all the caller may see; `want` is how
+    many records the caller hopes for, a hint for the size of a block.
+    """
+
+    def __call__(  # noqa: D102 - the class says it
+        self,
+        view: View,
+        devices: Ints | None,
+        since: int,
+        until: int,
+        /,
+        *,
+        newest_first: bool,
+        want: int,
+    ) -> Iterator[Block]: ...
+
+
+def everything(_view: View, block: Block) -> Block:
+    """Return all rows: what a resource keeps that hides nothing."""
+    return block
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resource:
+    """One endpoint.
+
+    At most one of `rows` (a snapshot, offset or id paging) and `series` (cursor paging) is
+    given; with neither it cannot be listed. `key` is the column a single record is addressed
+    by; `cursor` the one `next` moves. `keep` drops rows of a series that the caller may not
+    see; `lags` says whether new records settle first. `one_of` are parameters of which one is
+    required. `order_by` are the columns a caller may sort by. `device` names the filter that
+    picks devices before records are generated.
+    """
+
+    name: str
+    columns: tuple[Column, ...]
+    rows: Rows | None = None
+    series: Series | None = None
+    keep: Callable[[View, Block], Block] = everything
+    lags: bool = True
+    key: str = "id"
+    id_paging: bool = False
+    cursor: str = "created_at_timeuuid"
+    ascending: bool = False
+    one_of: tuple[str, ...] = ()
+    device: str = ""
+    per_device: bool = False
+    order_by: tuple[str, ...] = ()
+    expands: tuple[str, ...] = ()
+    unlimited_in: bool = False
+
+    @property
+    def is_listed(self) -> bool:
+        """Return whether there are records of this resource to list."""
+        return self.rows is not None or self.series is not None
+
+    @cached_property
+    def by_name(self) -> dict[str, Column]:
+        """Return the columns by name."""
+        return {column.name: column for column in self.columns}
+
+    @cached_property
+    def shown(self) -> tuple[Column, ...]:
+        """Return the columns that are part of a record."""
+        return tuple(column for column in self.columns if not column.hidden)

@@ -1,0 +1,124 @@
+"""Faults on demand: errors, refusals, broken connections and slowness, each at its own rate."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, Final
+
+import httpx
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from fleetsim.refusals import too_many_calls, validation
+
+ABORT: Final = "fleetlake.abort"
+"""The scope extension through which the server offers to drop a connection."""
+
+_LONGEST_LATENCY_MS: Final = 600_000.0
+_RATES: Final = ("status_500", "status_429", "reset", "truncate", "html", "no_data")
+
+
+@dataclass
+class Faults:
+    """The faults in force, drawn from a generator of their own, apart from the world's."""
+
+    seed: int
+    status_500: float = 0.0
+    status_429: float = 0.0
+    reset: float = 0.0
+    truncate: float = 0.0
+    html: float = 0.0
+    no_data: float = 0.0
+    latency_ms: float = 0.0
+    _random: random.Random = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._random = random.Random(self.seed)  # noqa: S311 - faults, not secrets
+
+    def check(self, wanted: Mapping[str, Any]) -> None:
+        """Refuse (validation) an unknown name or a value out of range."""
+        for name, value in wanted.items():
+            if name not in (*_RATES, "latency_ms"):
+                raise validation(name, "no such fault")
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            most = 1 if name in _RATES else _LONGEST_LATENCY_MS
+            if not number or not 0 <= value <= most:
+                raise validation(name, f"invalid value {value!r}", status=400)
+
+    def change(self, wanted: Mapping[str, Any]) -> None:
+        """Set the named rates (0 to 1) and latency."""
+        self.check(wanted)
+        for name, value in wanted.items():
+            setattr(self, name, float(value))
+
+    def settings(self) -> dict[str, float]:
+        """Return the faults in force."""
+        return {name: getattr(self, name) for name in (*_RATES, "latency_ms")}
+
+    def happens(self, name: str) -> bool:
+        """Draw whether one fault happens now."""
+        rate: float = getattr(self, name)
+        return rate > 0 and self._random.random() < rate
+
+    async def around(self, answer: Callable[[], Awaitable[Response]]) -> Response:
+        """Return an answer, or what a fault in force makes of it.
+
+        Raises: Refusal (429), and whatever `answer` raises.
+        """
+        if self.latency_ms > 0:
+            await asyncio.sleep(self.latency_ms / 1000)
+        error = self._error()
+        if error is not None:
+            return error
+        if self.happens("reset"):
+            return BrokenConnection()
+        given = await answer()
+        return self._spoilt(given) if given.status_code == HTTPStatus.OK else given
+
+    def _spoilt(self, given: Response) -> Response:
+        """Return a good answer, or what takes its place: cut, a page for people, or no list."""
+        if self.happens("truncate"):
+            return BrokenConnection(bytes(given.body))
+        if self.happens("html"):
+            return HTMLResponse("<!doctype html><title>Back soon</title><p>Maintenance</p>")
+        if self.happens("no_data"):
+            return JSONResponse({"meta": {"limit": 500, "next": None}})
+        return given
+
+    def _error(self) -> Response | None:
+        """Return an error in place of the answer, or None.
+
+        Raises: Refusal (429).
+        """
+        if self.happens("status_500"):
+            return PlainTextResponse("internal error shard-router-3", status_code=500)
+        if self.happens("status_429"):
+            raise too_many_calls(retry_after=self._random.choice((1, None)))
+        return None
+
+
+class BrokenConnection(Response):
+    """An answer that never arrives whole: `body` is cut in the middle, or nothing is sent."""
+
+    def __init__(self, body: bytes | None = None) -> None:
+        super().__init__(body, media_type="application/json")
+        self.sends_something = body is not None
+
+    async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
+        """Send half of the body at most, then drop the connection."""
+        drop = scope.get("extensions", {}).get(ABORT, {}).get("drop")
+        if self.sends_something and drop is not None:
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            half = bytes(self.body[: len(self.body) // 2])
+            await send({"type": "http.response.body", "body": half, "more_body": True})
+        if drop is None:
+            # In process there is no connection to drop: raise what a client would see.
+            raise (
+                httpx.RemoteProtocolError("peer closed connection without a complete body")
+                if self.sends_something
+                else httpx.ReadError("connection reset by peer")
+            )
+        drop(graceful=self.sends_something)
+        await asyncio.sleep(0.01)  # lets the server notice that its connection is gone

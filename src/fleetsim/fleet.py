@@ -1,0 +1,189 @@
+"""The devices: what each router is for as long as it exists, as arrays over the fleet."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fleetsim.belonging import CHANGES_GROUP, Belonging, deal_kinds
+from fleetsim.draws import Draws
+from fleetsim.habits import Habits, deal_habits, far_region, is_far
+from fleetsim.identifiers import Identifiers
+from fleetsim.moves import Moves, deal_moves
+from fleetsim.organisation import (
+    ACCESS_POINT,
+    ACCOUNTS,
+    CARRIERS,
+    PRODUCTS,
+    ROUTER_ACCOUNTS,
+    SITE_BATTERY,
+    SITE_PLAIN,
+    SITE_PLUS,
+    VEHICLE_BATTERY,
+    VEHICLE_PLAIN,
+)
+from fleetsim.places import (
+    HOME_REGIONS,
+    LATITUDES,
+    LONGITUDES,
+    UTC_OFFSETS,
+    wrapped,
+)
+from fleetsim.units import DAY, SECOND, Flags, Ints, Reals
+
+SLOTS_PER_ROUTER = 4
+WIRED, MODEM_ONE, MODEM_TWO, LAN = range(SLOTS_PER_ROUTER)
+"""The net devices of a router, in the order of their ids."""
+
+DEPOTS = 12
+_ROUTERS_PER_ORPHAN = 40
+ROUTERS_PER_GROUP_SPLIT = 4000
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """Static facts, one array element per router; groups and accounts are row numbers."""
+
+    size: int
+    router_id: Ints
+    product: Ints
+    belonging: Belonging
+    is_vehicle: Flags
+    is_access_point: Flags
+    has_battery: Flags
+    has_gnss: Flags
+    region: Ints
+    latitude: Reals
+    longitude: Reals
+    utc_offset: Ints
+    day_shift: Ints
+    primary: Ints
+    backup: Ints
+    other_backup: Ints
+    carrier: Ints
+    installed_at: Ints
+    group_splits: int
+    habits: Habits
+    moves: Moves
+    router_ids: Identifiers
+    net_device_ids: Identifiers
+
+    @property
+    def groups(self) -> int:
+        """Return the number of groups: one per account, product and split."""
+        return len(ACCOUNTS) * len(PRODUCTS) * self.group_splits
+
+    def carrier_of(self, router: Ints, slot: Ints, instant: Ints) -> Ints:
+        """Return the carrier of the modem that is in a slot at each instant."""
+        device = self.moves.bay_of(router * SLOTS_PER_ROUTER + slot, instant)
+        return self.moves.carrier_of(device, instant)
+
+
+def build_fleet(draws: Draws, size: int) -> Fleet:
+    """Return the fleet of a seed; products are dealt round so that small fleets have each."""
+    router = np.arange(size, dtype=np.int64)
+    product = _deal_products(router)
+    is_vehicle = np.isin(product, (VEHICLE_BATTERY, VEHICLE_PLAIN))
+    account = np.array(ROUTER_ACCOUNTS)[draws.below(len(ROUTER_ACCOUNTS), "account", router)]
+    splits = 1 + size // ROUTERS_PER_GROUP_SPLIT
+    region, latitude, longitude = _place(draws, router, is_vehicle)
+    cellular_primary = is_vehicle | draws.chance(0.15, "cellular-primary", router)
+    primary = np.where(cellular_primary & (product != ACCESS_POINT), MODEM_ONE, WIRED)
+    router_ids = Identifiers(draws, "routers", 1_000_003, 7, size)
+    backup = np.where(primary == WIRED, MODEM_ONE, MODEM_TWO)
+    carrier = draws.below(len(CARRIERS), "carrier", router)
+    interfaces = size * SLOTS_PER_ROUTER + orphans(size)
+    site_shift = draws.below(DAY // SECOND, "day-shift", router) * SECOND
+    return Fleet(
+        size=size,
+        router_id=router_ids.of(router),
+        product=product,
+        belonging=_belonging(draws, account, product, splits),
+        is_vehicle=is_vehicle,
+        is_access_point=product == ACCESS_POINT,
+        has_battery=np.isin(product, (SITE_BATTERY, VEHICLE_BATTERY)),
+        has_gnss=is_vehicle | draws.chance(0.5, "site-gnss", router),
+        region=region,
+        latitude=latitude,
+        longitude=longitude,
+        utc_offset=UTC_OFFSETS[region],
+        day_shift=np.where(is_vehicle, -UTC_OFFSETS[region], site_shift),
+        primary=primary,
+        backup=backup,
+        carrier=carrier,
+        installed_at=_installed_at(draws, router),
+        group_splits=splits,
+        other_backup=MODEM_ONE + MODEM_TWO - backup,
+        habits=deal_habits(router),
+        moves=_deal_moves(draws, carrier, backup, product),
+        router_ids=router_ids,
+        net_device_ids=Identifiers(draws, "net_devices", 5_000_011, 11, interfaces),
+    )
+
+
+def orphans(routers: int) -> int:
+    """Return how many modems lie in a drawer: one, and one more per forty routers."""
+    return 1 + routers // _ROUTERS_PER_ORPHAN
+
+
+def _deal_moves(draws: Draws, carrier: Ints, backup: Ints, product: Ints) -> Moves:
+    """Return how modems move; a router's two modems have different carriers at first."""
+    router = np.arange(len(carrier), dtype=np.int64)
+    of_slot = (carrier[:, None] + (np.arange(SLOTS_PER_ROUTER) == MODEM_TWO)) % len(CARRIERS)
+    in_drawers = np.full(orphans(len(carrier)), carrier[0])
+    other = MODEM_ONE + MODEM_TWO - backup
+    bays = router[:, None] * SLOTS_PER_ROUTER + np.stack([backup, other], axis=1)
+    bays = np.where((product == ACCESS_POINT)[:, None], -1, bays)
+    first_carrier = np.concatenate([of_slot.ravel(), in_drawers])
+    return deal_moves(draws, first_carrier, bays, len(in_drawers), len(CARRIERS))
+
+
+def _deal_products(router: Ints) -> Ints:
+    """Return products: of 25 routers 7 carry a battery, 10 are vehicles, 1 an access point."""
+    pattern = np.array([SITE_PLAIN, VEHICLE_BATTERY, SITE_PLUS, VEHICLE_PLAIN, SITE_PLAIN] * 5)
+    pattern[[2, 12]] = SITE_BATTERY
+    pattern[24] = ACCESS_POINT
+    return np.asarray(pattern[router % len(pattern)])
+
+
+def _belonging(draws: Draws, account: Ints, product: Ints, splits: int) -> Belonging:
+    """Return the routers' accounts and groups; one router in fifty is in no group (-1).
+
+    A router's other account is the next one, and its other group is that account's of the same
+    product; one that changes its group alone is in none every other time.
+    """
+    router = np.arange(len(account), dtype=np.int64)
+    kind = deal_kinds(router)
+    other = np.array(ROUTER_ACCOUNTS)[(account + 1) % len(ROUTER_ACCOUNTS)]
+    split = draws.below(splits, "group-split", router)
+    own, others = ((a * len(PRODUCTS) + product) * splits + split for a in (account, other))
+    ungrouped = draws.chance(0.02, "ungrouped", router)
+    group = np.where(ungrouped, -1, own)
+    regrouped = np.where(ungrouped, own, -1)
+    elsewhere = np.where(ungrouped, -1, others)
+    return Belonging(
+        draws=draws,
+        kind=kind,
+        account=account,
+        other_account=other,
+        group=group,
+        other_group=np.where(kind == CHANGES_GROUP, regrouped, elsewhere),
+    )
+
+
+def _place(draws: Draws, router: Ints, is_vehicle: Flags) -> tuple[Ints, Reals, Reals]:
+    """Return region and home: a vehicle's is its depot, a site's lies about the region's centre."""
+    depot = draws.below(DEPOTS, "depot", router)
+    region = np.where(is_vehicle, depot % HOME_REGIONS, draws.below(HOME_REGIONS, "region", router))
+    depot = np.where(is_far(router), DEPOTS + far_region(router), depot)
+    region = np.where(is_far(router), HOME_REGIONS + far_region(router), region)
+    place = np.where(is_vehicle, -1 - depot, router)
+    spread = np.where(is_far(router), 0.2, 1.0)  # near enough for routes to cross the antimeridian
+    latitude = LATITUDES[region] + spread * draws.between(-0.3, 0.3, "home-lat", place)
+    longitude = LONGITUDES[region] + spread * draws.between(-0.35, 0.35, "home-lon", place)
+    return region, latitude, wrapped(longitude)
+
+
+def _installed_at(draws: Draws, router: Ints) -> Ints:
+    """Return when each router was first registered: over three years from 2022, to the second."""
+    seconds = draws.below(3 * 365 * DAY // SECOND, "installed", router)
+    return np.asarray((1_640_995_200 + seconds) * SECOND)

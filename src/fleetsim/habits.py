@@ -1,0 +1,59 @@
+"""What is odd about how some routers report: dealt out, so that even a small fleet has some.
+
+The first vehicle of a fleet has none of it.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from fleetsim.units import Flags, Ints
+
+_DEAL: Final = 40
+_FAR: Final = (13, 27, 33)
+_FARTHER: Final = (27, 33)
+_HOURLY: Final = (8, 31)
+_WITHOUT_SPEED: Final = (11, 26)
+_WITH_WRONG_FIXES: Final = (6, 21)
+_WITH_DRIFTING_CLOCK: Final = (9, 16, 35)
+_WITH_FAILING_BACKUP: Final = (34, 37, 39)
+"""Places in a deal of 40 routers; of those in vehicles 16, two or three have each habit."""
+
+_PARKED_EVERY: Final = 15
+_SELDOM_EVERY: Final = 60
+
+
+@dataclass(frozen=True)
+class Habits:
+    """How routers report, one array element per router."""
+
+    parked_every: Ints
+    """Minutes between the fixes of a parked vehicle."""
+    sends_speed: Flags
+    sends_wrong_fixes: Flags
+    has_drifting_clock: Flags
+    backup_fails: Flags
+    """In a long outage of a wired primary the first backup fails too."""
+
+
+def is_far(router: Ints) -> Flags:
+    """Return which routers are in the regions about the antimeridian."""
+    return np.isin(router % _DEAL, _FAR)
+
+
+def far_region(router: Ints) -> Ints:
+    """Return which of the two far regions routers would be in, 0 or 1."""
+    return np.isin(router % _DEAL, _FARTHER).astype(np.int64)
+
+
+def deal_habits(router: Ints) -> Habits:
+    """Return the habits of routers, by their numbers."""
+    place = router % _DEAL
+    return Habits(
+        parked_every=np.where(np.isin(place, _HOURLY), _SELDOM_EVERY, _PARKED_EVERY),
+        sends_speed=~np.isin(place, _WITHOUT_SPEED),
+        sends_wrong_fixes=np.isin(place, _WITH_WRONG_FIXES),
+        has_drifting_clock=np.isin(place, _WITH_DRIFTING_CLOCK),
+        backup_fails=np.isin(place, _WITH_FAILING_BACKUP),
+    )

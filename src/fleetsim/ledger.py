@@ -1,0 +1,111 @@
+"""What clients have written, and what followed from it: the only state that is stored."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from fleetsim.draws import Draws
+from fleetsim.timeuuids import tail_from_bits
+
+Fields = dict[str, Any]
+"""A record in raw form: relations as ids, instants as microseconds, keyed by column."""
+
+
+@dataclass
+class Table:
+    """The writes to one resource, by record id."""
+
+    created: dict[int, Fields] = field(default_factory=dict)
+    changed: dict[int, Fields] = field(default_factory=dict)
+    deleted: set[int] = field(default_factory=set)
+
+    def snapshot(self) -> "Table":
+        """Return a copy that later writes leave as it is."""
+        return Table(
+            {number: dict(record) for number, record in self.created.items()},
+            {number: dict(fields) for number, fields in self.changed.items()},
+            set(self.deleted),
+        )
+
+
+@dataclass(frozen=True)
+class Deed:
+    """One entry of the activity log that a write made; `account` is a row number."""
+
+    at: int
+    tail: int
+    account: int
+    is_about_people: bool
+    action: Fields
+    actor: Fields
+    object: Fields
+
+
+@dataclass(frozen=True)
+class Raised:
+    """One alert that followed from a write or a push; `router` is -1 for an account's.
+
+    `tail` is the end of its time-based uuid, so that a push and the log name the same alert.
+    """
+
+    at: int
+    kind: int
+    account: int
+    tail: int
+    router: int = -1
+    value: int = 0
+
+
+@dataclass(frozen=True)
+class Deletion:
+    """One record a client deleted: its resource, its id, and how it was last served."""
+
+    at: int
+    resource: str
+    identity: str
+    record: Fields
+
+
+@dataclass
+class Ledger:
+    """Records created, changed and deleted through the API, and their traces."""
+
+    draws: Draws
+    tables: dict[str, Table] = field(default_factory=dict)
+    deeds: list[Deed] = field(default_factory=list)
+    raised: list[Raised] = field(default_factory=list)
+    retired_rules: list[Fields] = field(default_factory=list)
+    deletions: list[Deletion] = field(default_factory=list)
+    _serial: int = 0
+
+    def table(self, resource: str) -> Table:
+        """Return the writes to a resource."""
+        return self.tables.setdefault(resource, Table())
+
+    def next_serial(self) -> int:
+        """Return a number no earlier write had."""
+        self._serial += 1
+        return self._serial
+
+    def next_tail(self) -> int:
+        """Return the last eight bytes of a new time-based uuid."""
+        return int(tail_from_bits(self.draws.bits("written", self.next_serial())))
+
+    def raise_alert(
+        self, at: int, kind: int, account: int, *, router: int = -1, value: int = 0
+    ) -> Raised:
+        """Put an alert in the log and return it; `account` is a row number."""
+        bits = self.draws.bits("raised", at, kind, len(self.raised))
+        alert = Raised(at, kind, account, int(tail_from_bits(bits)), router, value)
+        self.raised.append(alert)
+        return alert
+
+    def snapshot(self) -> "Ledger":
+        """Return a copy that later writes leave as it is. Members are replaced, never edited."""
+        return replace(
+            self,
+            tables={name: table.snapshot() for name, table in self.tables.items()},
+            deeds=list(self.deeds),
+            raised=list(self.raised),
+            retired_rules=[dict(rule) for rule in self.retired_rules],
+            deletions=list(self.deletions),
+        )

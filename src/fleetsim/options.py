@@ -1,0 +1,45 @@
+"""What a simulation is started with."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from math import isfinite
+
+from fleetsim.scenarios import SCENARIOS
+from fleetsim.stamps import from_datetime
+
+_YEARS = range(1990, 9900)
+_LONGEST_DAYS = 3660
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulatorOptions:
+    """The seed, size and clock of one simulated fleet.
+
+    Records are a function of (seed, routers, days, now): equal options give equal answers.
+    `now` is where the clock starts (the wall clock's time if None); the fleet's history begins
+    `days` before it. `speed` is simulated seconds per wall second, 0 frozen. `rules` False
+    starts without alert rules, and so without alerts, as a new account does.
+    """
+
+    routers: int = 50
+    seed: int = 1
+    days: float = 14
+    port: int = 0
+    now: datetime | None = None
+    speed: float = 1.0
+    scenario: str | None = None
+    rules: bool = True
+
+    def __post_init__(self) -> None:
+        if self.routers < 1 or not 0 < self.days <= _LONGEST_DAYS:
+            raise ValueError(f"routers must be 1 or more, days above 0 and up to {_LONGEST_DAYS}")
+        if self.speed < 0 or not isfinite(self.speed):
+            raise ValueError("speed must be 0 or more")
+        if self.now is not None and self.now.year not in _YEARS:
+            raise ValueError(f"now must be in the years {_YEARS[0]} to {_YEARS[-1]}")
+        if self.scenario is not None and self.scenario not in SCENARIOS:
+            raise ValueError(f"scenario must be one of {', '.join(SCENARIOS)}")
+
+    def clock_start(self) -> int:
+        """Return the instant at which the simulated clock starts."""
+        return from_datetime(self.now or datetime.now(UTC))

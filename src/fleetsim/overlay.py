@@ -1,0 +1,112 @@
+"""Lays what clients have written over what the world gives."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from fleetsim.blocks import Array, Block
+from fleetsim.columns import Column, Kind, Read
+from fleetsim.definition import Resource, Rows
+from fleetsim.ledger import Fields, Table
+from fleetsim.units import NULL, Ints
+from fleetsim.view import View
+
+Visible = Callable[[View, dict[str, Any]], bool]
+
+
+def writable(resource: Resource, *, sees: Visible) -> Resource:
+    """Return a snapshot resource whose records can be created, changed and deleted.
+
+    `sees` says whether a caller may see a created record. Created rows carry their id in the
+    block's `created` (0 for the world's own) and stand at the end, their ids being higher.
+    """
+    assert resource.rows is not None
+    key = resource.by_name[resource.key].read
+    columns = tuple(
+        replace(column, read=_overlaid(resource.name, key, column)) for column in resource.columns
+    )
+    return replace(resource, columns=columns, rows=_rows(resource.name, key, resource.rows, sees))
+
+
+def _rows(name: str, key: Read, rows: Rows, sees: Visible) -> Rows:
+    def read(view: View, /) -> Block:
+        block = rows(view)
+        table = view.ledger.tables.get(name)
+        if table is None or not (table.created or table.deleted):
+            return block
+        if table.deleted:
+            gone = np.isin(np.asarray(key(view, block)), list(table.deleted))
+            block = block.take(np.flatnonzero(~gone))
+        new = [number for number, record in table.created.items() if sees(view, record)]
+        return _append(block, np.array(sorted(new), dtype=np.int64))
+
+    return read
+
+
+def _append(block: Block, created: Ints) -> Block:
+    """Return a block with rows for created records; their other columns stand for row 0."""
+    nothing = np.zeros(len(block), dtype=np.int64)
+    arrays: dict[str, Array] = {
+        name: np.concatenate([values, np.zeros(len(created), dtype=values.dtype)])
+        for name, values in block.arrays.items()
+    }
+    return Block({**arrays, "created": np.concatenate([nothing, created])})
+
+
+def _overlaid(name: str, key: Read, column: Column) -> Read:
+    def read(view: View, block: Block) -> Any:
+        raw = column.read(view, block)
+        table = view.ledger.tables.get(name)
+        if table is None or not (table.created or table.changed):
+            return raw
+        return _written(table, column, as_array(raw), np.array(key(view, block)), block)
+
+    return read
+
+
+def _written(table: Table, column: Column, raw: Array, keys: Ints, block: Block) -> Array:
+    """Return a column with what was written in place of what the world gives.
+
+    A time or a version only moves forward: the world may change a record after a client did.
+    """
+    found = raw.copy()
+    if "created" in block.arrays:
+        for place in np.flatnonzero(block["created"]).tolist():
+            identity = int(block["created"][place])
+            found[place] = _of_created(table.created[identity], identity, column, raw)
+            keys[place] = identity
+    relevant = [number for number, fields in table.changed.items() if column.name in fields]
+    for place in np.flatnonzero(np.isin(keys, relevant)).tolist():
+        value = table.changed[int(keys[place])][column.name]
+        moves = column.kind in (Kind.TIME, Kind.INTEGER)
+        found[place] = max(value, found[place]) if moves else value
+    return found
+
+
+def _of_created(record: Fields, identity: int, column: Column, raw: Array) -> Any:
+    """Return one value of a created record; what it does not say is null, or false."""
+    if column.kind is Kind.ADDRESS:
+        return identity
+    nothing = False if column.kind is Kind.FLAG else null_of(raw)
+    return record.get(column.name, nothing)
+
+
+def as_array(raw: Sequence[Any] | Array) -> Array:
+    """Return a column as an array; Python values stay objects of one dimension."""
+    if isinstance(raw, np.ndarray):
+        return raw.astype(object) if raw.dtype.kind == "U" else raw
+    found = np.empty(len(raw), dtype=object)
+    for place, value in enumerate(raw):  # a whole-array assignment would unpack lists
+        found[place] = value
+    return found
+
+
+def null_of(raw: Array) -> Any:
+    """Return what stands for null in a column."""
+    if raw.dtype == np.int64:
+        return NULL
+    if raw.dtype == np.float64:
+        return np.nan
+    return False if raw.dtype == np.bool_ else None

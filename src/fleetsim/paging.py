@@ -1,0 +1,196 @@
+"""Pages: the rows of one answer and the `meta` that leads to the next (contract, Endpoints)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+import numpy as np
+
+from fleetsim import timeuuids
+from fleetsim.blocks import Block, concatenate
+from fleetsim.columns import Kind
+from fleetsim.conditions import Condition, all_of
+from fleetsim.question import Question
+from fleetsim.units import NEVER, Ints
+from fleetsim.view import View
+from fleetsim.visibility import visible
+
+_FIRST_CHUNK = 2048
+
+
+@dataclass(frozen=True)
+class Page:
+    """The rows of an answer, and its meta with `next` as a whole URL or null."""
+
+    block: Block | None
+    meta: dict[str, Any]
+
+
+def read_page(view: View, question: Question, address: str) -> Page:
+    """Return the page a question asks for; `address` is the URL before the query."""
+    if question.resource.rows is None:
+        return _series_page(view, question, address)
+    block = all_of(view, question.conditions, question.resource.rows(view))
+    if _by_id(question):
+        return _id_page(view, question, address, block)
+    return _offset_page(view, question, address, block)
+
+
+def _link(question: Question, address: str, **moved: Any) -> str:
+    """Return the URL of another page: all parameters kept, the cursor moved."""
+    kept = [(name, text) for name, text in question.parameters if name not in moved]
+    kept = [(name, text) for name, text in kept if name != "limit"]
+    pairs = [
+        ("limit", question.limit),
+        *kept,
+        *((name, str(value)) for name, value in moved.items()),
+    ]
+    return f"{address}?{urlencode(pairs)}"
+
+
+def _by_id(question: Question) -> bool:
+    """Return whether the caller pages by id: ascending, and no parameter changes that."""
+    if not question.resource.id_paging:
+        return False
+    return any(condition.op in ("gt", "gte") for condition in question.bounds("id"))
+
+
+def _id_page(view: View, question: Question, address: str, block: Block) -> Page:
+    """Return the first rows above the id given."""
+    shown = block.take(slice(0, question.limit))
+    following = None
+    if len(block) > question.limit:
+        ids = question.resource.by_name["id"].read(view, shown)
+        kept = [
+            pair for pair in question.parameters if pair[0] not in ("id__gt", "id__gte", "offset")
+        ]
+        pairs = [
+            ("limit", question.limit),
+            *(p for p in kept if p[0] != "limit"),
+            ("id__gt", ids[-1]),
+        ]
+        following = f"{address}?{urlencode(pairs)}"
+    meta = {"limit": question.limit, "next": following, "offset": 0, "previous": None}
+    return Page(shown if len(shown) else None, meta)
+
+
+def _offset_page(view: View, question: Question, address: str, block: Block) -> Page:
+    """Return the rows from the offset on, in the order asked for."""
+    block = _ordered(view, question, block)
+    limit, offset = question.limit, question.offset
+    shown = block.take(slice(offset, offset + limit))
+    following = previous = None
+    if len(block) > offset + limit:
+        following = _link(question, address, offset=offset + limit)
+    if offset > 0:
+        previous = _link(question, address, offset=max(offset - limit, 0))
+    meta = {"limit": limit, "next": following, "offset": offset, "previous": previous}
+    return Page(shown if len(shown) else None, meta)
+
+
+def _ordered(view: View, question: Question, block: Block) -> Block:
+    """Return rows in the order asked for; ties stay in the resource's own order."""
+    if not question.order_by or len(block) == 0:
+        return block
+    column = question.resource.by_name[question.order_by.removeprefix("-")]
+    raw = np.asarray(column.read(view, block))
+    keys = np.unique(raw.astype(str) if raw.dtype == object else raw, return_inverse=True)[1]
+    if question.order_by.startswith("-"):
+        keys = -keys
+    return block.take(np.argsort(keys, kind="stable"))
+
+
+def _series_page(view: View, question: Question, address: str) -> Page:
+    """Return the next records in time order, with a look at whether more follow."""
+    ascending = question.resource.ascending or question.order_by == question.resource.cursor
+    parts: list[Block] = []
+    missing = question.limit + 1
+    for block in _matching(view, question, newest_first=not ascending):
+        ordered = block if ascending else block.take(slice(None, None, -1))
+        parts.append(ordered.take(slice(0, missing)))
+        missing -= len(parts[-1])
+        if missing == 0:
+            break
+    if not parts:
+        return Page(None, {"limit": question.limit, "next": None})
+    found = concatenate(parts)
+    shown = found.take(slice(0, question.limit))
+    following = None
+    if len(found) > question.limit:
+        last = timeuuids.spell(shown["time"][-1:], shown["tail"][-1:])[0]
+        op = "gt" if ascending else "lt"
+        following = _link(question, address, **{f"{question.resource.cursor}__{op}": last})
+    return Page(shown, {"limit": question.limit, "next": following})
+
+
+def _matching(view: View, question: Question, *, newest_first: bool) -> Iterator[Block]:
+    """Yield the non-empty blocks of matching, visible records."""
+    resource = question.resource
+    assert resource.series is not None
+    devices, conditions = _pick_devices(view, question)
+    if devices is not None and len(devices) == 0:
+        return
+    since, until = _window(question, conditions)
+    until = min(until, view.now + 1)
+    for block in resource.series(
+        view, devices, since, until, newest_first=newest_first, want=question.limit + 1
+    ):
+        for chunk in _chunks(_cut(block, since, until), newest_first=newest_first):
+            settled = visible(view, chunk) if resource.lags else chunk
+            found = all_of(view, conditions, resource.keep(view, settled))
+            if len(found):
+                yield found
+
+
+def _cut(block: Block, since: int, until: int) -> Block:
+    """Return the rows created in [since, until) of a block sorted by time."""
+    first, last = np.searchsorted(block["time"], [since, until])
+    return block.take(slice(int(first), int(last)))
+
+
+def _chunks(block: Block, *, newest_first: bool) -> Iterator[Block]:
+    """Yield a block in growing pieces, so that one page need not look at a whole day."""
+    size, done, total = _FIRST_CHUNK, 0, len(block)
+    while done < total:
+        here = min(size, total - done)
+        first = total - done - here if newest_first else done
+        yield block.take(slice(first, first + here))
+        done += here
+        size *= 2
+
+
+def _pick_devices(view: View, question: Question) -> tuple[Ints | None, list[Condition]]:
+    """Return the devices asked for as row numbers, and the conditions that remain."""
+    name = question.resource.device
+    asked = [c for c in question.bounds(name) if c.op in ("exact", "in")] if name else []
+    if not asked:
+        return None, list(question.conditions)
+    column = asked[0].column
+    fleet = view.world.fleet
+    ids = fleet.net_device_ids if column.to == "net_devices" else fleet.router_ids
+    wanted = asked[0].value if asked[0].op == "in" else [asked[0].value]
+    rows = ids.rows(np.unique(np.array(wanted, dtype=np.int64)))
+    rest = [condition for condition in question.conditions if condition is not asked[0]]
+    return rows[rows >= 0], rest
+
+
+def _window(question: Question, conditions: list[Condition]) -> tuple[int, int]:
+    """Return a [since, until) that holds every record the conditions could match."""
+    since, until = 0, NEVER
+    for condition in conditions:
+        kind, op = condition.column.kind, condition.op
+        if condition.column.name not in (
+            "created_at",
+            "action__timestamp",
+            question.resource.cursor,
+        ):
+            continue
+        if op in ("in", "isnull"):
+            continue
+        bound = timeuuids.instant_of(condition.value[0]) if kind is Kind.UUID else condition.value
+        if op in ("gt", "gte", "exact"):
+            since = max(since, bound)
+        if op in ("lt", "lte", "exact"):
+            until = min(until, bound + 1)
+    return since, until

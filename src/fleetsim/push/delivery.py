@@ -1,0 +1,67 @@
+"""The delivery state of one destination (service contract, Push destination delivery states)."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from fleetsim.ledger import Fields
+from fleetsim.units import HOUR, MINUTE
+
+BACKOFF: Final = (
+    MINUTE,
+    5 * MINUTE,
+    15 * MINUTE,
+    HOUR,
+    3 * HOUR,
+    6 * HOUR,
+    12 * HOUR,
+    23 * HOUR,
+)
+"""Waits between attempts, in simulated time: the last is made after 45 hours and 21 minutes."""
+
+
+class State(StrEnum):
+    """The contract's four states."""
+
+    ACTIVE = "active"
+    UNREACHABLE = "unreachable"
+    SUSPENDED = "suspended"
+    DISABLED = "disabled"
+
+
+@dataclass
+class Delivery:
+    """What waits for one destination, and when it is tried again (None: nothing waits)."""
+
+    queue: list[bytes] = field(default_factory=list)
+    attempts: int = 0
+    retry_at: int | None = None
+
+    def state(self, destination: Fields) -> State:
+        """Return the state a destination is in."""
+        if not destination["enabled"]:
+            return State.DISABLED
+        if destination["suspended"]:
+            return State.SUSPENDED
+        return State.ACTIVE if self.retry_at is None else State.UNREACHABLE
+
+    def fail(self, at: int) -> bool:
+        """Note a failed attempt; return whether the server gives up."""
+        if self.attempts >= len(BACKOFF):
+            self.clear()
+            return True
+        self.retry_at = at + BACKOFF[self.attempts]
+        self.attempts += 1
+        return False
+
+    def retry_from(self, at: int) -> None:
+        """Try what waits again, from an instant on and with all attempts ahead."""
+        if self.retry_at is not None:
+            self.attempts = 0
+            self.retry_at = at
+
+    def clear(self) -> None:
+        """Forget what waits: delivery works again, or was given up."""
+        self.queue.clear()
+        self.attempts = 0
+        self.retry_at = None

@@ -1,0 +1,80 @@
+"""Which alerts go where: rules with HTTP destinations, matched with alerts as they arise."""
+
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from fleetsim.blocks import Block
+from fleetsim.ledger import Fields
+from fleetsim.resources.alerts import ALERTS
+from fleetsim.resources.daily import in_scope
+from fleetsim.rules import DESTINATIONS, RULES, covered, key_text
+from fleetsim.spelling import records
+from fleetsim.units import DAY, HOUR
+from fleetsim.view import View
+
+_PERIODS: Final = {"hourly": HOUR, "daily": DAY}
+
+
+@dataclass(frozen=True)
+class Message:
+    """One alert for one rule's destinations, due at an instant."""
+
+    due: int
+    rule: int
+    destinations: tuple[int, ...]
+    alert: Fields
+    is_summary: bool
+
+
+def has_listeners(view: View) -> bool:
+    """Return whether any destination could be sent anything."""
+    return any(record["enabled"] for record in view.ledger.table(DESTINATIONS).created.values())
+
+
+def messages(view: View, since: int, until: int, announced: AbstractSet[int]) -> Iterator[Message]:
+    """Yield what alerts created in [since, until) have to be sent, oldest first.
+
+    `announced` are the uuid tails of alerts that were sent when they were raised.
+    """
+    assert ALERTS.series is not None
+    for block in ALERTS.series(view, None, since, until, newest_first=False, want=0):
+        first, last = np.searchsorted(block["time"], [since, until])
+        part = block.take(slice(int(first), int(last)))
+        part = part.take(np.flatnonzero(in_scope(view, part)))
+        if announced:
+            new = [tail not in announced for tail in part["tail"].tolist()]
+            part = part.take(np.flatnonzero(new))
+        if len(part):
+            yield from of_block(view, part)
+
+
+def of_block(view: View, block: Block) -> Iterator[Message]:
+    """Yield the messages of a block of alerts, rule by rule."""
+    numbers = {
+        key_text(record): number
+        for number, record in view.ledger.table(DESTINATIONS).created.items()
+    }
+    for rule_number, rule in view.ledger.table(RULES).created.items():
+        sent_to = tuple(numbers[key] for key in rule["http_destinations"] if key in numbers)
+        chosen = np.flatnonzero(covered(view, rule, block)) if sent_to else np.zeros(0, dtype=int)
+        if len(chosen) == 0:
+            continue
+        part = block.take(chosen)
+        period = _PERIODS.get((rule["schedule"] or "none").lower())
+        for at, alert in zip(part["time"].tolist(), bodies(view, part), strict=True):
+            due = at if period is None else (at // period + 1) * period
+            yield Message(due, rule_number, sent_to, alert, period is not None)
+
+
+def bodies(view: View, block: Block) -> list[dict[str, Any]]:
+    """Return alerts as they are pushed: `router` and `account` are integers."""
+    found = records(view, ALERTS.shown, block)
+    for record in found:
+        for name in ("router", "account"):
+            url = record[name]
+            record[name] = None if url is None else int(url.rstrip("/").rpartition("/")[2])
+    return found

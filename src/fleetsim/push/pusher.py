@@ -1,0 +1,196 @@
+"""Sends alerts as the simulated clock moves, and retries what did not arrive."""
+
+import asyncio
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import orjson
+
+from fleetsim.alert_types import CODE
+from fleetsim.blocks import Block
+from fleetsim.ledger import Fields, Raised
+from fleetsim.organisation import ACCOUNTS, ROOT
+from fleetsim.push.delivery import Delivery, State
+from fleetsim.push.outbox import Message, has_listeners, messages, of_block
+from fleetsim.push.sending import SIGNATURE_HEADER, Sender, sign
+from fleetsim.rules import DESTINATIONS, RULES
+from fleetsim.units import DAY
+
+if TYPE_CHECKING:  # a simulation holds its pusher
+    from fleetsim.simulation import Simulation
+    from fleetsim.view import View
+
+_ORIGIN = "http://localhost"
+
+
+@dataclass
+class Pusher:
+    """The push side of one simulation. Nothing is sent until `settle` is called.
+
+    `is_stopped` ends a `settle` that is under way, for a server that has to end.
+    """
+
+    simulation: "Simulation"
+    send: Sender
+    settled_until: int
+    is_stopped: bool = False
+    _deliveries: dict[int, Delivery] = field(default_factory=dict)
+    _waiting: list[tuple[int, int, Message]] = field(default_factory=list)
+    _announced: set[int] = field(default_factory=set)
+    _count: int = 0
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def settle(self) -> None:
+        """Send everything due by now, in the order of simulated time.
+
+        A long step is taken day by day: others are served in between, and a signal can end it.
+        """
+        async with self._lock:
+            now = self.simulation.clock.now()
+            while self.settled_until // DAY < now // DAY and not self.is_stopped:
+                await self._settle_until((self.settled_until // DAY + 1) * DAY)
+                await asyncio.sleep(0)
+            if not self.is_stopped:
+                await self._settle_until(now)
+
+    async def _settle_until(self, until: int) -> None:
+        """Send what became due in the rest of a day."""
+        view = self.simulation.view(ROOT, _ORIGIN)
+        if has_listeners(view):
+            self._expect(messages(view, self.settled_until, until, self._announced))
+        self.settled_until = max(self.settled_until, until)
+        await self._send_until(view, until)
+
+    def delivery(self, number: int) -> Delivery:
+        """Return the delivery state of a destination by its ledger number."""
+        return self._deliveries.setdefault(number, Delivery())
+
+    def resume(self, number: int) -> None:
+        """Try a destination again from now on; what waits for an unreachable one stays."""
+        self.delivery(number).retry_from(self.simulation.clock.now())
+
+    async def try_once(self, destination: Fields) -> str | None:
+        """Send a test message; return None, or what went wrong."""
+        body = orjson.dumps({"type": "test", "friendly_info": "Test of the push destination."})
+        return await self._post(destination, body)
+
+    def _expect(self, found: Iterable[Message]) -> None:
+        for message in found:
+            self._count += 1
+            heapq.heappush(self._waiting, (message.due, self._count, message))
+
+    async def _send_until(self, view: "View", now: int) -> None:
+        """Take messages and retries in turn, whichever is due first."""
+        while not self.is_stopped:
+            retry_at, number = self._next_retry()
+            due = self._waiting[0][0] if self._waiting else now + 1
+            if min(due, retry_at) > now:
+                return
+            if retry_at < due:
+                await self._retry(view, number, retry_at)
+            else:
+                await self._send_next(view, due)
+
+    def _next_retry(self) -> tuple[int, int]:
+        """Return the earliest retry and its destination; far away if there is none."""
+        waiting = [(d.retry_at, n) for n, d in self._deliveries.items() if d.retry_at is not None]
+        return min(waiting, default=(2**62, 0))
+
+    async def _send_next(self, view: "View", due: int) -> None:
+        """Send the next message; a summary gathers all its rule's alerts due with it."""
+        message = heapq.heappop(self._waiting)[2]
+        if not message.is_summary:
+            body = orjson.dumps(message.alert)
+        else:
+            body = orjson.dumps([message.alert, *self._rest_of_summary(message)])
+            rule = view.ledger.table(RULES).created.get(message.rule)
+            if rule is not None:
+                rule["last_summary_ts"] = due
+        for number in message.destinations:
+            await self._deliver(view, number, body, due)
+
+    def _rest_of_summary(self, first: Message) -> list[Fields]:
+        """Return the other alerts of a rule due at the same instant."""
+        same: list[tuple[int, int, Message]] = []
+        rest: list[tuple[int, int, Message]] = []
+        for entry in self._waiting:
+            is_same = (entry[0], entry[2].rule) == (first.due, first.rule)
+            (same if is_same else rest).append(entry)
+        self._waiting = rest
+        heapq.heapify(self._waiting)
+        return [entry[2].alert for entry in sorted(same, key=lambda entry: entry[1])]
+
+    async def _deliver(self, view: "View", number: int, body: bytes, at: int) -> None:
+        """Send a body to a destination, or queue it, or drop it, by the destination's state."""
+        destination = view.ledger.table(DESTINATIONS).created.get(number)
+        if destination is None:
+            return
+        delivery = self.delivery(number)
+        state = delivery.state(destination)
+        if state is State.UNREACHABLE:
+            delivery.queue.append(body)
+        if state is not State.ACTIVE:
+            return
+        error = await self._post(destination, body)
+        if error is not None:
+            delivery.queue.append(body)
+            self._note_failure(view, number, error, at)
+            self._raise(view, "http_push_failure", destination, number, at)
+
+    async def _retry(self, view: "View", number: int, at: int) -> None:
+        """Try an unreachable destination again: drain its queue, or wait longer, or give up."""
+        created, delivery = view.ledger.table(DESTINATIONS).created, self.delivery(number)
+        while delivery.queue:
+            destination = created.get(number)  # a client may delete or disable it in between
+            if destination is None or delivery.state(destination) is not State.UNREACHABLE:
+                break
+            error = await self._post(destination, delivery.queue[0])
+            if error is not None:
+                self._note_failure(view, number, error, at)
+                return
+            delivery.queue.pop(0)
+        delivery.clear()
+
+    def _note_failure(self, view: "View", number: int, error: str, at: int) -> None:
+        """Keep the error's time and text; suspend the destination once given up.
+
+        One that was deleted while a push was under way has nothing more to wait for.
+        """
+        destination = view.ledger.table(DESTINATIONS).created.get(number)
+        if destination is None:
+            self._deliveries.pop(number, None)
+            return
+        destination |= {"last_error_at": at, "last_error_text": error, "updated_at": at}
+        if self.delivery(number).fail(at):
+            destination["suspended"] = True
+            self._raise(view, "http_destination_suspended", destination, number, at)
+
+    def _raise(self, view: "View", name: str, destination: Fields, number: int, at: int) -> None:
+        """Raise an alert about a failing destination, and announce it to the others."""
+        owner = destination["account"]
+        row = next((r for r, account in enumerate(ACCOUNTS) if account.id == owner), ROOT)
+        alert = view.ledger.raise_alert(at, CODE[name], row)
+        self._announced.add(alert.tail)
+        for message in of_block(view, _alert_block(alert)):
+            others = tuple(other for other in message.destinations if other != number)
+            if others:
+                self._expect([replace(message, destinations=others)])
+
+    async def _post(self, destination: Fields, body: bytes) -> str | None:
+        signature = sign(body, destination["authentication"]["secret"])
+        headers = {"Content-Type": "application/json", SIGNATURE_HEADER: signature}
+        try:
+            return await self.send(destination["endpoint"]["url"], body, headers)
+        except Exception as error:  # noqa: BLE001 - one customer's URL must not stop all pushes
+            return f"{type(error).__name__}: {error}"
+
+
+def _alert_block(alert: Raised) -> Block:
+    """Return a block of one account alert."""
+    numbers = {"time": alert.at, "detected": alert.at, "account": alert.account}
+    numbers |= {"router": -1, "kind": alert.kind, "slot": 0, "value": 0}
+    arrays = {name: np.array([value]) for name, value in numbers.items()}
+    return Block({**arrays, "tail": np.array([alert.tail], dtype=np.uint64)})

@@ -1,0 +1,84 @@
+"""activity_logs: who did what to what, newest first, for thirty days."""
+
+import numpy as np
+
+from fleetsim.blocks import Block
+from fleetsim.columns import EXACT, EXACT_RANGE, Kind, column, values
+from fleetsim.definition import Resource
+from fleetsim.resources.activity_texts import actions, actors, member, objects
+from fleetsim.resources.daily import daily_series
+from fleetsim.resources.organisation import ACCOUNT_IDS
+from fleetsim.units import DAY, Ints
+from fleetsim.view import View
+from fleetsim.world import World
+from fleetsim.world.activity import (
+    PEOPLE_KINDS,
+    WRITTEN,
+    WRITTEN_PEOPLE,
+    activities_of,
+)
+
+RETENTION = 30 * DAY
+"""Service contract, Limits."""
+
+
+def _generate(world: World, routers: Ints, day: int, _accounts: bool) -> Block:
+    return activities_of(world, routers, day)
+
+
+def _written(view: View, day: int) -> Block | None:
+    """Return the activities of a day that clients' writes made."""
+    deeds = view.ledger.deeds
+    places = np.array([n for n, deed in enumerate(deeds) if deed.at // DAY == day], dtype=np.int64)
+    if len(places) == 0:
+        return None
+    chosen = [deeds[place] for place in places.tolist()]
+    at = np.array([deed.at for deed in chosen])
+    return Block(
+        {
+            "time": at,
+            "tail": np.array([deed.tail for deed in chosen], dtype=np.uint64),
+            "detected": at,
+            "router": np.full(len(places), -1),
+            "account": np.array([deed.account for deed in chosen]),
+            "kind": np.array([WRITTEN_PEOPLE if d.is_about_people else WRITTEN for d in chosen]),
+            "slot": np.zeros(len(places), dtype=np.int64),
+            "value": places,
+        }
+    )
+
+
+def _keep(view: View, block: Block) -> Block:
+    """Return what the caller may see and the service still holds."""
+    keep = np.isin(block["account"], list(view.accounts))
+    if view.retention:
+        keep &= block["time"] >= view.now - RETENTION
+    if not view.sees_people:
+        keep &= ~np.isin(block["kind"], PEOPLE_KINDS)
+    return block if keep.all() else block.take(np.flatnonzero(keep))
+
+
+def _accounts(_view: View, block: Block) -> Ints:
+    return np.asarray(ACCOUNT_IDS[block["account"]])
+
+
+ACTIVITY_LOGS = Resource(
+    name="activity_logs",
+    series=daily_series("activity_logs", _generate, _written),
+    keep=_keep,
+    cursor="action__id",
+    columns=(
+        column("action", Kind.JSON, actions),
+        column("actor", Kind.JSON, actors),
+        column("object", Kind.JSON, objects),
+        column("account", Kind.RELATION, _accounts, EXACT, to="accounts", hidden=True),
+        column("action__id", Kind.UUID, values("time"), EXACT_RANGE, hidden=True),
+        column("action__timestamp", Kind.TIME, values("time"), EXACT_RANGE, hidden=True),
+        column("created_at", Kind.TIME, values("time"), EXACT_RANGE, hidden=True),
+        column("action__type", Kind.TEXT, member("action", "type"), EXACT, hidden=True),
+        column("actor__id", Kind.TEXT, member("actor", "id"), EXACT, hidden=True),
+        column("actor__type", Kind.TEXT, member("actor", "type"), EXACT, hidden=True),
+        column("object__id", Kind.TEXT, member("object", "id"), EXACT, hidden=True),
+        column("object__type", Kind.TEXT, member("object", "type"), EXACT, hidden=True),
+    ),
+)

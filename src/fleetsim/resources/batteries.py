@@ -1,0 +1,166 @@
+"""batteries: what each E100 battery last reported (service contract, batteries)."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fleetsim.blocks import Block
+from fleetsim.columns import EXACT_IN, Kind, Read, column, constant
+from fleetsim.definition import Resource
+from fleetsim.identifiers import Identifiers
+from fleetsim.units import DAY, HOUR, NULL, Ints, Reals
+from fleetsim.view import View
+from fleetsim.world import batteries
+from fleetsim.world.batteries import Charge, Electrics
+from fleetsim.world.plans import DayPlan
+from fleetsim.world.spells import Spells, service_day
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What batteries reported, and when."""
+
+    at: Ints
+    charge: Charge
+    electrics: Electrics
+    drain_rate: Reals
+    celsius: Reals
+    health: Reals
+
+
+def battery_rows(view: View) -> Block:
+    """Return the routers that hold a battery."""
+    return Block({"row": np.flatnonzero(view.scope & view.world.fleet.has_battery)})
+
+
+def battery_ids(view: View) -> Identifiers:
+    """Return the ids of batteries."""
+    return Identifiers(view.world.draws, "batteries", 700_001, 3)
+
+
+def last_report(view: View, router: Ints, instant: Ints) -> Ints:
+    """Return when batteries last reported by an instant: not while their router was off."""
+    world, fleet = view.world, view.world.fleet
+    at = batteries.report_before(world.draws, router, instant)
+    for _ in range(2):  # the report before one spell may lie in the day before's
+        spell = world.planner.plan(router, service_day(at, fleet.day_shift[router])).offline
+        earlier = batteries.report_before(
+            world.draws, router, np.where(spell.holds(at), spell.start, at)
+        )
+        at = np.where(spell.holds(at), earlier, at)
+    return at
+
+
+def read_batteries(view: View, router: Ints, at: Ints) -> Reading:
+    """Return what batteries show at reports."""
+    world, fleet = view.world, view.world.fleet
+    day = service_day(at, fleet.day_shift[router])
+    today, yesterday = world.planner.plan(router, day), world.planner.plan(router, day - 1)
+    current = today.on_battery.start <= at
+    spell, off, rate = _latest(current, today, yesterday)
+    state = batteries.charge(spell, off, rate, at)
+    cycle = batteries.Cycle(np.where(current, day, day - 1), spell)
+    local_day = (at + fleet.utc_offset[router]) // DAY
+    return Reading(
+        at=at,
+        charge=state,
+        electrics=batteries.electrics(world.draws, router, cycle, state, at),
+        drain_rate=rate,
+        celsius=batteries.warmth(world.draws, fleet, router, local_day).at(at),
+        health=world.ageing.of(router).health(at),
+    )
+
+
+def _latest(current: Any, today: DayPlan, yesterday: DayPlan) -> tuple[Spells, Ints, Reals]:
+    """Return the latest spell on battery, when the router gave out in it, and its drain."""
+    spell = Spells(
+        np.where(current, today.on_battery.start, yesterday.on_battery.start),
+        np.where(current, today.on_battery.end, yesterday.on_battery.end),
+    )
+    off = np.where(current, today.powered_off, yesterday.powered_off)
+    return spell, off, np.where(current, today.drain_rate, yesterday.drain_rate)
+
+
+def _reading(view: View, block: Block) -> Reading:
+    def make() -> Reading:
+        router = block["row"]
+        at = last_report(view, router, np.full(len(block), view.now))
+        return read_batteries(view, router, at)
+
+    return block.once("reading", make)
+
+
+def _rsoc(view: View, block: Block) -> Ints:
+    return np.ceil(_reading(view, block).charge.percent).astype(np.int64)
+
+
+def _status(view: View, block: Block) -> Any:
+    state = _reading(view, block).charge
+    idle = np.where(state.charging, "Charging", "Idle")
+    return np.where(state.discharging, "Discharging", idle).astype(object)
+
+
+def _minutes_left(view: View, block: Block) -> Ints:
+    """Return minutes until the charge reaches 7%, null unless discharging."""
+    reading = _reading(view, block)
+    left = np.maximum(reading.charge.percent - batteries.POWER_OFF_PCT, 0) / reading.drain_rate
+    return np.where(reading.charge.discharging, (left * 60).astype(np.int64), NULL)
+
+
+def _electric(name: str) -> Read:
+    def read(view: View, block: Block) -> Any:
+        return getattr(_reading(view, block).electrics, name)
+
+    return read
+
+
+def _ids(view: View, block: Block) -> Ints:
+    return battery_ids(view).of(block["row"])
+
+
+def _serial(view: View, block: Block) -> list[str]:
+    return [
+        f"BT{number:08d}"
+        for number in view.world.draws.below(10**8, "battery-serial", block["row"]).tolist()
+    ]
+
+
+BATTERIES = Resource(
+    name="batteries",
+    rows=battery_rows,
+    one_of=("router", "router__in"),
+    expands=("router",),
+    columns=(
+        column(
+            "created_at",
+            Kind.TIME,
+            lambda v, b: v.world.fleet.installed_at[b["row"]] + HOUR,
+            spelling="seconds_offset",
+        ),
+        column(
+            "health", Kind.INTEGER, lambda v, b: np.ceil(_reading(v, b).health).astype(np.int64)
+        ),
+        column("id", Kind.ID, _ids),
+        column("manufacturer", Kind.TEXT, constant("Tidal Cells")),
+        column("milliamps", Kind.INTEGER, _electric("milliamps")),
+        column("millivolts", Kind.INTEGER, _electric("millivolts")),
+        column("resource_url", Kind.ADDRESS, _ids, to="batteries"),
+        column(
+            "router",
+            Kind.RELATION,
+            lambda v, b: v.world.fleet.router_id[b["row"]],
+            EXACT_IN,
+            to="routers",
+        ),
+        column("rsoc", Kind.INTEGER, _rsoc),
+        column("serial", Kind.TEXT, _serial),
+        column("status", Kind.TEXT, _status),
+        column(
+            "temp", Kind.INTEGER, lambda v, b: np.floor(_reading(v, b).celsius).astype(np.int64)
+        ),
+        column("time_remaining", Kind.INTEGER, _minutes_left),
+        column("type", Kind.TEXT, constant("internal")),
+        column("updated_at", Kind.TIME, lambda v, b: _reading(v, b).at, spelling="seconds_offset"),
+    ),
+)

@@ -1,0 +1,237 @@
+"""firmwares and the SDK apps: small tables that change rarely."""
+
+from typing import Any
+
+import numpy as np
+
+from fleetsim.blocks import Block
+from fleetsim.columns import EXACT, EXACT_IN, RANGE, Column, Kind, Read, column, constant
+from fleetsim.definition import Resource
+from fleetsim.identifiers import group_ids
+from fleetsim.organisation import PRODUCTS, ROOT, VEHICLE_PLAIN
+from fleetsim.resources.organisation import ACCOUNT_IDS, PRODUCT_IDS
+from fleetsim.units import DAY, NULL, SECOND, Ints
+from fleetsim.view import View
+
+VERSIONS = ("7.23.60", "7.24.10", "7.25.20")
+_RELEASED = (1_700_000_000, 1_720_000_000, 1_745_000_000)
+APPS = ("tire_pressure", "door_counter", "cold_chain")
+_APP_VERSIONS = 2
+_FAILING_ONE_IN = 31
+
+
+def _first(count: int) -> Any:
+    def rows(_view: View) -> Block:
+        return Block({"row": np.arange(count)})
+
+    return rows
+
+
+def _number(first: int, step: int = 1) -> Read:
+    def read(_view: View, block: Block) -> Ints:
+        return np.asarray(first + block["row"] * step)
+
+    return read
+
+
+def _version(block: Block) -> Ints:
+    return np.asarray(block["row"] % len(VERSIONS))
+
+
+def _product(block: Block) -> Ints:
+    return np.asarray(block["row"] // len(VERSIONS))
+
+
+def firmware_id(block: Block) -> Ints:
+    """Return the ids of firmwares: ten apart by product."""
+    return 9001 + _product(block) * 10 + _version(block)
+
+
+def _released(days: int) -> Read:
+    def read(_view: View, block: Block) -> Ints:
+        return np.array(_RELEASED)[_version(block)] * SECOND + days * DAY
+
+    return read
+
+
+FIRMWARES = Resource(
+    name="firmwares",
+    rows=_first(len(PRODUCTS) * len(VERSIONS)),
+    order_by=("id", "version"),
+    expands=("product",),
+    columns=(
+        column("built_at", Kind.TIME, _released(-20), spelling="seconds_offset"),
+        column("default_configuration", Kind.JSON, constant(None)),
+        column("expires_at", Kind.TIME, lambda _v, b: np.full(len(b), NULL)),
+        column(
+            "hash",
+            Kind.TEXT,
+            lambda v, b: [f"{w:016x}" for w in v.world.draws.bits("firmware", b["row"]).tolist()],
+        ),
+        column("id", Kind.ID, lambda _v, b: firmware_id(b), EXACT_IN),
+        column("is_deprecated", Kind.FLAG, lambda _v, b: _version(b) == 0, EXACT),
+        column(
+            "product",
+            Kind.RELATION,
+            lambda _v, b: PRODUCT_IDS[_product(b)],
+            EXACT_IN,
+            to="products",
+        ),
+        column("released_at", Kind.TIME, _released(0), RANGE, spelling="seconds_offset"),
+        column("resource_url", Kind.ADDRESS, lambda _v, b: firmware_id(b), to="firmwares"),
+        column("uploaded_at", Kind.TIME, _released(-2), spelling="seconds_offset"),
+        column(
+            "url", Kind.TEXT, lambda _v, b: [f"firmware/{n}.bin" for n in firmware_id(b).tolist()]
+        ),
+        column(
+            "version",
+            Kind.TEXT,
+            lambda _v, b: [VERSIONS[n] for n in _version(b).tolist()],
+            EXACT_IN,
+        ),
+    ),
+)
+
+_ACCOUNT = column(
+    "account",
+    Kind.RELATION,
+    lambda _v, b: np.full(len(b), ACCOUNT_IDS[ROOT]),
+    EXACT_IN,
+    to="accounts",
+)
+
+
+def _dates() -> tuple[Column, Column]:
+    def made(_view: View, block: Block) -> Ints:
+        return np.asarray((1_735_000_000 + block["row"] * 86_400) * SECOND)
+
+    return (
+        column("created_at", Kind.TIME, made, RANGE, spelling="seconds_offset"),
+        column(
+            "updated_at", Kind.TIME, lambda v, b: made(v, b) + DAY, RANGE, spelling="seconds_offset"
+        ),
+    )
+
+
+_CREATED, _UPDATED = _dates()
+
+DEVICE_APPS = Resource(
+    name="device_apps",
+    rows=_first(len(APPS)),
+    order_by=("id",),
+    expands=("account",),
+    columns=(
+        _ACCOUNT,
+        _CREATED,
+        column(
+            "description",
+            Kind.TEXT,
+            lambda _v, b: [f"SDK app {APPS[n]}" for n in b["row"].tolist()],
+        ),
+        column("id", Kind.ID, _number(401), EXACT_IN),
+        column("name", Kind.TEXT, lambda _v, b: [APPS[n] for n in b["row"].tolist()], EXACT_IN),
+        column("resource_url", Kind.ADDRESS, _number(401), to="device_apps"),
+        _UPDATED,
+        column(
+            "uuid",
+            Kind.TEXT,
+            lambda v, b: [
+                f"{w:08x}-0000-4000-8000-000000000000"
+                for w in (v.world.draws.bits("app", b["row"]) >> np.uint64(32)).tolist()
+            ],
+            EXACT_IN,
+        ),
+    ),
+)
+
+DEVICE_APP_VERSIONS = Resource(
+    name="device_app_versions",
+    rows=_first(len(APPS) * _APP_VERSIONS),
+    order_by=("id",),
+    expands=("account", "app"),
+    columns=(
+        _ACCOUNT,
+        column(
+            "app",
+            Kind.RELATION,
+            lambda _v, b: 401 + b["row"] // _APP_VERSIONS,
+            EXACT_IN,
+            to="device_apps",
+        ),
+        _CREATED,
+        column("id", Kind.ID, _number(501), EXACT_IN),
+        column("resource_url", Kind.ADDRESS, _number(501), to="device_app_versions"),
+        column("state", Kind.TEXT, constant("ready"), EXACT_IN),
+        column("state_details", Kind.TEXT, constant(None)),
+        _UPDATED,
+        column("version", Kind.TEXT, lambda _v, b: [f"1.{n}.0" for n in (b["row"] % 2).tolist()]),
+    ),
+)
+
+DEVICE_APP_BINDINGS = Resource(
+    name="device_app_bindings",
+    rows=_first(len(APPS)),
+    order_by=("id",),
+    expands=("account", "app_version", "group"),
+    columns=(
+        _ACCOUNT,
+        column("app_version", Kind.RELATION, _number(502, 2), EXACT_IN, to="device_app_versions"),
+        _CREATED,
+        column(
+            "group",
+            Kind.RELATION,
+            lambda v, b: group_ids(v.world.fleet.group_splits * (VEHICLE_PLAIN + b["row"] * 6)),
+            EXACT_IN,
+            to="groups",
+        ),
+        column("id", Kind.ID, _number(601), EXACT_IN),
+        column("resource_url", Kind.ADDRESS, _number(601), to="device_app_bindings"),
+        column("state", Kind.TEXT, constant("active"), EXACT_IN),
+        _UPDATED,
+    ),
+)
+
+
+def _app_state_rows(view: View) -> Block:
+    """Return one row per vehicle router without a battery: those run the first app."""
+    runs = view.scope & (view.world.fleet.product == VEHICLE_PLAIN)
+    return Block({"row": np.flatnonzero(runs)})
+
+
+DEVICE_APP_STATES = Resource(
+    name="device_app_states",
+    rows=_app_state_rows,
+    order_by=("id",),
+    expands=("account", "app_version", "router"),
+    columns=(
+        _ACCOUNT,
+        column(
+            "app_version",
+            Kind.RELATION,
+            lambda _v, b: np.full(len(b), 502),
+            EXACT_IN,
+            to="device_app_versions",
+        ),
+        column("created_at", Kind.TIME, lambda v, b: v.world.fleet.installed_at[b["row"]], RANGE),
+        column("id", Kind.ID, _number(70_001, 3), EXACT_IN),
+        column("resource_url", Kind.ADDRESS, _number(70_001, 3), to="device_app_states"),
+        column(
+            "router",
+            Kind.RELATION,
+            lambda v, b: v.world.fleet.router_id[b["row"]],
+            EXACT_IN,
+            to="routers",
+        ),
+        column(
+            "state",
+            Kind.TEXT,
+            lambda _v, b: [
+                "started" if n % _FAILING_ONE_IN else "error" for n in b["row"].tolist()
+            ],
+            EXACT_IN,
+        ),
+        column(
+            "updated_at", Kind.TIME, lambda v, b: v.world.fleet.installed_at[b["row"]] + DAY, RANGE
+        ),
+    ),
+)

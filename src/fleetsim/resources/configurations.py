@@ -1,0 +1,124 @@
+"""configuration_managers and router_lans: settings of each router."""
+
+from typing import Any
+
+import numpy as np
+
+from fleetsim.blocks import Block
+from fleetsim.columns import ANY_ID, EXACT, EXACT_IN, Kind, column, constant
+from fleetsim.definition import Resource
+from fleetsim.identifiers import Identifiers, one_in
+from fleetsim.resources.organisation import account_ids
+from fleetsim.resources.routers import is_suspended, names, router_rows, totals
+from fleetsim.units import DAY, SECOND, Flags, Ints
+from fleetsim.view import View
+from fleetsim.wire import NEWLINE
+
+RETENTION = 90 * DAY
+"""Service contract, Limits: what a device held is forgotten after ninety days."""
+
+_CERTIFIED = (150, 3)
+"""Of how many routers one holds a certificate, and the first that does."""
+_SYNC_TAKES = 600 * SECOND
+
+
+def _ids(view: View, block: Block) -> Ints:
+    return view.world.manager_ids.of(block["row"])
+
+
+def _router_ids(view: View, block: Block) -> Ints:
+    return np.asarray(view.world.fleet.router_id[block["row"]])
+
+
+def _version(view: View, block: Block) -> Ints:
+    """Return version numbers: one more with each change of settings."""
+    return np.asarray(1 + totals(view, block).settings_changed)
+
+
+def _synched(view: View, block: Block) -> Flags:
+    return np.asarray(totals(view, block).settings_changed_at <= view.now - _SYNC_TAKES)
+
+
+def _settings(view: View, row: int, version: int) -> list[Any]:
+    """Return settings as the service shows them: updates, then removals."""
+    certs = {}
+    if one_in(np.array(row), *_CERTIFIED):
+        body = f"{NEWLINE}MIIB{row:06x}{NEWLINE}"
+        certs = {"ca": f"-----BEGIN CERTIFICATE-----{body}-----END CERTIFICATE-----"}
+    [name] = names(view, np.array([row]), np.array([view.now]))
+    system = {"system_id": name, "revision": version}
+    return [{"system": system, **({"certmgmt": certs} if certs else {})}, []]
+
+
+def _actual(view: View, block: Block) -> list[Any]:
+    """Return what each device reported it runs; forgotten when it is long ago."""
+    versions, past = _version(view, block).tolist(), totals(view, block)
+    kept = past.settings_changed_at > view.now - RETENTION
+    return [
+        _settings(view, row, version) if fresh or version == 1 else [{}, []]
+        for row, version, fresh in zip(block["row"].tolist(), versions, kept.tolist(), strict=True)
+    ]
+
+
+def _individual(view: View, block: Block) -> list[Any]:
+    rows = zip(block["row"].tolist(), _version(view, block).tolist(), strict=True)
+    return [
+        [{"system": {"revision": version, "asset": f"A-{row:06d}"}}, []] for row, version in rows
+    ]
+
+
+def _empty(_view: View, block: Block) -> list[Any]:
+    return [[{}, []] for _ in range(len(block))]
+
+
+CONFIGURATIONS = Resource(
+    name="configuration_managers",
+    rows=router_rows,
+    order_by=("id", "version_number"),
+    expands=("account", "router"),
+    columns=(
+        column(
+            "account",
+            Kind.RELATION,
+            lambda v, b: account_ids(v, b["row"]),
+            EXACT_IN,
+            to="accounts",
+        ),
+        column("actual", Kind.JSON, _actual),
+        column("configuration", Kind.JSON, _individual),
+        column("id", Kind.ID, _ids, EXACT_IN),
+        column("pending", Kind.JSON, _empty),
+        column("resource_url", Kind.ADDRESS, _ids, to="configuration_managers"),
+        column("router", Kind.RELATION, _router_ids, EXACT_IN, to="routers"),
+        column("suspended", Kind.FLAG, lambda _v, b: is_suspended(b["row"]), EXACT),
+        column("synched", Kind.FLAG, _synched, EXACT),
+        column("target", Kind.JSON, _empty),
+        column("version_number", Kind.INTEGER, _version, frozenset({"exact", "gt", "lt"})),
+    ),
+)
+
+
+def _lan_ids(view: View, block: Block) -> Ints:
+    return Identifiers(view.world.draws, "router_lans", 8_000_009, 5).of(block["row"])
+
+
+ROUTER_LANS = Resource(
+    name="router_lans",
+    rows=router_rows,
+    id_paging=True,
+    order_by=("id",),
+    expands=("router",),
+    columns=(
+        column("enabled", Kind.FLAG, lambda _v, b: ~one_in(b["row"], 11, 5), EXACT),
+        column("id", Kind.ID, _lan_ids, ANY_ID),
+        column(
+            "ip_address",
+            Kind.TEXT,
+            lambda _v, b: [f"192.168.{row % 250}.1" for row in b["row"].tolist()],
+        ),
+        column("name", Kind.TEXT, constant("Primary LAN")),
+        column("netmask", Kind.TEXT, constant("255.255.255.0")),
+        column("resource_url", Kind.ADDRESS, _lan_ids, to="router_lans"),
+        column("router", Kind.RELATION, _router_ids, EXACT_IN, to="routers"),
+    ),
+)

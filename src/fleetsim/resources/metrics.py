@@ -1,0 +1,100 @@
+"""net_device_metrics: the newest signal and traffic of each WAN interface."""
+
+from typing import Any
+
+import numpy as np
+
+from fleetsim.blocks import Block
+from fleetsim.columns import ANY_ID, EXACT_IN, RANGE, Kind, Read, column, constant
+from fleetsim.definition import Resource
+from fleetsim.fleet import SLOTS_PER_ROUTER
+from fleetsim.resources.net_devices import is_modem, service_type, updated_at
+from fleetsim.resources.samples import SIGNAL_SAMPLES, USAGE_SAMPLES, is_seen, wan_slots
+from fleetsim.units import NULL
+from fleetsim.view import View
+from fleetsim.world import World
+
+
+def metric_rows(view: View) -> Block:
+    """Return the WAN interfaces of the caller's routers, all there are being remembered."""
+    block = view.world.recent.get_fresh("metrics", lambda: _rows(view.world))
+    return block.take(np.flatnonzero(is_seen(view, block["row"])))
+
+
+def _rows(world: World) -> Block:
+    row = np.arange(world.fleet.net_device_ids.size)
+    return Block({"row": row[wan_slots(world, row)]})
+
+
+def _newest(view: View, block: Block) -> Block:
+    """Return the newest sample of each interface, as a block of the sample resources."""
+
+    def make() -> Block:
+        time = updated_at(view, block)
+        bay = view.world.fleet.moves.bay_of(block["row"], time)
+        router = bay // SLOTS_PER_ROUTER
+        return Block({"time": time, "device": block["row"], "bay": bay, "router": router})
+
+    return block.once("newest", make)
+
+
+def _traffic(name: str) -> Read:
+    def read(view: View, block: Block) -> Any:
+        return USAGE_SAMPLES.by_name[name].read(view, _newest(view, block))
+
+    return read
+
+
+def _signal(name: str) -> Read:
+    def read(view: View, block: Block) -> Any:
+        raw = np.asarray(SIGNAL_SAMPLES.by_name[name].read(view, _newest(view, block)))
+        nothing = NULL if raw.dtype == np.int64 else np.nan
+        return np.where(is_modem(view, block), raw, nothing)
+
+    return read
+
+
+def _cell(stream: str, bound: int) -> Read:
+    def read(view: View, block: Block) -> list[str | None]:
+        numbers = view.world.draws.below(bound, stream, block["row"]).tolist()
+        modem = is_modem(view, block).tolist()
+        return [str(n) if yes else None for n, yes in zip(numbers, modem, strict=True)]
+
+    return read
+
+
+def _ids(view: View, block: Block) -> Any:
+    return view.world.net_device_id[block["row"]]
+
+
+METRICS = Resource(
+    name="net_device_metrics",
+    rows=metric_rows,
+    id_paging=True,
+    order_by=("id", "update_ts"),
+    expands=("net_device",),
+    columns=(
+        column("bmask_applied", Kind.JSON, constant(None)),
+        column("bytes_in", Kind.INTEGER, _traffic("bytes_in")),
+        column("bytes_out", Kind.INTEGER, _traffic("bytes_out")),
+        column("cell_id", Kind.TEXT, _cell("cell", 2**28)),
+        column("cinr", Kind.JSON, constant(None)),
+        column("dbm", Kind.REAL, _signal("dbm")),
+        column("ecio", Kind.JSON, constant(None)),
+        column("id", Kind.ID, _ids, ANY_ID),
+        column("lac", Kind.TEXT, _cell("lac", 2**16)),
+        column("mcc", Kind.TEXT, constant("310")),
+        column("mnc", Kind.TEXT, _cell("mnc", 999)),
+        column("net_device", Kind.RELATION, _ids, EXACT_IN, to="net_devices"),
+        column("resource_url", Kind.ADDRESS, _ids, to="net_device_metrics"),
+        column("rsrp", Kind.REAL, _signal("rsrp")),
+        column("rsrq", Kind.REAL, _signal("rsrq")),
+        column("rssi", Kind.REAL, _signal("rssi")),
+        column("rssnr", Kind.JSON, constant(None)),
+        column("service_type", Kind.TEXT, service_type, EXACT_IN),
+        column("signal_strength", Kind.INTEGER, _signal("signal_percent")),
+        column("sinr", Kind.REAL, _signal("sinr")),
+        column("tac", Kind.TEXT, _cell("tac", 2**16)),
+        column("update_ts", Kind.TIME, updated_at, RANGE, spelling="micros_z"),
+    ),
+)

@@ -1,0 +1,289 @@
+"""net_devices: the interfaces of every router, and a few modems that belong to none."""
+
+from typing import Any
+
+import numpy as np
+
+from fleetsim.blocks import Block
+from fleetsim.columns import (
+    ANY_ID,
+    EXACT,
+    EXACT_IN,
+    RANGE,
+    Column,
+    Kind,
+    Read,
+    column,
+    constant,
+)
+from fleetsim.definition import Resource
+from fleetsim.fleet import LAN, MODEM_ONE, SLOTS_PER_ROUTER, WIRED
+from fleetsim.organisation import CARRIER_IDS, CARRIERS, ROOT
+from fleetsim.resources.alert_texts import device_macs, device_names
+from fleetsim.resources.organisation import ACCOUNT_IDS, account_ids
+from fleetsim.resources.samples import wan_slots
+from fleetsim.units import NULL, SECOND, Flags, Ints
+from fleetsim.view import View
+from fleetsim.world import World
+from fleetsim.world.grid import plan_grid
+from fleetsim.world.sampling import connected_since, is_connected, last_sample
+
+
+def net_device_rows(view: View) -> Block:
+    """Return the interfaces of the caller's routers; the root account also owns the orphans.
+
+    All there are is remembered: at a million interfaces it costs more than a page of them.
+    """
+    block = view.world.recent.get_fresh("net_devices", lambda: _rows(view.world))
+    if view.scope.all() and ROOT in view.accounts:
+        return block
+    orphan = is_orphan(view, block)
+    seen = np.where(orphan, ROOT in view.accounts, view.scope[router_of(view, block)])
+    return block.take(np.flatnonzero(seen))
+
+
+def _rows(world: World) -> Block:
+    row = np.arange(world.fleet.net_device_ids.size)
+    lan = ~world.fleet.moves.is_drawer(row) & (row % SLOTS_PER_ROUTER == LAN)
+    return Block({"row": row[wan_slots(world, row) | lan]})
+
+
+def bay_of(view: View, block: Block) -> Ints:
+    """Return the bay that each interface is in now."""
+
+    def make() -> Ints:
+        return view.world.fleet.moves.bay_of(block["row"], np.full(len(block), view.now))
+
+    return block.once("bay", make)
+
+
+def is_orphan(view: View, block: Block) -> Flags:
+    """Return which interfaces belong to no router."""
+    return view.world.fleet.moves.is_drawer(bay_of(view, block))
+
+
+def router_of(view: View, block: Block) -> Ints:
+    """Return the router row of each interface, that of the first router for an orphan."""
+    return np.where(is_orphan(view, block), 0, bay_of(view, block) // SLOTS_PER_ROUTER)
+
+
+def slot_of(view: View, block: Block) -> Ints:
+    """Return each interface's slot; every orphan is a modem."""
+    return np.where(is_orphan(view, block), MODEM_ONE, bay_of(view, block) % SLOTS_PER_ROUTER)
+
+
+def is_modem(view: View, block: Block) -> Flags:
+    """Return which interfaces are modems."""
+    slot = slot_of(view, block)
+    return np.asarray((slot != WIRED) & (slot != LAN))
+
+
+def _connected(view: View, block: Block) -> Flags:
+    """Return which interfaces have a connection now."""
+
+    def make() -> Flags:
+        router, slot = router_of(view, block), slot_of(view, block)
+        now = np.full(len(block), view.now)
+        grid = plan_grid(view.world.planner, router, view.now, view.now)
+        up = is_connected(view.world.fleet, grid, router, slot, now)
+        return up & ~grid.at(router, now).offline.holds(now) & ~is_orphan(view, block)
+
+    return block.once("connected", make)
+
+
+def _connection_state(view: View, block: Block) -> Any:
+    plug = (slot_of(view, block) == WIRED) & (
+        view.world.fleet.primary[router_of(view, block)] != WIRED
+    )
+    down = np.where(plug, "unplugged", "disconnected")
+    return np.where(_connected(view, block), "connected", down).astype(object)
+
+
+def _uptime(view: View, block: Block) -> Ints:
+    router, slot = router_of(view, block), slot_of(view, block)
+    grid = plan_grid(view.world.planner, router, view.now, view.now, 9)
+    now = np.full(len(block), view.now)
+    since = connected_since(view.world.draws, grid, router, slot, now)
+    since = np.maximum(since, view.world.fleet.moves.moved_at(block["row"], now))
+    return np.where(_connected(view, block), (now - since) // SECOND, NULL)
+
+
+def updated_at(view: View, block: Block) -> Ints:
+    """Return when each interface last reported: as it came where it is, or since."""
+
+    def make() -> Ints:
+        router, now = router_of(view, block), np.full(len(block), view.now)
+        world = view.world
+        taken = last_sample(world.draws, world.planner, router, block["row"], now)
+        taken = np.where(is_orphan(view, block), world.started_at, taken)
+        return np.maximum(taken, world.fleet.moves.moved_at(block["row"], now))
+
+    return block.once("updated_at", make)
+
+
+def _ids(view: View, block: Block) -> Ints:
+    return np.asarray(view.world.net_device_id[block["row"]])
+
+
+def _accounts(view: View, block: Block) -> Ints:
+    own = account_ids(view, router_of(view, block))
+    return np.where(is_orphan(view, block), ACCOUNT_IDS[ROOT], own)
+
+
+def _hostnames(view: View, block: Block) -> list[str]:
+    ids = view.world.fleet.router_id[router_of(view, block)].tolist()
+    return [f"router-{number}" for number in ids]
+
+
+def _routers(view: View, block: Block) -> Ints:
+    return np.where(
+        is_orphan(view, block), NULL, view.world.fleet.router_id[router_of(view, block)]
+    )
+
+
+def _names(view: View, block: Block) -> list[str]:
+    return device_names(view, block["row"], bay_of(view, block))
+
+
+def _digits(stream: str, length: int, prefix: str = "", *, of_sim: bool = False) -> Read:
+    """Return a reader of made-up numbers of modems or SIM cards, null for other interfaces."""
+    width = length - len(prefix)
+
+    def read(view: View, block: Block) -> list[str | None]:
+        draws, row = view.world.draws, block["row"]
+        words = draws.bits(stream, row)
+        if of_sim:
+            sim = view.world.fleet.moves.sim_of(row, np.full(len(block), view.now))
+            words = np.where(sim > 0, draws.bits(f"{stream}/later", row, sim), words)
+        numbers = (words % np.uint64(10**width)).tolist()
+        modem = is_modem(view, block).tolist()
+        return [
+            f"{prefix}{n:0{width}d}" if yes else None for n, yes in zip(numbers, modem, strict=True)
+        ]
+
+    return read
+
+
+def _modem_only(text: Any, other: Any = None) -> Read:
+    """Return a reader that gives modems one value and other interfaces another."""
+
+    def read(view: View, block: Block) -> list[Any]:
+        return [text if yes else other for yes in is_modem(view, block).tolist()]
+
+    return read
+
+
+def _by_slot(wired: str, modem: str, lan: str) -> Read:
+    texts = np.array([wired, modem, modem, lan], dtype=object)
+
+    def read(view: View, block: Block) -> Any:
+        return texts[slot_of(view, block)]
+
+    return read
+
+
+def _carriers(names: tuple[str, ...]) -> Read:
+    def read(view: View, block: Block) -> list[str | None]:
+        now = np.full(len(block), view.now)
+        carrier = view.world.fleet.moves.carrier_of(block["row"], now)
+        modem = is_modem(view, block).tolist()
+        return [names[n] if yes else None for n, yes in zip(carrier.tolist(), modem, strict=True)]
+
+    return read
+
+
+def service_type(view: View, block: Block) -> list[str | None]:
+    """Return LTE or 5G for modems."""
+    fifth = view.world.draws.chance(0.4, "5g", block["row"]).tolist()
+    modem = is_modem(view, block).tolist()
+    return [
+        ("5G" if new else "LTE") if yes else None for new, yes in zip(fifth, modem, strict=True)
+    ]
+
+
+def _macs(view: View, block: Block) -> list[str]:
+    return device_macs(view, block["row"])
+
+
+def _addresses(view: View, block: Block) -> list[str | None]:
+    up, slot = _connected(view, block).tolist(), slot_of(view, block).tolist()
+    rows = zip(block["row"].tolist(), slot, up, strict=True)
+    return [
+        "192.168.0.1"
+        if s == LAN
+        else f"10.{row >> 16 & 255}.{row >> 8 & 255}.{row & 255}"
+        if yes
+        else None
+        for row, s, yes in rows
+    ]
+
+
+_NONE = constant(None)
+_EMPTY = (
+    "bsid", "channel", "esn", "ipv6_address", "meid", "mn_ha_spi", "mn_ha_ss", "nai", "prlv",
+    "rfchannel", "rxchannel", "ssid", "txchannel", "wimax_realm",
+)  # fmt: skip
+"""Fields of radio generations this fleet does not use: null, as the live service shows them."""
+
+_FIELDS: tuple[Column, ...] = (
+    column("account", Kind.RELATION, _accounts, EXACT_IN, to="accounts"),
+    column("apn", Kind.TEXT, _modem_only("fleet.apn.example")),
+    column("carrier", Kind.TEXT, _carriers(CARRIERS), EXACT_IN),
+    column("carrier_id", Kind.TEXT, _carriers(CARRIER_IDS)),
+    column("connection_state", Kind.TEXT, _connection_state, EXACT_IN),
+    column("dns0", Kind.TEXT, constant("192.0.2.53")),
+    column("dns1", Kind.TEXT, constant("198.51.100.53")),
+    column("gateway", Kind.TEXT, _by_slot("192.0.2.1", "10.0.0.1", "192.168.0.1")),
+    column("gsn", Kind.TEXT, _digits("imei", 15, "35")),
+    column("homecarrid", Kind.TEXT, _carriers(CARRIERS)),
+    column("hostname", Kind.TEXT, _hostnames),
+    column("iccid", Kind.TEXT, _digits("iccid", 19, "8901", of_sim=True)),
+    column("id", Kind.ID, _ids, ANY_ID),
+    column("imei", Kind.TEXT, _digits("imei", 15, "35"), EXACT_IN),
+    column("imsi", Kind.TEXT, _digits("imsi", 15, "310", of_sim=True)),
+    column("ipv4_address", Kind.TEXT, _addresses, EXACT_IN),
+    column("is_asset", Kind.FLAG, is_modem, EXACT),
+    column("is_gps_supported", Kind.FLAG, is_modem, EXACT),
+    # Deprecated: still returned, and inaccurate (service contract, Deprecations).
+    column("is_upgrade_available", Kind.FLAG, lambda _v, b: b["row"] % 2 == 0),
+    column("is_upgrade_supported", Kind.FLAG, is_modem, EXACT),
+    column("ltebandwidth", Kind.TEXT, _modem_only("20 MHz")),
+    column("mac", Kind.TEXT, _macs, EXACT_IN),
+    column("manufacturer", Kind.TEXT, _modem_only("Halden Wireless")),
+    column("mdn", Kind.TEXT, _digits("mdn", 10, "555", of_sim=True)),
+    column("mfg_model", Kind.TEXT, _modem_only("HW7421")),
+    column("mfg_product", Kind.TEXT, _modem_only("Internal modem")),
+    column("mode", Kind.TEXT, _by_slot("wan", "wan", "lan"), EXACT_IN),
+    column("model", Kind.TEXT, _modem_only("HW7421-EA")),
+    column("modem_fw", Kind.TEXT, _modem_only("SWI9X50C_01.14.22")),
+    column("mtu", Kind.INTEGER, lambda v, b: np.where(is_modem(v, b), 1428, 1500)),
+    column("name", Kind.TEXT, _names, EXACT_IN),
+    column("netmask", Kind.TEXT, constant("255.255.255.0")),
+    column("pin_status", Kind.TEXT, _modem_only("READY")),
+    column("port", Kind.TEXT, _by_slot("wan", "int1", "lan")),
+    column("profile", Kind.TEXT, _modem_only("1")),
+    column("resource_url", Kind.ADDRESS, _ids, to="net_devices"),
+    column("rfband", Kind.TEXT, _modem_only("Band 13")),
+    column("rfband5g", Kind.TEXT, _modem_only("n77")),
+    column("roam", Kind.TEXT, _modem_only("home")),
+    column("router", Kind.RELATION, _routers, EXACT_IN | {"isnull"}, to="routers"),
+    column("serial", Kind.TEXT, _digits("modem-serial", 12)),
+    column("service_type", Kind.TEXT, service_type, EXACT_IN),
+    column("summary", Kind.TEXT, _connection_state),
+    column("type", Kind.TEXT, _by_slot("ethernet", "mdm", "ethernet"), EXACT_IN),
+    column("uid", Kind.TEXT, _names, EXACT_IN),
+    column("updated_at", Kind.TIME, updated_at, RANGE),
+    column("uptime", Kind.REAL, lambda v, b: np.where((u := _uptime(v, b)) == NULL, np.nan, u)),
+    column("ver_pkg", Kind.TEXT, _modem_only("01.14.22.00_GENERIC")),
+    column("version", Kind.TEXT, _modem_only("1.0")),
+    *(column(name, Kind.JSON, _NONE) for name in _EMPTY),
+)  # fmt: skip
+
+NET_DEVICES = Resource(
+    name="net_devices",
+    rows=net_device_rows,
+    id_paging=True,
+    order_by=("id", "updated_at"),
+    expands=("account", "router"),
+    columns=tuple(sorted(_FIELDS, key=lambda field: field.name)),
+)

@@ -1,0 +1,202 @@
+"""router_state_samples, router_stream_usage_samples and router_logs: series of each router."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from fleetsim.blocks import Block
+from fleetsim.columns import (
+    EXACT_IN,
+    EXACT_RANGE,
+    Column,
+    Kind,
+    column,
+    constant,
+    values,
+)
+from fleetsim.definition import Resource, Series
+from fleetsim.fleet import MODEM_ONE, MODEM_TWO, SLOTS_PER_ROUTER, WIRED
+from fleetsim.timeuuids import order_key, tail_from_bits
+from fleetsim.units import DAY, SECOND, Ints
+from fleetsim.view import View
+from fleetsim.world import World
+from fleetsim.world.grid import PlanGrid, plan_grid
+from fleetsim.world.sampling import PERIOD, connected_since
+from fleetsim.world.traffic import DOWN_SHARE, QUARTER, carried
+
+_ROWS_AT_ONCE = 20_000
+_LOG_PERIOD = 1800 * SECOND
+_DEVICE_OFFSET = 1 << 40
+"""Keeps the offsets of routers' own reports apart from those of interfaces."""
+
+
+def _series(stream: str, period: int, *, when_offline: bool) -> Series:
+    """Return a series of one row per router and period."""
+
+    def series(
+        view: View,
+        devices: Ints | None,
+        since: int,
+        until: int,
+        /,
+        *,
+        newest_first: bool,
+        want: int,
+    ) -> Iterator[Block]:
+        assert devices is not None, "these endpoints require their router filter"
+        chosen = devices[view.scope[devices]]
+        if len(chosen) == 0:
+            return
+        first = max(since, view.world.started_at) // period
+        last = min(until - 1, view.now) // period + 1
+        size = max(min(want * 5 // 4, _ROWS_AT_ONCE) // len(chosen), 1)
+        starts = range(first, last, size)
+        for start in reversed(starts) if newest_first else starts:
+            numbers = np.arange(start, min(start + size, last))
+            yield _block(view.world, stream, period, chosen, numbers, when_offline=when_offline)
+
+    return series
+
+
+def _block(
+    world: World, stream: str, period: int, routers: Ints, numbers: Ints, *, when_offline: bool
+) -> Block:
+    """Return the rows of routers in a run of periods, in order."""
+    router, number = np.repeat(routers, len(numbers)), np.tile(numbers, len(routers))
+    offset = world.draws.unit(f"{stream}/offset", _DEVICE_OFFSET + router)
+    jitter = world.draws.unit(f"{stream}/jitter", router, number)
+    time = number * period + ((0.98 * offset + 0.02 * jitter) * period).astype(np.int64)
+    kept = time >= world.started_at
+    if not when_offline:
+        grid = plan_grid(world.planner, router, int(time.min()), int(time.max()))
+        kept &= ~grid.at(router, time).offline.holds(time)
+    tail = tail_from_bits(world.draws.bits(f"{stream}/uuid", router, number))
+    chosen = np.flatnonzero(kept)
+    order = chosen[np.lexsort((order_key(tail[chosen]), time[chosen]))]
+    return Block(
+        {"time": time[order], "tail": tail[order], "router": router[order], "number": number[order]}
+    )
+
+
+def _grid(view: View, block: Block) -> PlanGrid:
+    def make() -> PlanGrid:
+        since, until = int(block["time"].min()), int(block["time"].max())
+        return plan_grid(view.world.planner, block["router"], since, until, 9)
+
+    return block.once("grid", make)
+
+
+def _states(view: View, block: Block) -> Any:
+    off = _grid(view, block).at(block["router"], block["time"]).offline.holds(block["time"])
+    return np.where(off, "offline", "online").astype(object)
+
+
+def _bytes(view: View, block: Block) -> Ints:
+    """Return all bytes a router moved in the period, over whichever WAN."""
+
+    def make() -> Ints:
+        grid, router, time = _grid(view, block), block["router"], block["time"]
+        total = np.zeros(len(block), dtype=np.int64)
+        for slot in (WIRED, MODEM_ONE, MODEM_TWO):
+            bay = router * SLOTS_PER_ROUTER + slot
+            total += carried(view.world.draws, grid, bay, time - QUARTER, time)
+        return total
+
+    return block.once("bytes", make)
+
+
+def _bytes_in(view: View, block: Block) -> Ints:
+    return (_bytes(view, block) * DOWN_SHARE).astype(np.int64)
+
+
+def _uptime(view: View, block: Block) -> Ints:
+    no_wan = np.full(len(block), -1)
+    since = connected_since(
+        view.world.draws, _grid(view, block), block["router"], no_wan, block["time"]
+    )
+    return np.asarray((block["time"] - since) // SECOND)
+
+
+_LEVELS = ("INFO", "INFO", "INFO", "WARNING", "ERROR")
+_MESSAGES = (
+    "WAN connection check passed",
+    "DHCP lease renewed",
+    "Modem signal report sent",
+    "Weak signal on the active modem",
+    "DNS request timed out",
+)
+_SOURCES = ("wan", "dhcp", "modem", "modem", "dns")
+
+
+def _message(view: View, block: Block) -> Ints:
+    return view.world.draws.below(len(_LEVELS), "log-message", block["router"], block["number"])
+
+
+def _text(texts: tuple[str, ...]) -> Any:
+    def read(view: View, block: Block) -> list[str]:
+        return [texts[n] for n in _message(view, block).tolist()]
+
+    return read
+
+
+_TIMES: tuple[Column, ...] = (
+    column("created_at", Kind.TIME, values("time"), EXACT_RANGE),
+    column("created_at_timeuuid", Kind.UUID, values("time"), EXACT_RANGE | {"in"}),
+)
+_PERIOD = column("period", Kind.INTEGER, lambda _v, b: np.full(len(b), PERIOD // SECOND))
+_ROUTER = column(
+    "router",
+    Kind.RELATION,
+    lambda v, b: v.world.fleet.router_id[b["router"]],
+    EXACT_IN,
+    to="routers",
+)
+
+STATE_SAMPLES = Resource(
+    name="router_state_samples",
+    series=_series("state", PERIOD, when_offline=True),
+    device="router",
+    per_device=True,
+    one_of=("router", "router__in"),
+    order_by=("created_at_timeuuid",),
+    columns=(*_TIMES, _PERIOD, _ROUTER, column("state", Kind.TEXT, _states)),
+)
+
+STREAM_USAGE_SAMPLES = Resource(
+    name="router_stream_usage_samples",
+    series=_series("stream", PERIOD, when_offline=False),
+    device="router",
+    per_device=True,
+    one_of=("router", "router__in"),
+    order_by=("created_at_timeuuid",),
+    columns=(
+        column("bytes_in", Kind.INTEGER, _bytes_in),
+        column("bytes_out", Kind.INTEGER, lambda v, b: _bytes(v, b) - _bytes_in(v, b)),
+        *_TIMES,
+        _PERIOD,
+        _ROUTER,
+        column("uptime", Kind.INTEGER, _uptime),
+    ),
+)
+
+ROUTER_LOGS = Resource(
+    name="router_logs",
+    series=_series("log", _LOG_PERIOD, when_offline=False),
+    device="router",
+    per_device=True,
+    one_of=("router",),
+    order_by=("created_at_timeuuid",),
+    columns=(
+        *_TIMES,
+        column("exception", Kind.TEXT, constant(None)),
+        column("level", Kind.TEXT, _text(_LEVELS), EXACT_IN),
+        column("message", Kind.TEXT, _text(_MESSAGES)),
+        column(
+            "reported_at", Kind.TIME, lambda _v, b: b["time"] - SECOND, spelling="seconds_offset"
+        ),
+        _ROUTER,
+        column("sequence", Kind.INTEGER, lambda v, b: b["number"] - v.world.started_at // DAY * 48),
+        column("source", Kind.TEXT, _text(_SOURCES)),
+    ),
+)

@@ -1,0 +1,276 @@
+"""routers: every device and its present state."""
+
+from typing import Any
+
+import numpy as np
+
+from fleetsim.blocks import Block
+from fleetsim.columns import (
+    ANY_ID,
+    EXACT,
+    EXACT_IN,
+    RANGE,
+    Kind,
+    Read,
+    column,
+    constant,
+)
+from fleetsim.definition import Resource
+from fleetsim.identifiers import Identifiers, group_ids, one_in
+from fleetsim.organisation import PRODUCTS
+from fleetsim.places import REGIONS
+from fleetsim.resources.alert_texts import mac_address
+from fleetsim.resources.organisation import PRODUCT_IDS, account_ids
+from fleetsim.units import DAY, NULL, SECOND, Flags, Ints
+from fleetsim.view import View
+from fleetsim.wire import ESCAPE, TAB
+from fleetsim.world.running import Totals
+
+_WITH_CONTROLS = (200, 157)
+"""Of how many routers one has such a description, and the first that does."""
+_NEVER_ONLINE_ONE_IN = 60
+_UNLOCATED = 0.05
+_RENAMED = "-spare"
+
+
+def router_rows(view: View) -> Block:
+    """Return the routers the caller may see."""
+    return Block({"row": np.flatnonzero(view.scope)})
+
+
+def totals(view: View, block: Block) -> Totals:
+    """Return what sums up the past of a block's routers."""
+    return block.once("totals", lambda: view.world.totals.now(block["row"], view.now))
+
+
+def is_offline(view: View, router: Ints) -> Flags:
+    """Return which routers are offline now."""
+    planner, fleet = view.world.planner, view.world.fleet
+    day = (view.now - fleet.day_shift[router]) // DAY
+    return planner.plan(router, day).offline.holds(np.full(len(router), view.now))
+
+
+def states(view: View, block: Block) -> Any:
+    """Return online, offline, or initialized for the few that never connected."""
+    row = block["row"]
+    names = np.where(is_offline(view, row), "offline", "online").astype(object)
+    names[row % _NEVER_ONLINE_ONE_IN == _NEVER_ONLINE_ONE_IN - 1] = "initialized"
+    return names
+
+
+def updated_at(view: View, block: Block) -> Ints:
+    """Return when a router's record last changed: state, settings, name, account or group."""
+    past = totals(view, block)
+    changed = view.world.fleet.belonging.changed_at(block["row"], np.full(len(block), view.now))
+    return np.maximum(changed, np.maximum(past.state_changed_at, past.settings_changed_at))
+
+
+def location_ids(view: View) -> Identifiers:
+    """Return the ids of the routers' locations."""
+    return Identifiers(view.world.draws, "locations", 3_000_017, 5)
+
+
+def has_location(view: View, router: Ints) -> Flags:
+    """Return which routers have a location: all with GNSS, and most others by hand."""
+    unlocated = view.world.draws.chance(_UNLOCATED, "unlocated", router)
+    return np.asarray(view.world.fleet.has_gnss[router] | ~unlocated)
+
+
+def _fleet(field: str) -> Read:
+    def read(view: View, block: Block) -> Any:
+        return getattr(view.world.fleet, field)[block["row"]]
+
+    return read
+
+
+def names(view: View, router: Ints, instant: Ints) -> list[str]:
+    """Return router names at instants: the product's series, the place and a number."""
+    fleet = view.world.fleet
+    renamed = fleet.belonging.is_renamed(router, instant)
+    rows = zip(
+        fleet.product[router].tolist(),
+        fleet.region[router].tolist(),
+        router.tolist(),
+        np.where(renamed, _RENAMED, "").tolist(),
+        strict=True,
+    )
+    return [f"{PRODUCTS[p].series}-{REGIONS[r].name}-{n:05d}{end}" for p, r, n, end in rows]
+
+
+def _description(view: View, block: Block) -> list[str | None]:
+    """Return descriptions; one in two hundred carries raw control characters."""
+    found: list[str | None] = []
+    for row in block["row"].tolist():
+        place = REGIONS[int(view.world.fleet.region[row])].name
+        if one_in(np.array(row), *_WITH_CONTROLS):
+            found.append(f"site:{TAB}{place}{ESCAPE}[0m")
+        else:
+            found.append(None if row % 3 == 0 else f"Installed in {place}")
+    return found
+
+
+def serial_numbers(view: View, router: Ints) -> list[str]:
+    """Return the serial numbers of routers."""
+    word = view.world.draws.bits("serial", router) >> np.uint64(16)
+    return [f"FS{value:012X}" for value in word.tolist()]
+
+
+def _address(view: View, block: Block) -> list[str]:
+    word = (view.world.draws.bits("address", block["row"]) & np.uint64(0xFFFF)).tolist()
+    return [
+        f"100.{64 + row % 64}.{value >> 8}.{value & 255}"
+        for row, value in zip(block["row"].tolist(), word, strict=True)
+    ]
+
+
+def is_suspended(row: Ints) -> Flags:
+    """Return which routers' configuration is suspended."""
+    return one_in(row, 97, 13)
+
+
+def _config_status(view: View, block: Block) -> Any:
+    """Return synched, or pending within ten minutes of a change of settings."""
+    fresh = totals(view, block).settings_changed_at > view.now - 600 * SECOND
+    status = np.where(fresh, "pending", "synched").astype(object)
+    status[is_suspended(block["row"])] = "suspended"
+    return status
+
+
+def firmware_ids(product: Ints, *, newest: bool | Flags = True) -> Ints:
+    """Return the firmware of products: each has three versions, the third the newest."""
+    return 9001 + product * 10 + np.where(newest, 2, 1)
+
+
+def upgrade_pending(view: View, row: Ints) -> Flags:
+    """Return which routers still run the version before the newest."""
+    return view.world.draws.chance(0.3, "old-firmware", row)
+
+
+ROUTERS = Resource(
+    name="routers",
+    rows=router_rows,
+    id_paging=True,
+    order_by=("id", "name", "updated_at", "state_updated_at"),
+    expands=(
+        "account",
+        "group",
+        "product",
+        "last_known_location",
+        "actual_firmware",
+        "target_firmware",
+    ),
+    columns=(
+        column(
+            "account",
+            Kind.RELATION,
+            lambda v, b: account_ids(v, b["row"]),
+            EXACT_IN,
+            to="accounts",
+        ),
+        column(
+            "actual_firmware",
+            Kind.RELATION,
+            lambda v, b: firmware_ids(
+                v.world.fleet.product[b["row"]], newest=~upgrade_pending(v, b["row"])
+            ),
+            EXACT_IN,
+            to="firmwares",
+        ),
+        column(
+            "asset_id",
+            Kind.TEXT,
+            lambda _v, b: [f"A-{row:06d}" if row % 2 else None for row in b["row"].tolist()],
+            EXACT_IN,
+        ),
+        column("config_status", Kind.TEXT, _config_status, EXACT_IN),
+        column(
+            "configuration_manager",
+            Kind.RELATION,
+            lambda v, b: v.world.manager_ids.of(b["row"]),
+            to="configuration_managers",
+        ),
+        column("created_at", Kind.TIME, _fleet("installed_at"), RANGE, spelling="seconds_offset"),
+        column(
+            "custom1",
+            Kind.TEXT,
+            lambda _v, b: [f"route-{row % 40}" if row % 4 else None for row in b["row"].tolist()],
+            EXACT_IN,
+        ),
+        column("custom2", Kind.TEXT, constant(None), EXACT_IN),
+        column("description", Kind.TEXT, _description, EXACT_IN),
+        column(
+            "device_type",
+            Kind.TEXT,
+            lambda v, b: [
+                PRODUCTS[p].device_type for p in v.world.fleet.product[b["row"]].tolist()
+            ],
+            EXACT_IN,
+        ),
+        column(
+            "full_product_name",
+            Kind.TEXT,
+            lambda v, b: [PRODUCTS[p].name for p in v.world.fleet.product[b["row"]].tolist()],
+            EXACT_IN,
+        ),
+        column(
+            "group",
+            Kind.RELATION,
+            lambda v, b: group_ids(
+                v.world.fleet.belonging.group_at(b["row"], np.full(len(b), v.now))
+            ),
+            EXACT_IN | {"isnull"},
+            to="groups",
+        ),
+        column("id", Kind.ID, _fleet("router_id"), ANY_ID),
+        column("ipv4_address", Kind.TEXT, _address, EXACT_IN),
+        column(
+            "lans",
+            Kind.JSON,
+            lambda v, b: [
+                f"{v.origin}/api/v2/routers/{i}/lans/"
+                for i in v.world.fleet.router_id[b["row"]].tolist()
+            ],
+        ),
+        column(
+            "last_known_location",
+            Kind.RELATION,
+            lambda v, b: np.where(has_location(v, b["row"]), location_ids(v).of(b["row"]), NULL),
+            to="locations",
+        ),
+        column(
+            "locality",
+            Kind.TEXT,
+            lambda v, b: [REGIONS[r].zone for r in v.world.fleet.region[b["row"]].tolist()],
+        ),
+        column(
+            "mac",
+            Kind.TEXT,
+            lambda v, b: [mac_address(i, 0) for i in v.world.fleet.router_id[b["row"]].tolist()],
+            EXACT_IN,
+        ),
+        column(
+            "name", Kind.TEXT, lambda v, b: names(v, b["row"], np.full(len(b), v.now)), EXACT_IN
+        ),
+        column(
+            "product",
+            Kind.RELATION,
+            lambda v, b: PRODUCT_IDS[v.world.fleet.product[b["row"]]],
+            EXACT_IN,
+            to="products",
+        ),
+        column("reboot_required", Kind.FLAG, lambda _v, b: one_in(b["row"], 53, 11), EXACT),
+        column("resource_url", Kind.ADDRESS, _fleet("router_id"), to="routers"),
+        column("serial_number", Kind.TEXT, lambda v, b: serial_numbers(v, b["row"]), EXACT_IN),
+        column("state", Kind.TEXT, states, EXACT_IN),
+        column("state_updated_at", Kind.TIME, lambda v, b: totals(v, b).state_changed_at, RANGE),
+        column(
+            "target_firmware",
+            Kind.RELATION,
+            lambda v, b: firmware_ids(v.world.fleet.product[b["row"]]),
+            EXACT_IN,
+            to="firmwares",
+        ),
+        column("updated_at", Kind.TIME, updated_at, RANGE),
+        column("upgrade_pending", Kind.FLAG, lambda v, b: upgrade_pending(v, b["row"]), EXACT),
+    ),
+)

@@ -1,0 +1,253 @@
+"""net_device_usage_samples and net_device_signal_samples: each interface every quarter hour."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from fleetsim.blocks import Block
+from fleetsim.columns import (
+    EXACT_IN,
+    EXACT_RANGE,
+    Column,
+    Kind,
+    column,
+    constant,
+    values,
+)
+from fleetsim.definition import Resource, Series
+from fleetsim.fleet import LAN, MODEM_ONE, MODEM_TWO, SLOTS_PER_ROUTER, WIRED
+from fleetsim.timeuuids import order_key, tail_from_bits
+from fleetsim.units import NULL, SECOND, Flags, Ints, Reals
+from fleetsim.view import View
+from fleetsim.world import World
+from fleetsim.world.grid import PlanGrid, plan_grid
+from fleetsim.world.radio import Modems, Signal, signal
+from fleetsim.world.sampling import PERIOD, connected_since, is_connected, sample_time
+from fleetsim.world.traffic import DOWN_SHARE, carried
+
+_UPTIME_LOOKBACK_DAYS = 9
+_LARGEST_BLOCK = 20_000
+Sampled = Callable[[World, Ints], Flags]
+
+
+def sample_series(stream: str, sampled: Sampled) -> Series:
+    """Return a series of one row per device and period; `sampled` says which devices report.
+
+    Devices are net device rows. One that moved reported from where it was at the time.
+    """
+
+    def series(
+        view: View,
+        devices: Ints | None,
+        since: int,
+        until: int,
+        /,
+        *,
+        newest_first: bool,
+        want: int,
+    ) -> Iterator[Block]:
+        assert devices is not None, "these endpoints require their device filter"
+        chosen = devices[sampled(view.world, devices)]
+        chosen = chosen[is_seen(view, chosen)]
+        if len(chosen) == 0:
+            return
+        for first, last in _pieces(
+            view, since, until, len(chosen), want, newest_first=newest_first
+        ):
+            yield _block(view.world, stream, chosen, np.arange(first, last))
+
+    return series
+
+
+def _pieces(
+    view: View, since: int, until: int, devices: int, want: int, *, newest_first: bool
+) -> Iterator[tuple[int, int]]:
+    """Yield ranges of periods, each about as many rows as a page wants."""
+    first = max(since, view.world.started_at) // PERIOD
+    last = min(until - 1, view.now) // PERIOD + 1
+    size = max(min(want * 5 // 4, _LARGEST_BLOCK) // devices, 1)
+    starts = range(first, last, size)
+    if newest_first:
+        for end in range(last, first, -size):
+            yield max(end - size, first), end
+        return
+    for start in starts:
+        yield start, min(start + size, last)
+
+
+def _block(world: World, stream: str, devices: Ints, numbers: Ints) -> Block:
+    """Return the samples of devices in a run of periods, in order."""
+    device = np.repeat(devices, len(numbers))
+    number = np.tile(numbers, len(devices))
+    time = sample_time(world.draws, device, number)
+    bay = world.fleet.moves.bay_of(device, time)
+    lone = world.fleet.moves.is_drawer(bay)
+    router = np.where(lone, 0, bay // SLOTS_PER_ROUTER)
+    grid = plan_grid(world.planner, router, int(time.min()), int(time.max()))
+    taken = (time >= world.started_at) & ~grid.at(router, time).offline.holds(time) & ~lone
+    tail = tail_from_bits(world.draws.bits(f"{stream}/uuid", device, number))
+    kept = np.flatnonzero(taken)
+    order = kept[np.lexsort((order_key(tail[kept]), time[kept]))]
+    return Block(
+        {
+            "time": time[order],
+            "tail": tail[order],
+            "device": device[order],
+            "bay": bay[order],
+            "router": router[order],
+        }
+    )
+
+
+def _slot(block: Block) -> Ints:
+    return np.asarray(block["bay"] % SLOTS_PER_ROUTER)
+
+
+def _grid(view: View, block: Block) -> PlanGrid:
+    """Return the plans behind a block, with the days an uptime may reach back."""
+
+    def make() -> PlanGrid:
+        since, until = int(block["time"].min()), int(block["time"].max())
+        return plan_grid(view.world.planner, block["router"], since, until, _UPTIME_LOOKBACK_DAYS)
+
+    return block.once("grid", make)
+
+
+def _bytes(view: View, block: Block) -> Ints:
+    """Return all bytes an interface carried in the period; one on standby a little."""
+
+    def make() -> Ints:
+        grid = _grid(view, block)
+        since = block["time"] - PERIOD
+        start = np.maximum(since, view.world.fleet.moves.moved_at(block["device"], block["time"]))
+        moved = carried(view.world.draws, grid, block["bay"], start, block["time"])
+        moved += _carried_elsewhere(view.world, block["device"], since, start)
+        idle = 400 + view.world.draws.below(900, "keepalive", block["device"], block["time"])
+        connected = is_connected(
+            view.world.fleet, grid, block["router"], _slot(block), block["time"]
+        )
+        return np.where(moved > 0, moved, np.where(connected, idle, 0))
+
+    return block.once("bytes", make)
+
+
+def _carried_elsewhere(world: World, device: Ints, since: Ints, until: Ints) -> Ints:
+    """Return the bytes of devices that moved in their period, from where they were before."""
+    total = np.zeros(len(device), dtype=np.int64)
+    before = world.fleet.moves.bay_of(device, until - 1)
+    row = np.flatnonzero((until > since) & ~world.fleet.moves.is_drawer(before))
+    if len(row):
+        start, end = since[row], until[row]
+        router = before[row] // SLOTS_PER_ROUTER
+        grid = plan_grid(world.planner, router, int(start.min()), int(end.max()))
+        total[row] = carried(world.draws, grid, before[row], start, end)
+    return total
+
+
+def _bytes_in(view: View, block: Block) -> Ints:
+    return (_bytes(view, block) * DOWN_SHARE).astype(np.int64)
+
+
+def _uptime(view: View, block: Block) -> Ints:
+    """Return seconds since the interface connected, null while it is disconnected."""
+    fleet, grid = view.world.fleet, _grid(view, block)
+    router, slot, time = block["router"], _slot(block), block["time"]
+    since = connected_since(view.world.draws, grid, router, slot, time)
+    since = np.maximum(since, fleet.moves.moved_at(block["device"], time))
+    connected = is_connected(fleet, grid, router, slot, time)
+    return np.where(connected, (time - since) // SECOND, NULL)
+
+
+def _signal(view: View, block: Block) -> Signal:
+    def make() -> Signal:
+        router, slot, time = block["router"], _slot(block), block["time"]
+        fleet = view.world.fleet
+        failed = _grid(view, block).at(router, time).outage.holds(time)
+        failed = failed & (slot == fleet.primary[router])
+        return signal(view.world.draws, fleet, Modems(router, slot, time, failed))
+
+    return block.once("signal", make)
+
+
+def _measured(name: str) -> Callable[[View, Block], Reals]:
+    def read(view: View, block: Block) -> Reals:
+        return np.asarray(getattr(_signal(view, block), name))
+
+    return read
+
+
+def is_seen(view: View, device: Ints) -> Flags:
+    """Return which net devices are now in a router that the caller sees."""
+    moves = view.world.fleet.moves
+    bay = moves.bay_of(device, np.full(len(device), view.now))
+    lone = moves.is_drawer(bay)
+    return ~lone & view.scope[np.where(lone, 0, bay // SLOTS_PER_ROUTER)]
+
+
+def wan_slots(world: World, device: Ints) -> Flags:
+    """Return which net devices are WAN interfaces; an access point has no modem."""
+    in_drawer = world.fleet.moves.is_drawer(device)
+    slot = np.where(in_drawer, MODEM_ONE, device % SLOTS_PER_ROUTER)
+    modem = (slot == MODEM_ONE) | (slot == MODEM_TWO)
+    router = np.where(in_drawer, 0, device // SLOTS_PER_ROUTER)
+    is_access_point = world.fleet.is_access_point[router] & ~in_drawer
+    return np.asarray((slot != LAN) & ~(modem & is_access_point))
+
+
+def modem_slots(world: World, device: Ints) -> Flags:
+    """Return which net devices are modems."""
+    in_drawer = world.fleet.moves.is_drawer(device)
+    return np.asarray(wan_slots(world, device) & (in_drawer | (device % SLOTS_PER_ROUTER != WIRED)))
+
+
+_TIMES: tuple[Column, ...] = (
+    column("created_at", Kind.TIME, values("time"), EXACT_RANGE, spelling="micros_z"),
+    column("created_at_timeuuid", Kind.UUID, values("time"), EXACT_RANGE | {"in"}),
+)
+_NET_DEVICE = column(
+    "net_device",
+    Kind.RELATION,
+    lambda v, b: v.world.fleet.net_device_ids.of(b["device"]),
+    EXACT_IN,
+    to="net_devices",
+)
+_UPTIME = column("uptime", Kind.INTEGER, _uptime)
+
+USAGE_SAMPLES = Resource(
+    name="net_device_usage_samples",
+    series=sample_series("usage", wan_slots),
+    device="net_device",
+    per_device=True,
+    one_of=("net_device", "net_device__in"),
+    order_by=("created_at_timeuuid",),
+    columns=(
+        column("bytes_in", Kind.INTEGER, _bytes_in),
+        column("bytes_out", Kind.INTEGER, lambda v, b: _bytes(v, b) - _bytes_in(v, b)),
+        *_TIMES,
+        _NET_DEVICE,
+        column("period", Kind.INTEGER, lambda _v, b: np.full(len(b), PERIOD // SECOND)),
+        _UPTIME,
+    ),
+)
+
+SIGNAL_SAMPLES = Resource(
+    name="net_device_signal_samples",
+    series=sample_series("signal", modem_slots),
+    device="net_device",
+    per_device=True,
+    one_of=("net_device", "net_device__in"),
+    order_by=("created_at_timeuuid",),
+    columns=(
+        column("cinr", Kind.JSON, constant(None)),
+        *_TIMES,
+        column("dbm", Kind.REAL, _measured("rssi")),
+        column("ecio", Kind.JSON, constant(None)),
+        _NET_DEVICE,
+        column("rsrp", Kind.REAL, _measured("rsrp")),
+        column("rsrq", Kind.REAL, _measured("rsrq")),
+        column("rssi", Kind.REAL, _measured("rssi")),
+        column("signal_percent", Kind.INTEGER, _measured("percent")),
+        column("sinr", Kind.REAL, _measured("sinr")),
+        _UPTIME,
+    ),
+)

@@ -1,0 +1,97 @@
+"""Named sets of faults and quirks, to start with or to switch to while running."""
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+from zlib import crc32
+
+import orjson
+
+from fleetsim.units import MINUTE
+
+MAIN_SHARDS: Final = ("us0",)
+_NEW_MEMBER: Final = "service_tier"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """What a scenario sets: fault rates, the minute limit, and quirks of the records served.
+
+    `late_by` is how long one record in five stays unseen, in microseconds. `drifts` adds
+    members and changes types; `poisons` breaks one record in fifty.
+    """
+
+    about: str
+    faults: dict[str, float] = field(default_factory=dict)
+    limit_per_minute: int | None = None
+    late_by: int = 0
+    drifts: bool = False
+    poisons: bool = False
+    shards: tuple[str, ...] = MAIN_SHARDS
+
+
+PLAIN: Final = Scenario(about="everything works")
+
+SCENARIOS: Final[dict[str, Scenario]] = {
+    "flaky": Scenario(
+        about="errors, refusals, resets, cut bodies and answers that are no list come and go",
+        faults={
+            "status_500": 0.03,
+            "status_429": 0.02,
+            "reset": 0.02,
+            "truncate": 0.02,
+            "html": 0.01,
+            "no_data": 0.01,
+        },
+    ),
+    "rate-limited": Scenario(about="120 calls a minute are admitted", limit_per_minute=120),
+    "slow": Scenario(about="each answer takes 400 ms", faults={"latency_ms": 400}),
+    "late-data": Scenario(about="one record in five appears 15 minutes late", late_by=15 * MINUTE),
+    "schema-drift": Scenario(about="new members, and numbers that become strings", drifts=True),
+    "poison": Scenario(about="one record in fifty cannot be read", poisons=True),
+    "shard-hosts": Scenario(
+        about="relations name many regional hosts", shards=("us0", "us2", "eu4", "au5")
+    ),
+}
+
+
+def spoil(scenario: Scenario, records: list[Any]) -> list[Any]:
+    """Return records as a scenario serves them; which ones suffer depends on their content."""
+    if scenario.drifts:
+        records = [_drifted(record) for record in records]
+    if scenario.poisons:
+        records = [_poisoned(record) for record in records]
+    return records
+
+
+def _chance(record: dict[str, Any]) -> int:
+    return crc32(orjson.dumps(record))
+
+
+def _drifted(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a record with a new member, and one in three with its numbers as strings."""
+    chance = _chance(record)
+    drifted = {**record, _NEW_MEMBER: {"name": "gold", "level": chance % 3}}
+    if chance % 3:
+        return drifted
+    return {
+        name: str(value)
+        if isinstance(value, int | float) and not isinstance(value, bool)
+        else value
+        for name, value in drifted.items()
+    }
+
+
+def _poisoned(record: dict[str, Any]) -> Any:
+    """Return one record in fifty broken: no object, no time, or no identity."""
+    chance = _chance(record)
+    if chance % 50:
+        return record
+    match chance // 50 % 3:
+        case 0:
+            return "<record unavailable>"
+        case 1:
+            times = {name: "not a time" for name in record if name.endswith("_at")}
+            return {**record, **times}
+        case _:
+            keys = ("id", "created_at_timeuuid", "uuid", "action")
+            return {name: None if name in keys else value for name, value in record.items()}

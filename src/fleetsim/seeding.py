@@ -1,0 +1,38 @@
+"""The alert rules a simulated account begins with, so that its fleet raises alerts."""
+
+from fleetsim.alert_types import ALERT_TYPES
+from fleetsim.ledger import Fields, Ledger
+from fleetsim.organisation import ACCOUNTS, ROOT
+from fleetsim.rules import DESTINATIONS, RULES
+from fleetsim.units import NEVER
+
+
+def seed_rules(ledger: Ledger, started_at: int) -> None:
+    """Add one rule for every alert type of the whole tree, and a destination that is off."""
+    stamp = {"account": ACCOUNTS[ROOT].id, "created_at": started_at, "updated_at": started_at}
+    ledger.table(DESTINATIONS).created[ledger.next_serial()] = {
+        **stamp,
+        "tail": ledger.next_tail(),
+        "name": "Operations room",
+        "endpoint": {"url": "https://hooks.meridian.example/alerts"},
+        "authentication": {"secret": "not-a-real-secret"},
+        "enabled": False,
+        "suspended": False,
+        "last_error_at": None,
+        "last_error_text": None,
+    }
+    rule: Fields = {
+        **stamp,
+        "tail": ledger.next_tail(),
+        "associated_accounts": [ACCOUNTS[ROOT].id],
+        "associated_groups": [],
+        "email_destinations": [],
+        "filter_criteria": {"alert_type__in": list(ALERT_TYPES)},
+        "http_destinations": [],
+        "schedule": None,
+        "settings": None,
+        "last_summary_ts": None,
+        "valid_from": started_at,
+        "valid_to": NEVER,
+    }
+    ledger.table(RULES).created[ledger.next_serial()] = rule

@@ -1,0 +1,107 @@
+"""Serves the application over HTTP on the loopback address until told to stop."""
+
+import contextlib
+import gc
+import os
+import signal
+import socket
+from collections.abc import Callable
+from types import FrameType
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from fleetlake.errors import UsageError
+from fleetsim.app import create_app
+from fleetsim.faults import ABORT
+from fleetsim.options import SimulatorOptions
+from fleetsim.push import Pusher
+
+HOST = "127.0.0.1"
+
+
+class DroppableProtocol(HttpToolsProtocol):
+    """HTTP/1.1 whose requests may drop their connection, for the fault `reset`."""
+
+    def on_headers_complete(self) -> None:
+        """Offer to drop the connection before the application sees the request."""
+        super().on_headers_complete()
+        self.scope["extensions"] = {ABORT: {"drop": self._drop}}
+
+    def _drop(self, *, graceful: bool) -> None:
+        """Close the connection: after what was written has been sent, or with a reset."""
+        if graceful:
+            self.transport.close()
+        else:
+            self.transport.abort()
+
+
+class _Server(uvicorn.Server):
+    """Says that it is ready once it accepts connections, and tells the pusher that it ends."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None], pusher: Pusher) -> None:
+        super().__init__(config)
+        self._ready = ready
+        self._pusher = pusher
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to end; a long step of the clock stops after the day it is at."""
+        self._pusher.is_stopped = True
+        super().handle_exit(sig, frame)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, then announce."""
+        await super().startup(sockets)
+        self._ready()
+
+
+def serve(options: SimulatorOptions) -> None:
+    """Serve in the foreground; print `ready <url>` once connections are accepted.
+
+    SIGTERM and SIGINT end it: open answers are finished, and the call returns.
+
+    Raises: UsageError for a port that is taken, or that this user may not have.
+    """
+    app = create_app(options)
+    _spare_the_collector()
+    listener = listen(options.port)
+    url = f"http://{HOST}:{listener.getsockname()[1]}"
+    config = uvicorn.Config(
+        app,
+        loop="uvloop",
+        http=DroppableProtocol,
+        lifespan="on",
+        access_log=False,
+        date_header=False,  # the application sends the simulated clock's
+        server_header=False,
+        log_level="warning",
+        timeout_graceful_shutdown=3,
+    )
+    # The server raises a caught signal again when it is done; this makes that a clean exit.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
+    server = _Server(
+        config,
+        lambda: print(f"ready {url}", flush=True),  # noqa: T201 - the contract with whoever started us
+        app.state.simulation.pusher,
+    )
+    with contextlib.closing(listener):
+        server.run(sockets=[listener])
+
+
+def listen(port: int) -> socket.socket:
+    """Return a socket that listens on a port of this machine. Raises: UsageError."""
+    try:
+        return socket.create_server((HOST, port), backlog=512)
+    except OSError as error:
+        raise UsageError(
+            f"Port {port} cannot be had: {os.strerror(error.errno or 0)}.",
+            remedy="Take another with --port, or stop what has it.",
+        ) from None
+
+
+def _spare_the_collector() -> None:
+    """Make garbage collection rare: a page is thousands of small objects and no cycles."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(200_000, 20, 100)

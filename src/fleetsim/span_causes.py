@@ -1,0 +1,66 @@
+"""Where each modem and router really was, and by which name."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+
+from fleetsim.belonging import BELONGING_KINDS
+from fleetsim.blocks import Block
+from fleetsim.facts import Fact, span
+from fleetsim.identifiers import group_ids
+from fleetsim.moves import MOVE_KINDS
+from fleetsim.organisation import ACCOUNTS
+from fleetsim.resources.net_devices import NET_DEVICES
+from fleetsim.resources.routers import names
+from fleetsim.resources.samples import modem_slots
+from fleetsim.spelling import records
+from fleetsim.units import NEVER, NULL
+from fleetsim.view import View
+
+_OF_MODEMS = tuple(NET_DEVICES.by_name[n] for n in ("router", "uid", "carrier", "iccid"))
+
+
+def interface_spans(view: View, until: int) -> Iterator[Fact]:
+    """Yield each span of time in which a modem stayed in its bay, with its name and SIM card.
+
+    `kind` says how it moves and `swaps_sim` whether its SIM card changes, now or at other times.
+    """
+    world = view.world
+    moves = world.fleet.moves
+    device = np.arange(world.fleet.net_device_ids.size)
+    for row in device[modem_slots(world, device)].tolist():
+        edges = [world.started_at, *moves.changes(row, world.started_at, until), NEVER]
+        for start, end in pairwise(edges):
+            then = replace(view, now=start)
+            [told] = records(then, _OF_MODEMS, Block({"row": np.array([row])}))
+            router = told.pop("router")
+            yield {
+                "net_device_id": int(world.net_device_id[row]),
+                "router_id": None if router is None else int(router.rstrip("/").rpartition("/")[2]),
+                **told,
+                "kind": MOVE_KINDS[int(moves.kind[row])],
+                "swaps_sim": bool(moves.swaps_sim[row]),
+                **span(start, end, until),
+            }
+
+
+def router_spans(view: View, until: int) -> Iterator[Fact]:
+    """Yield each span of time in which a router stayed in its account and group, by one name."""
+    world = view.world
+    belonging = world.fleet.belonging
+    for row in range(world.routers):
+        router = np.array([row])
+        edges = [world.started_at, *belonging.changes(row, world.started_at, until), NEVER]
+        for start, end in pairwise(edges):
+            at = np.array([start])
+            group = int(group_ids(belonging.group_at(router, at))[0])
+            yield {
+                "router_id": int(world.fleet.router_id[row]),
+                "account_id": ACCOUNTS[int(belonging.account_at(router, at)[0])].id,
+                "group_id": None if group == NULL else group,
+                "router_name": names(view, router, at)[0],
+                "kind": BELONGING_KINDS[int(belonging.kind[row])],
+                **span(start, end, until),
+            }

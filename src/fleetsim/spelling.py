@@ -1,0 +1,90 @@
+"""From raw columns to what is on the wire: ids, URLs, timestamps, nulls."""
+
+from collections.abc import Iterable, Sequence
+from math import isnan
+from typing import Any
+
+import numpy as np
+
+from fleetsim import stamps, timeuuids
+from fleetsim.blocks import Block
+from fleetsim.columns import Column, Kind
+from fleetsim.units import NULL, Ints
+from fleetsim.view import View
+
+_SHARDED_ONE_IN = 4
+
+
+def records(view: View, columns: Sequence[Column], block: Block) -> list[dict[str, Any]]:
+    """Return the rows of a block as the service's records."""
+    names = [column.name for column in columns]
+    texts = [spell(view, column, block) for column in columns]
+    return [dict(zip(names, row, strict=True)) for row in zip(*texts, strict=True)]
+
+
+def spell(view: View, column: Column, block: Block) -> Iterable[Any]:
+    """Return one column as JSON values."""
+    raw = column.read(view, block)
+    match column.kind:
+        case Kind.RELATION:
+            return relation_urls(view, column.to, raw, block)
+        case Kind.ADDRESS:
+            return [f"{view.origin}/api/v2/{column.to}/{value}/" for value in raw.tolist()]
+        case Kind.UUID:
+            return timeuuids.spell(block["time"], block["tail"])
+        case Kind.TIME:
+            return stamps.spell(raw, column.spelling)
+        case _:
+            return _plain(column.kind, raw)
+
+
+def _plain(kind: Kind, raw: Any) -> Iterable[Any]:
+    """Return values that need at most their null replaced."""
+    if kind is Kind.ID:
+        return [None if value == NULL else str(value) for value in raw.tolist()]
+    if kind in (Kind.INTEGER, Kind.NUMERIC_ID):
+        return _integers(raw)
+    values: list[Any] = raw.tolist() if isinstance(raw, np.ndarray) else raw
+    if kind is Kind.REAL:
+        return [None if value is None or isnan(value) else value for value in values]
+    return values
+
+
+def _integers(raw: Ints) -> list[int | None]:
+    """Return integers with None for NULL; most columns have none."""
+    numbers: list[int | None] = raw.tolist()
+    if (raw == NULL).any():
+        return [None if value == NULL else value for value in numbers]
+    return numbers
+
+
+def relation_urls(view: View, resource: str, ids: Ints, block: Block) -> list[str | None]:
+    """Return the URL of each related record.
+
+    The host varies by the shard of the record that holds the relation, so one account appears
+    under several hosts (observed on the live service).
+    """
+    hosts = [view.origin, *(shard_host(view.origin, shard) for shard in view.scenario.shards)]
+    prefixes = [f"{host}/api/v2/{resource}/" for host in hosts]
+    if len(hosts) == 1:
+        return [None if value == NULL else f"{prefixes[0]}{value}/" for value in ids.tolist()]
+    pairs = zip(ids.tolist(), _shards(block, len(view.scenario.shards)), strict=True)
+    return [None if value == NULL else f"{prefixes[shard]}{value}/" for value, shard in pairs]
+
+
+def _shards(block: Block, shards: int) -> list[int]:
+    """Return which host each row's relations name: 0 the main one, otherwise a shard.
+
+    One row in four shows the shard; where there are many, each host has an equal share.
+    """
+    own = block["tail"] if "tail" in block.arrays else block["row"]
+    word = (own.astype(np.int64) * 40503 >> 4) & 0xFFFF
+    spread = word % (_SHARDED_ONE_IN if shards == 1 else shards + 1)
+    picked: list[int] = np.where(spread > shards, 0, spread).tolist()
+    return picked
+
+
+def shard_host(origin: str, shard: str) -> str:
+    """Return the origin with a regional prefix to its host."""
+    scheme, _, host = origin.partition("://")
+    return f"{scheme}://{shard}.{host}"

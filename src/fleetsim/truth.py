@@ -1,0 +1,71 @@
+"""What really happened, for whoever checks a copy: every record up to now, as NDJSON."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from fleetsim.blocks import Block
+from fleetsim.definition import Resource
+from fleetsim.spelling import records
+from fleetsim.units import Ints
+from fleetsim.view import View
+from fleetsim.wire import dump_line
+
+_ROWS_AT_ONCE = 2000
+_DEVICES_AT_ONCE = 20
+
+
+def truth_lines(
+    view: View, resource: Resource, until: int, device: int | None = None
+) -> Iterator[bytes]:
+    """Yield NDJSON of every record created before `until`; snapshots as they are now.
+
+    `device` limits a series that is asked by device to one device's id.
+    """
+    blocks = (
+        _series(view, resource, until, device)
+        if resource.rows is None
+        else iter([resource.rows(view)])
+    )
+    for block in blocks:
+        for first in range(0, len(block), _ROWS_AT_ONCE):
+            part = block.take(slice(first, first + _ROWS_AT_ONCE))
+            yield b"".join(_lines(view, resource, part))
+
+
+def _lines(view: View, resource: Resource, block: Block) -> Iterator[bytes]:
+    """Yield one line per row; per-device series carry the device id in `_device`."""
+    found = records(view, resource.shown, block)
+    if resource.per_device:
+        devices = resource.by_name[resource.device].read(view, block).tolist()
+        for record, device in zip(found, devices, strict=True):
+            record["_device"] = str(device)
+    return map(dump_line, found)
+
+
+def _series(view: View, resource: Resource, until: int, device: int | None) -> Iterator[Block]:
+    """Yield a series' blocks, oldest first, device by device where it is asked by device."""
+    assert resource.series is not None
+    for devices in _device_batches(view, resource, device):
+        for block in resource.series(
+            view, devices, view.world.started_at, until, newest_first=False, want=_ROWS_AT_ONCE
+        ):
+            first, last = np.searchsorted(block["time"], [view.world.started_at, until])
+            yield resource.keep(view, block.take(slice(int(first), int(last))))
+
+
+def _device_batches(view: View, resource: Resource, device: int | None) -> Iterator[Ints | None]:
+    """Yield device rows in batches, or None once for a series that is not asked by device."""
+    if not resource.per_device:
+        yield None
+        return
+    fleet = view.world.fleet
+    of_interfaces = resource.by_name[resource.device].to == "net_devices"
+    if device is not None:
+        ids = fleet.net_device_ids if of_interfaces else fleet.router_ids
+        rows = ids.rows(np.array([device]))
+        yield rows[rows >= 0]
+        return
+    size = (fleet.net_device_ids if of_interfaces else fleet.router_ids).size
+    for first in range(0, size, _DEVICES_AT_ONCE):
+        yield np.arange(first, min(first + _DEVICES_AT_ONCE, size))

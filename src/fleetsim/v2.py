@@ -1,0 +1,92 @@
+"""The v2 API: one request in, one answer out."""
+
+import time
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from fleetsim.answers import list_records, one_record
+from fleetsim.callers import Caller, authenticate, is_counted
+from fleetsim.incoming import origin_of, parts_of, path_of, query_of
+from fleetsim.refusals import Refusal, method_not_allowed, not_found
+from fleetsim.resources import RESOURCES
+from fleetsim.simulation import Simulation
+from fleetsim.view import View
+from fleetsim.wire import dump_page
+from fleetsim.writing import answer_write
+from fleetsim.writing.desk import Desk
+from fleetsim.writing.jobs import read_speed_test
+
+ROOT_PATH = "/api/v2"
+
+
+def json_answer(body: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """Return a JSON answer of the service."""
+    return Response(dump_page(body), status, headers, media_type="application/json")
+
+
+def refusal_answer(refusal: Refusal) -> Response:
+    """Return a refusal as the service words it."""
+    return json_answer(refusal.body, refusal.status, refusal.headers)
+
+
+async def serve_v2(simulation: Simulation, request: Request) -> Response:
+    """Answer one v2 request, with the faults in force."""
+    path = path_of(request)
+    parts = parts_of(path, ROOT_PATH)
+    counted = is_counted(request.headers)
+    known = parts[0] if parts and parts[0] in RESOURCES else "unknown"
+    simulation.meter.count(known, counted=counted)
+    try:
+        if counted:
+            simulation.meter.admit(time.monotonic())
+        if not path.endswith("/"):
+            return _redirect(request)
+        return await simulation.faults.around(lambda: _answer(simulation, request, parts))
+    except Refusal as refusal:
+        return refusal_answer(refusal)
+
+
+def _redirect(request: Request) -> Response:
+    """Send the caller to the path with its trailing slash; both calls count."""
+    query = query_of(request)
+    target = f"{origin_of(request)}{path_of(request)}/{'?' if query else ''}{query}"
+    return RedirectResponse(target, 301 if request.method == "GET" else 308)
+
+
+async def _answer(simulation: Simulation, request: Request, parts: list[str]) -> Response:
+    """Authenticate, find the resource, and read or write it."""
+    caller = authenticate(request.headers)
+    if not parts or parts[2:] or parts[0] not in RESOURCES:
+        raise not_found()
+    body = await request.body()  # others may write while it arrives, so the view comes after
+    view = simulation.view_of(caller, origin_of(request))
+    if request.method == "GET":
+        return _read(simulation, request, caller, view, parts)
+    written = await answer_write(
+        simulation,
+        caller,
+        view,
+        path=path_of(request),
+        method=request.method,
+        parts=parts,
+        body=body,
+    )
+    if written.body is None:
+        return Response(status_code=written.status)
+    return json_answer(written.body, written.status)
+
+
+def _read(
+    simulation: Simulation, request: Request, caller: Caller, view: View, parts: list[str]
+) -> Response:
+    """Answer a GET of a list or of one record."""
+    resource = RESOURCES[parts[0]]
+    if parts[0] == "speed_test" and parts[1:]:
+        return json_answer(read_speed_test(Desk(simulation, caller, view), parts[1]))
+    if not resource.is_listed:
+        raise method_not_allowed(path_of(request), request.method)
+    if parts[1:]:
+        return json_answer(one_record(view, resource, parts[1], query_of(request)))
+    address = f"{view.origin}{path_of(request)}"
+    return json_answer(list_records(view, resource, query_of(request), address))

@@ -1,0 +1,160 @@
+"""One v3 request in, one answer out."""
+
+import time
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+
+from fleetsim.bodies import parse_json
+from fleetsim.callers import KEY_PAIRS, V3_TOKEN
+from fleetsim.incoming import origin_of, parts_of, path_of, query_of
+from fleetsim.ledger import Fields
+from fleetsim.question import LONGEST_NUMBER
+from fleetsim.refusals import Refusal
+from fleetsim.simulation import Simulation
+from fleetsim.v3.collections import COLLECTIONS, Collection
+from fleetsim.v3.documents import MEDIA_TYPE, Document, V3Refusal, answer
+from fleetsim.v3.users import write_user
+from fleetsim.view import View
+from fleetsim.writing.desk import Desk
+
+LARGEST_PAGE = 50
+DEFAULT_PAGE = 20
+_AREAS = ("beta", "commerce")
+_WRITES = {"POST": 1, "PATCH": 2, "PUT": 2, "DELETE": 2}
+"""Methods that write, with the number of path parts each needs."""
+
+
+async def serve_v3(simulation: Simulation, request: Request) -> Response:
+    """Answer one v3 request."""
+    path = path_of(request)
+    parts = [part for part in parts_of(path, "/api/v3") if part not in _AREAS]
+    known = f"v3/{parts[0]}" if parts and parts[0] in COLLECTIONS else "v3"
+    simulation.meter.count(known, counted=False)
+    try:
+        _check_path(path, parts)
+        _check_headers(request)
+        simulation.meter.admit(time.monotonic())
+        return await simulation.faults.around(lambda: _answer(simulation, request, parts))
+    except V3Refusal as refusal:
+        return answer(refusal.body, refusal.status)
+    except Refusal as refusal:
+        return _translated(refusal)
+
+
+def _check_path(path: str, parts: list[str]) -> None:
+    """Refuse unknown paths, and any that ends in a slash (observed)."""
+    if path.endswith("/") or not parts or parts[0] not in COLLECTIONS:
+        raise V3Refusal(404, "not found")
+
+
+def _translated(refusal: Refusal) -> Response:
+    """Return a v2 refusal in v3's words: past the rate limit, 409 without an errors array."""
+    if refusal.status == HTTPStatus.TOO_MANY_REQUESTS:
+        return answer({"message": "too many requests"}, 409)
+    detail = "; ".join(f"{k}: {v}" for e in refusal.body.get("errors", []) for k, v in e.items())
+    status = 400 if refusal.status == HTTPStatus.INTERNAL_SERVER_ERROR else refusal.status
+    return answer(V3Refusal(status, "invalid request", detail).body, status)
+
+
+def _check_headers(request: Request) -> None:
+    """Refuse a call without the bearer token or the JSON:API media type."""
+    if request.headers.get("authorization") != f"Bearer {V3_TOKEN}":
+        raise V3Refusal(401, "unauthorized")
+    if MEDIA_TYPE not in request.headers.get("accept", ""):
+        raise V3Refusal(406, "not acceptable", f"Accept must be {MEDIA_TYPE}")
+    sent = request.headers.get("content-type")
+    if sent != MEDIA_TYPE and (sent is not None or request.method in ("POST", "PATCH", "PUT")):
+        raise V3Refusal(415, "unsupported media type", f"Content-Type must be {MEDIA_TYPE}")
+
+
+async def _answer(simulation: Simulation, request: Request, parts: list[str]) -> Response:
+    body = await request.body()  # others may write while it arrives, so the view comes after
+    _, administrator = KEY_PAIRS["admin-id"]
+    view = simulation.view_of(administrator, origin_of(request))
+    collection = COLLECTIONS[parts[0]]
+    if request.method == "GET" and not parts[1:]:
+        return answer(_page(view, collection, request))
+    if request.method == "GET" and not parts[2:]:
+        return answer({"data": _one(view, collection, parts[1])})
+    if parts[0] != "users" or _WRITES.get(request.method) != len(parts):
+        raise V3Refusal(405, "method not allowed")
+    desk = Desk(simulation, administrator, view)
+    attributes = _attributes(body) if request.method != "DELETE" else {}
+    written = write_user(desk, request.method, parts[1] if parts[1:] else None, attributes)
+    if written is None:
+        return answer(None, 204)
+    return answer({"data": written}, 201 if request.method == "POST" else 200)
+
+
+def _attributes(body: bytes) -> Fields:
+    """Return the attributes of a JSON:API document."""
+    try:
+        found: Any = parse_json(body)["data"]["attributes"]
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        raise V3Refusal(400, "invalid document", "data.attributes is required") from None
+    if not isinstance(found, dict):
+        raise V3Refusal(400, "invalid document", "data.attributes must be an object")
+    return found
+
+
+def _one(view: View, collection: Collection, key: str) -> Document:
+    for found in collection.everything(view):
+        if found["id"] == key:
+            return found
+    raise V3Refusal(404, "not found")
+
+
+def _page(view: View, collection: Collection, request: Request) -> Document:
+    """Return a page: `links.next` is absent from the last one.
+
+    The cursor is the last item's own number, not a count: what is deleted while somebody pages
+    moves no other item.
+    """
+    given = dict(parse_qsl(query_of(request), keep_blank_values=True))
+    size, after, filters = _read(collection, given)
+    ids = [number for number in collection.ids(view) if number > after]
+    if filters:
+        every = zip(ids, collection.items(view, ids), strict=True)
+        found = [(number, one) for number, one in every if _matches(one, filters)][: size + 1]
+    else:
+        first = ids[: size + 1]
+        found = list(zip(first, collection.items(view, first), strict=True))
+    links = {}
+    if len(found) > size:
+        moved = {**given, "page[size]": str(size), "page[after]": str(found[size - 1][0])}
+        links["next"] = f"{view.origin}{path_of(request)}?{urlencode(moved)}"
+    return {"data": [one for _, one in found[:size]], "links": links, "meta": {}}
+
+
+def _read(collection: Collection, given: dict[str, str]) -> tuple[int, int, dict[str, list[str]]]:
+    """Return page size, the number to go on after, and filters; refuse other parameters."""
+    size, after, filters = DEFAULT_PAGE, -1, {}
+    for name, text in given.items():
+        field = name.removeprefix("filter[").removesuffix("]")
+        if name in ("page[size]", "page[after]"):
+            if not text.isascii() or not text.isdigit() or len(text) > LONGEST_NUMBER:
+                raise V3Refusal(400, "invalid parameter", name)
+            size = min(int(text) or 1, LARGEST_PAGE) if name == "page[size]" else size
+            after = int(text) if name == "page[after]" else after
+        elif name.startswith("filter[") and field in collection.filters:
+            filters[field] = text.split(",")
+        else:
+            raise V3Refusal(400, "invalid parameter", name)
+    return size, after, filters
+
+
+def _matches(one: Document, filters: dict[str, list[str]]) -> bool:
+    """Return whether an item's attributes meet every filter."""
+    for field, wanted in filters.items():
+        value = one["attributes"].get(field)
+        if value is None:
+            return False
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        if text not in wanted:
+            return False
+    return True

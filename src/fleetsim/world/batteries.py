@@ -1,0 +1,188 @@
+"""Battery physics: charge against time on battery, ageing, and heat.
+
+Every quantity has a closed form, so a threshold crossing is computed and not searched for. A
+battery reports every 60 s; an alert is detected at the first report that shows the threshold.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fleetsim.draws import Draws
+from fleetsim.fleet import Fleet
+from fleetsim.places import MEAN_TEMPS
+from fleetsim.units import DAY, HOUR, MINUTE, NEVER, SECOND, Flags, Ints, Reals
+from fleetsim.world.spells import Spells, day_start
+
+HEALTH_ALERT_PCT = 62
+OVER_CURRENT_MA = 3200
+OVER_TEMP_C = 50
+OVER_VOLTAGE_MV = 8500
+LOW_POWER_PCT = 20
+POWER_OFF_PCT = 7
+
+CHARGE_PCT_PER_HOUR = 25.0
+FULL_PCT = 100.0
+REPORT_PERIOD = MINUTE
+OVERCHARGED_FROM_PCT = 97.0
+SURGE_LENGTH = 5 * MINUTE
+_WORN_OUT_STRIDE = 5
+_HOTTEST_HOUR = 15
+
+
+@dataclass(frozen=True)
+class Ageing:
+    """When a battery's health reaches 62%, and how fast it falls (points a day)."""
+
+    worn_at: Ints
+    points_per_day: Reals
+
+    def of(self, router: Ints) -> "Ageing":
+        """Return the ageing of some routers' batteries."""
+        return Ageing(self.worn_at[router], self.points_per_day[router])
+
+    def health(self, instant: Ints) -> Reals:
+        """Return present over design capacity in percent."""
+        return HEALTH_ALERT_PCT + self.points_per_day * (self.worn_at - instant) / DAY
+
+
+def ageing(draws: Draws, router: Ints, started_at: int, ends_at: int) -> Ageing:
+    """Return the ageing of batteries: two in seven reach 62% between the two instants."""
+    span = ends_at - started_at
+    # Dealt round by the place within the 25-router pattern, so a small fleet has some too.
+    worn = (router // 5) % _WORN_OUT_STRIDE == 0
+    soon = started_at + draws.between(0.1, 0.9, "worn-soon", router) * span
+    late = ends_at + draws.between(60 * DAY, 700 * DAY, "worn-late", router)
+    worn_at = np.where(worn, soon, late).astype(np.int64)
+    days_left = (worn_at - started_at) / DAY
+    steep = draws.between(0.04, 0.3, "ageing", router)
+    slow = np.minimum(steep, (99.0 - HEALTH_ALERT_PCT) / days_left)
+    return Ageing(worn_at, slow)
+
+
+def report_after(draws: Draws, router: Ints, instant: Ints) -> Ints:
+    """Return the first report at or after each instant, on the battery's own minute grid."""
+    phase = draws.below(REPORT_PERIOD // SECOND, "battery-phase", router) * SECOND
+    return np.asarray(phase - (phase - instant) // REPORT_PERIOD * REPORT_PERIOD)
+
+
+def report_before(draws: Draws, router: Ints, instant: Ints) -> Ints:
+    """Return the last report at or before each instant."""
+    phase = draws.below(REPORT_PERIOD // SECOND, "battery-phase", router) * SECOND
+    return np.asarray(phase + (instant - phase) // REPORT_PERIOD * REPORT_PERIOD)
+
+
+def drain(draws: Draws, router: Ints, health: Reals) -> Reals:
+    """Return percent of charge lost per hour on battery: a worn battery drains faster."""
+    return np.asarray(draws.between(9.0, 15.0, "drain", router) * 90.0 / health)
+
+
+def falls_to(spell: Spells, percent: float, rate: Reals) -> Ints:
+    """Return when the charge would reach a percentage if the spell lasted."""
+    hours = (100.0 - percent) / rate
+    return spell.start + np.ceil(hours * HOUR).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Charge:
+    """State of charge in percent, and what the battery is doing."""
+
+    percent: Reals
+    discharging: Flags
+    charging: Flags
+
+
+def charge(spell: Spells, off_from: Ints, rate: Reals, instant: Ints) -> Charge:
+    """Return the charge at instants, given the latest spell on battery begun by then.
+
+    `off_from` is when the router powered itself off, NEVER if it did not: the charge then
+    stays where it is until power returns.
+    """
+    drained_until = np.minimum(np.minimum(instant, spell.end), off_from)
+    low = 100.0 - rate * np.maximum(drained_until - spell.start, 0) / HOUR
+    gained = CHARGE_PCT_PER_HOUR * np.maximum(instant - spell.end, 0) / HOUR
+    percent = np.where(spell.happens, np.minimum(low + gained, 100.0), 100.0)
+    discharging = spell.holds(instant)
+    return Charge(percent, discharging, ~discharging & (percent < FULL_PCT))
+
+
+def surges(draws: Draws, router: Ints, day: Ints) -> Flags:
+    """Return which service days' charging begins with a current of 3.2 A or more."""
+    return draws.chance(0.04, "surge", router, day)
+
+
+def overcharges(draws: Draws, router: Ints, day: Ints) -> Flags:
+    """Return which service days' charging ends at 8.5 V or more."""
+    return draws.chance(0.03, "overcharge", router, day)
+
+
+def overvoltage_at(draws: Draws, router: Ints, spell: Spells, off_from: Ints, rate: Reals) -> Ints:
+    """Return the first report at which an overcharging battery is full above 97%."""
+    low = charge(spell, off_from, rate, spell.end).percent
+    hours = np.maximum(OVERCHARGED_FROM_PCT - low, 0) / CHARGE_PCT_PER_HOUR
+    at = np.minimum(spell.end, NEVER) + np.ceil(hours * HOUR).astype(np.int64)
+    return report_after(draws, router, at)
+
+
+@dataclass(frozen=True)
+class Cycle:
+    """A spell on battery and the recharging after it; `day` is its service day."""
+
+    day: Ints
+    spell: Spells
+
+
+@dataclass(frozen=True)
+class Electrics:
+    """What a gauge reads: mA (negative while discharging) and mV."""
+
+    milliamps: Ints
+    millivolts: Ints
+
+
+def electrics(draws: Draws, router: Ints, cycle: Cycle, state: Charge, instant: Ints) -> Electrics:
+    """Return current and voltage at instants, given the cycle they lie in."""
+    day, spell = cycle.day, cycle.spell
+    noise = draws.normal("gauge", router, instant)
+    taper = np.clip((104 - state.percent) / 24, 0.1, 1.0)
+    charging = draws.between(1700, 2500, "charge-ma", router) * taper + 20 * noise
+    surging = surges(draws, router, day) & (instant < spell.end + SURGE_LENGTH)
+    charging = np.where(surging, OVER_CURRENT_MA + 60 + 15 * noise, charging)
+    load = -draws.between(600, 1200, "load-ma", router) + 30 * noise
+    current = np.where(state.discharging, load, np.where(state.charging, charging, 0.0))
+    volts = 6500 + 17.5 * state.percent + np.where(state.charging, 60, 0) + 4 * noise
+    over = overcharges(draws, router, day) & state.charging
+    over &= state.percent >= OVERCHARGED_FROM_PCT
+    volts = np.where(over, OVER_VOLTAGE_MV + 30 + 4 * noise, volts)
+    return Electrics(np.rint(current).astype(np.int64), np.rint(volts).astype(np.int64))
+
+
+@dataclass(frozen=True)
+class Warmth:
+    """A day's temperature: mean and amplitude in degrees Celsius, hottest in mid-afternoon."""
+
+    mean: Reals
+    swing: Reals
+    midnight: Ints
+
+    def at(self, instant: Ints) -> Reals:
+        """Return degrees Celsius at instants of that day."""
+        hours = (instant - self.midnight) / HOUR
+        turn = 2 * np.pi * (hours - _HOTTEST_HOUR) / 24
+        return np.asarray(self.mean + self.swing * np.cos(turn))
+
+    def rises_to(self, degrees: float) -> tuple[Flags, Ints]:
+        """Return whether the day gets that hot, and when it first does."""
+        cosine = (degrees - self.mean) / self.swing
+        hours = _HOTTEST_HOUR - np.arccos(np.clip(cosine, -1, 1)) * 24 / (2 * np.pi)
+        return np.abs(cosine) < 1, self.midnight + np.ceil(hours * HOUR).astype(np.int64)
+
+
+def warmth(draws: Draws, fleet: Fleet, router: Ints, local_day: Ints) -> Warmth:
+    """Return a local day's temperatures: region, season, weather, and a badly aired cabinet."""
+    season = -8.0 * np.cos(2 * np.pi * (local_day % 365.25 - 15) / 365.25)
+    cabinet = np.where(draws.chance(0.2, "hot-cabinet", router), 13.0, 3.0)
+    weather = 3.0 * draws.normal("weather", fleet.region[router], local_day)
+    mean = MEAN_TEMPS[fleet.region[router]] + season + cabinet + weather
+    swing = draws.between(6.0, 10.0, "warmth-swing", router)
+    return Warmth(mean, swing, day_start(local_day, -fleet.utc_offset[router]))

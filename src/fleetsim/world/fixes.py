@@ -1,0 +1,104 @@
+"""GNSS fixes: every minute on a trip, every quarter hour parked, every four hours at a site.
+
+Some vehicles report but hourly while parked, some send no speed, and some wrong fixes.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fleetsim.draws import Draws
+from fleetsim.fleet import Fleet
+from fleetsim.places import METERS_PER_MILE, MILES_PER_DEGREE, wrapped
+from fleetsim.units import MINUTE, SECOND, Flags, Ints, Reals
+from fleetsim.world import trips
+from fleetsim.world.spells import service_day
+from fleetsim.world.wrong_fixes import displacement
+
+SITE_EVERY = 240
+_NOISE_METERS = 4.0
+
+
+def fix_time(draws: Draws, router: Ints, minute: Ints) -> Ints:
+    """Return when a router takes the fix of a minute (counted since 1970)."""
+    phase = draws.below(58 * SECOND, "fix-phase", router)
+    return np.asarray(minute * MINUTE + phase + draws.below(SECOND, "fix-jitter", router, minute))
+
+
+def _every(fleet: Fleet, router: Ints) -> Ints:
+    """Return the minutes between the fixes of routers that stand."""
+    parked = fleet.habits.parked_every[router]
+    return np.where(fleet.is_vehicle[router], parked, SITE_EVERY)
+
+
+def is_taken(draws: Draws, fleet: Fleet, router: Ints, minute: Ints, moving: Flags) -> Flags:
+    """Return which minutes give a fix, given whether the vehicle moves then."""
+    every = _every(fleet, router)
+    due = (minute + draws.below(SITE_EVERY, "fix-minute", router)) % every == 0
+    return np.asarray(fleet.has_gnss[router] & (moving | due))
+
+
+@dataclass(frozen=True)
+class Fix:
+    """Positions as measured: degrees, metres, miles an hour (NaN of a vehicle that sends none)."""
+
+    latitude: Reals
+    longitude: Reals
+    accuracy: Reals
+    altitude: Reals
+    mph: Reals
+    moving: Flags
+
+
+def measure(draws: Draws, fleet: Fleet, router: Ints, instant: Ints) -> Fix:
+    """Return what routers measure at instants: mostly the true place and a few metres of noise."""
+    latitude, longitude = fleet.latitude[router].copy(), fleet.longitude[router].copy()
+    mph, moving = np.zeros(len(router)), np.zeros(len(router), dtype=bool)
+    rides = fleet.is_vehicle[router]
+    if rides.any():
+        spots = trips.locate(draws, fleet, router[rides], instant[rides])
+        latitude[rides], longitude[rides] = spots.latitude, spots.longitude
+        mph[rides], moving[rides] = spots.mph, spots.moving
+    degree = MILES_PER_DEGREE * METERS_PER_MILE
+    north = _NOISE_METERS * draws.normal("fix-north", router, instant)
+    east = _NOISE_METERS * draws.normal("fix-east", router, instant)
+    off = displacement(draws, fleet, router, instant)
+    narrowing = np.cos(np.radians(latitude))
+    longitude = longitude + (east / degree + off.east) / narrowing
+    return Fix(
+        latitude=np.round(latitude + north / degree + off.north, 6),
+        longitude=np.round(wrapped(longitude), 6),
+        accuracy=np.round(2.5 + np.hypot(north, east), 1),
+        altitude=np.round(
+            120 + 40 * fleet.region[router] + 3 * draws.normal("fix-up", router, instant), 1
+        ),
+        mph=np.where(fleet.habits.sends_speed[router], np.round(mph, 1), np.nan),
+        moving=moving,
+    )
+
+
+def last_fix(draws: Draws, fleet: Fleet, router: Ints, instant: Ints) -> Ints:
+    """Return when the last fix by each instant was taken, had the router been on throughout."""
+    phase = draws.below(58 * SECOND, "fix-phase", router)
+    minute = (instant - phase) // MINUTE
+    minute = np.where(fix_time(draws, router, minute) > instant, minute - 1, minute)
+    every = _every(fleet, router)
+    due = minute - (minute + draws.below(SITE_EVERY, "fix-minute", router)) % every
+    latest = fix_time(draws, router, due)
+    rides = fleet.is_vehicle[router]
+    if rides.any():
+        moving = _last_moving_fix(draws, fleet, router[rides], minute[rides])
+        latest[rides] = np.maximum(latest[rides], moving)
+    return latest
+
+
+def _last_moving_fix(draws: Draws, fleet: Fleet, router: Ints, minute: Ints) -> Ints:
+    """Return the latest fix taken on a trip of that service day by a minute, 0 if none."""
+    newest = fix_time(draws, router, minute)
+    legs = trips.day_legs(draws, fleet, router, service_day(newest, fleet.day_shift[router]))
+    moving = trips.locate_on(legs, newest).moving
+    arrived = np.where(legs.arrive <= newest[:, None], legs.arrive, 0).max(axis=1)
+    phase = draws.below(58 * SECOND, "fix-phase", router)
+    last = (arrived - 1 - phase) // MINUTE
+    last = np.where(fix_time(draws, router, last) >= arrived, last - 1, last)
+    return np.where(moving, newest, np.where(arrived > 0, fix_time(draws, router, last), 0))

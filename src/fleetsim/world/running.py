@@ -1,0 +1,80 @@
+"""Totals up to a day: what a router's state now owes to its whole past, kept day by day."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fleetsim.fleet import Fleet
+from fleetsim.units import DAY, NEVER, Ints
+from fleetsim.world.changes import ChangePlanner
+from fleetsim.world.plans import Planner
+from fleetsim.world.spells import Spells
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Per router: the last change of state, and how many settings changes and the last."""
+
+    state_changed_at: Ints
+    settings_changed: Ints
+    settings_changed_at: Ints
+
+
+@dataclass
+class RunningTotals:
+    """Totals over all service days before a given one; each day is added once."""
+
+    fleet: Fleet
+    planner: Planner
+    changes: ChangePlanner
+    first_day: int
+    _day: int = field(init=False)
+    _kept: dict[int, Totals] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._day = self.first_day
+        nothing = np.zeros(self.fleet.size, dtype=np.int64)
+        start = np.maximum(self.fleet.installed_at, 0)
+        self._kept = {self.first_day: Totals(start, nothing, start)}
+
+    def before(self, day: int) -> Totals:
+        """Return the totals of all service days before one."""
+        day = max(day, self.first_day)
+        while self._day < day:
+            everyone = np.arange(self.fleet.size, dtype=np.int64)
+            kept = self._kept[self._day]
+            self._kept[self._day + 1] = self.add(kept, everyone, self._day, NEVER - 1)
+            self._day += 1
+        return self._kept[day]
+
+    def add(self, totals: Totals, router: Ints, day: int, until: int) -> Totals:
+        """Return totals of some routers with what happened on one more day by `until`."""
+        when = np.full(len(router), day, dtype=np.int64)
+        offline = self.planner.plan(router, when).offline
+        change = self.changes.plan(router, when)
+        happened = change.at <= until
+        return Totals(
+            state_changed_at=np.maximum(totals.state_changed_at, _last_turn(offline, until)),
+            settings_changed=totals.settings_changed + happened,
+            settings_changed_at=np.where(happened, change.at, totals.settings_changed_at),
+        )
+
+    def now(self, router: Ints, instant: int) -> Totals:
+        """Return the totals of some routers at an instant."""
+        today = instant // DAY
+        kept = self.before(today - 1)
+        first = max(today - 1, self.first_day)
+        totals = Totals(
+            kept.state_changed_at[router],
+            kept.settings_changed[router],
+            kept.settings_changed_at[router],
+        )
+        for day in range(first, today + 1):
+            totals = self.add(totals, router, day, instant)
+        return totals
+
+
+def _last_turn(spell: Spells, until: int) -> Ints:
+    """Return when a spell last began or ended by an instant, 0 if it has not."""
+    began = np.where(spell.start <= until, spell.start, 0)
+    return np.where(spell.end <= until, spell.end, began)

@@ -1,0 +1,62 @@
+"""When interfaces report: every quarter hour, each at its own offset, never while offline."""
+
+import numpy as np
+
+from fleetsim.draws import Draws
+from fleetsim.fleet import Fleet
+from fleetsim.units import DAY, SECOND, Flags, Ints
+from fleetsim.world.grid import PlanGrid
+from fleetsim.world.plans import Planner
+
+PERIOD = 900 * SECOND
+_LATEST_PHASE = 879
+_JITTER = 20 * SECOND
+_WEEK = 7 * DAY
+
+
+def sample_time(draws: Draws, device: Ints, number: Ints) -> Ints:
+    """Return when a device takes its sample of a period (counted since 1970).
+
+    Phase and jitter stay within the period, so samples of different periods never mix.
+    """
+    phase = draws.below(_LATEST_PHASE, "sample-phase", device) * SECOND
+    return np.asarray(
+        number * PERIOD + phase + draws.below(_JITTER, "sample-jitter", device, number)
+    )
+
+
+def last_number(draws: Draws, device: Ints, instant: Ints) -> Ints:
+    """Return the period of a device's last sample at or before each instant."""
+    number = instant // PERIOD
+    return np.where(sample_time(draws, device, number) > instant, number - 1, number)
+
+
+def last_sample(draws: Draws, planner: Planner, router: Ints, device: Ints, instant: Ints) -> Ints:
+    """Return when each device's last sample by an instant was taken, its router being on."""
+    fleet = planner.fleet
+    taken = sample_time(draws, device, last_number(draws, device, instant))
+    for _ in range(2):  # a spell offline may begin right after another day's has ended
+        spell = planner.plan(router, (taken - fleet.day_shift[router]) // DAY).offline
+        before = last_number(draws, device, spell.start - 1)
+        taken = np.where(spell.holds(taken), sample_time(draws, device, before), taken)
+    return taken
+
+
+def connected_since(draws: Draws, grid: PlanGrid, router: Ints, slot: Ints, instant: Ints) -> Ints:
+    """Return when an interface last connected: after an outage or spell offline, or its week.
+
+    Carriers renew every session once a week, so a grid that looks back eight days holds it.
+    """
+    phase = (draws.unit("week-phase", router, slot) * _WEEK).astype(np.int64)
+    renewed = (instant - phase) // _WEEK * _WEEK + phase
+    offline = grid.last_end(router, instant, grid.plan.offline)
+    outage = grid.last_end(router, instant, grid.plan.outage)
+    outage = np.where(slot == grid.fleet.primary[router], outage, 0)
+    return np.asarray(np.maximum(renewed, np.maximum(offline, outage)))
+
+
+def is_connected(fleet: Fleet, grid: PlanGrid, router: Ints, slot: Ints, instant: Ints) -> Flags:
+    """Return which interfaces have a connection: no outage, and a cable that leads somewhere."""
+    down = grid.at(router, instant).outage.holds(instant) & (slot == fleet.primary[router])
+    unplugged = (slot == 0) & (fleet.primary[router] != 0)
+    return np.asarray(~down & ~unplugged)

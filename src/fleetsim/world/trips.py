@@ -1,0 +1,152 @@
+"""Vehicle trips: each service day a route from the depot past a few stops and back.
+
+A trip is one leg between two stops. Within a leg the vehicle follows a bent line and its
+progress is 3f² - 2f³ of the time fraction f, so it starts and stops at rest.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fleetsim.draws import Draws
+from fleetsim.fleet import Fleet
+from fleetsim.places import miles_between, wrapped
+from fleetsim.units import DAY, HOUR, MINUTE, NEVER, Flags, Ints, Reals
+from fleetsim.world.spells import day_start, is_weekend
+
+LEGS = 7
+STOPS_PER_DEPOT = 16
+_LONGEST_LEG = 75 * MINUTE
+_SHORTEST_LEG = 4 * MINUTE
+_BEND = 0.12
+"""How far the middle of a leg lies beside the straight line, as a part of its length."""
+
+
+@dataclass(frozen=True)
+class Legs:
+    """The trips of vehicle days; arrays of shape (..., LEGS), NEVER where a day has fewer.
+
+    Longitudes go on beyond 180 degrees where a route does.
+    """
+
+    depart: Ints
+    arrive: Ints
+    lat_from: Reals
+    lon_from: Reals
+    lat_to: Reals
+    lon_to: Reals
+
+    @property
+    def drives(self) -> Flags:
+        """Return which legs are driven."""
+        return self.depart < NEVER
+
+    def miles(self) -> Reals:
+        """Return each leg's straight length in miles."""
+        return miles_between(self.lat_from, self.lon_from, self.lat_to, self.lon_to)
+
+    def parked_from(self) -> Ints:
+        """Return when the last trip of each day ends."""
+        return np.asarray(np.where(self.drives, self.arrive, 0).max(axis=-1))
+
+
+def day_legs(draws: Draws, fleet: Fleet, router: Ints, day: Ints) -> Legs:
+    """Return the trips of vehicles on service days (arrays of one shape)."""
+    visits = _visits(draws, router, day)
+    latitude, longitude = _route(draws, fleet, router, day, visits)
+    lat_from, lat_to = latitude[..., :-1], latitude[..., 1:]
+    lon_from, lon_to = longitude[..., :-1], longitude[..., 1:]
+    depart, arrive = _timetable(
+        draws, fleet, router, day, miles_between(lat_from, lon_from, lat_to, lon_to)
+    )
+    drives = np.arange(LEGS) <= visits[..., None]
+    return Legs(
+        depart=np.where(drives, depart, NEVER),
+        arrive=np.where(drives, arrive, NEVER),
+        lat_from=lat_from,
+        lon_from=lon_from,
+        lat_to=lat_to,
+        lon_to=lon_to,
+    )
+
+
+def _visits(draws: Draws, router: Ints, day: Ints) -> Ints:
+    """Return how many stops a day's route has: 3 to 6, on weekends 1 or 2."""
+    return np.where(
+        is_weekend(day),
+        1 + draws.below(2, "visits", router, day),
+        3 + draws.below(4, "visits", router, day),
+    )
+
+
+def _route(
+    draws: Draws, fleet: Fleet, router: Ints, day: Ints, visits: Ints
+) -> tuple[Reals, Reals]:
+    """Return the points of a day's route, depot first and last, shape (..., LEGS + 1)."""
+    place = np.arange(LEGS + 1)
+    stop = draws.below(STOPS_PER_DEPOT, "stop", router[..., None], day[..., None], place)
+    # Neighbouring stops must differ, or a trip would lead nowhere.
+    stop = (stop - stop % 2 + place % 2) % STOPS_PER_DEPOT
+    at_depot = (place == 0) | (place > visits[..., None])
+    depot_lat, depot_lon = fleet.latitude[router][..., None], fleet.longitude[router][..., None]
+    depot = np.round(depot_lat * 1e6).astype(np.int64)
+    latitude = depot_lat + draws.between(-0.22, 0.22, "stop-lat", depot, stop)
+    longitude = depot_lon + draws.between(-0.26, 0.26, "stop-lon", depot, stop)
+    return np.where(at_depot, depot_lat, latitude), np.where(at_depot, depot_lon, longitude)
+
+
+def _timetable(
+    draws: Draws, fleet: Fleet, router: Ints, day: Ints, miles: Reals
+) -> tuple[Ints, Ints]:
+    """Return departures and arrivals: drives at 22 to 38 mph, stops of 8 to 40 minutes."""
+    leg = np.arange(LEGS)
+    keys = (router[..., None], day[..., None], leg)
+    driving = (miles / draws.between(22, 38, "leg-mph", *keys) * HOUR).astype(np.int64)
+    driving = np.clip(driving, _SHORTEST_LEG, _LONGEST_LEG)
+    standing = draws.between(8 * MINUTE, 40 * MINUTE, "dwell", *keys).astype(np.int64)
+    begin = day_start(day, fleet.day_shift[router]) + 6 * HOUR
+    begin = begin + draws.between(0, 2 * HOUR, "first-departure", router, day).astype(np.int64)
+    cycle = np.cumsum(driving + standing, axis=-1)
+    depart = begin[..., None] + cycle - driving - standing
+    return depart, depart + driving
+
+
+@dataclass(frozen=True)
+class Positions:
+    """Where vehicles are: degrees, miles an hour, and whether they are on a trip."""
+
+    latitude: Reals
+    longitude: Reals
+    mph: Reals
+    moving: Flags
+
+
+def locate(draws: Draws, fleet: Fleet, router: Ints, instant: Ints) -> Positions:
+    """Return positions of vehicles at instants (arrays of one shape)."""
+    day = (instant - fleet.day_shift[router]) // DAY
+    spots = locate_on(day_legs(draws, fleet, router, day), instant)
+    return replace(spots, longitude=wrapped(spots.longitude))
+
+
+def locate_on(legs: Legs, instant: Ints) -> Positions:
+    """Return positions along given legs; before the first and after the last, at the depot."""
+    begun = (legs.depart <= instant[..., None]).sum(axis=-1)
+    index = np.maximum(begun - 1, 0)[..., None]
+
+    def pick(values: Reals) -> Reals:
+        return np.asarray(np.take_along_axis(values, index, axis=-1)[..., 0])
+
+    depart = np.take_along_axis(legs.depart, index, axis=-1)[..., 0]
+    arrive = np.take_along_axis(legs.arrive, index, axis=-1)[..., 0]
+    fraction = np.clip((instant - depart) / np.maximum(arrive - depart, 1), 0.0, 1.0)
+    progress = fraction * fraction * (3 - 2 * fraction)
+    north, east = pick(legs.lat_to - legs.lat_from), pick(legs.lon_to - legs.lon_from)
+    aside = _BEND * np.sin(np.pi * progress)
+    hours = np.maximum(arrive - depart, 1) / HOUR
+    moving = (begun > 0) & (instant >= depart) & (instant < arrive)
+    return Positions(
+        latitude=pick(legs.lat_from) + north * progress - east * aside,
+        longitude=pick(legs.lon_from) + east * progress + north * aside,
+        mph=np.where(moving, pick(legs.miles()) / hours * 6 * fraction * (1 - fraction), 0.0),
+        moving=moving,
+    )

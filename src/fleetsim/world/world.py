@@ -1,0 +1,89 @@
+"""One simulated world: a fleet, its seed, and when its history begins."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from fleetsim.draws import Draws
+from fleetsim.fleet import Fleet, build_fleet, orphans
+from fleetsim.identifiers import Identifiers
+from fleetsim.organisation import Person, people
+from fleetsim.recent import Recent
+from fleetsim.units import DAY, Ints
+from fleetsim.world import batteries
+from fleetsim.world.batteries import Ageing
+from fleetsim.world.changes import ChangePlanner
+from fleetsim.world.plans import Planner
+from fleetsim.world.running import RunningTotals
+
+
+@dataclass(frozen=True)
+class World:
+    """Everything that happens is a function of these four values and of time."""
+
+    seed: int
+    routers: int
+    started_at: int
+    clock_start: int
+
+    @cached_property
+    def draws(self) -> Draws:
+        """Return the world's randomness."""
+        return Draws(self.seed)
+
+    @cached_property
+    def fleet(self) -> Fleet:
+        """Return the devices."""
+        return build_fleet(self.draws, self.routers)
+
+    @cached_property
+    def people(self) -> tuple[Person, ...]:
+        """Return the users the world begins with."""
+        return people(self.routers)
+
+    @cached_property
+    def ageing(self) -> Ageing:
+        """Return how each router's battery ages."""
+        every = np.arange(self.routers, dtype=np.int64)
+        return batteries.ageing(self.draws, every, self.started_at, self.clock_start)
+
+    @cached_property
+    def planner(self) -> Planner:
+        """Return what draws the routers' days."""
+        return Planner(self.draws, self.fleet, self.ageing, self.started_at)
+
+    @cached_property
+    def changes(self) -> ChangePlanner:
+        """Return what draws changes of settings."""
+        return ChangePlanner(self.draws, self.fleet, len(self.people), self.started_at)
+
+    @cached_property
+    def totals(self) -> RunningTotals:
+        """Return what sums up each router's past."""
+        return RunningTotals(self.fleet, self.planner, self.changes, self.first_day)
+
+    @cached_property
+    def manager_ids(self) -> Identifiers:
+        """Return the ids of the routers' configuration managers."""
+        return Identifiers(self.draws, "configuration_managers", 1_500_029, 7)
+
+    @cached_property
+    def net_device_id(self) -> Ints:
+        """Return the id of every interface by its row, those of no router at the end."""
+        return self.fleet.net_device_ids.of(np.arange(self.fleet.net_device_ids.size))
+
+    @property
+    def orphans(self) -> int:
+        """Return how many modems lie in a drawer."""
+        return orphans(self.routers)
+
+    @cached_property
+    def recent(self) -> Recent:
+        """Return the days generated lately."""
+        return Recent()
+
+    @property
+    def first_day(self) -> int:
+        """Return the first service day in which anything can happen."""
+        return self.started_at // DAY - 1

@@ -1,0 +1,237 @@
+"""The forms of the snapshot resources that clients may write."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from fleetsim.answers import one_record
+from fleetsim.ledger import Fields
+from fleetsim.organisation import ACCOUNTS
+from fleetsim.refusals import validation
+from fleetsim.resources import RESOURCES
+from fleetsim.resources.organisation import account_of
+from fleetsim.units import NULL
+from fleetsim.writing.desk import Desk
+from fleetsim.writing.readers import (
+    flag,
+    number,
+    optional,
+    optional_text,
+    raw_value,
+    relation,
+    text,
+)
+from fleetsim.writing.records import Form
+from fleetsim.writing.settings import merged, settings_pair
+
+
+def _may_delete_account(desk: Desk, identity: int) -> None:
+    """Refuse to delete an account that still holds users, devices or accounts."""
+    if identity == ACCOUNTS[0].id or identity == desk.own_account:
+        raise validation("id", "the own account cannot be deleted")
+    for resource in ("users", "routers", "accounts"):
+        held = RESOURCES[resource]
+        assert held.rows is not None
+        owners = held.by_name["account"].read(desk.view, held.rows(desk.view))
+        if (np.asarray(owners) == identity).any():
+            raise validation("id", f"the account still holds {resource}: remove them first")
+
+
+ACCOUNT_FORM = Form(
+    resource="accounts",
+    kind="rome account",
+    fields={"account": relation("accounts"), "name": text},
+    required=("account", "name"),
+    is_about_people=True,
+    check=_may_delete_account,
+)
+
+USER_FORM = Form(
+    resource="users",
+    kind="sso user",
+    fields={
+        "account": relation("accounts"),
+        "email": text,
+        "username": text,
+        "first_name": text,
+        "last_name": text,
+    },
+    required=("email", "first_name", "last_name"),
+    is_about_people=True,
+    effects=lambda desk, identity, _fields: _name_user(desk, identity),
+)
+
+
+def _name_user(desk: Desk, identity: int) -> None:
+    """Let the address be the user name where none was given."""
+    record = desk.table("users").created.get(identity)
+    if record is not None:
+        record.setdefault("username", record["email"])
+
+
+def _device_type(desk: Desk, identity: int, fields: Fields) -> None:
+    """Give a created group the device type of its product."""
+    record = desk.table("groups").created.get(identity)
+    if record is not None and "product" in fields:
+        record["device_type"] = raw_value(desk, "products", fields["product"], "device_type")
+
+
+GROUP_FORM = Form(
+    resource="groups",
+    kind="group",
+    fields={
+        "account": relation("accounts"),
+        "name": text,
+        "product": relation("products"),
+        "target_firmware": relation("firmwares"),
+        "configuration": settings_pair,
+    },
+    required=("name", "product", "target_firmware"),
+    defaults={"configuration": [{}, []]},
+    effects=_device_type,
+)
+
+
+def _moved(desk: Desk, identity: int, fields: Fields) -> None:
+    """A router's record is newer now; a move to another group raises an alert."""
+    desk.table("routers").changed.setdefault(identity, {})["updated_at"] = desk.view.now
+    if "group" in fields:
+        fleet = desk.view.world.fleet
+        row = int(fleet.router_ids.rows(np.array([identity]))[0])
+        account = account_of(desk.view, row)
+        desk.raise_alert("router_group_change", account=account, router=row)
+
+
+ROUTER_FORM = Form(
+    resource="routers",
+    kind="router",
+    fields={
+        "name": text,
+        "description": optional_text,
+        "asset_id": optional_text,
+        "custom1": optional_text,
+        "custom2": optional_text,
+        "group": optional(relation("groups"), NULL),
+        "target_firmware": relation("firmwares"),
+    },
+    effects=_moved,
+)
+
+
+def _placed(desk: Desk, identity: int, fields: Fields) -> None:
+    """A location set by hand takes the place of the router's earlier one."""
+    locations = RESOURCES["locations"]
+    assert locations.rows is not None
+    block = locations.rows(desk.view)
+    routers = np.asarray(locations.by_name["router"].read(desk.view, block))
+    ids = np.asarray(locations.by_name["id"].read(desk.view, block))
+    table = desk.table("locations")
+    for earlier in ids[(routers == fields["router"]) & (ids != identity)].tolist():
+        desk.note_deletion("locations", earlier, one_record(desk.view, locations, str(earlier)))
+        if table.created.pop(earlier, None) is None:
+            table.deleted.add(earlier)
+    table.created[identity] |= {"updated_at": desk.view.now, "method": "manual"}
+    routers_table = desk.table("routers").changed
+    routers_table.setdefault(fields["router"], {})["last_known_location"] = identity
+
+
+def _degrees(bound: float) -> Any:
+    """Return a reader of an angle between plus and minus `bound` degrees."""
+
+    def read(desk: Desk, name: str, value: Any) -> float:
+        angle = number(desk, name, value)
+        if not -bound <= angle <= bound:
+            raise validation(name, "out of range", status=400)
+        return angle
+
+    return read
+
+
+def _manual(_desk: Desk, name: str, value: Any) -> str:
+    """Read how a location was found: a client can only set one by hand."""
+    if value != "manual":
+        raise validation(name, "must be manual", status=400)
+    return "manual"
+
+
+LOCATION_FORM = Form(
+    resource="locations",
+    kind="location",
+    fields={
+        "account": relation("accounts"),
+        "router": relation("routers"),
+        "latitude": _degrees(90),
+        "longitude": _degrees(180),
+        "accuracy": number,
+        "method": _manual,
+        "altitude_meters": number,
+    },
+    required=("router", "latitude", "longitude"),
+    effects=_placed,
+)
+
+
+def _configured(desk: Desk, identity: int, fields: Fields) -> None:
+    """A new configuration is a new version, and the device runs it at once."""
+    changed = desk.table("configuration_managers").changed.setdefault(identity, {})
+    if "configuration" in fields:
+        version = raw_value(desk, "configuration_managers", identity, "version_number")
+        changed |= {"version_number": version + 1, "actual": fields["configuration"]}
+
+
+def _merged_with_stored(desk: Desk, identity: int, fields: Fields) -> Fields:
+    """Return fields whose configuration is the stored one with the sent part changed."""
+    if "configuration" not in fields:
+        return fields
+    stored = raw_value(desk, "configuration_managers", identity, "configuration")
+    return {**fields, "configuration": merged(stored, fields["configuration"])}
+
+
+def _partly_configured(desk: Desk, identity: int, fields: Fields) -> None:
+    """The device keeps running what the change leaves alone."""
+    actual = raw_value(desk, "configuration_managers", identity, "actual")
+    _configured(desk, identity, fields)
+    if "configuration" in fields:
+        changed = desk.table("configuration_managers").changed[identity]
+        changed["actual"] = merged(actual, fields["configuration"])
+
+
+def _without_ca_print(desk: Desk, name: str, value: Any) -> Any:
+    """Read a configuration to patch: enrolment settings may not null `ca_print`.
+
+    Unless the enrolment server is the Microsoft-style one (contract, configuration_managers).
+    """
+    if any(_nulls_ca_print(part) for part in _objects(value)):
+        raise validation(name, "remove the line that sets ca_print to null")
+    return settings_pair(desk, name, value)
+
+
+def _objects(value: Any) -> Iterator[Fields]:
+    """Yield every object within a JSON value."""
+    if isinstance(value, dict):
+        yield value
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for part in parts:
+        yield from _objects(part)
+
+
+def _nulls_ca_print(part: Fields) -> bool:
+    is_ndes = any(str(item).lower() == "ndes" for item in part.values())
+    return "ca_print" in part and part["ca_print"] is None and not is_ndes
+
+
+CONFIGURATION_FORM = Form(
+    resource="configuration_managers",
+    kind="router",
+    fields={"configuration": settings_pair, "suspended": flag},
+    effects=_configured,
+)
+
+CONFIGURATION_PATCH_FORM = replace(
+    CONFIGURATION_FORM,
+    fields={"configuration": _without_ca_print, "suspended": flag},
+    prepare=_merged_with_stored,
+    effects=_partly_configured,
+)

@@ -1,0 +1,154 @@
+"""Reads the members of a write's body, and refuses what is missing, unknown or wrong."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import orjson
+
+from fleetsim.bodies import parse_json
+from fleetsim.columns import Kind
+from fleetsim.conditions import Condition, all_of
+from fleetsim.ledger import Fields
+from fleetsim.question import LONGEST_NUMBER
+from fleetsim.refusals import server_error, validation
+from fleetsim.resources import RESOURCES
+from fleetsim.writing.desk import Desk
+
+Reader = Callable[[Desk, str, Any], Any]
+"""Returns a member's raw value. Raises: Refusal (validation)."""
+
+
+def read_body(body: bytes) -> Fields:
+    """Return a body's JSON object.
+
+    Raises: Refusal: server_error with the parser's text for malformed JSON (service contract,
+    Errors), validation for JSON that is no object or is nested too deeply.
+    """
+    try:
+        value = parse_json(body)
+    except orjson.JSONDecodeError as error:
+        raise server_error(str(error)) from None
+    if not isinstance(value, dict):
+        raise validation("body", "must be an object", status=400)
+    return value
+
+
+def read_fields(
+    desk: Desk, body: Fields, readers: Mapping[str, Reader], required: tuple[str, ...]
+) -> Fields:
+    """Return the raw fields of a body: required ones present, unknown ones refused."""
+    for name in required:
+        if name not in body:
+            raise validation(name, "this field is required")
+    for name in body:
+        if name not in readers:
+            raise validation(name, "no such field, or it is read only")
+    return {name: readers[name](desk, name, value) for name, value in body.items()}
+
+
+def wrong(name: str, value: Any) -> Exception:
+    """Return the refusal of a value of the wrong type."""
+    return validation(name, f"invalid value {value!r}", status=400)
+
+
+def text(_desk: Desk, name: str, value: Any) -> str:
+    """Read a string that is not blank."""
+    if not isinstance(value, str) or not value.strip():
+        raise wrong(name, value)
+    return value
+
+
+def optional_text(_desk: Desk, name: str, value: Any) -> str | None:
+    """Read a string or null."""
+    if value is not None and not isinstance(value, str):
+        raise wrong(name, value)
+    return value
+
+
+def flag(_desk: Desk, name: str, value: Any) -> bool:
+    """Read true or false."""
+    if not isinstance(value, bool):
+        raise wrong(name, value)
+    return value
+
+
+def number(_desk: Desk, name: str, value: Any) -> float:
+    """Read a number."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise wrong(name, value)
+    return float(value)
+
+
+def object_of(_desk: Desk, name: str, value: Any) -> Fields:
+    """Read a JSON object."""
+    if not isinstance(value, dict):
+        raise wrong(name, value)
+    return value
+
+
+def relation(resource: str) -> Reader:
+    """Return a reader of a related record, given by URL or id, that the caller can see."""
+
+    def read(desk: Desk, name: str, value: Any) -> int:
+        identity = _identity(name, value)
+        if not exists(desk, resource, identity):
+            raise validation(name, f"no such record {value!r}")
+        return identity
+
+    return read
+
+
+def optional(reader: Reader, null: Any) -> Reader:
+    """Return a reader that takes null too."""
+
+    def read(desk: Desk, name: str, value: Any) -> Any:
+        return null if value is None else reader(desk, name, value)
+
+    return read
+
+
+def ids_of(resource: str) -> Reader:
+    """Return a reader of a list of ids of records the caller can see."""
+    one = relation(resource)
+
+    def read(desk: Desk, name: str, value: Any) -> list[int]:
+        if not isinstance(value, list):
+            raise wrong(name, value)
+        return [one(desk, name, item) for item in value]
+
+    return read
+
+
+def _identity(name: str, value: Any) -> int:
+    """Return an id given as a number, digits, or a URL."""
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise wrong(name, value)
+    digits = str(value).rstrip("/").rpartition("/")[2]
+    if not digits.isascii() or not digits.isdigit() or len(digits) > LONGEST_NUMBER:
+        raise wrong(name, value)
+    return int(digits)
+
+
+def exists(desk: Desk, resource: str, identity: int) -> bool:
+    """Return whether the caller can see a record of a snapshot resource."""
+    target = RESOURCES[resource]
+    assert target.rows is not None
+    column = target.by_name[target.key]
+    assert column.kind is Kind.ID
+    return (
+        len(all_of(desk.view, [Condition(column, "exact", identity)], target.rows(desk.view))) > 0
+    )
+
+
+def raw_value(desk: Desk, resource: str, identity: int, field: str) -> Any:
+    """Return the raw value of one field of an existing record."""
+    target = RESOURCES[resource]
+    assert target.rows is not None
+    block = all_of(
+        desk.view,
+        [Condition(target.by_name[target.key], "exact", identity)],
+        target.rows(desk.view),
+    )
+    value = target.by_name[field].read(desk.view, block)[0]
+    return value.item() if isinstance(value, np.generic) else value

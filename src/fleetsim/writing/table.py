@@ -1,0 +1,113 @@
+"""THE table of writes: resource and method to what it does."""
+
+import inspect
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final
+
+from fleetsim.callers import Caller
+from fleetsim.ledger import Fields
+from fleetsim.refusals import forbidden, method_not_allowed
+from fleetsim.simulation import Simulation
+from fleetsim.view import View
+from fleetsim.writing import alerting, jobs
+from fleetsim.writing.desk import Desk, Written
+from fleetsim.writing.forms import (
+    ACCOUNT_FORM,
+    CONFIGURATION_FORM,
+    CONFIGURATION_PATCH_FORM,
+    GROUP_FORM,
+    LOCATION_FORM,
+    ROUTER_FORM,
+    USER_FORM,
+)
+from fleetsim.writing.readers import read_body
+from fleetsim.writing.records import Form, change, create, delete
+from fleetsim.writing.removal import delete_account, delete_router
+
+Answer = Written | Awaitable[Written]
+Post = Callable[[Desk, Fields], Answer]
+Change = Callable[[Desk, str, Fields], Written]
+Delete = Callable[[Desk, str], Written]
+
+
+def _post(form: Form) -> Post:
+    return partial(create, form)
+
+
+def _change(form: Form) -> Change:
+    return partial(change, form)
+
+
+def _delete(form: Form) -> Delete:
+    return partial(delete, form)
+
+
+_POSTS: Final[dict[str, Post]] = {
+    "accounts": _post(ACCOUNT_FORM),
+    "alert_push_destinations": alerting.create_destination,
+    "alert_rules": alerting.create_rule,
+    "groups": _post(GROUP_FORM),
+    "locations": _post(LOCATION_FORM),
+    "reboot_activity": jobs.reboot,
+    "speed_test": jobs.start_speed_test,
+    "test_alert_push_destinations": jobs.test_destination,
+    "users": _post(USER_FORM),
+}
+_CHANGES: Final[dict[tuple[str, str], Change]] = {
+    ("accounts", "PUT"): _change(ACCOUNT_FORM),
+    ("alert_push_destinations", "PATCH"): alerting.change_destination,
+    ("alert_rules", "PATCH"): alerting.change_rule,
+    ("configuration_managers", "PATCH"): _change(CONFIGURATION_PATCH_FORM),
+    ("configuration_managers", "PUT"): _change(CONFIGURATION_FORM),
+    ("groups", "PATCH"): _change(GROUP_FORM),
+    ("groups", "PUT"): _change(GROUP_FORM),
+    ("routers", "PUT"): _change(ROUTER_FORM),
+    ("users", "PUT"): _change(USER_FORM),
+}
+_DELETES: Final[dict[str, Delete]] = {
+    "accounts": delete_account,
+    "alert_push_destinations": alerting.delete_destination,
+    "alert_rules": alerting.delete_rule,
+    "groups": _delete(GROUP_FORM),
+    "locations": _delete(LOCATION_FORM),
+    "routers": delete_router,
+    "users": _delete(USER_FORM),
+}
+
+
+async def answer_write(
+    simulation: Simulation,
+    caller: Caller,
+    view: View,
+    *,
+    path: str,
+    method: str,
+    parts: list[str],
+    body: bytes,
+) -> Written:
+    """Do one write.
+
+    Raises: Refusal: 405 for a method the path does not take, 403 for a role that may not
+    write, validation and server_error for a bad body.
+    """
+    desk = Desk(simulation, caller, view)
+    answer = _bind(desk, method, parts, body)
+    if answer is None:
+        raise method_not_allowed(path, method)
+    if not caller.role.may_write:
+        raise forbidden()
+    written = answer()
+    return await written if inspect.isawaitable(written) else written
+
+
+def _bind(desk: Desk, method: str, parts: list[str], body: bytes) -> Callable[[], Answer] | None:
+    """Return what does the write, or None if there is no such method on the path."""
+    match method, parts:
+        case "POST", [name] if name in _POSTS:
+            return lambda: _POSTS[name](desk, read_body(body))
+        case "PUT" | "PATCH", [name, key] if (name, method) in _CHANGES:
+            return lambda: _CHANGES[name, method](desk, key, read_body(body))
+        case "DELETE", [name, key] if name in _DELETES:
+            return lambda: _DELETES[name](desk, key)
+    return None
