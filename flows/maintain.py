@@ -17,7 +17,7 @@ from fleetlake.lake.maintenance import KEEP_SNAPSHOTS, Maintained
 from fleetlake.lake.maintenance import maintain as maintain_lake
 from fleetlake.quarantine import retry_quarantined
 from fleetlake.settings import load_settings
-from fleetlake.spoken import counted
+from fleetlake.text.wording import counted
 from fleetlake.verify import Verdict, verify
 from flows.credentials import settings_of_run
 from flows.groups import Group, endpoints_of

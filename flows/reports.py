@@ -15,8 +15,8 @@ from fleetlake.marts import BuildResult
 from fleetlake.publish import Published
 from fleetlake.run import Outcome
 from fleetlake.shard import Shard
-from fleetlake.spoken import counted, named, spoken_age, spoken_start
 from fleetlake.status import StreamStatus
+from fleetlake.text.wording import counted, named, spoken_age, spoken_start
 from fleetlake.verify import Verdict
 from flows.signals import Look
 

@@ -14,8 +14,8 @@ from fleetlake.lake import open_lake
 from fleetlake.lake.gaps import Gap
 from fleetlake.retention import State
 from fleetlake.settings import Settings
-from fleetlake.spoken import named
 from fleetlake.status import LakeStatus, StreamStatus, lake_now, lake_status
+from fleetlake.text.wording import named
 
 QUARANTINE_GREW = "fleetlake.quarantine.grew"
 SCHEMA_DRIFTED = "fleetlake.schema.drifted"

@@ -18,7 +18,7 @@ from fleetlake import cli, ratelimit
 from fleetlake.errors import LakeError, SettingsError
 from fleetlake.network import proxies, proxy_secrets, tls_context
 from fleetlake.ratelimit import CallLimit
-from fleetlake.secrets import starred
+from fleetlake.text.redaction import starred
 
 HTTPS = ["https://svc.example/"]
 VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR")

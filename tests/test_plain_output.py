@@ -18,7 +18,7 @@ from fleetlake.cli import screen
 from fleetlake.cli.plain_text import PlainFormatter
 from fleetlake.errors import FleetlakeError
 from fleetlake.lake import open_lake
-from fleetlake.plain import plain, plain_lines
+from fleetlake.text.plain import plain, plain_lines
 from tests.processes import command, environment
 
 SOURCE = Path(fleetlake.__file__).parent

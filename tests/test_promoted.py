@@ -24,8 +24,8 @@ from fleetlake.lake.locks import stream_lock
 from fleetlake.lake.promoted import demote, members, promote, with_promoted
 from fleetlake.member_names import spelled
 from fleetlake.normalise import read_page
-from fleetlake.quoting import quoted
 from fleetlake.status import stream_statuses
+from fleetlake.text.quoting import quoted
 from tests.conftest import NOW, Sim
 from tests.test_load import assert_complete
 from tests.test_operations import Rewriting

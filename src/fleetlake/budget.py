@@ -16,10 +16,10 @@ from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.attach import CATALOG
 from fleetlake.lake.watermarks import WHOLE_STREAM, last_read, proven_intervals, watermark
 from fleetlake.plan import still_to_read, sweep_from
-from fleetlake.quoting import quoted
 from fleetlake.settings import Settings
 from fleetlake.shard import WHOLE
 from fleetlake.streams import changing_since, fan_out_ids
+from fleetlake.text.quoting import quoted
 from fleetlake.windows import Span, spans_of
 
 _HOUR_SECONDS = 3600

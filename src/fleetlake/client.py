@@ -33,11 +33,11 @@ from fleetlake.errors import (
 from fleetlake.gate import NOT_URGENT, Gate
 from fleetlake.network import proxies, proxy_secrets, tls_context
 from fleetlake.patience import Patience
-from fleetlake.plain import one_line
 from fleetlake.retry import with_retries
-from fleetlake.secrets import starred
 from fleetlake.settings import Settings
 from fleetlake.shared_limit import call_limit
+from fleetlake.text.plain import one_line
+from fleetlake.text.redaction import starred
 from fleetlake.wire import Wire
 
 Answer = TypeVar("Answer")

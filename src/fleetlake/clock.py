@@ -21,7 +21,7 @@ from datetime import UTC, datetime, timedelta
 from fleetlake.errors import ClockRefused
 from fleetlake.intervals import BEGINNING
 from fleetlake.settings import ClockTrust
-from fleetlake.spoken import spoken_length
+from fleetlake.text.wording import spoken_length
 
 TOLD_SKEW = timedelta(minutes=5)
 """Clocks that differ by more are told of. Time servers keep them within a second."""

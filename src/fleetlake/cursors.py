@@ -13,7 +13,7 @@ from fleetlake.endpoint import Cursor, Endpoint, Walk, Window
 from fleetlake.errors import CursorStuck, PageUnreadable
 from fleetlake.intervals import BEGINNING, Interval
 from fleetlake.normalise import Page
-from fleetlake.plain import one_line
+from fleetlake.text.plain import one_line
 from fleetlake.timeuuid import embedded_ticks, smallest_at
 
 _MICROSECOND = timedelta(microseconds=1)

@@ -25,7 +25,7 @@ from fleetlake.place import not_writable
 from fleetlake.publish import published_place
 from fleetlake.run import service_now
 from fleetlake.settings import ClockTrust, Settings, unknown_variables
-from fleetlake.spoken import named
+from fleetlake.text.wording import named
 
 LOW_DISK_BYTES = 2 * 1024**3
 

@@ -28,7 +28,7 @@ FleetlakeError                    exit code
 from datetime import timedelta
 from errno import EACCES, EDQUOT, EMFILE, ENFILE, ENOSPC, EPERM, EROFS
 
-from fleetlake.plain import plain_lines
+from fleetlake.text.plain import plain_lines
 
 
 class FleetlakeError(Exception):

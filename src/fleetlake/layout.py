@@ -12,7 +12,7 @@ from pathlib import Path
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.lake import Lake
 from fleetlake.marts.catalogue import mart_dates, mart_keys
-from fleetlake.quoting import exact, literal, quoted
+from fleetlake.text.quoting import exact, literal, quoted
 
 _FILE_SIZE = "256MB"
 

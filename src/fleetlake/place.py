@@ -10,7 +10,7 @@ from platformdirs import user_cache_path
 from pydantic import SecretStr
 
 from fleetlake.errors import LakeError
-from fleetlake.secrets import without_secrets
+from fleetlake.text.redaction import without_secrets
 
 SHARED = "postgres:"
 

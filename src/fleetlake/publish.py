@@ -32,8 +32,8 @@ from fleetlake.lake.gaps import gaps
 from fleetlake.layout import Layout, layout_of, reading
 from fleetlake.ownership import require_own
 from fleetlake.place import DEMO_MARK, LakePlace, not_writable, refuse_unusable
-from fleetlake.quoting import literal, quoted
 from fleetlake.settings import DAY_ROWS, Settings
+from fleetlake.text.quoting import literal, quoted
 
 DATABASE = "fleet.duckdb"
 DESCRIPTION = "snapshot.json"

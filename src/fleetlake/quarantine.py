@@ -14,7 +14,7 @@ from fleetlake.lake.loads import Load
 from fleetlake.lake.locks import commit_lock
 from fleetlake.lake.promotions import settle_names, with_promoted
 from fleetlake.normalise import Page, read_page, stamp
-from fleetlake.quoting import quoted
+from fleetlake.text.quoting import quoted
 
 
 @dataclass(frozen=True, kw_only=True)

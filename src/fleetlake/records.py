@@ -21,7 +21,6 @@ import msgspec
 from fleetlake.columns import Kind
 from fleetlake.endpoint import Api, Endpoint, Mode
 from fleetlake.errors import PageUnreadable
-from fleetlake.plain import one_line
 from fleetlake.record_bounds import (
     MOST_RECORDS,
     has_deep_text,
@@ -36,6 +35,7 @@ from fleetlake.record_bounds import (
 )
 from fleetlake.record_structs import CONSTANT, attribute_path, constant_at, envelope, quick_decoder
 from fleetlake.strict_json import strict_json
+from fleetlake.text.plain import one_line
 from fleetlake.values import json_text, link_query, read_value, relation_id
 
 

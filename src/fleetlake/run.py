@@ -19,7 +19,7 @@ from fleetlake.lake.loads import Committed, Load, ShrinkRule
 from fleetlake.normalise import read_page
 from fleetlake.settings import DEFAULT_PROFILE
 from fleetlake.shard import WHOLE, Shard
-from fleetlake.spoken import counted, named
+from fleetlake.text.wording import counted, named
 
 
 async def service_now(client: Client) -> datetime:

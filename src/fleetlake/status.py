@@ -11,9 +11,9 @@ from fleetlake.intervals import Interval, subtract
 from fleetlake.lake import Lake
 from fleetlake.lake.gaps import Gap, gaps
 from fleetlake.lake.watermarks import all_proven_intervals
-from fleetlake.quoting import quoted
 from fleetlake.retention import Forecast, forecast
 from fleetlake.settings import DEFAULT_PROFILE, ClockTrust
+from fleetlake.text.quoting import quoted
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,12 +29,12 @@ from fleetlake.plan import (
     still_to_read,
     sweep_from,
 )
-from fleetlake.quoting import quoted
 from fleetlake.reading import Reading, read_spans
 from fleetlake.run import Run
 from fleetlake.settings import DEFAULT_PROFILE
-from fleetlake.spoken import named
 from fleetlake.tasks import all_of
+from fleetlake.text.quoting import quoted
+from fleetlake.text.wording import named
 from fleetlake.windows import spans_of
 from fleetlake.writer import Writer
 

@@ -15,11 +15,11 @@ from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.lateness import measured_lateness
 from fleetlake.pages import read_pages
 from fleetlake.plan import unsettled
-from fleetlake.quoting import quoted
 from fleetlake.reading import read_spans
 from fleetlake.run import service_now
 from fleetlake.settings import Settings
 from fleetlake.streams import fan_out_ids
+from fleetlake.text.quoting import quoted
 from fleetlake.windows import spans_of
 
 Key = tuple[Any, ...]

@@ -9,7 +9,7 @@ from fleetlake.errors import ExportFailed
 from fleetlake.exporters import TARGETS
 from fleetlake.exporters.export import export
 from fleetlake.lake import open_lake
-from fleetlake.secrets import without_secrets
+from fleetlake.text.redaction import without_secrets
 from tests.processes import environment, fleetlake
 
 PASSWORD = "hunter2&/é"

@@ -81,7 +81,7 @@ def _bar(screen: "Console") -> "Iterator[OnProgress]":
     from rich.progress import BarColumn, MofNCompleteColumn, Progress
 
     from fleetlake.cli.screen import text_column
-    from fleetlake.plain import plain
+    from fleetlake.text.plain import plain
 
     look = (text_column("  {task.description:<40}"), BarColumn(), MofNCompleteColumn())
     with Progress(*look, console=screen, transient=True) as progress:

@@ -11,8 +11,8 @@ def doctor() -> None:
 
     from fleetlake.cli.screen import console
     from fleetlake.doctor import run_checks
-    from fleetlake.plain import plain, plain_lines
     from fleetlake.settings import load_settings
+    from fleetlake.text.plain import plain, plain_lines
 
     screen = console()
     failed = []

@@ -73,7 +73,7 @@ def _shown(screen: "Console") -> Iterator["OnRows"]:
     from rich.progress import Progress, SpinnerColumn, TaskID, TimeElapsedColumn
 
     from fleetlake.cli.screen import text_column
-    from fleetlake.plain import plain
+    from fleetlake.text.plain import plain
 
     look = (
         SpinnerColumn(),

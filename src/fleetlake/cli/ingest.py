@@ -100,7 +100,7 @@ def _plan(settings: "Settings", names: list[str], since: datetime | None) -> tup
 
     from fleetlake.budget import plan_ingest
     from fleetlake.cli.screen import table
-    from fleetlake.spoken import counted, spoken_length
+    from fleetlake.text.wording import counted, spoken_length
 
     found = plan_ingest(settings, names, since=since, now=datetime.now(UTC))
     limit = settings.calls_per_minute

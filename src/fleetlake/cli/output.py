@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TextIO
 
 from fleetlake.errors import OutputLost
-from fleetlake.plain import plain_lines
+from fleetlake.text.plain import plain_lines
 
 _ERRORS = "fleetlake"
 _IN_ASCII = {"…": "...", "\u2013": "-", "✓": "ok", "✗": "x", "→": "->", "·": "-"}

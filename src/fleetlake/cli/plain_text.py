@@ -7,7 +7,7 @@ from typing import Any
 
 from typer.core import TyperGroup
 
-from fleetlake.plain import plain_lines
+from fleetlake.text.plain import plain_lines
 
 
 class PlainFormatter(logging.Formatter):

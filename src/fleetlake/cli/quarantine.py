@@ -38,10 +38,10 @@ def quarantine(
 
     from fleetlake.cli.screen import console, listing
     from fleetlake.lake import open_lake
-    from fleetlake.plain import plain
     from fleetlake.quarantine import acknowledge_quarantined, quarantined, retry_quarantined
     from fleetlake.settings import load_settings
-    from fleetlake.spoken import counted
+    from fleetlake.text.plain import plain
+    from fleetlake.text.wording import counted
 
     screen = console()
     is_read = action in {Action.LIST, Action.SHOW}

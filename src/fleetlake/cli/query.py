@@ -90,7 +90,7 @@ def failure(error: "duckdb.Error", place: "LakePlace", *, lister: str) -> "Usage
     from fleetlake.errors import UsageError
     from fleetlake.lake.guard import REMEDY, is_refusal
     from fleetlake.place import SharedLake
-    from fleetlake.secrets import without_secrets
+    from fleetlake.text.redaction import without_secrets
 
     text = str(error)
     if isinstance(place, SharedLake):
@@ -123,7 +123,7 @@ def _print_json(result: "DuckDBPyConnection") -> None:
     import orjson
 
     from fleetlake.cli.output import is_read_by_people, machine_output
-    from fleetlake.plain import plain
+    from fleetlake.text.plain import plain
 
     is_shown = is_read_by_people()
     out, names, separator = machine_output(), _names(result), "[\n"
@@ -138,8 +138,8 @@ def _print_json(result: "DuckDBPyConnection") -> None:
 
 def _print_csv(result: "DuckDBPyConnection", *, is_guarded: bool) -> None:
     from fleetlake.cli.output import is_read_by_people, machine_output
-    from fleetlake.plain import plain
-    from fleetlake.spreadsheet import guarded
+    from fleetlake.text.plain import plain
+    from fleetlake.text.spreadsheet import guarded
 
     is_shown = is_read_by_people()
 

@@ -12,7 +12,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from fleetlake.plain import plain, plain_lines
+from fleetlake.text.plain import plain, plain_lines
 
 if TYPE_CHECKING:
     from rich.progress import TextColumn

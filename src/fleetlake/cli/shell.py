@@ -67,7 +67,7 @@ def attach_lines(place: "LakePlace") -> str:
     from fleetlake.lake.attach import attach_statements
     from fleetlake.lake.login import split_password
     from fleetlake.place import SharedLake
-    from fleetlake.secrets import without_secrets
+    from fleetlake.text.redaction import without_secrets
 
     public = place
     if isinstance(place, SharedLake):  # libpq takes the password from PGPASSWORD or ~/.pgpass

@@ -32,9 +32,9 @@ def status(
     from fleetlake.cli.output import is_read_by_people, machine_output
     from fleetlake.errors import RecordsMissing
     from fleetlake.lake import open_lake
-    from fleetlake.plain import plain_lines
     from fleetlake.settings import load_settings
     from fleetlake.status import lake_now, lake_status
+    from fleetlake.text.plain import plain_lines
 
     settings = load_settings()
     with open_lake(settings.lake, read_only=True) as lake:
@@ -72,7 +72,7 @@ def _print(found: "LakeStatus", now: datetime) -> None:
 
 def verdict(found: "LakeStatus", now: datetime) -> Iterator[str]:
     """Yield what a person should know first: that nothing is missing, or what to do."""
-    from fleetlake.spoken import counted, spoken_age
+    from fleetlake.text.wording import counted, spoken_age
 
     loaded = [stream.loaded_at for stream in found.streams if stream.loaded_at]
     if not loaded:
@@ -91,7 +91,7 @@ def verdict(found: "LakeStatus", now: datetime) -> Iterator[str]:
 def _faults(found: "LakeStatus", last_load: datetime, now: datetime) -> Iterator[str]:
     from fleetlake.lake.future import TOLERANCE
     from fleetlake.retention import State
-    from fleetlake.spoken import counted, named, spoken_age
+    from fleetlake.text.wording import counted, named, spoken_age
 
     for lost in sorted({named(gap.endpoint, gap.account_profile) for gap in found.open_gaps}):
         yield f"Of {lost} the service forgot what was not yet read: see `fleetlake gaps`."
@@ -125,7 +125,7 @@ def _is_left_behind(stream: "StreamStatus", last_load: datetime) -> bool:
 
 
 def _row(stream: "StreamStatus", now: datetime) -> tuple[object, ...]:
-    from fleetlake.spoken import spoken_age
+    from fleetlake.text.wording import spoken_age
 
     newest = f"{stream.watermark_at:%Y-%m-%d %H:%M}" if stream.watermark_at else ""
     return stream.endpoint, stream.rows, newest, spoken_age(stream.loaded_at, now)
@@ -134,7 +134,7 @@ def _row(stream: "StreamStatus", now: datetime) -> tuple[object, ...]:
 def _notes(stream: "StreamStatus") -> Iterator[str]:
     """Yield what a person should know beyond the numbers, and need not mend."""
     from fleetlake.intervals import BEGINNING
-    from fleetlake.spoken import counted, spoken_start
+    from fleetlake.text.wording import counted, spoken_start
 
     if stream.complete_from not in {None, BEGINNING}:
         yield f"complete from {spoken_start(stream.complete_from)} on"
@@ -149,6 +149,6 @@ def _notes(stream: "StreamStatus") -> Iterator[str]:
 
 
 def _name(stream: "StreamStatus") -> str:
-    from fleetlake.spoken import named
+    from fleetlake.text.wording import named
 
     return named(stream.endpoint, stream.account_profile)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from fleetlake.exporters.contract import KINDS, Changes, Mark
 from fleetlake.lake import Lake
-from fleetlake.quoting import literal, quoted
+from fleetlake.text.quoting import literal, quoted
 
 BATCH_ROWS = 50_000
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "UTINYINT", "USMALLINT", "UINTEGER", "HUGEINT")

@@ -22,7 +22,7 @@ from fleetlake.exporters.contract import Exporter, counted
 from fleetlake.lake import Lake
 from fleetlake.lake.locks import export_lock
 from fleetlake.marts.catalogue import mart_keys
-from fleetlake.secrets import without_secrets
+from fleetlake.text.redaction import without_secrets
 
 OnRows = Callable[[str, int], None]
 

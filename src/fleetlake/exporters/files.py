@@ -25,8 +25,8 @@ from pyarrow import fs
 from fleetlake.exporters.contract import Changes, Mark
 from fleetlake.exporters.local import require_own_parts
 from fleetlake.place import refuse_unusable
-from fleetlake.quoting import exact, literal, quoted
-from fleetlake.spreadsheet import guarded_sql, unguarded_sql
+from fleetlake.text.quoting import exact, literal, quoted
+from fleetlake.text.spreadsheet import guarded_sql, unguarded_sql
 
 LIST = "_export.json"
 _FILE_SIZE = "256MB"

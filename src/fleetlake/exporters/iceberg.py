@@ -18,7 +18,7 @@ from pyiceberg.table import Table, Transaction
 from fleetlake.exporters.contract import Changes, Mark, in_the_way
 from fleetlake.exporters.local import require_own_parts
 from fleetlake.place import refuse_unusable
-from fleetlake.quoting import quoted
+from fleetlake.text.quoting import quoted
 
 NAMESPACE = "fleet"
 MARK = "fleetlake.mark"

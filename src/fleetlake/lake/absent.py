@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from fleetlake.errors import ListShrank
 from fleetlake.lake.loads import Load
-from fleetlake.quoting import quoted
+from fleetlake.text.quoting import quoted
 
 if TYPE_CHECKING:
     from fleetlake.lake.catalog import Lake

@@ -11,7 +11,7 @@ from pathlib import Path
 from fleetlake.errors import LakeError
 from fleetlake.lake.login import split_password
 from fleetlake.place import LakePlace, SharedLake
-from fleetlake.quoting import literal
+from fleetlake.text.quoting import literal
 
 CATALOG = "catalog.sqlite"
 FILES = "files"

@@ -27,8 +27,8 @@ from fleetlake.lake.format import note_format, require_known_format
 from fleetlake.lake.locks import catalog_door, commit_lock
 from fleetlake.ownership import require_own
 from fleetlake.place import LakePlace, SharedLake, not_writable, refuse_unusable
-from fleetlake.quoting import quoted
-from fleetlake.secrets import without_secrets
+from fleetlake.text.quoting import quoted
+from fleetlake.text.redaction import without_secrets
 from fleetlake.umask import apply_umask
 
 READY = ".ready"

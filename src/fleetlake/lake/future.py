@@ -17,7 +17,7 @@ from fleetlake.intervals import Interval
 from fleetlake.lake.locks import commit_lock
 from fleetlake.lake.watermarks import all_proven_intervals, replace_intervals
 from fleetlake.plan import LOOKBACK, SETTLE, SWEEP
-from fleetlake.quoting import quoted
+from fleetlake.text.quoting import quoted
 
 if TYPE_CHECKING:
     from fleetlake.lake.catalog import Lake

@@ -14,7 +14,7 @@ from fleetlake.lake.moving import move_values
 from fleetlake.lake.registry import columns_new_to
 from fleetlake.member_names import spelled
 from fleetlake.normalise import EXTRA
-from fleetlake.quoting import quoted
+from fleetlake.text.quoting import quoted
 
 if TYPE_CHECKING:
     from fleetlake.lake.catalog import Lake

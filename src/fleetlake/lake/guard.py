@@ -21,7 +21,7 @@ from fleetlake.errors import UsageError
 from fleetlake.lake.attach import FILES
 from fleetlake.lake.catalog import Lake
 from fleetlake.place import SharedLake
-from fleetlake.quoting import literal
+from fleetlake.text.quoting import literal
 
 REMEDY = (
     "Queries only read the lake. `--unsafe` allows COPY, ATTACH, SET and files of this machine; "

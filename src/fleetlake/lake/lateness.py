@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from fleetlake.plan import SETTLE, Overlap
-from fleetlake.quoting import quoted
+from fleetlake.text.quoting import quoted
 
 if TYPE_CHECKING:
     from fleetlake.lake.catalog import Lake

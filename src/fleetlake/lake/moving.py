@@ -16,8 +16,8 @@ import pyarrow as pa
 from fleetlake.columns import Column, Kind
 from fleetlake.endpoint import Endpoint
 from fleetlake.normalise import EXTRA, array_of
-from fleetlake.quoting import quoted
 from fleetlake.records import members_left, take_member
+from fleetlake.text.quoting import quoted
 from fleetlake.values import INT64_LIMIT, json_text, read_value
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from fleetlake.errors import StreamBusy
 from fleetlake.lake.locks import commit_lock, stream_lock
 from fleetlake.lake.registry import with_registered
 from fleetlake.member_names import column_name, path_of
-from fleetlake.quoting import quoted
+from fleetlake.text.quoting import quoted
 
 if TYPE_CHECKING:
     from fleetlake.lake.catalog import Lake

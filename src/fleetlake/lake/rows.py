@@ -19,7 +19,7 @@ from fleetlake.lake.absent import Absence, end_versions, settle_absence
 from fleetlake.lake.drift import note_drift
 from fleetlake.lake.gained import fill_never_held, take_from_extra
 from fleetlake.lake.loads import Committed, Load, bounds_of
-from fleetlake.quoting import literal, quoted
+from fleetlake.text.quoting import literal, quoted
 
 if TYPE_CHECKING:
     from fleetlake.lake.catalog import Lake

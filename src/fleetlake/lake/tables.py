@@ -12,7 +12,7 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.lake.format import note_format
 from fleetlake.lake.gained import fill_gained
 from fleetlake.lake.registry import register_columns
-from fleetlake.quoting import quoted
+from fleetlake.text.quoting import quoted
 
 if TYPE_CHECKING:
     from fleetlake.lake.catalog import Lake

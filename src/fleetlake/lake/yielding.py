@@ -13,7 +13,7 @@ from fleetlake.errors import StreamBusy
 from fleetlake.lake.locks import commit_lock, stream_lock
 from fleetlake.lake.moving import empty_column, move_values
 from fleetlake.lake.promotions import Promotion, columns_of_table, promotions
-from fleetlake.quoting import quoted
+from fleetlake.text.quoting import quoted
 
 if TYPE_CHECKING:
     from fleetlake.lake.catalog import Lake

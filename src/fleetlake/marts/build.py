@@ -46,8 +46,8 @@ from fleetlake.marts.plan import SCRATCH, Plan, plan_build, record_built
 from fleetlake.marts.switch import Switcher
 from fleetlake.ownership import require_own
 from fleetlake.place import LakePlace, as_settings
-from fleetlake.quoting import literal, quoted
 from fleetlake.settings import BUILD_MEMORY
+from fleetlake.text.quoting import literal, quoted
 from fleetlake.umask import apply_umask
 
 _OTHER_BUILD_SECONDS = 600

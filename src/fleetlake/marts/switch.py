@@ -13,7 +13,7 @@ import duckdb
 
 from fleetlake.lake.tables import give_statistics
 from fleetlake.marts.dbt import NodeResult
-from fleetlake.quoting import quoted
+from fleetlake.text.quoting import quoted
 
 _PLACES = ["build", "lake"]
 BUILT_AT = "built_at"

@@ -10,7 +10,7 @@ from urllib.parse import quote, unquote
 
 from pydantic import SecretStr
 
-from fleetlake.spelt import spelt
+from fleetlake.text.spellings import spelt
 
 LONG = 6
 """Characters from which on a secret is starred inside words too: no word holds it by chance."""

@@ -1,0 +1,1 @@
+"""Texts: for people, for SQL, for spreadsheets, and without the secrets they may hold. Pure."""
