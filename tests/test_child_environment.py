@@ -15,9 +15,9 @@ from pydantic import SecretStr
 from fleetlake.child_environment import lake_access, plain_environment, server_access
 from fleetlake.demo import Fleet, running_simulator
 from fleetlake.errors import FleetlakeError
+from fleetlake.lake_address import SharedLake
 from fleetlake.marts import dbt
 from fleetlake.marts.build import _Build
-from fleetlake.place import SharedLake
 
 # The package names the commands, which are called as their modules are.
 up = import_module("fleetlake.cli.up")

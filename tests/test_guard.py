@@ -12,7 +12,7 @@ from fleetlake.lake import open_lake
 from fleetlake.lake.attach import attach_statements
 from fleetlake.lake.guard import close_off, spill_folder, spill_into
 from fleetlake.lake.login import split_password
-from fleetlake.place import lake_place
+from fleetlake.lake_address import lake_place
 from fleetlake.settings import load_settings
 from tests.processes import environment
 

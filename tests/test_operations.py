@@ -20,7 +20,7 @@ from fleetlake.lake.gaps import acknowledge_gaps, gaps
 from fleetlake.lake.locks import stream_lock
 from fleetlake.lake.maintenance import maintain
 from fleetlake.lake.watermarks import forget_interval
-from fleetlake.place import DEMO_MARK
+from fleetlake.lake_address import DEMO_MARK
 from fleetlake.quarantine import acknowledge_quarantined, quarantined, retry_quarantined
 from fleetlake.retention import State
 from fleetlake.status import stream_statuses

@@ -21,7 +21,7 @@ from fleetlake.cli.shell import _complete, _names, _run, _statements, attach_lin
 from fleetlake.errors import UsageError
 from fleetlake.lake import open_lake
 from fleetlake.lake.guard import close_off
-from fleetlake.place import lake_place
+from fleetlake.lake_address import lake_place
 from fleetlake.settings import load_settings
 from tests.processes import command, environment, fleetlake
 

@@ -19,8 +19,8 @@ from pydantic import SecretStr
 
 from fleetlake.child_environment import plain_environment
 from fleetlake.errors import FleetlakeError, LakeError
+from fleetlake.lake_address import DEMO_MARK, not_writable
 from fleetlake.ownership import require_own
-from fleetlake.place import DEMO_MARK, not_writable
 from fleetlake.settings import ClockTrust, Settings
 
 READY = "ready "

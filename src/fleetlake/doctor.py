@@ -19,9 +19,9 @@ from fleetlake.endpoints import V3_PROBE
 from fleetlake.errors import FleetlakeError, LakeError, SettingsError
 from fleetlake.lake import open_lake
 from fleetlake.lake.attach import CATALOG, EXTENSIONS, extension_path
+from fleetlake.lake_address import not_writable
 from fleetlake.normalise import read_page
 from fleetlake.permissions import exposed_paths
-from fleetlake.place import not_writable
 from fleetlake.publish import published_place
 from fleetlake.run import service_now
 from fleetlake.settings import ClockTrust, Settings, unknown_variables

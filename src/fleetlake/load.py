@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from fleetlake.client import Client
 from fleetlake.clock import skew_in_words
+from fleetlake.concurrency import all_of
 from fleetlake.endpoint import Endpoint, Mode
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import (
@@ -50,7 +51,6 @@ from fleetlake.plan import unsettled
 from fleetlake.run import Outcome, Run, Watcher
 from fleetlake.shard import WHOLE, Shard
 from fleetlake.streams import load_events, load_snapshot
-from fleetlake.tasks import all_of
 from fleetlake.writer import Writer
 
 logger = logging.getLogger(__name__)

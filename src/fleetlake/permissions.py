@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fleetlake.lake.attach import CATALOG, FILES
+from fleetlake.lake_address import SharedLake
 from fleetlake.ownership import (
     chmod_words,
     excess_rights,
@@ -19,7 +20,6 @@ from fleetlake.ownership import (
     rights_in_words,
     user_name,
 )
-from fleetlake.place import SharedLake
 from fleetlake.prefect_auth import auth_file, prefect_home
 from fleetlake.settings import KEY_SETTINGS, Settings
 from fleetlake.umask import SETTINGS_FILE, read_umask

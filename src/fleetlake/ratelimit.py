@@ -17,8 +17,8 @@ from errno import EDQUOT, ENOSPC, EROFS
 from pathlib import Path
 
 from fleetlake.errors import BudgetSpent, LakeError, SettingsError
+from fleetlake.lake_address import not_writable
 from fleetlake.ownership import open_own, require_own
-from fleetlake.place import not_writable
 from fleetlake.umask import apply_umask
 
 MOST_CALLS_PER_MINUTE = 60_000

@@ -33,7 +33,7 @@ from pydantic_settings import (
 
 from fleetlake.account import Account, HeaderValue
 from fleetlake.errors import SettingsError
-from fleetlake.place import LakePlace, lake_place
+from fleetlake.lake_address import LakePlace, lake_place
 from fleetlake.umask import DEFAULT_UMASK, read_umask
 
 if TYPE_CHECKING:

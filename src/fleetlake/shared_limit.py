@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from fleetlake.errors import BudgetSpent
-from fleetlake.place import SharedLake
+from fleetlake.lake_address import SharedLake
 from fleetlake.ratelimit import (
     CLOCK_STEP_SECONDS,
     SECONDS_A_DAY,

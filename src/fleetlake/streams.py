@@ -7,6 +7,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from fleetlake.concurrency import all_of
 from fleetlake.endpoint import Endpoint, Mode, Moved, Walk
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import ListShrank
@@ -32,7 +33,6 @@ from fleetlake.plan import (
 from fleetlake.reading import Reading, read_spans
 from fleetlake.run import Run
 from fleetlake.settings import DEFAULT_PROFILE
-from fleetlake.tasks import all_of
 from fleetlake.text.quoting import quoted
 from fleetlake.text.wording import named
 from fleetlake.windows import spans_of

@@ -8,7 +8,7 @@ import adbc_driver_postgresql.dbapi
 import pytest
 from pydantic import SecretStr
 
-from fleetlake.place import SharedLake
+from fleetlake.lake_address import SharedLake
 from tests.needs import POSTGRES, needs_postgres
 
 

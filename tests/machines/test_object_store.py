@@ -8,7 +8,7 @@ from pyarrow import fs
 from pydantic import SecretStr
 
 from fleetlake.lake import open_lake
-from fleetlake.place import SharedLake
+from fleetlake.lake_address import SharedLake
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from fleetlake.exporters.export import export
 from fleetlake.lake import open_lake
 from fleetlake.lake.locks import commit_lock, export_lock, stream_lock
 from fleetlake.lake.maintenance import maintain
+from fleetlake.lake_address import SharedLake
 from fleetlake.marts import build_marts
-from fleetlake.place import SharedLake
 from fleetlake.publish import publish
 from fleetlake.settings import Settings
 from fleetlake.shared_limit import SharedCallLimit, call_limit
@@ -81,7 +81,7 @@ HOLD = """
 import sys
 from pydantic import SecretStr
 from fleetlake.lake.locks import stream_lock
-from fleetlake.place import SharedLake
+from fleetlake.lake_address import SharedLake
 with stream_lock(SharedLake(SecretStr(sys.argv[1]), sys.argv[2]), sys.argv[3]):
     print("held", flush=True)
     sys.stdin.read()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
     from fleetlake.errors import UsageError
-    from fleetlake.place import LakePlace
+    from fleetlake.lake_address import LakePlace
 
 ROWS_AT_A_TIME = 10_000
 MOST_ROWS = 1_000
@@ -89,7 +89,7 @@ def failure(error: "duckdb.Error", place: "LakePlace", *, lister: str) -> "Usage
     """
     from fleetlake.errors import UsageError
     from fleetlake.lake.guard import REMEDY, is_refusal
-    from fleetlake.place import SharedLake
+    from fleetlake.lake_address import SharedLake
     from fleetlake.text.redaction import without_secrets
 
     text = str(error)

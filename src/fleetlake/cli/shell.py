@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from fleetlake.errors import UsageError
     from fleetlake.lake import Lake
-    from fleetlake.place import LakePlace
+    from fleetlake.lake_address import LakePlace
 
 from fleetlake.cli.query import UNSAFE
 
@@ -66,7 +66,7 @@ def attach_lines(place: "LakePlace") -> str:
 
     from fleetlake.lake.attach import attach_statements
     from fleetlake.lake.login import split_password
-    from fleetlake.place import SharedLake
+    from fleetlake.lake_address import SharedLake
     from fleetlake.text.redaction import without_secrets
 
     public = place

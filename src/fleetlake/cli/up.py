@@ -102,8 +102,8 @@ def _begin_anew(folder: Path) -> None:
     Raises: UsageError for one that no start has made, LakeError for another user's.
     """
     from fleetlake.errors import UsageError
+    from fleetlake.lake_address import not_writable
     from fleetlake.ownership import require_own
-    from fleetlake.place import not_writable
 
     require_own(folder, "work", otherwise="run this in another folder")
     if folder.is_symlink() or (folder.exists() and not _is_ours(folder)):

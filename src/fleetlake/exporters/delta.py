@@ -9,7 +9,7 @@ from deltalake.exceptions import TableNotFoundError
 
 from fleetlake.exporters.contract import Changes, Mark, in_the_way
 from fleetlake.exporters.local import require_own_parts
-from fleetlake.place import refuse_unusable
+from fleetlake.lake_address import refuse_unusable
 from fleetlake.text.quoting import quoted
 
 MARK = "fleetlake"

@@ -24,7 +24,7 @@ from pyarrow import fs
 
 from fleetlake.exporters.contract import Changes, Mark
 from fleetlake.exporters.local import require_own_parts
-from fleetlake.place import refuse_unusable
+from fleetlake.lake_address import refuse_unusable
 from fleetlake.text.quoting import exact, literal, quoted
 from fleetlake.text.spreadsheet import guarded_sql, unguarded_sql
 

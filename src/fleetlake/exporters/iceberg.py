@@ -17,7 +17,7 @@ from pyiceberg.table import Table, Transaction
 
 from fleetlake.exporters.contract import Changes, Mark, in_the_way
 from fleetlake.exporters.local import require_own_parts
-from fleetlake.place import refuse_unusable
+from fleetlake.lake_address import refuse_unusable
 from fleetlake.text.quoting import quoted
 
 NAMESPACE = "fleet"

@@ -13,7 +13,7 @@ from typing import Any
 
 from fleetlake.errors import FleetlakeError, LakeError
 from fleetlake.file_locks import LockTaken
-from fleetlake.place import SharedLake
+from fleetlake.lake_address import SharedLake
 
 _TOO_LONG = "55P03"
 """PostgreSQL's code for a lock that was not to be had in time."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fleetlake.errors import LakeError
 from fleetlake.lake.login import split_password
-from fleetlake.place import LakePlace, SharedLake
+from fleetlake.lake_address import LakePlace, SharedLake
 from fleetlake.text.quoting import literal
 
 CATALOG = "catalog.sqlite"

@@ -25,8 +25,8 @@ from fleetlake.lake import tables
 from fleetlake.lake.attach import CATALOG, FILES, UNCHECKED, attach_statements, store_keys
 from fleetlake.lake.format import note_format, require_known_format
 from fleetlake.lake.locks import catalog_door, commit_lock
+from fleetlake.lake_address import LakePlace, SharedLake, not_writable, refuse_unusable
 from fleetlake.ownership import require_own
-from fleetlake.place import LakePlace, SharedLake, not_writable, refuse_unusable
 from fleetlake.text.quoting import quoted
 from fleetlake.text.redaction import without_secrets
 from fleetlake.umask import apply_umask

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 from fleetlake.errors import LakeError
-from fleetlake.place import LakePlace
+from fleetlake.lake_address import LakePlace
 
 
 def flush_files(place: LakePlace) -> None:

@@ -13,7 +13,7 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import LakeError, StreamBusy
 from fleetlake.file_locks import LockTaken, file_lock
 from fleetlake.lake.advisory import advisory_lock
-from fleetlake.place import LakePlace, SharedLake, not_writable
+from fleetlake.lake_address import LakePlace, SharedLake, not_writable
 from fleetlake.shard import WHOLE, Shard
 
 COMMIT_PATIENCE_SECONDS = 120.0

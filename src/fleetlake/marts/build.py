@@ -26,6 +26,7 @@ from fleetlake.lake import open_lake
 from fleetlake.lake.attach import UNCHECKED
 from fleetlake.lake.catalog import is_empty, require_lake, stoppable
 from fleetlake.lake.locks import commit_lock
+from fleetlake.lake_address import LakePlace, as_settings
 from fleetlake.marts.connection import (
     MEMORY_VARIABLE,
     SNAPSHOT_VARIABLE,
@@ -45,7 +46,6 @@ from fleetlake.marts.dbt import (
 from fleetlake.marts.plan import SCRATCH, Plan, plan_build, record_built
 from fleetlake.marts.switch import Switcher
 from fleetlake.ownership import require_own
-from fleetlake.place import LakePlace, as_settings
 from fleetlake.settings import BUILD_MEMORY
 from fleetlake.text.quoting import literal, quoted
 from fleetlake.umask import apply_umask

@@ -9,7 +9,7 @@ from pathlib import Path
 from duckdb import DuckDBPyConnection
 
 from fleetlake.lake.attach import attach_statements
-from fleetlake.place import LakePlace
+from fleetlake.lake_address import LakePlace
 
 SNAPSHOT_VARIABLE = "FLEETLAKE_BUILD_SNAPSHOT"
 MEMORY_VARIABLE = "FLEETLAKE_BUILD_MEMORY"

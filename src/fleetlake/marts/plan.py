@@ -7,9 +7,9 @@ from pathlib import Path
 
 from fleetlake.lake import open_lake
 from fleetlake.lake.changes import changed_tables
+from fleetlake.lake_address import LakePlace
 from fleetlake.marts.catalogue import news_sources
 from fleetlake.marts.dbt import project_folder
-from fleetlake.place import LakePlace
 
 SCRATCH = "build.duckdb"
 _RECORD = "built.json"

@@ -8,8 +8,8 @@ import os
 from dbt.adapters.duckdb.plugins import BasePlugin
 from duckdb import DuckDBPyConnection
 
+from fleetlake.lake_address import lake_place
 from fleetlake.marts.connection import SNAPSHOT_VARIABLE, attach_snapshot
-from fleetlake.place import lake_place
 
 
 class Plugin(BasePlugin):
