@@ -12,10 +12,10 @@ from unittest.mock import patch
 import pytest
 from pydantic import SecretStr
 
-from fleetlake.child_environment import lake_access, plain_environment, server_access
 from fleetlake.demo import Fleet, running_simulator
 from fleetlake.errors import FleetlakeError
 from fleetlake.lake_address import SharedLake
+from fleetlake.machine.child_environment import lake_access, plain_environment, server_access
 from fleetlake.marts import dbt
 from fleetlake.marts.build import _Build
 

@@ -13,15 +13,15 @@ import pytest
 from pydantic import SecretStr
 from typer.testing import CliRunner
 
-from fleetlake import file_locks, ownership, umask
 from fleetlake.cli import app
 from fleetlake.doctor import run_checks
 from fleetlake.errors import ExportFailed, LakeError, SettingsError, StreamBusy
 from fleetlake.exporters import TARGETS
 from fleetlake.exporters.export import export
-from fleetlake.file_locks import file_lock
 from fleetlake.lake import open_lake
 from fleetlake.lake.locks import commit_lock, stream_lock
+from fleetlake.machine import file_locks, ownership, umask
+from fleetlake.machine.file_locks import file_lock
 from fleetlake.marts.build import build_marts
 from fleetlake.publish import publish
 from fleetlake.ratelimit import CallLimit

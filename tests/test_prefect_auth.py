@@ -10,7 +10,7 @@ import pytest
 from fleetlake.cli.prefect_keys import key_report
 from fleetlake.cli.up import login_words
 from fleetlake.errors import SettingsError
-from fleetlake.prefect_auth import (
+from fleetlake.machine.prefect_auth import (
     CLIENT_AUTH,
     SERVER_AUTH,
     auth_file,

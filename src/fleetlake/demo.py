@@ -17,10 +17,10 @@ from pathlib import Path
 import httpx
 from pydantic import SecretStr
 
-from fleetlake.child_environment import plain_environment
 from fleetlake.errors import FleetlakeError, LakeError
 from fleetlake.lake_address import DEMO_MARK, not_writable
-from fleetlake.ownership import require_own
+from fleetlake.machine.child_environment import plain_environment
+from fleetlake.machine.ownership import require_own
 from fleetlake.settings import ClockTrust, Settings
 
 READY = "ready "

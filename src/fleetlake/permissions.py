@@ -13,16 +13,16 @@ from pathlib import Path
 
 from fleetlake.lake.attach import CATALOG, FILES
 from fleetlake.lake_address import SharedLake
-from fleetlake.ownership import (
+from fleetlake.machine.ownership import (
     chmod_words,
     excess_rights,
     foreign_owner,
     rights_in_words,
     user_name,
 )
-from fleetlake.prefect_auth import auth_file, prefect_home
+from fleetlake.machine.prefect_auth import auth_file, prefect_home
+from fleetlake.machine.umask import SETTINGS_FILE, read_umask
 from fleetlake.settings import KEY_SETTINGS, Settings
-from fleetlake.umask import SETTINGS_FILE, read_umask
 
 _SECRET_SETTINGS = {*KEY_SETTINGS, "v3_token", "profiles", "exports", "lake"}
 

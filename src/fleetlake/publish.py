@@ -25,13 +25,13 @@ import duckdb
 
 from fleetlake.endpoints import endpoints_named
 from fleetlake.errors import LakeError
-from fleetlake.file_locks import FOR_EVER, file_lock
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.catalog import lake_errors
 from fleetlake.lake.gaps import gaps
 from fleetlake.lake_address import DEMO_MARK, LakePlace, not_writable, refuse_unusable
 from fleetlake.layout import Layout, layout_of, reading
-from fleetlake.ownership import require_own
+from fleetlake.machine.file_locks import FOR_EVER, file_lock
+from fleetlake.machine.ownership import require_own
 from fleetlake.settings import DAY_ROWS, Settings
 from fleetlake.text.quoting import literal, quoted
 

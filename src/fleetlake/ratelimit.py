@@ -18,8 +18,8 @@ from pathlib import Path
 
 from fleetlake.errors import BudgetSpent, LakeError, SettingsError
 from fleetlake.lake_address import not_writable
-from fleetlake.ownership import open_own, require_own
-from fleetlake.umask import apply_umask
+from fleetlake.machine.ownership import open_own, require_own
+from fleetlake.machine.umask import apply_umask
 
 MOST_CALLS_PER_MINUTE = 60_000
 SPAN_SECONDS = 60.0

@@ -34,7 +34,7 @@ from pydantic_settings import (
 from fleetlake.account import Account, HeaderValue
 from fleetlake.errors import SettingsError
 from fleetlake.lake_address import LakePlace, lake_place
-from fleetlake.umask import DEFAULT_UMASK, read_umask
+from fleetlake.machine.umask import DEFAULT_UMASK, read_umask
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails

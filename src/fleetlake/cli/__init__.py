@@ -31,7 +31,7 @@ from fleetlake.cli.up import up
 from fleetlake.cli.verify import verify
 from fleetlake.cli.worker import worker
 from fleetlake.errors import FleetlakeError, OutputLost, of_system
-from fleetlake.umask import apply_umask
+from fleetlake.machine.umask import apply_umask
 
 EPILOG = (
     "Exit codes: 0 done, 1 a bug, 2 wrong usage, 3 settings, 4 keys or rights refused, "

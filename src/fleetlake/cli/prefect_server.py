@@ -45,7 +45,7 @@ def prefect_server() -> None:
     """
     from fleetlake.cli.output import say
     from fleetlake.cli.prefect_setup import require_prefect
-    from fleetlake.prefect_auth import own_origins, prefect_setting, require_password
+    from fleetlake.machine.prefect_auth import own_origins, prefect_setting, require_password
 
     require_prefect()
     for name, value in DEFAULTS.items():

@@ -183,7 +183,7 @@ def server_client() -> "Iterator[SyncPrefectClient]":
     where none answers.
     """
     from fleetlake.errors import SettingsError, Unreachable
-    from fleetlake.prefect_auth import use_password
+    from fleetlake.machine.prefect_auth import use_password
 
     require_prefect()
     use_password()  # before Prefect is imported, which reads its settings then
@@ -213,7 +213,7 @@ def _require_access(client: "SyncPrefectClient", url: str) -> None:
     import httpx
 
     from fleetlake.errors import SettingsError
-    from fleetlake.prefect_auth import auth_file
+    from fleetlake.machine.prefect_auth import auth_file
 
     try:
         client.api_version()
@@ -296,8 +296,8 @@ def deploy(file: Mapping[str, Any]) -> None:
 
     Raises: FleetlakeError with what Prefect said, if it refuses.
     """
-    from fleetlake.child_environment import plain_environment, server_access
     from fleetlake.errors import FleetlakeError
+    from fleetlake.machine.child_environment import plain_environment, server_access
 
     with tempfile.TemporaryDirectory() as folder:
         written = Path(folder) / PREFECT_FILE

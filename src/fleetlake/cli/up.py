@@ -40,12 +40,12 @@ def up(
     Needs no containers. Each start begins anew, in data/up. Ctrl-C, SIGTERM or a closed terminal
     ends all of it: runs under way end first.
     """
-    from fleetlake.child_environment import server_access
     from fleetlake.cli.prefect_setup import PREFECT_FILE, set_up
     from fleetlake.cli.screen import console
     from fleetlake.cli.worker import running, running_worker, stopped_by_signals
     from fleetlake.errors import UsageError
-    from fleetlake.prefect_auth import auth_file
+    from fleetlake.machine.child_environment import server_access
+    from fleetlake.machine.prefect_auth import auth_file
     from fleetsim.server import listen
 
     if not Path(PREFECT_FILE).exists():
@@ -82,7 +82,7 @@ def up(
 def _alone() -> Iterator[None]:
     """Keep the folder from another `up`. Raises: UsageError when one has it."""
     from fleetlake.errors import UsageError
-    from fleetlake.file_locks import LockTaken, file_lock
+    from fleetlake.machine.file_locks import LockTaken, file_lock
 
     LOCK.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as held:
@@ -103,7 +103,7 @@ def _begin_anew(folder: Path) -> None:
     """
     from fleetlake.errors import UsageError
     from fleetlake.lake_address import not_writable
-    from fleetlake.ownership import require_own
+    from fleetlake.machine.ownership import require_own
 
     require_own(folder, "work", otherwise="run this in another folder")
     if folder.is_symlink() or (folder.exists() and not _is_ours(folder)):

@@ -48,7 +48,7 @@ def running_worker(
     It has this environment, the server's password included, and hands it to its runs.
     """
     from fleetlake.cli.prefect_setup import WORK_POOL
-    from fleetlake.prefect_auth import use_password
+    from fleetlake.machine.prefect_auth import use_password
 
     use_password()
     command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", WORK_POOL]
@@ -123,8 +123,8 @@ def listed_by_kernel() -> Iterator[str]:
 
 def listed_by_ps() -> list[str]:
     """Return what ps lists. Raises: FleetlakeError where there is none."""
-    from fleetlake.child_environment import plain_environment
     from fleetlake.errors import FleetlakeError
+    from fleetlake.machine.child_environment import plain_environment
 
     command = ["ps", "-A", "-ww", "-o", "pid=,ppid=,args="]
     try:
@@ -159,7 +159,7 @@ def running(
 
     Ctrl-C reaches every process of a terminal's group at once; here each must wait its turn.
     """
-    from fleetlake.child_environment import plain_environment
+    from fleetlake.machine.child_environment import plain_environment
 
     with log.open("wb") as out:
         process = subprocess.Popen(  # noqa: S603 - our own commands

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from fleetlake.errors import ExportFailed, LakeError
-from fleetlake.ownership import require_own
+from fleetlake.machine.ownership import require_own
 
 
 def require_own_parts(root: Path | None, *parts: str) -> None:

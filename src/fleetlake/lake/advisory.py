@@ -12,8 +12,8 @@ from threading import Lock
 from typing import Any
 
 from fleetlake.errors import FleetlakeError, LakeError
-from fleetlake.file_locks import LockTaken
 from fleetlake.lake_address import SharedLake
+from fleetlake.machine.file_locks import LockTaken
 
 _TOO_LONG = "55P03"
 """PostgreSQL's code for a lock that was not to be had in time."""

@@ -26,10 +26,10 @@ from fleetlake.lake.attach import CATALOG, FILES, UNCHECKED, attach_statements, 
 from fleetlake.lake.format import note_format, require_known_format
 from fleetlake.lake.locks import catalog_door, commit_lock
 from fleetlake.lake_address import LakePlace, SharedLake, not_writable, refuse_unusable
-from fleetlake.ownership import require_own
+from fleetlake.machine.ownership import require_own
+from fleetlake.machine.umask import apply_umask
 from fleetlake.text.quoting import quoted
 from fleetlake.text.redaction import without_secrets
-from fleetlake.umask import apply_umask
 
 READY = ".ready"
 """File that appears once a new lake's catalog is whole."""

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import LakeError, StreamBusy
-from fleetlake.file_locks import LockTaken, file_lock
 from fleetlake.lake.advisory import advisory_lock
 from fleetlake.lake_address import LakePlace, SharedLake, not_writable
+from fleetlake.machine.file_locks import LockTaken, file_lock
 from fleetlake.shard import WHOLE, Shard
 
 COMMIT_PATIENCE_SECONDS = 120.0

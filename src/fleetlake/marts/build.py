@@ -19,14 +19,16 @@ from typing import Any
 
 import duckdb
 
-from fleetlake.child_environment import lake_access
 from fleetlake.errors import BuildFailed, UsageError
-from fleetlake.file_locks import LockTaken, file_lock
 from fleetlake.lake import open_lake
 from fleetlake.lake.attach import UNCHECKED
 from fleetlake.lake.catalog import is_empty, require_lake, stoppable
 from fleetlake.lake.locks import commit_lock
 from fleetlake.lake_address import LakePlace, as_settings
+from fleetlake.machine.child_environment import lake_access
+from fleetlake.machine.file_locks import LockTaken, file_lock
+from fleetlake.machine.ownership import require_own
+from fleetlake.machine.umask import apply_umask
 from fleetlake.marts.connection import (
     MEMORY_VARIABLE,
     SNAPSHOT_VARIABLE,
@@ -45,10 +47,8 @@ from fleetlake.marts.dbt import (
 )
 from fleetlake.marts.plan import SCRATCH, Plan, plan_build, record_built
 from fleetlake.marts.switch import Switcher
-from fleetlake.ownership import require_own
 from fleetlake.settings import BUILD_MEMORY
 from fleetlake.text.quoting import literal, quoted
-from fleetlake.umask import apply_umask
 
 _OTHER_BUILD_SECONDS = 600
 _SHOWN_ROWS = 5

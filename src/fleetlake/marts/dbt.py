@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from fleetlake.child_environment import plain_environment
 from fleetlake.errors import BuildFailed
+from fleetlake.machine.child_environment import plain_environment
 
 _QUIET = {
     "DBT_SEND_ANONYMOUS_USAGE_STATS": "false",

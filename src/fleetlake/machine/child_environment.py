@@ -7,7 +7,7 @@ plugin. So a child gets a list of variables that are allowed, rather than all bu
 import os
 
 from fleetlake.lake_address import LakePlace, SharedLake
-from fleetlake.umask import VARIABLE as UMASK
+from fleetlake.machine.umask import VARIABLE as UMASK
 
 _PLAIN = frozenset(
     {

@@ -13,7 +13,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from fleetlake.errors import LakeError
-from fleetlake.ownership import foreign_owner, is_foreign, user_name
+from fleetlake.machine.ownership import foreign_owner, is_foreign, user_name
 
 MODE = 0o600
 POLL_SECONDS = 0.05

@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from fleetlake.errors import SettingsError
-from fleetlake.ownership import user_name
+from fleetlake.machine.ownership import user_name
 
 FILE = "fleetlake-auth"
 USER = "fleetlake"

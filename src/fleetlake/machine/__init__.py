@@ -1,0 +1,1 @@
+"""This machine: who owns its files, who else may read them, and what its processes are given."""
