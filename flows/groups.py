@@ -5,8 +5,8 @@ A new row in the endpoint table falls into a group, and so into a schedule, by i
 
 from enum import StrEnum
 
-from fleetlake.endpoint import Api, Endpoint, Mode, Walk
 from fleetlake.endpoints import ENDPOINTS
+from fleetlake.endpoints.model import Api, Endpoint, Mode, Walk
 
 
 class Group(StrEnum):

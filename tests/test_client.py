@@ -16,8 +16,8 @@ import pytest
 import stamina
 
 from fleetlake.client import Client
-from fleetlake.endpoint import Api
 from fleetlake.endpoints import ENDPOINTS
+from fleetlake.endpoints.model import Api
 from fleetlake.errors import (
     CredentialsRefused,
     EndpointUnavailable,

@@ -4,8 +4,8 @@ from collections import defaultdict
 
 import pytest
 
-from fleetlake.columns import SQL_TYPES, VOCABULARY, Column, Kind, columns_of
 from fleetlake.endpoints import ENDPOINTS
+from fleetlake.endpoints.columns import SQL_TYPES, VOCABULARY, Column, Kind, columns_of
 from fleetlake.normalise import schema_of
 
 ALL_COLUMNS = [

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetlake.cursors import first_position, next_position, window_parameters
-from fleetlake.endpoint import Endpoint, Walk
 from fleetlake.endpoints import ENDPOINTS
+from fleetlake.endpoints.model import Endpoint, Walk
 from fleetlake.errors import CursorStuck, PageUnreadable
 from fleetlake.intervals import BEGINNING, Interval
 from fleetlake.normalise import Page, read_page

@@ -8,9 +8,9 @@ from datetime import timedelta
 
 import pytest
 
-from fleetlake.columns import columns_of
-from fleetlake.endpoint import Cursor, Endpoint, FanOut, Mode, Walk, Window
 from fleetlake.endpoints import ENDPOINTS, endpoint_named, endpoints_named
+from fleetlake.endpoints.columns import columns_of
+from fleetlake.endpoints.model import Cursor, Endpoint, FanOut, Mode, Walk, Window
 from fleetlake.errors import UsageError
 
 ROWS = pytest.mark.parametrize("endpoint", ENDPOINTS.values(), ids=lambda e: e.name)

@@ -21,8 +21,8 @@ import pyarrow as pa
 import pytest
 from filelock import FileLock, Timeout
 
-from fleetlake.endpoint import Endpoint, Mode
 from fleetlake.endpoints import ENDPOINTS
+from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.errors import CommitUnknown, LakeError, StreamBusy
 from fleetlake.intervals import BEGINNING, Interval
 from fleetlake.lake import Lake, catalog, durable, open_lake

@@ -14,8 +14,8 @@ from typing import Any
 import httpx
 import pytest
 
-from fleetlake.endpoint import Api, Endpoint, Mode
 from fleetlake.endpoints import ENDPOINTS
+from fleetlake.endpoints.model import Api, Endpoint, Mode
 from fleetlake.errors import CredentialsRefused, FleetlakeError, LakeError, StreamFailed
 from fleetlake.ingest import ingest, raise_worst
 from fleetlake.lake import Lake, open_lake

@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from fleetlake.columns import Kind
-from fleetlake.endpoint import Endpoint
 from fleetlake.endpoints import ENDPOINTS
+from fleetlake.endpoints.columns import Kind
+from fleetlake.endpoints.model import Endpoint
 from fleetlake.normalise import EXTRA, event_at, read_page, schema_of, stamp
 
 ROWS = pytest.mark.parametrize("endpoint", ENDPOINTS.values(), ids=lambda e: e.name)

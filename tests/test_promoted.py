@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fleetlake.columns import Kind
-from fleetlake.endpoint import Endpoint, Mode
 from fleetlake.endpoints import ENDPOINTS
+from fleetlake.endpoints.columns import Kind
+from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.errors import StreamBusy, UsageError
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.commit import commit_load

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleetlake.endpoint import Endpoint
 from fleetlake.endpoints import ENDPOINTS
+from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import Unreachable
 from fleetlake.intervals import BEGINNING, Interval, coalesce, subtract
 from fleetlake.plan import SETTLE, before, still_to_read, unsettled

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetlake.columns import Column, Kind
-from fleetlake.endpoint import Endpoint
 from fleetlake.endpoints import ENDPOINTS
+from fleetlake.endpoints.columns import Column, Kind
+from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import PageUnreadable
 from fleetlake.normalise import EXTRA, read_page
 from fleetlake.records import Decoded, OddRecord, reader_of

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from fleetlake.columns import Kind
-from fleetlake.endpoint import Endpoint
 from fleetlake.endpoints import ENDPOINTS
+from fleetlake.endpoints.columns import Kind
+from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import LakeError
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.commit import commit_load

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetlake.columns import Kind
+from fleetlake.endpoints.columns import Kind
 from fleetlake.values import json_text, read_value, relation_id
 
 READABLE = [

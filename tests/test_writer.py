@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from fleetlake import writer as writers
-from fleetlake.endpoint import Endpoint
 from fleetlake.endpoints import ENDPOINTS
+from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import LakeError
 from fleetlake.intervals import Interval
 from fleetlake.lake.loads import Committed, Load

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from fleetlake.endpoint import Endpoint, Mode
+from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.ingest import endpoints_to_read
 from fleetlake.intervals import Interval
 from fleetlake.lake import Lake, open_lake

@@ -20,7 +20,7 @@ import httpx
 
 from fleetlake.answers import ACCEPTED_CODINGS, BodyRefused, Bounds, whole_answer
 from fleetlake.clock import Clock
-from fleetlake.endpoint import Api
+from fleetlake.endpoints.model import Api
 from fleetlake.errors import (
     CredentialsRefused,
     EndpointUnavailable,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from urllib.parse import urlencode
 
-from fleetlake.endpoint import Cursor, Endpoint, Walk, Window
+from fleetlake.endpoints.model import Cursor, Endpoint, Walk, Window
 from fleetlake.errors import CursorStuck, PageUnreadable
 from fleetlake.intervals import BEGINNING, Interval
 from fleetlake.normalise import Page

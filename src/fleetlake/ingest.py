@@ -12,8 +12,8 @@ from typing import Any
 import httpx
 
 from fleetlake.client import Client
-from fleetlake.endpoint import Api, Endpoint, Mode
 from fleetlake.endpoints import ENDPOINTS, endpoint_named, endpoints_named
+from fleetlake.endpoints.model import Api, Endpoint, Mode
 from fleetlake.errors import (
     EndpointUnavailable,
     Interrupted,

@@ -20,8 +20,8 @@ import pyarrow as pa
 from fleetlake.client import Client
 from fleetlake.clock import skew_in_words
 from fleetlake.concurrency import all_of
-from fleetlake.endpoint import Endpoint, Mode
 from fleetlake.endpoints import ENDPOINTS
+from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.errors import (
     CredentialsRefused,
     EndpointUnavailable,

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from fleetlake.columns import Column, Kind
-from fleetlake.endpoint import Endpoint
+from fleetlake.endpoints.columns import Column, Kind
+from fleetlake.endpoints.model import Endpoint
 from fleetlake.records import Decoded, Misfit, OddRecord, reader_of
 from fleetlake.timeuuid import embedded_time
 

@@ -5,7 +5,7 @@ from functools import partial
 
 from fleetlake.client import Client
 from fleetlake.cursors import first_position, mark_of, next_position, window_parameters
-from fleetlake.endpoint import Api, Endpoint
+from fleetlake.endpoints.model import Api, Endpoint
 from fleetlake.intervals import Interval
 from fleetlake.normalise import Page, read_page, stamp
 

@@ -5,8 +5,8 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from fleetlake.endpoint import Endpoint, Mode
 from fleetlake.endpoints import ENDPOINTS
+from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.errors import PageUnreadable
 from fleetlake.lake import Lake
 from fleetlake.lake.commit import commit_load

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from fleetlake.client import Client
-from fleetlake.endpoint import Endpoint
+from fleetlake.endpoints.model import Endpoint
 from fleetlake.intervals import Interval
 from fleetlake.normalise import Page, event_at
 from fleetlake.pages import read_pages

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 import msgspec
 
-from fleetlake.columns import Kind
-from fleetlake.endpoint import Api, Endpoint
+from fleetlake.endpoints.columns import Kind
+from fleetlake.endpoints.model import Api, Endpoint
 
 _WIRE_TYPES: dict[Kind, Any] = {
     Kind.ID: int | None,

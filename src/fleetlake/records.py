@@ -18,8 +18,8 @@ from typing import Any
 
 import msgspec
 
-from fleetlake.columns import Kind
-from fleetlake.endpoint import Api, Endpoint, Mode
+from fleetlake.endpoints.columns import Kind
+from fleetlake.endpoints.model import Api, Endpoint, Mode
 from fleetlake.errors import PageUnreadable
 from fleetlake.record_bounds import (
     MOST_RECORDS,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from fleetlake.endpoint import MOST_RECORDS_PER_PAGE
+from fleetlake.endpoints.model import MOST_RECORDS_PER_PAGE
 from fleetlake.intervals import Interval
 
 WARN_BEFORE = timedelta(hours=24)

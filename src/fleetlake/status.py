@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from fleetlake.clock import machine_now
-from fleetlake.endpoint import Endpoint
 from fleetlake.endpoints import ENDPOINTS
+from fleetlake.endpoints.model import Endpoint
 from fleetlake.intervals import Interval, subtract
 from fleetlake.lake import Lake
 from fleetlake.lake.gaps import Gap, gaps

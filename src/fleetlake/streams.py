@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 
 from fleetlake.concurrency import all_of
-from fleetlake.endpoint import Endpoint, Mode, Moved, Walk
 from fleetlake.endpoints import ENDPOINTS
+from fleetlake.endpoints.model import Endpoint, Mode, Moved, Walk
 from fleetlake.errors import ListShrank
 from fleetlake.intervals import BEGINNING, Interval
 from fleetlake.lake.absent import withheld_ids

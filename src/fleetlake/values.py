@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
-from fleetlake.columns import Kind
+from fleetlake.endpoints.columns import Kind
 from fleetlake.timeuuid import embedded_time
 
 INT64_LIMIT = 2**63

@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 
 from fleetlake.client import Client
-from fleetlake.endpoint import Endpoint, Mode
 from fleetlake.endpoints import endpoint_named
+from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.intervals import Interval
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.lateness import measured_lateness

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from fleetlake.endpoint import Endpoint
+from fleetlake.endpoints.model import Endpoint
 from fleetlake.intervals import BEGINNING, Interval
 
 PAGES_PER_WINDOW = 12

@@ -13,7 +13,7 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from fleetlake.endpoint import Endpoint, Mode
+from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.intervals import Interval, subtract
 from fleetlake.lake.loads import HALF, Committed, Load, ShrinkRule
 from fleetlake.lake.watermarks import WHOLE_STREAM, LastRead

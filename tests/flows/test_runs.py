@@ -14,8 +14,8 @@ import httpx
 import pytest
 from tests.flows.server import ROOT
 
-from fleetlake.endpoint import Api, Mode
 from fleetlake.endpoints import ENDPOINTS
+from fleetlake.endpoints.model import Api, Mode
 from fleetlake.errors import BuildFailed, CredentialsRefused, StreamBusy, Throttled
 from fleetlake.lake import open_lake
 from fleetlake.lake.locks import stream_lock

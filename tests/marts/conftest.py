@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from fleetlake.endpoint import Mode
 from fleetlake.endpoints import ENDPOINTS
+from fleetlake.endpoints.model import Mode
 from fleetlake.ingest import ingest, raise_worst
 from fleetlake.lake import open_lake
 from fleetlake.marts import BuildResult, build_marts

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from fleetlake.endpoint import Mode
 from fleetlake.endpoints import ENDPOINTS
+from fleetlake.endpoints.model import Mode
 from fleetlake.errors import BuildFailed, UsageError
 from fleetlake.lake import open_lake
 from fleetlake.lake.attach import CATALOG

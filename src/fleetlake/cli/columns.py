@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fleetlake.columns import Kind
+from fleetlake.endpoints.columns import Kind
 
 if TYPE_CHECKING:
     from fleetlake.lake.promotions import Member

@@ -8,8 +8,8 @@ them, and from what the live service is seen to answer where it does not.
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-from fleetlake.endpoint import Endpoint
 from fleetlake.endpoints import events, inventory, v3
+from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import UsageError
 
 _ROWS = (*inventory.ROWS, *events.ROWS, *v3.ROWS)

@@ -2,8 +2,8 @@
 
 from datetime import timedelta
 
-from fleetlake.columns import columns_of
-from fleetlake.endpoint import Cursor, Endpoint, FanOut, Mode, Moved, Walk, Window
+from fleetlake.endpoints.columns import columns_of
+from fleetlake.endpoints.model import Cursor, Endpoint, FanOut, Mode, Moved, Walk, Window
 
 BY_OFFSET = Cursor(walk=Walk.OFFSET, parameter="offset")
 NEWEST_FIRST = Cursor(walk=Walk.TIMEUUID, parameter="created_at_timeuuid__lt")

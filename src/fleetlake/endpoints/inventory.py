@@ -2,8 +2,8 @@
 
 from datetime import timedelta
 
-from fleetlake.columns import columns_of
-from fleetlake.endpoint import Cursor, Endpoint, FanOut, Mode, Walk
+from fleetlake.endpoints.columns import columns_of
+from fleetlake.endpoints.model import Cursor, Endpoint, FanOut, Mode, Walk
 
 BY_ID = Cursor(walk=Walk.ID_AFTER, parameter="id__gt")
 BY_OFFSET = Cursor(walk=Walk.OFFSET, parameter="offset")

@@ -1,7 +1,7 @@
 """Lists of the v3 generation (beta): another root, a bearer token, JSON:API records."""
 
-from fleetlake.columns import attributes_of
-from fleetlake.endpoint import MOST_RECORDS_PER_V3_PAGE, Api, Cursor, Endpoint, Mode, Walk
+from fleetlake.endpoints.columns import attributes_of
+from fleetlake.endpoints.model import MOST_RECORDS_PER_V3_PAGE, Api, Cursor, Endpoint, Mode, Walk
 
 
 def _row(

@@ -7,8 +7,8 @@ from importlib import import_module
 
 from pydantic import SecretStr
 
-from fleetlake.endpoint import Mode
 from fleetlake.endpoints import ENDPOINTS
+from fleetlake.endpoints.model import Mode
 from fleetlake.errors import ExportFailed, FleetlakeError, SettingsError, UsageError
 from fleetlake.exporters import TARGETS, Target
 from fleetlake.exporters.changes import (

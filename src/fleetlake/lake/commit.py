@@ -7,7 +7,7 @@ when it is tried again, so an unknown one is settled by looking for the id in `m
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from fleetlake.endpoint import Mode
+from fleetlake.endpoints.model import Mode
 from fleetlake.errors import CommitUnknown, LakeError
 from fleetlake.intervals import Interval
 from fleetlake.lake.durable import flush_files

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from fleetlake.endpoint import Endpoint, Mode
+from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.intervals import Interval
 from fleetlake.lake.locks import commit_lock
 from fleetlake.lake.watermarks import all_proven_intervals, replace_intervals

@@ -7,8 +7,8 @@ is no change of the record, so it makes no new version.
 
 from typing import TYPE_CHECKING
 
-from fleetlake.columns import Column
-from fleetlake.endpoint import Endpoint, Mode
+from fleetlake.endpoints.columns import Column
+from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.lake.loads import Load
 from fleetlake.lake.moving import move_values
 from fleetlake.lake.registry import columns_new_to

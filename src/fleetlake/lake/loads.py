@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from fleetlake.endpoint import Endpoint
+from fleetlake.endpoints.model import Endpoint
 from fleetlake.intervals import Interval
 from fleetlake.lake.watermarks import LastRead
 from fleetlake.plan import Overlap, before

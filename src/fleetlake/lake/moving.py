@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pyarrow as pa
 
-from fleetlake.columns import Column, Kind
-from fleetlake.endpoint import Endpoint
+from fleetlake.endpoints.columns import Column, Kind
+from fleetlake.endpoints.model import Endpoint
 from fleetlake.normalise import EXTRA, array_of
 from fleetlake.records import members_left, take_member
 from fleetlake.text.quoting import quoted

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from fleetlake.columns import Column, Kind
-from fleetlake.endpoint import Endpoint
+from fleetlake.endpoints.columns import Column, Kind
+from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import UsageError
 from fleetlake.lake.locks import commit_lock, stream_lock
 from fleetlake.lake.moving import empty_column, fill_column, likely_kind

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from fleetlake.columns import Column, Kind
-from fleetlake.endpoint import Endpoint
 from fleetlake.endpoints import ENDPOINTS
+from fleetlake.endpoints.columns import Column, Kind
+from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import StreamBusy
 from fleetlake.lake.locks import commit_lock, stream_lock
 from fleetlake.lake.registry import with_registered

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from fleetlake.columns import Column, Kind
-from fleetlake.endpoint import Endpoint
+from fleetlake.endpoints.columns import Column, Kind
+from fleetlake.endpoints.model import Endpoint
 
 if TYPE_CHECKING:
     from fleetlake.lake.catalog import Lake

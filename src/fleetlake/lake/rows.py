@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from fleetlake.endpoint import Endpoint, Mode
+from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.lake.absent import Absence, end_versions, settle_absence
 from fleetlake.lake.drift import note_drift
 from fleetlake.lake.gained import fill_never_held, take_from_extra

@@ -6,9 +6,9 @@ ever dropped.
 
 from typing import TYPE_CHECKING
 
-from fleetlake.columns import Column
-from fleetlake.endpoint import Endpoint, Mode
 from fleetlake.endpoints import ENDPOINTS
+from fleetlake.endpoints.columns import Column
+from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.lake.format import note_format
 from fleetlake.lake.gained import fill_gained
 from fleetlake.lake.registry import register_columns

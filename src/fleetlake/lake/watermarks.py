@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
-from fleetlake.endpoint import Endpoint
 from fleetlake.endpoints import ENDPOINTS
+from fleetlake.endpoints.model import Endpoint
 from fleetlake.intervals import BEGINNING, Interval, coalesce, subtract
 from fleetlake.lake.locks import commit_lock
 

@@ -7,8 +7,8 @@ values back, they move into the release's column, and the promotion is forgotten
 import logging
 from typing import TYPE_CHECKING
 
-from fleetlake.columns import Column
 from fleetlake.endpoints import ENDPOINTS
+from fleetlake.endpoints.columns import Column
 from fleetlake.errors import StreamBusy
 from fleetlake.lake.locks import commit_lock, stream_lock
 from fleetlake.lake.moving import empty_column, move_values

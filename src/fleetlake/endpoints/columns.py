@@ -6,7 +6,7 @@ relation is a URL on the wire and becomes `<thing>_id`.
 
 from dataclasses import dataclass
 
-from fleetlake.vocabulary import VOCABULARY, Kind
+from fleetlake.endpoints.vocabulary import VOCABULARY, Kind
 
 __all__ = ["SQL_TYPES", "Column", "Kind", "attributes_of", "columns_of"]
 

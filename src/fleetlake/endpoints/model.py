@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 
-from fleetlake.columns import Column, Kind
+from fleetlake.endpoints.columns import Column, Kind
 
 MOST_IDS_PER_CALL = 100
 """Values the service takes in one `__in` filter (service contract, Limits)."""
