@@ -16,6 +16,7 @@ import pytest
 import stamina
 
 from fleetlake.client import Client
+from fleetlake.decoding.arrow import Page, read_page
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Api
 from fleetlake.errors import (
@@ -29,7 +30,6 @@ from fleetlake.errors import (
     Throttled,
     Unreachable,
 )
-from fleetlake.normalise import Page, read_page
 from fleetlake.settings import Settings
 
 KEYS = {

@@ -4,9 +4,9 @@ from collections import defaultdict
 
 import pytest
 
+from fleetlake.decoding.arrow import schema_of
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.columns import SQL_TYPES, VOCABULARY, Column, Kind, columns_of
-from fleetlake.normalise import schema_of
 
 ALL_COLUMNS = [
     pytest.param(endpoint, column, id=f"{endpoint.name}.{column.field}")

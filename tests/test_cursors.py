@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetlake.cursors import first_position, next_position, window_parameters
+from fleetlake.decoding.arrow import Page, read_page
+from fleetlake.decoding.timeuuid import embedded_time, smallest_at
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint, Walk
 from fleetlake.errors import CursorStuck, PageUnreadable
 from fleetlake.intervals import BEGINNING, Interval
-from fleetlake.normalise import Page, read_page
 from fleetlake.pages import read_pages
-from fleetlake.timeuuid import embedded_time, smallest_at
 
 NOON = datetime(2026, 6, 15, 12, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)

@@ -21,6 +21,9 @@ import pyarrow as pa
 import pytest
 from filelock import FileLock, Timeout
 
+from fleetlake.decoding.arrow import read_page, schema_of
+from fleetlake.decoding.records import Misfit
+from fleetlake.decoding.timeuuid import smallest_at
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.errors import CommitUnknown, LakeError, StreamBusy
@@ -34,9 +37,6 @@ from fleetlake.lake.loads import Committed, Load
 from fleetlake.lake.locks import commit_lock, stream_lock
 from fleetlake.lake.tables import raw_columns
 from fleetlake.lake.watermarks import WHOLE_STREAM, proven_intervals, watermark
-from fleetlake.normalise import read_page, schema_of
-from fleetlake.records import Misfit
-from fleetlake.timeuuid import smallest_at
 
 NOON = datetime(2026, 6, 15, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
+from fleetlake.decoding.values import read_value
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Api, Endpoint, Mode
 from fleetlake.errors import CredentialsRefused, FleetlakeError, LakeError, StreamFailed
@@ -22,7 +23,6 @@ from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.commit import commit_load
 from fleetlake.lake.locks import stream_lock
 from fleetlake.run import Outcome
-from fleetlake.values import read_value
 from tests.conftest import KEYS, NOW, Sim
 
 SETTLE = timedelta(seconds=60)

@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from fleetlake.decoding.arrow import EXTRA, event_at, read_page, schema_of, stamp
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.columns import Kind
 from fleetlake.endpoints.model import Endpoint
-from fleetlake.normalise import EXTRA, event_at, read_page, schema_of, stamp
 
 ROWS = pytest.mark.parametrize("endpoint", ENDPOINTS.values(), ids=lambda e: e.name)
 ALERTS, FIXES = ENDPOINTS["alerts"], ENDPOINTS["historical_locations"]

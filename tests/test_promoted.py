@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fleetlake.decoding.arrow import read_page
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.columns import Kind
 from fleetlake.endpoints.model import Endpoint, Mode
@@ -23,7 +24,6 @@ from fleetlake.lake.loads import Committed, Load
 from fleetlake.lake.locks import stream_lock
 from fleetlake.lake.promoted import demote, members, promote, with_promoted
 from fleetlake.member_names import spelled
-from fleetlake.normalise import read_page
 from fleetlake.status import stream_statuses
 from fleetlake.text.quoting import quoted
 from tests.conftest import NOW, Sim

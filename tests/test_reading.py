@@ -17,13 +17,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fleetlake.decoding.timeuuid import smallest_at
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import Unreachable
 from fleetlake.intervals import BEGINNING, Interval, coalesce, subtract
 from fleetlake.plan import SETTLE, before, still_to_read, unsettled
 from fleetlake.reading import Reading, read_spans
-from fleetlake.timeuuid import smallest_at
 from fleetlake.windows import Span, spans_of
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)

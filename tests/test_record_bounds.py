@@ -7,12 +7,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from fleetlake.decoding.arrow import Page, read_page
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import PageUnreadable
 from fleetlake.lake import open_lake
 from fleetlake.lake.commit import commit_load
 from fleetlake.lake.loads import Load
-from fleetlake.normalise import Page, read_page
 from fleetlake.quarantine import quarantined, retry_quarantined
 from tests.conftest import NOW
 

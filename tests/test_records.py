@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fleetlake.decoding.arrow import EXTRA, read_page
+from fleetlake.decoding.records import Decoded, OddRecord, reader_of
+from fleetlake.decoding.timeuuid import smallest_at
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.columns import Column, Kind
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import PageUnreadable
-from fleetlake.normalise import EXTRA, read_page
-from fleetlake.records import Decoded, OddRecord, reader_of
-from fleetlake.timeuuid import smallest_at
 
 ROWS = pytest.mark.parametrize("endpoint", ENDPOINTS.values(), ids=lambda e: e.name)
 MOMENT = datetime(2026, 6, 6, 12, 59, 11, 462000, tzinfo=UTC)

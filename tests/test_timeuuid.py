@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetlake.timeuuid import embedded_ticks, embedded_time, smallest_at
+from fleetlake.decoding.timeuuid import embedded_ticks, embedded_time, smallest_at
 
 instants = st.datetimes(datetime(1971, 1, 1), datetime(2200, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - hypothesis adds the zone
 tails = st.binary(min_size=8, max_size=8)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fleetlake.decoding.values import json_text, read_value, relation_id
 from fleetlake.endpoints.columns import Kind
-from fleetlake.values import json_text, read_value, relation_id
 
 READABLE = [
     (Kind.ID, "371193", 371193),

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from fleetlake import writer as writers
+from fleetlake.decoding.arrow import read_page
+from fleetlake.decoding.timeuuid import smallest_at
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import LakeError
 from fleetlake.intervals import Interval
 from fleetlake.lake.loads import Committed, Load
-from fleetlake.normalise import read_page
 from fleetlake.reading import Reading
-from fleetlake.timeuuid import smallest_at
 from fleetlake.writer import Writer
 
 NOON = datetime(2026, 6, 15, 12, tzinfo=UTC)

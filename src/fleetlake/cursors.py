@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from urllib.parse import urlencode
 
+from fleetlake.decoding.arrow import Page
+from fleetlake.decoding.timeuuid import embedded_ticks, smallest_at
 from fleetlake.endpoints.model import Cursor, Endpoint, Walk, Window
 from fleetlake.errors import CursorStuck, PageUnreadable
 from fleetlake.intervals import BEGINNING, Interval
-from fleetlake.normalise import Page
 from fleetlake.text.plain import one_line
-from fleetlake.timeuuid import embedded_ticks, smallest_at
 
 _MICROSECOND = timedelta(microseconds=1)
 

@@ -15,12 +15,12 @@ import duckdb
 
 from fleetlake.client import Client
 from fleetlake.clock import TOLD_SKEW, skew_in_words
+from fleetlake.decoding.arrow import read_page
 from fleetlake.endpoints import V3_PROBE
 from fleetlake.errors import FleetlakeError, LakeError, SettingsError
 from fleetlake.lake import open_lake
 from fleetlake.lake.attach import CATALOG, EXTENSIONS, extension_path
 from fleetlake.lake_address import not_writable
-from fleetlake.normalise import read_page
 from fleetlake.permissions import exposed_paths
 from fleetlake.publish import published_place
 from fleetlake.run import service_now

@@ -5,6 +5,7 @@ from datetime import datetime
 
 import pyarrow as pa
 
+from fleetlake.decoding.arrow import Page, read_page, stamp
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.errors import PageUnreadable
@@ -13,7 +14,6 @@ from fleetlake.lake.commit import commit_load
 from fleetlake.lake.loads import Load
 from fleetlake.lake.locks import commit_lock
 from fleetlake.lake.promotions import settle_names, with_promoted
-from fleetlake.normalise import Page, read_page, stamp
 from fleetlake.text.quoting import quoted
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from fleetlake.client import Client
+from fleetlake.decoding.arrow import Page, event_at
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.intervals import Interval
-from fleetlake.normalise import Page, event_at
 from fleetlake.pages import read_pages
 from fleetlake.windows import Frontier, Span, Window, after_page, is_worth_sharing
 

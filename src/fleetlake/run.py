@@ -10,13 +10,13 @@ from functools import partial
 from typing import Any, TypeVar
 
 from fleetlake.client import Client
+from fleetlake.decoding.arrow import read_page
 from fleetlake.endpoints import PROBE
 from fleetlake.errors import FleetlakeError
 from fleetlake.intervals import Interval
 from fleetlake.lake.catalog import Lake
 from fleetlake.lake.commit import commit_load
 from fleetlake.lake.loads import Committed, Load, ShrinkRule
-from fleetlake.normalise import read_page
 from fleetlake.settings import DEFAULT_PROFILE
 from fleetlake.shard import WHOLE, Shard
 from fleetlake.text.wording import counted, named

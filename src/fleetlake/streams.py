@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from fleetlake.concurrency import all_of
+from fleetlake.decoding.arrow import shown_by
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint, Mode, Moved, Walk
 from fleetlake.errors import ListShrank
@@ -18,7 +19,6 @@ from fleetlake.lake.gaps import record_gaps
 from fleetlake.lake.lateness import found_by_sweep
 from fleetlake.lake.loads import Committed
 from fleetlake.lake.watermarks import WHOLE_STREAM, LastRead, last_read, proven_intervals, watermark
-from fleetlake.normalise import shown_by
 from fleetlake.pages import read_pages
 from fleetlake.plan import (
     LIST_LIFE,

@@ -13,14 +13,14 @@ from datetime import datetime
 
 import pyarrow as pa
 
+from fleetlake.decoding.arrow import Page, schema_of
+from fleetlake.decoding.records import Misfit
 from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.intervals import Interval, subtract
 from fleetlake.lake.loads import HALF, Committed, Load, ShrinkRule
 from fleetlake.lake.watermarks import WHOLE_STREAM, LastRead
-from fleetlake.normalise import Page, schema_of
 from fleetlake.plan import Overlap, before
 from fleetlake.reading import Reading
-from fleetlake.records import Misfit
 
 ROWS_PER_COMMIT = 75_000
 SECONDS_PER_COMMIT = 10.0

@@ -14,11 +14,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from fleetlake.decoding.arrow import EXTRA, schema_of
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.commit import commit_load
 from fleetlake.lake.loads import Load, new_load_id
-from fleetlake.normalise import EXTRA, schema_of
 
 MEMORY = "2GB"
 SAMPLES = ENDPOINTS["net_device_usage_samples"]

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import msgspec
 import pyarrow as pa
 
+from fleetlake.decoding.arrow import EXTRA
 from fleetlake.lake.loads import Load
 from fleetlake.member_names import spelled
-from fleetlake.normalise import EXTRA
 
 if TYPE_CHECKING:
     from fleetlake.lake.catalog import Lake

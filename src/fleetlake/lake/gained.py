@@ -7,13 +7,13 @@ is no change of the record, so it makes no new version.
 
 from typing import TYPE_CHECKING
 
+from fleetlake.decoding.arrow import EXTRA
 from fleetlake.endpoints.columns import Column
 from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.lake.loads import Load
 from fleetlake.lake.moving import move_values
 from fleetlake.lake.registry import columns_new_to
 from fleetlake.member_names import spelled
-from fleetlake.normalise import EXTRA
 from fleetlake.text.quoting import quoted
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from uuid import uuid4
 
 import pyarrow as pa
 
+from fleetlake.decoding.records import Misfit
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.intervals import Interval
 from fleetlake.lake.watermarks import LastRead
 from fleetlake.plan import Overlap, before
-from fleetlake.records import Misfit
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

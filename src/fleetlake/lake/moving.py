@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pyarrow as pa
 
+from fleetlake.decoding.arrow import EXTRA, array_of
+from fleetlake.decoding.records import members_left, take_member
+from fleetlake.decoding.values import INT64_LIMIT, json_text, read_value
 from fleetlake.endpoints.columns import Column, Kind
 from fleetlake.endpoints.model import Endpoint
-from fleetlake.normalise import EXTRA, array_of
-from fleetlake.records import members_left, take_member
 from fleetlake.text.quoting import quoted
-from fleetlake.values import INT64_LIMIT, json_text, read_value
 
 if TYPE_CHECKING:
     from fleetlake.lake.catalog import Lake

@@ -12,8 +12,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
+from fleetlake.decoding.timeuuid import embedded_time
 from fleetlake.endpoints.columns import Kind
-from fleetlake.timeuuid import embedded_time
 
 INT64_LIMIT = 2**63
 

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from fleetlake.decoding.records import Decoded, Misfit, OddRecord, reader_of
+from fleetlake.decoding.timeuuid import embedded_time
 from fleetlake.endpoints.columns import Column, Kind
 from fleetlake.endpoints.model import Endpoint
-from fleetlake.records import Decoded, Misfit, OddRecord, reader_of
-from fleetlake.timeuuid import embedded_time
 
 EXTRA = "_extra"
 """Column of the members that have no column of their own, as one JSON object."""

@@ -18,10 +18,7 @@ from typing import Any
 
 import msgspec
 
-from fleetlake.endpoints.columns import Kind
-from fleetlake.endpoints.model import Api, Endpoint, Mode
-from fleetlake.errors import PageUnreadable
-from fleetlake.record_bounds import (
+from fleetlake.decoding.bounds import (
     MOST_RECORDS,
     has_deep_text,
     has_long_text,
@@ -33,10 +30,19 @@ from fleetlake.record_bounds import (
     refuse_many_members,
     set_deep_aside,
 )
-from fleetlake.record_structs import CONSTANT, attribute_path, constant_at, envelope, quick_decoder
-from fleetlake.strict_json import strict_json
+from fleetlake.decoding.lenient_json import strict_json
+from fleetlake.decoding.structs import (
+    CONSTANT,
+    attribute_path,
+    constant_at,
+    envelope,
+    quick_decoder,
+)
+from fleetlake.decoding.values import json_text, link_query, read_value, relation_id
+from fleetlake.endpoints.columns import Kind
+from fleetlake.endpoints.model import Api, Endpoint, Mode
+from fleetlake.errors import PageUnreadable
 from fleetlake.text.plain import one_line
-from fleetlake.values import json_text, link_query, read_value, relation_id
 
 
 class OddRecord(Exception):

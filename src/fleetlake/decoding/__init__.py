@@ -1,0 +1,1 @@
+"""Bytes to values to Arrow. Pure."""
