@@ -15,7 +15,7 @@ from pydantic import Field
 from fleetlake.errors import StreamBusy, UsageError
 from fleetlake.ingest import backfill as backfill_endpoint
 from fleetlake.ingest import endpoint_with_past, raise_worst
-from fleetlake.intervals import Interval
+from fleetlake.planning.intervals import Interval
 from fleetlake.text.wording import counted
 from flows.credentials import settings_of_run
 from flows.retries import RETRIES, stopping_in_order

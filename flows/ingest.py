@@ -14,8 +14,8 @@ from pydantic import Field
 from fleetlake.errors import StreamBusy
 from fleetlake.ingest import ingest as ingest_endpoints
 from fleetlake.ingest import raise_worst
+from fleetlake.planning.shards import PARTS, WHOLE, Shard
 from fleetlake.run import Outcome, Watcher, outcome_line
-from fleetlake.shard import PARTS, WHOLE, Shard
 from flows.credentials import settings_of_run
 from flows.groups import Group, endpoints_of
 from flows.reports import report_ingest

@@ -12,7 +12,7 @@ from prefect.variables import Variable
 
 from fleetlake.lake import open_lake
 from fleetlake.lake.gaps import Gap
-from fleetlake.retention import State
+from fleetlake.planning.retention import State
 from fleetlake.settings import Settings
 from fleetlake.status import LakeStatus, StreamStatus, lake_now, lake_status
 from fleetlake.text.wording import named

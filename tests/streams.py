@@ -2,8 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
-from fleetlake.intervals import BEGINNING
 from fleetlake.lake.gaps import Gap
+from fleetlake.planning.intervals import BEGINNING
 from fleetlake.status import StreamStatus
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)

@@ -14,9 +14,9 @@ from fleetlake.clock import REFUSED_SKEW, Clock
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import ClockRefused, UsageError
 from fleetlake.ingest import backfill, ingest
-from fleetlake.intervals import BEGINNING, Interval
 from fleetlake.lake import open_lake
 from fleetlake.lake.gaps import Gap, gaps
+from fleetlake.planning.intervals import BEGINNING, Interval
 from fleetlake.run import Outcome
 from fleetlake.settings import ClockTrust
 from fleetlake.verify import verify

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fleetlake.endpoints import ENDPOINTS
-from fleetlake.plan import SWEEP
+from fleetlake.planning.coverage import SWEEP
 from fleetsim.scenarios import SCENARIOS
 from tests.processes import UNSETTLED, Service, environment, fleetlake, kill_after, query, service
 from tests.test_load import key_of

@@ -16,8 +16,8 @@ from fleetlake.decoding.timeuuid import embedded_time, smallest_at
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint, Walk
 from fleetlake.errors import CursorStuck, PageUnreadable
-from fleetlake.intervals import BEGINNING, Interval
 from fleetlake.pages import read_pages
+from fleetlake.planning.intervals import BEGINNING, Interval
 
 NOON = datetime(2026, 6, 15, 12, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)

@@ -13,9 +13,9 @@ from fleetlake.answers import BodyRefused, unpacked
 from fleetlake.decoding.arrow import read_page
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.ingest import backfill, ingest
-from fleetlake.intervals import Interval
 from fleetlake.lake import open_lake
 from fleetlake.lake.gaps import gaps
+from fleetlake.planning.intervals import Interval
 from fleetlake.quarantine import retry_quarantined
 from tests.conftest import NOW, Sim
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetlake.intervals import BEGINNING, Interval, coalesce, subtract
+from fleetlake.planning.intervals import BEGINNING, Interval, coalesce, subtract
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 LAST_MINUTE = 40

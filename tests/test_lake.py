@@ -27,7 +27,6 @@ from fleetlake.decoding.timeuuid import smallest_at
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.errors import CommitUnknown, LakeError, StreamBusy
-from fleetlake.intervals import BEGINNING, Interval
 from fleetlake.lake import Lake, catalog, durable, open_lake
 from fleetlake.lake import commit as commits
 from fleetlake.lake.attach import CATALOG
@@ -37,6 +36,7 @@ from fleetlake.lake.loads import Committed, Load
 from fleetlake.lake.locks import commit_lock, stream_lock
 from fleetlake.lake.tables import raw_columns
 from fleetlake.lake.watermarks import WHOLE_STREAM, proven_intervals, watermark
+from fleetlake.planning.intervals import BEGINNING, Interval
 
 NOON = datetime(2026, 6, 15, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)

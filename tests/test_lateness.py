@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 
 from fleetlake.endpoints import ENDPOINTS
-from fleetlake.intervals import BEGINNING, Interval
 from fleetlake.lake import open_lake
 from fleetlake.lake.lateness import measured_lateness
-from fleetlake.plan import (
+from fleetlake.planning.coverage import (
     LOOKBACK,
     SWEEP,
     SWEEP_LOOKBACK,
@@ -18,6 +17,7 @@ from fleetlake.plan import (
     sweep_from,
     unsettled,
 )
+from fleetlake.planning.intervals import BEGINNING, Interval
 from tests.conftest import NOW, Sim
 from tests.test_load import SETTLE, key_of, keys_in
 

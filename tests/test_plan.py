@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetlake.intervals import BEGINNING, Interval, coalesce
-from fleetlake.plan import LOOKBACK, SETTLE, before, still_to_read, unsettled
+from fleetlake.planning.coverage import LOOKBACK, SETTLE, before, still_to_read, unsettled
+from fleetlake.planning.intervals import BEGINNING, Interval, coalesce
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
 DAY = timedelta(days=1)

@@ -21,8 +21,8 @@ from fleetlake.decoding.timeuuid import smallest_at
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import Unreachable
-from fleetlake.intervals import BEGINNING, Interval, coalesce, subtract
-from fleetlake.plan import SETTLE, before, still_to_read, unsettled
+from fleetlake.planning.coverage import SETTLE, before, still_to_read, unsettled
+from fleetlake.planning.intervals import BEGINNING, Interval, coalesce, subtract
 from fleetlake.reading import Reading, read_spans
 from fleetlake.windows import Span, spans_of
 

@@ -12,13 +12,13 @@ import pytest
 
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import StreamBusy
-from fleetlake.intervals import BEGINNING
 from fleetlake.lake import open_lake
 from fleetlake.lake.locks import stream_lock
 from fleetlake.lake.watermarks import proven_intervals
-from fleetlake.plan import LIST_LIFE
+from fleetlake.planning.coverage import LIST_LIFE
+from fleetlake.planning.intervals import BEGINNING
+from fleetlake.planning.shards import PARTS, WHOLE, Shard
 from fleetlake.settings import DEFAULT_PROFILE
-from fleetlake.shard import PARTS, WHOLE, Shard
 from fleetlake.streams import fan_out_ids
 from tests.conftest import Sim
 from tests.processes import UNSETTLED, command, environment, fleetlake, service

@@ -11,10 +11,10 @@ from fleetlake.cli import app
 from fleetlake.cli.status import verdict
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import RecordsMissing
-from fleetlake.intervals import Interval
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.gaps import Gap
-from fleetlake.retention import forecast
+from fleetlake.planning.intervals import Interval
+from fleetlake.planning.retention import forecast
 from fleetlake.settings import load_settings
 from fleetlake.status import LakeStatus, StreamStatus
 from tests.streams import GAP, GOOD, NOW

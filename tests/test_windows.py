@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetlake.endpoints import ENDPOINTS
-from fleetlake.intervals import BEGINNING, Interval, coalesce
+from fleetlake.planning.intervals import BEGINNING, Interval, coalesce
 from fleetlake.windows import TOGETHER, Frontier, Span, after_page, is_worth_sharing, spans_of
 
 NOON = datetime(2026, 6, 15, 12, tzinfo=UTC)

@@ -14,8 +14,8 @@ from fleetlake.decoding.timeuuid import smallest_at
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import LakeError
-from fleetlake.intervals import Interval
 from fleetlake.lake.loads import Committed, Load
+from fleetlake.planning.intervals import Interval
 from fleetlake.reading import Reading
 from fleetlake.writer import Writer
 

@@ -11,13 +11,13 @@ from datetime import datetime, timedelta
 
 from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.ingest import endpoints_to_read
-from fleetlake.intervals import Interval
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.attach import CATALOG
 from fleetlake.lake.watermarks import WHOLE_STREAM, last_read, proven_intervals, watermark
-from fleetlake.plan import still_to_read, sweep_from
+from fleetlake.planning.coverage import still_to_read, sweep_from
+from fleetlake.planning.intervals import Interval
+from fleetlake.planning.shards import WHOLE
 from fleetlake.settings import Settings
-from fleetlake.shard import WHOLE
 from fleetlake.streams import changing_since, fan_out_ids
 from fleetlake.text.quoting import quoted
 from fleetlake.windows import Span, spans_of

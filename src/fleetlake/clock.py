@@ -19,7 +19,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from fleetlake.errors import ClockRefused
-from fleetlake.intervals import BEGINNING
+from fleetlake.planning.intervals import BEGINNING
 from fleetlake.settings import ClockTrust
 from fleetlake.text.wording import spoken_length
 

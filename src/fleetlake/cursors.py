@@ -13,7 +13,7 @@ from fleetlake.decoding.arrow import Page
 from fleetlake.decoding.timeuuid import embedded_ticks, smallest_at
 from fleetlake.endpoints.model import Cursor, Endpoint, Walk, Window
 from fleetlake.errors import CursorStuck, PageUnreadable
-from fleetlake.intervals import BEGINNING, Interval
+from fleetlake.planning.intervals import BEGINNING, Interval
 from fleetlake.text.plain import one_line
 
 _MICROSECOND = timedelta(microseconds=1)

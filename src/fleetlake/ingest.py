@@ -24,15 +24,15 @@ from fleetlake.errors import (
     StreamFailed,
     UsageError,
 )
-from fleetlake.intervals import Interval
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.promotions import settle_names
 from fleetlake.lake.yielding import yield_to_release
 from fleetlake.lake_address import DEMO_MARK
 from fleetlake.load import load_streams
+from fleetlake.planning.intervals import Interval
+from fleetlake.planning.shards import WHOLE, Shard
 from fleetlake.run import Outcome, Watcher
 from fleetlake.settings import Settings
-from fleetlake.shard import WHOLE, Shard
 
 logger = logging.getLogger(__name__)
 

@@ -31,7 +31,6 @@ from fleetlake.errors import (
     StreamFailed,
     UsageError,
 )
-from fleetlake.intervals import Interval
 from fleetlake.lake.catalog import Lake
 from fleetlake.lake.commit import commit_proofs
 from fleetlake.lake.future import TakenBack, take_back_future
@@ -47,9 +46,10 @@ from fleetlake.lake.watermarks import (
     want_since,
     watermark,
 )
-from fleetlake.plan import unsettled
+from fleetlake.planning.coverage import unsettled
+from fleetlake.planning.intervals import Interval
+from fleetlake.planning.shards import WHOLE, Shard
 from fleetlake.run import Outcome, Run, Watcher
-from fleetlake.shard import WHOLE, Shard
 from fleetlake.streams import load_events, load_snapshot
 from fleetlake.writer import Writer
 

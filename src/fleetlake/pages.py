@@ -7,7 +7,7 @@ from fleetlake.client import Client
 from fleetlake.cursors import first_position, mark_of, next_position, window_parameters
 from fleetlake.decoding.arrow import Page, read_page, stamp
 from fleetlake.endpoints.model import Api, Endpoint
-from fleetlake.intervals import Interval
+from fleetlake.planning.intervals import Interval
 
 
 async def read_pages(

@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 from fleetlake.client import Client
 from fleetlake.decoding.arrow import Page, event_at
 from fleetlake.endpoints.model import Endpoint
-from fleetlake.intervals import Interval
 from fleetlake.pages import read_pages
+from fleetlake.planning.intervals import Interval
 from fleetlake.windows import Frontier, Span, Window, after_page, is_worth_sharing
 
 

@@ -13,12 +13,12 @@ from fleetlake.client import Client
 from fleetlake.decoding.arrow import read_page
 from fleetlake.endpoints import PROBE
 from fleetlake.errors import FleetlakeError
-from fleetlake.intervals import Interval
 from fleetlake.lake.catalog import Lake
 from fleetlake.lake.commit import commit_load
 from fleetlake.lake.loads import Committed, Load, ShrinkRule
+from fleetlake.planning.intervals import Interval
+from fleetlake.planning.shards import WHOLE, Shard
 from fleetlake.settings import DEFAULT_PROFILE
-from fleetlake.shard import WHOLE, Shard
 from fleetlake.text.wording import counted, named
 
 

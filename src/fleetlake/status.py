@@ -7,11 +7,11 @@ from typing import Any
 from fleetlake.clock import machine_now
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
-from fleetlake.intervals import Interval, subtract
 from fleetlake.lake import Lake
 from fleetlake.lake.gaps import Gap, gaps
 from fleetlake.lake.watermarks import all_proven_intervals
-from fleetlake.retention import Forecast, forecast
+from fleetlake.planning.intervals import Interval, subtract
+from fleetlake.planning.retention import Forecast, forecast
 from fleetlake.settings import DEFAULT_PROFILE, ClockTrust
 from fleetlake.text.quoting import quoted
 

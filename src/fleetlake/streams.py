@@ -12,7 +12,6 @@ from fleetlake.decoding.arrow import shown_by
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint, Mode, Moved, Walk
 from fleetlake.errors import ListShrank
-from fleetlake.intervals import BEGINNING, Interval
 from fleetlake.lake.absent import withheld_ids
 from fleetlake.lake.catalog import Lake
 from fleetlake.lake.gaps import record_gaps
@@ -20,7 +19,7 @@ from fleetlake.lake.lateness import found_by_sweep
 from fleetlake.lake.loads import Committed
 from fleetlake.lake.watermarks import WHOLE_STREAM, LastRead, last_read, proven_intervals, watermark
 from fleetlake.pages import read_pages
-from fleetlake.plan import (
+from fleetlake.planning.coverage import (
     LIST_LIFE,
     SETTLE,
     Overlap,
@@ -30,6 +29,7 @@ from fleetlake.plan import (
     still_to_read,
     sweep_from,
 )
+from fleetlake.planning.intervals import BEGINNING, Interval
 from fleetlake.reading import Reading, read_spans
 from fleetlake.run import Run
 from fleetlake.settings import DEFAULT_PROFILE

@@ -10,11 +10,11 @@ import httpx
 from fleetlake.client import Client
 from fleetlake.endpoints import endpoint_named
 from fleetlake.endpoints.model import Endpoint, Mode
-from fleetlake.intervals import Interval
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.lateness import measured_lateness
 from fleetlake.pages import read_pages
-from fleetlake.plan import unsettled
+from fleetlake.planning.coverage import unsettled
+from fleetlake.planning.intervals import Interval
 from fleetlake.reading import read_spans
 from fleetlake.run import service_now
 from fleetlake.settings import Settings

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from fleetlake.endpoints.model import Endpoint
-from fleetlake.intervals import BEGINNING, Interval
+from fleetlake.planning.intervals import BEGINNING, Interval
 
 PAGES_PER_WINDOW = 12
 """A window's last page is half empty on average: twelve pages cost about 4 % more calls."""

@@ -16,10 +16,10 @@ import pyarrow as pa
 from fleetlake.decoding.arrow import Page, schema_of
 from fleetlake.decoding.records import Misfit
 from fleetlake.endpoints.model import Endpoint, Mode
-from fleetlake.intervals import Interval, subtract
 from fleetlake.lake.loads import HALF, Committed, Load, ShrinkRule
 from fleetlake.lake.watermarks import WHOLE_STREAM, LastRead
-from fleetlake.plan import Overlap, before
+from fleetlake.planning.coverage import Overlap, before
+from fleetlake.planning.intervals import Interval, subtract
 from fleetlake.reading import Reading
 
 ROWS_PER_COMMIT = 75_000

@@ -20,8 +20,8 @@ from fleetlake.errors import BuildFailed, CredentialsRefused, StreamBusy, Thrott
 from fleetlake.lake import open_lake
 from fleetlake.lake.locks import stream_lock
 from fleetlake.lake.maintenance import Maintained
-from fleetlake.plan import SETTLE
-from fleetlake.shard import PARTS
+from fleetlake.planning.coverage import SETTLE
+from fleetlake.planning.shards import PARTS
 
 pytestmark = [
     pytest.mark.integration,

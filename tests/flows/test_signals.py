@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from tests.streams import GAP, GOOD, NOW
 
-from fleetlake.retention import Forecast, State
+from fleetlake.planning.retention import Forecast, State
 from fleetlake.status import LakeStatus
 
 pytestmark = [

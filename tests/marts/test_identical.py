@@ -16,7 +16,7 @@ from tests.processes import environment, fleetlake, kill_after, service
 from fleetlake.lake import open_lake
 from fleetlake.marts import build_marts
 from fleetlake.marts.catalogue import marts
-from fleetlake.plan import SWEEP
+from fleetlake.planning.coverage import SWEEP
 
 INCREMENTS = int(os.environ.get("MART_INCREMENTS", "3"))
 KILLS = 3 if INCREMENTS >= 50 else 1

@@ -29,7 +29,7 @@ def backfill(
     from fleetlake.errors import UsageError
     from fleetlake.ingest import backfill as backfill_endpoint
     from fleetlake.ingest import raise_worst
-    from fleetlake.intervals import Interval
+    from fleetlake.planning.intervals import Interval
     from fleetlake.settings import load_settings
 
     if in_utc(start) >= in_utc(end):

@@ -65,8 +65,8 @@ def ingest(
     from fleetlake.errors import UsageError
     from fleetlake.ingest import ingest as ingest_endpoints
     from fleetlake.ingest import raise_worst
+    from fleetlake.planning.shards import Shard
     from fleetlake.settings import load_settings, unknown_variables
-    from fleetlake.shard import Shard
 
     try:
         share = Shard.parse(shard)

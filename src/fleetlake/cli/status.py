@@ -90,7 +90,7 @@ def verdict(found: "LakeStatus", now: datetime) -> Iterator[str]:
 
 def _faults(found: "LakeStatus", last_load: datetime, now: datetime) -> Iterator[str]:
     from fleetlake.lake.future import TOLERANCE
-    from fleetlake.retention import State
+    from fleetlake.planning.retention import State
     from fleetlake.text.wording import counted, named, spoken_age
 
     for lost in sorted({named(gap.endpoint, gap.account_profile) for gap in found.open_gaps}):
@@ -133,7 +133,7 @@ def _row(stream: "StreamStatus", now: datetime) -> tuple[object, ...]:
 
 def _notes(stream: "StreamStatus") -> Iterator[str]:
     """Yield what a person should know beyond the numbers, and need not mend."""
-    from fleetlake.intervals import BEGINNING
+    from fleetlake.planning.intervals import BEGINNING
     from fleetlake.text.wording import counted, spoken_start
 
     if stream.complete_from not in {None, BEGINNING}:

@@ -37,7 +37,7 @@ def verify(
     """
     from fleetlake.cli.screen import console
     from fleetlake.errors import RecordsMissing
-    from fleetlake.intervals import BEGINNING
+    from fleetlake.planning.intervals import BEGINNING
     from fleetlake.settings import load_settings
     from fleetlake.verify import verify as compare
 
@@ -70,7 +70,7 @@ def verify(
 
 def _range(verdict: "Verdict") -> str:
     """Return what was compared; it ends where records may still show up."""
-    from fleetlake.intervals import BEGINNING
+    from fleetlake.planning.intervals import BEGINNING
 
     if verdict.interval is None:
         return ""

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from fleetlake.endpoints.model import Mode
 from fleetlake.errors import CommitUnknown, LakeError
-from fleetlake.intervals import Interval
 from fleetlake.lake.durable import flush_files
 from fleetlake.lake.future import TOLERANCE
 from fleetlake.lake.lateness import note_lateness
@@ -17,6 +16,7 @@ from fleetlake.lake.loads import Committed, Load
 from fleetlake.lake.locks import commit_lock
 from fleetlake.lake.rows import write_rows
 from fleetlake.lake.watermarks import LastRead, Mark, add_intervals, set_last_reads, set_watermarks
+from fleetlake.planning.intervals import Interval
 
 if TYPE_CHECKING:
     from fleetlake.lake.catalog import Lake

@@ -13,10 +13,10 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from fleetlake.endpoints.model import Endpoint, Mode
-from fleetlake.intervals import Interval
 from fleetlake.lake.locks import commit_lock
 from fleetlake.lake.watermarks import all_proven_intervals, replace_intervals
-from fleetlake.plan import LOOKBACK, SETTLE, SWEEP
+from fleetlake.planning.coverage import LOOKBACK, SETTLE, SWEEP
+from fleetlake.planning.intervals import Interval
 from fleetlake.text.quoting import quoted
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from fleetlake.endpoints.model import Endpoint
-from fleetlake.intervals import Interval
 from fleetlake.lake.locks import commit_lock
 from fleetlake.lake.watermarks import add_intervals
-from fleetlake.plan import before
+from fleetlake.planning.coverage import before
+from fleetlake.planning.intervals import Interval
 
 if TYPE_CHECKING:
     from fleetlake.lake.catalog import Lake

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from fleetlake.plan import SETTLE, Overlap
+from fleetlake.planning.coverage import SETTLE, Overlap
 from fleetlake.text.quoting import quoted
 
 if TYPE_CHECKING:

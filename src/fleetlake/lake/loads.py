@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from fleetlake.decoding.records import Misfit
 from fleetlake.endpoints.model import Endpoint
-from fleetlake.intervals import Interval
 from fleetlake.lake.watermarks import LastRead
-from fleetlake.plan import Overlap, before
+from fleetlake.planning.coverage import Overlap, before
+from fleetlake.planning.intervals import Interval
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -14,7 +14,7 @@ from fleetlake.errors import LakeError, StreamBusy
 from fleetlake.lake.advisory import advisory_lock
 from fleetlake.lake_address import LakePlace, SharedLake, not_writable
 from fleetlake.machine.file_locks import LockTaken, file_lock
-from fleetlake.shard import WHOLE, Shard
+from fleetlake.planning.shards import WHOLE, Shard
 
 COMMIT_PATIENCE_SECONDS = 120.0
 DOOR_PATIENCE_SECONDS = 5.0

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
-from fleetlake.intervals import BEGINNING, Interval, coalesce, subtract
 from fleetlake.lake.locks import commit_lock
+from fleetlake.planning.intervals import BEGINNING, Interval, coalesce, subtract
 
 if TYPE_CHECKING:
     from fleetlake.lake.catalog import Lake

@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from fleetlake.intervals import BEGINNING
+from fleetlake.planning.intervals import BEGINNING
 from fleetlake.settings import DEFAULT_PROFILE
 
 

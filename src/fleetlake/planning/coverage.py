@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from fleetlake.intervals import BEGINNING, Interval, coalesce, subtract
+from fleetlake.planning.intervals import BEGINNING, Interval, coalesce, subtract
 
 SETTLE = timedelta(seconds=60)
 """Records younger than this may not all be visible yet, so reads stop short of them."""

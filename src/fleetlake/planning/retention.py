@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from fleetlake.endpoints.model import MOST_RECORDS_PER_PAGE
-from fleetlake.intervals import Interval
+from fleetlake.planning.intervals import Interval
 
 WARN_BEFORE = timedelta(hours=24)
 """Somebody must hear of it while a day is left, however quick the catching up would be."""
