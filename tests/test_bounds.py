@@ -12,9 +12,9 @@ import httpx
 import pytest
 import stamina
 
-from fleetlake.client import Client
 from fleetlake.errors import CredentialsRefused, PageUnreadable, ServiceError, Unreachable
-from fleetlake.patience import Patience
+from fleetlake.service.client import Client
+from fleetlake.service.deadline import Patience
 from fleetlake.settings import Settings
 
 OK = b"HTTP/1.1 200 OK\r\n"

@@ -15,7 +15,6 @@ import httpx
 import pytest
 import stamina
 
-from fleetlake.client import Client
 from fleetlake.decoding.arrow import Page, read_page
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Api
@@ -30,6 +29,7 @@ from fleetlake.errors import (
     Throttled,
     Unreachable,
 )
+from fleetlake.service.client import Client
 from fleetlake.settings import Settings
 
 KEYS = {

@@ -10,7 +10,6 @@ from typing import Any
 import httpx
 import pytest
 
-from fleetlake.clock import REFUSED_SKEW, Clock
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import ClockRefused, UsageError
 from fleetlake.ingest import backfill, ingest
@@ -18,6 +17,7 @@ from fleetlake.lake import open_lake
 from fleetlake.lake.gaps import Gap, gaps
 from fleetlake.planning.intervals import BEGINNING, Interval
 from fleetlake.run import Outcome
+from fleetlake.service.clock import REFUSED_SKEW, Clock
 from fleetlake.settings import ClockTrust
 from fleetlake.verify import verify
 from tests.conftest import NOW, Sim
@@ -61,7 +61,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, sim: Sim) -> Callable[[], None]:
 
     def set_clock(off: timedelta = timedelta(0)) -> None:
         now = datetime.fromisoformat(sim.ask("GET", "/sim/state").json()["now"]) + off
-        monkeypatch.setattr("fleetlake.clock.machine_now", lambda: now.astimezone(UTC))
+        monkeypatch.setattr("fleetlake.service.clock.machine_now", lambda: now.astimezone(UTC))
 
     set_clock()
     return set_clock
@@ -246,7 +246,7 @@ class Steady:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    monkeypatch.setattr("fleetlake.clock.machine_now", lambda: NOW)
+    monkeypatch.setattr("fleetlake.service.clock.machine_now", lambda: NOW)
     return Clock(ClockTrust.CHECKED, steady=Steady())
 
 

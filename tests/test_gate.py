@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from fleetlake.gate import NOT_URGENT, Gate
+from fleetlake.service.gate import NOT_URGENT, Gate
 
 
 class Clock:

@@ -9,7 +9,6 @@ from typing import Any
 import httpx
 import pytest
 
-from fleetlake.answers import BodyRefused, unpacked
 from fleetlake.decoding.arrow import read_page
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.ingest import backfill, ingest
@@ -17,6 +16,7 @@ from fleetlake.lake import open_lake
 from fleetlake.lake.gaps import gaps
 from fleetlake.planning.intervals import Interval
 from fleetlake.quarantine import retry_quarantined
+from fleetlake.service.bodies import BodyRefused, unpacked
 from tests.conftest import NOW, Sim
 
 DAY = timedelta(days=1)
@@ -105,7 +105,7 @@ def test_a_machine_whose_clock_is_slow_rewrites_no_history(sim: Sim, monkeypatch
         now = datetime.fromisoformat(sim.ask("GET", "/sim/state").json()["now"])
         sim.advance((NOW + service - now).total_seconds())
         at = (NOW + machine).astimezone(UTC)
-        monkeypatch.setattr("fleetlake.clock.machine_now", lambda: at)
+        monkeypatch.setattr("fleetlake.service.clock.machine_now", lambda: at)
         name = f"at {service}"
         edit = {"groups": lambda records: [{**r, "name": name} for r in records]}
         ingest(sim.settings(clock="checked"), ["groups"], transport=Edited(sim, **edit))

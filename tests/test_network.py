@@ -14,10 +14,11 @@ from urllib.parse import quote
 
 import pytest
 
-from fleetlake import cli, ratelimit
+from fleetlake import cli
 from fleetlake.errors import LakeError, SettingsError
-from fleetlake.network import proxies, proxy_secrets, tls_context
-from fleetlake.ratelimit import CallLimit
+from fleetlake.service import rate_limit as ratelimit
+from fleetlake.service.network import proxies, proxy_secrets, tls_context
+from fleetlake.service.rate_limit import CallLimit
 from fleetlake.text.redaction import starred
 
 HTTPS = ["https://svc.example/"]

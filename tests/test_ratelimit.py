@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleetlake import ratelimit
 from fleetlake.errors import BudgetSpent, SettingsError
-from fleetlake.ratelimit import MOST_CALLS_PER_MINUTE, CallLimit
+from fleetlake.service import rate_limit as ratelimit
+from fleetlake.service.rate_limit import MOST_CALLS_PER_MINUTE, CallLimit
 
 START = 1_800_000_000.0
 

@@ -17,7 +17,7 @@ from fleetlake.errors import (
     Throttled,
     Unreachable,
 )
-from fleetlake.retry import LONGEST_WAIT, wait_before_retry, with_retries
+from fleetlake.service.retry import LONGEST_WAIT, wait_before_retry, with_retries
 
 
 @pytest.fixture(autouse=True)

@@ -21,8 +21,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from fleetlake import wire
-from fleetlake.wire import Wire
+from fleetlake.service import transport as wire
+from fleetlake.service.transport import Wire
 
 Result = TypeVar("Result")
 Service = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

@@ -13,8 +13,6 @@ from pathlib import Path
 
 import duckdb
 
-from fleetlake.client import Client
-from fleetlake.clock import TOLD_SKEW, skew_in_words
 from fleetlake.decoding.arrow import read_page
 from fleetlake.endpoints import V3_PROBE
 from fleetlake.errors import FleetlakeError, LakeError, SettingsError
@@ -24,6 +22,8 @@ from fleetlake.lake_address import not_writable
 from fleetlake.permissions import exposed_paths
 from fleetlake.publish import published_place
 from fleetlake.run import service_now
+from fleetlake.service.client import Client
+from fleetlake.service.clock import TOLD_SKEW, skew_in_words
 from fleetlake.settings import ClockTrust, Settings, unknown_variables
 from fleetlake.text.wording import named
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import httpx
 
-from fleetlake.client import Client
 from fleetlake.endpoints import ENDPOINTS, endpoint_named, endpoints_named
 from fleetlake.endpoints.model import Api, Endpoint, Mode
 from fleetlake.errors import (
@@ -32,6 +31,7 @@ from fleetlake.load import load_streams
 from fleetlake.planning.intervals import Interval
 from fleetlake.planning.shards import WHOLE, Shard
 from fleetlake.run import Outcome, Watcher
+from fleetlake.service.client import Client
 from fleetlake.settings import Settings
 
 logger = logging.getLogger(__name__)

@@ -17,8 +17,6 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from fleetlake.client import Client
-from fleetlake.clock import skew_in_words
 from fleetlake.concurrency import all_of
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint, Mode
@@ -50,6 +48,8 @@ from fleetlake.planning.coverage import unsettled
 from fleetlake.planning.intervals import Interval
 from fleetlake.planning.shards import WHOLE, Shard
 from fleetlake.run import Outcome, Run, Watcher
+from fleetlake.service.client import Client
+from fleetlake.service.clock import skew_in_words
 from fleetlake.streams import load_events, load_snapshot
 from fleetlake.writer import Writer
 

@@ -3,11 +3,11 @@
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
 
-from fleetlake.client import Client
 from fleetlake.cursors import first_position, mark_of, next_position, window_parameters
 from fleetlake.decoding.arrow import Page, read_page, stamp
 from fleetlake.endpoints.model import Api, Endpoint
 from fleetlake.planning.intervals import Interval
+from fleetlake.service.client import Client
 
 
 async def read_pages(

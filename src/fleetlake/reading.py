@@ -7,11 +7,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from fleetlake.client import Client
 from fleetlake.decoding.arrow import Page, event_at
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.pages import read_pages
 from fleetlake.planning.intervals import Interval
+from fleetlake.service.client import Client
 from fleetlake.windows import Frontier, Span, Window, after_page, is_worth_sharing
 
 

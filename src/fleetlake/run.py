@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
-from fleetlake.client import Client
 from fleetlake.decoding.arrow import read_page
 from fleetlake.endpoints import PROBE
 from fleetlake.errors import FleetlakeError
@@ -18,6 +17,7 @@ from fleetlake.lake.commit import commit_load
 from fleetlake.lake.loads import Committed, Load, ShrinkRule
 from fleetlake.planning.intervals import Interval
 from fleetlake.planning.shards import WHOLE, Shard
+from fleetlake.service.client import Client
 from fleetlake.settings import DEFAULT_PROFILE
 from fleetlake.text.wording import counted, named
 

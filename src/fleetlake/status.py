@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from fleetlake.clock import machine_now
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake import Lake
@@ -12,6 +11,7 @@ from fleetlake.lake.gaps import Gap, gaps
 from fleetlake.lake.watermarks import all_proven_intervals
 from fleetlake.planning.intervals import Interval, subtract
 from fleetlake.planning.retention import Forecast, forecast
+from fleetlake.service.clock import machine_now
 from fleetlake.settings import DEFAULT_PROFILE, ClockTrust
 from fleetlake.text.quoting import quoted
 

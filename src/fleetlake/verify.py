@@ -7,7 +7,6 @@ from typing import Any
 
 import httpx
 
-from fleetlake.client import Client
 from fleetlake.endpoints import endpoint_named
 from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.lake import Lake, open_lake
@@ -17,6 +16,7 @@ from fleetlake.planning.coverage import unsettled
 from fleetlake.planning.intervals import Interval
 from fleetlake.reading import read_spans
 from fleetlake.run import service_now
+from fleetlake.service.client import Client
 from fleetlake.settings import Settings
 from fleetlake.streams import fan_out_ids
 from fleetlake.text.quoting import quoted

@@ -47,7 +47,7 @@ class Variant:
 VARIANTS = {
     "as it is": Variant(),
     "httpx's own transport": Variant(
-        module="fleetlake.client",
+        module="fleetlake.service.client",
         name="Wire",
         instead=lambda _: lambda tls, **_: httpx.AsyncHTTPTransport(verify=tls or False),
     ),

@@ -20,8 +20,8 @@ from fleetlake.lake.maintenance import maintain
 from fleetlake.lake_address import SharedLake
 from fleetlake.marts import build_marts
 from fleetlake.publish import publish
+from fleetlake.service.shared_rate_limit import SharedCallLimit, call_limit
 from fleetlake.settings import Settings
-from fleetlake.shared_limit import SharedCallLimit, call_limit
 from tests.test_load import key_of
 
 STREAM = next(iter(ENDPOINTS))

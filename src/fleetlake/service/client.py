@@ -18,8 +18,6 @@ from typing import Self, TypeVar
 
 import httpx
 
-from fleetlake.answers import ACCEPTED_CODINGS, BodyRefused, Bounds, whole_answer
-from fleetlake.clock import Clock
 from fleetlake.endpoints.model import Api
 from fleetlake.errors import (
     CredentialsRefused,
@@ -30,15 +28,17 @@ from fleetlake.errors import (
     Throttled,
     Unreachable,
 )
-from fleetlake.gate import NOT_URGENT, Gate
-from fleetlake.network import proxies, proxy_secrets, tls_context
-from fleetlake.patience import Patience
-from fleetlake.retry import with_retries
+from fleetlake.service.bodies import ACCEPTED_CODINGS, BodyRefused, Bounds, whole_answer
+from fleetlake.service.clock import Clock
+from fleetlake.service.deadline import Patience
+from fleetlake.service.gate import NOT_URGENT, Gate
+from fleetlake.service.network import proxies, proxy_secrets, tls_context
+from fleetlake.service.retry import with_retries
+from fleetlake.service.shared_rate_limit import call_limit
+from fleetlake.service.transport import Wire
 from fleetlake.settings import Settings
-from fleetlake.shared_limit import call_limit
 from fleetlake.text.plain import one_line
 from fleetlake.text.redaction import starred
-from fleetlake.wire import Wire
 
 Answer = TypeVar("Answer")
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from fleetlake.errors import BudgetSpent
 from fleetlake.lake_address import SharedLake
-from fleetlake.ratelimit import (
+from fleetlake.service.rate_limit import (
     CLOCK_STEP_SECONDS,
     SECONDS_A_DAY,
     SPAN_SECONDS,

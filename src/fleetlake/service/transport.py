@@ -15,7 +15,7 @@ from typing import cast
 import h11
 import httpx
 
-from fleetlake.answers import DEFAULT_BOUNDS, Bounds
+from fleetlake.service.bodies import DEFAULT_BOUNDS, Bounds
 
 KEPT_SECONDS = 5.0
 """How long a connection may have been idle and be used again: many services close it soon."""

@@ -1,0 +1,1 @@
+"""The remote service: one request, one checked answer."""
