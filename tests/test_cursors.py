@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetlake.cursors import first_position, next_position, window_parameters
 from fleetlake.decoding.arrow import Page, read_page
 from fleetlake.decoding.timeuuid import embedded_time, smallest_at
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint, Walk
 from fleetlake.errors import CursorStuck, PageUnreadable
-from fleetlake.pages import read_pages
 from fleetlake.planning.intervals import BEGINNING, Interval
+from fleetlake.reading.cursors import first_position, next_position, window_parameters
+from fleetlake.reading.pages import read_pages
 
 NOON = datetime(2026, 6, 15, 12, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)

@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.planning.intervals import BEGINNING, Interval, coalesce
-from fleetlake.windows import TOGETHER, Frontier, Span, after_page, is_worth_sharing, spans_of
+from fleetlake.reading.windows import (
+    TOGETHER,
+    Frontier,
+    Span,
+    after_page,
+    is_worth_sharing,
+    spans_of,
+)
 
 NOON = datetime(2026, 6, 15, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

@@ -16,7 +16,7 @@ from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import LakeError
 from fleetlake.lake.loads import Committed, Load
 from fleetlake.planning.intervals import Interval
-from fleetlake.reading import Reading
+from fleetlake.reading.walks import Reading
 from fleetlake.writer import Writer
 
 NOON = datetime(2026, 6, 15, 12, tzinfo=UTC)

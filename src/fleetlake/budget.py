@@ -17,10 +17,10 @@ from fleetlake.lake.watermarks import WHOLE_STREAM, last_read, proven_intervals,
 from fleetlake.planning.coverage import still_to_read, sweep_from
 from fleetlake.planning.intervals import Interval
 from fleetlake.planning.shards import WHOLE
+from fleetlake.reading.windows import Span, spans_of
 from fleetlake.settings import Settings
 from fleetlake.streams import changing_since, fan_out_ids
 from fleetlake.text.quoting import quoted
-from fleetlake.windows import Span, spans_of
 
 _HOUR_SECONDS = 3600
 

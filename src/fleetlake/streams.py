@@ -18,7 +18,6 @@ from fleetlake.lake.gaps import record_gaps
 from fleetlake.lake.lateness import found_by_sweep
 from fleetlake.lake.loads import Committed
 from fleetlake.lake.watermarks import WHOLE_STREAM, LastRead, last_read, proven_intervals, watermark
-from fleetlake.pages import read_pages
 from fleetlake.planning.coverage import (
     LIST_LIFE,
     SETTLE,
@@ -30,12 +29,13 @@ from fleetlake.planning.coverage import (
     sweep_from,
 )
 from fleetlake.planning.intervals import BEGINNING, Interval
-from fleetlake.reading import Reading, read_spans
+from fleetlake.reading.pages import read_pages
+from fleetlake.reading.walks import Reading, read_spans
+from fleetlake.reading.windows import spans_of
 from fleetlake.run import Run
 from fleetlake.settings import DEFAULT_PROFILE
 from fleetlake.text.quoting import quoted
 from fleetlake.text.wording import named
-from fleetlake.windows import spans_of
 from fleetlake.writer import Writer
 
 logger = logging.getLogger(__name__)

@@ -20,7 +20,7 @@ from fleetlake.lake.loads import HALF, Committed, Load, ShrinkRule
 from fleetlake.lake.watermarks import WHOLE_STREAM, LastRead
 from fleetlake.planning.coverage import Overlap, before
 from fleetlake.planning.intervals import Interval, subtract
-from fleetlake.reading import Reading
+from fleetlake.reading.walks import Reading
 
 ROWS_PER_COMMIT = 75_000
 SECONDS_PER_COMMIT = 10.0

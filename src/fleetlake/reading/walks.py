@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 
 from fleetlake.decoding.arrow import Page, event_at
 from fleetlake.endpoints.model import Endpoint
-from fleetlake.pages import read_pages
 from fleetlake.planning.intervals import Interval
+from fleetlake.reading.pages import read_pages
+from fleetlake.reading.windows import Frontier, Span, Window, after_page, is_worth_sharing
 from fleetlake.service.client import Client
-from fleetlake.windows import Frontier, Span, Window, after_page, is_worth_sharing
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,10 @@
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
 
-from fleetlake.cursors import first_position, mark_of, next_position, window_parameters
 from fleetlake.decoding.arrow import Page, read_page, stamp
 from fleetlake.endpoints.model import Api, Endpoint
 from fleetlake.planning.intervals import Interval
+from fleetlake.reading.cursors import first_position, mark_of, next_position, window_parameters
 from fleetlake.service.client import Client
 
 
