@@ -13,8 +13,8 @@ from prefect.states import Completed
 from pydantic import Field
 
 from fleetlake.errors import StreamBusy, UsageError
-from fleetlake.ingest import backfill as backfill_endpoint
-from fleetlake.ingest import endpoint_with_past, raise_worst
+from fleetlake.loading.ingest import backfill as backfill_endpoint
+from fleetlake.loading.ingest import endpoint_with_past, raise_worst
 from fleetlake.planning.intervals import Interval
 from fleetlake.text.wording import counted
 from flows.credentials import settings_of_run

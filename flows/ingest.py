@@ -12,10 +12,10 @@ from prefect.states import Completed
 from pydantic import Field
 
 from fleetlake.errors import StreamBusy
-from fleetlake.ingest import ingest as ingest_endpoints
-from fleetlake.ingest import raise_worst
+from fleetlake.loading.ingest import ingest as ingest_endpoints
+from fleetlake.loading.ingest import raise_worst
+from fleetlake.loading.run import Outcome, Watcher, outcome_line
 from fleetlake.planning.shards import PARTS, WHOLE, Shard
-from fleetlake.run import Outcome, Watcher, outcome_line
 from flows.credentials import settings_of_run
 from flows.groups import Group, endpoints_of
 from flows.reports import report_ingest

@@ -11,14 +11,14 @@ from prefect.states import Completed
 from pydantic import Field
 
 from fleetlake.errors import StreamBusy
-from fleetlake.ingest import backfill, raise_worst
 from fleetlake.lake import open_lake
 from fleetlake.lake.maintenance import KEEP_SNAPSHOTS, Maintained
 from fleetlake.lake.maintenance import maintain as maintain_lake
-from fleetlake.quarantine import retry_quarantined
+from fleetlake.loading.ingest import backfill, raise_worst
+from fleetlake.loading.quarantine import retry_quarantined
+from fleetlake.loading.verify import Verdict, verify
 from fleetlake.settings import load_settings
 from fleetlake.text.wording import counted
-from fleetlake.verify import Verdict, verify
 from flows.credentials import settings_of_run
 from flows.groups import Group, endpoints_of
 from flows.reports import report_maintained, report_retention, report_verdicts

@@ -10,14 +10,14 @@ from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.events import emit_event
 
 from fleetlake.lake.maintenance import Maintained
+from fleetlake.loading.run import Outcome
+from fleetlake.loading.verify import Verdict
 from fleetlake.marts import BuildResult
 from fleetlake.planning.intervals import BEGINNING
 from fleetlake.planning.shards import Shard
 from fleetlake.publish import Published
-from fleetlake.run import Outcome
 from fleetlake.status import StreamStatus
 from fleetlake.text.wording import counted, named, spoken_age, spoken_start
-from fleetlake.verify import Verdict
 from flows.signals import Look
 
 INGEST_COMPLETED = "fleetlake.ingest.completed"

@@ -18,9 +18,9 @@ import hypothesis
 import pytest
 import stamina
 
-from fleetlake.ingest import ingest
 from fleetlake.lake import open_lake
-from fleetlake.run import Outcome
+from fleetlake.loading.ingest import ingest
+from fleetlake.loading.run import Outcome
 from fleetlake.settings import Settings
 from fleetsim import SimulatorOptions, create_app
 

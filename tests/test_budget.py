@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from fleetlake.budget import CallForecast, plan_ingest
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import BudgetSpent
-from fleetlake.ingest import ingest
+from fleetlake.loading.forecast import CallForecast, plan_ingest
+from fleetlake.loading.ingest import ingest
 from fleetsim import SimulatorOptions, create_app
 from tests.conftest import NOW, Sim
 from tests.test_load import assert_complete

@@ -23,7 +23,7 @@ from fleetlake.doctor import run_checks
 from fleetlake.lake import open_lake
 from fleetlake.lake.attach import extension_path
 from fleetlake.lake.locks import commit_lock
-from fleetlake.run import Outcome, outcome_line, totals_line
+from fleetlake.loading.run import Outcome, outcome_line, totals_line
 from fleetlake.settings import Settings
 from tests.processes import Service, command, environment, fleetlake, query, service
 

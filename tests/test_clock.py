@@ -12,14 +12,14 @@ import pytest
 
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import ClockRefused, UsageError
-from fleetlake.ingest import backfill, ingest
 from fleetlake.lake import open_lake
 from fleetlake.lake.gaps import Gap, gaps
+from fleetlake.loading.ingest import backfill, ingest
+from fleetlake.loading.run import Outcome
+from fleetlake.loading.verify import verify
 from fleetlake.planning.intervals import BEGINNING, Interval
-from fleetlake.run import Outcome
 from fleetlake.service.clock import REFUSED_SKEW, Clock
 from fleetlake.settings import ClockTrust
-from fleetlake.verify import verify
 from tests.conftest import NOW, Sim
 
 HOUR = timedelta(hours=1)

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from fleetlake.budget import CallForecast
 from fleetlake.cli import app
 from fleetlake.doctor import run_checks
 from fleetlake.errors import BuildFailed, LakeError, SettingsError
 from fleetlake.lake import open_lake
+from fleetlake.loading.forecast import CallForecast
 from fleetlake.settings import KEY_SETTINGS, Settings, load_settings
 
 
@@ -126,7 +126,7 @@ def test_a_plan_says_what_the_next_load_comes_to(
     monkeypatch: pytest.MonkeyPatch, calls: int, said: str
 ) -> None:
     forecast = CallForecast(endpoint="alerts", unread=None, records=calls, calls=calls)
-    monkeypatch.setattr("fleetlake.budget.plan_ingest", lambda *_, **__: [forecast])
+    monkeypatch.setattr("fleetlake.loading.forecast.plan_ingest", lambda *_, **__: [forecast])
 
     shown = CliRunner().invoke(app, ["ingest", "--plan"])
 

@@ -11,11 +11,11 @@ import pytest
 
 from fleetlake.decoding.arrow import read_page
 from fleetlake.endpoints import ENDPOINTS
-from fleetlake.ingest import backfill, ingest
 from fleetlake.lake import open_lake
 from fleetlake.lake.gaps import gaps
+from fleetlake.loading.ingest import backfill, ingest
+from fleetlake.loading.quarantine import retry_quarantined
 from fleetlake.planning.intervals import Interval
-from fleetlake.quarantine import retry_quarantined
 from fleetlake.service.bodies import BodyRefused, unpacked
 from tests.conftest import NOW, Sim
 

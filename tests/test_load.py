@@ -18,11 +18,11 @@ from fleetlake.decoding.values import read_value
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Api, Endpoint, Mode
 from fleetlake.errors import CredentialsRefused, FleetlakeError, LakeError, StreamFailed
-from fleetlake.ingest import ingest, raise_worst
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.commit import commit_load
 from fleetlake.lake.locks import stream_lock
-from fleetlake.run import Outcome
+from fleetlake.loading.ingest import ingest, raise_worst
+from fleetlake.loading.run import Outcome
 from tests.conftest import KEYS, NOW, Sim
 
 SETTLE = timedelta(seconds=60)
@@ -184,7 +184,7 @@ def crash_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
             raise Crash
 
         with monkeypatch.context() as patch:
-            patch.setattr("fleetlake.run.commit_load", commit)
+            patch.setattr("fleetlake.loading.run.commit_load", commit)
             yield
 
     return crashing
@@ -254,7 +254,9 @@ def test_one_stream_that_fails_does_not_stop_the_others(sim: Sim) -> None:
     assert by_name["users"].added == len(sim.truth("users"))
 
 
-@pytest.mark.parametrize("place", ["fleetlake.run.commit_load", "fleetlake.streams.read_pages"])
+@pytest.mark.parametrize(
+    "place", ["fleetlake.loading.run.commit_load", "fleetlake.loading.streams.read_pages"]
+)
 def test_an_unforeseen_error_in_one_stream_costs_only_that_stream(
     sim: Sim, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:

@@ -13,18 +13,18 @@ import pytest
 
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import LakeError, StreamBusy, UsageError
-from fleetlake.ingest import backfill, ingest
 from fleetlake.lake import open_lake
 from fleetlake.lake.gaps import acknowledge_gaps, gaps
 from fleetlake.lake.locks import stream_lock
 from fleetlake.lake.maintenance import maintain
 from fleetlake.lake.watermarks import forget_interval
 from fleetlake.lake_address import DEMO_MARK
+from fleetlake.loading.ingest import backfill, ingest
+from fleetlake.loading.quarantine import acknowledge_quarantined, quarantined, retry_quarantined
+from fleetlake.loading.verify import verify
 from fleetlake.planning.intervals import BEGINNING, Interval
 from fleetlake.planning.retention import State
-from fleetlake.quarantine import acknowledge_quarantined, quarantined, retry_quarantined
 from fleetlake.status import stream_statuses
-from fleetlake.verify import verify
 from tests.conftest import NOW, Sim
 
 DAY = timedelta(days=1)

@@ -6,8 +6,8 @@ import pytest
 
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import BudgetSpent, CredentialsRefused, SettingsError
-from fleetlake.ingest import ingest
 from fleetlake.lake import open_lake
+from fleetlake.loading.ingest import ingest
 from fleetlake.settings import Settings
 from fleetlake.status import stream_statuses
 from tests.conftest import KEYS, NOW, Sim

@@ -243,7 +243,8 @@ def test_a_load_that_began_before_a_promotion_fills_the_column(
         promoted(drifting, "alerts")
 
     monkeypatch.setattr(
-        "fleetlake.load._prepare", after(promote_meanwhile, "fleetlake.load._prepare")
+        "fleetlake.loading.load._prepare",
+        after(promote_meanwhile, "fleetlake.loading.load._prepare"),
     )
     drifting.advance(86_400)
     [outcome] = drifting.ingest("alerts")

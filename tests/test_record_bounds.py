@@ -13,7 +13,7 @@ from fleetlake.errors import PageUnreadable
 from fleetlake.lake import open_lake
 from fleetlake.lake.commit import commit_load
 from fleetlake.lake.loads import Load
-from fleetlake.quarantine import quarantined, retry_quarantined
+from fleetlake.loading.quarantine import quarantined, retry_quarantined
 from tests.conftest import NOW
 
 ACCOUNTS = ENDPOINTS["accounts"]

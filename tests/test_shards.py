@@ -15,11 +15,11 @@ from fleetlake.errors import StreamBusy
 from fleetlake.lake import open_lake
 from fleetlake.lake.locks import stream_lock
 from fleetlake.lake.watermarks import proven_intervals
+from fleetlake.loading.streams import fan_out_ids
 from fleetlake.planning.coverage import LIST_LIFE
 from fleetlake.planning.intervals import BEGINNING
 from fleetlake.planning.shards import PARTS, WHOLE, Shard
 from fleetlake.settings import DEFAULT_PROFILE
-from fleetlake.streams import fan_out_ids
 from tests.conftest import Sim
 from tests.processes import UNSETTLED, command, environment, fleetlake, service
 from tests.test_crash import compare

@@ -11,11 +11,11 @@ import pytest
 
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import ListShrank, UsageError
-from fleetlake.ingest import ingest
 from fleetlake.lake import open_lake
 from fleetlake.lake.commit import commit_load
-from fleetlake.quarantine import acknowledge_quarantined
-from fleetlake.run import Outcome
+from fleetlake.loading.ingest import ingest
+from fleetlake.loading.quarantine import acknowledge_quarantined
+from fleetlake.loading.run import Outcome
 from fleetlake.status import stream_statuses
 from fleetsim import SimulatorOptions, create_app
 from tests.conftest import KEYS, NOW, Sim

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from fleetlake import writer as writers
 from fleetlake.decoding.arrow import read_page
 from fleetlake.decoding.timeuuid import smallest_at
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import LakeError
 from fleetlake.lake.loads import Committed, Load
+from fleetlake.loading import writer as writers
+from fleetlake.loading.writer import Writer
 from fleetlake.planning.intervals import Interval
 from fleetlake.reading.walks import Reading
-from fleetlake.writer import Writer
 
 NOON = datetime(2026, 6, 15, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -19,9 +19,9 @@ from fleetlake.errors import FleetlakeError, LakeError, SettingsError
 from fleetlake.lake import open_lake
 from fleetlake.lake.attach import CATALOG, EXTENSIONS, extension_path
 from fleetlake.lake_address import not_writable
+from fleetlake.loading.run import service_now
 from fleetlake.permissions import exposed_paths
 from fleetlake.publish import published_place
-from fleetlake.run import service_now
 from fleetlake.service.client import Client
 from fleetlake.service.clock import TOLD_SKEW, skew_in_words
 from fleetlake.settings import ClockTrust, Settings, unknown_variables

@@ -32,7 +32,7 @@ class Variant:
     """Another environment, or another thing in the place of a module's own."""
 
     environment: Mapping[str, str] = field(default_factory=dict)
-    module: str = "fleetlake.ingest"
+    module: str = "fleetlake.loading.ingest"
     name: str = "ingest"
     instead: Callable[[Any], Any] = lambda own: own
 
@@ -52,7 +52,7 @@ VARIANTS = {
         instead=lambda _: lambda tls, **_: httpx.AsyncHTTPTransport(verify=tls or False),
     ),
     "commits of 25,000 rows": Variant(
-        module="fleetlake.writer", name="ROWS_PER_COMMIT", instead=lambda _: 25_000
+        module="fleetlake.loading.writer", name="ROWS_PER_COMMIT", instead=lambda _: 25_000
     ),
     "a DuckDB thread per core": Variant(
         name="open_lake", instead=lambda own: lambda path, **_: own(path)

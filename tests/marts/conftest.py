@@ -11,8 +11,8 @@ import pytest
 
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Mode
-from fleetlake.ingest import ingest, raise_worst
 from fleetlake.lake import open_lake
+from fleetlake.loading.ingest import ingest, raise_worst
 from fleetlake.marts import BuildResult, build_marts
 from fleetlake.settings import Settings
 from fleetsim import SimulatorOptions, create_app

@@ -24,8 +24,8 @@ from typing import Any
 import httpx
 import polars as pl
 
-from fleetlake.ingest import ingest, raise_worst
 from fleetlake.lake import Lake, open_lake
+from fleetlake.loading.ingest import ingest, raise_worst
 from fleetlake.marts import build_marts
 from fleetlake.settings import Settings
 from fleetsim import SimulatorOptions, create_app

@@ -27,8 +27,8 @@ def backfill(
     """
     from fleetlake.cli.screen import console, watched
     from fleetlake.errors import UsageError
-    from fleetlake.ingest import backfill as backfill_endpoint
-    from fleetlake.ingest import raise_worst
+    from fleetlake.loading.ingest import backfill as backfill_endpoint
+    from fleetlake.loading.ingest import raise_worst
     from fleetlake.planning.intervals import Interval
     from fleetlake.settings import load_settings
 

@@ -22,8 +22,8 @@ def demo(
     from fleetlake.cli.screen import console, table, watched
     from fleetlake.demo import QUESTIONS, demo_fleet, demo_settings, running_simulator
     from fleetlake.errors import SettingsError
-    from fleetlake.ingest import ingest, raise_worst
     from fleetlake.lake import open_lake
+    from fleetlake.loading.ingest import ingest, raise_worst
     from fleetlake.marts import build_marts
     from fleetlake.publish import publish, published_place
     from fleetlake.settings import load_settings

@@ -63,8 +63,8 @@ def ingest(
     """
     from fleetlake.cli.screen import console, watched
     from fleetlake.errors import UsageError
-    from fleetlake.ingest import ingest as ingest_endpoints
-    from fleetlake.ingest import raise_worst
+    from fleetlake.loading.ingest import ingest as ingest_endpoints
+    from fleetlake.loading.ingest import raise_worst
     from fleetlake.planning.shards import Shard
     from fleetlake.settings import load_settings, unknown_variables
 
@@ -98,8 +98,8 @@ def _plan(settings: "Settings", names: list[str], since: datetime | None) -> tup
     """Return the forecast as a table, and what it comes to in a sentence."""
     from datetime import UTC
 
-    from fleetlake.budget import plan_ingest
     from fleetlake.cli.screen import table
+    from fleetlake.loading.forecast import plan_ingest
     from fleetlake.text.wording import counted, spoken_length
 
     found = plan_ingest(settings, names, since=since, now=datetime.now(UTC))

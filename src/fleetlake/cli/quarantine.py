@@ -38,7 +38,7 @@ def quarantine(
 
     from fleetlake.cli.screen import console, listing
     from fleetlake.lake import open_lake
-    from fleetlake.quarantine import acknowledge_quarantined, quarantined, retry_quarantined
+    from fleetlake.loading.quarantine import acknowledge_quarantined, quarantined, retry_quarantined
     from fleetlake.settings import load_settings
     from fleetlake.text.plain import plain
     from fleetlake.text.wording import counted

@@ -8,7 +8,7 @@ import typer
 from fleetlake.cli.instants import FORMATS, in_utc
 
 if TYPE_CHECKING:
-    from fleetlake.verify import Verdict
+    from fleetlake.loading.verify import Verdict
 
 SHOWN_KEYS = 5
 INSTANT = "%Y-%m-%dT%H:%M:%S"
@@ -37,9 +37,9 @@ def verify(
     """
     from fleetlake.cli.screen import console
     from fleetlake.errors import RecordsMissing
+    from fleetlake.loading.verify import verify as compare
     from fleetlake.planning.intervals import BEGINNING
     from fleetlake.settings import load_settings
-    from fleetlake.verify import verify as compare
 
     settings = load_settings()
     settings = settings.account(profile) if profile else settings

@@ -11,15 +11,15 @@ from fleetlake.endpoints import endpoint_named
 from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.lateness import measured_lateness
+from fleetlake.loading.run import service_now
+from fleetlake.loading.streams import fan_out_ids
 from fleetlake.planning.coverage import unsettled
 from fleetlake.planning.intervals import Interval
 from fleetlake.reading.pages import read_pages
 from fleetlake.reading.walks import read_spans
 from fleetlake.reading.windows import spans_of
-from fleetlake.run import service_now
 from fleetlake.service.client import Client
 from fleetlake.settings import Settings
-from fleetlake.streams import fan_out_ids
 from fleetlake.text.quoting import quoted
 
 Key = tuple[Any, ...]

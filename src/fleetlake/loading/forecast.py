@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from fleetlake.endpoints.model import Endpoint, Mode
-from fleetlake.ingest import endpoints_to_read
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.attach import CATALOG
 from fleetlake.lake.watermarks import WHOLE_STREAM, last_read, proven_intervals, watermark
+from fleetlake.loading.ingest import endpoints_to_read
+from fleetlake.loading.streams import changing_since, fan_out_ids
 from fleetlake.planning.coverage import still_to_read, sweep_from
 from fleetlake.planning.intervals import Interval
 from fleetlake.planning.shards import WHOLE
 from fleetlake.reading.windows import Span, spans_of
 from fleetlake.settings import Settings
-from fleetlake.streams import changing_since, fan_out_ids
 from fleetlake.text.quoting import quoted
 
 _HOUR_SECONDS = 3600

@@ -27,10 +27,10 @@ from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.promotions import settle_names
 from fleetlake.lake.yielding import yield_to_release
 from fleetlake.lake_address import DEMO_MARK
-from fleetlake.load import load_streams
+from fleetlake.loading.load import load_streams
+from fleetlake.loading.run import Outcome, Watcher
 from fleetlake.planning.intervals import Interval
 from fleetlake.planning.shards import WHOLE, Shard
-from fleetlake.run import Outcome, Watcher
 from fleetlake.service.client import Client
 from fleetlake.settings import Settings
 

@@ -18,6 +18,8 @@ from fleetlake.lake.gaps import record_gaps
 from fleetlake.lake.lateness import found_by_sweep
 from fleetlake.lake.loads import Committed
 from fleetlake.lake.watermarks import WHOLE_STREAM, LastRead, last_read, proven_intervals, watermark
+from fleetlake.loading.run import Run
+from fleetlake.loading.writer import Writer
 from fleetlake.planning.coverage import (
     LIST_LIFE,
     SETTLE,
@@ -32,11 +34,9 @@ from fleetlake.planning.intervals import BEGINNING, Interval
 from fleetlake.reading.pages import read_pages
 from fleetlake.reading.walks import Reading, read_spans
 from fleetlake.reading.windows import spans_of
-from fleetlake.run import Run
 from fleetlake.settings import DEFAULT_PROFILE
 from fleetlake.text.quoting import quoted
 from fleetlake.text.wording import named
-from fleetlake.writer import Writer
 
 logger = logging.getLogger(__name__)
 

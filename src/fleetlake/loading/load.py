@@ -44,14 +44,14 @@ from fleetlake.lake.watermarks import (
     want_since,
     watermark,
 )
+from fleetlake.loading.run import Outcome, Run, Watcher
+from fleetlake.loading.streams import load_events, load_snapshot
+from fleetlake.loading.writer import Writer
 from fleetlake.planning.coverage import unsettled
 from fleetlake.planning.intervals import Interval
 from fleetlake.planning.shards import WHOLE, Shard
-from fleetlake.run import Outcome, Run, Watcher
 from fleetlake.service.client import Client
 from fleetlake.service.clock import skew_in_words
-from fleetlake.streams import load_events, load_snapshot
-from fleetlake.writer import Writer
 
 logger = logging.getLogger(__name__)
 

@@ -1,0 +1,1 @@
+"""A load: what is read, written and proven, stream by stream."""
