@@ -7,8 +7,8 @@ from prefect.states import Completed
 
 from fleetlake.marts import BuildResult
 from fleetlake.marts import build_marts as build_lake_marts
-from fleetlake.publish import Published, published_place
-from fleetlake.publish import publish as publish_marts
+from fleetlake.publishing.publish import Published, published_place
+from fleetlake.publishing.publish import publish as publish_marts
 from fleetlake.settings import load_settings
 from flows.reports import report_build, report_published
 from flows.retries import RETRIES

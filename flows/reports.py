@@ -15,7 +15,7 @@ from fleetlake.loading.verify import Verdict
 from fleetlake.marts import BuildResult
 from fleetlake.planning.intervals import BEGINNING
 from fleetlake.planning.shards import Shard
-from fleetlake.publish import Published
+from fleetlake.publishing.publish import Published
 from fleetlake.status import StreamStatus
 from fleetlake.text.wording import counted, named, spoken_age, spoken_start
 from flows.signals import Look

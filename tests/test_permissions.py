@@ -23,7 +23,7 @@ from fleetlake.lake.locks import commit_lock, stream_lock
 from fleetlake.machine import file_locks, ownership, umask
 from fleetlake.machine.file_locks import file_lock
 from fleetlake.marts.build import build_marts
-from fleetlake.publish import publish
+from fleetlake.publishing.publish import publish
 from fleetlake.service.rate_limit import CallLimit
 from fleetlake.settings import load_settings
 

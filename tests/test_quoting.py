@@ -16,7 +16,7 @@ from fleetlake.exporters.export import export
 from fleetlake.exporters.postgres import POSTGRES
 from fleetlake.lake import open_lake
 from fleetlake.marts.catalogue import _quoted
-from fleetlake.publish import publish
+from fleetlake.publishing.publish import publish
 from fleetlake.text.quoting import literal, quoted
 
 MART, COLUMN = 'o\'dd "mart"', 'say "hi" \\ o\'brien'

@@ -18,7 +18,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from fleetlake.exporters import TARGETS
 from fleetlake.exporters.export import export
 from fleetlake.lake import Lake, open_lake
-from fleetlake.publish import publish
+from fleetlake.publishing.publish import publish
 from tests.needs import SPARK_PYTHON, needs_spark
 
 pytestmark = needs_spark

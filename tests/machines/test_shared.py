@@ -19,7 +19,7 @@ from fleetlake.lake.locks import commit_lock, export_lock, stream_lock
 from fleetlake.lake.maintenance import maintain
 from fleetlake.lake_address import SharedLake
 from fleetlake.marts import build_marts
-from fleetlake.publish import publish
+from fleetlake.publishing.publish import publish
 from fleetlake.service.shared_rate_limit import SharedCallLimit, call_limit
 from fleetlake.settings import Settings
 from tests.test_load import key_of

@@ -14,12 +14,12 @@ import pytest
 from pyarrow import dataset as ds
 from typer.testing import CliRunner
 
-from fleetlake import publish as publish_module
 from fleetlake.cli import app
 from fleetlake.errors import LakeError, UsageError
 from fleetlake.lake import open_lake
 from fleetlake.marts.catalogue import mart_dates, marts
-from fleetlake.publish import publish
+from fleetlake.publishing import publish as publish_module
+from fleetlake.publishing.publish import publish
 from fleetlake.settings import load_settings
 
 

@@ -12,8 +12,8 @@ from fleetlake.exporters import TARGETS
 from fleetlake.exporters.contract import Mark
 from fleetlake.exporters.files import open_target
 from fleetlake.lake import open_lake
-from fleetlake.layout import reading
-from fleetlake.publish import publish
+from fleetlake.publishing.layout import reading
+from fleetlake.publishing.publish import publish
 
 up = importlib.import_module("fleetlake.cli.up")  # the package has a command of that name
 

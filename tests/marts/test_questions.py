@@ -7,7 +7,7 @@ import pytest
 
 from fleetlake.lake import open_lake
 from fleetlake.marts.dbt import project_folder
-from fleetlake.publish import publish
+from fleetlake.publishing.publish import publish
 
 pytestmark = pytest.mark.xdist_group("marts")  # they share a build, which takes seconds
 

@@ -25,7 +25,7 @@ def demo(
     from fleetlake.lake import open_lake
     from fleetlake.loading.ingest import ingest, raise_worst
     from fleetlake.marts import build_marts
-    from fleetlake.publish import publish, published_place
+    from fleetlake.publishing.publish import publish, published_place
     from fleetlake.settings import load_settings
 
     began = time.monotonic()

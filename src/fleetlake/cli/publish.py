@@ -23,8 +23,8 @@ def publish(
     Readers see the old snapshot or the new one, whole, never a mix.
     """
     from fleetlake.cli.screen import NOTHING_LOADED, console, table
-    from fleetlake.publish import publish as publish_snapshot
-    from fleetlake.publish import published_place
+    from fleetlake.publishing.publish import publish as publish_snapshot
+    from fleetlake.publishing.publish import published_place
     from fleetlake.settings import load_settings
 
     settings = load_settings()

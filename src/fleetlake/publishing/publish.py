@@ -29,9 +29,9 @@ from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.catalog import lake_errors
 from fleetlake.lake.gaps import gaps
 from fleetlake.lake_address import DEMO_MARK, LakePlace, not_writable, refuse_unusable
-from fleetlake.layout import Layout, layout_of, reading
 from fleetlake.machine.file_locks import FOR_EVER, file_lock
 from fleetlake.machine.ownership import require_own
+from fleetlake.publishing.layout import Layout, layout_of, reading
 from fleetlake.settings import DAY_ROWS, Settings
 from fleetlake.text.quoting import literal, quoted
 

@@ -1,0 +1,1 @@
+"""The marts as plain Parquet files."""
