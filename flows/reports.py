@@ -13,10 +13,10 @@ from fleetlake.lake.maintenance import Maintained
 from fleetlake.loading.run import Outcome
 from fleetlake.loading.verify import Verdict
 from fleetlake.marts import BuildResult
+from fleetlake.monitoring.status import StreamStatus
 from fleetlake.planning.intervals import BEGINNING
 from fleetlake.planning.shards import Shard
 from fleetlake.publishing.publish import Published
-from fleetlake.status import StreamStatus
 from fleetlake.text.wording import counted, named, spoken_age, spoken_start
 from flows.signals import Look
 

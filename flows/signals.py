@@ -12,9 +12,9 @@ from prefect.variables import Variable
 
 from fleetlake.lake import open_lake
 from fleetlake.lake.gaps import Gap
+from fleetlake.monitoring.status import LakeStatus, StreamStatus, lake_now, lake_status
 from fleetlake.planning.retention import State
 from fleetlake.settings import Settings
-from fleetlake.status import LakeStatus, StreamStatus, lake_now, lake_status
 from fleetlake.text.wording import named
 
 QUARANTINE_GREW = "fleetlake.quarantine.grew"

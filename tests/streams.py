@@ -3,8 +3,8 @@
 from datetime import UTC, datetime, timedelta
 
 from fleetlake.lake.gaps import Gap
+from fleetlake.monitoring.status import StreamStatus
 from fleetlake.planning.intervals import BEGINNING
-from fleetlake.status import StreamStatus
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
 GOOD = StreamStatus(

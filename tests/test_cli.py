@@ -19,11 +19,11 @@ from typer.testing import CliRunner
 
 from fleetlake import errors
 from fleetlake.cli import app
-from fleetlake.doctor import run_checks
 from fleetlake.lake import open_lake
 from fleetlake.lake.attach import extension_path
 from fleetlake.lake.locks import commit_lock
 from fleetlake.loading.run import Outcome, outcome_line, totals_line
+from fleetlake.monitoring.doctor import run_checks
 from fleetlake.settings import Settings
 from tests.processes import Service, command, environment, fleetlake, query, service
 
@@ -304,7 +304,7 @@ def test_doctor_notices_an_extension_that_has_changed_since_it_was_signed(
     whole = bytearray(extension_path("ducklake").read_bytes())
     whole[len(whole) // 2] ^= 1
     spoilt.write_bytes(whole)
-    monkeypatch.setattr("fleetlake.doctor.extension_path", lambda _: spoilt)
+    monkeypatch.setattr("fleetlake.monitoring.doctor.extension_path", lambda _: spoilt)
 
     checks = run_checks(Settings(lake=tmp_path / "lake"))
     found = next(check for check in checks if check.name == "extensions")

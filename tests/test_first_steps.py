@@ -6,10 +6,10 @@ import pytest
 from typer.testing import CliRunner
 
 from fleetlake.cli import app
-from fleetlake.doctor import run_checks
 from fleetlake.errors import BuildFailed, LakeError, SettingsError
 from fleetlake.lake import open_lake
 from fleetlake.loading.forecast import CallForecast
+from fleetlake.monitoring.doctor import run_checks
 from fleetlake.settings import KEY_SETTINGS, Settings, load_settings
 
 

@@ -22,9 +22,9 @@ from fleetlake.lake_address import DEMO_MARK
 from fleetlake.loading.ingest import backfill, ingest
 from fleetlake.loading.quarantine import acknowledge_quarantined, quarantined, retry_quarantined
 from fleetlake.loading.verify import verify
+from fleetlake.monitoring.status import stream_statuses
 from fleetlake.planning.intervals import BEGINNING, Interval
 from fleetlake.planning.retention import State
-from fleetlake.status import stream_statuses
 from tests.conftest import NOW, Sim
 
 DAY = timedelta(days=1)

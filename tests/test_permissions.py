@@ -14,7 +14,6 @@ from pydantic import SecretStr
 from typer.testing import CliRunner
 
 from fleetlake.cli import app
-from fleetlake.doctor import run_checks
 from fleetlake.errors import ExportFailed, LakeError, SettingsError, StreamBusy
 from fleetlake.exporters import TARGETS
 from fleetlake.exporters.export import export
@@ -23,6 +22,7 @@ from fleetlake.lake.locks import commit_lock, stream_lock
 from fleetlake.machine import file_locks, ownership, umask
 from fleetlake.machine.file_locks import file_lock
 from fleetlake.marts.build import build_marts
+from fleetlake.monitoring.doctor import run_checks
 from fleetlake.publishing.publish import publish
 from fleetlake.service.rate_limit import CallLimit
 from fleetlake.settings import load_settings

@@ -8,8 +8,8 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import BudgetSpent, CredentialsRefused, SettingsError
 from fleetlake.lake import open_lake
 from fleetlake.loading.ingest import ingest
+from fleetlake.monitoring.status import stream_statuses
 from fleetlake.settings import Settings
-from fleetlake.status import stream_statuses
 from tests.conftest import KEYS, NOW, Sim
 from tests.test_load import assert_complete
 

@@ -24,7 +24,7 @@ from fleetlake.lake.loads import Committed, Load
 from fleetlake.lake.locks import stream_lock
 from fleetlake.lake.promoted import demote, members, promote, with_promoted
 from fleetlake.member_names import spelled
-from fleetlake.status import stream_statuses
+from fleetlake.monitoring.status import stream_statuses
 from fleetlake.text.quoting import quoted
 from tests.conftest import NOW, Sim
 from tests.test_load import assert_complete

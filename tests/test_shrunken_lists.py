@@ -16,7 +16,7 @@ from fleetlake.lake.commit import commit_load
 from fleetlake.loading.ingest import ingest
 from fleetlake.loading.quarantine import acknowledge_quarantined
 from fleetlake.loading.run import Outcome
-from fleetlake.status import stream_statuses
+from fleetlake.monitoring.status import stream_statuses
 from fleetsim import SimulatorOptions, create_app
 from tests.conftest import KEYS, NOW, Sim
 from tests.test_lake import load_of

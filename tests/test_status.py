@@ -13,10 +13,10 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import RecordsMissing
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.gaps import Gap
+from fleetlake.monitoring.status import LakeStatus, StreamStatus
 from fleetlake.planning.intervals import Interval
 from fleetlake.planning.retention import forecast
 from fleetlake.settings import load_settings
-from fleetlake.status import LakeStatus, StreamStatus
 from tests.streams import GAP, GOOD, NOW
 
 LOST = replace(GAP, account_profile="west")

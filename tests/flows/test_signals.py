@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 from tests.streams import GAP, GOOD, NOW
 
+from fleetlake.monitoring.status import LakeStatus
 from fleetlake.planning.retention import Forecast, State
-from fleetlake.status import LakeStatus
 
 pytestmark = [
     pytest.mark.integration,

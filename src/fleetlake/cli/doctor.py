@@ -10,7 +10,7 @@ def doctor() -> None:
     from rich.text import Text
 
     from fleetlake.cli.screen import console
-    from fleetlake.doctor import run_checks
+    from fleetlake.monitoring.doctor import run_checks
     from fleetlake.settings import load_settings
     from fleetlake.text.plain import plain, plain_lines
 

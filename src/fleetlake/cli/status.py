@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from fleetlake.status import LakeStatus, StreamStatus
+    from fleetlake.monitoring.status import LakeStatus, StreamStatus
 
 COLUMNS = ("endpoint", "rows", "newest event", "last load")
 LEFT_BEHIND = timedelta(days=2)
@@ -32,8 +32,8 @@ def status(
     from fleetlake.cli.output import is_read_by_people, machine_output
     from fleetlake.errors import RecordsMissing
     from fleetlake.lake import open_lake
+    from fleetlake.monitoring.status import lake_now, lake_status
     from fleetlake.settings import load_settings
-    from fleetlake.status import lake_now, lake_status
     from fleetlake.text.plain import plain_lines
 
     settings = load_settings()

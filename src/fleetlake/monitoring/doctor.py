@@ -20,7 +20,7 @@ from fleetlake.lake import open_lake
 from fleetlake.lake.attach import CATALOG, EXTENSIONS, extension_path
 from fleetlake.lake_address import not_writable
 from fleetlake.loading.run import service_now
-from fleetlake.permissions import exposed_paths
+from fleetlake.monitoring.permissions import exposed_paths
 from fleetlake.publishing.publish import published_place
 from fleetlake.service.client import Client
 from fleetlake.service.clock import TOLD_SKEW, skew_in_words

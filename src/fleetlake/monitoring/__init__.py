@@ -1,0 +1,1 @@
+"""What is known about an installation: its streams, its health, its permissions."""
