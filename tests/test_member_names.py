@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetlake.endpoints import ENDPOINTS
-from fleetlake.member_names import LONGEST_NAME, RESERVED, column_name, path_of, spelled
+from fleetlake.lake.evolution.member_names import (
+    LONGEST_NAME,
+    RESERVED,
+    column_name,
+    path_of,
+    spelled,
+)
 
 parts = st.text(max_size=20) | st.sampled_from(["a.b", '"a"', "a\\", ".", "", '"', "\x00", "\n"])
 

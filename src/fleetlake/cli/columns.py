@@ -8,7 +8,7 @@ import typer
 from fleetlake.endpoints.columns import Kind
 
 if TYPE_CHECKING:
-    from fleetlake.lake.promotions import Member
+    from fleetlake.lake.evolution.promotions import Member
 
 
 class Action(StrEnum):
@@ -48,7 +48,7 @@ def columns(
     from fleetlake.endpoints import endpoint_named
     from fleetlake.errors import UsageError
     from fleetlake.lake import open_lake
-    from fleetlake.lake.promoted import demote, members, promote
+    from fleetlake.lake.evolution.promoted import demote, members, promote
     from fleetlake.settings import load_settings
 
     screen, lake_path = console(), load_settings().lake

@@ -23,7 +23,7 @@ import pyarrow as pa
 from fleetlake.errors import LakeError
 from fleetlake.lake import tables
 from fleetlake.lake.attach import CATALOG, FILES, UNCHECKED, attach_statements, store_keys
-from fleetlake.lake.format import note_format, require_known_format
+from fleetlake.lake.evolution.format import note_format, require_known_format
 from fleetlake.lake.locks import catalog_door, commit_lock
 from fleetlake.lake_address import LakePlace, SharedLake, not_writable, refuse_unusable
 from fleetlake.machine.ownership import require_own

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.lake.absent import Absence, end_versions, settle_absence
-from fleetlake.lake.drift import note_drift
-from fleetlake.lake.gained import fill_never_held, take_from_extra
+from fleetlake.lake.evolution.drift import note_drift
+from fleetlake.lake.evolution.gained import fill_never_held, take_from_extra
 from fleetlake.lake.loads import Committed, Load, bounds_of
 from fleetlake.text.quoting import literal, quoted
 

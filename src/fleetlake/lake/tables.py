@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.columns import Column
 from fleetlake.endpoints.model import Endpoint, Mode
-from fleetlake.lake.format import note_format
-from fleetlake.lake.gained import fill_gained
-from fleetlake.lake.registry import register_columns
+from fleetlake.lake.evolution.format import note_format
+from fleetlake.lake.evolution.gained import fill_gained
+from fleetlake.lake.evolution.registry import register_columns
 from fleetlake.text.quoting import quoted
 
 if TYPE_CHECKING:

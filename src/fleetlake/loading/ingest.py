@@ -24,8 +24,8 @@ from fleetlake.errors import (
     UsageError,
 )
 from fleetlake.lake import Lake, open_lake
-from fleetlake.lake.promotions import settle_names
-from fleetlake.lake.yielding import yield_to_release
+from fleetlake.lake.evolution.promotions import settle_names
+from fleetlake.lake.evolution.yielding import yield_to_release
 from fleetlake.lake_address import DEMO_MARK
 from fleetlake.loading.load import load_streams
 from fleetlake.loading.run import Outcome, Watcher

@@ -31,11 +31,11 @@ from fleetlake.errors import (
 )
 from fleetlake.lake.catalog import Lake
 from fleetlake.lake.commit import commit_proofs
+from fleetlake.lake.evolution.promotions import with_promoted
 from fleetlake.lake.future import TakenBack, take_back_future
 from fleetlake.lake.lateness import measured_lateness
 from fleetlake.lake.loads import Committed, ShrinkRule
 from fleetlake.lake.locks import stream_lock
-from fleetlake.lake.promotions import with_promoted
 from fleetlake.lake.watermarks import (
     begin_reads,
     forget_interval,

@@ -11,9 +11,9 @@ from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.errors import PageUnreadable
 from fleetlake.lake import Lake
 from fleetlake.lake.commit import commit_load
+from fleetlake.lake.evolution.promotions import settle_names, with_promoted
 from fleetlake.lake.loads import Load
 from fleetlake.lake.locks import commit_lock
-from fleetlake.lake.promotions import settle_names, with_promoted
 from fleetlake.text.quoting import quoted
 
 

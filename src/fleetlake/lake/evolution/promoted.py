@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from fleetlake.endpoints.columns import Column, Kind
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import UsageError
-from fleetlake.lake.locks import commit_lock, stream_lock
-from fleetlake.lake.moving import empty_column, fill_column, likely_kind
-from fleetlake.lake.promotions import (
+from fleetlake.lake.evolution.member_names import column_name, path_of, spelled
+from fleetlake.lake.evolution.moving import empty_column, fill_column, likely_kind
+from fleetlake.lake.evolution.promotions import (
     Promotion,
     columns_of_table,
     members,
@@ -18,7 +18,7 @@ from fleetlake.lake.promotions import (
     settle_names,
     with_promoted,
 )
-from fleetlake.member_names import column_name, path_of, spelled
+from fleetlake.lake.locks import commit_lock, stream_lock
 
 if TYPE_CHECKING:
     from fleetlake.lake.catalog import Lake

@@ -7,8 +7,8 @@ import msgspec
 import pyarrow as pa
 
 from fleetlake.decoding.arrow import EXTRA
+from fleetlake.lake.evolution.member_names import spelled
 from fleetlake.lake.loads import Load
-from fleetlake.member_names import spelled
 
 if TYPE_CHECKING:
     from fleetlake.lake.catalog import Lake

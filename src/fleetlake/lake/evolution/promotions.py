@@ -14,9 +14,9 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.columns import Column, Kind
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import StreamBusy
+from fleetlake.lake.evolution.member_names import column_name, path_of
+from fleetlake.lake.evolution.registry import with_registered
 from fleetlake.lake.locks import commit_lock, stream_lock
-from fleetlake.lake.registry import with_registered
-from fleetlake.member_names import column_name, path_of
 from fleetlake.text.quoting import quoted
 
 if TYPE_CHECKING:

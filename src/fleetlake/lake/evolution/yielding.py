@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.columns import Column
 from fleetlake.errors import StreamBusy
+from fleetlake.lake.evolution.moving import empty_column, move_values
+from fleetlake.lake.evolution.promotions import Promotion, columns_of_table, promotions
 from fleetlake.lake.locks import commit_lock, stream_lock
-from fleetlake.lake.moving import empty_column, move_values
-from fleetlake.lake.promotions import Promotion, columns_of_table, promotions
 from fleetlake.text.quoting import quoted
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from fleetlake.decoding.arrow import EXTRA
 from fleetlake.endpoints.columns import Column
 from fleetlake.endpoints.model import Endpoint, Mode
+from fleetlake.lake.evolution.member_names import spelled
+from fleetlake.lake.evolution.moving import move_values
+from fleetlake.lake.evolution.registry import columns_new_to
 from fleetlake.lake.loads import Load
-from fleetlake.lake.moving import move_values
-from fleetlake.lake.registry import columns_new_to
-from fleetlake.member_names import spelled
 from fleetlake.text.quoting import quoted
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""How the columns of the raw tables change: drift, promotion, releases, the lake's format."""
