@@ -20,8 +20,8 @@ from fleetlake.marts import dbt
 from fleetlake.marts.build import _Build
 
 # The package names the commands, which are called as their modules are.
-up = import_module("fleetlake.cli.up")
-prefect_setup = import_module("fleetlake.cli.prefect_setup")
+up = import_module("fleetlake.cli.prefect.up")
+prefect_setup = import_module("fleetlake.cli.prefect.setup")
 
 SERVICE = {
     "FLEETLAKE_PORTAL_API_ID": "of-the-service-1",

@@ -7,8 +7,8 @@ from unittest.mock import patch
 
 import pytest
 
-from fleetlake.cli.prefect_keys import key_report
-from fleetlake.cli.up import login_words
+from fleetlake.cli.prefect.keys import key_report
+from fleetlake.cli.prefect.up import login_words
 from fleetlake.errors import SettingsError
 from fleetlake.machine.prefect_auth import (
     CLIENT_AUTH,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 SERVE = """
 import threading, weakref
-from fleetlake.cli.prefect_server import collect_beside
+from fleetlake.cli.prefect.server import collect_beside
 
 class Forgotten:
     def __init__(self):
@@ -41,7 +41,7 @@ def test_garbage_is_collected_but_never_by_the_thread_that_serves() -> None:
 
 SET = """
 import json, runpy
-from fleetlake.cli.prefect_server import prefect_server
+from fleetlake.cli.prefect.server import prefect_server
 
 def show(*_, **__):
     from prefect.settings import get_current_settings
@@ -58,7 +58,7 @@ prefect_server()
 
 def settings_of_server(home: Path, **own: str) -> list[object]:
     """Return what the server forgets, after how many days, and where it keeps leases."""
-    names = import_module("fleetlake.cli.prefect_server").DEFAULTS
+    names = import_module("fleetlake.cli.prefect.server").DEFAULTS
     env = {name: value for name, value in os.environ.items() if name not in names}
     done = subprocess.run(
         [sys.executable, "-c", SET],

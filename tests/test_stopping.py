@@ -13,14 +13,16 @@ import pytest
 
 from fleetlake.errors import FleetlakeError
 
-worker = import_module("fleetlake.cli.worker")  # in its package, a command of that name hides it
+worker = import_module(
+    "fleetlake.cli.prefect.worker"
+)  # in its package, a command of that name hides it
 
 SLEEP = (sys.executable, "-c", "import time; time.sleep(600)")
 
 START_A_CHILD = f"""
 import sys
 from pathlib import Path
-from fleetlake.cli.worker import running, stopped_by_signals
+from fleetlake.cli.prefect.worker import running, stopped_by_signals
 
 with stopped_by_signals(), running({SLEEP!r}, Path(sys.argv[1])) as child:
     print(child.pid, flush=True)

@@ -24,7 +24,7 @@ from tests.flows.server import SERVE, SET_UP, Server, server_at, wait_for
 from tests.processes import UNSETTLED, Service, environment, fleetlake, service
 from tests.test_crash import compare
 
-from fleetlake.cli.worker import end_runs, listed, run_processes, running_worker
+from fleetlake.cli.prefect.worker import end_runs, listed, run_processes, running_worker
 
 ENDED = {"COMPLETED", "FAILED", "CRASHED"}
 PAGE = 200

@@ -75,7 +75,7 @@ def test_pages_of_other_origins_may_not_read_answers_and_the_pages_of_the_server
 def test_a_command_with_another_password_is_told_that_the_server_does_not_take_it():
     from prefect.settings import PREFECT_API_AUTH_STRING, temporary_settings
 
-    from fleetlake.cli.prefect_setup import require_set_up
+    from fleetlake.cli.prefect.setup import require_set_up
 
     with (
         temporary_settings({PREFECT_API_AUTH_STRING: "fleetlake:of-another"}),

@@ -12,7 +12,7 @@ from filelock import FileLock
 from typer.testing import CliRunner
 
 from fleetlake.cli import app
-from fleetlake.cli.up import environment, put_environment
+from fleetlake.cli.prefect.up import environment, put_environment
 from fleetlake.errors import UsageError
 from fleetlake.settings import load_settings
 

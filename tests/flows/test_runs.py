@@ -273,7 +273,7 @@ def test_refused_keys_fail_the_run_at_once_and_are_not_told(monkeypatch, caplog)
 def test_keys_come_from_secret_blocks_where_the_environment_has_none(monkeypatch):
     from flows.credentials import settings_of_run
 
-    from fleetlake.cli.prefect_setup import put_secrets
+    from fleetlake.cli.prefect.setup import put_secrets
     from fleetlake.settings import load_settings
 
     assert "fleetlake-mgr-api-key" in put_secrets(load_settings())
@@ -301,7 +301,7 @@ def no_profiles_afterwards() -> Iterator[None]:
 def test_profiles_come_from_a_secret_block_and_the_environment_wins(monkeypatch):
     from flows.credentials import settings_of_run
 
-    from fleetlake.cli.prefect_setup import put_secrets
+    from fleetlake.cli.prefect.setup import put_secrets
     from fleetlake.settings import KEY_SETTINGS, load_settings
 
     for profile in ("NORTH", "SOUTH"):

@@ -27,7 +27,7 @@ def test_set_up_twice_is_set_up_once_and_a_stream_at_risk_raises_the_alarm(
     from flows.ingest import ingest
     from flows.maintain import retention_watch
 
-    from fleetlake.cli.prefect_setup import set_up
+    from fleetlake.cli.prefect.setup import set_up
 
     monkeypatch.chdir(ROOT)
     server = prefect_server
@@ -75,7 +75,7 @@ def test_what_was_paused_disabled_or_is_no_longer_wanted_stays_and_is_told_by_th
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.actions import DeploymentUpdate
 
-    from fleetlake.cli.prefect_setup import WORK_POOL, set_up
+    from fleetlake.cli.prefect.setup import WORK_POOL, set_up
 
     @flow
     def elsewhere() -> None: ...
@@ -121,7 +121,7 @@ def test_what_was_paused_disabled_or_is_no_longer_wanted_stays_and_is_told_by_th
 
 
 def test_a_worker_refuses_a_server_that_was_not_set_up(prefect_server, monkeypatch):
-    module = import_module("fleetlake.cli.prefect_setup")
+    module = import_module("fleetlake.cli.prefect.setup")
     monkeypatch.setattr(module, "WORK_POOL", "another")
 
     with pytest.raises(SettingsError, match=f"{prefect_server.api}.* no work pool another"):
@@ -137,7 +137,7 @@ def test_a_run_that_was_taken_on_and_never_began_is_marked_crashed_and_one_that_
     from prefect.events import emit_event
     from prefect.states import Pending, Running
 
-    from fleetlake.cli.prefect_setup import put_automations
+    from fleetlake.cli.prefect.setup import put_automations
 
     @flow
     def taken_on() -> None: ...

@@ -15,7 +15,7 @@ from fleetlake.lake import open_lake
 from fleetlake.publishing.layout import reading
 from fleetlake.publishing.publish import publish
 
-up = importlib.import_module("fleetlake.cli.up")  # the package has a command of that name
+up = importlib.import_module("fleetlake.cli.prefect.up")  # the package has a command of that name
 
 
 @pytest.fixture

@@ -19,17 +19,17 @@ from fleetlake.cli.lean import start_lean
 from fleetlake.cli.maintain import maintain
 from fleetlake.cli.output import Reader, lost_output, prepare_streams, say, unwritable_output
 from fleetlake.cli.plain_text import PlainFormatter, PlainGroup
-from fleetlake.cli.prefect_server import prefect_server
-from fleetlake.cli.prefect_setup import prefect_setup
+from fleetlake.cli.prefect.server import prefect_server
+from fleetlake.cli.prefect.setup import prefect_setup
+from fleetlake.cli.prefect.up import up
+from fleetlake.cli.prefect.worker import worker
 from fleetlake.cli.publish import publish
 from fleetlake.cli.quarantine import quarantine
 from fleetlake.cli.query import query
 from fleetlake.cli.shell import shell
 from fleetlake.cli.simulate import simulate
 from fleetlake.cli.status import status
-from fleetlake.cli.up import up
 from fleetlake.cli.verify import verify
-from fleetlake.cli.worker import worker
 from fleetlake.errors import FleetlakeError, OutputLost, of_system
 from fleetlake.machine.umask import apply_umask
 

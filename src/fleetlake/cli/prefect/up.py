@@ -40,9 +40,9 @@ def up(
     Needs no containers. Each start begins anew, in data/up. Ctrl-C, SIGTERM or a closed terminal
     ends all of it: runs under way end first.
     """
-    from fleetlake.cli.prefect_setup import PREFECT_FILE, set_up
+    from fleetlake.cli.prefect.setup import PREFECT_FILE, set_up
+    from fleetlake.cli.prefect.worker import running, running_worker, stopped_by_signals
     from fleetlake.cli.screen import console
-    from fleetlake.cli.worker import running, running_worker, stopped_by_signals
     from fleetlake.errors import UsageError
     from fleetlake.machine.child_environment import server_access
     from fleetlake.machine.prefect_auth import auth_file
@@ -188,7 +188,7 @@ def put_environment(wanted: Mapping[str, str]) -> None:
 @contextmanager
 def _simulator(routers: int, days: float, speed: float) -> Iterator[str]:
     """Run the simulated service; yield its address."""
-    from fleetlake.cli.worker import running
+    from fleetlake.cli.prefect.worker import running
 
     command = [sys.executable, "-m", "fleetsim", "--port", "0"]
     command += ["--routers", str(routers), "--days", str(days), "--speed", str(speed)]

@@ -59,7 +59,7 @@ def prefect_setup(
 
 def set_up(*, speed: float, runs: int, store_keys: bool) -> None:
     """Bring the server to what the files of this folder say, and print what it then has."""
-    from fleetlake.cli.prefect_keys import BLOCK_PREFIX, key_report, takes_anybody
+    from fleetlake.cli.prefect.keys import BLOCK_PREFIX, key_report, takes_anybody
     from fleetlake.cli.screen import console
     from fleetlake.settings import load_settings
 
@@ -266,7 +266,7 @@ def put_secrets(settings: "Settings") -> list[str]:
     """
     from prefect.blocks.system import Secret
 
-    from fleetlake.cli.prefect_keys import BLOCK_PREFIX
+    from fleetlake.cli.prefect.keys import BLOCK_PREFIX
     from fleetlake.settings import KEY_SETTINGS
 
     values: dict[str, Any] = {

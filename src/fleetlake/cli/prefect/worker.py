@@ -31,7 +31,7 @@ def worker(
     The same as `prefect worker start`, which kills its runs when it is stopped: here each ends
     its commit first and says what became of it.
     """
-    from fleetlake.cli.prefect_setup import require_set_up
+    from fleetlake.cli.prefect.setup import require_set_up
 
     require_set_up()
     with stopped_by_signals(), running_worker(name=name) as process:
@@ -47,7 +47,7 @@ def running_worker(
 
     It has this environment, the server's password included, and hands it to its runs.
     """
-    from fleetlake.cli.prefect_setup import WORK_POOL
+    from fleetlake.cli.prefect.setup import WORK_POOL
     from fleetlake.machine.prefect_auth import use_password
 
     use_password()

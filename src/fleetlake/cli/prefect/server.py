@@ -44,7 +44,7 @@ def prefect_server() -> None:
     of that file. Web pages of other origins cannot read its answers.
     """
     from fleetlake.cli.output import say
-    from fleetlake.cli.prefect_setup import require_prefect
+    from fleetlake.cli.prefect.setup import require_prefect
     from fleetlake.machine.prefect_auth import own_origins, prefect_setting, require_password
 
     require_prefect()
