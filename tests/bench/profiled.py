@@ -24,7 +24,7 @@ from tests.bench.records import ready, write_records
 
 HERE = Path(__file__).parent
 LARGEST = 12
-CATALOG = "fleetlake/lake/catalog.py"
+CATALOG = "fleetlake/lake/connection.py"
 """Everything asked of DuckDB passes here; who asked is what counts."""
 
 FRAME = re.compile(r"(?P<function>[^;]+) \((?P<file>[^;()]+):\d+\)")
@@ -48,7 +48,7 @@ def place_of(stack: str) -> tuple[str, str]:
     ('ask (client.py)', 'httpx')
     >>> place_of("thread (1): Main;load (fleetlake/cli/ingest.py:9);_load (<frozen importlib>:7)")
     ('imports', '')
-    >>> place_of("append (fleetlake/lake/rows.py:9);Lake.execute (fleetlake/lake/catalog.py:4)")
+    >>> place_of("append (fleetlake/lake/rows.py:9);Lake.execute (fleetlake/lake/connection.py:4)")
     ('append (lake/rows.py)', 'DuckDB')
     """
     if "<frozen importlib" in stack:

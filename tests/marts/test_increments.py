@@ -133,7 +133,7 @@ def test_a_full_build_over_marts_gives_the_same_rows_in_one_commit(increments, t
                (select count(*) from lake.snapshots())
         from marts.location_track_points as p, marts.data_usage_daily as u
     """
-    with open_lake(lake, read_only=True) as reader, reader.one_look():
+    with open_lake(lake, read_only=True) as reader, reader.single_snapshot():
         [old] = reader.rows(seen)
 
         build_marts(lake, select=SELECT, is_full=True)

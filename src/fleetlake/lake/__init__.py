@@ -1,5 +1,6 @@
 """The lake: Parquet files plus a catalog, every change in one transaction."""
 
-from fleetlake.lake.catalog import Lake, open_lake
+from fleetlake.lake.catalog import open_lake
+from fleetlake.lake.connection import Lake
 
 __all__ = ["Lake", "open_lake"]

@@ -10,16 +10,13 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from fleetlake.errors import ListShrank
+from fleetlake.lake.connection import Lake
 from fleetlake.lake.loads import Load
 from fleetlake.text.quoting import quoted
-
-if TYPE_CHECKING:
-    from fleetlake.lake.catalog import Lake
 
 FEW = 3
 """Records that any list may lose at once: of a fleet of three, two may well be retired."""
@@ -35,7 +32,7 @@ class Absence:
     is_noted: bool = False
 
 
-def settle_absence(lake: "Lake", load: Load) -> Absence:
+def settle_absence(lake: Lake, load: Load) -> Absence:
     """Return what becomes of the records that are missing in the whole list of `batch`.
 
     Writes `meta.absent` within the open transaction. Raises: ListShrank where the list is to be
@@ -57,7 +54,7 @@ def settle_absence(lake: "Lake", load: Load) -> Absence:
 
 
 def _divided(
-    lake: "Lake",
+    lake: Lake,
     load: Load,
     gone: Mapping[str, int | None],
     before: frozenset[str],
@@ -110,7 +107,7 @@ def _partition(load: Load) -> str:
 _IS_CURRENT = "valid_to is null and account_profile = ?"
 
 
-def _gone(lake: "Lake", load: Load) -> dict[str, int | None]:
+def _gone(lake: Lake, load: Load) -> dict[str, int | None]:
     """Return the current records that the list lacks: their keys, and the ids of a fan-out."""
     same = " and ".join(f"t.{quoted(name)} = b.{quoted(name)}" for name in load.endpoint.key)
     found = lake.rows(
@@ -121,7 +118,7 @@ def _gone(lake: "Lake", load: Load) -> dict[str, int | None]:
     return dict(found)
 
 
-def _held(lake: "Lake", load: Load) -> Counter[int | None]:
+def _held(lake: Lake, load: Load) -> Counter[int | None]:
     """Return how many records are current, by id of the fan-out."""
     found = lake.rows(
         f"select {_partition(load)} as fan_out_id, count(*) from raw.{quoted(load.endpoint.name)} "
@@ -131,7 +128,7 @@ def _held(lake: "Lake", load: Load) -> Counter[int | None]:
     return Counter(dict(found))
 
 
-def _withheld_before(lake: "Lake", load: Load) -> frozenset[str]:
+def _withheld_before(lake: Lake, load: Load) -> frozenset[str]:
     found = lake.rows(
         "select record_key from meta.absent where account_profile = ? and endpoint = ?",
         [load.profile, load.endpoint.name],
@@ -139,7 +136,7 @@ def _withheld_before(lake: "Lake", load: Load) -> frozenset[str]:
     return frozenset(key for (key,) in found)
 
 
-def _unreadable(lake: "Lake", load: Load) -> int:
+def _unreadable(lake: Lake, load: Load) -> int:
     """Return how many records of the list could not be read; acknowledged ones do not count."""
     if not load.misfits:
         return 0
@@ -152,7 +149,7 @@ def _unreadable(lake: "Lake", load: Load) -> int:
     return sum(misfit.raw not in acknowledged for misfit in load.misfits)
 
 
-def _note(lake: "Lake", load: Load, back: frozenset[str], away: frozenset[str]) -> None:
+def _note(lake: Lake, load: Load, back: frozenset[str], away: frozenset[str]) -> None:
     """Bring `meta.absent` to what is withheld now."""
     whose = [load.profile, load.endpoint.name]
     if back:
@@ -171,7 +168,7 @@ def _note(lake: "Lake", load: Load, back: frozenset[str], away: frozenset[str]) 
             )
 
 
-def withheld_ids(lake: "Lake", profile: str, source: str) -> set[str]:
+def withheld_ids(lake: Lake, profile: str, source: str) -> set[str]:
     """Return the ids of a list's records that it no longer holds and that are not given up.
 
     What a fan-out is answered for them proves nothing: the account may not see them now.
@@ -183,7 +180,7 @@ def withheld_ids(lake: "Lake", profile: str, source: str) -> set[str]:
     return {str(json.loads(key)[0]) for (key,) in found}
 
 
-def end_versions(lake: "Lake", load: Load, keys: frozenset[str]) -> int:
+def end_versions(lake: Lake, load: Load, keys: frozenset[str]) -> int:
     """End the current versions of the records with these keys; return how many."""
     if not keys:
         return 0

@@ -1,9 +1,6 @@
 """Which tables of a lake have changed since a snapshot, as the catalog tells it."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from fleetlake.lake.catalog import Lake
+from fleetlake.lake.connection import Lake
 
 # What a commit did is a map of lists: tables by their id, or by name where it made them. A
 # compaction changes no rows but counts as well, which costs a needless look and misses nothing.
@@ -20,7 +17,7 @@ OR s.schema_name || '.' || t.table_name IN (SELECT replace(what, '"', '') FROM c
 """
 
 
-def changed_tables(lake: "Lake", after: int, until: int) -> frozenset[str] | None:
+def changed_tables(lake: Lake, after: int, until: int) -> frozenset[str] | None:
     """Return the tables that commits after one snapshot, up to another, have touched.
 
     None means that nobody can tell: some of these snapshots have been forgotten, or the lake

@@ -5,10 +5,10 @@ when it is tried again, so an unknown one is settled by looking for the id in `m
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from fleetlake.endpoints.model import Mode
 from fleetlake.errors import CommitUnknown, LakeError
+from fleetlake.lake.connection import Lake
 from fleetlake.lake.durable import flush_files
 from fleetlake.lake.future import TOLERANCE
 from fleetlake.lake.lateness import note_lateness
@@ -18,11 +18,8 @@ from fleetlake.lake.rows import write_rows
 from fleetlake.lake.watermarks import LastRead, Mark, add_intervals, set_last_reads, set_watermarks
 from fleetlake.planning.intervals import Interval
 
-if TYPE_CHECKING:
-    from fleetlake.lake.catalog import Lake
 
-
-def commit_load(lake: "Lake", load: Load, *, only_changes: bool = False) -> Committed:
+def commit_load(lake: Lake, load: Load, *, only_changes: bool = False) -> Committed:
     """Commit a load once, however often it is asked for.
 
     With `only_changes`, a load that brings nothing new is not committed at all; what it proves
@@ -32,28 +29,26 @@ def commit_load(lake: "Lake", load: Load, *, only_changes: bool = False) -> Comm
     cannot be told, because the catalog no longer answers.
     """
     with commit_lock(lake.path):
-        lake.execute("begin")
         try:
-            committed = write_rows(lake, load)
-            if only_changes and committed.is_nothing:
-                lake.roll_back()
-                return committed
-            if earlier := _earlier(lake, load):
-                lake.roll_back()
-                return earlier
-            _write_proofs(lake, load, committed)
-            flush_files(lake.path)
-            lake.execute("commit")
-        except BaseException as error:
-            lake.roll_back()
-            if isinstance(error, LakeError) and (settled := _settled(lake, load, error)):
+            with lake.transaction():
+                committed = write_rows(lake, load)
+                if only_changes and committed.is_nothing:
+                    lake.roll_back()
+                    return committed
+                if earlier := _earlier(lake, load):
+                    lake.roll_back()
+                    return earlier
+                _write_proofs(lake, load, committed)
+                flush_files(lake.path)
+        except LakeError as error:
+            if settled := _settled(lake, load, error):
                 return settled
             raise
         return committed
 
 
 def commit_proofs(
-    lake: "Lake", loads: Sequence[Load], *, also: Callable[[], None] | None = None
+    lake: Lake, loads: Sequence[Load], *, also: Callable[[], None] | None = None
 ) -> None:
     """Commit what loads prove whose rows were all there already, in one transaction.
 
@@ -61,21 +56,15 @@ def commit_proofs(
     """
     if not loads and also is None:
         return
-    with commit_lock(lake.path):
-        lake.execute("begin")
-        try:
-            for (profile, _), of_stream in _by_stream(loads).items():
-                endpoint = of_stream[0].endpoint
-                if proven := _joined(of_stream):
-                    add_intervals(lake, profile, endpoint, proven)
-            set_watermarks(lake, [_mark(load) for load in loads])
-            set_last_reads(lake, _ends(loads))
-            if also is not None:
-                also()
-            lake.execute("commit")
-        except BaseException:
-            lake.roll_back()
-            raise
+    with commit_lock(lake.path), lake.transaction():
+        for (profile, _), of_stream in _by_stream(loads).items():
+            endpoint = of_stream[0].endpoint
+            if proven := _joined(of_stream):
+                add_intervals(lake, profile, endpoint, proven)
+        set_watermarks(lake, [_mark(load) for load in loads])
+        set_last_reads(lake, _ends(loads))
+        if also is not None:
+            also()
 
 
 def _by_stream(loads: Sequence[Load]) -> dict[tuple[str, str], list[Load]]:
@@ -93,7 +82,7 @@ def _joined(loads: Sequence[Load]) -> dict[str, list[Interval]]:
     return proven
 
 
-def _write_proofs(lake: "Lake", load: Load, done: Committed) -> None:
+def _write_proofs(lake: Lake, load: Load, done: Committed) -> None:
     if load.proven:
         add_intervals(lake, load.profile, load.endpoint, load.proven)
     if done.added and load.overlap and load.endpoint.mode is Mode.APPEND:
@@ -129,7 +118,7 @@ def _ends(loads: Sequence[Load]) -> list[tuple[str, str, LastRead]]:
     return [(load.profile, load.endpoint.name, load.ends) for load in loads if load.ends]
 
 
-def _earlier(lake: "Lake", load: Load) -> Committed | None:
+def _earlier(lake: Lake, load: Load) -> Committed | None:
     """Return what a commit of the load did that has taken place already, or None."""
     found = lake.rows(
         "select rows_added, rows_changed, quarantined from meta.loads where load_id = ?",
@@ -138,7 +127,7 @@ def _earlier(lake: "Lake", load: Load) -> Committed | None:
     return Committed(*found[0]) if found else None
 
 
-def _settled(lake: "Lake", load: Load, error: LakeError) -> Committed | None:
+def _settled(lake: Lake, load: Load, error: LakeError) -> Committed | None:
     """Return what a commit did that was answered with an error, or None if it was refused.
 
     Raises: CommitUnknown when the catalog does not tell.

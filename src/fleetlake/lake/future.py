@@ -10,17 +10,14 @@ that begin or end later than now get the time of the commit that wrote them.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 from fleetlake.endpoints.model import Endpoint, Mode
+from fleetlake.lake.connection import Lake
 from fleetlake.lake.locks import commit_lock
 from fleetlake.lake.watermarks import all_proven_intervals, replace_intervals
 from fleetlake.planning.coverage import LOOKBACK, SETTLE, SWEEP
 from fleetlake.planning.intervals import Interval
 from fleetlake.text.quoting import quoted
-
-if TYPE_CHECKING:
-    from fleetlake.lake.catalog import Lake
 
 TOLERANCE = timedelta(minutes=5)
 """How far the clocks of machines that load the same lake may differ."""
@@ -40,7 +37,7 @@ class TakenBack:
 
 
 def take_back_future(
-    lake: "Lake",
+    lake: Lake,
     profile: str,
     endpoints: Sequence[Endpoint],
     *,
@@ -57,26 +54,18 @@ def take_back_future(
     found = [endpoint for endpoint in endpoints if endpoint.name in claims]
     if not found:
         return []
-    with commit_lock(lake.path):
-        lake.execute("begin")
-        try:
-            _take_back_lateness(lake, profile, now + TOLERANCE)
-            taken = []
-            for endpoint in found:
-                claimed, latest = claims[endpoint.name]
-                sure = _take_back(lake, profile, endpoint, now=now, latest=latest)
-                taken.append(
-                    TakenBack(endpoint=endpoint.name, claimed_until=claimed, sure_until=sure)
-                )
-            lake.execute("commit")
-        except BaseException:
-            lake.roll_back()
-            raise
+    with commit_lock(lake.path), lake.transaction():
+        _take_back_lateness(lake, profile, now + TOLERANCE)
+        taken = []
+        for endpoint in found:
+            claimed, latest = claims[endpoint.name]
+            sure = _take_back(lake, profile, endpoint, now=now, latest=latest)
+            taken.append(TakenBack(endpoint=endpoint.name, claimed_until=claimed, sure_until=sure))
     return taken
 
 
 def _claims(
-    lake: "Lake", profile: str, *, now: datetime, is_checked: bool
+    lake: Lake, profile: str, *, now: datetime, is_checked: bool
 ) -> dict[str, tuple[datetime, datetime]]:
     """Return by endpoint the latest instant claimed and the latest allowed, where it is beyond.
 
@@ -102,7 +91,7 @@ def _claims(
 
 
 def _take_back(
-    lake: "Lake", profile: str, endpoint: Endpoint, *, now: datetime, latest: datetime
+    lake: Lake, profile: str, endpoint: Endpoint, *, now: datetime, latest: datetime
 ) -> datetime | None:
     """Correct what the lake claims of one stream; return where it is read again from."""
     if endpoint.mode is Mode.HISTORY:
@@ -137,7 +126,7 @@ def _take_back(
     return sure_until
 
 
-def _unprove(lake: "Lake", profile: str, endpoint: Endpoint, latest: datetime) -> datetime | None:
+def _unprove(lake: Lake, profile: str, endpoint: Endpoint, latest: datetime) -> datetime | None:
     """Cut proven ranges that end too late; return the earliest end, None where none did."""
     proven = all_proven_intervals(lake, profile).get(endpoint.name, {})
     wrong = {p for p, ranges in proven.items() if any(r.end > latest for r in ranges)}
@@ -165,7 +154,7 @@ def _cut(proven: Interval, newest: datetime | None, latest: datetime) -> Interva
     return Interval(proven.start, max(proven.start, min(sure, latest)))
 
 
-def _newest_by_partition(lake: "Lake", profile: str, endpoint: Endpoint) -> dict[str, datetime]:
+def _newest_by_partition(lake: Lake, profile: str, endpoint: Endpoint) -> dict[str, datetime]:
     event = quoted(endpoint.event_time or "")
     partition = f"{quoted(endpoint.fan_out.partition)}::varchar" if endpoint.fan_out else "''"
     return dict(
@@ -177,7 +166,7 @@ def _newest_by_partition(lake: "Lake", profile: str, endpoint: Endpoint) -> dict
     )
 
 
-def _newest(lake: "Lake", profile: str, endpoint: Endpoint, latest: datetime) -> datetime | None:
+def _newest(lake: Lake, profile: str, endpoint: Endpoint, latest: datetime) -> datetime | None:
     event = quoted(endpoint.event_time or "")
     [(newest,)] = lake.rows(
         f"select max({event}) from raw.{quoted(endpoint.name)} "
@@ -189,7 +178,7 @@ def _newest(lake: "Lake", profile: str, endpoint: Endpoint, latest: datetime) ->
 
 
 def _date_versions_by_their_commits(
-    lake: "Lake", profile: str, endpoint: Endpoint, *, now: datetime, latest: datetime
+    lake: Lake, profile: str, endpoint: Endpoint, *, now: datetime, latest: datetime
 ) -> None:
     """Give versions from later than now the time of the commit that wrote them.
 
@@ -217,7 +206,7 @@ def _date_versions_by_their_commits(
             )
 
 
-def _take_back_lateness(lake: "Lake", profile: str, latest: datetime) -> None:
+def _take_back_lateness(lake: Lake, profile: str, latest: datetime) -> None:
     """Drop measurements from later than now: they would outlive all honest ones."""
     lake.execute(
         "delete from meta.lateness where account_profile = ? and measured_at > ?",

@@ -3,16 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from fleetlake.endpoints.model import Endpoint
+from fleetlake.lake.connection import Lake
 from fleetlake.lake.locks import commit_lock
 from fleetlake.lake.watermarks import add_intervals
 from fleetlake.planning.coverage import before
 from fleetlake.planning.intervals import Interval
-
-if TYPE_CHECKING:
-    from fleetlake.lake.catalog import Lake
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +27,7 @@ class Gap:
 
 
 def record_gaps(
-    lake: "Lake",
+    lake: Lake,
     profile: str,
     endpoint: Endpoint,
     expired: Mapping[str, Sequence[Interval]],
@@ -50,24 +47,18 @@ def record_gaps(
         return 0
     days = endpoint.retention.days if endpoint.retention else 0
     reason = f"the service keeps {endpoint.name} for {days} days; not read in time"
-    with commit_lock(lake.path):
-        lake.execute("begin")
-        try:
-            for partition, interval in rows:
-                lake.execute(
-                    "insert into meta.gaps (account_profile, endpoint, partition, start_at, "
-                    "end_at, reason, recorded_at) values (?, ?, ?, ?, ?, ?, now())",
-                    [profile, endpoint.name, partition, interval.start, interval.end, reason],
-                )
-            add_intervals(lake, profile, endpoint, expired)
-            lake.execute("commit")
-        except BaseException:
-            lake.roll_back()
-            raise
+    with commit_lock(lake.path), lake.transaction():
+        for partition, interval in rows:
+            lake.execute(
+                "insert into meta.gaps (account_profile, endpoint, partition, start_at, "
+                "end_at, reason, recorded_at) values (?, ?, ?, ?, ?, ?, now())",
+                [profile, endpoint.name, partition, interval.start, interval.end, reason],
+            )
+        add_intervals(lake, profile, endpoint, expired)
     return len(rows)
 
 
-def gaps(lake: "Lake", *, only_open: bool = False) -> list[Gap]:
+def gaps(lake: Lake, *, only_open: bool = False) -> list[Gap]:
     """Return the recorded gaps, oldest first; `only_open` leaves out acknowledged ones."""
     where = "where acknowledged_at is null" if only_open else ""
     found = lake.rows(
@@ -78,7 +69,7 @@ def gaps(lake: "Lake", *, only_open: bool = False) -> list[Gap]:
     return [Gap(**dict(zip(names, row, strict=True))) for row in found]
 
 
-def acknowledge_gaps(lake: "Lake") -> int:
+def acknowledge_gaps(lake: Lake) -> int:
     """Mark every open gap as known and return how many there were."""
     with commit_lock(lake.path):
         [(count,)] = lake.rows(

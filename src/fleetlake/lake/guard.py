@@ -19,7 +19,7 @@ import duckdb
 
 from fleetlake.errors import UsageError
 from fleetlake.lake.attach import FILES
-from fleetlake.lake.catalog import Lake
+from fleetlake.lake.connection import Lake
 from fleetlake.lake_address import SharedLake
 from fleetlake.text.quoting import literal
 

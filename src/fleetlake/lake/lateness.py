@@ -9,16 +9,13 @@ as on time. In a range that was never asked for every record is new, and nothing
 """
 
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from fleetlake.lake.connection import Lake
+from fleetlake.lake.loads import Load
 from fleetlake.planning.coverage import SETTLE, Overlap
 from fleetlake.text.quoting import quoted
-
-if TYPE_CHECKING:
-    from fleetlake.lake.catalog import Lake
-    from fleetlake.lake.loads import Load
 
 REMEMBERED = timedelta(days=14)
 """How long a measurement counts: what was late a month ago may long be mended."""
@@ -29,7 +26,7 @@ SHARE_ON_TIME = 0.999
 RESOLUTION_SECONDS = 10
 
 
-def note_lateness(lake: "Lake", load: "Load", overlap: Overlap) -> None:
+def note_lateness(lake: Lake, load: "Load", overlap: Overlap) -> None:
     """Record how late the rows were that a load has just inserted, in the open transaction."""
     if not overlap.starts:
         return
@@ -64,7 +61,7 @@ def note_lateness(lake: "Lake", load: "Load", overlap: Overlap) -> None:
         )
 
 
-def measured_lateness(lake: "Lake", profile: str, *, now: datetime) -> dict[str, timedelta]:
+def measured_lateness(lake: Lake, profile: str, *, now: datetime) -> dict[str, timedelta]:
     """Return by endpoint how late all but one record in a thousand were, at most."""
     found = lake.rows(
         "with measured as (select endpoint, lateness_seconds, sum(records) as records "
@@ -78,7 +75,7 @@ def measured_lateness(lake: "Lake", profile: str, *, now: datetime) -> dict[str,
     return {endpoint: timedelta(seconds=int(seconds)) for endpoint, seconds in found}
 
 
-def found_by_sweep(lake: "Lake", run_id: str, endpoint: str, *, beyond: timedelta) -> int:
+def found_by_sweep(lake: Lake, run_id: str, endpoint: str, *, beyond: timedelta) -> int:
     """Return how many of a run's records were later than loads had looked for."""
     [(records,)] = lake.rows(
         "select coalesce(sum(l.records), 0) from meta.lateness l join meta.loads using (load_id) "
@@ -88,7 +85,7 @@ def found_by_sweep(lake: "Lake", run_id: str, endpoint: str, *, beyond: timedelt
     return int(records)
 
 
-def forget_lateness(lake: "Lake") -> None:
+def forget_lateness(lake: Lake) -> None:
     """Drop measurements that no longer count, in the open transaction or on their own."""
     lake.execute(
         "delete from meta.lateness where measured_at < "

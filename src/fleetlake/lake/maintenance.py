@@ -8,15 +8,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from fleetlake.endpoints import ENDPOINTS
+from fleetlake.lake.connection import Lake
 from fleetlake.lake.durable import flush_files
 from fleetlake.lake.lateness import forget_lateness
 from fleetlake.lake.locks import commit_lock, stream_lock
-
-if TYPE_CHECKING:
-    from fleetlake.lake.catalog import Lake
 
 KEEP_SNAPSHOTS = timedelta(days=7)
 """How far back time travel reaches after a maintenance."""
@@ -39,7 +36,7 @@ class Maintained:
     files_removed: int
 
 
-def maintain(lake: "Lake", *, keep: timedelta = KEEP_SNAPSHOTS) -> Maintained:
+def maintain(lake: Lake, *, keep: timedelta = KEEP_SNAPSHOTS) -> Maintained:
     """Compact the lake's files, forget snapshots older than `keep`, remove what nobody needs.
 
     Raises: StreamBusy while a stream is being loaded.
@@ -75,7 +72,7 @@ def maintain(lake: "Lake", *, keep: timedelta = KEEP_SNAPSHOTS) -> Maintained:
 
 
 @contextmanager
-def _one_thread(lake: "Lake") -> Iterator[None]:
+def _one_thread(lake: Lake) -> Iterator[None]:
     """Have DuckDB use one thread meanwhile.
 
     With several, DuckLake's flush spoils its own memory once in some dozens of times, and the
@@ -89,7 +86,7 @@ def _one_thread(lake: "Lake") -> Iterator[None]:
         lake.execute(f"set threads = {threads}")
 
 
-def _files(lake: "Lake") -> int:
+def _files(lake: Lake) -> int:
     [(count,)] = lake.rows("select coalesce(sum(file_count), 0) from ducklake_table_info('lake')")
     return int(count)
 

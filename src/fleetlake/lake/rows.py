@@ -10,19 +10,16 @@ no longer sees, or has not read for `RESTS_DAYS`, goes to the next account that 
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.lake.absent import Absence, end_versions, settle_absence
+from fleetlake.lake.connection import Lake
 from fleetlake.lake.evolution.drift import note_drift
 from fleetlake.lake.evolution.gained import fill_never_held, take_from_extra
 from fleetlake.lake.loads import Committed, Load, bounds_of
 from fleetlake.text.quoting import literal, quoted
-
-if TYPE_CHECKING:
-    from fleetlake.lake.catalog import Lake
 
 RESTS_DAYS = 2
 """Longer than from one daily load to the next, however long they take."""
@@ -32,7 +29,7 @@ ANOTHER_SPELLING = timedelta(seconds=1)
 """How far a record's time may lie from what an earlier answer said: some are in whole seconds."""
 
 
-def write_rows(lake: "Lake", load: Load) -> Committed:
+def write_rows(lake: Lake, load: Load) -> Committed:
     """Write a load's rows and misfits within the open transaction; return what they changed."""
     rows = load.rows
     if not (rows.num_rows or load.misfits or load.is_whole):
@@ -47,7 +44,7 @@ def write_rows(lake: "Lake", load: Load) -> Committed:
     return replace(done, quarantined=quarantined)
 
 
-def _append(lake: "Lake", load: Load) -> Committed:
+def _append(lake: Lake, load: Load) -> Committed:
     """Insert the records that the table does not hold; their time bounds spare its old files."""
     endpoint = load.endpoint
     if load.rows.num_rows == 0:
@@ -64,7 +61,7 @@ def _append(lake: "Lake", load: Load) -> Committed:
     return Committed(added, 0, 0)
 
 
-def _upsert(lake: "Lake", load: Load) -> Committed:
+def _upsert(lake: Lake, load: Load) -> Committed:
     """Insert new records and overwrite those whose content changed."""
     endpoint, table = load.endpoint, f"raw.{load.endpoint.name}"
     filled = take_from_extra(lake, load)
@@ -78,7 +75,7 @@ def _upsert(lake: "Lake", load: Load) -> Committed:
     return Committed(_insert_unknown(lake, load, "", "", []), changed, 0, is_noted=bool(filled))
 
 
-def _version(lake: "Lake", load: Load) -> Committed:
+def _version(lake: Lake, load: Load) -> Committed:
     """Close the versions whose content changed or whose record has gone; insert the new ones."""
     endpoint, table = load.endpoint, f"raw.{load.endpoint.name}"
     absence = settle_absence(lake, load) if load.is_whole else Absence()
@@ -104,9 +101,7 @@ def _version(lake: "Lake", load: Load) -> Committed:
     )
 
 
-def _insert_unknown(
-    lake: "Lake", load: Load, known: str, more: str, parameters: list[object]
-) -> int:
+def _insert_unknown(lake: Lake, load: Load, known: str, more: str, parameters: list[object]) -> int:
     endpoint = load.endpoint
     [(added,)] = lake.rows(
         f"insert into raw.{endpoint.name} by name "
@@ -167,7 +162,7 @@ def _is_at_rest(endpoint: Endpoint) -> str:
     )
 
 
-def _quarantine(lake: "Lake", load: Load) -> int:
+def _quarantine(lake: Lake, load: Load) -> int:
     """Keep the misfits; one that was met before is not kept again."""
     if not load.misfits:
         return 0

@@ -4,18 +4,14 @@ Tables and columns that the endpoint table has gained since are added on opening
 ever dropped.
 """
 
-from typing import TYPE_CHECKING
-
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.columns import Column
 from fleetlake.endpoints.model import Endpoint, Mode
+from fleetlake.lake.connection import Lake
 from fleetlake.lake.evolution.format import note_format
 from fleetlake.lake.evolution.gained import fill_gained
 from fleetlake.lake.evolution.registry import register_columns
 from fleetlake.text.quoting import quoted
-
-if TYPE_CHECKING:
-    from fleetlake.lake.catalog import Lake
 
 SCHEMAS = ("raw", "staging", "marts", "meta")
 
@@ -166,31 +162,26 @@ def raw_columns(endpoint: Endpoint) -> dict[str, str]:
     return own | PROVENANCE | (VERSIONS if endpoint.mode is Mode.HISTORY else {})
 
 
-def has_missing(lake: "Lake") -> bool:
+def has_missing(lake: Lake) -> bool:
     """Return whether the endpoint table has gained something that the lake does not have."""
     return bool(_statements(lake))
 
 
-def create_missing(lake: "Lake") -> None:
+def create_missing(lake: Lake) -> None:
     """Add the schemas, tables and columns that the lake does not have yet."""
     statements, gained = _statements(lake), _gained(lake)
     if not statements:
         return
     schemas = [f"create schema if not exists {schema}" for schema in SCHEMAS]
-    lake.execute("begin")
-    try:
+    with lake.transaction():
         lake.execute(";\n".join([*schemas, *statements]))
         for endpoint, column in gained:
             fill_gained(lake, endpoint, column)
         register_columns(lake, ENDPOINTS.values(), {(e.name, c.name) for e, c in gained})
         note_format(lake)
-        lake.execute("commit")
-    except BaseException:
-        lake.roll_back()
-        raise
 
 
-def _gained(lake: "Lake") -> list[tuple[Endpoint, Column]]:
+def _gained(lake: Lake) -> list[tuple[Endpoint, Column]]:
     """Return the columns of records that tables of the lake do not have yet."""
     present = _present(lake)
     return [
@@ -202,7 +193,7 @@ def _gained(lake: "Lake") -> list[tuple[Endpoint, Column]]:
     ]
 
 
-def _present(lake: "Lake") -> dict[tuple[str, str], set[str]]:
+def _present(lake: Lake) -> dict[tuple[str, str], set[str]]:
     """Return the columns of the lake's own tables, by schema and table."""
     present: dict[tuple[str, str], set[str]] = {}
     for schema, table, column in lake.rows(
@@ -213,7 +204,7 @@ def _present(lake: "Lake") -> dict[tuple[str, str], set[str]]:
     return present
 
 
-def _statements(lake: "Lake") -> list[str]:
+def _statements(lake: Lake) -> list[str]:
     wanted = {("raw", e.name): raw_columns(e) for e in ENDPOINTS.values()}
     wanted |= {("meta", name): columns for name, columns in META.items()}
     present = _present(lake)

@@ -3,17 +3,15 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import pyarrow as pa
 
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
+from fleetlake.lake.connection import Lake
 from fleetlake.lake.locks import commit_lock
 from fleetlake.planning.intervals import BEGINNING, Interval, coalesce, subtract
-
-if TYPE_CHECKING:
-    from fleetlake.lake.catalog import Lake
 
 _INSTANT = pa.timestamp("us", tz="UTC")
 
@@ -21,7 +19,7 @@ WHOLE_STREAM = ""
 """Partition of a stream that is not fanned out."""
 
 
-def proven_intervals(lake: "Lake", profile: str, endpoint: Endpoint) -> dict[str, list[Interval]]:
+def proven_intervals(lake: Lake, profile: str, endpoint: Endpoint) -> dict[str, list[Interval]]:
     """Return the ranges proven complete by partition, oldest first."""
     proven: dict[str, list[Interval]] = {}
     for partition, start, end in lake.rows(
@@ -33,7 +31,7 @@ def proven_intervals(lake: "Lake", profile: str, endpoint: Endpoint) -> dict[str
     return proven
 
 
-def all_proven_intervals(lake: "Lake", profile: str) -> dict[str, dict[str, list[Interval]]]:
+def all_proven_intervals(lake: Lake, profile: str) -> dict[str, dict[str, list[Interval]]]:
     """Return the ranges proven complete by endpoint and partition, oldest first: one query."""
     proven: dict[str, dict[str, list[Interval]]] = {}
     for endpoint, partition, start, end in lake.rows(
@@ -45,7 +43,7 @@ def all_proven_intervals(lake: "Lake", profile: str) -> dict[str, dict[str, list
     return proven
 
 
-def watermark(lake: "Lake", profile: str, endpoint: Endpoint) -> datetime | None:
+def watermark(lake: Lake, profile: str, endpoint: Endpoint) -> datetime | None:
     """Return the newest event time committed, or None before the first load."""
     rows = lake.rows(
         "select watermark_at from meta.watermarks where account_profile = ? and endpoint = ?",
@@ -55,7 +53,7 @@ def watermark(lake: "Lake", profile: str, endpoint: Endpoint) -> datetime | None
 
 
 def add_intervals(
-    lake: "Lake", profile: str, endpoint: Endpoint, added: Mapping[str, Iterable[Interval]]
+    lake: Lake, profile: str, endpoint: Endpoint, added: Mapping[str, Iterable[Interval]]
 ) -> None:
     """Join newly proven ranges to those of their partitions, within the open transaction."""
     known = proven_intervals(lake, profile, endpoint)
@@ -64,7 +62,7 @@ def add_intervals(
 
 
 def replace_intervals(
-    lake: "Lake", profile: str, endpoint: Endpoint, proven: Mapping[str, Iterable[Interval]]
+    lake: Lake, profile: str, endpoint: Endpoint, proven: Mapping[str, Iterable[Interval]]
 ) -> None:
     """Make these the proven ranges of their partitions, within the open transaction."""
     rows = [
@@ -94,25 +92,19 @@ def replace_intervals(
         )
 
 
-def forget_interval(lake: "Lake", profile: str, endpoint: Endpoint, interval: Interval) -> None:
+def forget_interval(lake: Lake, profile: str, endpoint: Endpoint, interval: Interval) -> None:
     """Take a range as not proven for any partition, so that it is read again."""
     known = proven_intervals(lake, profile, endpoint)
     left = {
         partition: [part for whole in intervals for part in subtract(whole, [interval])]
         for partition, intervals in known.items()
     }
-    with commit_lock(lake.path):
-        lake.execute("begin")
-        try:
-            lake.execute(
-                "delete from meta.intervals where account_profile = ? and endpoint = ?",
-                [profile, endpoint.name],
-            )
-            add_intervals(lake, profile, endpoint, left)
-            lake.execute("commit")
-        except BaseException:
-            lake.roll_back()
-            raise
+    with commit_lock(lake.path), lake.transaction():
+        lake.execute(
+            "delete from meta.intervals where account_profile = ? and endpoint = ?",
+            [profile, endpoint.name],
+        )
+        add_intervals(lake, profile, endpoint, left)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +120,7 @@ class Mark:
     load_id: str | None = None
 
 
-def set_watermarks(lake: "Lake", marks: Sequence[Mark]) -> None:
+def set_watermarks(lake: Lake, marks: Sequence[Mark]) -> None:
     """Move the streams' watermarks forward, never back, within the open transaction."""
     if not marks:
         return
@@ -175,7 +167,7 @@ class LastRead:
         return replace(self, unsettled=Interval(instant, self.unsettled.end))
 
 
-def newest_event(lake: "Lake", profile: str, *, until: datetime) -> datetime | None:
+def newest_event(lake: Lake, profile: str, *, until: datetime) -> datetime | None:
     """Return the newest time, up to `until`, that records of an account's streams carry."""
     snapshots = [endpoint.name for endpoint in ENDPOINTS.values() if endpoint.is_snapshot]
     [(newest,)] = lake.rows(
@@ -188,7 +180,7 @@ def newest_event(lake: "Lake", profile: str, *, until: datetime) -> datetime | N
 
 
 def never_read(
-    lake: "Lake", profile: str, endpoints: Sequence[Endpoint], shard: str
+    lake: Lake, profile: str, endpoints: Sequence[Endpoint], shard: str
 ) -> list[Endpoint]:
     """Return the endpoints with event times of which no load of the shard ever began."""
     found = lake.rows(
@@ -199,7 +191,7 @@ def never_read(
 
 
 def begin_reads(
-    lake: "Lake",
+    lake: Lake,
     profile: str,
     new: Sequence[Endpoint],
     shard: str,
@@ -232,7 +224,7 @@ def begin_reads(
         )
 
 
-def want_since(lake: "Lake", profile: str, endpoints: Sequence[Endpoint], since: datetime) -> None:
+def want_since(lake: Lake, profile: str, endpoints: Sequence[Endpoint], since: datetime) -> None:
     """Note that streams are wanted from an earlier instant on than they were."""
     names = [endpoint.name for endpoint in endpoints if not endpoint.is_snapshot]
     which = "account_profile = ? and endpoint in (select unnest(?)) and wanted_from > ?"
@@ -244,7 +236,7 @@ def want_since(lake: "Lake", profile: str, endpoints: Sequence[Endpoint], since:
             )
 
 
-def last_read(lake: "Lake", profile: str, endpoint: Endpoint, shard: str) -> LastRead | None:
+def last_read(lake: Lake, profile: str, endpoint: Endpoint, shard: str) -> LastRead | None:
     """Return the last load of a stream's shard that ended well, or None before any began."""
     found = lake.rows(
         "select final_until, read_until, swept_at, wanted_from from meta.reads "
@@ -262,7 +254,7 @@ def last_read(lake: "Lake", profile: str, endpoint: Endpoint, shard: str) -> Las
     )
 
 
-def set_last_reads(lake: "Lake", reads: Sequence[tuple[str, str, LastRead]]) -> None:
+def set_last_reads(lake: Lake, reads: Sequence[tuple[str, str, LastRead]]) -> None:
     """Remember reads by profile and endpoint, within the open transaction."""
     if not reads:
         return

@@ -29,8 +29,8 @@ from fleetlake.errors import (
     StreamFailed,
     UsageError,
 )
-from fleetlake.lake.catalog import Lake
 from fleetlake.lake.commit import commit_proofs
+from fleetlake.lake.connection import Lake
 from fleetlake.lake.evolution.promotions import with_promoted
 from fleetlake.lake.future import TakenBack, take_back_future
 from fleetlake.lake.lateness import measured_lateness
@@ -129,7 +129,7 @@ def _prepare(run: Run, endpoints: Sequence[Endpoint], now: datetime) -> None:
         for endpoint in endpoints:
             _forget(run, endpoint, run.only, now)
     shard = str(run.shard)
-    with run.lake.one_look():
+    with run.lake.single_snapshot():
         run.lateness.update(measured_lateness(run.lake, run.profile, now=now))
         new = never_read(run.lake, run.profile, endpoints, shard)
     since = run.since if run.only is None else None

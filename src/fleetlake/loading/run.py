@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 from fleetlake.decoding.arrow import read_page
 from fleetlake.endpoints import PROBE
 from fleetlake.errors import FleetlakeError
-from fleetlake.lake.catalog import Lake
 from fleetlake.lake.commit import commit_load
+from fleetlake.lake.connection import Lake
 from fleetlake.lake.loads import Committed, Load, ShrinkRule
 from fleetlake.planning.intervals import Interval
 from fleetlake.planning.shards import WHOLE, Shard

@@ -13,7 +13,7 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint, Mode, Moved, Walk
 from fleetlake.errors import ListShrank
 from fleetlake.lake.absent import withheld_ids
-from fleetlake.lake.catalog import Lake
+from fleetlake.lake.connection import Lake
 from fleetlake.lake.gaps import record_gaps
 from fleetlake.lake.lateness import found_by_sweep
 from fleetlake.lake.loads import Committed
@@ -200,7 +200,7 @@ class _Plan:
 
 def _plan(run: Run, endpoint: Endpoint, now: datetime) -> _Plan:
     """Return what a load of the stream reads."""
-    with run.lake.one_look():
+    with run.lake.single_snapshot():
         return _planned(run, endpoint, now)
 
 

@@ -22,7 +22,8 @@ import duckdb
 from fleetlake.errors import BuildFailed, UsageError
 from fleetlake.lake import open_lake
 from fleetlake.lake.attach import UNCHECKED
-from fleetlake.lake.catalog import is_empty, require_lake, stoppable
+from fleetlake.lake.catalog import is_empty, require_lake
+from fleetlake.lake.connection import stoppable
 from fleetlake.lake.locks import commit_lock
 from fleetlake.lake_address import LakePlace, as_settings
 from fleetlake.machine.child_environment import lake_access

@@ -64,7 +64,7 @@ def lake_now(lake: Lake, trust: ClockTrust) -> datetime:
 
 def lake_status(lake: Lake, *, now: datetime, calls_per_minute: int) -> LakeStatus:
     """Return the status of a lake, of all accounts in it; `now` is UTC."""
-    with lake.one_look():
+    with lake.single_snapshot():
         return LakeStatus(
             streams=stream_statuses(lake, now=now, calls_per_minute=calls_per_minute),
             open_gaps=gaps(lake, only_open=True),

@@ -26,7 +26,7 @@ import duckdb
 from fleetlake.endpoints import endpoints_named
 from fleetlake.errors import LakeError
 from fleetlake.lake import Lake, open_lake
-from fleetlake.lake.catalog import lake_errors
+from fleetlake.lake.connection import lake_errors
 from fleetlake.lake.gaps import gaps
 from fleetlake.lake_address import DEMO_MARK, LakePlace, not_writable, refuse_unusable
 from fleetlake.machine.file_locks import FOR_EVER, file_lock

@@ -1,24 +1,21 @@
 """Schema drift: members that the service sends and no column stands for, at their first sight."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import msgspec
 import pyarrow as pa
 
 from fleetlake.decoding.arrow import EXTRA
+from fleetlake.lake.connection import Lake
 from fleetlake.lake.evolution.member_names import spelled
 from fleetlake.lake.loads import Load
-
-if TYPE_CHECKING:
-    from fleetlake.lake.catalog import Lake
 
 LONGEST_EXAMPLE = 500
 
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def note_drift(lake: "Lake", load: Load) -> None:
+def note_drift(lake: Lake, load: Load) -> None:
     """Keep the first sight of each member that has no column, with an example, as JSON.
 
     Within the open transaction.

@@ -4,20 +4,16 @@ A new column or table is no new format: releases tolerate what they do not know.
 when an older release would read the lake wrongly or damage it.
 """
 
-from typing import TYPE_CHECKING
-
 import duckdb
 
 from fleetlake.errors import LakeError
-
-if TYPE_CHECKING:
-    from fleetlake.lake.catalog import Lake
+from fleetlake.lake.connection import Lake
 
 FORMAT_VERSION = 1
 """The newest format that this release reads and writes."""
 
 
-def format_version(opened: "Lake") -> int | None:
+def format_version(opened: Lake) -> int | None:
     """Return a lake's format, or None where no release has noted it yet."""
     # No variable here may be called `lake`: DuckDB would take it for a table that is missing.
     try:
@@ -28,7 +24,7 @@ def format_version(opened: "Lake") -> int | None:
     return version
 
 
-def require_known_format(lake: "Lake") -> int | None:
+def require_known_format(lake: Lake) -> int | None:
     """Return a lake's format, as noted. Raises: LakeError where this release is too old for it."""
     version = format_version(lake)
     if version is not None and version > FORMAT_VERSION:
@@ -41,7 +37,7 @@ def require_known_format(lake: "Lake") -> int | None:
     return version
 
 
-def note_format(lake: "Lake") -> None:
+def note_format(lake: Lake) -> None:
     """Write the format of a lake that has none noted, within the open transaction."""
     lake.execute(
         "insert into meta.lake (format_version, noted_at) select ?, now() "

@@ -5,22 +5,18 @@ kept as history gets the value at the next load into its current version: that t
 is no change of the record, so it makes no new version.
 """
 
-from typing import TYPE_CHECKING
-
 from fleetlake.decoding.arrow import EXTRA
 from fleetlake.endpoints.columns import Column
 from fleetlake.endpoints.model import Endpoint, Mode
+from fleetlake.lake.connection import Lake
 from fleetlake.lake.evolution.member_names import spelled
 from fleetlake.lake.evolution.moving import move_values
 from fleetlake.lake.evolution.registry import columns_new_to
 from fleetlake.lake.loads import Load
 from fleetlake.text.quoting import quoted
 
-if TYPE_CHECKING:
-    from fleetlake.lake.catalog import Lake
 
-
-def fill_gained(lake: "Lake", endpoint: Endpoint, column: Column) -> None:
+def fill_gained(lake: Lake, endpoint: Endpoint, column: Column) -> None:
     """Fill a column that a table has just got from `_extra`, within the open transaction."""
     move_values(lake, endpoint, column)
     lake.execute(
@@ -29,7 +25,7 @@ def fill_gained(lake: "Lake", endpoint: Endpoint, column: Column) -> None:
     )
 
 
-def take_from_extra(lake: "Lake", load: Load) -> int:
+def take_from_extra(lake: Lake, load: Load) -> int:
     """Move what a release without some column left in `_extra`; return how many rows it was.
 
     Of a record kept as history only the current version is looked at.
@@ -45,7 +41,7 @@ def take_from_extra(lake: "Lake", load: Load) -> int:
     return sum(move_values(lake, endpoint, column) for column in late)
 
 
-def fill_never_held(lake: "Lake", load: Load, is_own: str) -> int:
+def fill_never_held(lake: Lake, load: Load, is_own: str) -> int:
     """Give current versions the values of columns that are new to them; return how many rows.
 
     Only the first load after a column was gained does so: from then on its nulls are the

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -18,10 +18,8 @@ from fleetlake.decoding.records import members_left, take_member
 from fleetlake.decoding.values import INT64_LIMIT, json_text, read_value
 from fleetlake.endpoints.columns import Column, Kind
 from fleetlake.endpoints.model import Endpoint
+from fleetlake.lake.connection import Lake
 from fleetlake.text.quoting import quoted
-
-if TYPE_CHECKING:
-    from fleetlake.lake.catalog import Lake
 
 TEXTS_AT_ONCE = 50_000
 
@@ -62,7 +60,7 @@ _LIKELY: dict[Kind, Callable[[Any], bool]] = {
 """Kinds to try on a member's values, the narrowest first; JSON takes whatever is left."""
 
 
-def likely_kind(lake: "Lake", endpoint: Endpoint, path: tuple[str, ...]) -> Kind:
+def likely_kind(lake: Lake, endpoint: Endpoint, path: tuple[str, ...]) -> Kind:
     """Return the narrowest kind that takes every value the lake holds of a member, unchanged."""
     likely, is_known = list(_LIKELY), False
     for texts in _texts_with(lake, endpoint, path):
@@ -73,14 +71,14 @@ def likely_kind(lake: "Lake", endpoint: Endpoint, path: tuple[str, ...]) -> Kind
     return likely[0] if likely and is_known else Kind.JSON
 
 
-def fill_column(lake: "Lake", endpoint: Endpoint, column: Column) -> int:
+def fill_column(lake: Lake, endpoint: Endpoint, column: Column) -> int:
     """Add the column and move its values there, in the open transaction; return the rows."""
     table, name = f"raw.{quoted(endpoint.name)}", quoted(column.name)
     lake.execute(f"alter table {table} add column {name} {column.sql_type}")
     return move_values(lake, replace(endpoint, columns=(*endpoint.columns, column)), column)
 
 
-def move_values(lake: "Lake", endpoint: Endpoint, column: Column) -> int:
+def move_values(lake: Lake, endpoint: Endpoint, column: Column) -> int:
     """Move a column's values there out of `_extra`, in the open transaction; return the rows."""
     table, name = f"raw.{quoted(endpoint.name)}", quoted(column.name)
     filled = 0
@@ -97,7 +95,7 @@ def move_values(lake: "Lake", endpoint: Endpoint, column: Column) -> int:
     return filled
 
 
-def empty_column(lake: "Lake", endpoint: Endpoint, column: Column) -> int:
+def empty_column(lake: Lake, endpoint: Endpoint, column: Column) -> int:
     """Move a column's values back and drop it, in the open transaction; return the rows."""
     table, name = f"raw.{quoted(endpoint.name)}", quoted(column.name)
     as_value = f"r.{name}::varchar" if column.kind is Kind.JSON else f"r.{name}"
@@ -117,7 +115,7 @@ def empty_column(lake: "Lake", endpoint: Endpoint, column: Column) -> int:
     return returned
 
 
-def _texts_with(lake: "Lake", endpoint: Endpoint, path: tuple[str, ...]) -> Iterator[Sequence[str]]:
+def _texts_with(lake: Lake, endpoint: Endpoint, path: tuple[str, ...]) -> Iterator[Sequence[str]]:
     """Yield the distinct `_extra` texts that may hold a member, in portions."""
     found = lake.rows(
         f"select distinct {EXTRA}::varchar from raw.{quoted(endpoint.name)} "

@@ -1,12 +1,11 @@
 """Making a column of a member, and a member of a promoted column again."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from fleetlake.endpoints.columns import Column, Kind
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import UsageError
+from fleetlake.lake.connection import Lake
 from fleetlake.lake.evolution.member_names import column_name, path_of, spelled
 from fleetlake.lake.evolution.moving import empty_column, fill_column, likely_kind
 from fleetlake.lake.evolution.promotions import (
@@ -20,14 +19,11 @@ from fleetlake.lake.evolution.promotions import (
 )
 from fleetlake.lake.locks import commit_lock, stream_lock
 
-if TYPE_CHECKING:
-    from fleetlake.lake.catalog import Lake
-
 __all__ = ["demote", "members", "promote", "with_promoted"]
 
 
 def promote(
-    lake: "Lake", endpoint: Endpoint, member: str, kind: Kind | None = None
+    lake: Lake, endpoint: Endpoint, member: str, kind: Kind | None = None
 ) -> tuple[Column, int]:
     """Make a column of a member, take its values out of `_extra`; return it and the rows filled.
 
@@ -45,7 +41,7 @@ def promote(
         taken = columns_of_table(lake, endpoint.name)
         name = column_name(path, is_relation=kind is Kind.RELATION, taken=taken)
         column = promoted_column(path, kind, name)
-        with _transaction(lake):
+        with commit_lock(lake.path), lake.transaction():
             lake.execute(
                 "insert into meta.promoted by name select ? as endpoint, ? as member, ? as kind, "
                 "now() as promoted_at, ? as column_name",
@@ -55,7 +51,7 @@ def promote(
     return column, filled
 
 
-def demote(lake: "Lake", endpoint: Endpoint, member: str) -> tuple[Column, int]:
+def demote(lake: Lake, endpoint: Endpoint, member: str) -> tuple[Column, int]:
     """Put a promoted column's values back into `_extra` and drop it; return it and the rows.
 
     A value goes back as the column holds it: a time in UTC, a number as a number. `member` may
@@ -70,7 +66,7 @@ def demote(lake: "Lake", endpoint: Endpoint, member: str) -> tuple[Column, int]:
                 f"{found.column.name} is by now a column of every lake's raw.{endpoint.name}, "
                 "so it cannot be demoted."
             )
-        with _transaction(lake):
+        with commit_lock(lake.path), lake.transaction():
             returned = empty_column(lake, endpoint, found.column)
             lake.execute(
                 "delete from meta.promoted where endpoint = ? and member = ?",
@@ -79,20 +75,7 @@ def demote(lake: "Lake", endpoint: Endpoint, member: str) -> tuple[Column, int]:
     return found.column, returned
 
 
-@contextmanager
-def _transaction(lake: "Lake") -> Iterator[None]:
-    """Hold the catalog for one transaction."""
-    with commit_lock(lake.path):
-        lake.execute("begin")
-        try:
-            yield
-            lake.execute("commit")
-        except BaseException:
-            lake.roll_back()
-            raise
-
-
-def _path_meant(lake: "Lake", endpoint: Endpoint, member: str) -> tuple[str, ...]:
+def _path_meant(lake: Lake, endpoint: Endpoint, member: str) -> tuple[str, ...]:
     """Return the path to the member that a person named. Raises: UsageError if there is none."""
     known = [one.member for one in members(lake, endpoint.name)]
     meant = {path for path in _readings(member) if spelled(path[:1]) in known}

@@ -8,19 +8,16 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.columns import Column, Kind
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import StreamBusy
+from fleetlake.lake.connection import Lake
 from fleetlake.lake.evolution.member_names import column_name, path_of
 from fleetlake.lake.evolution.registry import with_registered
 from fleetlake.lake.locks import commit_lock, stream_lock
 from fleetlake.text.quoting import quoted
-
-if TYPE_CHECKING:
-    from fleetlake.lake.catalog import Lake
 
 logger = logging.getLogger(__name__)
 
@@ -75,7 +72,7 @@ def promoted_column(path: tuple[str, ...], kind: Kind, stored_as: str) -> Column
     )
 
 
-def promotions(lake: "Lake", endpoint: str | None = None) -> list[Promotion]:
+def promotions(lake: Lake, endpoint: str | None = None) -> list[Promotion]:
     """Return what was promoted, of one endpoint or of all, in the order of time."""
     cursor = lake.execute("select * from meta.promoted order by promoted_at")
     names = [column[0] for column in cursor.description or ()]
@@ -87,7 +84,7 @@ def promotions(lake: "Lake", endpoint: str | None = None) -> list[Promotion]:
     return [one for one in every if endpoint in (None, one.endpoint)]
 
 
-def with_promoted(lake: "Lake", endpoints: Sequence[Endpoint]) -> list[Endpoint]:
+def with_promoted(lake: Lake, endpoints: Sequence[Endpoint]) -> list[Endpoint]:
     """Return the endpoints with the columns that this lake has beyond the endpoint table's.
 
     Columns that it had when they were asked for before, and has no more, are left out.
@@ -109,7 +106,7 @@ def _widened(endpoint: Endpoint, columns: Sequence[Column]) -> Endpoint:
     return replace(endpoint, columns=(*own, *more))
 
 
-def members(lake: "Lake", endpoint: str | None = None) -> list[Member]:
+def members(lake: Lake, endpoint: str | None = None) -> list[Member]:
     """Return the members that came without a column, of one endpoint or of all."""
     found = {
         (name, member): (seen, example)
@@ -135,7 +132,7 @@ def members(lake: "Lake", endpoint: str | None = None) -> list[Member]:
     ]
 
 
-def columns_of_table(lake: "Lake", endpoint: str) -> set[str]:
+def columns_of_table(lake: Lake, endpoint: str) -> set[str]:
     """Return the names of a raw table's columns, in lower case: SQL does not tell them apart."""
     found = lake.rows(
         "select lower(column_name) from duckdb_columns() "
@@ -145,7 +142,7 @@ def columns_of_table(lake: "Lake", endpoint: str) -> set[str]:
     return {name for (name,) in found}
 
 
-def settle_names(lake: "Lake") -> None:
+def settle_names(lake: Lake) -> None:
     """Give columns that an earlier release promoted a name that loads and SQL can take.
 
     Such a release named them after the member, whatever that was. A stream that is being loaded
@@ -160,15 +157,14 @@ def settle_names(lake: "Lake") -> None:
             logger.debug("%s is being loaded; its columns are renamed later", one.endpoint)
 
 
-def _settle(lake: "Lake", one: Promotion) -> None:
+def _settle(lake: Lake, one: Promotion) -> None:
     """Rename one column in a transaction; where there is none, forget the promotion."""
     held = columns_of_table(lake, one.endpoint)
     old = one.column.name.lower()
     own = {column.name for column in ENDPOINTS[one.endpoint].columns}
     new = column_name(one.path, is_relation=one.kind is Kind.RELATION, taken=held - {old})
     which = "where endpoint = ? and member = ? and column_name is null"
-    lake.execute("begin")
-    try:
+    with lake.transaction():
         if old not in held:
             lake.execute(f"delete from meta.promoted {which}", [one.endpoint, one.member])
             logger.warning("%s has no column for %s: it is not promoted.", one.endpoint, one.member)
@@ -183,7 +179,3 @@ def _settle(lake: "Lake", one: Promotion) -> None:
             lake.execute(
                 f"update meta.promoted set column_name = ? {which}", [new, one.endpoint, one.member]
             )
-        lake.execute("commit")
-    except BaseException:
-        lake.roll_back()
-        raise

@@ -7,22 +7,19 @@ to `_extra`, and each of the two releases would take the other's rows for change
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from fleetlake.endpoints.columns import Column, Kind
 from fleetlake.endpoints.model import Endpoint
-
-if TYPE_CHECKING:
-    from fleetlake.lake.catalog import Lake
+from fleetlake.lake.connection import Lake
 
 MEANING = "A column that another release of fleetlake has added to this lake."
 
 _KINDS = frozenset(map(str, Kind))
 
 
-def with_registered(lake: "Lake", endpoints: Sequence[Endpoint]) -> list[Endpoint]:
+def with_registered(lake: Lake, endpoints: Sequence[Endpoint]) -> list[Endpoint]:
     """Return the endpoints with the columns that other releases have added to this lake."""
     known = {(e.name, column.name) for e in endpoints for column in e.columns}
     columns: dict[str, list[Column]] = {}
@@ -55,7 +52,7 @@ def _overlap(one: Column, other: Column) -> bool:
 
 
 def register_columns(
-    lake: "Lake", endpoints: Iterable[Endpoint], gained: Collection[tuple[str, str]]
+    lake: Lake, endpoints: Iterable[Endpoint], gained: Collection[tuple[str, str]]
 ) -> None:
     """Describe the columns that are not described yet, within the open transaction.
 
@@ -89,7 +86,7 @@ def register_columns(
         )
 
 
-def columns_new_to(lake: "Lake", profile: str, endpoint: Endpoint) -> list[Column]:
+def columns_new_to(lake: Lake, profile: str, endpoint: Endpoint) -> list[Column]:
     """Return the columns that the lake has gained since an account last loaded the endpoint."""
     found = lake.rows(
         "select c.member from meta.columns c join meta.watermarks w on w.endpoint = c.endpoint "

@@ -5,23 +5,20 @@ values back, they move into the release's column, and the promotion is forgotten
 """
 
 import logging
-from typing import TYPE_CHECKING
 
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.columns import Column
 from fleetlake.errors import StreamBusy
+from fleetlake.lake.connection import Lake
 from fleetlake.lake.evolution.moving import empty_column, move_values
 from fleetlake.lake.evolution.promotions import Promotion, columns_of_table, promotions
 from fleetlake.lake.locks import commit_lock, stream_lock
 from fleetlake.text.quoting import quoted
 
-if TYPE_CHECKING:
-    from fleetlake.lake.catalog import Lake
-
 logger = logging.getLogger(__name__)
 
 
-def yield_to_release(lake: "Lake") -> None:
+def yield_to_release(lake: Lake) -> None:
     """Let columns of the release take the place of promoted ones.
 
     A stream that is being loaded is left for the next time. Raises: LakeError.
@@ -48,11 +45,10 @@ def _taken_over(one: Promotion) -> list[Column]:
     ]
 
 
-def _yield(lake: "Lake", one: Promotion) -> None:
+def _yield(lake: Lake, one: Promotion) -> None:
     """Move a promoted column's values into the release's columns, in one transaction."""
     endpoint = ENDPOINTS[one.endpoint]
-    lake.execute("begin")
-    try:
+    with lake.transaction():
         empty_column(lake, endpoint, one.column)
         held = columns_of_table(lake, endpoint.name)
         for column in _taken_over(one):
@@ -66,10 +62,6 @@ def _yield(lake: "Lake", one: Promotion) -> None:
             "delete from meta.promoted where endpoint = ? and member = ?",
             [one.endpoint, one.member],
         )
-        lake.execute("commit")
-    except BaseException:
-        lake.roll_back()
-        raise
     logger.warning(
         "The member %s of %s has a column of the release now; its promoted column was taken back.",
         one.member,

@@ -1,0 +1,210 @@
+"""An open lake: SQL in DuckDB, transactions, and what DuckDB's errors mean for the lake."""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from fleetlake.errors import LakeError
+from fleetlake.lake.attach import attach_statements, store_keys
+from fleetlake.lake_address import LakePlace, SharedLake
+from fleetlake.text.quoting import quoted
+from fleetlake.text.redaction import without_secrets
+
+PRESENCE = "BEGIN; USE __ducklake_metadata_lake"
+"""Opens the catalog's file in a transaction that reads nothing, so it holds up no checkpoint."""
+
+FEW_ROWS = 100
+"""So few rows go to DuckDB as values: to scan Arrow it imports 0.06 s worth of pyarrow."""
+
+_SQL_TYPES = {
+    pa.string(): "varchar",
+    pa.int64(): "bigint",
+    pa.float64(): "double",
+    pa.bool_(): "boolean",
+    pa.json_(): "json",
+    pa.timestamp("us", tz="UTC"): "timestamptz",
+}
+_BEGIN = re.compile(r"\b(?:begin|start)\b", re.IGNORECASE)
+_FULL = ("no space left", "disk quota", "file too large", "database or disk is full")
+
+Check = Callable[[duckdb.DuckDBPyConnection, duckdb.Statement, str], None]
+"""Sees each statement of a person's SQL before it runs, and raises for one that may not."""
+
+
+class Lake:
+    """An open lake; SQL runs with the lake as the default database and times in UTC."""
+
+    def __init__(self, path: LakePlace, connection: duckdb.DuckDBPyConnection) -> None:
+        self.path = path
+        self._connection = connection
+        self._presence = connection.cursor()
+        self.check: Check | None = None
+        self._is_begun = False  # by a BEGIN that a person wrote
+        self._is_open = False  # a transaction of ours
+
+    def attach(self, *, read_only: bool) -> None:
+        """Attach the lake, and keep a folder's catalog open from now on. Raises: LakeError."""
+        # In a notebook, or with `python -c`, DuckDB draws a progress bar into standard output.
+        self.execute("SET enable_progress_bar = false;")
+        self.execute(f"{attach_statements(self.path, read_only=read_only)} USE lake;")
+        if isinstance(self.path, Path):
+            with lake_errors(self.path):
+                self._presence.execute(PRESENCE)
+
+    def execute(self, sql: str, parameters: object = None) -> duckdb.DuckDBPyConnection:
+        """Run one or more statements. Raises: LakeError saying what to mend."""
+        with lake_errors(self.path), stoppable(self._connection):
+            return self._connection.execute(sql, parameters)
+
+    def rows(self, sql: str, parameters: object = None) -> list[tuple[Any, ...]]:
+        """Return all rows of a query. Raises: LakeError."""
+        cursor = self.execute(sql, parameters)
+        with lake_errors(self.path), stoppable(self._connection):
+            return cursor.fetchall()
+
+    def ask(self, sql: str) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Run what a person wrote; yield each statement's rows, to be read before the next.
+
+        Raises: duckdb.Error; UsageError for a statement that `check` refuses.
+        """
+        try:
+            sql.encode()
+        except UnicodeEncodeError:
+            raise duckdb.InvalidInputException("the statement is not UTF-8 text") from None
+        statements = self._connection.extract_statements(sql)
+        if not statements:
+            raise duckdb.InvalidInputException("there is no statement in it")
+        for statement in statements:
+            if self.check:
+                self.check(self._connection, statement, sql)
+            if statement.type == duckdb.StatementType.TRANSACTION:
+                self._is_begun = bool(_BEGIN.search(statement.query))
+            result = self._connection.execute(statement)
+            if duckdb.ExpectedResultType.QUERY_RESULT in statement.expected_result_type:
+                yield result
+
+    def end_unasked(self) -> None:
+        """End the transaction that failed SQL of a person left open, unless a BEGIN asked for it.
+
+        DuckDB makes several statements of a PIVOT and wraps a transaction around them.
+        """
+        if not self._is_begun:
+            self.roll_back()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Commit all that is done within, or nothing of it if anything is raised.
+
+        Whoever rolls back within ends the transaction: nothing is committed then.
+        """
+        self.execute("begin")
+        self._is_open = True
+        try:
+            yield
+            if self._is_open:
+                self.execute("commit")
+        except BaseException:
+            self.roll_back()
+            raise
+
+    @contextmanager
+    def single_snapshot(self) -> Iterator[None]:
+        """Let several queries see one snapshot; the catalog is read once for all of them."""
+        self.execute("begin")
+        try:
+            yield
+        finally:
+            self.roll_back()
+
+    def roll_back(self) -> None:
+        """End the open transaction without its changes."""
+        self._is_open = False
+        try:
+            self.execute("rollback")
+        except LakeError:
+            # A failed commit has already ended the transaction.
+            return
+
+    @contextmanager
+    def view(self, name: str, table: pa.Table) -> Iterator[None]:
+        """Let SQL read an Arrow table under a name for a while."""
+        if table.num_rows <= FEW_ROWS and all(kind in _SQL_TYPES for kind in table.schema.types):
+            self._copy(name, table)
+            try:
+                yield
+            finally:
+                with suppress(LakeError):  # where a transaction failed, the copy is gone with it
+                    self.execute(f"drop table temp.{name}")
+            return
+        self._connection.register(name, table)
+        try:
+            yield
+        finally:
+            self._connection.unregister(name)
+
+    def _copy(self, name: str, table: pa.Table) -> None:
+        columns = ", ".join(
+            f"unnest(?::{_SQL_TYPES[field.type]}[]) as {quoted(field.name)}"
+            for field in table.schema
+        )
+        self.execute(
+            f"create or replace temp table {name} as select {columns}",
+            [column.to_pylist() for column in table.columns],
+        )
+
+    @property
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        """The DuckDB connection itself, for what the lake has no method for."""
+        return self._connection
+
+
+@contextmanager
+def lake_errors(path: LakePlace) -> Iterator[None]:
+    """Turn what DuckDB raises about the lake into one LakeError that says what to do."""
+    try:
+        yield
+    except duckdb.Error as error:
+        text = str(error)
+        if any(sign in text.lower() for sign in _FULL):
+            raise LakeError(
+                f"The disk of {path} is full.",
+                remedy="Free some space and run again; what was committed is whole.",
+            ) from error
+        if isinstance(path, SharedLake):
+            text = without_secrets(text, path.catalog, *store_keys())
+        failure = LakeError(f"The lake in {path} failed: {text}.", remedy=_remedy(text))
+        # What DuckDB says of a shared lake may tell the password.
+        raise failure from (None if isinstance(path, SharedLake) else error)
+
+
+@contextmanager
+def stoppable(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Let what a signal raises through: Ctrl-C's KeyboardInterrupt, Prefect's own of SIGTERM.
+
+    DuckDB 1.5.5 makes a RuntimeError of it, as if the query had failed, and its threads go on
+    with the query: whatever is done with the connection next, closing it too, waits for them.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        cause = error.__cause__
+        if cause is None or isinstance(cause, Exception):
+            raise
+        connection.interrupt()
+        raise cause from None
+
+
+def _remedy(text: str) -> str:
+    lowered = text.lower()
+    if "permission denied" in lowered or "readonly" in lowered or "read-only" in lowered:
+        return "Make the folder writable for this user, or set FLEETLAKE_LAKE to one that is."
+    if "too many open files" in lowered:
+        return "Let the process open more files: ulimit -n 1024."
+    if "not a database" in lowered or "malformed" in lowered:
+        return "The catalog is damaged: restore catalog.sqlite from a backup."
+    return "Run `fleetlake doctor`; what was committed is whole."
