@@ -9,6 +9,7 @@ from typing import Any
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.events import emit_event
 
+from fleetlake.account import stream_name
 from fleetlake.lake.maintenance import Maintained
 from fleetlake.loading.run import Outcome
 from fleetlake.loading.verify import Verdict
@@ -17,7 +18,7 @@ from fleetlake.monitoring.status import StreamStatus
 from fleetlake.planning.intervals import BEGINNING
 from fleetlake.planning.shards import Shard
 from fleetlake.publishing.publish import Published
-from fleetlake.text.wording import counted, named, spoken_age, spoken_start
+from fleetlake.text.wording import age_in_words, counted
 from flows.signals import Look
 
 INGEST_COMPLETED = "fleetlake.ingest.completed"
@@ -64,7 +65,7 @@ def ingest_row(outcome: Outcome, look: Look) -> dict[str, Any]:
     """Return what a run did to a stream, and where the stream stands now."""
     status = look.stream(outcome.endpoint, outcome.profile)
     return {
-        "endpoint": named(outcome.endpoint, outcome.profile),
+        "endpoint": stream_name(outcome.endpoint, outcome.profile),
         "added": outcome.added,
         "changed": outcome.changed,
         "quarantined": outcome.quarantined,
@@ -72,7 +73,7 @@ def ingest_row(outcome: Outcome, look: Look) -> dict[str, Any]:
         "spared": outcome.spared,
         "seconds": round(outcome.seconds, 1),
         "rows": status.rows if status else 0,
-        "newest": spoken_age(status.watermark_at if status else None, look.now),
+        "newest": age_in_words(status.watermark_at if status else None, look.now),
         "holes": status.holes if status else 0,
         "note": ingest_note(outcome, status),
     }
@@ -92,7 +93,7 @@ def ingest_note(outcome: Outcome, status: StreamStatus | None) -> str:
     """Return what else there is to say of a stream: its error, what it lacks, what it may lose."""
     notes = [outcome.error.what] if outcome.error else []
     if status and status.complete_from not in {None, BEGINNING}:
-        notes.append(f"complete from {spoken_start(status.complete_from)}")
+        notes.append(f"complete from {status.complete_from:%Y-%m-%d %H:%M}")
     if status and status.retention:
         days = status.retention.expires_in.days
         notes.append(f"{status.retention.state}: {counted(days, 'day')} until records expire")
@@ -174,7 +175,7 @@ def report_retention(look: Look, at_risk: Sequence[str], news: Sequence[str]) ->
     """Write the artifacts of a retention watch: what it warned of, and what else it told."""
     table = [
         {
-            "endpoint": named(stream.endpoint, stream.account_profile),
+            "endpoint": stream_name(stream.endpoint, stream.account_profile),
             "state": str(stream.retention.state),
             "hours left": round(stream.retention.expires_in.total_seconds() / 3600, 1),
             "calls to catch up": stream.retention.calls,

@@ -10,12 +10,12 @@ from typing import Any, cast
 from prefect.events import emit_event
 from prefect.variables import Variable
 
+from fleetlake.account import stream_name
 from fleetlake.lake import open_lake
 from fleetlake.lake.gaps import Gap
 from fleetlake.monitoring.status import LakeStatus, StreamStatus, lake_now, lake_status
 from fleetlake.planning.retention import State
 from fleetlake.settings import Settings
-from fleetlake.text.wording import named
 
 QUARANTINE_GREW = "fleetlake.quarantine.grew"
 SCHEMA_DRIFTED = "fleetlake.schema.drifted"
@@ -96,7 +96,7 @@ def _recorded_at(gap: Gap) -> str:
 def _announce_growth(stream: StreamStatus, gaps: Sequence[Gap], told: Told) -> list[str]:
     """Announce what a stream has more of than was told."""
     said: list[str] = []
-    whose = named(stream.endpoint, stream.account_profile)
+    whose = stream_name(stream.endpoint, stream.account_profile)
     if (refused := stream.quarantined - told.quarantined) > 0:
         said += _announce(
             QUARANTINE_GREW,
@@ -137,8 +137,8 @@ def announce_risks(look: Look) -> list[str]:
         said += _announce(
             RETENTION_AT_RISK,
             stream.endpoint,
-            f"{named(stream.endpoint, stream.account_profile)} is {forecast.state}: its oldest "
-            f"unread record {when}, and catching up takes about {forecast.calls:,} calls. "
+            f"{stream_name(stream.endpoint, stream.account_profile)} is {forecast.state}: its "
+            f"oldest unread record {when}, and catching up takes about {forecast.calls:,} calls. "
             f"Run `fleetlake ingest {stream.endpoint}`.",
         )
     return said

@@ -22,7 +22,8 @@ from fleetlake.lake import open_lake
 from fleetlake.loading.ingest import ingest
 from fleetlake.loading.run import Outcome
 from fleetlake.settings import Settings
-from fleetsim import SimulatorOptions, create_app
+from fleetsim.app import create_app
+from fleetsim.options import SimulatorOptions
 
 hypothesis.settings.register_profile("promises", deadline=None)  # a busy machine is no bug
 hypothesis.settings.load_profile("promises")

@@ -5,7 +5,9 @@ import doctest
 import importlib
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -13,131 +15,62 @@ import pytest
 import fleetlake
 from fleetlake.endpoints import ENDPOINTS
 
-SOURCE = Path(fleetlake.__file__).parent
-FILES = sorted(SOURCE.rglob("*.py"))
+SOURCE = Path(str(fleetlake.__file__)).parent.parent
+PACKAGES = ("fleetlake", "fleetsim")
+FILES = sorted(file for package in PACKAGES for file in (SOURCE / package).rglob("*.py"))
 MOST_LINES = 350
 
-ORDER = [
-    ["plain"],
-    ["errors", "quoting", "spreadsheet", "member_names", "answers", "patience"],
-    ["record_bounds", "strict_json"],
-    ["spelt"],
-    ["secrets", "network"],
-    ["ownership", "umask"],
-    ["file_locks", "place", "prefect_auth", "account"],
-    ["settings", "vocabulary", "child_environment"],
-    ["columns"],
-    ["timeuuid", "intervals", "tasks", "shard"],
-    ["values", "endpoint", "spoken"],
-    ["endpoints", "record_structs"],
-    ["ratelimit", "retry", "gate", "wire", "clock"],
-    ["shared_limit"],
-    ["client"],
-    ["records"],
-    ["normalise"],
-    ["cursors"],
-    ["pages"],
-    ["windows", "plan", "retention"],
-    ["reading"],
+FLOORS = [
+    ["text"],
+    ["errors"],
+    ["lake_address", "account", "concurrency"],
+    ["machine"],
+    ["settings"],
+    ["endpoints"],
+    ["decoding", "planning", "fleetsim"],
+    ["service"],
     ["lake"],
-    ["writer", "run"],
-    ["streams"],
-    ["load"],
-    ["ingest"],
-    ["status", "budget", "marts", "simulator", "quarantine", "verify"],
-    ["layout"],
-    ["publish"],
-    ["exporters", "demo", "permissions"],
-    ["doctor"],
+    ["reading", "marts"],
+    ["loading", "exporters", "publishing"],
+    ["monitoring", "demo"],
     ["cli"],
     ["__main__"],
 ]
-"""A module imports from rows above its own, or from its own package."""
+"""Packages and modules of fleetlake, lowest first: each imports only from floors below its own."""
 
-ROW = {name: number for number, names in enumerate(ORDER) for name in names}
-SIMULATOR_MAY_READ = {"columns", "endpoint", "endpoints", "errors", "simulator"}
+FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
 
 
-def unit_of(file: Path) -> str:
-    """Return the module, or package, directly below `fleetlake` that a file belongs to.
+def room_of(module: str) -> str:
+    """Return the package or module that a dotted name belongs to.
 
-    A package's `__main__` is a program of its own that stands above all.
+    >>> room_of("fleetlake.lake.commit"), room_of("fleetlake.errors"), room_of("fleetsim.world")
+    ('lake', 'errors', 'fleetsim')
     """
-    if file.name == "__main__.py":
-        return "__main__"
-    return file.relative_to(SOURCE).parts[0].removesuffix(".py")
+    parts = module.split(".")
+    return parts[0] if parts[0] == "fleetsim" or len(parts) == 1 else parts[1]
+
+
+def module_of(file: Path) -> str:
+    """Return the dotted name of a source file, a package's own `__init__` included."""
+    return ".".join(file.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
 
 
 def imports_of(file: Path) -> Iterator[str]:
     """Yield every module that a file imports, wherever in it, by its full name."""
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in ast.walk(TREES[file]):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{file}: say the full name"
-            assert node.module
+            yield from [f"{'.' * node.level}{node.module or ''}"] * bool(node.level)
             for alias in node.names:
                 full = f"{node.module}.{alias.name}"
-                yield full if node.module == "fleetlake" else node.module
-
-
-def own_imports_of(file: Path) -> set[str]:
-    """Return the units of fleetlake that a file imports."""
-    return {name.split(".")[1] for name in imports_of(file) if name.startswith("fleetlake.")}
-
-
-each_file = pytest.mark.parametrize(
-    "file", FILES, ids=[str(file.relative_to(SOURCE)) for file in FILES]
-)
-
-
-def test_every_module_has_its_place_in_the_order():
-    units = {unit_of(file) for file in FILES} - {"__init__"}
-
-    assert units <= set(ROW)
-
-
-@each_file
-def test_a_module_imports_only_from_above_or_from_its_own_package(file):
-    unit = unit_of(file)
-    if unit == "__init__":
-        assert own_imports_of(file) == set()
-        return
-
-    assert {i for i in own_imports_of(file) if i != unit and ROW[i] >= ROW[unit]} == set()
-
-
-@pytest.mark.parametrize("unit", ["lake", "marts", "publish", "records", "normalise", "cursors"])
-def test_what_needs_no_service_does_not_know_the_client(unit):
-    for file in FILES:
-        if unit_of(file) == unit:
-            found = set(imports_of(file))
-            assert not {"httpx", "fleetlake.client", "fleetlake.pages"} & found, file
-
-
-@each_file
-def test_nobody_imports_the_flows_and_only_its_set_up_imports_prefect(file):
-    found = {name.split(".")[0] for name in imports_of(file)}
-
-    assert "flows" not in found
-    assert "prefect" not in found or file.name == "prefect_setup.py"
-
-
-def test_the_simulator_shares_only_the_vocabulary_with_what_it_tests():
-    for file in FILES:
-        if unit_of(file) == "simulator":
-            assert own_imports_of(file) <= SIMULATOR_MAY_READ, file
-
-
-def test_only_the_demo_and_the_command_line_know_the_simulator():
-    knowing = {unit_of(file) for file in FILES if "simulator" in own_imports_of(file)}
-
-    assert knowing <= {"simulator", "cli", "demo"}
+                yield full if full in MODULES else str(node.module)
 
 
 def words_of(file: Path) -> set[str]:
     """Return the string literals of a file, docstrings left out."""
-    tree = ast.parse(file.read_text())
+    tree = TREES[file]
     docstrings = {
         id(node.body[0].value)
         for node in ast.walk(tree)
@@ -154,47 +87,150 @@ def words_of(file: Path) -> set[str]:
     }
 
 
-@each_file
-def test_no_code_but_the_table_names_an_endpoint(file):
-    if unit_of(file) in {"endpoints", "simulator"}:
-        return
-    found = words_of(file)
-
-    named = {name for name in ENDPOINTS if found & {name, f"{name}/", f"/{name}/", f"raw.{name}"}}
-    assert named == set()
-
-
-@each_file
-def test_no_file_is_too_long_to_be_read_in_one_sitting(file):
-    assert len(file.read_text().splitlines()) <= MOST_LINES
+TREES = {file: ast.parse(file.read_text()) for file in FILES}
+MODULES = {module_of(file) for file in FILES}
+IMPORTS = {
+    module_of(file): {name for name in imports_of(file) if name.split(".")[0] in PACKAGES}
+    for file in FILES
+}
+ROOMS = {module_of(file): room_of(module_of(file)) for file in FILES} | {"fleetlake": "errors"}
 
 
-@each_file
-def test_every_module_says_what_it_is_for(file):
-    assert ast.get_docstring(ast.parse(file.read_text()))
+def test_every_package_has_its_floor():
+    assert {*ROOMS.values()} <= {*FLOOR}
 
 
-@each_file
-def test_nothing_sleeps_but_the_limiter_and_nothing_retries_but_retry(file):
-    source = file.read_text()
-    unit = unit_of(file)
-    if unit not in {"ratelimit", "shared_limit", "simulator", "cli", "demo"}:
-        assert "sleep(" not in source
-    if unit != "retry":
-        assert "stamina" not in set(imports_of(file))
+def test_a_package_imports_only_from_floors_below_its_own():
+    upward = {
+        f"{module} -> {imported}"
+        for module, names in IMPORTS.items()
+        for imported in names
+        if room_of(imported) != ROOMS[module] and FLOOR[room_of(imported)] >= FLOOR[ROOMS[module]]
+    }
+
+    assert upward == set()
 
 
-DOCTESTED = [file for file in FILES if ">>>" in file.read_text()]
+def test_no_modules_import_each_other_in_a_circle():
+    # A package stands for its `__init__`, which its own modules run before themselves.
+    order = TopologicalSorter(
+        {
+            module: {name for name in names if name != module and name in MODULES}
+            for module, names in IMPORTS.items()
+        }
+    )
+
+    assert list(order.static_order())
 
 
-@pytest.mark.parametrize("file", DOCTESTED, ids=[str(f.relative_to(SOURCE)) for f in DOCTESTED])
-def test_examples_in_docstrings_are_true(file):
-    name = ".".join(file.relative_to(SOURCE.parent).with_suffix("").parts)
+def test_imports_say_the_full_name():
+    relative = {file for file in FILES if any(name.startswith(".") for name in imports_of(file))}
 
-    result = doctest.testmod(importlib.import_module(name.removesuffix(".__init__")))
+    assert relative == set()
 
-    assert result.attempted > 0
-    assert result.failed == 0
+
+def test_what_needs_no_service_knows_no_client():
+    pure = {"lake", "marts", "publishing", "decoding", "planning", "text", "exporters"}
+    knowing = {
+        module_of(file)
+        for file in FILES
+        if ROOMS[module_of(file)] in pure
+        and any(name.split(".")[0] == "httpx" for name in imports_of(file))
+    }
+
+    assert knowing == set()
+
+
+def test_only_its_set_up_imports_prefect_and_nobody_the_flows():
+    found = {module_of(file): {name.split(".")[0] for name in imports_of(file)} for file in FILES}
+
+    assert {module for module, names in found.items() if "flows" in names} == set()
+    assert {module for module, names in found.items() if "prefect" in names} == {
+        "fleetlake.cli.prefect.setup"
+    }
+
+
+def test_the_simulator_shares_no_code_with_what_it_tests():
+    shared = {
+        room_of(name)
+        for module, names in IMPORTS.items()
+        for name in names
+        if ROOMS[module] == "fleetsim"
+    }
+
+    assert shared == {"fleetsim", "errors"}
+
+
+def test_only_the_command_line_knows_the_simulator():
+    knowing = {
+        ROOMS[module]
+        for module, names in IMPORTS.items()
+        if any(name.startswith("fleetsim") for name in names)
+    }
+
+    assert knowing == {"fleetsim", "cli"}
+
+
+def test_no_two_modules_have_one_name():
+    # A command is called like what it runs, and the simulator is a house of its own.
+    names = Counter(
+        file.stem
+        for file in FILES
+        if "cli" not in file.parts and "fleetsim" not in file.parts and "__" not in file.stem
+    )
+
+    assert {name for name, count in names.items() if count > 1} == set()
+
+
+def test_no_code_but_the_table_names_an_endpoint():
+    naming = {
+        (module_of(file), name)
+        for file in FILES
+        if ROOMS[module_of(file)] not in {"endpoints", "fleetsim"}
+        for name in ENDPOINTS
+        if words_of(file) & {name, f"{name}/", f"/{name}/", f"raw.{name}"}
+    }
+
+    assert naming == set()
+
+
+def test_no_file_is_too_long_to_be_read_in_one_sitting():
+    long = {file for file in FILES if len(file.read_text().splitlines()) > MOST_LINES}
+
+    assert long == set()
+
+
+def test_every_module_says_what_it_is_for():
+    assert {file for file in FILES if not ast.get_docstring(TREES[file])} == set()
+
+
+def test_nothing_sleeps_but_the_limiter():
+    may_sleep = {"service.rate_limit", "service.shared_rate_limit", "demo"}
+    sleeping = {
+        module_of(file).removeprefix("fleetlake.")
+        for file in FILES
+        if ROOMS[module_of(file)] not in {"fleetsim", "cli"} and "sleep(" in file.read_text()
+    }
+
+    assert sleeping <= may_sleep
+
+
+def test_nothing_retries_but_retry():
+    retrying = {module_of(file) for file in FILES if "stamina" in set(imports_of(file))}
+
+    assert retrying == {"fleetlake.service.retry"}
+
+
+def test_examples_in_docstrings_are_true():
+    with_examples = [module_of(file) for file in FILES if ">>>" in file.read_text()]
+
+    results = {
+        name: doctest.testmod(importlib.import_module(name), verbose=False)
+        for name in with_examples
+    }
+
+    assert {name for name, result in results.items() if result.failed} == set()
+    assert {name for name, result in results.items() if not result.attempted} == set()
 
 
 @pytest.mark.parametrize("module", ["fleetlake", "fleetlake.cli", "fleetlake.endpoints"])

@@ -9,7 +9,8 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import BudgetSpent
 from fleetlake.loading.forecast import CallForecast, plan_ingest
 from fleetlake.loading.ingest import ingest
-from fleetsim import SimulatorOptions, create_app
+from fleetsim.app import create_app
+from fleetsim.options import SimulatorOptions
 from tests.conftest import NOW, Sim
 from tests.test_load import assert_complete
 

@@ -112,7 +112,7 @@ def test_machine_formats_keep_every_byte(tmp_path):
 PRINTERS = {"cli/screen.py", "cli/output.py"}
 """Where it is decided how text is written."""
 
-WRITERS = {"cli/query.py", "cli/status.py", "cli/shell.py", "cli/simulate.py", "cli/__init__.py"}
+WRITERS = {"cli/query.py", "cli/status.py", "cli/shell.py", "cli/__init__.py"}
 """They write to standard output themselves: machine formats, prompts and words of our own."""
 
 RAW = {

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from fleetlake.account import DEFAULT_PROFILE
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import StreamBusy
 from fleetlake.lake import open_lake
@@ -19,7 +20,6 @@ from fleetlake.loading.streams import fan_out_ids
 from fleetlake.planning.coverage import LIST_LIFE
 from fleetlake.planning.intervals import BEGINNING
 from fleetlake.planning.shards import PARTS, WHOLE, Shard
-from fleetlake.settings import DEFAULT_PROFILE
 from tests.conftest import Sim
 from tests.processes import UNSETTLED, command, environment, fleetlake, service
 from tests.test_crash import compare

@@ -17,7 +17,8 @@ from fleetlake.loading.ingest import ingest
 from fleetlake.loading.quarantine import acknowledge_quarantined
 from fleetlake.loading.run import Outcome
 from fleetlake.monitoring.status import stream_statuses
-from fleetsim import SimulatorOptions, create_app
+from fleetsim.app import create_app
+from fleetsim.options import SimulatorOptions
 from tests.conftest import KEYS, NOW, Sim
 from tests.test_lake import load_of
 

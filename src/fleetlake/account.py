@@ -1,8 +1,14 @@
-"""The keys of one account of the service. They are `SecretStr`: they print as stars."""
+"""An account of the service: its profile's name, and its keys.
+
+Keys are `SecretStr`: they print as stars.
+"""
 
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
+
+DEFAULT_PROFILE = "default"
+"""Whose rows they are that the settings' own keys read, unless FLEETLAKE_PROFILE says otherwise."""
 
 
 def _header_value(value: SecretStr) -> SecretStr:
@@ -27,3 +33,12 @@ class Account(BaseModel):
     v3_token: HeaderValue = SecretStr("")
     calls_per_minute: int | None = Field(None, ge=0)
     calls_per_day: int | None = Field(None, ge=0)
+
+
+def stream_name(endpoint: str, profile: str) -> str:
+    """Return a stream's name, with its account where that is not the default one.
+
+    >>> stream_name("alerts", "default"), stream_name("alerts", "west")
+    ('alerts', 'alerts of west')
+    """
+    return endpoint if profile == DEFAULT_PROFILE else f"{endpoint} of {profile}"

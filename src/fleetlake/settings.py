@@ -31,7 +31,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from fleetlake.account import Account, HeaderValue
+from fleetlake.account import DEFAULT_PROFILE, Account, HeaderValue
 from fleetlake.errors import SettingsError
 from fleetlake.lake_address import LakePlace, lake_place
 from fleetlake.machine.umask import DEFAULT_UMASK, read_umask
@@ -41,9 +41,6 @@ if TYPE_CHECKING:
 
 HEADER_NAMES = ("X-PORTAL-API-ID", "X-PORTAL-API-KEY", "X-MGR-API-ID", "X-MGR-API-KEY")
 """The service contract's four headers, in the order of the four keys."""
-
-DEFAULT_PROFILE = "default"
-"""Whose rows they are that the settings' own keys read, unless FLEETLAKE_PROFILE says otherwise."""
 
 KEY_SETTINGS = ("portal_api_id", "portal_api_key", "mgr_api_id", "mgr_api_key")
 

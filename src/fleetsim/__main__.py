@@ -2,7 +2,7 @@
 
 import typer
 
-from fleetlake.cli.simulate import simulate
+from fleetsim.command import simulate
 
 if __name__ == "__main__":
     typer.run(simulate)

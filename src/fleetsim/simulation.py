@@ -1,7 +1,7 @@
 """One running simulation: the world, the clock, what was written, and the calls counted."""
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from fleetsim.seeding import seed_rules
 from fleetsim.units import DAY
 from fleetsim.view import View
 from fleetsim.world import World
+
+_ORIGIN = "http://localhost"
+"""Pushed records address each other under it: they were asked for under no other."""
 
 
 @dataclass
@@ -48,7 +51,8 @@ class Simulation:
     @cached_property
     def pusher(self) -> Pusher:
         """Return what pushes alerts, from the start of the clock on."""
-        return Pusher(self, self.send, self.clock.started_at)
+        view = partial(self.view, ROOT, _ORIGIN)
+        return Pusher(self.clock, view, self.send, self.clock.started_at)
 
     def view(self, account: int, origin: str, *, sees_people: bool = True) -> View:
         """Return what an account sees now, addressed by `origin` (scheme and host)."""

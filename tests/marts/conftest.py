@@ -15,7 +15,8 @@ from fleetlake.lake import open_lake
 from fleetlake.loading.ingest import ingest, raise_worst
 from fleetlake.marts import BuildResult, build_marts
 from fleetlake.settings import Settings
-from fleetsim import SimulatorOptions, create_app
+from fleetsim.app import create_app
+from fleetsim.options import SimulatorOptions
 
 LOADED_AT = datetime(2026, 11, 20, tzinfo=UTC)
 

@@ -28,7 +28,8 @@ from fleetlake.lake import Lake, open_lake
 from fleetlake.loading.ingest import ingest, raise_worst
 from fleetlake.marts import build_marts
 from fleetlake.settings import Settings
-from fleetsim import SimulatorOptions, create_app
+from fleetsim.app import create_app
+from fleetsim.options import SimulatorOptions
 
 KEYS = {
     "portal_api_id": "portal-id",

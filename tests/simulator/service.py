@@ -11,7 +11,8 @@ from uuid import UUID
 import httpx
 from starlette.applications import Starlette
 
-from fleetsim import SimulatorOptions, create_app
+from fleetsim.app import create_app
+from fleetsim.options import SimulatorOptions
 
 NOW = datetime(2026, 6, 15, 18, tzinfo=UTC)
 HOST = "http://service.test"

@@ -27,11 +27,11 @@ from fleetlake.cli.publish import publish
 from fleetlake.cli.quarantine import quarantine
 from fleetlake.cli.query import query
 from fleetlake.cli.shell import shell
-from fleetlake.cli.simulate import simulate
 from fleetlake.cli.status import status
 from fleetlake.cli.verify import verify
 from fleetlake.errors import FleetlakeError, OutputLost, of_system
 from fleetlake.machine.umask import apply_umask
+from fleetsim.command import simulate
 
 EPILOG = (
     "Exit codes: 0 done, 1 a bug, 2 wrong usage, 3 settings, 4 keys or rights refused, "

@@ -100,7 +100,7 @@ def _plan(settings: "Settings", names: list[str], since: datetime | None) -> tup
 
     from fleetlake.cli.screen import table
     from fleetlake.loading.forecast import plan_ingest
-    from fleetlake.text.wording import counted, spoken_length
+    from fleetlake.text.wording import counted, duration_in_words
 
     found = plan_ingest(settings, names, since=since, now=datetime.now(UTC))
     limit = settings.calls_per_minute
@@ -108,7 +108,7 @@ def _plan(settings: "Settings", names: list[str], since: datetime | None) -> tup
     rows = [
         (
             f.endpoint,
-            "" if f.unread is None else spoken_length(f.unread),
+            "" if f.unread is None else duration_in_words(f.unread),
             f.records,
             f.calls,
             round(f.calls / limit, 1) if limit and f.calls is not None else None,

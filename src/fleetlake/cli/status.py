@@ -72,13 +72,13 @@ def _print(found: "LakeStatus", now: datetime) -> None:
 
 def verdict(found: "LakeStatus", now: datetime) -> Iterator[str]:
     """Yield what a person should know first: that nothing is missing, or what to do."""
-    from fleetlake.text.wording import counted, spoken_age
+    from fleetlake.text.wording import age_in_words, counted
 
     loaded = [stream.loaded_at for stream in found.streams if stream.loaded_at]
     if not loaded:
         yield "Nothing loaded yet: run `fleetlake ingest`."
         return
-    age = spoken_age(max(loaded), now)
+    age = age_in_words(max(loaded), now)
     rows = f"{sum(s.rows for s in found.streams):,} rows in {counted(len(loaded), 'stream')}"
     faults = list(_faults(found, max(loaded), now))
     if not faults:
@@ -89,18 +89,19 @@ def verdict(found: "LakeStatus", now: datetime) -> Iterator[str]:
 
 
 def _faults(found: "LakeStatus", last_load: datetime, now: datetime) -> Iterator[str]:
+    from fleetlake.account import stream_name
     from fleetlake.lake.future import TOLERANCE
     from fleetlake.planning.retention import State
-    from fleetlake.text.wording import counted, named, spoken_age
+    from fleetlake.text.wording import age_in_words, counted
 
-    for lost in sorted({named(gap.endpoint, gap.account_profile) for gap in found.open_gaps}):
+    for lost in sorted({stream_name(gap.endpoint, gap.account_profile) for gap in found.open_gaps}):
         yield f"Of {lost} the service forgot what was not yet read: see `fleetlake gaps`."
     for stream in found.streams:
         name, load = _name(stream), f"run `fleetlake ingest {stream.endpoint}`"
         if stream.retention and stream.retention.state is not State.OK:
             yield f"{name} is {stream.retention.state}: {load}."
         if _is_left_behind(stream, last_load):
-            yield f"{name} was last loaded {spoken_age(stream.loaded_at, now)}: {load}."
+            yield f"{name} was last loaded {age_in_words(stream.loaded_at, now)}: {load}."
         if stream.complete_until and stream.complete_until > now + TOLERANCE:
             until = f"{stream.complete_until:%Y-%m-%d %H:%M}"
             yield f"{name} is called complete until {until}, later than now: {load} to correct it."
@@ -125,19 +126,19 @@ def _is_left_behind(stream: "StreamStatus", last_load: datetime) -> bool:
 
 
 def _row(stream: "StreamStatus", now: datetime) -> tuple[object, ...]:
-    from fleetlake.text.wording import spoken_age
+    from fleetlake.text.wording import age_in_words
 
     newest = f"{stream.watermark_at:%Y-%m-%d %H:%M}" if stream.watermark_at else ""
-    return stream.endpoint, stream.rows, newest, spoken_age(stream.loaded_at, now)
+    return stream.endpoint, stream.rows, newest, age_in_words(stream.loaded_at, now)
 
 
 def _notes(stream: "StreamStatus") -> Iterator[str]:
     """Yield what a person should know beyond the numbers, and need not mend."""
     from fleetlake.planning.intervals import BEGINNING
-    from fleetlake.text.wording import counted, spoken_start
+    from fleetlake.text.wording import counted
 
     if stream.complete_from not in {None, BEGINNING}:
-        yield f"complete from {spoken_start(stream.complete_from)} on"
+        yield f"complete from {stream.complete_from:%Y-%m-%d %H:%M} on"
     if stream.retention:
         hours = stream.retention.expires_in.total_seconds() / 3600
         yield f"{hours:,.0f} h left before the service forgets its oldest unread record"
@@ -149,6 +150,6 @@ def _notes(stream: "StreamStatus") -> Iterator[str]:
 
 
 def _name(stream: "StreamStatus") -> str:
-    from fleetlake.text.wording import named
+    from fleetlake.account import stream_name
 
-    return named(stream.endpoint, stream.account_profile)
+    return stream_name(stream.endpoint, stream.account_profile)

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
+from fleetlake.account import DEFAULT_PROFILE, stream_name
 from fleetlake.decoding.arrow import read_page
 from fleetlake.endpoints import PROBE
 from fleetlake.errors import FleetlakeError
@@ -18,8 +19,7 @@ from fleetlake.lake.loads import Committed, Load, ShrinkRule
 from fleetlake.planning.intervals import Interval
 from fleetlake.planning.shards import WHOLE, Shard
 from fleetlake.service.client import Client
-from fleetlake.settings import DEFAULT_PROFILE
-from fleetlake.text.wording import counted, named
+from fleetlake.text.wording import counted
 
 
 async def service_now(client: Client) -> datetime:
@@ -48,7 +48,7 @@ class Outcome:
 
 def outcome_line(outcome: Outcome) -> str:
     """Return in a line how one stream went."""
-    name = named(outcome.endpoint, outcome.profile)
+    name = stream_name(outcome.endpoint, outcome.profile)
     if outcome.error:
         return f"{name}: {outcome.error.what}"
     told = _told("added", [outcome]) or "nothing new"

@@ -7,6 +7,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from fleetlake.account import DEFAULT_PROFILE, stream_name
 from fleetlake.concurrency import all_of
 from fleetlake.decoding.arrow import shown_by
 from fleetlake.endpoints import ENDPOINTS
@@ -34,9 +35,7 @@ from fleetlake.planning.intervals import BEGINNING, Interval
 from fleetlake.reading.pages import read_pages
 from fleetlake.reading.walks import Reading, read_spans
 from fleetlake.reading.windows import spans_of
-from fleetlake.settings import DEFAULT_PROFILE
 from fleetlake.text.quoting import quoted
-from fleetlake.text.wording import named
 
 logger = logging.getLogger(__name__)
 
@@ -88,7 +87,7 @@ def _shrunk(endpoint: Endpoint, profile: str, done: Committed) -> ListShrank:
     """Return the error of a list that has lost more than is believed."""
     whose = "" if profile == DEFAULT_PROFILE else f" --profile {profile}"
     return ListShrank(
-        f"{named(endpoint.name, profile)} no longer lists {done.withheld:,} of {done.of:,} "
+        f"{stream_name(endpoint.name, profile)} no longer lists {done.withheld:,} of {done.of:,} "
         f"records. Their versions stay open; what the list does hold was loaded.",
         remedy="Check that the keys still see all of the account. If the records are gone for "
         f"good, run `fleetlake ingest {endpoint.name} --accept-shrunk {endpoint.name}{whose}`.",

@@ -30,12 +30,6 @@ from fleetlake.machine.child_environment import lake_access
 from fleetlake.machine.file_locks import LockTaken, file_lock
 from fleetlake.machine.ownership import require_own
 from fleetlake.machine.umask import apply_umask
-from fleetlake.marts.connection import (
-    MEMORY_VARIABLE,
-    SNAPSHOT_VARIABLE,
-    attach_snapshot,
-    limit_memory,
-)
 from fleetlake.marts.dbt import (
     MORE_MEMORY,
     OUT_OF_MEMORY,
@@ -47,6 +41,12 @@ from fleetlake.marts.dbt import (
     run_dbt,
 )
 from fleetlake.marts.plan import SCRATCH, Plan, plan_build, record_built
+from fleetlake.marts.session import (
+    MEMORY_VARIABLE,
+    SNAPSHOT_VARIABLE,
+    attach_snapshot,
+    limit_memory,
+)
 from fleetlake.marts.switch import Switcher
 from fleetlake.settings import BUILD_MEMORY
 from fleetlake.text.quoting import literal, quoted

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from fleetlake.lake import open_lake
-from fleetlake.lake.changes import changed_tables
+from fleetlake.lake.changed_tables import changed_tables
 from fleetlake.lake_address import LakePlace
 from fleetlake.marts.catalogue import news_sources
 from fleetlake.marts.dbt import project_folder

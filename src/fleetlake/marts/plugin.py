@@ -9,7 +9,7 @@ from dbt.adapters.duckdb.plugins import BasePlugin
 from duckdb import DuckDBPyConnection
 
 from fleetlake.lake_address import lake_place
-from fleetlake.marts.connection import SNAPSHOT_VARIABLE, attach_snapshot
+from fleetlake.marts.session import SNAPSHOT_VARIABLE, attach_snapshot
 
 
 class Plugin(BasePlugin):

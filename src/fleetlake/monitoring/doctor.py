@@ -13,6 +13,7 @@ from pathlib import Path
 
 import duckdb
 
+from fleetlake.account import stream_name
 from fleetlake.decoding.arrow import read_page
 from fleetlake.endpoints import V3_PROBE
 from fleetlake.errors import FleetlakeError, LakeError, SettingsError
@@ -25,7 +26,6 @@ from fleetlake.publishing.publish import published_place
 from fleetlake.service.client import Client
 from fleetlake.service.clock import TOLD_SKEW, skew_in_words
 from fleetlake.settings import ClockTrust, Settings, unknown_variables
-from fleetlake.text.wording import named
 
 LOW_DISK_BYTES = 2 * 1024**3
 
@@ -52,7 +52,7 @@ def run_checks(settings: Settings) -> Iterator[Check]:
         yield _checked(name, check, settings)
     for account in settings.accounts():
         for name, check in {"keys": _keys, "service": _service, "v3": _v3}.items():
-            yield _checked(named(name, account.profile), check, account)
+            yield _checked(stream_name(name, account.profile), check, account)
 
 
 def _checked(name: str, check: Callable[[Settings], str], settings: Settings) -> Check:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from fleetlake.account import DEFAULT_PROFILE
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake import Lake
@@ -12,7 +13,7 @@ from fleetlake.lake.watermarks import all_proven_intervals
 from fleetlake.planning.intervals import Interval, subtract
 from fleetlake.planning.retention import Forecast, forecast
 from fleetlake.service.clock import machine_now
-from fleetlake.settings import DEFAULT_PROFILE, ClockTrust
+from fleetlake.settings import ClockTrust
 from fleetlake.text.quoting import quoted
 
 

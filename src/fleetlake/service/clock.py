@@ -21,7 +21,7 @@ from datetime import UTC, datetime, timedelta
 from fleetlake.errors import ClockRefused
 from fleetlake.planning.intervals import BEGINNING
 from fleetlake.settings import ClockTrust
-from fleetlake.text.wording import spoken_length
+from fleetlake.text.wording import duration_in_words
 
 TOLD_SKEW = timedelta(minutes=5)
 """Clocks that differ by more are told of. Time servers keep them within a second."""
@@ -148,7 +148,7 @@ def skew_in_words(skew: timedelta) -> str:
     "the service's clock is 40 h behind this machine's"
     """
     which = "ahead of" if skew > timedelta(0) else "behind"
-    return f"the service's clock is {spoken_length(abs(skew))} {which} this machine's"
+    return f"the service's clock is {duration_in_words(abs(skew))} {which} this machine's"
 
 
 def _refused(skew: timedelta) -> ClockRefused:

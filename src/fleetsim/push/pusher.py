@@ -2,15 +2,15 @@
 
 import asyncio
 import heapq
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import orjson
 
 from fleetsim.alert_types import CODE
 from fleetsim.blocks import Block
+from fleetsim.clock import Clock
 from fleetsim.ledger import Fields, Raised
 from fleetsim.organisation import ACCOUNTS, ROOT
 from fleetsim.push.delivery import Delivery, State
@@ -18,22 +18,19 @@ from fleetsim.push.outbox import Message, has_listeners, messages, of_block
 from fleetsim.push.sending import SIGNATURE_HEADER, Sender, sign
 from fleetsim.rules import DESTINATIONS, RULES
 from fleetsim.units import DAY
-
-if TYPE_CHECKING:  # a simulation holds its pusher
-    from fleetsim.simulation import Simulation
-    from fleetsim.view import View
-
-_ORIGIN = "http://localhost"
+from fleetsim.view import View
 
 
 @dataclass
 class Pusher:
     """The push side of one simulation. Nothing is sent until `settle` is called.
 
-    `is_stopped` ends a `settle` that is under way, for a server that has to end.
+    `view` gives what the root account sees now. `is_stopped` ends a `settle` that is under way,
+    for a server that has to end.
     """
 
-    simulation: "Simulation"
+    clock: Clock
+    view: Callable[[], View]
     send: Sender
     settled_until: int
     is_stopped: bool = False
@@ -49,7 +46,7 @@ class Pusher:
         A long step is taken day by day: others are served in between, and a signal can end it.
         """
         async with self._lock:
-            now = self.simulation.clock.now()
+            now = self.clock.now()
             while self.settled_until // DAY < now // DAY and not self.is_stopped:
                 await self._settle_until((self.settled_until // DAY + 1) * DAY)
                 await asyncio.sleep(0)
@@ -58,7 +55,7 @@ class Pusher:
 
     async def _settle_until(self, until: int) -> None:
         """Send what became due in the rest of a day."""
-        view = self.simulation.view(ROOT, _ORIGIN)
+        view = self.view()
         if has_listeners(view):
             self._expect(messages(view, self.settled_until, until, self._announced))
         self.settled_until = max(self.settled_until, until)
@@ -70,7 +67,7 @@ class Pusher:
 
     def resume(self, number: int) -> None:
         """Try a destination again from now on; what waits for an unreachable one stays."""
-        self.delivery(number).retry_from(self.simulation.clock.now())
+        self.delivery(number).retry_from(self.clock.now())
 
     async def try_once(self, destination: Fields) -> str | None:
         """Send a test message; return None, or what went wrong."""
@@ -82,7 +79,7 @@ class Pusher:
             self._count += 1
             heapq.heappush(self._waiting, (message.due, self._count, message))
 
-    async def _send_until(self, view: "View", now: int) -> None:
+    async def _send_until(self, view: View, now: int) -> None:
         """Take messages and retries in turn, whichever is due first."""
         while not self.is_stopped:
             retry_at, number = self._next_retry()
@@ -99,7 +96,7 @@ class Pusher:
         waiting = [(d.retry_at, n) for n, d in self._deliveries.items() if d.retry_at is not None]
         return min(waiting, default=(2**62, 0))
 
-    async def _send_next(self, view: "View", due: int) -> None:
+    async def _send_next(self, view: View, due: int) -> None:
         """Send the next message; a summary gathers all its rule's alerts due with it."""
         message = heapq.heappop(self._waiting)[2]
         if not message.is_summary:
@@ -123,7 +120,7 @@ class Pusher:
         heapq.heapify(self._waiting)
         return [entry[2].alert for entry in sorted(same, key=lambda entry: entry[1])]
 
-    async def _deliver(self, view: "View", number: int, body: bytes, at: int) -> None:
+    async def _deliver(self, view: View, number: int, body: bytes, at: int) -> None:
         """Send a body to a destination, or queue it, or drop it, by the destination's state."""
         destination = view.ledger.table(DESTINATIONS).created.get(number)
         if destination is None:
@@ -140,7 +137,7 @@ class Pusher:
             self._note_failure(view, number, error, at)
             self._raise(view, "http_push_failure", destination, number, at)
 
-    async def _retry(self, view: "View", number: int, at: int) -> None:
+    async def _retry(self, view: View, number: int, at: int) -> None:
         """Try an unreachable destination again: drain its queue, or wait longer, or give up."""
         created, delivery = view.ledger.table(DESTINATIONS).created, self.delivery(number)
         while delivery.queue:
@@ -154,7 +151,7 @@ class Pusher:
             delivery.queue.pop(0)
         delivery.clear()
 
-    def _note_failure(self, view: "View", number: int, error: str, at: int) -> None:
+    def _note_failure(self, view: View, number: int, error: str, at: int) -> None:
         """Keep the error's time and text; suspend the destination once given up.
 
         One that was deleted while a push was under way has nothing more to wait for.
@@ -168,7 +165,7 @@ class Pusher:
             destination["suspended"] = True
             self._raise(view, "http_destination_suspended", destination, number, at)
 
-    def _raise(self, view: "View", name: str, destination: Fields, number: int, at: int) -> None:
+    def _raise(self, view: View, name: str, destination: Fields, number: int, at: int) -> None:
         """Raise an alert about a failing destination, and announce it to the others."""
         owner = destination["account"]
         row = next((r for r, account in enumerate(ACCOUNTS) if account.id == owner), ROOT)

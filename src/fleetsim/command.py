@@ -51,7 +51,8 @@ def simulate(
     if print_env:
         _print_environment(port)
         return
-    from fleetsim import SimulatorOptions, serve
+    from fleetsim.options import SimulatorOptions
+    from fleetsim.server import serve
 
     try:
         options = SimulatorOptions(
