@@ -33,6 +33,10 @@ class Service:
         moved = httpx.post(f"{self.url}/sim/clock", json={"advance_seconds": seconds})
         moved.raise_for_status()
 
+    def stop_clock(self) -> None:
+        """Stop the service's clock, so that what is compared is what was read."""
+        httpx.post(f"{self.url}/sim/clock", json={"speed": 0}).raise_for_status()
+
     def faults(self, **rates: Any) -> None:
         """Make answers fail at these rates."""
         httpx.put(f"{self.url}/sim/faults", json=rates).raise_for_status()

@@ -21,6 +21,7 @@ from tests.test_load import key_of
 KILLS = int(os.environ.get("CRASH_TEST_KILLS", "15"))
 LONGEST_LIFE_SECONDS = 1.6
 LATE_BY = timedelta(minutes=15)  # of one record in five, in the scenario that is served
+NAMED = 5  # of the losses of a table
 FLAKY = SCENARIOS["flaky"].faults
 
 
@@ -40,9 +41,13 @@ def compare(fleet: Service, env: dict[str, str], settled: str) -> tuple[int, int
         until = "" if endpoint.is_snapshot else settled
         wanted = {key_of(endpoint, record) for record in fleet.truth(endpoint.name, until)}
         ever = {key_of(endpoint, record) for record in fleet.truth(endpoint.name)}
+        missing, invented = wanted - set(keys), set(keys) - ever
         rows += len(wanted)
         doubles += len(keys) - len(set(keys))
-        losses += len(wanted - set(keys)) + len(set(keys) - ever)
+        losses += len(missing) + len(invented)
+        for what, found in (("is missing", missing), ("was never served", invented)):
+            for key in sorted(found, key=str)[:NAMED]:
+                sys.stdout.write(f"{endpoint.name} {key} {what}\n")
     return rows, doubles, losses
 
 

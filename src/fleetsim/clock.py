@@ -10,6 +10,10 @@ LONGEST_RUN = 3660 * DAY
 """How far a clock goes from where it started: answers cost time for every simulated day."""
 
 
+FASTEST = 1_000_000_000
+"""Simulated seconds per second that no clock needs to pass."""
+
+
 @dataclass
 class Clock:
     """Simulated time in microseconds since 1970, UTC.
@@ -43,3 +47,18 @@ class Clock:
         if self.now() + seconds * SECOND > self.started_at + LONGEST_RUN:
             raise ValueError(f"the clock ends {LONGEST_RUN // DAY} days after it started")
         self._advanced += round(seconds * SECOND)
+
+    def run_at(self, speed: float) -> None:
+        """Go on from the present instant at another speed; 0 freezes the clock.
+
+        Raises: ValueError for a speed that no clock can have.
+        """
+        require_speed(speed)
+        self._advanced, self._wall_start = self.now() - self.started_at, self.wall()
+        self.speed = speed
+
+
+def require_speed(speed: float) -> None:
+    """Raise ValueError for a speed at which no clock can run."""
+    if not 0 <= speed <= FASTEST:
+        raise ValueError(f"speed must be between 0 and {FASTEST:,}")

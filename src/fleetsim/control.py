@@ -73,14 +73,16 @@ async def _body(request: Request) -> dict[str, Any]:
 
 
 async def _move_clock(simulation: Simulation, body: dict[str, Any]) -> Response:
-    """Advance the clock, send what has become due to push, and say what time it is."""
-    seconds = body.get("advance_seconds")
-    if not isinstance(seconds, int | float) or isinstance(seconds, bool):
-        raise validation("advance_seconds", "must be a number", status=400)
+    """Set the clock's speed or advance it, push what has become due, and say what time it is."""
+    moves = {"advance_seconds": simulation.clock.advance, "speed": simulation.clock.run_at}
+    name = "speed" if "speed" in body else "advance_seconds"
+    number = body.get(name)
+    if not isinstance(number, int | float) or isinstance(number, bool):
+        raise validation(name, "must be a number", status=400)
     try:
-        simulation.clock.advance(seconds)
+        moves[name](number)
     except ValueError as error:
-        raise validation("advance_seconds", str(error), status=400) from None
+        raise validation(name, str(error), status=400) from None
     await simulation.pusher.settle()
     return json_answer(state(simulation))
 

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from math import isfinite
 
+from fleetsim.clock import require_speed
 from fleetsim.scenarios import SCENARIOS
 from fleetsim.stamps import from_datetime
 
@@ -33,8 +33,7 @@ class SimulatorOptions:
     def __post_init__(self) -> None:
         if self.routers < 1 or not 0 < self.days <= _LONGEST_DAYS:
             raise ValueError(f"routers must be 1 or more, days above 0 and up to {_LONGEST_DAYS}")
-        if self.speed < 0 or not isfinite(self.speed):
-            raise ValueError("speed must be 0 or more")
+        require_speed(self.speed)
         if self.now is not None and self.now.year not in _YEARS:
             raise ValueError(f"now must be in the years {_YEARS[0]} to {_YEARS[-1]}")
         if self.scenario is not None and self.scenario not in SCENARIOS:

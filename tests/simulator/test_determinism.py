@@ -1,4 +1,5 @@
 import random
+from datetime import timedelta
 
 import pytest
 
@@ -96,6 +97,28 @@ def test_clock_runs_at_its_speed(speed):
 )
 def test_clock_refuses_what_is_no_step_forward(fresh: Service, body):
     assert fresh.ask("POST", "/sim/clock", json=body).status_code == 400
+
+
+@section("Simulator: clock")
+def test_clock_that_is_stopped_goes_on_from_where_it_stood(fresh: Service):
+    before = fresh.now()
+    assert fresh.ask("POST", "/sim/clock", json={"speed": 1_000_000}).status_code == 200
+    while fresh.now() == before:
+        pass
+
+    assert fresh.ask("POST", "/sim/clock", json={"speed": 0}).status_code == 200
+
+    stopped = fresh.now()
+    assert stopped > before
+    assert fresh.now() == stopped
+    fresh.advance(hours=1)
+    assert fresh.now() == stopped + timedelta(hours=1)
+
+
+@section("Simulator: clock")
+@pytest.mark.parametrize("speed", [-1, 1e308, 10**400, "1", None, [], True])
+def test_clock_refuses_a_speed_that_it_cannot_have(fresh: Service, speed):
+    assert fresh.ask("POST", "/sim/clock", json={"speed": speed}).status_code == 400
 
 
 @section("Simulator: truth")
