@@ -14,7 +14,8 @@ from pydantic import Field
 from fleetlake.errors import StreamBusy
 from fleetlake.loading.ingest import ingest as ingest_endpoints
 from fleetlake.loading.ingest import raise_worst
-from fleetlake.loading.run import Outcome, Watcher, outcome_line
+from fleetlake.loading.outcome import Outcome, outcome_line
+from fleetlake.loading.run import Watcher
 from fleetlake.planning.shards import PARTS, WHOLE, Shard
 from flows.credentials import settings_of_run
 from flows.groups import Group, endpoints_of

@@ -11,7 +11,7 @@ from prefect.events import emit_event
 
 from fleetlake.account import stream_name
 from fleetlake.lake.maintenance import Maintained
-from fleetlake.loading.run import Outcome
+from fleetlake.loading.outcome import Outcome
 from fleetlake.loading.verify import Verdict
 from fleetlake.marts import BuildResult
 from fleetlake.monitoring.status import StreamStatus

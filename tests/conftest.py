@@ -20,7 +20,7 @@ import stamina
 
 from fleetlake.lake import open_lake
 from fleetlake.loading.ingest import ingest
-from fleetlake.loading.run import Outcome
+from fleetlake.loading.outcome import Outcome
 from fleetlake.settings import Settings
 from fleetsim.app import create_app
 from fleetsim.options import SimulatorOptions

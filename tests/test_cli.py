@@ -22,7 +22,7 @@ from fleetlake.cli import app
 from fleetlake.lake import open_lake
 from fleetlake.lake.attach import extension_path
 from fleetlake.lake.locks import commit_lock
-from fleetlake.loading.run import Outcome, outcome_line, totals_line
+from fleetlake.loading.outcome import Outcome, outcome_line, totals_line
 from fleetlake.monitoring.doctor import run_checks
 from fleetlake.settings import Settings
 from tests.processes import Service, command, environment, fleetlake, query, service
@@ -132,8 +132,23 @@ def test_a_load_tells_how_each_stream_ended_once_and_then_what_all_came_to(
 
 
 def test_the_totals_of_a_load_say_what_changed_what_was_refused_and_how_many_failed() -> None:
-    bad = Outcome("users", 1, 0, 0, 3, 2.0, errors.Unreachable("Nobody answered."))
-    fair = Outcome("alerts", 1200, 4, 2, 1, 0.51, profile="west", lost=1)
+    bad = Outcome(
+        endpoint="users",
+        added=1,
+        calls=3,
+        seconds=2.0,
+        error=errors.Unreachable("Nobody answered."),
+    )
+    fair = Outcome(
+        endpoint="alerts",
+        added=1200,
+        changed=4,
+        quarantined=2,
+        calls=1,
+        seconds=0.51,
+        profile="west",
+        lost=1,
+    )
 
     assert outcome_line(bad) == "users: Nobody answered."
     assert outcome_line(fair) == (

@@ -15,7 +15,7 @@ from fleetlake.errors import ClockRefused, UsageError
 from fleetlake.lake import open_lake
 from fleetlake.lake.gaps import Gap, gaps
 from fleetlake.loading.ingest import backfill, ingest
-from fleetlake.loading.run import Outcome
+from fleetlake.loading.outcome import Outcome
 from fleetlake.loading.verify import verify
 from fleetlake.planning.intervals import BEGINNING, Interval
 from fleetlake.service.clock import REFUSED_SKEW, Clock

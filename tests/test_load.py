@@ -22,7 +22,7 @@ from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.commit import commit_load
 from fleetlake.lake.locks import stream_lock
 from fleetlake.loading.ingest import ingest, raise_worst
-from fleetlake.loading.run import Outcome
+from fleetlake.loading.outcome import Outcome
 from tests.conftest import KEYS, NOW, Sim
 
 SETTLE = timedelta(seconds=60)
@@ -184,7 +184,7 @@ def crash_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
             raise Crash
 
         with monkeypatch.context() as patch:
-            patch.setattr("fleetlake.loading.run.commit_load", commit)
+            patch.setattr("fleetlake.loading.lake_thread.commit_load", commit)
             yield
 
     return crashing
@@ -255,7 +255,7 @@ def test_one_stream_that_fails_does_not_stop_the_others(sim: Sim) -> None:
 
 
 @pytest.mark.parametrize(
-    "place", ["fleetlake.loading.run.commit_load", "fleetlake.loading.streams.read_pages"]
+    "place", ["fleetlake.loading.lake_thread.commit_load", "fleetlake.loading.snapshots.read_pages"]
 )
 def test_an_unforeseen_error_in_one_stream_costs_only_that_stream(
     sim: Sim, monkeypatch: pytest.MonkeyPatch, place: str
@@ -281,7 +281,7 @@ def test_an_unforeseen_error_in_one_stream_costs_only_that_stream(
 
 def test_a_bug_is_told_before_other_failures() -> None:
     failures = [LakeError("full"), StreamFailed("a bug"), LakeError("full")]
-    outcomes = [Outcome("users", 0, 0, 0, 0, 0.0, failure) for failure in failures]
+    outcomes = [Outcome(endpoint="users", error=failure) for failure in failures]
 
     with pytest.raises(StreamFailed):
         raise_worst(outcomes)

@@ -14,9 +14,9 @@ from fleetlake.account import DEFAULT_PROFILE
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import StreamBusy
 from fleetlake.lake import open_lake
+from fleetlake.lake.current import fan_out_ids
 from fleetlake.lake.locks import stream_lock
 from fleetlake.lake.watermarks import proven_intervals
-from fleetlake.loading.streams import fan_out_ids
 from fleetlake.planning.coverage import LIST_LIFE
 from fleetlake.planning.intervals import BEGINNING
 from fleetlake.planning.shards import PARTS, WHOLE, Shard

@@ -14,8 +14,8 @@ from fleetlake.errors import ListShrank, UsageError
 from fleetlake.lake import open_lake
 from fleetlake.lake.commit import commit_load
 from fleetlake.loading.ingest import ingest
+from fleetlake.loading.outcome import Outcome
 from fleetlake.loading.quarantine import acknowledge_quarantined
-from fleetlake.loading.run import Outcome
 from fleetlake.monitoring.status import stream_statuses
 from fleetsim.app import create_app
 from fleetsim.options import SimulatorOptions

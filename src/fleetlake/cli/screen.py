@@ -17,7 +17,7 @@ from fleetlake.text.plain import plain, plain_lines
 if TYPE_CHECKING:
     from rich.progress import TextColumn
 
-    from fleetlake.loading.run import Outcome
+    from fleetlake.loading.outcome import Outcome
 
 NOTHING_LOADED = "Warning: nothing was ever loaded into this lake; run `fleetlake ingest` first."
 PLAIN_WIDTH = 120
@@ -120,7 +120,8 @@ def watched(screen: Console, load: Callable[..., list["Outcome"]]) -> list["Outc
 
     The screen is told how it goes and how each stream ended, standard output what it came to.
     """
-    from fleetlake.loading.run import Watcher, outcome_line, totals_line
+    from fleetlake.loading.outcome import outcome_line, totals_line
+    from fleetlake.loading.run import Watcher
 
     def on_stop() -> None:
         screen.print("Stopping: what was read is being committed. Ctrl-C again leaves at once.")

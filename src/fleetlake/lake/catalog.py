@@ -11,7 +11,7 @@ keeps the file open, and one process at a time opens or closes it.
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from errno import EACCES
 from pathlib import Path
 
@@ -82,11 +82,24 @@ def _mark_ready(path: LakePlace) -> None:
 
 def require_lake(path: LakePlace) -> None:
     """Raise LakeError if a folder holds no lake; a shared one is found missing when opened."""
-    if isinstance(path, Path) and not (path / CATALOG).exists():
+    if isinstance(path, Path) and not has_lake(path):
         raise LakeError(
             f"There is no lake in {path.resolve()}.",
             remedy="Run `fleetlake ingest` or `fleetlake demo` first, or set FLEETLAKE_LAKE.",
         )
+
+
+def has_lake(path: LakePlace) -> bool:
+    """Return whether there is a lake in a folder, or in a shared catalog.
+
+    Raises: LakeError where the shared catalog does not answer.
+    """
+    if isinstance(path, Path):
+        return (path / CATALOG).exists()
+    with closing(path.connect()) as connection, closing(connection.cursor()) as cursor:
+        cursor.execute("select to_regclass('ducklake_snapshot') is not null")
+        [found] = cursor.fetchone()
+    return bool(found)
 
 
 def is_empty(lake: Lake) -> bool:

@@ -48,7 +48,7 @@ def commit_load(lake: Lake, load: Load, *, only_changes: bool = False) -> Commit
 
 
 def commit_proofs(
-    lake: Lake, loads: Sequence[Load], *, also: Callable[[], None] | None = None
+    lake: Lake, loads: Sequence[Load], *, also: Callable[[Lake], None] | None = None
 ) -> None:
     """Commit what loads prove whose rows were all there already, in one transaction.
 
@@ -64,7 +64,7 @@ def commit_proofs(
         set_watermarks(lake, [_mark(load) for load in loads])
         set_last_reads(lake, _ends(loads))
         if also is not None:
-            also()
+            also(lake)
 
 
 def _by_stream(loads: Sequence[Load]) -> dict[tuple[str, str], list[Load]]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from typing import Self
 from uuid import uuid4
 
 import pyarrow as pa
@@ -105,6 +106,15 @@ class Committed:
     withheld: int = 0
     of: int = 0
     is_noted: bool = False
+
+    def plus(self, later: Self) -> Self:
+        """Return what both changed; a list's shrinking is as the later one found it."""
+        return replace(
+            later,
+            added=self.added + later.added,
+            changed=self.changed + later.changed,
+            quarantined=self.quarantined + later.quarantined,
+        )
 
     @property
     def is_nothing(self) -> bool:

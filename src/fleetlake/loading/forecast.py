@@ -1,7 +1,7 @@
-"""What a load will cost in calls, told before any call is made.
+"""What a load will cost in calls, forecast before any call is made.
 
-Forecast from the lake alone: how many records a stream brought in its last day, for how many
-ids it is asked, and how far it is read. What was never loaded cannot be forecast.
+From the lake alone: what the load would read, by the plan that it will make itself, and how many
+records a stream brought in its last day. What was never loaded cannot be forecast.
 """
 
 import math
@@ -9,15 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from fleetlake.endpoints.model import Endpoint, Mode
+from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake import Lake, open_lake
-from fleetlake.lake.attach import CATALOG
-from fleetlake.lake.watermarks import WHOLE_STREAM, last_read, proven_intervals, watermark
+from fleetlake.lake.catalog import has_lake
+from fleetlake.lake.current import fan_out_ids, is_current
+from fleetlake.lake.watermarks import WHOLE_STREAM, watermark
 from fleetlake.loading.ingest import endpoints_to_read
-from fleetlake.loading.streams import changing_since, fan_out_ids
-from fleetlake.planning.coverage import still_to_read, sweep_from
-from fleetlake.planning.intervals import Interval
-from fleetlake.planning.shards import WHOLE
+from fleetlake.loading.load_plan import LoadPlan, plan_load
+from fleetlake.loading.run import Scope
+from fleetlake.planning.intervals import Interval, subtract
 from fleetlake.reading.windows import Span, spans_of
 from fleetlake.settings import Settings
 from fleetlake.text.quoting import quoted
@@ -38,119 +38,121 @@ class CallForecast:
     calls: int | None
 
 
-def forecast_calls(
-    lake: Lake,
-    endpoints: Sequence[Endpoint],
-    *,
-    profile: str,
-    now: datetime,
-    since: datetime | None = None,
-) -> list[CallForecast]:
-    """Return what a load of the endpoints takes at `now`, UTC; ids that did not move included."""
-    known = _Known(lake, profile, now, since)
-    return [known.forecast(endpoint) for endpoint in endpoints]
-
-
 def plan_ingest(
     settings: Settings, names: Sequence[str], *, now: datetime, since: datetime | None = None
 ) -> list[CallForecast]:
     """Return what an ingest of the named endpoints, or of all, would take; `now` is UTC.
 
-    Raises: UsageError, SettingsError, LakeError.
+    Ids that may turn out not to have moved are included. Raises: UsageError, SettingsError,
+    LakeError.
     """
     endpoints = endpoints_to_read(settings, names)
-    if not (settings.lake / CATALOG).exists():
+    if not has_lake(settings.lake):
         return [_unknown(endpoint) for endpoint in endpoints]
+    scope = Scope(since=since)
     with open_lake(settings.lake, read_only=True) as lake:
-        return forecast_calls(lake, endpoints, profile=settings.profile, now=now, since=since)
+        return [_forecast(lake, e, settings.profile, now=now, scope=scope) for e in endpoints]
 
 
 def _unknown(endpoint: Endpoint) -> CallForecast:
     return CallForecast(endpoint=endpoint.name, unread=None, records=None, calls=None)
 
 
-@dataclass(frozen=True)
-class _Known:
-    """What the lake tells of its streams."""
+def _forecast(
+    lake: Lake, endpoint: Endpoint, profile: str, *, now: datetime, scope: Scope
+) -> CallForecast:
+    if watermark(lake, profile, endpoint) is None:
+        return _unknown(endpoint)
+    if endpoint.is_snapshot:
+        return _forecast_list(lake, endpoint, profile)
+    plan = plan_load(lake, endpoint, profile=profile, now=now, scope=scope)
+    return _forecast_events(lake, endpoint, profile, plan=plan, now=now)
 
-    lake: Lake
-    profile: str
-    now: datetime
-    since: datetime | None
 
-    def forecast(self, endpoint: Endpoint) -> CallForecast:
-        if watermark(self.lake, self.profile, endpoint) is None:
-            return _unknown(endpoint)
-        return self._of_list(endpoint) if endpoint.is_snapshot else self._of_events(endpoint)
+def _forecast_list(lake: Lake, endpoint: Endpoint, profile: str) -> CallForecast:
+    """Return what a list takes: as many pages as it had last time."""
+    [(records,)] = lake.rows(
+        f"select count(*) from raw.{endpoint.name} "
+        f"where account_profile = ? and {is_current(endpoint)}",
+        [profile],
+    )
+    requests = 1
+    if endpoint.fan_out:
+        ids = len(fan_out_ids(lake, profile, endpoint))
+        requests = math.ceil(ids / endpoint.fan_out.ids_per_call)
+    calls = max(requests, math.ceil(records / endpoint.page_size))
+    return CallForecast(endpoint=endpoint.name, unread=None, records=records, calls=calls)
 
-    def _of_list(self, endpoint: Endpoint) -> CallForecast:
-        """Return what a list takes: as many pages as it had last time."""
-        current = "where valid_to is null" if endpoint.mode is Mode.HISTORY else ""
-        [(records,)] = self.lake.rows(f"select count(*) from raw.{endpoint.name} {current}")
-        requests = 1
-        if endpoint.fan_out:
-            ids = len(fan_out_ids(self.lake, self.profile, endpoint))
-            requests = math.ceil(ids / endpoint.fan_out.ids_per_call)
-        calls = max(requests, math.ceil(records / endpoint.page_size))
-        return CallForecast(endpoint=endpoint.name, unread=None, records=records, calls=calls)
 
-    def _of_events(self, endpoint: Endpoint) -> CallForecast:
-        """Return what a stream takes: its unread time at the density of its last day."""
-        spans = self._spans(endpoint)
-        density = self._records_per_second(endpoint)
-        ids = max(1, sum(len(span.partitions) for span in spans))
-        records = calls = 0.0
-        for span in spans:
-            seconds = (span.interval.end - span.interval.start).total_seconds()
-            expected = density * seconds * max(1, len(span.partitions)) / ids
-            records += expected
-            calls += max(1, math.ceil(expected / endpoint.page_size))
-        starts = [span.interval.start for span in spans]
-        return CallForecast(
-            endpoint=endpoint.name,
-            unread=self.now - min(starts) if starts else timedelta(0),
-            records=round(records),
-            calls=round(calls),
+def _forecast_events(
+    lake: Lake, endpoint: Endpoint, profile: str, *, plan: LoadPlan, now: datetime
+) -> CallForecast:
+    """Return what a stream takes: its unread time at the density of its last day."""
+    oldest = _oldest(lake, endpoint, profile) or now - timedelta(days=1)
+    spans = spans_of(endpoint, _held_by_service(plan, oldest))
+    density = _records_per_second(lake, endpoint, profile)
+    ids = max(1, sum(len(span.partitions) for span in spans))
+    records = calls = 0.0
+    for span in spans:
+        expected = density * _seconds(span) * max(1, len(span.partitions)) / ids
+        records += expected
+        calls += max(1, math.ceil(expected / endpoint.page_size))
+    calls += len(spans_of(endpoint, _expired(plan)))  # asked for once, before they count as lost
+    starts = [interval.start for _, interval in plan.wanted if interval.end > oldest]
+    return CallForecast(
+        endpoint=endpoint.name,
+        unread=now - max(min(starts), oldest) if starts else timedelta(0),
+        records=round(records),
+        calls=round(calls),
+    )
+
+
+def _seconds(span: Span) -> float:
+    return (span.interval.end - span.interval.start).total_seconds()
+
+
+def _held_by_service(plan: LoadPlan, oldest: datetime) -> list[tuple[int | None, Interval]]:
+    """Return what of a plan may bring records: from the oldest one on, and not expired."""
+    return [
+        (partition, part)
+        for partition, interval in plan.wanted
+        if interval.end > oldest
+        for part in subtract(
+            Interval(max(interval.start, oldest), interval.end), _expired_of(plan, partition)
         )
+    ]
 
-    def _spans(self, endpoint: Endpoint) -> list[Span]:
-        """Return what would be asked for, within the time that the lake knows about."""
-        proven = proven_intervals(self.lake, self.profile, endpoint)
-        last = last_read(self.lake, self.profile, endpoint, str(WHOLE))
-        swept_at = last.swept_at if last else self.now
-        swept_from = sweep_from(swept_at, proven.values(), now=self.now)
-        changing = changing_since(self.lake, self.profile, endpoint)
-        asked: list[int | None] = [None]
-        if endpoint.fan_out:
-            asked = [*fan_out_ids(self.lake, self.profile, endpoint)]
-        oldest = self._oldest(endpoint)
-        wanted = [
-            (partition, Interval(max(interval.start, oldest), interval.end))
-            for partition in asked
-            for interval in still_to_read(
-                proven.get(WHOLE_STREAM if partition is None else str(partition), []),
-                now=self.now,
-                since=self.since or (last.wanted_from if last else None),
-                again_from=min(filter(None, (swept_from, changing)), default=None),
-            )
-            if interval.end > oldest
-        ]
-        return spans_of(endpoint, wanted)
 
-    def _oldest(self, endpoint: Endpoint) -> datetime:
-        """Return from when on there are records to count: before it the service has shown none."""
-        event = quoted(str(endpoint.event_time))
-        [(oldest,)] = self.lake.rows(f"select min({event}) from raw.{endpoint.name}")
-        return oldest or self.now - timedelta(days=1)
+def _expired(plan: LoadPlan) -> list[tuple[int | None, Interval]]:
+    wanted = {partition for partition, _ in plan.wanted}
+    return [(partition, one) for partition in wanted for one in _expired_of(plan, partition)]
 
-    def _records_per_second(self, endpoint: Endpoint) -> float:
-        event = quoted(str(endpoint.event_time))
-        [(records, first, last)] = self.lake.rows(
-            f"select count(*), min({event}), max({event}) from raw.{endpoint.name} "
-            f"where {event} >= (select max({event}) - interval 1 day from raw.{endpoint.name})"
-        )
-        if not records:
-            return 0.0
-        # A single record says no more than that there is one now and then.
-        seconds: float = max((last - first).total_seconds(), _HOUR_SECONDS)
-        return float(records) / seconds
+
+def _expired_of(plan: LoadPlan, partition: int | None) -> Sequence[Interval]:
+    return plan.expired.get(WHOLE_STREAM if partition is None else str(partition), ())
+
+
+def _oldest(lake: Lake, endpoint: Endpoint, profile: str) -> datetime | None:
+    """Return from when on there are records to count: before it the service has shown none."""
+    event = quoted(str(endpoint.event_time))
+    [(oldest,)] = lake.rows(
+        f"select min({event}) from raw.{endpoint.name} where account_profile = ?", [profile]
+    )
+    moment: datetime | None = oldest
+    return moment
+
+
+def _records_per_second(lake: Lake, endpoint: Endpoint, profile: str) -> float:
+    event = quoted(str(endpoint.event_time))
+    [(records, first, last)] = lake.rows(
+        f"with own as (select {event} as event_at from raw.{endpoint.name} "
+        "where account_profile = ?) "
+        "select count(*), min(event_at), max(event_at) from own "
+        "where event_at >= (select max(event_at) - interval 1 day from own)",
+        [profile],
+    )
+    if not records:
+        return 0.0
+    # A single record says no more than that there is one now and then.
+    seconds: float = max((last - first).total_seconds(), _HOUR_SECONDS)
+    return float(records) / seconds

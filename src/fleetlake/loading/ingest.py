@@ -28,7 +28,8 @@ from fleetlake.lake.evolution.promotions import settle_names
 from fleetlake.lake.evolution.yielding import yield_to_release
 from fleetlake.lake_address import DEMO_MARK
 from fleetlake.loading.load import load_streams
-from fleetlake.loading.run import Outcome, Watcher
+from fleetlake.loading.outcome import Outcome
+from fleetlake.loading.run import Scope, Watcher
 from fleetlake.planning.intervals import Interval
 from fleetlake.planning.shards import WHOLE, Shard
 from fleetlake.service.client import Client
@@ -62,27 +63,30 @@ def ingest(
     readable = {account.profile: endpoints_to_read(account, names) for account in accounts}
     _require_service(accounts)
     _refuse_demo_lake(settings)
+    scope = Scope(
+        since=since,
+        shard=shard,
+        shrink_pct=settings.shrink_pct,
+        accept_shrunk=accept_shrunk,
+    )
     with open_lake(settings.lake, threads=1) as lake:
         settle_names(lake)
         yield_to_release(lake)
 
-        def load(account: Settings) -> list[Outcome]:
+        def load_account(account: Settings) -> list[Outcome]:
             named = [e for e in readable[account.profile] if e.is_divisible or shard.number == 1]
-            load = partial(
+            work = partial(
                 load_streams,
                 _with_sources(lake, account.profile, named),
                 lake=lake,
                 profile=account.profile,
                 walks=settings.concurrency,
                 watcher=watcher,
-                since=since,
-                shard=shard,
-                shrink_pct=settings.shrink_pct,
-                accept_shrunk=accept_shrunk,
+                scope=scope,
             )
-            return asyncio.run(_ingest(account, transport, load, watcher or Watcher()))
+            return asyncio.run(_ingest(account, transport, work, watcher or Watcher()))
 
-        return _of_each(accounts, load)
+        return _of_each(accounts, load_account)
 
 
 def backfill(
@@ -106,20 +110,19 @@ def backfill(
         settle_names(lake)
         yield_to_release(lake)
 
-        def load(account: Settings) -> list[Outcome]:
-            load = partial(
+        def load_account(account: Settings) -> list[Outcome]:
+            work = partial(
                 load_streams,
                 [endpoint],
                 lake=lake,
                 profile=account.profile,
                 walks=max(1, settings.concurrency // 4),
                 watcher=watcher,
-                since=interval.start,
-                only=interval,
+                scope=Scope(since=interval.start, only=interval),
             )
-            return asyncio.run(_ingest(account, transport, load, watcher or Watcher()))
+            return asyncio.run(_ingest(account, transport, work, watcher or Watcher()))
 
-        return _of_each(accounts, load)
+        return _of_each(accounts, load_account)
 
 
 def endpoint_with_past(name: str) -> Endpoint:

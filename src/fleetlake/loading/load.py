@@ -1,25 +1,24 @@
-"""The story of a load: what is still to be read, read it, keep it.
+"""Loads the streams of one account side by side.
 
-    plan (intervals) -> walks (windows, pages) -> Arrow (normalise) -> commit (lake)
+    plan -> walks (windows, pages) -> Arrow -> commit
 
-Streams load side by side; one that is fanned out waits for the endpoint that lists its ids.
-One thread owns the lake and commits while the next pages are on their way.
+A stream that is fanned out waits for the endpoint that lists its ids. One thread owns the lake
+and commits while the next pages are on their way. A stream that fails costs no other.
 """
 
 import asyncio
 import logging
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from uuid import uuid4
 
-import pyarrow as pa
-
 from fleetlake.concurrency import all_of
 from fleetlake.endpoints import ENDPOINTS
-from fleetlake.endpoints.model import Endpoint, Mode
+from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import (
     CredentialsRefused,
     EndpointUnavailable,
@@ -29,13 +28,12 @@ from fleetlake.errors import (
     StreamFailed,
     UsageError,
 )
-from fleetlake.lake.commit import commit_proofs
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.evolution.promotions import with_promoted
 from fleetlake.lake.future import TakenBack, take_back_future
 from fleetlake.lake.lateness import measured_lateness
-from fleetlake.lake.loads import Committed, ShrinkRule
 from fleetlake.lake.locks import stream_lock
+from fleetlake.lake.run_log import record_calls, record_capabilities
 from fleetlake.lake.watermarks import (
     begin_reads,
     forget_interval,
@@ -44,18 +42,31 @@ from fleetlake.lake.watermarks import (
     want_since,
     watermark,
 )
-from fleetlake.loading.run import Outcome, Run, Watcher
-from fleetlake.loading.streams import load_events, load_snapshot
-from fleetlake.loading.writer import Writer
-from fleetlake.planning.coverage import unsettled
+from fleetlake.loading.event_streams import load_events
+from fleetlake.loading.lake_thread import LakeThread
+from fleetlake.loading.load_plan import BulkList
+from fleetlake.loading.outcome import Outcome, StreamRead
+from fleetlake.loading.run import Run, Scope, Watcher, service_now
+from fleetlake.loading.snapshots import list_shrank, load_snapshot
 from fleetlake.planning.intervals import Interval
-from fleetlake.planning.shards import WHOLE, Shard
 from fleetlake.service.client import Client
-from fleetlake.service.clock import skew_in_words
+from fleetlake.service.clock import Clock, skew_in_words
 
 logger = logging.getLogger(__name__)
 
 LONGEST_CAUSE = 300
+
+
+@dataclass(frozen=True)
+class StreamEnd:
+    """A stream that has ended, well or not: its outcome, and what it found for others."""
+
+    outcome: Outcome
+    read: StreamRead
+
+
+Ends = Mapping[str, "asyncio.Future[StreamEnd]"]
+"""The ends of a run's streams by endpoint, to be waited for."""
 
 
 async def load_streams(
@@ -64,94 +75,94 @@ async def load_streams(
     lake: Lake,
     *,
     walks: int,
-    watcher: Watcher | None = None,
     profile: str,
-    since: datetime | None = None,
-    only: Interval | None = None,
-    shard: Shard = WHOLE,
-    shrink_pct: int = ShrinkRule.limit_pct,
-    accept_shrunk: Collection[str] = (),
+    watcher: Watcher | None = None,
+    scope: Scope | None = None,
 ) -> list[Outcome]:
-    """Load the endpoints' streams, all that is new since their last load.
+    """Load the endpoints' streams: all that is new since their last load, within the scope.
 
-    `only` bounds the event time, for a chosen past range; `shard` the ids of divisible streams.
-    A list that lost more than `shrink_pct` percent closes nothing, unless in `accept_shrunk`.
     A stream that fails does not stop the others, whatever the error; its outcome holds it.
     Raises: CredentialsRefused at once, and whatever ends the first contact with the service.
     """
+    scope = scope or Scope()
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="lake") as thread:
+        in_lake = LakeThread(lake, thread, client.clock)
+        now = await service_now(client)
+        prepare = partial(
+            _prepare, clock=client.clock, endpoints=endpoints, profile=profile, scope=scope, now=now
+        )
         run = Run(
             client=client,
-            lake=lake,
-            thread=thread,
+            lake=in_lake,
             watcher=watcher or Watcher(),
             walks=walks,
             profile=profile,
-            since=since,
             run_id=str(uuid4()),
-            only=only,
-            shard=shard,
-            shrink_pct=shrink_pct,
-            accept_shrunk=accept_shrunk,
+            scope=scope,
+            lateness=await in_lake.do(prepare),
         )
-        await run.in_lake(partial(_prepare, run, endpoints, await run.now()))
         started_at = datetime.now(UTC)
-        loop = asyncio.get_running_loop()
-        run.ended.update({endpoint.name: loop.create_future() for endpoint in endpoints})
         try:
-            outcomes = await all_of(_load_in_turn(run, endpoint) for endpoint in endpoints)
+            outcomes = await _load_side_by_side(run, endpoints)
         except BaseException:
-            await run.in_lake(partial(commit_proofs, lake, run.proofs()))
+            await in_lake.commit_proofs()
             raise
-        record = partial(_record_run, run, outcomes, started_at)
-        await run.in_lake(partial(commit_proofs, lake, run.proofs(), also=record))
+        record = partial(_record_run, run=run, outcomes=outcomes, started_at=started_at)
+        await in_lake.commit_proofs(also=record)
         return outcomes
 
 
-def _prepare(run: Run, endpoints: Sequence[Endpoint], now: datetime) -> None:
-    """Learn how late records were, and note which streams are read for the first time.
+def _prepare(
+    lake: Lake,
+    *,
+    clock: Clock,
+    endpoints: Sequence[Endpoint],
+    profile: str,
+    scope: Scope,
+    now: datetime,
+) -> Mapping[str, timedelta]:
+    """Note which streams are read for the first time; return how late records were so far.
 
     Raises: UsageError where nothing is wanted but what is still to come.
     """
-    if run.since is not None and run.since > now:
+    if scope.since is not None and scope.since > now:
         raise UsageError(
-            f"--since {run.since:%Y-%m-%d %H:%M} UTC lies in the future: the service's clock says "
-            f"{now:%Y-%m-%d %H:%M}.",
+            f"--since {scope.since:%Y-%m-%d %H:%M} UTC lies in the future: the service's clock "
+            f"says {now:%Y-%m-%d %H:%M}.",
             remedy="Give an earlier time.",
         )
-    clock = run.client.clock
     # By the later of two clocks: a slow one must not take back what is true.
     latest, is_checked = clock.latest(), clock.is_checked
-    taken = take_back_future(run.lake, run.profile, endpoints, now=latest, is_checked=is_checked)
-    _tell_of_clocks(run, taken)
-    clock.show(newest_event(run.lake, run.profile, until=now))
-    if run.only is not None:
+    taken = take_back_future(lake, profile, endpoints, now=latest, is_checked=is_checked)
+    _warn_of_clocks(clock, taken)
+    clock.show(newest_event(lake, profile, until=now))
+    if scope.only is not None:
         for endpoint in endpoints:
-            _forget(run, endpoint, run.only, now)
-    shard = str(run.shard)
-    with run.lake.single_snapshot():
-        run.lateness.update(measured_lateness(run.lake, run.profile, now=now))
-        new = never_read(run.lake, run.profile, endpoints, shard)
-    since = run.since if run.only is None else None
-    begin_reads(run.lake, run.profile, new, shard, now=now, since=since)
+            _forget(lake, profile, endpoint, scope.only, now)
+    shard = str(scope.shard)
+    with lake.single_snapshot():
+        lateness = measured_lateness(lake, profile, now=now)
+        new = never_read(lake, profile, endpoints, shard)
+    since = scope.since if scope.only is None else None
+    begin_reads(lake, profile, new, shard, now=now, since=since)
     if since is not None:
-        want_since(run.lake, run.profile, endpoints, since)
+        want_since(lake, profile, endpoints, since)
+    return lateness
 
 
-def _forget(run: Run, endpoint: Endpoint, chosen: Interval, now: datetime) -> None:
+def _forget(lake: Lake, profile: str, endpoint: Endpoint, chosen: Interval, now: datetime) -> None:
     """Take a chosen range as unread, as far as the service still holds it.
 
     What it no longer holds stays as it was read at the time. Raises: StreamBusy.
     """
     start = max(chosen.start, now - endpoint.retention) if endpoint.retention else chosen.start
     if start < chosen.end:
-        with stream_lock(run.lake.path, endpoint.name):
-            forget_interval(run.lake, run.profile, endpoint, Interval(start, chosen.end))
+        with stream_lock(lake.path, endpoint.name):
+            forget_interval(lake, profile, endpoint, Interval(start, chosen.end))
 
 
-def _tell_of_clocks(run: Run, taken: Sequence[TakenBack]) -> None:
+def _warn_of_clocks(clock: Clock, taken: Sequence[TakenBack]) -> None:
     """Log that clocks differ, and what the lake claimed because one of them was wrong before."""
-    clock = run.client.clock
     if clock.is_doubtful:
         logger.warning(
             "The clocks differ: %s. Records are loaded up to the earlier one; correct the other.",
@@ -170,68 +181,34 @@ def _tell_of_clocks(run: Run, taken: Sequence[TakenBack]) -> None:
         )
 
 
-async def _load_in_turn(run: Run, endpoint: Endpoint) -> Outcome:
-    """Load a stream after those that its fan-out needs; let those that wait for it go on."""
+async def _load_side_by_side(run: Run, endpoints: Sequence[Endpoint]) -> list[Outcome]:
+    """Return how all streams went, each begun once those it needs have ended."""
+    loop = asyncio.get_running_loop()
+    ends: Ends = {endpoint.name: loop.create_future() for endpoint in endpoints}
+    return await all_of(_load_in_turn(run, endpoint, ends) for endpoint in endpoints)
+
+
+async def _load_in_turn(run: Run, endpoint: Endpoint, ends: Ends) -> Outcome:
+    """Load a stream; let those that wait for it go on, however it ended."""
     try:
-        outcome = await _load_stream(run, endpoint)
-        run.watcher.on_end(outcome)
-        run.ended[endpoint.name].set_result(outcome)
-        return outcome
+        end = await _load_stream(run, endpoint, ends)
+        run.watcher.on_end(end.outcome)
+        ends[endpoint.name].set_result(end)
+        return end.outcome
     finally:
-        run.ended[endpoint.name].cancel()
+        ends[endpoint.name].cancel()
 
 
-async def _await_source(run: Run, endpoint: Endpoint) -> None:
-    """Wait for the lists that a fan-out needs.
-
-    Raises: ServiceError where it has no ids; StreamBusy where another process is loading them
-    for the first time.
-    """
-    if endpoint.fan_out is None:
-        return
-    source, moved = run.ended.get(endpoint.fan_out.source), endpoint.fan_out.moved
-    if moved is not None and moved.endpoint in run.ended:
-        await asyncio.wait([run.ended[moved.endpoint]])
-    if source is None or not await _is_lost(run, await source):
-        return
-    if isinstance((await source).error, StreamBusy):
-        raise StreamBusy(f"{endpoint.name} waits for ids that another process is loading.")
-    raise ServiceError(f"{endpoint.name} was not asked: {endpoint.fan_out.source} failed.")
-
-
-async def _is_lost(run: Run, source: Outcome) -> bool:
-    """Return whether a stream failed that was never loaded before, so that no id is known."""
-    if source.error is None:
-        return False
-    endpoint = ENDPOINTS[source.endpoint]
-    return await run.in_lake(partial(watermark, run.lake, run.profile, endpoint)) is None
-
-
-async def _load_stream(run: Run, endpoint: Endpoint) -> Outcome:
-    started = time.monotonic()
-    total: Committed = Committed(0, 0, 0)
+async def _load_stream(run: Run, endpoint: Endpoint, ends: Ends) -> StreamEnd:
+    started, read = time.monotonic(), StreamRead()
     error: FleetlakeError | None = None
     try:
-        await _await_source(run, endpoint)
+        bulk = await _await_sources(run, endpoint, ends)
         started = time.monotonic()
-        with stream_lock(run.lake.path, endpoint.name, run.shard):
-            # Only now: until the stream is held, a member of it may become a column.
-            [endpoint] = await run.in_lake(partial(with_promoted, run.lake, [endpoint]))
-            now = await run.now()
-            writer = Writer(
-                endpoint,
-                run.commit,
-                profile=run.profile,
-                run_id=run.run_id,
-                seen_at=await _seen_at(run, endpoint, now),
-                unsettled=unsettled(now, run.lateness.get(endpoint.name)),
-                shrink=run.shrink_rule(endpoint.name),
-            )
-            load = load_snapshot if endpoint.is_snapshot else load_events
-            try:
-                await load(run, endpoint, writer)
-            finally:
-                total = writer.total
+        read = await _read_stream(run, endpoint, bulk)
+        committed = run.lake.totals[endpoint.name]
+        if committed.withheld:
+            error = list_shrank(endpoint, run.profile, committed)
     except CredentialsRefused:
         raise
     except FleetlakeError as failure:
@@ -240,29 +217,66 @@ async def _load_stream(run: Run, endpoint: Endpoint) -> Outcome:
     except Exception as failure:  # a bug in one stream must not cost the others
         logger.debug("%s failed", endpoint.name, exc_info=True)
         error = _unforeseen(run, endpoint, failure)
-    return Outcome(
-        endpoint.name,
-        total.added,
-        total.changed,
-        total.quarantined,
-        run.client.calls[endpoint.path],
-        time.monotonic() - started,
-        error,
-        run.profile,
-        run.spared[endpoint.name],
-        run.lost[endpoint.name],
+    committed = run.lake.totals[endpoint.name]
+    outcome = Outcome(
+        endpoint=endpoint.name,
+        added=committed.added,
+        changed=committed.changed,
+        quarantined=committed.quarantined,
+        calls=run.client.calls[endpoint.path],
+        seconds=time.monotonic() - started,
+        error=error,
+        profile=run.profile,
+        spared=read.spared,
+        lost=read.lost,
     )
+    return StreamEnd(outcome, read)
 
 
-async def _seen_at(run: Run, endpoint: Endpoint, now: datetime) -> datetime:
-    """Return when a load sees its stream; of a list kept as history, never before the last load.
+async def _read_stream(run: Run, endpoint: Endpoint, bulk: BulkList | None) -> StreamRead:
+    """Read and keep a stream while no other process does. Raises: StreamBusy."""
+    with stream_lock(run.lake.path, endpoint.name, run.scope.shard):
+        # Only now: until the stream is held, a member of it may become a column.
+        [promoted] = await run.lake.do(lambda lake: with_promoted(lake, [endpoint]))
+        now = await service_now(run.client)
+        if endpoint.is_snapshot:
+            return await load_snapshot(run, promoted, now=now)
+        return await load_events(run, promoted, now=now, bulk=bulk)
 
-    Machines whose clocks differ may load it in turn, and a version cannot end before it begins.
+
+async def _await_sources(run: Run, endpoint: Endpoint, ends: Ends) -> BulkList | None:
+    """Wait for the lists that a fan-out needs; return the one that tells which ids moved, if read.
+
+    Raises: ServiceError where it has no ids; StreamBusy where another process is loading them
+    for the first time.
     """
-    if endpoint.mode is not Mode.HISTORY:
-        return now
-    last = await run.in_lake(partial(watermark, run.lake, run.profile, endpoint))
-    return max(now, last) if last else now
+    if endpoint.fan_out is None:
+        return None
+    source, moved = ends.get(endpoint.fan_out.source), endpoint.fan_out.moved
+    if moved is not None and moved.endpoint in ends:
+        await asyncio.wait([ends[moved.endpoint]])
+    if source is not None:
+        await _require_ids(run, endpoint, (await source).outcome)
+    return _bulk_list(ends[moved.endpoint]) if moved and moved.endpoint in ends else None
+
+
+def _bulk_list(end: "asyncio.Future[StreamEnd]") -> BulkList | None:
+    """Return what a list that has ended held; None for one that was stopped."""
+    if end.cancelled():
+        return None
+    return BulkList(is_loaded=end.result().outcome.error is None, ids=end.result().read.listed)
+
+
+async def _require_ids(run: Run, endpoint: Endpoint, source: Outcome) -> None:
+    """Refuse to ask for ids that no load has ever listed. Raises: ServiceError, StreamBusy."""
+    if source.error is None:
+        return
+    listing = ENDPOINTS[source.endpoint]
+    if await run.lake.do(lambda lake: watermark(lake, run.profile, listing)) is not None:
+        return
+    if isinstance(source.error, StreamBusy):
+        raise StreamBusy(f"{endpoint.name} waits for ids that another process is loading.")
+    raise ServiceError(f"{endpoint.name} was not asked: {source.endpoint} failed.")
 
 
 def _unforeseen(run: Run, endpoint: Endpoint, failure: Exception) -> StreamFailed:
@@ -276,42 +290,17 @@ def _unforeseen(run: Run, endpoint: Endpoint, failure: Exception) -> StreamFaile
     )
 
 
-def _record_run(run: Run, outcomes: Sequence[Outcome], started_at: datetime) -> None:
+def _record_run(lake: Lake, *, run: Run, outcomes: Sequence[Outcome], started_at: datetime) -> None:
     """Keep the calls that were made, and which endpoints this account may not read.
 
     Within the open transaction.
     """
-    members = {
-        "run_id": [run.run_id] * len(outcomes),
-        "account_profile": [run.profile] * len(outcomes),
-        "endpoint": [outcome.endpoint for outcome in outcomes],
-        "calls": [outcome.calls for outcome in outcomes],
-        "started_at": [started_at] * len(outcomes),
+    calls = {outcome.endpoint: outcome.calls for outcome in outcomes}
+    record_calls(lake, calls, run_id=run.run_id, profile=run.profile, started_at=started_at)
+    refusals = {
+        outcome.endpoint: outcome.error.what
+        if isinstance(outcome.error, EndpointUnavailable)
+        else None
+        for outcome in outcomes
     }
-    with run.lake.view("calls_made", pa.table(members)):
-        run.lake.execute(
-            "insert into meta.calls by name select *, now() as finished_at from calls_made"
-        )
-    _record_capabilities(run, outcomes)
-
-
-def _record_capabilities(run: Run, outcomes: Sequence[Outcome]) -> None:
-    known = dict(
-        run.lake.rows(
-            "select endpoint, is_available from meta.capabilities where account_profile = ?",
-            [run.profile],
-        )
-    )
-    for o in outcomes:
-        is_available = not isinstance(o.error, EndpointUnavailable)
-        if known.get(o.endpoint, True) == is_available:
-            continue
-        run.lake.execute(
-            "delete from meta.capabilities where account_profile = ? and endpoint = ?",
-            [run.profile, o.endpoint],
-        )
-        run.lake.execute(
-            "insert into meta.capabilities (account_profile, endpoint, is_available, reason, "
-            "checked_at) values (?, ?, ?, ?, now())",
-            [run.profile, o.endpoint, is_available, o.error.what if o.error else None],
-        )
+    record_capabilities(lake, refusals, profile=run.profile)

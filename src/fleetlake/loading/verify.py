@@ -8,11 +8,11 @@ from typing import Any
 import httpx
 
 from fleetlake.endpoints import endpoint_named
-from fleetlake.endpoints.model import Endpoint, Mode
+from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake import Lake, open_lake
+from fleetlake.lake.current import current_keys, fan_out_ids
 from fleetlake.lake.lateness import measured_lateness
 from fleetlake.loading.run import service_now
-from fleetlake.loading.streams import fan_out_ids
 from fleetlake.planning.coverage import unsettled
 from fleetlake.planning.intervals import Interval
 from fleetlake.reading.pages import read_pages
@@ -20,7 +20,6 @@ from fleetlake.reading.walks import read_spans
 from fleetlake.reading.windows import spans_of
 from fleetlake.service.client import Client
 from fleetlake.settings import Settings
-from fleetlake.text.quoting import quoted
 
 Key = tuple[Any, ...]
 
@@ -64,8 +63,8 @@ def verify(
             interval = Interval(start, min(end or latest, latest))
             ids = fan_out_ids(lake, settings.profile, endpoint)
             served = await _served(client, endpoint, ids, interval, settings.concurrency)
-            held = _held(lake, endpoint, interval)
-            own = _held(lake, endpoint, interval, profile=settings.profile)
+            held = current_keys(lake, endpoint, within=interval)
+            own = current_keys(lake, endpoint, profile=settings.profile, within=interval)
             return Verdict(
                 endpoint=name,
                 interval=None if endpoint.is_snapshot else interval,
@@ -96,24 +95,3 @@ async def _served(
         async for page in read_pages(client, endpoint, partitions=chunk):
             keys |= page.keys(endpoint.key)
     return keys
-
-
-def _held(
-    lake: Lake, endpoint: Endpoint, interval: Interval, *, profile: str | None = None
-) -> set[Key]:
-    """Return the keys that the lake holds for the range, of one account or of all."""
-    listed = ", ".join(map(quoted, endpoint.key))
-    if endpoint.is_snapshot:
-        bounds = "valid_to is null" if endpoint.mode is Mode.HISTORY else "true"
-        times: list[datetime] = []
-    else:
-        event = quoted(str(endpoint.event_time))
-        bounds = f"{event} >= ? and {event} < ?"
-        times = [interval.start, interval.end]
-    return set(
-        lake.rows(
-            f"select {listed} from raw.{endpoint.name} "
-            f"where {bounds} and coalesce(account_profile = ?, true)",
-            [*times, profile],
-        )
-    )

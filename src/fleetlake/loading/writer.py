@@ -37,7 +37,11 @@ class _Batch:
 
 
 class Writer:
-    """Commits the readings of one stream, in the order they came."""
+    """Commits the readings of one stream, in the order they came.
+
+    Nothing of `unsettled`, of `expired` ranges or of `withheld` ids is proven. `first_expired`
+    is by partition the first record that the service still gave of an expired range.
+    """
 
     def __init__(
         self,
@@ -49,22 +53,22 @@ class Writer:
         seen_at: datetime,
         unsettled: Interval | None = None,
         shrink: ShrinkRule = HALF,
+        overlap: Overlap | None = None,
+        expired: Mapping[str, Sequence[Interval]] | None = None,
+        withheld: Collection[str] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._endpoint = endpoint
         self._commit = commit
         self._profile = profile
         self._run_id = run_id
-        self.seen_at = seen_at
-        self.unsettled = unsettled or Interval(seen_at, seen_at)
-        self.overlap: Overlap | None = None
-        self.expired: Mapping[str, Sequence[Interval]] = {}
-        self.withheld: Collection[str] = ()
-        self.first_expired: dict[str, datetime] = {}
+        self._seen_at = seen_at
+        self._unsettled = unsettled or Interval(seen_at, seen_at)
         self._shrink = shrink
+        self._overlap, self._expired, self._withheld = overlap, expired or {}, withheld
+        self.first_expired: dict[str, datetime] = {}
         self._clock = clock
         self._batch = _Batch(since=clock())
-        self.total = Committed(0, 0, 0)
 
     async def write(self, reading: Reading) -> None:
         """Take a reading; commit when the batch is due. Raises: LakeError."""
@@ -72,26 +76,26 @@ class Writer:
         batch.pages.append(reading.page)
         batch.rows += reading.page.rows.num_rows
         self._note_expired(reading.page)
-        for proven in before(self.unsettled.start, [reading.proven] if reading.proven else []):
+        for proven in before(self._unsettled.start, [reading.proven] if reading.proven else []):
             for partition in map(str, reading.partitions or (WHOLE_STREAM,)):
-                if partition in self.withheld:
+                if partition in self._withheld:
                     continue
                 # What has expired is proven together with the record of what was lost of it.
-                sure = subtract(proven, self.expired.get(partition, ()))
+                sure = subtract(proven, self._expired.get(partition, ()))
                 batch.proven[partition].extend(sure)
         if self._is_due(batch):
             await self.flush()
 
     def _note_expired(self, page: Page) -> None:
         """Note by partition the first record that the service still gave of an expired range."""
-        if not self.expired or not page.rows.num_rows:
+        if not self._expired or not page.rows.num_rows:
             return
         moments = page.rows.column(self._endpoint.event_time).to_pylist()
         fan_out = self._endpoint.fan_out
         ids = page.rows.column(fan_out.partition).to_pylist() if fan_out else None
         for row, moment in enumerate(moments):
             partition = WHOLE_STREAM if ids is None else str(ids[row])
-            ranges = self.expired.get(partition, ())
+            ranges = self._expired.get(partition, ())
             if any(one.start <= moment < one.end for one in ranges):
                 known = self.first_expired.get(partition, moment)
                 self.first_expired[partition] = min(known, moment)
@@ -127,21 +131,14 @@ class Writer:
             rows=pa.Table.from_batches(
                 [page.rows for page in batch.pages], schema=schema_of(self._endpoint)
             ),
-            seen_at=self.seen_at,
+            seen_at=self._seen_at,
             misfits=misfits,
             proven=batch.proven,
             is_whole=is_whole,
             asked=asked,
             may_ask_again=may_ask_again,
             shrink=self._shrink,
-            overlap=self.overlap,
+            overlap=self._overlap,
             ends=ends,
         )
-        done = await self._commit(load)
-        self.total = Committed(
-            self.total.added + done.added,
-            self.total.changed + done.changed,
-            self.total.quarantined + done.quarantined,
-            withheld=done.withheld,
-            of=done.of,
-        )
+        await self._commit(load)

@@ -7,8 +7,9 @@ is no change of the record, so it makes no new version.
 
 from fleetlake.decoding.arrow import EXTRA
 from fleetlake.endpoints.columns import Column
-from fleetlake.endpoints.model import Endpoint, Mode
+from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake.connection import Lake
+from fleetlake.lake.current import is_current
 from fleetlake.lake.evolution.member_names import spelled
 from fleetlake.lake.evolution.moving import move_values
 from fleetlake.lake.evolution.registry import columns_new_to
@@ -31,10 +32,10 @@ def take_from_extra(lake: Lake, load: Load) -> int:
     Of a record kept as history only the current version is looked at.
     """
     endpoint = load.endpoint
-    current = "valid_to is null and" if endpoint.mode is Mode.HISTORY else ""
+    current = is_current(endpoint)
     found = lake.rows(
         f"select distinct unnest(json_keys({EXTRA})) from raw.{quoted(endpoint.name)} "
-        f"where {current} {EXTRA} is not null"
+        f"where {current} and {EXTRA} is not null"
     )
     members = {member for (member,) in found}
     late = [column for column in endpoint.columns if column.path[0] in members]

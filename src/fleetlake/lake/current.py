@@ -1,0 +1,68 @@
+"""What the raw tables hold now, as a load needs it to know what to ask the service for."""
+
+from datetime import datetime
+from typing import Any
+
+from fleetlake.endpoints import ENDPOINTS
+from fleetlake.endpoints.model import Endpoint, Mode, Moved
+from fleetlake.lake.connection import Lake
+from fleetlake.planning.intervals import Interval
+from fleetlake.text.quoting import quoted
+
+
+def is_current(endpoint: Endpoint) -> str:
+    """Return the SQL condition for rows that hold now.
+
+    They are the open versions of a list kept as history, and all rows of any other table.
+    """
+    return "valid_to is null" if endpoint.mode is Mode.HISTORY else "true"
+
+
+def current_keys(
+    lake: Lake, endpoint: Endpoint, *, profile: str | None = None, within: Interval | None = None
+) -> set[tuple[Any, ...]]:
+    """Return the keys of current rows, of one account or of all.
+
+    `within` bounds the event time, where the endpoint has one.
+    """
+    bounds, parameters = [is_current(endpoint)], list[Any]()
+    if profile is not None:
+        bounds.append("account_profile = ?")
+        parameters.append(profile)
+    if within is not None and endpoint.event_time:
+        event = quoted(endpoint.event_time)
+        bounds.append(f"{event} >= ? and {event} < ?")
+        parameters += [within.start, within.end]
+    listed = ", ".join(map(quoted, endpoint.key))
+    return set(
+        lake.rows(
+            f"select {listed} from raw.{endpoint.name} where {' and '.join(bounds)}", parameters
+        )
+    )
+
+
+def fan_out_ids(lake: Lake, profile: str, endpoint: Endpoint) -> list[int]:
+    """Return the ids that the endpoint must be asked for, those that exist now, in order."""
+    if endpoint.fan_out is None:
+        return []
+    source = ENDPOINTS[endpoint.fan_out.source]
+    return sorted(id_ for id_, *_ in current_keys(lake, source, profile=profile))
+
+
+def last_moves(lake: Lake, moved: Moved) -> dict[Any, datetime | None]:
+    """Return when each id of a bulk list was last seen to move."""
+    found = lake.rows(f"select {quoted(moved.id)}, {quoted(moved.at)} from raw.{moved.endpoint}")
+    return dict(found)
+
+
+def changing_since(lake: Lake, profile: str, endpoint: Endpoint) -> datetime | None:
+    """Return the event time of the oldest record that may still change."""
+    if endpoint.changes_until is None:
+        return None
+    [(oldest,)] = lake.rows(
+        f"select min({quoted(str(endpoint.event_time))}) from raw.{endpoint.name} "
+        f"where {quoted(endpoint.changes_until)} is null and account_profile = ?",
+        [profile],
+    )
+    moment: datetime | None = oldest
+    return moment

@@ -1,0 +1,51 @@
+"""What a run did, for those who look after it: the calls it made, and what it may not read."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import pyarrow as pa
+
+from fleetlake.lake.connection import Lake
+
+
+def record_calls(
+    lake: Lake, calls: Mapping[str, int], *, run_id: str, profile: str, started_at: datetime
+) -> None:
+    """Keep how many calls each endpoint took, retries included. Within the open transaction."""
+    members = {
+        "run_id": [run_id] * len(calls),
+        "account_profile": [profile] * len(calls),
+        "endpoint": list(calls.keys()),
+        "calls": list(calls.values()),
+        "started_at": [started_at] * len(calls),
+    }
+    with lake.view("calls_made", pa.table(members)):
+        lake.execute(
+            "insert into meta.calls by name select *, now() as finished_at from calls_made"
+        )
+
+
+def record_capabilities(lake: Lake, refusals: Mapping[str, str | None], *, profile: str) -> None:
+    """Keep which endpoints an account may read: why it may not, or None where it may.
+
+    Within the open transaction; what is known already is not written again.
+    """
+    known = dict(
+        lake.rows(
+            "select endpoint, is_available from meta.capabilities where account_profile = ?",
+            [profile],
+        )
+    )
+    for endpoint, reason in refusals.items():
+        is_available = reason is None
+        if known.get(endpoint, True) == is_available:
+            continue
+        lake.execute(
+            "delete from meta.capabilities where account_profile = ? and endpoint = ?",
+            [profile, endpoint],
+        )
+        lake.execute(
+            "insert into meta.capabilities (account_profile, endpoint, is_available, reason, "
+            "checked_at) values (?, ?, ?, ?, now())",
+            [profile, endpoint, is_available, reason],
+        )

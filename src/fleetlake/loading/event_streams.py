@@ -1,0 +1,96 @@
+"""Loading a stream ordered by event time: what is new since the last load, or still missing."""
+
+import logging
+from datetime import datetime
+from functools import partial
+
+from fleetlake.decoding.arrow import shown_by
+from fleetlake.endpoints.model import Endpoint
+from fleetlake.lake.connection import Lake
+from fleetlake.lake.gaps import record_gaps
+from fleetlake.lake.lateness import found_by_sweep
+from fleetlake.lake.watermarks import LastRead
+from fleetlake.loading.load_plan import BulkList, LoadPlan, plan_load
+from fleetlake.loading.outcome import StreamRead
+from fleetlake.loading.run import Run
+from fleetlake.loading.writer import Writer
+from fleetlake.planning.coverage import SETTLE, unsettled
+from fleetlake.planning.intervals import Interval
+from fleetlake.reading.walks import read_spans
+from fleetlake.reading.windows import spans_of
+
+logger = logging.getLogger(__name__)
+
+
+async def load_events(
+    run: Run, endpoint: Endpoint, *, now: datetime, bulk: BulkList | None
+) -> StreamRead:
+    """Load what is new or still missing of a stream at `now`, the service's clock.
+
+    Raises: ServiceError for a page that fails for good, LakeError; what had come by then is kept.
+    """
+    plan = await run.lake.do(
+        lambda lake: plan_load(
+            lake, endpoint, profile=run.profile, now=now, scope=run.scope, bulk=bulk
+        )
+    )
+    again = unsettled(now, run.lateness.get(endpoint.name))
+    writer = Writer(
+        endpoint,
+        run.lake.commit,
+        profile=run.profile,
+        run_id=run.run_id,
+        seen_at=now,
+        unsettled=again,
+        overlap=plan.overlap,
+        expired=plan.expired,
+        withheld=plan.withheld,
+    )
+    await _read(run, endpoint, plan, writer, ends=_end_of(run, plan, again))
+    # Only now: the service was asked for expired ranges too, and may have held them longer.
+    lost = await run.lake.do(
+        lambda lake: record_gaps(lake, run.profile, endpoint, plan.expired, writer.first_expired)
+    )
+    if plan.is_sweep:
+        await run.lake.do(partial(_report_sweep, run=run, endpoint=endpoint, again=again))
+    return StreamRead(spared=plan.spared, lost=lost)
+
+
+async def _read(
+    run: Run, endpoint: Endpoint, plan: LoadPlan, writer: Writer, *, ends: LastRead | None
+) -> None:
+    """Write all that the plan wants; whatever ends the walks, what they brought is kept."""
+    is_whole = False
+    spans = spans_of(endpoint, plan.wanted)
+    try:
+        async for reading in read_spans(run.client, endpoint, spans, walks=run.walks):
+            run.watcher.on_page(endpoint.name, reading.page.count)
+            run.client.clock.show(shown_by(endpoint, reading.page))
+            await writer.write(reading)
+        is_whole = True
+    finally:
+        await writer.flush(ends=ends if is_whole else None)
+
+
+def _end_of(run: Run, plan: LoadPlan, again: Interval) -> LastRead | None:
+    """Return what the next load is to know of this one, once it has read all."""
+    if plan.swept_at is None:
+        return None
+    return LastRead(
+        shard=str(run.scope.shard),
+        unsettled=again,
+        swept_at=plan.swept_at,
+        wanted_from=plan.wanted_from,
+    )
+
+
+def _report_sweep(lake: Lake, *, run: Run, endpoint: Endpoint, again: Interval) -> None:
+    """Log what the day's sweep found that the usual lookback had missed."""
+    beyond = again.end - again.start + SETTLE
+    if records := found_by_sweep(lake, run.run_id, endpoint.name, beyond=beyond):
+        logger.warning(
+            "The daily sweep of %s found %s records that came later than loads looked for; "
+            "from now on they look further back.",
+            endpoint.name,
+            f"{records:,}",
+        )

@@ -1,0 +1,64 @@
+"""The lake as the streams of one run use it: from one thread, one commit after the other."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TypeVar
+
+from fleetlake.lake.commit import commit_load, commit_proofs
+from fleetlake.lake.connection import Lake
+from fleetlake.lake.loads import Committed, Load
+from fleetlake.lake_address import LakePlace
+from fleetlake.service.clock import Clock
+
+Result = TypeVar("Result")
+
+
+class LakeThread:
+    """Commits the loads of one run while the next pages are on their way.
+
+    A load that brings nothing new is not committed by itself: what it proves waits for
+    `commit_proofs` at the end of the run. `totals` is what each endpoint's loads changed so far.
+    """
+
+    def __init__(self, lake: Lake, thread: ThreadPoolExecutor, clock: Clock) -> None:
+        self._lake, self._thread, self._clock = lake, thread, clock
+        self._waiting: list[Load] = []
+        self.totals: dict[str, Committed] = defaultdict(lambda: Committed(0, 0, 0))
+
+    @property
+    def path(self) -> LakePlace:
+        """Where the lake is."""
+        return self._lake.path
+
+    async def do(self, work: Callable[[Lake], Result]) -> Result:
+        """Return what blocking work on the lake gives, done on the lake's thread."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, partial(work, self._lake))
+
+    async def commit(self, load: Load) -> Committed:
+        """Commit a load; once begun it is seen through, even if the run is being stopped.
+
+        Nothing is proven beyond what records show. Raises: LakeError.
+        """
+        limit = self._clock.shown_until()
+        sure, left = (load, None) if limit is None else load.split_at(limit)
+        commit = self.do(lambda lake: commit_load(lake, sure, only_changes=True))
+        done = await asyncio.shield(commit)
+        if done.is_nothing:
+            self._waiting.append(load)
+        elif left is not None:
+            self._waiting.append(left)
+        self.totals[load.endpoint.name] = self.totals[load.endpoint.name].plus(done)
+        return done
+
+    async def commit_proofs(self, *, also: Callable[[Lake], None] | None = None) -> None:
+        """Commit what was read without anything new in it, proven as far as records show.
+
+        `also` writes what else belongs to the end of the run, in the same transaction.
+        """
+        limit = self._clock.shown_until()
+        proofs = [load if limit is None else load.proven_before(limit) for load in self._waiting]
+        await self.do(lambda lake: commit_proofs(lake, proofs, also=also))

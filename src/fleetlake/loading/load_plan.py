@@ -1,0 +1,193 @@
+"""What a load of a stream reads, from what the lake knows of it: for loads and forecasts."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from fleetlake.endpoints import ENDPOINTS
+from fleetlake.endpoints.model import Endpoint
+from fleetlake.lake.absent import withheld_ids
+from fleetlake.lake.connection import Lake
+from fleetlake.lake.current import changing_since, fan_out_ids, last_moves
+from fleetlake.lake.watermarks import WHOLE_STREAM, last_read, proven_intervals, watermark
+from fleetlake.loading.run import Scope
+from fleetlake.planning.coverage import (
+    LIST_LIFE,
+    Overlap,
+    forgotten,
+    needs_asking,
+    overlap,
+    still_to_read,
+    sweep_from,
+)
+from fleetlake.planning.intervals import BEGINNING, Interval
+
+Proven = Mapping[str, Sequence[Interval]]
+"""Proven ranges by partition."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadPlan:
+    """What to read by partition, and what of it the load before has read already.
+
+    `expired` is what of it is older than the service's retention, by partition; `swept_at` is
+    when the stream was swept last, once all is read, and None where the read measures nothing.
+    Of `withheld` ids nothing is proven. `spared` ids are not asked: nothing happened to them.
+    """
+
+    wanted: Sequence[tuple[int | None, Interval]]
+    expired: Mapping[str, Sequence[Interval]]
+    withheld: frozenset[str]
+    spared: int
+    overlap: Overlap | None = None
+    swept_at: datetime | None = None
+    wanted_from: datetime = BEGINNING
+    is_sweep: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class BulkList:
+    """The list that tells which ids of a fan-out moved, as this run has read it."""
+
+    is_loaded: bool
+    ids: frozenset[Any] | None
+
+
+def plan_load(
+    lake: Lake,
+    endpoint: Endpoint,
+    *,
+    profile: str,
+    now: datetime,
+    scope: Scope,
+    bulk: BulkList | None = None,
+) -> LoadPlan:
+    """Return what a load of an endpoint with event times reads at `now`, UTC."""
+    with lake.single_snapshot():
+        return _Planner(lake, endpoint, profile, now, scope).plan(bulk)
+
+
+@dataclass(frozen=True)
+class _Planner:
+    lake: Lake
+    endpoint: Endpoint
+    profile: str
+    now: datetime
+    scope: Scope
+
+    def plan(self, bulk: BulkList | None) -> LoadPlan:
+        endpoint, only = self.endpoint, self.scope.only
+        proven = self._proven()
+        last = last_read(self.lake, self.profile, endpoint, str(self.scope.shard))
+        swept_at = last.swept_at if last else self.now
+        wanted_from = last.wanted_from if last else BEGINNING
+        swept_from = sweep_from(swept_at, proven.values(), now=self.now) if only is None else None
+        is_sweep = swept_from is not None
+        ids = self._ids()
+        asked = ids if is_sweep or only is not None else self._moved(ids, proven, bulk)
+        wanted = self._wanted(asked, proven, since=wanted_from, swept_from=swept_from)
+        plan = LoadPlan(
+            wanted=wanted,
+            expired=self._expired(proven, wanted),
+            withheld=self._withheld(),
+            spared=len(ids) - len(asked),
+        )
+        if only is not None:
+            # What somebody chose to read again may never have been read: it measures nothing.
+            return plan
+        unsettled = last.unsettled if last else None
+        return replace(
+            plan,
+            overlap=overlap(proven, unsettled, swept_from=swept_from) if unsettled else None,
+            swept_at=self.now if is_sweep else swept_at,
+            wanted_from=wanted_from,
+            is_sweep=is_sweep,
+        )
+
+    def _proven(self) -> Proven:
+        proven = proven_intervals(self.lake, self.profile, self.endpoint)
+        if not self.endpoint.is_divisible:
+            return proven
+        return {id_: proven[id_] for id_ in proven if self.scope.shard.has(id_)}
+
+    def _ids(self) -> Sequence[int | None]:
+        """Return the shard's ids; without a fan-out, one walk without an id."""
+        if self.endpoint.fan_out is None:
+            return [None]
+        ids = fan_out_ids(self.lake, self.profile, self.endpoint)
+        return [one for one in ids if self.scope.shard.has(one)]
+
+    def _moved(
+        self, ids: Sequence[int | None], proven: Proven, bulk: BulkList | None
+    ) -> Sequence[int | None]:
+        """Return the ids that may have anything new; all without a fresh bulk list."""
+        moved = self.endpoint.fan_out.moved if self.endpoint.fan_out else None
+        if moved is None or not self._is_fresh(ENDPOINTS[moved.endpoint], bulk):
+            return ids
+        moved_at = last_moves(self.lake, moved)
+        # Of an id that the list no longer holds, the lake only knows where it last was.
+        listed = moved_at.keys() if bulk is None or bulk.ids is None else bulk.ids
+        return [
+            one
+            for one in ids
+            if one not in listed
+            or needs_asking(proven.get(str(one), []), moved_at=moved_at.get(one))
+        ]
+
+    def _is_fresh(self, endpoint: Endpoint, bulk: BulkList | None) -> bool:
+        """Return whether the bulk list was loaded in this run, or for a shard, not long before."""
+        if bulk is not None and bulk.is_loaded:
+            return True
+        if self.scope.shard.is_whole:
+            return False
+        read_at = watermark(self.lake, self.profile, endpoint)
+        return read_at is not None and self.now - read_at <= LIST_LIFE
+
+    def _wanted(
+        self,
+        asked: Sequence[int | None],
+        proven: Proven,
+        *,
+        since: datetime,
+        swept_from: datetime | None,
+    ) -> list[tuple[int | None, Interval]]:
+        changing = changing_since(self.lake, self.profile, self.endpoint)
+        again_from = min(filter(None, (changing, swept_from)), default=None)
+        return [
+            (partition, interval)
+            for partition in asked
+            for interval in still_to_read(
+                proven.get(_key(partition), []),
+                now=self.now,
+                since=self.scope.since or since,
+                again_from=again_from,
+                only=self.scope.only,
+            )
+        ]
+
+    def _expired(
+        self, proven: Proven, wanted: Sequence[tuple[int | None, Interval]]
+    ) -> dict[str, list[Interval]]:
+        """Return by partition what is to be read though the service should have forgotten it."""
+        expired: dict[str, list[Interval]] = {}
+        retention = self.endpoint.retention
+        if retention is None:
+            return expired
+        for partition, interval in wanted:
+            key = _key(partition)
+            for old in forgotten(proven.get(key, []), now=self.now, retention=retention):
+                start, end = max(old.start, interval.start), min(old.end, interval.end)
+                if start < end:
+                    expired.setdefault(key, []).append(Interval(start, end))
+        return expired
+
+    def _withheld(self) -> frozenset[str]:
+        """Return the ids that this account may not see now, so that nothing is proven of them."""
+        if self.endpoint.fan_out is None:
+            return frozenset()
+        return frozenset(withheld_ids(self.lake, self.profile, self.endpoint.fan_out.source))
+
+
+def _key(partition: int | None) -> str:
+    return WHOLE_STREAM if partition is None else str(partition)

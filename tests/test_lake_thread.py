@@ -1,0 +1,79 @@
+"""The lake of one run: what its loads came to, and proofs that wait for its end."""
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from unittest.mock import Mock
+
+import pyarrow as pa
+import pytest
+
+from fleetlake.decoding.arrow import read_page, schema_of
+from fleetlake.endpoints import ENDPOINTS
+from fleetlake.errors import LakeError
+from fleetlake.lake import Lake, open_lake
+from fleetlake.lake.loads import Committed, Load
+from fleetlake.lake.watermarks import proven_intervals
+from fleetlake.loading.lake_thread import LakeThread
+from fleetlake.planning.intervals import Interval
+from fleetlake.service.clock import Clock
+from fleetlake.settings import ClockTrust
+
+NOON = datetime(2026, 6, 15, 12, tzinfo=UTC)
+PAST = Interval(NOON - timedelta(hours=2), NOON - timedelta(hours=1))
+GROUPS, USERS = ENDPOINTS["groups"], ENDPOINTS["users"]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Iterator[Lake]:
+    with open_lake(tmp_path / "lake") as opened:
+        yield opened
+
+
+@pytest.fixture
+def in_lake(lake: Lake) -> Iterator[LakeThread]:
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        yield LakeThread(lake, thread, Clock(ClockTrust.SERVICE))
+
+
+def load_of(*ids: int) -> Load:
+    records = ",".join(f'{{"id":"{id_}"}}' for id_ in ids)
+    page = read_page(GROUPS, f'{{"data":[{records}],"meta":{{"limit":9,"next":null}}}}'.encode())
+    return Load(
+        endpoint=GROUPS,
+        profile="default",
+        run_id="run",
+        rows=pa.Table.from_batches([page.rows], schema=schema_of(GROUPS)),
+        seen_at=NOON,
+        proven={"": [PAST]},
+    )
+
+
+def test_what_the_loads_of_an_endpoint_changed_is_added_up(in_lake):
+    for load in (load_of(1, 2), load_of(3), load_of(3)):
+        asyncio.run(in_lake.commit(load))
+
+    assert in_lake.totals[GROUPS.name] == Committed(3, 0, 0)
+    assert in_lake.totals[USERS.name] == Committed(0, 0, 0)
+
+
+def test_a_commit_that_fails_counts_nothing(in_lake, lake, monkeypatch):
+    failing = Mock(side_effect=LakeError("the disk is full"))
+    monkeypatch.setattr(lake, "execute", failing)
+
+    with pytest.raises(LakeError):
+        asyncio.run(in_lake.commit(load_of(1)))
+    assert in_lake.totals[GROUPS.name] == Committed(0, 0, 0)
+
+
+def test_what_brings_nothing_new_is_proven_at_the_end_of_the_run(in_lake, lake):
+    asyncio.run(in_lake.commit(load_of(1)))
+    lake.execute("delete from meta.intervals")
+    asyncio.run(in_lake.commit(load_of(1)))
+    assert proven_intervals(lake, "default", GROUPS) == {}
+
+    asyncio.run(in_lake.commit_proofs())
+
+    assert proven_intervals(lake, "default", GROUPS) == {"": [PAST]}
