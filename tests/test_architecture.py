@@ -19,7 +19,7 @@ MOST_LINES = 350
 
 ORDER = [
     ["plain"],
-    ["errors", "quoting", "spreadsheet", "member_names", "answers", "patience"],
+    ["errors", "quoting", "spreadsheet", "member_names", "answers", "patience", "outline"],
     ["record_bounds", "strict_json"],
     ["spelt"],
     ["secrets", "network"],
