@@ -42,5 +42,5 @@ async def read_pages(
             api=endpoint.api,
             expires_at=expires_at,
         )
-        position = next_position(endpoint, page, seen)
+        position = next_position(endpoint, page, seen, redact=client.without_keys)
         yield stamp(endpoint, page, partitions[0]) if partitions else page

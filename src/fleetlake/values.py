@@ -122,7 +122,11 @@ def link_query(link: str | None) -> Mapping[str, str] | None:
         return None
     if len(link) > MOST_LINK_CHARACTERS:
         raise ValueError(f"its link to the next page has {len(link):,} characters")
-    return {name: values[-1] for name, values in parse_qs(urlsplit(link).query).items()}
+    try:
+        query = parse_qs(urlsplit(link).query)
+    except ValueError:  # its own words quote the link, which may echo a key
+        raise ValueError("its link to the next page is no address") from None
+    return {name: values[-1] for name, values in query.items()}
 
 
 def json_text(value: Any) -> str:
