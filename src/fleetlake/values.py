@@ -17,6 +17,12 @@ from fleetlake.timeuuid import embedded_time
 
 INT64_LIMIT = 2**63
 
+EXACT_LIMIT = 2**53
+"""From here on a number with a point may stand for another whole one: a double has no more digits.
+
+Such a one is no id and no count. A column of doubles takes it: that is what the contract says.
+"""
+
 MOST_LINK_CHARACTERS = 8_000
 """No service takes a longer address."""
 
@@ -63,6 +69,8 @@ def _integer(value: Any) -> int:
         value = _number(value)
     if not math.isfinite(value) or value != int(value):
         raise ValueError(f"{value!r} is not a whole number")
+    if isinstance(value, float) and abs(value) >= EXACT_LIMIT:
+        raise ValueError(f"{value!r} may not be all of its digits")
     if not -INT64_LIMIT <= value < INT64_LIMIT:
         raise ValueError(f"{value!r} does not fit 64 bits")
     return int(value)
