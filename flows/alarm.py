@@ -5,6 +5,7 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.client.schemas.objects import State
 from prefect.states import Failed
 
+from flows.markdown import as_text
 from flows.states import ALARM
 
 
@@ -16,7 +17,8 @@ def alarm(event: str, endpoint: str, what: str) -> State[None]:
     a notification to your own channel as an automation on this flow's state `Alarm`.
     """
     get_run_logger().error("%s: %s", event, what)
-    create_markdown_artifact(f"## {endpoint}\n\n{what}\n\n`{event}`", key=f"alarm-{_key(endpoint)}")
+    said = "\n\n".join([f"## {as_text(endpoint)}", as_text(what), as_text(event)])
+    create_markdown_artifact(said, key=f"alarm-{_key(endpoint)}")
     return Failed(name=ALARM, message=what)
 
 

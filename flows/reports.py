@@ -19,6 +19,7 @@ from fleetlake.planning.intervals import BEGINNING
 from fleetlake.planning.shards import Shard
 from fleetlake.publishing.publish import Published
 from fleetlake.text.wording import age_in_words, counted
+from flows.markdown import as_text, table_of_text
 from flows.signals import Look
 
 INGEST_COMPLETED = "fleetlake.ingest.completed"
@@ -38,7 +39,7 @@ def report_ingest(
     key = f"ingest-{group}" if shard.is_whole else f"ingest-{group}-{shard.number}-of-{shard.of}"
     rows = [ingest_row(outcome, look) for outcome in outcomes]
     create_table_artifact(
-        telling(rows), key=key, description=f"What was loaded of {title}, by stream"
+        table_of_text(telling(rows)), key=key, description=f"What was loaded of {title}, by stream"
     )
     create_markdown_artifact(
         ingest_summary(title, rows, said), key=f"{key}-summary", description=f"Load of {title}"
@@ -113,8 +114,10 @@ def ingest_summary(title: str, rows: Sequence[dict[str, Any]], said: Sequence[st
         f"- {refused:,} records quarantined",
         f"- {sum(row['holes'] for row in rows):,} holes still to be filled",
     ]
-    lines += [f"- **{row['endpoint']}**: {row['note']}" for row in rows if row["note"]]
-    lines += [f"- {sentence}" for sentence in said]
+    lines += [
+        f"- **{as_text(row['endpoint'])}**: {as_text(row['note'])}" for row in rows if row["note"]
+    ]
+    lines += [f"- {as_text(sentence)}" for sentence in said]
     return "\n".join(lines)
 
 
@@ -131,14 +134,17 @@ def report_build(result: BuildResult) -> None:
         }
         for model in marts
     ]
-    create_table_artifact(table, key="marts", description="Marts of the lake")
+    create_table_artifact(table_of_text(table), key="marts", description="Marts of the lake")
     lines = [
         f"## {len(marts)} marts in {result.seconds:.1f} s",
         "",
         f"- snapshot {result.snapshot_id} of the lake",
         f"- {len(result.tests):,} data tests ran",
     ]
-    lines += [f"- **{t.name}** on {t.model}: {t.failures:,} rows" for t in result.warnings]
+    lines += [
+        f"- **{as_text(t.name)}** on {as_text(t.model)}: {t.failures:,} rows"
+        for t in result.warnings
+    ]
     create_markdown_artifact(
         "\n".join(lines), key="marts-summary", description="Build of the marts"
     )
@@ -150,7 +156,7 @@ def report_published(done: Published) -> None:
         {"table": name, "rows": rows, "unchanged": name in done.reused}
         for name, rows in done.rows.items()
     ]
-    create_table_artifact(table, key="published", description="Published tables")
+    create_table_artifact(table_of_text(table), key="published", description="Published tables")
     create_markdown_artifact(
         f"## Snapshot {done.snapshot}\n\n- {sum(done.rows.values()):,} rows in "
         f"{len(done.rows)} tables, {done.seconds:.1f} s\n- {len(done.reused)} had not changed",
@@ -184,9 +190,11 @@ def report_retention(look: Look, at_risk: Sequence[str], news: Sequence[str]) ->
         for stream in look.status.streams
         if stream.retention and stream.complete_until
     ]
-    create_table_artifact(table, key="retention", description="What the service will forget")
-    lines = [f"- {sentence}" for sentence in at_risk] or ["- nothing is at risk"]
-    lines += [f"- {sentence}" for sentence in news]
+    create_table_artifact(
+        table_of_text(table), key="retention", description="What the service will forget"
+    )
+    lines = [f"- {as_text(sentence)}" for sentence in at_risk] or ["- nothing is at risk"]
+    lines += [f"- {as_text(sentence)}" for sentence in news]
     title = f"## {len(at_risk)} of {len(table)} streams at risk"
     create_markdown_artifact(
         "\n".join([title, "", *lines]),
@@ -207,7 +215,9 @@ def report_verdicts(verdicts: Sequence[Verdict]) -> None:
         }
         for verdict in verdicts
     ]
-    create_table_artifact(table, key="verify", description="Service and lake, key by key")
+    create_table_artifact(
+        table_of_text(table), key="verify", description="Service and lake, key by key"
+    )
     missing = sum(len(verdict.missing) for verdict in verdicts)
     lines = [
         f"## {counted(missing, 'record')} missing",

@@ -4,8 +4,10 @@ import asyncio
 import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID
 
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +20,10 @@ from fleetlake.errors import CursorStuck, PageUnreadable
 from fleetlake.planning.intervals import BEGINNING, Interval
 from fleetlake.reading.cursors import first_position, next_position, window_parameters
 from fleetlake.reading.pages import read_pages
+from fleetlake.service.client import Client
+from fleetlake.settings import Settings
+from fleetlake.text.plain import MOST_QUOTED
+from tests.conftest import KEYS
 
 NOON = datetime(2026, 6, 15, 12, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
@@ -256,6 +262,7 @@ def test_a_walk_by_links_takes_their_whole_query_and_ends_where_there_is_none(en
 def test_a_walk_by_links_that_go_round_comes_to_an_error(endpoint, links):
     class Circle:
         asked = 0
+        without_keys = str
 
         async def get(self, _path, _parameters, read, **_):
             self.asked += 1
@@ -282,3 +289,35 @@ def test_a_position_is_quoted_on_one_short_line(endpoint):
 
     assert failure.value.what.splitlines() == [failure.value.what]
     assert len(failure.value.what) < 400
+
+
+@rows([e for e in LINKED if e.cursor.walk in {Walk.OFFSET, Walk.TIMEUUID}])
+def test_a_key_that_a_link_echoes_is_starred_even_where_the_quotation_is_cut(endpoint):
+    settings = Settings(_env_file=None, base_url="https://svc.example/api/v2", **KEYS)
+    key = KEYS["mgr_api_key"]
+    echo = f"{'x' * (MOST_QUOTED - len(key) // 2 - 1)} {key}\x1b[2J"
+    link = f"https://h/?{urlencode({endpoint.cursor.parameter: echo})}"
+    answer = {"data": [], "meta": {"limit": 500, "next": link}}
+
+    async def walk() -> None:
+        transport = httpx.MockTransport(lambda _request: httpx.Response(200, json=answer))
+        async with Client(settings, transport=transport) as client:
+            async for _ in read_pages(client, endpoint, partitions=[1] if endpoint.fan_out else []):
+                pass
+
+    with pytest.raises(PageUnreadable) as failure:
+        asyncio.run(walk())
+
+    assert key[: len(key) // 2] not in failure.value.what
+    assert "***" in failure.value.what
+    assert failure.value.what.isprintable()
+
+
+def test_a_link_that_is_no_address_is_not_quoted():
+    endpoint = LINKED[0]
+    answer = {"data": [], "meta": {"limit": 500, "next": "https://a\u2100key-7788/?x=1"}}
+
+    with pytest.raises(PageUnreadable, match="is no address") as failure:
+        read_page(endpoint, json.dumps(answer).encode())
+
+    assert "key-7788" not in failure.value.what

@@ -686,6 +686,30 @@ def test_the_same_content_makes_no_version_however_it_is_spelled(lake, snapshot)
     assert len(versions(lake, GROUPS, "id")) == 1
 
 
+@pytest.mark.parametrize("member", ["configuration", "unknown"])
+def test_members_in_another_order_are_no_change_of_a_list_and_in_a_list_they_are(
+    lake, snapshot, member
+):
+    def load(value: Any) -> Committed:
+        return snapshot(GROUPS, {"id": "1", "name": "a", member: value}, {"id": "2"})
+
+    load([{"z": 1, "a": {"y": 1, "x": [1, 2]}}])
+    before = lake.rows("select * from raw.groups order by id")
+
+    assert load([{"a": {"x": [1, 2], "y": 1}, "z": 1}]) == Committed(0, 0, 0)
+    assert lake.rows("select * from raw.groups order by id") == before
+    assert load([{"a": {"x": [2, 1], "y": 1}, "z": 1}]) == Committed(1, 1, 0)
+
+
+def test_members_in_another_order_are_no_change_of_a_record_that_is_overwritten(lake):
+    done = [
+        commit_load(lake, load_of(FAILOVERS, failover("a", new=new)))
+        for new in ({"z": 1, "a": 2}, {"a": 2, "z": 1}, {"a": 3, "z": 1})
+    ]
+
+    assert [(one.added, one.changed) for one in done] == [(1, 0), (0, 0), (0, 1)]
+
+
 def test_a_change_of_what_is_not_tracked_alone_makes_no_version(lake, snapshot):
     device = {"id": "1", "name": "modem", "uptime": 1, "updated_at": NOON.isoformat()}
     snapshot(NET_DEVICES, device)

@@ -260,6 +260,24 @@ def test_a_record_without_its_key_waits_in_quarantine_until_it_can_be_read(sim: 
     assert rows(sim, f"select count(*) from raw.users where id = {first}") == [(1,)]
 
 
+def test_records_of_a_stream_that_another_process_loads_wait_and_the_retry_says_so(
+    sim: Sim, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = {name: sim.truth(name)[0]["id"] for name in ("users", "groups")}
+    for name, id_ in first.items():
+        sim.ingest(name, transport=Rewriting(sim, {f'"id":"{id_}"': '"id":"none"'}))
+    with open_lake(sim.settings().lake) as lake:
+        for name, id_ in first.items():
+            sql = "update meta.quarantine set raw = replace(raw, 'none', ?) where endpoint = ?"
+            lake.execute(sql, [id_, name])
+
+        with stream_lock(lake.path, "users"):
+            assert retry_quarantined(lake) == (1, 1)
+        assert [record.endpoint for record in quarantined(lake)] == ["users"]
+        assert "users is being loaded by another process" in caplog.text
+        assert retry_quarantined(lake) == (1, 0)
+
+
 def test_a_broken_record_that_comes_again_is_not_quarantined_again(sim: Sim) -> None:
     first = sim.truth("users")[0]["id"]
     broken = Rewriting(sim, {f'"id":"{first}"': '"id":"not a number"'})

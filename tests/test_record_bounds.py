@@ -1,12 +1,18 @@
 """One record beyond its bounds goes to quarantine, and its page stays."""
 
 import json
+import re
+import time
 import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from fleetlake import outline, record_bounds
 from fleetlake.decoding.arrow import Page, read_page
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import PageUnreadable
@@ -79,6 +85,74 @@ def test_a_small_misfit_is_kept_as_received_and_a_large_one_with_its_digest():
     assert kept[0] == small
     assert kept[1].startswith(large[:1_000_000])
     assert f"{len(large):,} characters in all, SHA-256 " in kept[1]
+
+
+def cpu_seconds(work: Callable[[], object]) -> float:
+    began = time.process_time()
+    work()
+    return time.process_time() - began
+
+
+def steps_over_brackets(body: bytes) -> None:
+    for _ in re.finditer(rb"[\[\]]", body):
+        pass
+
+
+def a_record_of_lists(text: str, count: int) -> str:
+    return f'{{"id": "2", "t": "{text}", "m": [{",".join(["[]"] * count)}]}}'
+
+
+def test_very_many_lists_in_a_record_cost_no_steps_of_python_for_each():
+    body = a_page('{"id": "1"}', a_record_of_lists("x", 1_400_000))
+
+    seconds = cpu_seconds(lambda: read_page(ACCOUNTS, body))
+
+    assert seconds < 6 * cpu_seconds(lambda: steps_over_brackets(body))
+
+
+def test_a_bracket_in_a_text_beside_many_others_costs_no_steps_of_python_for_each():
+    record = a_record_of_lists("[", 400_000).encode()
+
+    seconds = cpu_seconds(lambda: record_bounds.is_deep(record))
+
+    assert seconds < 3 * cpu_seconds(lambda: steps_over_brackets(record))
+
+
+JSON = st.recursive(
+    st.none() | st.integers() | st.text('[]{},"\\:data \n'),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text('[]{},"\\data'), inner),
+    max_leaves=30,
+)
+
+
+def depth_of(value: Any) -> int:
+    inner = value.values() if isinstance(value, dict) else value
+    return 1 + max(map(depth_of, inner), default=0) if isinstance(value, (dict, list)) else 0
+
+
+@given(JSON, st.integers(1, 40))
+def test_depth_is_found_whatever_texts_hold_and_wherever_parts_end(value, part_bytes):
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(outline, "PART_BYTES", part_bytes)
+
+        assert outline.deepest(json.dumps(value).encode()) == depth_of(value)
+
+
+@given(st.lists(JSON), st.integers(1, 40))
+def test_deep_records_are_set_aside_and_no_other_wherever_parts_end(records, part_bytes):
+    body = json.dumps({"other": records, "data": records, "meta": {"data": records}})
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(outline, "PART_BYTES", part_bytes)
+        patched.setattr(record_bounds, "MOST_DEPTH", 2)
+        left, aside = record_bounds.set_deep_aside(body.encode())
+
+    texts = {json.loads(stand_in): json.loads(record) for stand_in, record in aside.items()}
+    assert list(texts.values()) == [record for record in records if depth_of(record) > 2]
+    page = json.loads(left)
+    places = [n for n, record in enumerate(records) if depth_of(record) > 2]
+    for place, stand_in in zip(places, texts, strict=True):
+        page["data"][place] = texts[stand_in]
+    assert page == json.loads(body)
 
 
 def an_alert(info: str) -> str:

@@ -415,3 +415,25 @@ def test_of_two_members_of_one_name_both_readers_take_the_last(unknown: bytes) -
     [twice] = read_rows(endpoint, body.replace(b'[{"', b"[{" + unknown + b'"id":"7","', 1))
 
     assert twice["id"] == row["id"]
+
+
+@pytest.mark.parametrize("odd", ["", ', "new": 1'], ids=["as declared", "with a new member"])
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        ("9007199254740993", [9007199254740993]),
+        ('"9007199254740993"', [9007199254740993]),
+        ("9007199254740991.0", [9007199254740991]),
+        ("9007199254740993.0", []),
+        ('"9007199254740993.0"', []),
+        ("-9.007199254740993e15", []),
+    ],
+)
+def test_an_id_that_a_double_may_have_rounded_is_quarantined_and_no_other(sent, kept, odd):
+    record = f'{{"id": {sent}{odd}}}'
+    body = f'{{"data": [{record}], "meta": {{"limit": 500, "next": null}}}}'.encode()
+
+    page = read_page(ENDPOINTS["accounts"], body)
+
+    assert page.rows.column("id").to_pylist() == kept
+    assert [misfit.raw for misfit in page.misfits] == [record] * (1 - len(kept))

@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ import pytest
 
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import ListShrank, UsageError
-from fleetlake.lake import open_lake
+from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.commit import commit_load
+from fleetlake.lake.loads import ShrinkRule
 from fleetlake.loading.ingest import ingest
 from fleetlake.loading.outcome import Outcome
 from fleetlake.loading.quarantine import acknowledge_quarantined
@@ -23,6 +25,8 @@ from tests.conftest import KEYS, NOW, Sim
 from tests.test_lake import load_of
 
 BATTERIES = ENDPOINTS["batteries"]
+ROUTERS = ENDPOINTS["routers"]
+ACCEPTED = ShrinkRule(is_accepted=True)
 
 Records = list[dict[str, Any]]
 Change = Callable[[Records], Records]
@@ -272,6 +276,38 @@ def test_the_other_account_loses_nothing_where_one_sees_nothing_any_more(fleet: 
 
     assert isinstance(outcome.error, ListShrank)
     assert current(fleet) == ids(fleet)
+
+
+def test_a_withheld_record_that_another_account_reads_becomes_that_ones_and_stays_open(
+    lake_path: Path,
+) -> None:
+    routers = [{"id": str(n), "name": f"r{n}"} for n in range(1, 11)]
+    whole = {"is_whole": True, "seen_at": NOW}
+
+    def held(lake: Lake) -> list[tuple[Any, ...]]:
+        return lake.rows(
+            "select id, name, account_profile, valid_to is null from raw.routers "
+            "where id = 10 order by valid_from, valid_to nulls last"
+        )
+
+    with open_lake(lake_path) as lake:
+        commit_load(lake, load_of(ROUTERS, *routers, profile="one", **whole))
+        moved = {**routers[9], "name": "moved"}
+        withheld = commit_load(lake, load_of(ROUTERS, *routers[:3], profile="one", **whole))
+        at_one = held(lake)
+
+        commit_load(lake, load_of(ROUTERS, moved, profile="another", **whole))
+        at_another = held(lake)
+        again = commit_load(lake, load_of(ROUTERS, *routers[:3], profile="one", **whole))
+        accepted = replace(load_of(ROUTERS, *routers[:3], profile="one", **whole), shrink=ACCEPTED)
+        closed = commit_load(lake, accepted)
+
+        assert held(lake) == at_another
+        waiting = lake.rows("select record_key from meta.absent")
+
+    assert (withheld.withheld, at_one) == (7, [(10, "r10", "one", True)])
+    assert at_another == [(10, "r10", "one", False), (10, "moved", "another", True)]
+    assert (again.withheld, closed.changed, waiting) == (6, 6, [])
 
 
 def test_devices_that_a_bulk_list_no_longer_holds_are_asked_all_the_same(make_sim: Any) -> None:

@@ -8,6 +8,11 @@ count what is quick to count, and look closely only where that count is large.
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+
+import numpy as np
+
+from fleetlake.decoding.outline import COMMA, Numbers, deepest, outline
 
 MOST_DEPTH = 200
 """Objects and lists within each other. The contract's deepest record has six.
@@ -37,9 +42,12 @@ FEW_OBJECTS = 100_000
 _LIST_DEPTH = 2
 """A page is an object, and within it the list of records."""
 
+_USUAL_DEPTH = 10
+"""As deep as records are that nobody made to be deep."""
+
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _AS_LISTS = bytes.maketrans(b"{}", b"[]")
-_TOKENS = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[\]{},]', re.DOTALL)
+_LIST_START = re.compile(rb'"data"\s*+:\s*+\[')
 
 
 def kept_text(raw: str) -> str:
@@ -64,19 +72,19 @@ def is_deep(json: bytes, most: int = MOST_DEPTH) -> bool:
     if len(json) <= 2 * most:
         return False
     left = json.translate(_AS_LISTS, _NO_BRACKETS)
-    for _ in range(most):
+    for _ in range(_USUAL_DEPTH):
         if not left:
             return False
         left = left.replace(b"[]", b"")
-    # Brackets are left over where it is deep, and where a text holds some.
-    return bool(left) and _depth(json) > most
+    # Brackets are left over where it may be deep, and where a text holds some.
+    return bool(left) and deepest(json) > most
 
 
 def has_many_records(body: bytes) -> bool:
     """Return whether a page has more records than one may, without decoding them."""
     if len(body) <= LARGE_PAGE_BYTES or body.count(b",") <= FEW_OBJECTS:
         return False
-    return any(number > MOST_RECORDS for number, _ in enumerate(_records(body), 1))
+    return next(islice(_records(body), MOST_RECORDS, None), None) is not None
 
 
 def may_have_many_records(body: bytes) -> bool:
@@ -87,12 +95,13 @@ def may_have_many_records(body: bytes) -> bool:
 def set_deep_aside(body: bytes) -> tuple[bytes, dict[bytes, bytes]]:
     """Return a page without its deep records, and these by the text that stands for each now.
 
-    A decoder gives up a whole page for one of them: it goes down a level by a call of itself.
+    A decoder gives up a whole page for one of them: it goes down a level by a call of itself. A
+    page of more records than one may have is refused anyway, so it is not looked at to its end.
     """
     parts: list[bytes] = []
     aside: dict[bytes, bytes] = {}
     done = 0
-    for start, end, depth in _records(body):
+    for start, end, depth in islice(_records(body), MOST_RECORDS):
         if depth > MOST_DEPTH:
             stand_in = f'"a deep record {len(aside)}"'.encode()
             aside[stand_in] = body[start:end].strip()
@@ -135,33 +144,31 @@ def refuse_many_members(unknown: Mapping[str, object]) -> None:
         raise ValueError(f"{count:,} members without a column; at most {MOST_MEMBERS:,}")
 
 
-def _depth(json: bytes) -> int:
-    depth = deepest = 0
-    for match in _TOKENS.finditer(json):
-        token = match[0]
-        if token in b"[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif token in b"]}":
-            depth -= 1
-    return deepest
-
-
 def _records(body: bytes) -> Iterator[tuple[int, int, int]]:
     """Yield where each record of a page starts and ends, and how deep it is."""
-    depth = deepest = start = 0
-    key, is_inside = b"", False
-    for match in _TOKENS.finditer(body):
-        token = match[0]
-        depth += (token in b"[{") - (token in b"]}")
-        if is_inside:
-            deepest = max(deepest, depth - _LIST_DEPTH)
-            is_end = depth < _LIST_DEPTH
-            if is_end or (token == b"," and depth == _LIST_DEPTH):
-                if not is_end or body[start : match.start()].strip():
-                    yield start, match.start(), deepest
-                start, deepest, is_inside = match.end(), 0, not is_end
-        elif depth == _LIST_DEPTH and token == b"[" and key == b'"data"':
-            is_inside, start, deepest = True, match.end(), 0
-        elif depth == 1 and token.startswith(b'"'):
-            key = token
+    lists = np.array([match.end() - 1 for match in _LIST_START.finditer(body)], np.int64)
+    start, depth, is_inside = 0, 0, False
+    for part in outline(body):
+        at_list = part.depths == _LIST_DEPTH
+        first, last = np.searchsorted(lists, [part.places[0], part.places[-1] + 1])
+        starts = np.flatnonzero(at_list & np.isin(part.places, lists[first:last]))
+        ends = np.flatnonzero(at_list & (part.signs == COMMA) | (part.depths < _LIST_DEPTH))
+        at = 0
+        while (found := _first(ends if is_inside else starts, at)) is not None:
+            if is_inside:
+                depth = max(depth, int(part.depths[at : found + 1].max()) - _LIST_DEPTH)
+                end = int(part.places[found])
+                is_inside = bool(part.depths[found] == _LIST_DEPTH)
+                if is_inside or body[start:end].strip():
+                    yield start, end, depth
+            else:
+                is_inside = True
+            start, depth, at = int(part.places[found]) + 1, 0, found + 1
+        if is_inside and at < part.depths.size:
+            depth = max(depth, int(part.depths[at:].max()) - _LIST_DEPTH)
+
+
+def _first(found: Numbers, at: int) -> int | None:
+    """Return the first of these numbers, which ascend, from `at` on; None where none follows."""
+    place = int(np.searchsorted(found, at))
+    return int(found[place]) if place < found.size else None

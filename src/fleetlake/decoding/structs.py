@@ -11,13 +11,17 @@ from typing import Annotated, Any
 
 import msgspec
 
+from fleetlake.decoding.values import EXACT_LIMIT
 from fleetlake.endpoints.columns import Kind
 from fleetlake.endpoints.model import Api, Endpoint
 
+# Larger ones are for the patient reader: only it tells 9007199254740993 from 9007199254740993.0.
+_Whole = Annotated[int, msgspec.Meta(gt=-EXACT_LIMIT, lt=EXACT_LIMIT)]
+
 _WIRE_TYPES: dict[Kind, Any] = {
-    Kind.ID: int | None,
-    Kind.RELATION: str | int | None,
-    Kind.INTEGER: int | None,
+    Kind.ID: _Whole | None,
+    Kind.RELATION: str | _Whole | None,
+    Kind.INTEGER: _Whole | None,
     Kind.REAL: float | None,
     Kind.FLAG: bool | None,
     Kind.TEXT: str | None,

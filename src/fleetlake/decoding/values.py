@@ -17,6 +17,12 @@ from fleetlake.endpoints.columns import Kind
 
 INT64_LIMIT = 2**63
 
+EXACT_LIMIT = 2**53
+"""From here on a number with a point may stand for another whole one: a double has no more digits.
+
+Such a one is no id and no count. A column of doubles takes it: that is what the contract says.
+"""
+
 MOST_LINK_CHARACTERS = 8_000
 """No service takes a longer address."""
 
@@ -63,6 +69,8 @@ def _integer(value: Any) -> int:
         value = _number(value)
     if not math.isfinite(value) or value != int(value):
         raise ValueError(f"{value!r} is not a whole number")
+    if isinstance(value, float) and abs(value) >= EXACT_LIMIT:
+        raise ValueError(f"{value!r} may not be all of its digits")
     if not -INT64_LIMIT <= value < INT64_LIMIT:
         raise ValueError(f"{value!r} does not fit 64 bits")
     return int(value)
@@ -122,7 +130,11 @@ def link_query(link: str | None) -> Mapping[str, str] | None:
         return None
     if len(link) > MOST_LINK_CHARACTERS:
         raise ValueError(f"its link to the next page has {len(link):,} characters")
-    return {name: values[-1] for name, values in parse_qs(urlsplit(link).query).items()}
+    try:
+        query = parse_qs(urlsplit(link).query)
+    except ValueError:  # its own words quote the link, which may echo a key
+        raise ValueError("its link to the next page is no address") from None
+    return {name: values[-1] for name, values in query.items()}
 
 
 def json_text(value: Any) -> str:

@@ -1,9 +1,11 @@
 """What `query` and `shell` let a statement do: read the lake, and nothing else on this machine.
 
 DuckDB's own limits come first: no file but the lake's, no extension, no change of its settings.
-They leave three ways out, which a look at each statement closes: COPY and EXPORT may write where
+They leave four ways out, which a look at each statement closes: COPY and EXPORT may write where
 reading is allowed; the SQLite and PostgreSQL extensions open files and servers past these limits;
-and functions of DuckLake change the lake or its files.
+functions of DuckLake change the lake or its files; and DuckDB allows the files of what is
+attached, the catalog's among them. The lake's other files are Parquet, so no function that reads
+a file in another format is allowed.
 """
 
 import json
@@ -36,10 +38,8 @@ CATALOG_DATABASE = "__ducklake_metadata_lake"
 _MAY_CALL = {
     *("range", "generate_series", "unnest", "repeat", "repeat_row", "json_each", "json_tree"),
     *("histogram", "histogram_values", "pg_timezone_names", "icu_calendar_names", "glob"),
-    *("read_parquet", "parquet_scan", "parquet_schema", "parquet_metadata", "sniff_csv"),
+    *("read_parquet", "parquet_scan", "parquet_schema", "parquet_metadata"),
     *("parquet_file_metadata", "parquet_kv_metadata", "parquet_full_metadata"),
-    *("read_csv", "read_csv_auto", "read_json", "read_json_auto", "read_ndjson", "read_text"),
-    *("read_ndjson_auto", "read_blob", "read_json_objects", "read_ndjson_objects"),
     *("duckdb_columns", "duckdb_constraints", "duckdb_functions", "duckdb_keywords"),
     *("duckdb_memory", "duckdb_schemas", "duckdb_settings", "duckdb_tables", "duckdb_types"),
     *("duckdb_views", "duckdb_temporary_files", "duckdb_extensions", "pragma_table_info"),

@@ -19,6 +19,7 @@ from fleetlake.lake.connection import Lake
 from fleetlake.lake.evolution.drift import note_drift
 from fleetlake.lake.evolution.gained import fill_never_held, take_from_extra
 from fleetlake.lake.loads import Committed, Load, bounds_of
+from fleetlake.lake.spelling import as_stored
 from fleetlake.text.quoting import literal, quoted
 
 RESTS_DAYS = 2
@@ -34,14 +35,18 @@ def write_rows(lake: Lake, load: Load) -> Committed:
     rows = load.rows
     if not (rows.num_rows or load.misfits or load.is_whole):
         return Committed(0, 0, 0)
+    filled = 0
     if load.endpoint.mode is not Mode.APPEND:
+        filled = take_from_extra(lake, load)
         rows = rows.append_column("_row", pa.array(range(rows.num_rows), pa.int64()))
+        with lake.view("batch", rows):
+            rows = as_stored(lake, load.endpoint, rows)
     with lake.view("batch", rows):
         write = {Mode.APPEND: _append, Mode.UPSERT: _upsert, Mode.HISTORY: _version}
         done = write[load.endpoint.mode](lake, load)
     quarantined = _quarantine(lake, load)
     note_drift(lake, load)
-    return replace(done, quarantined=quarantined)
+    return replace(done, quarantined=quarantined, is_noted=done.is_noted or bool(filled))
 
 
 def _append(lake: Lake, load: Load) -> Committed:
@@ -64,7 +69,6 @@ def _append(lake: Lake, load: Load) -> Committed:
 def _upsert(lake: Lake, load: Load) -> Committed:
     """Insert new records and overwrite those whose content changed."""
     endpoint, table = load.endpoint, f"raw.{load.endpoint.name}"
-    filled = take_from_extra(lake, load)
     sets = ", ".join(f"{quoted(c.name)} = b.{quoted(c.name)}" for c in endpoint.columns)
     [(changed,)] = lake.rows(
         f"update {table} t set {sets}, _extra = b._extra, account_profile = ?, "
@@ -72,15 +76,14 @@ def _upsert(lake: Lake, load: Load) -> Committed:
         f"where {_same_key(endpoint)} and {_differs(endpoint)} and {_is_no_others(endpoint)}",
         [load.profile, load.load_id, load.profile],
     )
-    return Committed(_insert_unknown(lake, load, "", "", []), changed, 0, is_noted=bool(filled))
+    return Committed(_insert_unknown(lake, load, "", "", []), changed, 0)
 
 
 def _version(lake: Lake, load: Load) -> Committed:
     """Close the versions whose content changed or whose record has gone; insert the new ones."""
     endpoint, table = load.endpoint, f"raw.{load.endpoint.name}"
     absence = settle_absence(lake, load) if load.is_whole else Absence()
-    filled = take_from_extra(lake, load)
-    filled += fill_never_held(lake, load, _is_no_others(endpoint))
+    filled = fill_never_held(lake, load, _is_no_others(endpoint))
     [(changed,)] = lake.rows(
         f"update {table} t set valid_to = greatest(?, t.valid_from) from ({_once(endpoint)}) b "
         f"where t.valid_to is null and {_same_key(endpoint)} and {_differs(endpoint)} "

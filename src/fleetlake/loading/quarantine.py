@@ -1,5 +1,6 @@
 """Records that could not be kept: look at them, try them again, or say that they are known."""
 
+import logging
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -8,13 +9,15 @@ import pyarrow as pa
 from fleetlake.decoding.arrow import Page, read_page, stamp
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint, Mode
-from fleetlake.errors import PageUnreadable
+from fleetlake.errors import PageUnreadable, StreamBusy
 from fleetlake.lake import Lake
 from fleetlake.lake.commit import commit_load
 from fleetlake.lake.evolution.promotions import settle_names, with_promoted
 from fleetlake.lake.loads import Load
-from fleetlake.lake.locks import commit_lock
+from fleetlake.lake.locks import commit_lock, stream_lock
 from fleetlake.text.quoting import quoted
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,11 +45,20 @@ def quarantined(lake: Lake, endpoint: str | None = None) -> list[Quarantined]:
 
 
 def retry_quarantined(lake: Lake, endpoint: str | None = None) -> tuple[int, int]:
-    """Read the waiting records again; return how many became rows and how many still wait."""
+    """Read the waiting records again; return how many became rows and how many still wait.
+
+    Those of a stream that another process is loading, or retrying, wait on; a warning says so.
+    """
     settle_names(lake)
-    waiting = quarantined(lake, endpoint)
-    kept = sum(_retry(lake, record) for record in waiting)
-    return kept, len(waiting) - kept
+    kept = 0
+    for name in sorted({record.endpoint for record in quarantined(lake, endpoint)}):
+        try:
+            with stream_lock(lake.path, name):
+                # Only now: until the stream is held, another retry may have kept some of them.
+                kept += sum([_retry(lake, record) for record in quarantined(lake, name)])
+        except StreamBusy as busy:
+            logger.warning("%s", busy.what)
+    return kept, len(quarantined(lake, endpoint))
 
 
 def acknowledge_quarantined(lake: Lake, endpoint: str | None = None) -> int:

@@ -5,7 +5,7 @@ paged, with a page that is not full. A position seen twice would loop for ever, 
 error, never an end.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from urllib.parse import urlencode
 
@@ -24,11 +24,14 @@ def first_position(endpoint: Endpoint) -> dict[str, str]:
     return {endpoint.cursor.parameter: "0"} if endpoint.cursor.walk is Walk.ID_AFTER else {}
 
 
-def next_position(endpoint: Endpoint, page: Page, seen: list[str]) -> dict[str, str] | None:
+def next_position(
+    endpoint: Endpoint, page: Page, seen: list[str], *, redact: Callable[[str], str] = str
+) -> dict[str, str] | None:
     """Return the cursor parameter that asks for the page after this one, or None at the end.
 
-    `seen` holds the values the walk has used, oldest first. Raises: CursorStuck for a value
-    that does not move on, PageUnreadable for a `next` without the cursor.
+    `seen` holds the values the walk has used, oldest first. A link may echo a key: `redact` takes
+    keys out of what a message quotes, before that is cut to its length. Raises: CursorStuck for a
+    value that does not move on, PageUnreadable for a `next` without the cursor.
     """
     cursor = endpoint.cursor
     if cursor.walk is Walk.LINK:
@@ -37,7 +40,7 @@ def next_position(endpoint: Endpoint, page: Page, seen: list[str]) -> dict[str, 
     value = _highest_id(endpoint, page) if by_id else _linked(endpoint, page)
     if value is None:
         return None
-    shown = f"{cursor.parameter}={one_line(value)}"
+    shown = f"{cursor.parameter}={one_line(redact(value))}"
     try:
         moves_on = value not in seen and _moves_on(cursor, seen[-1] if seen else None, value)
     except ValueError:

@@ -6,7 +6,12 @@ from functools import partial
 from fleetlake.decoding.arrow import Page, read_page, stamp
 from fleetlake.endpoints.model import Api, Endpoint
 from fleetlake.planning.intervals import Interval
-from fleetlake.reading.cursors import first_position, mark_of, next_position, window_parameters
+from fleetlake.reading.cursors import (
+    first_position,
+    mark_of,
+    next_position,
+    window_parameters,
+)
 from fleetlake.service.client import Client
 
 
@@ -42,5 +47,5 @@ async def read_pages(
             api=endpoint.api,
             expires_at=expires_at,
         )
-        position = next_position(endpoint, page, seen)
+        position = next_position(endpoint, page, seen, redact=client.without_keys)
         yield stamp(endpoint, page, partitions[0]) if partitions else page
