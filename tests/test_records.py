@@ -4,6 +4,7 @@ Records are made up from each row's columns, so a new row is tested by being the
 """
 
 import json
+import sys
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -17,6 +18,7 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import PageUnreadable
 from fleetlake.normalise import EXTRA, read_page
 from fleetlake.records import Decoded, OddRecord, reader_of
+from fleetlake.strict_json import strict_json
 from fleetlake.timeuuid import smallest_at
 
 ROWS = pytest.mark.parametrize("endpoint", ENDPOINTS.values(), ids=lambda e: e.name)
@@ -250,6 +252,23 @@ def test_raw_control_characters_within_json_become_json_that_can_be_read():
     rows = read_rows(endpoint, a_page(endpoint, [sent]).replace(b"a@b", b"a\x01\nb"))
 
     assert rows == [row | {"info": {"certificate": "a\x01\nb"}}]
+
+
+def test_bytes_that_are_no_text_cost_no_call_each():
+    calls = 0
+
+    def count(_frame, event, _argument):
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        found = strict_json(b'["' + b"\xff\xc3" * 50_000 + b'"]')
+    finally:
+        sys.setprofile(None)
+
+    assert json.loads(found) == [r"\xff\xc3" * 50_000]
+    assert calls < 1_000
 
 
 def test_half_a_surrogate_pair_costs_one_character_not_the_record():
