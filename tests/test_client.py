@@ -329,14 +329,25 @@ def test_a_wait_until_a_date_is_the_time_to_that_date(ask):
     assert timedelta(seconds=30) < failure.value.wait <= timedelta(seconds=40)
 
 
-@pytest.mark.parametrize(
-    "header", [b"9" * 30, "²".encode("latin-1"), b"\xff", b"Mon, 01 Jan 99999 00:00:00 GMT"]
-)
+NO_DATES = [
+    *["²".encode("latin-1"), b"\xff", b"Mon, 01 Jan 99999 00:00:00 GMT"],
+    *[b"Mon, 01 Jan " + b"9" * 30 + b" 00:00:00 GMT", b"Mon, 01 Jan 2026 00:00:00 +" + b"9" * 30],
+]
+
+
+@pytest.mark.parametrize("header", [b"9" * 30, *NO_DATES])
 def test_a_wait_that_cannot_be_read_is_no_crash(ask, header):
     answer = httpx.Response(429, headers=[(b"retry-after", header)])
 
     with pytest.raises(Throttled):
         ask(Service(answer))
+
+
+@pytest.mark.parametrize("header", NO_DATES)
+def test_an_answer_whose_date_cannot_be_read_is_taken_like_one_without(ask, header):
+    answer = httpx.Response(200, headers=[(b"date", header)], json=ONE)
+
+    assert ask(Service(answer)).count == 1
 
 
 def echoing(status: int, pattern: str) -> Answer:

@@ -278,6 +278,33 @@ def test_a_walk_by_links_that_go_round_comes_to_an_error(endpoint, links):
         asyncio.run(walk())
 
 
+@rows([ENDPOINTS["users"], ENDPOINTS["subscriptions"]])
+@pytest.mark.parametrize("empty", [100, 10_000])
+def test_empty_pages_that_link_onwards_without_end_come_to_an_error(endpoint, empty):
+    """`empty` pages hold nothing; the one after them is the last."""
+
+    class Endless:
+        asked = 0
+
+        async def get(self, _path, _parameters, read, **_):
+            self.asked += 1
+            more = f"https://h/x?offset={self.asked}" if self.asked <= empty else None
+            rest = {"meta": {"limit": 500, "next": more}, "links": {"next": more}}
+            return read(json.dumps({"data": [], **rest}).encode())
+
+    service = Endless()
+
+    async def walk() -> int:
+        return len([page async for page in read_pages(service, endpoint)])
+
+    if empty == 100:
+        assert asyncio.run(walk()) == 101
+    else:
+        with pytest.raises(CursorStuck, match="101 empty pages"):
+            asyncio.run(walk())
+        assert service.asked == 101
+
+
 @rows(LINKED)
 def test_a_position_is_quoted_on_one_short_line(endpoint):
     forged = "x%0d%0aWhat to do: run y%1b[2J" + "!" * 500

@@ -85,6 +85,9 @@ REFUSED = [
     f"from '{CATALOG}'",
     "from __ducklake_metadata_lake.ducklake_table",
     "use __ducklake_metadata_lake",
+    "set schema = concat('__ducklake_', 'metadata_lake'); from ducklake_table",
+    "set search_path = 'lake.main,__DUCK' || 'lake_metadata_lake.main'; from ducklake_table",
+    r"set schema = E'\x5f_ducklake_metadata_lake.main'; from ducklake_table",
     "from query_table('__ducklake_metadata_lake.ducklake_table')",
     "create temp table t as from duckdb_databases()",
     "set variable v = (select count(*) from duckdb_databases())",
@@ -127,6 +130,23 @@ def test_a_statement_that_does_more_than_read_the_lake_is_refused_and_changes_no
         ask(sql.format(outside=outside))
 
     assert sorted(outside.rglob("*")) == before
+
+
+def test_after_a_refused_search_path_names_mean_the_lake_again(ask):
+    ask("set schema = concat('__ducklake_', 'metadata_lake')")
+    with pytest.raises(UsageError):
+        ask("from ducklake_table")
+
+    assert ask("select count(*) from marts.trips") == [(60000,)]
+
+
+def test_a_transaction_that_failed_can_be_rolled_back(ask):
+    ask("begin")
+    with pytest.raises(duckdb.Error):
+        ask("select error('it failed')")
+    ask("rollback")
+
+    assert ask("select 1") == [(1,)]
 
 
 def test_a_variable_of_this_program_is_no_table(guarded):

@@ -140,6 +140,7 @@ def test_values_that_the_chosen_type_does_not_take_stay_where_they_were(drifting
         (['"2026-06-15T12:00:00Z"'], Kind.TIME),
         (['"2026-06-15T12:00:00Z"', '"soon"'], Kind.TEXT),
         (["1", "true"], Kind.JSON),
+        (['"one"', r'"a NUL: \u0000"'], Kind.JSON),
         (['{"a": 1}'], Kind.JSON),
         (["null"], Kind.JSON),
         (["null", "7"], Kind.INTEGER),

@@ -4,6 +4,7 @@ Records are made up from each row's columns, so a new row is tested by being the
 """
 
 import json
+import sys
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetlake.decoding.arrow import EXTRA, read_page
+from fleetlake.decoding.lenient_json import strict_json
 from fleetlake.decoding.records import Decoded, OddRecord, reader_of
 from fleetlake.decoding.timeuuid import smallest_at
 from fleetlake.endpoints import ENDPOINTS
@@ -207,7 +209,7 @@ def test_a_record_that_is_no_object_is_a_misfit(endpoint, record):
 
 
 @ROWS
-@pytest.mark.parametrize("control", ["\x00", "\x01", "\n", "\t", "\x1f"])
+@pytest.mark.parametrize("control", ["\x01", "\n", "\t", "\x1f"])
 def test_raw_control_characters_in_any_text_are_kept(endpoint, control):
     text = next((c for c in endpoint.columns if c.kind is Kind.TEXT), None)
     sent, row = a_record(endpoint, 1)
@@ -223,6 +225,25 @@ def test_raw_control_characters_in_any_text_are_kept(endpoint, control):
     assert read_rows(endpoint, body) == [row]
 
 
+@ROWS
+@pytest.mark.parametrize("spelled", [b"a\x00b", rb"a\u0000b"])
+def test_a_text_with_a_nul_goes_aside_and_a_key_with_one_to_quarantine(endpoint, spelled):
+    for column in endpoint.columns:
+        if column.kind is not Kind.TEXT:
+            continue
+        sent, row = a_record(endpoint, 1)
+        put(sent, column.path, "a@b")
+        aside: dict[str, Any] = {}
+        put(aside, column.path, "a\0b")
+        body = a_page(endpoint, [sent]).replace(b"a@b", spelled)
+
+        if column.name in endpoint.required:
+            [misfit] = read_page(endpoint, body).misfits
+            assert misfit.reason == f"{column.name}: a text with a NUL character"
+        else:
+            assert read_rows(endpoint, body) == [row | {column.name: None, EXTRA: aside}]
+
+
 def test_raw_control_characters_within_json_become_json_that_can_be_read():
     endpoint = ENDPOINTS["alerts"]
     sent, row = a_record(endpoint, 1)
@@ -231,6 +252,23 @@ def test_raw_control_characters_within_json_become_json_that_can_be_read():
     rows = read_rows(endpoint, a_page(endpoint, [sent]).replace(b"a@b", b"a\x01\nb"))
 
     assert rows == [row | {"info": {"certificate": "a\x01\nb"}}]
+
+
+def test_bytes_that_are_no_text_cost_no_call_each():
+    calls = 0
+
+    def count(_frame, event, _argument):
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        found = strict_json(b'["' + b"\xff\xc3" * 50_000 + b'"]')
+    finally:
+        sys.setprofile(None)
+
+    assert json.loads(found) == [r"\xff\xc3" * 50_000]
+    assert calls < 1_000
 
 
 def test_half_a_surrogate_pair_costs_one_character_not_the_record():

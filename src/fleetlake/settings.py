@@ -102,7 +102,9 @@ class Settings(BaseSettings):
     )
     published: Path = Field(Path("data/published"), description="Folder of published snapshots")
     published_day_rows: int = Field(
-        DAY_ROWS, ge=0, description="Rows a day that cut a published mart by date; 0: never"
+        DAY_ROWS,
+        ge=0,
+        description="Rows per day above which a published mart is partitioned by date; 0: never",
     )
     exports: dict[str, SecretStr] = Field(
         {}, description="Address of an export target, as in FLEETLAKE_EXPORTS__POSTGRES"

@@ -80,11 +80,15 @@ def test_what_a_stopped_export_left_is_gone_after_the_next(lake, tmp_path, monke
     assert names(tmp_path / "out") == before
 
 
-def test_a_list_that_cannot_be_read_is_as_no_list(lake, tmp_path):
+@pytest.mark.parametrize(
+    "damaged",
+    [{"mark": "{}"}, {"mark": None}, {"files": [{}]}, {"files": 1}, "", "[1]", "[" * 9999],
+)
+def test_a_list_that_cannot_be_read_is_as_no_list(lake, tmp_path, damaged):
     send(lake, tmp_path / "out")
     listed = tmp_path / "out" / "trips" / files.LIST
     told = json.loads(listed.read_text())
-    listed.write_text(json.dumps({**told, "mark": "{}"}))
+    listed.write_text(damaged if isinstance(damaged, str) else json.dumps(told | damaged))
 
     assert send(lake, tmp_path / "out") == 1000
     assert pl.read_parquet(tmp_path / "out" / "trips" / "*.parquet").height == 1000

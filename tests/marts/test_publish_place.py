@@ -46,6 +46,21 @@ def test_folders_of_somebody_else_beside_the_snapshots_stay(lake, tmp_path):
     assert len([p for p in store.iterdir() if (p / "snapshot.json").is_file()]) == 2
 
 
+@pytest.mark.parametrize("damaged", ["", "[1]", '{"tables": {"trips": 3}}'])
+def test_a_description_that_a_power_cut_left_damaged_does_not_stop_the_next(
+    lake, tmp_path, damaged
+):
+    published = tmp_path / "p"
+    publish(lake, published)
+    (published / "snapshot.json").write_text(damaged)
+
+    publish(lake, published)
+
+    told = json.loads((published / "snapshot.json").read_text())
+    assert told["tables"]["trips"]["rows"] == 1
+    assert not told["tables"]["trips"]["is_reused"]
+
+
 @pytest.mark.parametrize("target", ["other", "nowhere"])
 def test_a_link_that_was_not_published_is_neither_followed_nor_replaced(lake, tmp_path, target):
     other = tmp_path / "other"

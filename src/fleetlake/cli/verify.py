@@ -61,9 +61,9 @@ def verify(
             f"{len(verdict.surplus):,} in the lake only; {verdict.calls:,} calls."
         )
     if missing:
-        some = ", ".join(map(str, missing[:SHOWN_KEYS]))
+        some = ", ".join(" ".join(map(str, key)) for key in missing[:SHOWN_KEYS])
         raise RecordsMissing(
-            f"The lake misses {len(missing):,} records of {endpoint}, such as {some}.",
+            f"{len(missing):,} {endpoint} records are missing from the lake, e.g. {some}.",
             remedy=remedy,
         )
 

@@ -1,6 +1,5 @@
 """Bodies that are nearly JSON, as JSON: what some services write that no strict reader takes."""
 
-import codecs
 import json
 from math import isfinite
 from typing import Any
@@ -9,18 +8,8 @@ MOST_DIGITS = 400
 """A double has at most 309 digits before its point; Python itself refuses some thousands."""
 
 
-_SPELLED_OUT = "fleetlake_spelled_out"
-
-
-def _spell_out(error: UnicodeError) -> tuple[str, int]:
-    """Return bytes that are no text as a JSON string spells a backslash, an x and their digits."""
-    if not isinstance(error, UnicodeDecodeError):
-        raise error
-    odd = error.object[error.start : error.end]
-    return "".join(rf"\\x{byte:02x}" for byte in odd), error.end
-
-
-codecs.register_error(_SPELLED_OUT, _spell_out)
+_SPELLED_OUT = {0xDC00 + byte: rf"\\x{byte:02x}" for byte in range(0x80, 0x100)}
+"""What stands for each byte that is no text, by the character that Python decodes it to."""
 
 
 def strict_json(body: bytes) -> bytes:
@@ -30,7 +19,8 @@ def strict_json(body: bytes) -> bytes:
     a member's name its escape: names must stay apart. NaN and the like become text, and so do
     numbers that no computer's number holds. Raises: ValueError if it is not JSON even so.
     """
-    text = body.decode("utf-8", _SPELLED_OUT)
+    text = body.decode("utf-8", "surrogateescape")  # no UTF-8 decodes to such a character
+    text = text if text.isascii() else text.translate(_SPELLED_OUT)
     answer = json.loads(
         text,
         strict=False,

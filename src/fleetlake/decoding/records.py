@@ -82,6 +82,9 @@ VERSION_AT = 14
 
 _TIMEUUID_DIGITS = b"0123456789abcdef-"
 
+_SPELLED_NUL = rb"\u0000"
+"""The only way in which JSON may hold the character that no text column takes."""
+
 _MAY_BE_EMPTY = {Api.V2: set(), Api.V3: {("relationships",)}}
 """Members that say nothing where nothing is in them."""
 
@@ -118,7 +121,7 @@ class Reader:
 
     def quick(self, body: bytes) -> Decoded:
         """Decode a page in which every record is as declared. Raises: ValueError, OddRecord."""
-        if self._page is None or may_have_many_records(body):
+        if self._page is None or _SPELLED_NUL in body or may_have_many_records(body):
             raise OddRecord
         page: Any = self._page.decode(body)
         by_column = zip(*map(self._members, page.data), strict=True)

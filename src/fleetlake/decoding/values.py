@@ -104,7 +104,11 @@ def _flag(value: Any) -> bool:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json_text(value)
+    """Return a text. DuckLake fails at joins on one with a NUL, and PostgreSQL takes none."""
+    text = value if isinstance(value, str) else json_text(value)
+    if "\0" in text:
+        raise ValueError("a text with a NUL character")
+    return text
 
 
 def _time(value: Any) -> str:

@@ -236,10 +236,14 @@ class FileExporter:
         if self._system.get_file_info(place).type is not fs.FileType.File:
             return None
         with self._system.open_input_stream(place) as stream:
-            told = json.loads(stream.readall())
-        mark = Mark.from_text(told["mark"])
-        files = [_File(**file) for file in told["files"]]
-        is_guarded = bool(told.get("guarded"))
+            content = stream.readall()
+        try:
+            told = json.loads(content)
+            mark = Mark.from_text(told["mark"])
+            files = [_File(**file) for file in told["files"]]
+            is_guarded = bool(told.get("guarded"))
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            return None  # a power cut may have left it empty: all is written anew
         return _List(mark=mark, files=files, is_guarded=is_guarded) if mark else None
 
     def _switch(self, table: str, files: Sequence[_File], mark: Mark) -> None:

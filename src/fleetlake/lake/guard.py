@@ -54,7 +54,6 @@ _MAY_CALL = {
 
 _BARRED = {CATALOG_DATABASE, "pragma_database_list", "show_databases"}
 _READS = {"SELECT", "EXPLAIN", "TRANSACTION", "SET", "CREATE"}
-_NO_QUERY = {"SET", "TRANSACTION"}
 _PARTS = ("catalog_name", "schema_name", "table_name")
 _EXPLAIN = re.compile(r"\s*explain\s+(?:analyze\s+)?(.*)", re.IGNORECASE | re.DOTALL)
 _TEMPORARY = re.compile(
@@ -108,13 +107,16 @@ def require_reading(
     IN have none of their own.
     """
     kind, text = statement.type.name, statement.query
+    if kind == "TRANSACTION":  # the only kind that runs once a transaction has failed
+        return
     if kind not in _READS:
         raise _refused(kind if kind.isidentifier() else "it")
+    _require_open_path(connection)
     if kind == "CREATE" and text:
         text = _inner_select(connection, _TEMPORARY.match(text), "CREATE")
     if kind == "EXPLAIN":
         text = _inner_select(connection, _EXPLAIN.match(text), "EXPLAIN of this")
-    tree = None if kind in _NO_QUERY else _tree(connection, text)
+    tree = None if kind == "SET" else _tree(connection, text)
     barred = _barred(connection)
     if tree is None:
         found = next((name for name in sorted(barred) if _holds(text or whole, name)), None)
@@ -128,6 +130,17 @@ def is_refusal(error: duckdb.Error) -> bool:
     """Return whether DuckDB's limits, and not the SQL itself, kept a statement from running."""
     text = str(error)
     return any(sign in text for sign in ("disabled by", "disabled through", "has been locked"))
+
+
+def _require_open_path(connection: duckdb.DuckDBPyConnection) -> None:
+    """Raise UsageError where names would be looked up in the catalog, and put the path back.
+
+    A SET may put the path together from parts, so only what came of it tells.
+    """
+    row = connection.execute("SELECT current_setting('search_path')").fetchone()
+    if row and _holds(row[0], CATALOG_DATABASE):
+        connection.execute("USE lake")
+        raise _refused(CATALOG_DATABASE)
 
 
 def _inner_select(

@@ -186,10 +186,13 @@ class _Snapshot:
         return hashlib.sha256(repr((columns, layout, files, inlined)).encode()).hexdigest()
 
     def _was_published_as(self, name: str) -> str | None:
-        if self.before is None or not (self.before / DESCRIPTION).is_file():
+        if self.before is None:
             return None
-        described = json.loads((self.before / DESCRIPTION).read_bytes())["tables"]
-        version: str | None = described.get(name, {}).get("version")
+        try:
+            described = json.loads((self.before / DESCRIPTION).read_bytes())
+            version: str | None = described["tables"][name]["version"]
+        except (OSError, ValueError, LookupError, TypeError):
+            return None  # a new table, or a file that a power cut left empty: write it anew
         return version
 
     def _watermarks(self) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ from functools import partial
 
 from fleetlake.decoding.arrow import Page, read_page, stamp
 from fleetlake.endpoints.model import Api, Endpoint
+from fleetlake.errors import CursorStuck
 from fleetlake.planning.intervals import Interval
 from fleetlake.reading.cursors import (
     first_position,
@@ -13,6 +14,9 @@ from fleetlake.reading.cursors import (
     window_parameters,
 )
 from fleetlake.service.client import Client
+
+MOST_EMPTY_PAGES = 100
+"""Pages without a record, one after another, that may link to a next one."""
 
 
 async def read_pages(
@@ -26,7 +30,8 @@ async def read_pages(
 
     `interval` bounds the event time; `partitions` are the ids of a fan-out, as many as one
     call takes. The iterator ends only at the service's own end. Raises: ServiceError for a
-    page that fails for good; pages already yielded stay valid.
+    page that fails for good, CursorStuck for empty pages without end; pages already yielded stay
+    valid.
     """
     size = "limit" if endpoint.api is Api.V2 else "page[size]"
     fixed = {size: str(endpoint.page_size), **endpoint.parameters}
@@ -37,6 +42,7 @@ async def read_pages(
     expires_at = interval.start + endpoint.retention if interval and endpoint.retention else None
     position: dict[str, str] | None = first_position(endpoint)
     seen: list[str] = []
+    empty = 0
     while position is not None:
         if position:
             seen.append(mark_of(position))
@@ -48,4 +54,11 @@ async def read_pages(
             expires_at=expires_at,
         )
         position = next_position(endpoint, page, seen, redact=client.without_keys)
+        empty = 0 if page.count else empty + 1
+        if position is not None and empty > MOST_EMPTY_PAGES:
+            raise CursorStuck(
+                f"{endpoint.path} gave {empty} empty pages in a row, each with a link to a next.",
+                remedy="The read was stopped so that it cannot go on for ever; run again, and "
+                "report it if it stays.",
+            )
         yield stamp(endpoint, page, partitions[0]) if partitions else page

@@ -26,7 +26,7 @@ PAGES_PER_WINDOW = 12
 """A window's last page is half empty on average: twelve pages cost about 4 % more calls."""
 
 FEWEST_PAGES = 7
-"""Windows grow smaller towards the end, lest a few walks go on alone."""
+"""Windows grow smaller towards the end, so that the last walks do not run alone."""
 
 FEWEST_SHARED_PAGES = 6
 """What is left of a window is shared with an idle walk down to this many pages."""

@@ -336,6 +336,6 @@ def _date(header: str) -> datetime | None:
     """Return the instant of an HTTP date, or None where there is none to read."""
     try:
         moment = email.utils.parsedate_to_datetime(header)
-    except ValueError:
+    except (ValueError, OverflowError):  # a year or a zone may have any number of digits
         return None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

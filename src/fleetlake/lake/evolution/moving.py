@@ -35,6 +35,10 @@ def _is_time(value: object) -> bool:
         return False
 
 
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and "\0" not in value
+
+
 def _is_integer(value: object) -> bool:
     if isinstance(value, bool) or not isinstance(value, int):
         return False
@@ -55,7 +59,7 @@ _LIKELY: dict[Kind, Callable[[Any], bool]] = {
     Kind.INTEGER: _is_integer,
     Kind.REAL: _is_real,
     Kind.TIME: _is_time,
-    Kind.TEXT: lambda value: isinstance(value, str),
+    Kind.TEXT: _is_text,
 }
 """Kinds to try on a member's values, the narrowest first; JSON takes whatever is left."""
 
