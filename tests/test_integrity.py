@@ -15,9 +15,11 @@ from fleetlake.lake import open_lake
 from fleetlake.lake.gaps import gaps
 from fleetlake.loading.ingest import backfill, ingest
 from fleetlake.loading.quarantine import retry_quarantined
+from fleetlake.monitoring.status import stream_statuses
 from fleetlake.planning.intervals import Interval
 from fleetlake.service.bodies import BodyRefused, unpacked
 from tests.conftest import NOW, Sim
+from tests.test_load import assert_complete
 
 DAY = timedelta(days=1)
 HOUR = timedelta(hours=1)
@@ -200,3 +202,29 @@ def test_a_record_dated_in_the_future_is_kept_and_taken_for_no_wrong_clock(sim: 
     [(newest,)] = rows(sim, "select max(watermark_at) from meta.watermarks")
     assert newest <= NOW + HOUR
     assert "clock that ran ahead" not in caplog.text
+
+
+def test_an_empty_first_answer_does_not_prove_that_a_stream_has_no_records(make_sim):
+    sim = make_sim(routers=30, days=5)
+    silent = Edited(sim, alerts=lambda _: [])
+    names = ["alerts", "failovers", "activity_logs"]  # the others show how late it is
+    whole(ingest(sim.settings(), names, transport=silent))
+    sim.advance(HOUR.total_seconds())
+
+    whole(sim.ingest(*names))
+
+    assert_complete(sim, ENDPOINTS["alerts"], NOW + HOUR)
+
+
+def test_a_stream_that_stays_empty_costs_one_call_a_load_and_nothing_is_missing(make_sim):
+    sim = make_sim(routers=5, days=2, rules=False)
+    whole(sim.ingest("alerts", "activity_logs"))
+    before = sim.calls("alerts")
+    sim.advance(HOUR.total_seconds())
+
+    whole(sim.ingest("alerts", "activity_logs"))
+
+    assert sim.calls("alerts") - before == 1
+    with open_lake(sim.settings().lake, read_only=True) as lake:
+        found = {s.endpoint: s for s in stream_statuses(lake, now=NOW + HOUR, calls_per_minute=450)}
+    assert (found["alerts"].holes, found["alerts"].retention) == (0, None)
