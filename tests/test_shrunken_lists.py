@@ -3,12 +3,15 @@
 import json
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
+from fleetlake import cli
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import ListShrank, UsageError
 from fleetlake.ingest import ingest
@@ -297,3 +300,20 @@ def test_only_a_list_that_is_loaded_and_kept_as_history_can_be_accepted(
 ) -> None:
     with pytest.raises(UsageError, match=said):
         fleet.ingest(*names, accept_shrunk=[accepted])
+
+
+def test_the_command_refuses_a_shrunken_list_until_it_is_named_as_accepted(
+    fleet: Sim, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = Changed(fleet, routers=first(4))
+    monkeypatch.setattr("fleetlake.ingest.ingest", partial(ingest, transport=service))
+    monkeypatch.setattr("fleetlake.settings.load_settings", fleet.settings)
+    run = partial(CliRunner().invoke, cli.app)
+
+    refused = run(["ingest", "routers"])
+    held = current(fleet)
+    accepted = run(["ingest", "routers", "--accept-shrunk", "routers"])
+
+    assert isinstance(refused.exception, ListShrank)
+    assert held == ids(fleet)
+    assert (accepted.exit_code, len(current(fleet))) == (0, 4)
