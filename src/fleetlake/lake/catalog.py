@@ -26,7 +26,7 @@ from fleetlake.lake.attach import CATALOG, FILES, UNCHECKED, attach_statements, 
 from fleetlake.lake.format import note_format, require_known_format
 from fleetlake.lake.locks import catalog_door, commit_lock
 from fleetlake.ownership import require_own
-from fleetlake.place import LakePlace, SharedLake, not_writable, refuse_unusable
+from fleetlake.place import MORE_FILES, LakePlace, SharedLake, not_writable, refuse_unusable
 from fleetlake.quoting import quoted
 from fleetlake.secrets import without_secrets
 from fleetlake.umask import apply_umask
@@ -192,7 +192,8 @@ def open_lake(
         with commit_lock(path) if is_new else nullcontext():
             with catalog_door(path):
                 lake.attach(read_only=read_only)
-            noted = require_known_format(lake)
+            with lake_errors(path):
+                noted = require_known_format(lake)
             if is_new:
                 tables.create_missing(lake)
                 _mark_ready(path)
@@ -269,7 +270,9 @@ def _remedy(text: str) -> str:
     if "permission denied" in lowered or "readonly" in lowered or "read-only" in lowered:
         return "Make the folder writable for this user, or set FLEETLAKE_LAKE to one that is."
     if "too many open files" in lowered:
-        return "Let the process open more files: ulimit -n 1024."
+        return f"{MORE_FILES}."
+    if "unable to open database file" in lowered:  # SQLite says so whatever the reason is
+        return f"Check that this user may read and write it. {MORE_FILES}."
     if "not a database" in lowered or "malformed" in lowered:
         return "The catalog is damaged: restore catalog.sqlite from a backup."
     return "Run `fleetlake doctor`; what was committed is whole."
