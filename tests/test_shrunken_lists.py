@@ -141,6 +141,11 @@ def test_new_records_do_not_outweigh_those_that_are_withheld(fleet: Sim) -> None
     assert all(isinstance(outcome.error, ListShrank) for outcome in outcomes)
     assert current(fleet) > ids(fleet)
 
+    [fewer] = load(fleet, "routers", routers=lambda records: others(records)[:4])
+
+    assert "16 of 20 records" in str(fewer.error)  # six of the ten that count are too many
+    assert len(current(fleet)) == 20
+
 
 def test_a_record_retired_while_others_are_withheld_is_closed(fleet: Sim) -> None:
     load(fleet, "routers", routers=first(4))
@@ -265,6 +270,18 @@ def test_one_walk_of_a_fan_out_that_is_empty_closes_nothing_of_it(lake_path: Pat
     assert (one_empty.changed, one_empty.withheld, one_empty.of) == (0, 6, 20)
     assert (one_gone.changed, one_gone.withheld) == (1, 0)
     assert closed == 1
+
+
+def test_what_a_fan_out_no_longer_asks_for_is_closed_however_much_it_is(lake_path: Path) -> None:
+    batteries = [{"id": str(number), "router": str(number)} for number in range(1, 21)]
+    with open_lake(lake_path) as lake:
+        commit_load(lake, load_of(BATTERIES, *batteries, is_whole=True, asked=[range(1, 21)]))
+
+        done = commit_load(
+            lake, load_of(BATTERIES, *batteries[:6], is_whole=True, asked=[range(1, 7)])
+        )
+
+    assert (done.changed, done.withheld) == (14, 0)
 
 
 def test_the_other_account_loses_nothing_where_one_sees_nothing_any_more(fleet: Sim) -> None:
