@@ -10,6 +10,7 @@ import ssl
 import sys
 import textwrap
 import time
+from itertools import product
 from pathlib import Path
 from urllib.parse import quote
 
@@ -211,10 +212,10 @@ def test_a_lake_that_is_opened_with_few_file_descriptors_fails_in_words(lake_pat
     os.close(first)
     failures: list[Exception] = []
 
-    for more in range(1, 16):
+    for more, read_only in product(range(1, 16), (True, False)):
         resource.setrlimit(resource.RLIMIT_NOFILE, (first + more, most[1]))
         try:
-            with open_lake(lake_path) as lake:
+            with open_lake(lake_path, read_only=read_only) as lake:
                 lake.rows("select count(*) from meta.watermarks")
         except (LakeError, OSError) as failure:
             failures.append(failure)
