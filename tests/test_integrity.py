@@ -4,6 +4,7 @@ import gzip
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import httpx
@@ -117,9 +118,16 @@ def test_a_machine_whose_clock_is_slow_rewrites_no_history(sim: Sim, monkeypatch
     before = rows(sim, "select id, valid_from, valid_to from raw.groups where valid_to is not null")
     load_at(3 * HOUR, 3 * HOUR - timedelta(minutes=130))
 
-    found = rows(sim, "select id, valid_from, valid_to from raw.groups")
+    found = rows(
+        sim,
+        "select id, valid_from, valid_to from raw.groups "
+        "order by id, valid_from, valid_to nulls last",
+    )
     assert set(before) <= set(found)
     assert all(end is None or start <= end for _, start, end in found)
+    chain = [(a, b) for a, b in pairwise(found) if a[0] == b[0]]
+    assert chain
+    assert all(ended == began for (_, _, ended), (_, began, _) in chain)
 
 
 @pytest.mark.parametrize(
