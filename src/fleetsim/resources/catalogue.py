@@ -231,7 +231,10 @@ DEVICE_APP_STATES = Resource(
             EXACT_IN,
         ),
         column(
-            "updated_at", Kind.TIME, lambda v, b: v.world.fleet.installed_at[b["row"]] + DAY, RANGE
+            "updated_at",
+            Kind.TIME,
+            lambda v, b: v.world.fleet.after_installing(b["row"], DAY),
+            RANGE,
         ),
     ),
 )
