@@ -15,7 +15,6 @@ from fleetlake.cli.export import export
 from fleetlake.cli.gaps import gaps
 from fleetlake.cli.ingest import ingest
 from fleetlake.cli.interrupts import STOPPED
-from fleetlake.cli.lean import start_lean
 from fleetlake.cli.maintain import maintain
 from fleetlake.cli.output import Reader, lost_output, prepare_streams, say, unwritable_output
 from fleetlake.cli.plain_text import PlainFormatter, PlainGroup
@@ -27,6 +26,7 @@ from fleetlake.cli.publish import publish
 from fleetlake.cli.quarantine import quarantine
 from fleetlake.cli.query import query
 from fleetlake.cli.shell import shell
+from fleetlake.cli.startup import skip_unneeded_imports
 from fleetlake.cli.status import status
 from fleetlake.cli.verify import verify
 from fleetlake.errors import FleetlakeError, OutputLost, of_system
@@ -105,7 +105,7 @@ def options(
 
 def main() -> None:
     """Run the command line; every error ends as one paragraph and its exit code."""
-    start_lean()
+    skip_unneeded_imports()
     try:
         prepare_streams()
     except OutputLost as error:
