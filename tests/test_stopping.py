@@ -122,7 +122,7 @@ def test_a_worker_ends_even_where_its_runs_cannot_be_looked_up(monkeypatch, tmp_
     monkeypatch.setattr(worker, "processes_from_proc", worker.processes_from_ps)
 
     with (
-        pytest.raises(FleetlakeError, match="could not be looked up"),
+        pytest.raises(FleetlakeError, match="could not be listed"),
         worker.running_worker() as process,
     ):
         monkeypatch.setenv("PATH", "")
