@@ -118,7 +118,7 @@ def _announce_growth(stream: StreamStatus, gaps: Sequence[Gap], told: Told) -> l
                 gap.endpoint,
                 f"{whose} from {gap.start_at:%Y-%m-%d %H:%M} "
                 f"to {gap.end_at:%Y-%m-%d %H:%M} UTC is lost: {gap.reason}. "
-                "`fleetlake gaps --acknowledge` once it is dealt with.",
+                "Run `fleetlake gaps acknowledge` once it is dealt with.",
             )
     return said
 

@@ -247,8 +247,8 @@ def test_a_command_starts_without_loading_what_it_may_not_need(module):
 
 LIBRARIES_AT_WORK = """
 import sys
-from fleetlake.cli.lean import start_lean
-start_lean()
+from fleetlake.cli.startup import skip_unneeded_imports
+skip_unneeded_imports()
 import duckdb, pyarrow
 rows = pyarrow.table({"n": pyarrow.array([1, 2])})
 [(total,)] = duckdb.execute("select sum(n) + ? from rows", [3]).fetchall()

@@ -12,7 +12,7 @@ from unittest.mock import patch
 import pytest
 from pydantic import SecretStr
 
-from fleetlake.demo import Fleet, running_simulator
+from fleetlake.demo import DemoFleet, running_simulator
 from fleetlake.errors import FleetlakeError
 from fleetlake.lake_address import SharedLake
 from fleetlake.machine.child_environment import lake_access, plain_environment, server_access
@@ -112,7 +112,7 @@ def test_a_lake_in_a_folder_needs_no_key():
 
 def test_the_simulator_gets_no_key(started, tmp_path, monkeypatch):
     monkeypatch.setattr(up, "FOLDER", tmp_path)
-    fleet = Fleet(routers=1, days=1, seed=1, born_at="2026-01-01T00:00:00+00:00")
+    fleet = DemoFleet(routers=1, days=1, seed=1, born_at="2026-01-01T00:00:00+00:00")
     for start in (running_simulator(fleet), up._simulator(1, 1, 1)):  # noqa: SLF001 - what `up` starts
         with pytest.raises(FleetlakeError, match="noted"), start:
             pass

@@ -145,7 +145,7 @@ def test_doctor_makes_no_lake_but_says_who_will(place: Path) -> None:
     found = {check.name: check for check in run_checks(Settings(lake=place))}
 
     assert found["lake"].error is None
-    assert "`fleetlake ingest` makes it" in found["lake"].found
+    assert "`fleetlake ingest` creates it" in found["lake"].found
     assert not place.exists()
 
 

@@ -197,7 +197,7 @@ def test_what_the_system_refuses_ends_a_command_in_words(
         raise OSError(code, os.strerror(code), "/somewhere")
 
     monkeypatch.setattr(cli, "app", refuse)
-    monkeypatch.setattr(cli, "start_lean", lambda: None)
+    monkeypatch.setattr(cli, "skip_unneeded_imports", lambda: None)
     monkeypatch.setattr(sys, "argv", ["fleetlake"])
 
     with pytest.raises(SystemExit) as ended:
@@ -242,7 +242,7 @@ def test_an_error_of_the_system_that_nobody_knows_stays_a_bug(monkeypatch):
         raise OSError(errno.EBADF, "a bug")
 
     monkeypatch.setattr(cli, "app", fail)
-    monkeypatch.setattr(cli, "start_lean", lambda: None)
+    monkeypatch.setattr(cli, "skip_unneeded_imports", lambda: None)
 
     with pytest.raises(OSError, match="a bug"):
         cli.main()

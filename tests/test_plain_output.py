@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import fleetlake
 from fleetlake import cli
 from fleetlake.cli import screen
-from fleetlake.cli.plain_text import PlainFormatter
+from fleetlake.cli.log_format import PlainFormatter
 from fleetlake.errors import FleetlakeError
 from fleetlake.lake import open_lake
 from fleetlake.text.plain import plain, plain_lines
@@ -114,8 +114,8 @@ def test_machine_formats_keep_every_byte(tmp_path):
 PRINTERS = {"cli/screen.py", "cli/output.py"}
 """Where it is decided how text is written."""
 
-WRITERS = {"cli/query.py", "cli/status.py", "cli/shell.py", "cli/__init__.py"}
-"""They write to standard output themselves: machine formats, prompts and words of our own."""
+WRITERS = {"cli/shell.py", "cli/__init__.py"}
+"""They write to standard output themselves: prompts and words of our own."""
 
 RAW = {
     "escape",

@@ -8,7 +8,7 @@ from unittest.mock import patch
 import pytest
 
 from fleetlake.cli.prefect.keys import key_report
-from fleetlake.cli.prefect.up import login_words
+from fleetlake.cli.prefect.up import login_hint
 from fleetlake.errors import SettingsError
 from fleetlake.machine.prefect_auth import (
     CLIENT_AUTH,
@@ -176,13 +176,13 @@ def test_up_shows_the_password_to_a_terminal_and_only_its_file_to_a_log():
     path = require_password()
     password = path.read_text().strip()
 
-    assert password in login_words(path, is_terminal=True)
-    assert password not in login_words(path, is_terminal=False)
-    assert str(path) in login_words(path, is_terminal=False)
+    assert password in login_hint(path, is_terminal=True)
+    assert password not in login_hint(path, is_terminal=False)
+    assert str(path) in login_hint(path, is_terminal=False)
 
 
 def test_a_set_up_over_an_open_server_says_who_can_read_the_keys():
     told = "\n".join(key_report(["fleetlake-a"], kept=["fleetlake-a"], is_open=True))
 
-    assert "asks for no password" in told
+    assert "does not ask for a password" in told
     assert "read the keys in its Secret blocks" in told

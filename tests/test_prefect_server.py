@@ -9,7 +9,7 @@ from pathlib import Path
 
 SERVE = """
 import threading, weakref
-from fleetlake.cli.prefect.server import collect_beside
+from fleetlake.cli.prefect.server import collect_in_background
 
 class Forgotten:
     def __init__(self):
@@ -21,7 +21,7 @@ def note():
     collected.set()
 
 collected, collector = threading.Event(), None
-collect_beside(0.01)
+collect_in_background(0.01)
 weakref.finalize(Forgotten(), note)
 for number in range(1_000_000):  # Python's own collector would have run many times
     made = [number]

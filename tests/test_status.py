@@ -47,13 +47,13 @@ def test_a_lake_that_lacks_nothing_is_said_to_lack_nothing_up_to_its_last_load()
     [
         (
             {"holes": 3},
-            "alerts has 3 holes: if no load is under way, run `fleetlake ingest alerts`.",
+            "alerts has 3 holes: if no load is running, run `fleetlake ingest alerts`.",
         ),
         (
             {"complete_until": NOW + timedelta(hours=40)},
-            "alerts is called complete until 2026-",
+            "alerts is marked complete until 2026-",
         ),
-        ({"quarantined": 2}, "2 records of alerts could not be kept: see `fleetlake quarantine"),
+        ({"quarantined": 2}, "2 records of alerts could not be stored: see `fleetlake quarantine"),
         ({"retention": EXPIRING}, "alerts is at risk: run `fleetlake ingest alerts`."),
         (
             {"loaded_at": NOW - timedelta(days=3)},
@@ -64,14 +64,14 @@ def test_a_lake_that_lacks_nothing_is_said_to_lack_nothing_up_to_its_last_load()
 def test_what_is_wrong_comes_with_what_to_do(fault: dict[str, object], said: str) -> None:
     [first, then] = told(GOOD, replace(GOOD, endpoint="alerts", **fault))
 
-    assert first.startswith("1 thing to look at; the last load was 10 min ago")
+    assert first.startswith("1 problem found; the last load was 10 min ago")
     assert then.startswith(f"- {said}")
 
 
 def test_a_lost_range_is_said_once_for_each_stream_by_its_account() -> None:
     [_, said] = told(GOOD, gaps=(LOST, LOST))
 
-    assert said.startswith("- Of activity_logs of west the service forgot")
+    assert said.startswith("- activity_logs of west lost records")
     assert "`fleetlake gaps`" in said
 
 
@@ -115,7 +115,9 @@ def test_a_lost_range_is_told_and_ends_with_its_exit_code(lake: Lake) -> None:
 
     shown = CliRunner().invoke(app, ["status"])
 
-    assert shown.output.splitlines()[1].startswith("- Of alerts the service forgot")
+    assert shown.output.splitlines()[1].startswith(
+        "- alerts lost records that the service deleted unread"
+    )
     assert isinstance(shown.exception, RecordsMissing)
     assert shown.exception.exit_code == 9
 

@@ -99,7 +99,7 @@ def a_run() -> Iterator[int]:
 def test_runs_are_found_on_a_machine_without_ps(monkeypatch):
     with a_run() as run:
         monkeypatch.setenv("PATH", "")
-        assert worker.run_processes(os.getpid(), worker.listed()) == {run}
+        assert worker.run_processes(os.getpid(), worker.list_processes()) == {run}
 
 
 def test_processes_are_the_same_whether_the_kernel_or_ps_lists_them(monkeypatch):
@@ -107,7 +107,7 @@ def test_processes_are_the_same_whether_the_kernel_or_ps_lists_them(monkeypatch)
     with a_run() as run:
         by_kernel, by_ps = (
             [line.split() for line in lines if line.split()[0] == str(run)]
-            for lines in (worker.listed_by_kernel(), worker.listed_by_ps())
+            for lines in (worker.processes_from_proc(), worker.processes_from_ps())
         )
 
     assert by_kernel == by_ps
@@ -119,10 +119,10 @@ def test_a_worker_ends_even_where_its_runs_cannot_be_looked_up(monkeypatch, tmp_
     prefect.write_text("#!/bin/sh\nexec sleep 600\n")
     prefect.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(prefect))
-    monkeypatch.setattr(worker, "listed_by_kernel", worker.listed_by_ps)
+    monkeypatch.setattr(worker, "processes_from_proc", worker.processes_from_ps)
 
     with (
-        pytest.raises(FleetlakeError, match="could not be looked up"),
+        pytest.raises(FleetlakeError, match="could not be listed"),
         worker.running_worker() as process,
     ):
         monkeypatch.setenv("PATH", "")

@@ -1,8 +1,8 @@
-"""The demo: a simulated service, and the lake that is filled from it.
+"""The demo: a simulated service, and the lake that is loaded from it.
 
-The simulated fleet goes on living between two demos: its clock starts where the first demo
-started and is then moved to the present, so that a second demo finds the same fleet, older,
-and loads only what happened since.
+The simulated fleet lives on between two demos: its clock starts at the time of the first demo and
+is then moved to the present. A second demo finds the same fleet, older, and loads only what
+happened since.
 """
 
 import json
@@ -27,8 +27,8 @@ READY = "ready "
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fleet:
-    """The simulated fleet of a demo: `born_at` is where its clock started."""
+class DemoFleet:
+    """The simulated fleet of a demo; its clock started at `born_at`, an ISO time."""
 
     routers: int
     days: int
@@ -37,28 +37,28 @@ class Fleet:
 
 
 @dataclass(frozen=True)
-class Question:
-    """What an operator asks, and the SQL that answers it."""
+class ExampleQuery:
+    """An operator's question and the SQL that answers it."""
 
-    words: str
+    question: str
     sql: str
 
 
-QUESTIONS = (
-    Question(
+EXAMPLE_QUERIES = (
+    ExampleQuery(
         "Which routers failed over?",
         """select router_name, from_interface as lost, to_interface as moved_to,
         to_carrier as carrier, strftime(started_at, '%Y-%m-%d %H:%M:%S') as started_at,
         if(is_open, 'still open', round(duration_s / 60, 1) || ' min') as lasted
         from marts.failover_episodes order by started_at desc limit 3""",
     ),
-    Question(
+    ExampleQuery(
         "Which batteries are dying?",
         """select router_name, serial_number as battery, health_pct, charge_pct, temperature_c,
         charge_status, strftime(reported_at, '%Y-%m-%d %H:%M') as reported_at
         from marts.battery_health order by health_pct limit 3""",
     ),
-    Question(
+    ExampleQuery(
         "Where have my vehicles been?",
         """select router_id, strftime(fixed_at, '%Y-%m-%d %H:%M:%S') as fixed_at, latitude_deg,
         longitude_deg, round(speed_kmh, 1) as speed_kmh, carrier
@@ -67,21 +67,21 @@ QUESTIONS = (
 )
 
 
-def demo_fleet(lake: Path, *, routers: int, days: int, seed: int) -> Fleet:
-    """Return the fleet that a demo's lake holds; a lake that is not there yet gets a new one.
+def demo_fleet(lake: Path, *, routers: int, days: int, seed: int) -> DemoFleet:
+    """Return the fleet in a demo's lake; create the lake and its fleet if it does not exist.
 
-    Raises: LakeError for a lake that holds something else than a demo.
+    Raises: LakeError for a lake that holds anything but a demo.
     """
     file = lake / DEMO_MARK
     require_own(lake, "lake", otherwise="set FLEETLAKE_LAKE to a folder of your own")
     if file.exists():
-        return Fleet(**json.loads(file.read_text()))
+        return DemoFleet(**json.loads(file.read_text()))
     if (lake / "catalog.sqlite").exists():
         raise LakeError(
-            f"The lake in {lake.resolve()} does not hold a demo, and stays as it is.",
+            f"The lake in {lake.resolve()} holds no demo; it was not changed.",
             remedy="Set FLEETLAKE_LAKE to another folder for the demo.",
         )
-    fleet = Fleet(routers=routers, days=days, seed=seed, born_at=datetime.now(UTC).isoformat())
+    fleet = DemoFleet(routers=routers, days=days, seed=seed, born_at=datetime.now(UTC).isoformat())
     try:
         lake.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(fleet.__dict__))
@@ -91,7 +91,7 @@ def demo_fleet(lake: Path, *, routers: int, days: int, seed: int) -> Fleet:
 
 
 def demo_settings(settings: Settings, url: str) -> Settings:
-    """Return the settings that read the simulated service at `url`, without a call limit."""
+    """Return settings for the simulated service at `url`, without a call limit."""
     return settings.model_copy(
         update={
             "base_url": f"{url}/api/v2/",
@@ -108,8 +108,8 @@ def demo_settings(settings: Settings, url: str) -> Settings:
 
 
 @contextmanager
-def running_simulator(fleet: Fleet) -> Iterator[str]:
-    """Run the simulated service as a process of its own; yield its address.
+def running_simulator(fleet: DemoFleet) -> Iterator[str]:
+    """Run the simulated service in a separate process; yield its address.
 
     Raises: FleetlakeError if it does not start.
     """
@@ -124,7 +124,7 @@ def running_simulator(fleet: Fleet) -> Iterator[str]:
             if not line.startswith(READY):
                 raise FleetlakeError(
                     "The simulated service did not start.",
-                    remedy=f"Run it by hand and see: {' '.join(command)}",
+                    remedy=f"Run it yourself to see why: {' '.join(command)}",
                 )
             url = line.removeprefix(READY).strip()
             _move_to_present(url)
@@ -134,7 +134,7 @@ def running_simulator(fleet: Fleet) -> Iterator[str]:
 
 
 def _move_to_present(url: str) -> None:
-    """Let the time pass that has passed since the fleet's clock started."""
+    """Advance the fleet's clock to the present."""
     now = datetime.fromisoformat(httpx.get(f"{url}/sim/state").json()["now"])
     seconds = (datetime.now(UTC) - now).total_seconds()
     if seconds > 1:

@@ -24,7 +24,7 @@ from tests.flows.server import SERVE, SET_UP, Server, server_at, wait_for
 from tests.processes import UNSETTLED, Service, environment, fleetlake, service
 from tests.test_crash import compare
 
-from fleetlake.cli.prefect.worker import end_runs, listed, run_processes, running_worker
+from fleetlake.cli.prefect.worker import end_runs, list_processes, run_processes, running_worker
 
 ENDED = {"COMPLETED", "FAILED", "CRASHED"}
 PAGE = 200
@@ -103,7 +103,7 @@ def loading(server: Server, fleet: Service, worker_pid: int) -> set[str]:
         runs = running_ingests(server)
         time.sleep(1)
         is_calling = sum(fleet.state()["calls"].values()) > before
-        return runs if is_calling and run_processes(worker_pid, listed()) else set()
+        return runs if is_calling and run_processes(worker_pid, list_processes()) else set()
 
     return wait_for(found, 300)
 
@@ -126,7 +126,7 @@ def soak(server: Server, fleet: Service, days: float) -> None:
 def killed_flow(server: Server, fleet: Service, worker_pid: int) -> None:
     """Kill the processes of the flows; the worker sees it and says so."""
     runs = loading(server, fleet, worker_pid)
-    kill(*run_processes(worker_pid, listed()))
+    kill(*run_processes(worker_pid, list_processes()))
     wait_for(lambda: not runs & running_ingests(server), DEAD_WITHIN_SECONDS)
     say(f"flow killed: {dict(names_of(server, runs))}")
 
@@ -134,7 +134,7 @@ def killed_flow(server: Server, fleet: Service, worker_pid: int) -> None:
 def killed_worker(server: Server, fleet: Service, worker_pid: int) -> None:
     """Kill the worker with its flows; nobody is left to say so but the automation."""
     runs = loading(server, fleet, worker_pid)
-    flows = run_processes(worker_pid, listed())
+    flows = run_processes(worker_pid, list_processes())
     kill(worker_pid, *flows)
     wait_for(lambda: not runs & running_ingests(server), DEAD_WITHIN_SECONDS)
     say(f"worker killed: {dict(names_of(server, runs))}")

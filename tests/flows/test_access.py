@@ -79,7 +79,7 @@ def test_a_command_with_another_password_is_told_that_the_server_does_not_take_i
 
     with (
         temporary_settings({PREFECT_API_AUTH_STRING: "fleetlake:of-another"}),
-        pytest.raises(SettingsError, match="asks for a password, and does not take ours") as told,
+        pytest.raises(SettingsError, match="does not accept our password") as told,
     ):
         require_set_up()
 

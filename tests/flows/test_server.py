@@ -48,7 +48,7 @@ def test_set_up_twice_is_set_up_once_and_a_stream_at_risk_raises_the_alarm(
     assert {b["name"] for b in by_default} == {b["name"] for b in before}
     assert "fleetlake-mgr-api-key" in stored
     assert "admin-key" not in said + stored
-    assert "asks for no password" not in said + stored
+    assert "does not ask for a password" not in said + stored
 
     # The service's clock stands in June: its records are long forgotten by now.
     ingest(Group.ACTIVITY)
@@ -109,7 +109,7 @@ def test_what_was_paused_disabled_or_is_no_longer_wanted_stays_and_is_told_by_th
         assert found("fleetlake-build-after-ingest").enabled
         assert "Still paused at the server: series." in said
         assert "No longer in prefect.yaml, and left as they are: of-before." in said
-        assert "fleetlake-of-before" in said.partition("Secret blocks left from before")[2]
+        assert "fleetlake-of-before" in said.partition("Secret blocks of an earlier set-up")[2]
         assert "prefect --no-prompt block delete secret/" in said
         client.delete_deployment(old)
         client.update_deployment(

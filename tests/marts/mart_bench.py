@@ -19,7 +19,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from fleetlake.cli.lean import start_lean
+from fleetlake.cli.startup import skip_unneeded_imports
 from fleetlake.lake import Lake, open_lake
 from fleetlake.marts import BuildResult, build_marts
 
@@ -96,7 +96,7 @@ class Cost:
 
 def build(path: Path, *, is_full: bool) -> Cost:
     """Build in this process, which did nothing before, as the command does."""
-    start_lean()
+    skip_unneeded_imports()
     result = build_marts(path, is_full=is_full)
     own, dbt = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     cpu_s = sum(used.ru_utime + used.ru_stime for used in (own, dbt))

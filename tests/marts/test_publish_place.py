@@ -142,18 +142,18 @@ def test_a_folder_that_up_did_not_make_is_not_emptied(tmp_path, monkeypatch, is_
         folder.symlink_to(mine)
     monkeypatch.setattr(up, "FOLDER", folder)
 
-    with pytest.raises(UsageError, match="in the way"):
-        up._begin_anew(up.FOLDER)  # noqa: SLF001 - without a server and a worker
+    with pytest.raises(UsageError, match="did not create it"):
+        up._create_empty(up.FOLDER)  # noqa: SLF001 - without a server and a worker
 
     assert (mine / "note.txt").exists()
 
 
 def test_a_folder_that_up_made_is_emptied(tmp_path, monkeypatch):
     monkeypatch.setattr(up, "FOLDER", tmp_path / "up")
-    up._begin_anew(up.FOLDER)  # noqa: SLF001
+    up._create_empty(up.FOLDER)  # noqa: SLF001
     (tmp_path / "up" / "old").touch()
 
-    up._begin_anew(up.FOLDER)  # noqa: SLF001
+    up._create_empty(up.FOLDER)  # noqa: SLF001
 
     assert not (tmp_path / "up" / "old").exists()
 
@@ -164,7 +164,7 @@ def test_a_folder_that_up_made_before_it_had_a_mark_is_emptied(tmp_path):
     for name in ("server.log", "simulator.log"):
         (folder / name).touch()
 
-    up._begin_anew(folder)  # noqa: SLF001
+    up._create_empty(folder)  # noqa: SLF001
 
     assert [path.name for path in folder.iterdir()] == [up.MARK]
 
@@ -173,8 +173,8 @@ def test_a_folder_that_up_made_before_it_had_a_mark_is_emptied(tmp_path):
 def test_a_folder_with_a_log_of_somebody_else_is_not_emptied(tmp_path, log):
     (tmp_path / log).touch()
 
-    with pytest.raises(UsageError, match="in the way"):
-        up._begin_anew(tmp_path)  # noqa: SLF001
+    with pytest.raises(UsageError, match="did not create it"):
+        up._create_empty(tmp_path)  # noqa: SLF001
 
     assert (tmp_path / log).exists()
 

@@ -1,4 +1,4 @@
-"""The command line: one module a command, nothing heavy imported before it is needed."""
+"""The command line: one module per command; a command imports heavy modules when it runs."""
 
 import logging
 import sys
@@ -9,16 +9,16 @@ import typer
 from fleetlake.cli.backfill import backfill
 from fleetlake.cli.build import build
 from fleetlake.cli.columns import columns
+from fleetlake.cli.command_group import PlainGroup, joined_paragraphs
 from fleetlake.cli.demo import demo
 from fleetlake.cli.doctor import doctor
 from fleetlake.cli.export import export
 from fleetlake.cli.gaps import gaps
 from fleetlake.cli.ingest import ingest
 from fleetlake.cli.interrupts import STOPPED
-from fleetlake.cli.lean import start_lean
+from fleetlake.cli.log_format import PlainFormatter
 from fleetlake.cli.maintain import maintain
-from fleetlake.cli.output import Reader, lost_output, prepare_streams, say, unwritable_output
-from fleetlake.cli.plain_text import PlainFormatter, PlainGroup
+from fleetlake.cli.output import OutputPipe, lost_output, prepare_streams, say, unwritable_output
 from fleetlake.cli.prefect.server import prefect_server
 from fleetlake.cli.prefect.setup import prefect_setup
 from fleetlake.cli.prefect.up import up
@@ -27,6 +27,7 @@ from fleetlake.cli.publish import publish
 from fleetlake.cli.quarantine import quarantine
 from fleetlake.cli.query import query
 from fleetlake.cli.shell import shell
+from fleetlake.cli.startup import skip_unneeded_imports
 from fleetlake.cli.status import status
 from fleetlake.cli.verify import verify
 from fleetlake.errors import FleetlakeError, OutputLost, of_system
@@ -35,20 +36,10 @@ from fleetsim.command import simulate
 
 EPILOG = (
     "Exit codes: 0 done, 1 a bug, 2 wrong usage, 3 settings, 4 keys or rights refused, "
-    "5 service unreachable, 6 service answered wrongly, 7 lake, 8 build or data test failed, "
+    "5 service unreachable, 6 invalid answer of the service, 7 lake, 8 build or data test failed, "
     "9 records were lost, 10 export failed, 11 output not written, 130 stopped."
 )
 
-app = typer.Typer(
-    cls=PlainGroup,
-    name="fleetlake",
-    help="Copies all that a device-fleet service holds into Parquet tables you own, exactly once.",
-    epilog=EPILOG,
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,  # its tracebacks show local variables, keys among them
-    rich_markup_mode="rich",
-)
 COMMANDS = (
     demo,
     ingest,
@@ -71,8 +62,33 @@ COMMANDS = (
     worker,
     up,
 )
+
+
+class CommandGroup(PlainGroup):
+    """All commands, in the order of COMMANDS."""
+
+    order = tuple(
+        str(command.info.name)
+        if isinstance(command, typer.Typer)
+        else command.__name__.replace("_", "-")
+        for command in COMMANDS
+    )
+
+
+app = typer.Typer(
+    cls=CommandGroup,
+    name="fleetlake",
+    help="Copies everything a device-fleet service holds, exactly once, to Parquet you own.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,  # they would show local variables, including keys
+    rich_markup_mode="rich",
+)
 for command in COMMANDS:
-    app.command()(command)
+    if isinstance(command, typer.Typer):
+        app.add_typer(command)
+    else:
+        app.command(help=joined_paragraphs(command.__doc__ or ""))(command)
 
 
 def _say_version(wanted: bool) -> None:
@@ -87,14 +103,14 @@ def _say_version(wanted: bool) -> None:
 def options(
     *,
     debug: Annotated[
-        bool, typer.Option("--debug", help="Show what happens inside, and tracebacks.")
+        bool, typer.Option("--debug", help="Show debug logs, and tracebacks of errors.")
     ] = False,
     _version: Annotated[
         bool,
         typer.Option("--version", help="Print the version.", callback=_say_version, is_eager=True),
     ] = False,
 ) -> None:
-    """Take the options that go before the command."""
+    """Handle the options that precede the command."""
     apply_umask(again=True)
     logs = logging.StreamHandler()
     logs.setFormatter(PlainFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
@@ -104,42 +120,42 @@ def options(
 
 
 def main() -> None:
-    """Run the command line; every error ends as one paragraph and its exit code."""
-    start_lean()
+    """Run the command line; print every error as one paragraph and exit with its code."""
+    skip_unneeded_imports()
     try:
         prepare_streams()
     except OutputLost as error:
         say(_paragraph(error))
         sys.exit(error.exit_code)
-    code = _run(Reader())
+    code = _run(OutputPipe())
     if lost := lost_output():
         say(_paragraph(lost))
         code = code or lost.exit_code
     sys.exit(code)
 
 
-def _run(reader: Reader) -> int:
-    """Run a command and return its exit code, having said what went wrong."""
+def _run(stdout: OutputPipe) -> int:
+    """Run a command, print its error if it fails, and return its exit code."""
     try:
         app()
     except FleetlakeError as error:
-        return _ended_with(error)
+        return _exit_code_of(error)
     except OSError as error:
         known = lost_output() or unwritable_output() or of_system(error)
         if known is None:
             raise
-        return _ended_with(known)
+        return _exit_code_of(known)
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else int(bool(ended.code))
-        if code == STOPPED:  # what Typer makes of a KeyboardInterrupt
+        if code == STOPPED:  # Typer exits so at a KeyboardInterrupt
             say("Stopped. What was committed is kept.")
-        # Typer and Rich end with 1 at a BrokenPipeError.
-        return 0 if code == 1 and reader.has_gone() else code
+        # Typer and Rich exit with 1 at a BrokenPipeError.
+        return 0 if code == 1 and stdout.is_closed_by_reader() else code
     return 0
 
 
-def _ended_with(error: FleetlakeError) -> int:
-    """Say an error and return its exit code. Raises: it, where it is to be looked into."""
+def _exit_code_of(error: FleetlakeError) -> int:
+    """Print an error and return its exit code. Raises: the error itself under --debug."""
     if "--debug" in sys.argv:
         raise error
     say(_paragraph(error))

@@ -1,4 +1,4 @@
-"""`fleetlake backfill`: a past range again."""
+"""`fleetlake backfill`: read a past range again."""
 
 from datetime import datetime
 from functools import partial
@@ -6,26 +6,31 @@ from typing import Annotated
 
 import typer
 
+from fleetlake.cli.completion import endpoint_names
 from fleetlake.cli.instants import FORMATS, in_utc
 
 
 def backfill(
-    endpoint: Annotated[str, typer.Argument(help="An endpoint with event times.")],
+    endpoint: Annotated[
+        str, typer.Argument(help="An endpoint with event times.", autocompletion=endpoint_names)
+    ],
     start: Annotated[
         datetime, typer.Option("--from", formats=FORMATS, help="Start, included (UTC).")
     ],
-    end: Annotated[datetime, typer.Option("--to", formats=FORMATS, help="End, not included.")],
+    end: Annotated[
+        datetime, typer.Option("--to", formats=FORMATS, help="End, not included (UTC).")
+    ],
     *,
     profile: Annotated[
-        str | None, typer.Option(help="Only this account; all that are set when left out.")
+        str | None, typer.Option(help="Only this account; all configured ones if omitted.")
     ] = None,
 ) -> None:
-    """Read a past range again and keep what was missing.
+    """Read a past range again and store the records that were missing.
 
-    Safe to repeat: what is there stays as it is. When it is stopped, the next `ingest` reads
-    the rest of the range.
+    Safe to repeat: existing rows stay as they are. If it is stopped, the next `ingest` reads the
+    rest of the range.
     """
-    from fleetlake.cli.screen import console, watched
+    from fleetlake.cli.screen import console, run_with_progress
     from fleetlake.errors import UsageError
     from fleetlake.loading.ingest import backfill as backfill_endpoint
     from fleetlake.loading.ingest import raise_worst
@@ -33,9 +38,9 @@ def backfill(
     from fleetlake.settings import load_settings
 
     if in_utc(start) >= in_utc(end):
-        raise UsageError("--from is not before --to.", remedy="The range is [from, to).")
+        raise UsageError("--from must be before --to.", remedy="The range is [from, to).")
     settings = load_settings()
     settings = settings.account(profile) if profile else settings
     interval = Interval(in_utc(start), in_utc(end))
     load = partial(backfill_endpoint, settings, endpoint, interval)
-    raise_worst(watched(console(stderr=True), load))
+    raise_worst(run_with_progress(console(stderr=True), load))

@@ -1,84 +1,112 @@
-"""`fleetlake columns`: members that the service added, and which of them are columns."""
+"""`fleetlake columns`: members that the service added, and which of them have a column."""
 
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fleetlake.cli.command_group import ListGroup
+from fleetlake.cli.completion import endpoint_names
+from fleetlake.cli.formats import FormatOption, OutputFormat
 from fleetlake.endpoints.columns import Kind
 
 if TYPE_CHECKING:
     from fleetlake.lake.evolution.promotions import Member
 
+FIELDS = ("endpoint", "member", "first_seen_at", "example", "column", "kind")
+"""Keys of the JSON output and columns of the CSV output."""
 
-class Action(StrEnum):
-    """What to do with them."""
+EndpointArgument = Annotated[
+    str, typer.Argument(help="The member's endpoint.", autocompletion=endpoint_names)
+]
+MemberArgument = Annotated[str, typer.Argument(help="The member, as `columns list` shows it.")]
 
-    LIST = "list"
-    PROMOTE = "promote"
-    DEMOTE = "demote"
+columns = typer.Typer(
+    cls=ListGroup,
+    name="columns",
+    help="List members that the service added, promote one to a column, or demote it. "
+    "Without a sub-command, list them."
+    "\n\n"
+    "No load waits for a decision: members without a column are kept in `_extra` from the first "
+    'record on. `a.b` is the member b of the object a; `"a.b"` is a member with a dot in its '
+    "name. A column's name consists of lower-case letters, digits and underscores.",
+)
 
 
-def columns(
-    action: Annotated[
-        Action,
-        typer.Argument(
-            help="list: members that came without a column. promote: make a column of one. "
-            "demote: put a promoted column's values back into `_extra`."
-        ),
-    ] = Action.LIST,
+@columns.command("list")
+def list_members(
     endpoint: Annotated[
-        str | None, typer.Argument(help="The endpoint; to list, all when left out.")
+        str | None,
+        typer.Argument(help="Only this endpoint; all if omitted.", autocompletion=endpoint_names),
     ] = None,
-    member: Annotated[str | None, typer.Argument(help="The member, as `list` shows it.")] = None,
+    output: FormatOption = OutputFormat.TABLE,
+) -> None:
+    """List the members that arrived without a column."""
+    from fleetlake.cli.formats import print_records
+    from fleetlake.cli.screen import console, table_or_none
+    from fleetlake.endpoints import endpoint_named
+    from fleetlake.lake import open_lake
+    from fleetlake.lake.evolution.promoted import members
+    from fleetlake.settings import load_settings
+
+    settings = load_settings()
+    name = endpoint_named(endpoint).name if endpoint else None
+    with open_lake(settings.lake, read_only=True) as lake:
+        listed = members(lake, name)
+    if output is not OutputFormat.TABLE:
+        records = [[getattr(member, field) for field in FIELDS] for member in listed]
+        print_records(output, FIELDS, records, is_csv_guarded=settings.csv_guard)
+        return
+    heads = ("endpoint", "member", "first seen", "example", "column")
+    rows = [
+        (m.endpoint, m.member, f"{m.first_seen_at:%Y-%m-%d %H:%M}", m.example, _column(m))
+        for m in listed
+    ]
+    console().print(table_or_none(heads, rows))
+
+
+@columns.command("promote")
+def promote_member(
+    endpoint: EndpointArgument,
+    member: MemberArgument,
     *,
     kind: Annotated[
         Kind | None,
-        typer.Option("--type", help="Its type; the narrowest that takes all values if left out."),
+        typer.Option(
+            "--type", help="The column's type; if omitted, the narrowest that fits all values."
+        ),
     ] = None,
 ) -> None:
-    """List the members that came without a column, promote one to a column, or demote it again.
-
-    Nothing waits for it: such members are kept in `_extra` from their first sight on. A
-    promoted one gets its column in this lake, filled from all rows loaded so far; a demoted
-    one loses the column and keeps the values. `a.b` is the member b of the object a, `"a.b"` a
-    member with a dot in its name. A column's name has lower-case letters, digits and underscores.
-    """
-    from fleetlake.cli.screen import console, listing
+    """Give a member a column in this lake, filled from all rows loaded so far."""
+    from fleetlake.cli.screen import console
     from fleetlake.endpoints import endpoint_named
-    from fleetlake.errors import UsageError
     from fleetlake.lake import open_lake
-    from fleetlake.lake.evolution.promoted import demote, members, promote
+    from fleetlake.lake.evolution.promoted import promote
     from fleetlake.settings import load_settings
 
-    screen, lake_path = console(), load_settings().lake
-    found = endpoint_named(endpoint) if endpoint else None
-    if action is not Action.LIST:
-        if found is None or member is None:
-            raise UsageError(
-                "Which member of which endpoint?",
-                remedy=f"Type `fleetlake columns {action} ENDPOINT MEMBER`; "
-                "`fleetlake columns` lists them.",
-            )
-        with open_lake(lake_path) as lake:
-            if action is Action.PROMOTE:
-                column, rows = promote(lake, found, member, kind)
-                done = f"{column.sql_type}: {rows:,} rows filled."
-            else:
-                column, rows = demote(lake, found, member)
-                done = f"is dropped: {rows:,} rows have its value in `_extra` again."
-        screen.print(f"raw.{found.name}.{column.name} {done}")
-        return
-    with open_lake(lake_path, read_only=True) as lake:
-        listed = members(lake, found.name if found else None)
-    heads = ("endpoint", "member", "first seen", "example", "column")
-    rows_shown = [
-        (m.endpoint, m.member, f"{m.first_seen_at:%Y-%m-%d %H:%M}", m.example, _shown(m))
-        for m in listed
-    ]
-    screen.print(listing(heads, rows_shown))
+    found = endpoint_named(endpoint)
+    with open_lake(load_settings().lake) as lake:
+        column, rows = promote(lake, found, member, kind)
+    console().print(f"raw.{found.name}.{column.name} {column.sql_type}: {rows:,} rows filled.")
 
 
-def _shown(member: "Member") -> str | None:
-    """Return a promoted member's column: its name and its kind."""
+@columns.command("demote")
+def demote_member(endpoint: EndpointArgument, member: MemberArgument) -> None:
+    """Drop a promoted member's column and put its values back into `_extra`."""
+    from fleetlake.cli.screen import console
+    from fleetlake.endpoints import endpoint_named
+    from fleetlake.lake import open_lake
+    from fleetlake.lake.evolution.promoted import demote
+    from fleetlake.settings import load_settings
+
+    found = endpoint_named(endpoint)
+    with open_lake(load_settings().lake) as lake:
+        column, rows = demote(lake, found, member)
+    console().print(
+        f"raw.{found.name}.{column.name} is dropped: {rows:,} rows have its value in `_extra` "
+        "again."
+    )
+
+
+def _column(member: "Member") -> str | None:
+    """Return a promoted member's column and its kind, or None."""
     return member.column and f"{member.column} ({member.kind})"

@@ -1,4 +1,4 @@
-"""`fleetlake demo`: the whole way, from a service to marts."""
+"""`fleetlake demo`: all steps, from a simulated service to published marts."""
 
 import time
 from functools import partial
@@ -10,17 +10,17 @@ import typer
 
 def demo(
     routers: Annotated[int, typer.Option(min=1, help="Size of the simulated fleet.")] = 40,
-    days: Annotated[int, typer.Option(min=1, help="Days of history it brings.")] = 7,
-    seed: Annotated[int, typer.Option(help="Another seed is another fleet.")] = 1,
+    days: Annotated[int, typer.Option(min=1, help="Days of history.")] = 7,
+    seed: Annotated[int, typer.Option(help="Seed of the simulated fleet.")] = 1,
 ) -> None:
-    """Show all of it: simulate a service, ingest it, build the marts, publish them.
+    """Simulate a service, load it, build the marts and publish them.
 
-    Run it again and it loads only what the fleet did since. The options count for the first
-    run; later ones go on with the fleet that is in the lake.
+    Run it again to load only what the fleet did since. The options apply to the first run; later
+    runs continue with the fleet in the lake.
     """
-    from fleetlake.cli.build import built_report, following
-    from fleetlake.cli.screen import console, table, watched
-    from fleetlake.demo import QUESTIONS, demo_fleet, demo_settings, running_simulator
+    from fleetlake.cli.build import build_progress, build_report
+    from fleetlake.cli.screen import console, run_with_progress, table
+    from fleetlake.demo import EXAMPLE_QUERIES, demo_fleet, demo_settings, running_simulator
     from fleetlake.errors import SettingsError
     from fleetlake.lake import open_lake
     from fleetlake.loading.ingest import ingest, raise_worst
@@ -32,29 +32,29 @@ def demo(
     screen, settings = console(), load_settings()
     if not isinstance(settings.lake, Path):
         raise SettingsError(
-            f"The demo makes a lake in a folder, and FLEETLAKE_LAKE is {settings.lake}.",
+            f"The demo needs a lake in a folder, but FLEETLAKE_LAKE is {settings.lake}.",
             remedy="Unset FLEETLAKE_LAKE and try again.",
         )
     fleet = demo_fleet(settings.lake, routers=routers, days=days, seed=seed)
     screen.print(f"1. A service with {fleet.routers} routers and {fleet.days} days of history …")
     with running_simulator(fleet) as url:
         screen.print(f"2. Loading everything new from {url} …")
-        raise_worst(watched(screen, partial(ingest, demo_settings(settings, url), [])))
+        raise_worst(run_with_progress(screen, partial(ingest, demo_settings(settings, url), [])))
     screen.print("3. Building the marts …")
-    with following(screen) as on_progress:
+    with build_progress(screen) as on_progress:
         memory = settings.build_memory
         built = build_marts(settings.lake, memory=memory, on_progress=on_progress)
-    screen.print(built_report(built))
+    screen.print(build_report(built))
     screen.print("4. Publishing them as plain Parquet …")
-    place, day_rows = published_place(settings), settings.published_day_rows
-    published = publish(settings.lake, place, day_rows=day_rows)
+    target, day_rows = published_place(settings), settings.published_day_rows
+    published = publish(settings.lake, target, day_rows=day_rows)
     with open_lake(settings.lake, read_only=True) as lake:
-        for question in QUESTIONS:
-            result = lake.execute(question.sql)
+        for example in EXAMPLE_QUERIES:
+            result = lake.execute(example.sql)
             names = [column[0] for column in result.description or []]
-            screen.print(table(question.words, names, result.fetchall(), counts=False))
-    screen.print(f"All of it took {time.monotonic() - began:.0f} s.")
-    screen.print(f"The marts are in {published.path} for DuckDB, Polars, pandas and the like.\n")
+            screen.print(table(example.question, names, result.fetchall(), counts=False))
+    screen.print(f"The demo took {time.monotonic() - began:.0f} s.")
+    screen.print(f"The marts are in {published.path} for DuckDB, Polars, pandas and others.\n")
     screen.print("Next, type:")
     for command in (
         'fleetlake query "select type, count(*) from raw.alerts group by 1 order by 2 desc"',

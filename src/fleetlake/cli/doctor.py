@@ -1,27 +1,50 @@
-"""`fleetlake doctor`: is this installation fit to load?"""
+"""`fleetlake doctor`: is this installation ready to load?"""
+
+from typing import TYPE_CHECKING
+
+from fleetlake.cli.formats import FormatOption, OutputFormat
+
+if TYPE_CHECKING:
+    from fleetlake.monitoring.doctor import Check
+
+FIELDS = ("check", "is_ok", "found", "remedy")
+"""Keys of the JSON output and columns of the CSV output."""
 
 
-def doctor() -> None:
-    """Check packages, settings, lake, disk, keys and service; say what to mend.
+def doctor(output: FormatOption = OutputFormat.TABLE) -> None:
+    """Check packages, settings, lake, disk, keys and service, and say what to fix.
 
-    Ends with the exit code of the first check that failed. Of each account one call is made to
-    the service, and one to its v3.
+    Ends with the exit code of the first failed check. Makes one call to the service, and one to
+    its v3, for each account.
     """
+    from fleetlake.cli.formats import print_records
+    from fleetlake.monitoring.doctor import run_checks
+    from fleetlake.settings import load_settings
+
+    settings = load_settings()
+    checks = []
+    for check in run_checks(settings):
+        checks.append(check)
+        if output is OutputFormat.TABLE:
+            _print_check(check)
+    if output is not OutputFormat.TABLE:
+        rows = [
+            (check.name, check.error is None, check.found, check.error and check.error.remedy)
+            for check in checks
+        ]
+        print_records(output, FIELDS, rows, is_csv_guarded=settings.csv_guard)
+    if failed := [check.error for check in checks if check.error]:
+        raise SystemExit(failed[0].exit_code)
+
+
+def _print_check(check: "Check") -> None:
     from rich.text import Text
 
     from fleetlake.cli.screen import console
-    from fleetlake.monitoring.doctor import run_checks
-    from fleetlake.settings import load_settings
     from fleetlake.text.plain import plain, plain_lines
 
-    screen = console()
-    failed = []
-    for check in run_checks(load_settings()):
-        mark = ("✗", "red") if check.error else ("✓", "green")
-        name = (plain(check.name), "bold")
-        screen.print(Text.assemble(mark, " ", name, ": ", plain_lines(check.found)))
-        if check.error:
-            failed.append(check.error)
-            screen.print(f"    What to do: {check.error.remedy}")
-    if failed:
-        raise SystemExit(failed[0].exit_code)
+    mark = ("✗", "red") if check.error else ("✓", "green")
+    name = (plain(check.name), "bold")
+    console().print(Text.assemble(mark, " ", name, ": ", plain_lines(check.found)))
+    if check.error:
+        console().print(f"    What to do: {check.error.remedy}")

@@ -1,4 +1,4 @@
-"""`fleetlake export`: the lake's tables in other people's databases and file formats."""
+"""`fleetlake export`: copy the lake's tables to other databases and file formats."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,30 +18,30 @@ ABOUT = "; ".join(f"{target.name}: {target.about}" for target in TARGETS.values(
 
 
 def export(
-    target: Annotated[str, typer.Argument(help=f"Where to. {ABOUT}.")],
+    target: Annotated[str, typer.Argument(help=f"The export target. {ABOUT}.")],
     tables: Annotated[
         list[str] | None,
         typer.Option(
             "--table",
-            help="A mart, raw.<endpoint>, or a whole schema (marts, raw, meta); may be repeated. "
-            "All marts when left out.",
+            help="A mart, raw.<endpoint>, or a whole schema (marts, raw, meta); repeatable. "
+            "All marts if omitted.",
         ),
     ] = None,
     to: Annotated[
         str | None,
         typer.Option(
-            help="A folder or URL for this once. What holds a password belongs in "
-            "FLEETLAKE_EXPORTS__<TARGET>, since others may see a command line."
+            help="A folder or URL for this run only. Put an address with a password into "
+            "FLEETLAKE_EXPORTS__<TARGET>: other users can see a command line."
         ),
     ] = None,
     full: Annotated[
-        bool, typer.Option("--full", help="Send every row, whatever the target holds.")
+        bool, typer.Option("--full", help="Send every row, whatever the target already holds.")
     ] = False,
 ) -> None:
-    """Bring a database, a lake of another format, or files up to what the lake holds.
+    """Bring a database, a lake of another format or files up to date with the lake.
 
-    Only what changed since the last export is sent: new rows, updates, deletions, new columns.
-    It may be stopped at any moment and run again; a table changes at once or not at all.
+    Sends only what changed since the last export: new rows, updates, deletions, new columns. You
+    can stop it at any moment and run it again; each table changes atomically.
     """
     from pydantic import SecretStr
 
@@ -57,10 +57,10 @@ def export(
     address = SecretStr(to) if to else address_of(row, settings.exports)
     with (
         open_lake(settings.lake, read_only=True) as lake,
-        _shown(console(stderr=True)) as on_rows,
+        _row_progress(console(stderr=True)) as on_rows,
     ):
         done = export_tables(lake, row, address, tables or [], is_full=full, on_rows=on_rows)
-    columns = ("table", "rows sent", "rows removed", "seconds", "sent whole because")
+    columns = ("table", "rows sent", "rows removed", "seconds", "reason for a full export")
     rows = [(o.table, o.sent, o.removed, round(o.seconds, 1), o.whole) for o in done]
     console().print(table("", columns, rows))
     sent, seconds = sum(o.sent for o in done), sum(o.seconds for o in done)
@@ -68,20 +68,20 @@ def export(
 
 
 @contextmanager
-def _shown(screen: "Console") -> Iterator["OnRows"]:
-    """Show on a terminal how many rows of each table have gone."""
+def _row_progress(screen: "Console") -> Iterator["OnRows"]:
+    """Show on a terminal how many rows of each table were sent."""
     from rich.progress import Progress, SpinnerColumn, TaskID, TimeElapsedColumn
 
     from fleetlake.cli.screen import text_column
     from fleetlake.text.plain import plain
 
-    look = (
+    parts = (
         SpinnerColumn(),
         text_column("{task.description:<28}"),
         text_column("{task.completed:>12,.0f} rows"),
         TimeElapsedColumn(),
     )
-    with Progress(*look, console=screen, transient=True, disable=not screen.is_terminal) as bars:
+    with Progress(*parts, console=screen, transient=True, disable=not screen.is_terminal) as bars:
         known: dict[str, TaskID] = {}
 
         def on_rows(name: str, rows: int) -> None:

@@ -1,28 +1,56 @@
-"""`fleetlake gaps`: what the service forgot before it was read."""
+"""`fleetlake gaps`: time ranges that the service deleted before they were read."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import ClassVar
 
 import typer
 
+from fleetlake.cli.command_group import ListGroup
+from fleetlake.cli.formats import FormatOption, OutputFormat
 
-def gaps(
-    *,
-    acknowledge: Annotated[
-        bool, typer.Option("--acknowledge", help="Say that the open gaps are known.")
-    ] = False,
-) -> None:
-    """List the ranges that were lost; `status` fails until they are acknowledged."""
-    from fleetlake.cli.screen import console, listing
+FIELDS = (
+    "account_profile",
+    "endpoint",
+    "partition",
+    "start_at",
+    "end_at",
+    "reason",
+    "recorded_at",
+    "acknowledged_at",
+)
+"""Keys of the JSON output and columns of the CSV output."""
+
+
+class GapsGroup(ListGroup):
+    """The commands of `fleetlake gaps`."""
+
+    old_words: ClassVar[Mapping[str, str]] = {"--acknowledge": "acknowledge"}
+
+
+gaps = typer.Typer(
+    cls=GapsGroup,
+    name="gaps",
+    help="List or acknowledge time ranges that the service deleted before they were read. "
+    "Without a sub-command, list them.",
+)
+
+
+@gaps.command("list")
+def list_gaps(output: FormatOption = OutputFormat.TABLE) -> None:
+    """List the lost ranges; `status` fails until they are acknowledged."""
+    from fleetlake.cli.formats import print_records
+    from fleetlake.cli.screen import console, table_or_none
     from fleetlake.lake import open_lake
-    from fleetlake.lake.gaps import acknowledge_gaps
     from fleetlake.lake.gaps import gaps as recorded_gaps
     from fleetlake.settings import load_settings
 
-    with open_lake(load_settings().lake, read_only=not acknowledge) as lake:
-        if acknowledge:
-            console().print(f"{acknowledge_gaps(lake):,} gaps acknowledged.")
-            return
+    settings = load_settings()
+    with open_lake(settings.lake, read_only=True) as lake:
         found = recorded_gaps(lake)
+    if output is not OutputFormat.TABLE:
+        records = [[getattr(gap, field) for field in FIELDS] for gap in found]
+        print_records(output, FIELDS, records, is_csv_guarded=settings.csv_guard)
+        return
     rows = [
         (
             gap.endpoint,
@@ -35,4 +63,17 @@ def gaps(
         for gap in found
     ]
     columns = ("endpoint", "id", "from", "to", "reason", "acknowledged")
-    console().print(listing(columns, rows))
+    console().print(table_or_none(columns, rows))
+
+
+@gaps.command("acknowledge")
+def acknowledge_gaps() -> None:
+    """Mark all open gaps as known, so that `status` succeeds again."""
+    from fleetlake.cli.screen import console
+    from fleetlake.lake import open_lake
+    from fleetlake.lake.gaps import acknowledge_gaps as acknowledge_recorded
+    from fleetlake.settings import load_settings
+
+    with open_lake(load_settings().lake) as lake:
+        count = acknowledge_recorded(lake)
+    console().print(f"{count:,} gaps acknowledged.")

@@ -1,22 +1,33 @@
 """`fleetlake ingest`: copy what is new."""
 
 import os
-from datetime import datetime
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fleetlake.cli.completion import endpoint_names
+from fleetlake.cli.formats import FormatOption, OutputFormat
 from fleetlake.cli.instants import FORMATS, in_utc
 
 if TYPE_CHECKING:
+    from fleetlake.loading.forecast import CallForecast
     from fleetlake.settings import Settings
+
+PLAN_FIELDS = ("account_profile", "endpoint", "unread_s", "records", "calls", "minutes")
+"""Keys of the plan's JSON output and columns of its CSV output."""
+
+PLAN_COLUMNS = ("endpoint", "unread", "records", "calls", "minutes", "note")
 
 
 def ingest(
     endpoints: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ENDPOINT]...", help="What to load; everything when left out."),
+        typer.Argument(
+            metavar="ENDPOINT", help="What to load; all if omitted.", autocompletion=endpoint_names
+        ),
     ] = None,
     since: Annotated[
         datetime | None,
@@ -31,37 +42,39 @@ def ingest(
         typer.Option(
             metavar="N/M",
             show_default="all of them",
-            help="Of a large fleet, load only this share of the devices, 2/4 for example.",
+            help="Load only this share of a large fleet's devices, e.g. 2/4.",
         ),
     ] = "1/1",
+    output: FormatOption = OutputFormat.TABLE,
     *,
     profile: Annotated[
-        str | None, typer.Option(help="Only this account; all that are set when left out.")
+        str | None, typer.Option(help="Only this account; all configured ones if omitted.")
     ] = None,
     accept_shrunk: Annotated[
         list[str] | None,
         typer.Option(
             metavar="ENDPOINT",
-            help="Believe that what this list no longer holds is gone, however much; repeatable.",
+            help="Accept that records missing from this list are gone, however many; repeatable.",
+            autocompletion=endpoint_names,
         ),
     ] = None,
     plan: Annotated[
-        bool, typer.Option("--plan", help="Forecast the calls and minutes; ask for nothing.")
+        bool, typer.Option("--plan", help="Forecast calls and minutes without calling the service.")
     ] = False,
 ) -> None:
     """Copy everything new from the service into the lake.
 
     The first run takes all that the service still holds; later runs ask only for what is new.
-    It may be stopped at any moment and run again: nothing is lost or loaded twice.
+    You can stop it at any moment and run it again: nothing is lost or loaded twice.
 
-    A list that has lost more than half of its records (FLEETLAKE_SHRINK_PCT, in percent) and
-    more than three is read again. If they are still missing, nothing of it is taken as gone,
-    and the command ends with exit code 6 until --accept-shrunk says that it is right.
+    If a list has lost more than half of its records (FLEETLAKE_SHRINK_PCT, in percent) and more
+    than three, it is read again. If they are still missing, none of them is marked as gone, and
+    the command ends with exit code 6 until --accept-shrunk confirms the loss.
 
-    All shards together load what a run without --shard does, in any order or at once. The first
-    also loads what is not asked for device by device.
+    All shards together, in any order or at once, load what a run without --shard loads. The first
+    shard also loads the endpoints that are not read device by device.
     """
-    from fleetlake.cli.screen import console, watched
+    from fleetlake.cli.screen import console, run_with_progress
     from fleetlake.errors import UsageError
     from fleetlake.loading.ingest import ingest as ingest_endpoints
     from fleetlake.loading.ingest import raise_worst
@@ -72,16 +85,20 @@ def ingest(
         share = Shard.parse(shard)
     except ValueError as error:
         raise UsageError(f"--shard: {error}.") from None
+    if output is not OutputFormat.TABLE and not plan:
+        raise UsageError(
+            "--format is for --plan: a load prints no table.",
+            remedy="Add --plan, or omit --format.",
+        )
     settings = load_settings()
     for name, meant in unknown_variables(os.environ):
         if meant:
-            said = f"Warning: there is no setting {name} ({meant}?), so it has no effect."
-            console(stderr=True).print(said)
+            warning = f"Warning: there is no setting {name} ({meant}?), so it has no effect."
+            console(stderr=True).print(warning)
     settings = settings.account(profile) if profile else settings
     start = None if since is None else in_utc(since)
     if plan:
-        for account in settings.accounts():
-            console().print(*_plan(account, endpoints or [], start), sep="\n")
+        _print_plan(settings, endpoints or [], start, output)
         return
     load = partial(
         ingest_endpoints,
@@ -91,40 +108,63 @@ def ingest(
         shard=share,
         accept_shrunk=accept_shrunk or [],
     )
-    raise_worst(watched(console(stderr=True), load))
+    raise_worst(run_with_progress(console(stderr=True), load))
 
 
-def _plan(settings: "Settings", names: list[str], since: datetime | None) -> tuple[object, str]:
-    """Return the forecast as a table, and what it comes to in a sentence."""
-    from datetime import UTC
-
-    from fleetlake.cli.screen import table
+def _print_plan(
+    settings: "Settings", names: list[str], since: datetime | None, output: OutputFormat
+) -> None:
+    """Print the forecast of each account."""
+    from fleetlake.cli.formats import print_records
+    from fleetlake.cli.screen import console, table
     from fleetlake.loading.forecast import plan_ingest
-    from fleetlake.text.wording import counted, duration_in_words
 
-    found = plan_ingest(settings, names, since=since, now=datetime.now(UTC))
     limit = settings.calls_per_minute
-    columns = ("endpoint", "unread", "records", "calls", "minutes", "note")
-    rows = [
-        (
-            f.endpoint,
-            "" if f.unread is None else duration_in_words(f.unread),
-            f.records,
-            f.calls,
-            round(f.calls / limit, 1) if limit and f.calls is not None else None,
-            "first load: all that the service holds" if f.calls is None else "",
-        )
-        for f in found
-    ]
+    records: list[tuple[object, ...]] = []
+    for account in settings.accounts():
+        found = plan_ingest(account, names, since=since, now=datetime.now(UTC))
+        records += [
+            (account.profile, f.endpoint, f.unread, f.records, f.calls, _minutes(f, limit))
+            for f in found
+        ]
+        if output is OutputFormat.TABLE:
+            console().print(table("", PLAN_COLUMNS, [_plan_row(f, limit) for f in found]))
+            console().print(_plan_summary(found, limit))
+    if output is not OutputFormat.TABLE:
+        print_records(output, PLAN_FIELDS, records, is_csv_guarded=settings.csv_guard)
+
+
+def _plan_row(forecast: "CallForecast", limit: int) -> tuple[object, ...]:
+    from fleetlake.text.wording import duration_in_words
+
+    return (
+        forecast.endpoint,
+        "" if forecast.unread is None else duration_in_words(forecast.unread),
+        forecast.records,
+        forecast.calls,
+        _minutes(forecast, limit),
+        "first load: all that the service holds" if forecast.calls is None else "",
+    )
+
+
+def _minutes(forecast: "CallForecast", limit: int) -> float | None:
+    """Return the minutes at `limit` calls a minute; None if unknown or unlimited."""
+    return round(forecast.calls / limit, 1) if limit and forecast.calls is not None else None
+
+
+def _plan_summary(found: Sequence["CallForecast"], limit: int) -> str:
+    """Return the plan's total in one sentence."""
+    from fleetlake.text.wording import counted
+
     calls = sum(f.calls or 0 for f in found)
-    unknown = any(f.calls is None for f in found)
-    if not any(f.calls for f in found) and unknown:
-        said = "Calls and minutes are not known before a first load."
-        return table("", columns, rows), f"{said} Nothing was asked of the service."
-    said = f"{'At least' if unknown else 'About'} {counted(calls, 'call')}"
-    pace = f", {_minutes(calls / limit)} at {limit:,} calls a minute" if limit else ""
-    return table("", columns, rows), f"{said}{pace}. Nothing was asked of the service."
+    is_partial = any(f.calls is None for f in found)
+    if is_partial and not calls:
+        total = "Calls and minutes are not known before a first load"
+    else:
+        total = f"{'At least' if is_partial else 'About'} {counted(calls, 'call')}"
+        total += f", {_duration(calls / limit)} at {limit:,} calls a minute" if limit else ""
+    return f"{total}. The service was not called."
 
 
-def _minutes(length: float) -> str:
-    return "less than a minute" if length < 1 else f"{length:,.0f} min"
+def _duration(minutes: float) -> str:
+    return "less than a minute" if minutes < 1 else f"{minutes:,.0f} min"

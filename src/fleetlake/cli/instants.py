@@ -1,4 +1,4 @@
-"""Instants as people type them."""
+"""Points in time as people type them."""
 
 from datetime import UTC, datetime
 
@@ -6,5 +6,5 @@ FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z"]
 
 
 def in_utc(moment: datetime) -> datetime:
-    """Return an instant with its zone; without one it is UTC."""
+    """Return a time with its zone; a time without one is UTC."""
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -1,7 +1,7 @@
-"""Ctrl-C while DuckDB works.
+"""Ctrl-C while DuckDB is working.
 
-Python's own handler runs between two of DuckDB's tasks. A query may be one task of hours, or wait
-for a pipe, so a thread hears of Ctrl-C instead.
+Python runs its signal handler only between two of DuckDB's tasks. One task may take hours or wait
+for a pipe, so a thread listens for Ctrl-C instead.
 """
 
 import os
@@ -18,40 +18,40 @@ STOPPED = 130
 
 @contextmanager
 def on_ctrl_c(act: Callable[[], object]) -> Iterator[None]:
-    """Call `act` from a thread of its own at each Ctrl-C, at once; nothing else happens then.
+    """Call `act` from a separate thread at each Ctrl-C, instead of raising KeyboardInterrupt.
 
-    Where Ctrl-C is ignored, as in a background job, it stays so.
+    If Ctrl-C is ignored, as in a background job, it stays ignored.
     """
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
-    heard, told = os.pipe()
-    os.set_blocking(told, False)
-    listener = threading.Thread(target=_listen, args=(heard, act), daemon=True)
+    read_end, write_end = os.pipe()
+    os.set_blocking(write_end, False)
+    listener = threading.Thread(target=_listen, args=(read_end, act), daemon=True)
     listener.start()
     signal.signal(signal.SIGINT, lambda *_: None)
-    before = signal.set_wakeup_fd(told)
+    before = signal.set_wakeup_fd(write_end)
     try:
         yield
     finally:
         signal.set_wakeup_fd(before)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        os.close(told)
+        os.close(write_end)
         listener.join()
-        os.close(heard)
+        os.close(read_end)
 
 
-def _listen(heard: int, act: Callable[[], object]) -> None:
-    """Act on each SIGINT that is told through a pipe, until it is closed."""
-    while number := os.read(heard, 1):
+def _listen(read_end: int, act: Callable[[], object]) -> None:
+    """Call `act` for each SIGINT number read from a pipe, until the pipe is closed."""
+    while number := os.read(read_end, 1):
         if number[0] == signal.SIGINT:
             act()
 
 
 def leave(spill: Path | None = None) -> None:
-    """End the process, whatever its other threads are doing; for commands that only read.
+    """End the process at once, whatever its threads are doing; for commands that only read.
 
-    `spill` is a folder of temporary files that nobody else would remove.
+    `spill` is a folder of temporary files to remove first.
     """
     if spill:
         shutil.rmtree(spill, ignore_errors=True)

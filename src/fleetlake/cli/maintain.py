@@ -1,4 +1,4 @@
-"""`fleetlake maintain`: keep the lake small and quick."""
+"""`fleetlake maintain`: keep the lake small and fast."""
 
 from typing import Annotated
 
@@ -7,12 +7,12 @@ import typer
 
 def maintain(
     keep_days: Annotated[
-        int, typer.Option(min=0, help="Days of snapshots that time travel keeps.")
+        int, typer.Option(min=0, help="Days of snapshots to keep for time travel.")
     ] = 7,
 ) -> None:
-    """Merge small files, forget old snapshots, remove files that nobody needs any more.
+    """Merge small files, expire old snapshots and remove unused files.
 
-    Waits for nobody: while a stream is being loaded it says so and changes nothing.
+    Does not wait: if a stream is being loaded, it says so and changes nothing.
     """
     from datetime import timedelta
 
@@ -22,12 +22,12 @@ def maintain(
     from fleetlake.lake.maintenance import maintain as maintain_lake
     from fleetlake.settings import load_settings
 
-    place = load_settings().lake
-    require_lake(place)
-    with open_lake(place) as lake:
+    lake_place = load_settings().lake
+    require_lake(lake_place)
+    with open_lake(lake_place) as lake:
         done = maintain_lake(lake, keep=timedelta(days=keep_days))
     console().print(
-        f"{done.files_written:,} data files written from rows that were in the catalog; "
-        f"of {done.files_before:,} data files, merging left {done.files_after:,}; "
-        f"{done.snapshots_expired:,} snapshots forgotten, {done.files_removed:,} files removed."
+        f"{done.files_written:,} data files written from rows in the catalog; "
+        f"{done.files_before:,} data files merged into {done.files_after:,}; "
+        f"{done.snapshots_expired:,} snapshots expired, {done.files_removed:,} files removed."
     )

@@ -1,4 +1,4 @@
-"""Standard output and standard error: what they can show, and whether all of it was written."""
+"""Standard output and standard error: their encoding, and whether all output was written."""
 
 import codecs
 import os
@@ -19,9 +19,9 @@ _STREAMS = ((0, os.O_RDONLY), (1, os.O_WRONLY), (2, os.O_WRONLY))
 
 
 def prepare_streams() -> None:
-    """Let every character be read and written in any locale, and every message be plain text.
+    """Make every character readable and writable in any locale, and every message plain text.
 
-    Raises: OutputLost if standard output is closed, before anything is done.
+    Raises: OutputLost if standard output is closed.
     """
     sys.argv = [os.fsencode(word).decode("utf-8", "surrogateescape") for word in sys.argv]
     was_open = [_keep_open(number, mode) for number, mode in _STREAMS]
@@ -33,24 +33,24 @@ def prepare_streams() -> None:
     sys.excepthook = _show_traceback
     if not was_open[1] or sys.stdout is None:
         raise OutputLost(
-            "Standard output is closed.", remedy="Redirect it to a file, or to /dev/null."
+            "Standard output is closed.", remedy="Redirect it to a file or to /dev/null."
         )
 
 
 def machine_output() -> TextIO:
-    """Return standard output for JSON and CSV, which are UTF-8 whatever the terminal is."""
+    """Return standard output for JSON and CSV: UTF-8, whatever the terminal's encoding is."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     return sys.stdout
 
 
 def is_read_by_people() -> bool:
-    """Return whether standard output is a terminal, which obeys what is written to it."""
+    """Return whether standard output is a terminal, which obeys control characters."""
     return sys.stdout.isatty()
 
 
 def say(message: str) -> None:
-    """Write a message to standard error, if anybody listens there."""
+    """Write a message to standard error; ignore an error of standard error itself."""
     try:
         sys.stderr.write(f"{plain_lines(message)}\n")
         sys.stderr.flush()
@@ -59,19 +59,19 @@ def say(message: str) -> None:
 
 
 def lost_output() -> OutputLost | None:
-    """Write out what is left of standard output; return why that is not possible."""
+    """Flush standard output; return the error if that fails."""
     try:
         sys.stdout.flush()
     except OSError as error:
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, 1)  # Python tries once more at its end
+        os.dup2(nowhere, 1)  # Python flushes again when it exits
         os.close(nowhere)
         return _loss(error)
     return None
 
 
 def unwritable_output() -> OutputLost | None:
-    """Return why nothing more can be written to standard output, tried with a line break."""
+    """Try to write a line break to standard output; return the error if that fails."""
     try:
         os.write(1, b"\n")
     except OSError as error:
@@ -80,7 +80,7 @@ def unwritable_output() -> OutputLost | None:
 
 
 def _loss(error: OSError) -> OutputLost | None:
-    """Return what was lost: nothing where a pipe's reader left with what it wanted."""
+    """Return the error to report; None if a pipe's reader closed it, which is no loss."""
     if error.errno == EPIPE:
         return None
     return OutputLost(
@@ -89,24 +89,24 @@ def _loss(error: OSError) -> OutputLost | None:
     )
 
 
-class Reader:
-    """Who reads standard output, as it was when the command began."""
+class OutputPipe:
+    """Standard output as it was when the command started."""
 
     def __init__(self) -> None:
-        """Keep a way to standard output, which libraries replace when its reader leaves."""
+        """Duplicate standard output: libraries replace it when its reader closes the pipe."""
         self._file = os.dup(1)
 
-    def has_gone(self) -> bool:
-        """Return whether standard output is a pipe that is read no more."""
+    def is_closed_by_reader(self) -> bool:
+        """Return whether standard output is a pipe that nobody reads any more."""
         pipe = select.poll()
         pipe.register(self._file, 0)
         return any(event & select.POLLERR for _, event in pipe.poll(0))
 
 
 def _keep_open(number: int, mode: int) -> bool:
-    """Return whether a standard stream is open; of one that is not, keep the number.
+    """Return whether a standard stream is open; reserve the descriptor of a closed one.
 
-    Otherwise the next file would get it, and messages would be written into that file.
+    Otherwise the next opened file would get that descriptor, and messages with it.
     """
     try:
         os.fstat(number)
@@ -117,7 +117,7 @@ def _keep_open(number: int, mode: int) -> bool:
 
 
 def _as_ascii(error: UnicodeError) -> tuple[str, int]:
-    """Return what stands for a character that a terminal's encoding lacks."""
+    """Return ASCII for characters that a terminal's encoding lacks."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     text = error.object[error.start : error.end]
@@ -128,5 +128,5 @@ def _as_ascii(error: UnicodeError) -> tuple[str, int]:
 def _show_traceback(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
-    """Print an error nobody caught; its message may hold anything."""
+    """Print an uncaught error as plain text: its message may contain anything."""
     say("".join(traceback.format_exception(kind, error, trace)).rstrip())

@@ -1,4 +1,4 @@
-"""`fleetlake publish`: the marts as plain files."""
+"""`fleetlake publish`: the marts as plain Parquet files."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,18 +9,18 @@ import typer
 def publish(
     to: Annotated[
         Path | None,
-        typer.Option(help="Where to; FLEETLAKE_PUBLISHED when left out, for a demo its lake."),
+        typer.Option(help="Target folder; default: FLEETLAKE_PUBLISHED, for a demo its lake."),
     ] = None,
     raw: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="ENDPOINT", help="A raw table to publish too, as raw_<endpoint>; repeatable."
+            metavar="ENDPOINT", help="Also publish this raw table, as raw_<endpoint>; repeatable."
         ),
     ] = None,
 ) -> None:
     """Publish the marts as Parquet, with a DuckDB file of views that needs no extension.
 
-    Readers see the old snapshot or the new one, whole, never a mix.
+    Readers see either the whole old snapshot or the whole new one.
     """
     from fleetlake.cli.screen import NOTHING_LOADED, console, table
     from fleetlake.publishing.publish import publish as publish_snapshot

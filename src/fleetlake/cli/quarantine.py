@@ -1,69 +1,125 @@
-"""`fleetlake quarantine`: records that could not be kept."""
+"""`fleetlake quarantine`: records that could not be stored in their table."""
 
-from enum import StrEnum
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, ClassVar
 
 import typer
 
+from fleetlake.cli.command_group import ListGroup
+from fleetlake.cli.completion import endpoint_names
+from fleetlake.cli.formats import FormatOption, OutputFormat
+
 NEXT = (
-    "What the service has mended comes with the next load where an endpoint is read whole, and "
-    "with `fleetlake backfill ENDPOINT --from … --to …` where it has event times. "
-    "`fleetlake quarantine acknowledge` once they are dealt with."
+    "If the service corrects a record, the next load brings it where an endpoint is read as a "
+    "whole; where it has event times, run `fleetlake backfill ENDPOINT --from … --to …`. Once the "
+    "records are dealt with, run `fleetlake quarantine acknowledge`."
+)
+COUNT_FIELDS = ("endpoint", "reason", "records")
+RECORD_FIELDS = ("account_profile", "endpoint", "partition", "reason", "raw", "quarantined_at")
+
+EndpointArgument = Annotated[
+    str | None,
+    typer.Argument(help="Only this endpoint; all if omitted.", autocompletion=endpoint_names),
+]
+
+
+class QuarantineGroup(ListGroup):
+    """The commands of `fleetlake quarantine`."""
+
+    old_words: ClassVar[Mapping[str, str]] = {"--endpoint": ""}
+
+
+quarantine = typer.Typer(
+    cls=QuarantineGroup,
+    name="quarantine",
+    help="List, show, retry or acknowledge records that could not be stored in their table. "
+    "Without a sub-command, list them.",
 )
 
 
-class Action(StrEnum):
-    """What to do with them."""
-
-    LIST = "list"
-    SHOW = "show"
-    RETRY = "retry"
-    ACKNOWLEDGE = "acknowledge"
-
-
-def quarantine(
-    action: Annotated[
-        Action,
-        typer.Argument(
-            help="list: how many and why. show: as received. retry: read their JSON again. "
-            "acknowledge: say that they are known."
-        ),
-    ] = Action.LIST,
-    endpoint: Annotated[
-        str | None, typer.Option(help="Only this endpoint; all when left out.")
-    ] = None,
+@quarantine.command("list")
+def list_quarantined(
+    endpoint: EndpointArgument = None, output: FormatOption = OutputFormat.TABLE
 ) -> None:
-    """List, show, retry or acknowledge the records that could not be kept in a raw table."""
+    """Count the quarantined records by endpoint and reason."""
     from collections import Counter
 
-    from fleetlake.cli.screen import console, listing
+    from fleetlake.cli.formats import print_records
+    from fleetlake.cli.screen import console, table_or_none
     from fleetlake.lake import open_lake
-    from fleetlake.loading.quarantine import acknowledge_quarantined, quarantined, retry_quarantined
+    from fleetlake.loading.quarantine import quarantined
     from fleetlake.settings import load_settings
-    from fleetlake.text.plain import plain
-    from fleetlake.text.wording import counted
 
-    screen = console()
-    is_read = action in {Action.LIST, Action.SHOW}
-    with open_lake(load_settings().lake, read_only=is_read) as lake:
-        if action is Action.RETRY:
-            kept, waiting = retry_quarantined(lake, endpoint)
-            screen.print(f"{counted(kept, 'record')} became rows, {waiting:,} still wait.")
-            if waiting:
-                screen.print(NEXT)
-            return
-        if action is Action.ACKNOWLEDGE:
-            count = acknowledge_quarantined(lake, endpoint)
-            screen.print(f"{counted(count, 'record')} acknowledged; meta.quarantine keeps them.")
-            return
-        records = quarantined(lake, endpoint)
-    if action is Action.SHOW:
-        for record in records:
-            said = f"{plain(record.endpoint)}: {plain(record.reason)}\n  {plain(record.raw)}"
-            screen.print(said, soft_wrap=True)
-        return
+    settings = load_settings()
+    with open_lake(settings.lake, read_only=True) as lake:
+        records = quarantined(lake, _name(endpoint))
     counts = Counter((record.endpoint, record.reason) for record in records)
     rows = [(name, reason, count) for (name, reason), count in sorted(counts.items())]
-    screen.print(listing(("endpoint", "reason", "records"), rows))
+    if output is not OutputFormat.TABLE:
+        print_records(output, COUNT_FIELDS, rows, is_csv_guarded=settings.csv_guard)
+        return
+    console().print(table_or_none(COUNT_FIELDS, rows))
     if rows:
-        screen.print(NEXT)
+        console().print(NEXT)
+
+
+@quarantine.command("show")
+def show_quarantined(
+    endpoint: EndpointArgument = None, output: FormatOption = OutputFormat.TABLE
+) -> None:
+    """Print each quarantined record as it was received, with the reason."""
+    from fleetlake.cli.formats import print_records
+    from fleetlake.cli.screen import console
+    from fleetlake.lake import open_lake
+    from fleetlake.loading.quarantine import quarantined
+    from fleetlake.settings import load_settings
+    from fleetlake.text.plain import plain
+
+    settings = load_settings()
+    with open_lake(settings.lake, read_only=True) as lake:
+        records = quarantined(lake, _name(endpoint))
+    if output is not OutputFormat.TABLE:
+        rows = [[getattr(record, field) for field in RECORD_FIELDS] for record in records]
+        print_records(output, RECORD_FIELDS, rows, is_csv_guarded=settings.csv_guard)
+        return
+    screen = console()
+    for record in records:
+        line = f"{plain(record.endpoint)}: {plain(record.reason)}\n  {plain(record.raw)}"
+        screen.print(line, soft_wrap=True)
+
+
+@quarantine.command("retry")
+def retry(endpoint: EndpointArgument = None) -> None:
+    """Read the quarantined JSON again and store the records that can be read now."""
+    from fleetlake.cli.screen import console
+    from fleetlake.lake import open_lake
+    from fleetlake.loading.quarantine import retry_quarantined
+    from fleetlake.settings import load_settings
+    from fleetlake.text.wording import counted
+
+    with open_lake(load_settings().lake) as lake:
+        kept, waiting = retry_quarantined(lake, _name(endpoint))
+    console().print(f"{counted(kept, 'record')} stored; {waiting:,} still quarantined.")
+    if waiting:
+        console().print(NEXT)
+
+
+@quarantine.command("acknowledge")
+def acknowledge(endpoint: EndpointArgument = None) -> None:
+    """Mark quarantined records as dealt with; meta.quarantine keeps them."""
+    from fleetlake.cli.screen import console
+    from fleetlake.lake import open_lake
+    from fleetlake.loading.quarantine import acknowledge_quarantined
+    from fleetlake.settings import load_settings
+    from fleetlake.text.wording import counted
+
+    with open_lake(load_settings().lake) as lake:
+        count = acknowledge_quarantined(lake, _name(endpoint))
+    console().print(f"{counted(count, 'record')} acknowledged; meta.quarantine keeps them.")
+
+
+def _name(endpoint: str | None) -> str | None:
+    """Return the endpoint's name; None for all. Raises: UsageError if it does not exist."""
+    from fleetlake.endpoints import endpoint_named
+
+    return endpoint_named(endpoint).name if endpoint else None

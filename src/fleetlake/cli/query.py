@@ -1,13 +1,12 @@
-"""`fleetlake query`: SQL over the lake, while it is being written."""
+"""`fleetlake query`: read-only SQL over the lake, also while it is being written."""
 
-import csv
-from collections.abc import Callable
-from datetime import date, datetime, time
-from enum import StrEnum
+from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from fleetlake.cli.formats import FormatOption, OutputFormat, Row, print_csv, print_json
 
 if TYPE_CHECKING:
     import duckdb
@@ -19,37 +18,29 @@ if TYPE_CHECKING:
 ROWS_AT_A_TIME = 10_000
 MOST_ROWS = 1_000
 UNSAFE = (
-    "Allow everything that DuckDB can do as this user: read and write files, COPY, ATTACH, "
-    "extensions, settings. Only for SQL that you trust."
+    "Allow everything that DuckDB can do as this user: reading and writing files, COPY, ATTACH, "
+    "extensions, settings. Use it only for SQL that you trust."
 )
 GUARD = (
-    "In CSV, put ' before texts that a spreadsheet would run as a formula: those that begin with "
-    "= + - @, a tab or a carriage return. FLEETLAKE_CSV_GUARD=true does it always."
+    "In CSV, put ' before texts that a spreadsheet would run as a formula: those that start with "
+    "= + - @, a tab or a carriage return. FLEETLAKE_CSV_GUARD=true turns this on for all commands."
 )
 TABLES = "select table_schema, table_name from information_schema.tables"
 
 
-class Format(StrEnum):
-    """How a result is printed."""
-
-    TABLE = "table"
-    JSON = "json"
-    CSV = "csv"
-
-
 def query(
     sql: Annotated[str, typer.Argument(help="For example: select count(*) from raw.alerts")],
-    output: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.TABLE,
+    output: FormatOption = OutputFormat.TABLE,
     *,
     unsafe: Annotated[bool, typer.Option("--unsafe", help=UNSAFE)] = False,
     csv_guard: Annotated[bool, typer.Option("--csv-guard", help=GUARD)] = False,
 ) -> None:
-    """Run SQL on the lake, read-only; an ingest may go on meanwhile.
+    """Run read-only SQL on the lake, also while an ingest is running.
 
-    A statement may read the lake and the files in it, and make temporary tables. Everything
-    else is refused: other files of this machine, COPY, ATTACH, extensions, settings.
+    A statement may read the lake and its files, and create temporary tables. Everything else is
+    refused: other files of this machine, COPY, ATTACH, extensions, settings.
 
-    Several statements, parted by semicolons, print their results one after another.
+    Several statements, separated by semicolons, print their results one after another.
 
     Schemas: raw (one table per endpoint), staging, marts, meta (what was loaded, and when).
     """
@@ -61,12 +52,7 @@ def query(
     from fleetlake.settings import load_settings
 
     settings = load_settings()
-    print_csv = partial(_print_csv, is_guarded=csv_guard or settings.csv_guard)
-    printed: dict[Format, Callable[[DuckDBPyConnection], None]] = {
-        Format.TABLE: _print_table,
-        Format.JSON: _print_json,
-        Format.CSV: print_csv,
-    }
+    is_guarded = csv_guard or settings.csv_guard
     with (
         spill_folder() as spill,
         on_ctrl_c(partial(leave, spill)),
@@ -77,15 +63,15 @@ def query(
             close_off(lake)
         try:
             for result in lake.ask(sql):
-                printed[output](result)
+                _print_result(result, output, is_guarded=is_guarded)
         except duckdb.Error as error:
             raise failure(error, lake.path, lister=f'fleetlake query "{TABLES}"') from None
 
 
 def failure(error: "duckdb.Error", place: "LakePlace", *, lister: str) -> "UsageError":
-    """Return what to say of SQL that does not run, and what to do about it.
+    """Return the error for SQL that DuckDB rejected, with what to do about it.
 
-    DuckDB itself points at wrong syntax. `lister` is what a person types to see the tables.
+    DuckDB's own message points at wrong syntax. `lister` is the command that lists the tables.
     """
     from fleetlake.errors import UsageError
     from fleetlake.lake.guard import REMEDY, is_refusal
@@ -101,58 +87,33 @@ def failure(error: "duckdb.Error", place: "LakePlace", *, lister: str) -> "Usage
     if text.startswith("Catalog Error: Table"):
         remedy = f"`{lister}` lists the tables."
     if "read-only" in text:
-        remedy = "Queries only read; what is in the lake changes by loads and builds."
+        remedy = "Queries only read; loads and builds change the lake."
     return UsageError(f"DuckDB rejected this statement: {text}", remedy=remedy)
 
 
+def _print_result(result: "DuckDBPyConnection", output: OutputFormat, *, is_guarded: bool) -> None:
+    if output is OutputFormat.TABLE:
+        _print_table(result)
+    elif output is OutputFormat.JSON:
+        print_json(_names(result), _batches(result))
+    else:
+        print_csv(_names(result), _batches(result), is_guarded=is_guarded)
+
+
 def _print_table(result: "DuckDBPyConnection") -> None:
-    """Print what a person can read; more rows than that are counted and not kept."""
+    """Print the first rows; count the rest without keeping it."""
     from fleetlake.cli.screen import console, print_rows
 
     screen, rows = console(), result.fetchmany(MOST_ROWS)
     print_rows(screen, _names(result), rows)
-    more = 0
-    while further := result.fetchmany(ROWS_AT_A_TIME):
-        more += len(further)
+    more = sum(len(batch) for batch in _batches(result))
     if more:
         screen.print(f"{more:,} more rows; `--format csv` gives all.")
 
 
-def _print_json(result: "DuckDBPyConnection") -> None:
-    """Print one array of objects, a row a line."""
-    import orjson
-
-    from fleetlake.cli.output import is_read_by_people, machine_output
-    from fleetlake.text.plain import plain
-
-    is_shown = is_read_by_people()
-    out, names, separator = machine_output(), _names(result), "[\n"
+def _batches(result: "DuckDBPyConnection") -> Iterator[list[Row]]:
     while rows := result.fetchmany(ROWS_AT_A_TIME):
-        for row in rows:
-            named = dict(zip(names, row, strict=True))
-            line = orjson.dumps(named, default=str, option=orjson.OPT_UTC_Z).decode()
-            out.write(f"{separator}{plain(line) if is_shown else line}")
-            separator = ",\n"
-    out.write("[]\n" if separator == "[\n" else "\n]\n")
-
-
-def _print_csv(result: "DuckDBPyConnection", *, is_guarded: bool) -> None:
-    from fleetlake.cli.output import is_read_by_people, machine_output
-    from fleetlake.text.plain import plain
-    from fleetlake.text.spreadsheet import guarded
-
-    is_shown = is_read_by_people()
-
-    def text(value: Any) -> Any:
-        if isinstance(value, (datetime, date, time)):
-            return value.isoformat()
-        value = guarded(value) if is_guarded and isinstance(value, str) else value
-        return value if value is None or not is_shown else plain(value)
-
-    writer = csv.writer(machine_output(), lineterminator="\n")
-    writer.writerow(text(name) for name in _names(result))
-    while rows := result.fetchmany(ROWS_AT_A_TIME):
-        writer.writerows([text(value) for value in row] for row in rows)
+        yield [*rows]
 
 
 def _names(result: "DuckDBPyConnection") -> list[str]:

@@ -1,4 +1,4 @@
-"""What people see: tables, and progress as bars on a terminal or plain lines elsewhere."""
+"""Output for people: tables, and progress as bars on a terminal or plain lines elsewhere."""
 
 import sys
 import time
@@ -19,32 +19,32 @@ if TYPE_CHECKING:
 
     from fleetlake.loading.outcome import Outcome
 
-NOTHING_LOADED = "Warning: nothing was ever loaded into this lake; run `fleetlake ingest` first."
+NOTHING_LOADED = "Warning: nothing was ever loaded into this lake. Run `fleetlake ingest` first."
 PLAIN_WIDTH = 120
 WIDEST = 100_000
-"""Room enough to ask how wide a table would like to be."""
+"""More than any table needs: the limit for measuring a table's natural width."""
 
 SECONDS_BETWEEN_LINES = 5.0
 
 
 class _Screen(Console):
-    """Prints text as it is: no markup, no emoji names, control characters as codes."""
+    """Prints text literally: no markup, no emoji names, control characters as visible codes."""
 
     def __init__(self, **options: Any) -> None:
         """Take the options of a console."""
         super().__init__(**options, markup=False, emoji=False, highlight=False)
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """Print texts, tables or styled text; texts may hold whatever somebody sent."""
+        """Print texts, tables or styled text; a text may come from anybody."""
         shown = [plain_lines(o) if isinstance(o, str) else o for o in objects]
         super().print(*shown, **options)
 
 
 class _Results(_Screen):
-    """Where results go, whose reader may leave: what it got is what it wanted."""
+    """Standard output, whose reader may close the pipe early: it has what it wanted."""
 
     def on_broken_pipe(self) -> None:
-        """End the command well; Rich would end it as failed."""
+        """End the command with exit code 0; Rich would end it with 1."""
         try:
             super().on_broken_pipe()
         except SystemExit:
@@ -52,7 +52,7 @@ class _Results(_Screen):
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a console; where nobody's terminal sets a width, lines may be long."""
+    """Return a console; without a terminal, lines may be 120 characters long."""
     kind = _Screen if stderr else _Results
     screen = kind(stderr=stderr)
     if not screen.is_terminal:
@@ -63,16 +63,16 @@ def console(*, stderr: bool = False) -> Console:
 def table(
     title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, counts: bool = True
 ) -> Table:
-    """Return a table; numbers sit right, empty cells stay empty.
+    """Return a table with numbers right-aligned; None becomes an empty cell.
 
-    `counts` says that whole numbers count something and may be grouped; ids may not.
+    `counts` groups the digits of whole numbers, which suits counts but not ids.
     """
     rows = [list(row) for row in rows]
     drawn = Table(
         title=Text(plain(title)) if title else None, title_justify="left", header_style="bold"
     )
-    for place, name in enumerate(columns):
-        numeric = all(isinstance(row[place], (int, float, type(None))) for row in rows)
+    for position, name in enumerate(columns):
+        numeric = all(isinstance(row[position], (int, float, type(None))) for row in rows)
         drawn.add_column(
             Text(plain(name)), justify="right" if numeric and rows else "left", overflow="fold"
         )
@@ -82,10 +82,10 @@ def table(
 
 
 def print_rows(screen: Console, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print what a query gave as a table, or, where that is too wide, as a block a record."""
+    """Print a query's rows as a table or, if that is too wide, as one block per record."""
     drawn = table("", columns, rows, counts=False)
-    room = screen.options.update(max_width=WIDEST)
-    if Measurement.get(screen, room, drawn).maximum <= screen.width:
+    unlimited = screen.options.update(max_width=WIDEST)
+    if Measurement.get(screen, unlimited, drawn).maximum <= screen.width:
         screen.print(drawn)
         return
     columns = [plain(name) for name in columns]
@@ -97,13 +97,13 @@ def print_rows(screen: Console, columns: Sequence[str], rows: Sequence[Sequence[
             screen.print(line, soft_wrap=True)
 
 
-def listing(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table | str:
-    """Return a table, or a word where there is nothing to list."""
+def table_or_none(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table | str:
+    """Return a table, or the word None if there are no rows."""
     return table("", columns, rows) if rows else "None."
 
 
 def cell(value: object, *, counts: bool = True) -> str:
-    """Return a value as people read it, on one line and without control characters."""
+    """Return a value for people, on one line and without control characters."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -115,16 +115,16 @@ def cell(value: object, *, counts: bool = True) -> str:
     return plain(value)
 
 
-def watched(screen: Console, load: Callable[..., list["Outcome"]]) -> list["Outcome"]:
+def run_with_progress(screen: Console, load: Callable[..., list["Outcome"]]) -> list["Outcome"]:
     """Run a load that takes a `watcher` and return its outcomes.
 
-    The screen is told how it goes and how each stream ended, standard output what it came to.
+    Progress and the outcome of each stream go to `screen`, the totals to standard output.
     """
     from fleetlake.loading.outcome import outcome_line, totals_line
     from fleetlake.loading.run import Watcher
 
     def on_stop() -> None:
-        screen.print("Stopping: what was read is being committed. Ctrl-C again leaves at once.")
+        screen.print("Stopping: committing what was read. Press Ctrl-C again to leave at once.")
 
     began = time.monotonic()
     with _bars(screen) if screen.is_terminal else _lines(screen) as (on_page, forget):
@@ -139,27 +139,27 @@ def watched(screen: Console, load: Callable[..., list["Outcome"]]) -> list["Outc
 
 
 def text_column(template: str) -> "TextColumn":
-    """Return a column of a progress bar, whose texts are no markup."""
+    """Return a text column of a progress bar that does not interpret markup."""
     from rich.progress import TextColumn
 
     return TextColumn(template, markup=False)
 
 
-Shown = tuple[Callable[[str, int], None], Callable[[str], object]]
-"""What to call for each page of a stream, and once the stream has ended."""
+ProgressCallbacks = tuple[Callable[[str, int], None], Callable[[str], object]]
+"""A callback for each page of a stream, and one for the end of the stream."""
 
 
 @contextmanager
-def _bars(screen: Console) -> Iterator[Shown]:
+def _bars(screen: Console) -> Iterator[ProgressCallbacks]:
     from rich.progress import Progress, SpinnerColumn, TaskID, TimeElapsedColumn
 
-    look = (
+    parts = (
         SpinnerColumn(),
         text_column("{task.description:<28}"),
         text_column("{task.completed:>12,.0f} records"),
         TimeElapsedColumn(),
     )
-    with Progress(*look, console=screen, transient=True) as progress:
+    with Progress(*parts, console=screen, transient=True) as progress:
         bars: dict[str, TaskID] = {}
 
         def on_page(endpoint: str, records: int) -> None:
@@ -175,7 +175,7 @@ def _bars(screen: Console) -> Iterator[Shown]:
 
 
 @contextmanager
-def _lines(screen: Console) -> Iterator[Shown]:
+def _lines(screen: Console) -> Iterator[ProgressCallbacks]:
     records: Counter[str] = Counter()
     last = time.monotonic()
 

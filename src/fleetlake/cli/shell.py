@@ -1,4 +1,4 @@
-"""`fleetlake shell`: SQL over the lake, line by line, with completion."""
+"""`fleetlake shell`: interactive SQL over the lake, with completion."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -18,8 +18,8 @@ from fleetlake.cli.query import UNSAFE
 
 MOST_ROWS = 500
 HELP = (
-    "SQL ends with a semicolon, .tables lists the tables, .quit or Ctrl-D leaves; "
-    "Tab completes names. The lake is read-only here."
+    "End SQL with a semicolon. .tables lists the tables, .quit or Ctrl-D leaves, Tab completes "
+    "names. The lake is read-only here."
 )
 WORDS = ("select", "from", "where", "group by", "order by", "limit", "describe", "summarize")
 
@@ -29,25 +29,25 @@ def shell(
     attach: Annotated[
         bool,
         typer.Option(
-            "--attach", help="Print the SQL that attaches this lake in any DuckDB 1.5.5, and leave."
+            "--attach", help="Print the SQL that attaches this lake in any DuckDB 1.5.5, and exit."
         ),
     ] = False,
     unsafe: Annotated[bool, typer.Option("--unsafe", help=UNSAFE)] = False,
 ) -> None:
-    """Query the lake interactively, read-only; an ingest may go on meanwhile.
+    """Query the lake interactively and read-only, also while an ingest is running.
 
-    A statement may read the lake and the files in it, and make temporary tables. Everything
-    else is refused: other files of this machine, COPY, ATTACH, extensions, settings.
+    A statement may read the lake and its files, and create temporary tables. Everything else is
+    refused: other files of this machine, COPY, ATTACH, extensions, settings.
     """
     from fleetlake.cli.screen import console
     from fleetlake.lake import open_lake
     from fleetlake.lake.guard import close_off, spill_folder, spill_into
     from fleetlake.settings import load_settings
 
-    place = load_settings().lake.resolve()
-    with spill_folder() as spill, open_lake(place, read_only=True) as lake:
+    lake_place = load_settings().lake.resolve()
+    with spill_folder() as spill, open_lake(lake_place, read_only=True) as lake:
         if attach:
-            sys.stdout.write(attach_lines(place))
+            sys.stdout.write(attach_lines(lake_place))
             return
         spill_into(lake, spill)
         if not unsafe:
@@ -73,15 +73,15 @@ def attach_lines(place: "LakePlace") -> str:
     if isinstance(place, SharedLake):  # libpq takes the password from PGPASSWORD or ~/.pgpass
         address, _ = split_password(place.catalog.get_secret_value())
         public = SharedLake(SecretStr(address), place.files)
-    told = attach_statements(public, read_only=True)
+    statements = attach_statements(public, read_only=True)
     if isinstance(place, SharedLake):
-        told = without_secrets(told, place.catalog)
-    lines = [line for line in told.splitlines() if " SECRET " not in line]
+        statements = without_secrets(statements, place.catalog)
+    lines = [line for line in statements.splitlines() if " SECRET " not in line]
     return "\n".join([*lines, ""])
 
 
 def _read(prompt: str) -> str | None:
-    """Return a line, or None at the end; a prompt is for people only."""
+    """Return a line, or None at the end of input; show the prompt only on a terminal."""
     try:
         return input(prompt if sys.stdin.isatty() else "")
     except EOFError:
@@ -89,7 +89,7 @@ def _read(prompt: str) -> str | None:
 
 
 def _statements(read: Callable[[str], str | None]) -> Iterator[str]:
-    """Yield each statement as its semicolon is met; Ctrl-C drops the one that was begun."""
+    """Yield each statement at its semicolon; Ctrl-C drops an unfinished one."""
     pending: list[str] = []
     while True:
         try:
@@ -112,7 +112,7 @@ def _statements(read: Callable[[str], str | None]) -> Iterator[str]:
 
 
 def _run(lake: "Lake", screen: "Console", sql: str) -> None:
-    """Print what a statement gives, or why it does not run."""
+    """Run one line of statements and print the results or the error."""
     import duckdb
 
     from fleetlake.cli.query import failure
@@ -125,19 +125,19 @@ def _run(lake: "Lake", screen: "Console", sql: str) -> None:
             names, rows = fetched
             print_rows(screen, names, rows[:MOST_ROWS])
             if len(rows) > MOST_ROWS:
-                told = "`fleetlake query --format csv` gives all."
-                screen.print(f"The first {MOST_ROWS} rows; {told}")
+                rest = "`fleetlake query --format csv` gives all."
+                screen.print(f"The first {MOST_ROWS} rows; {rest}")
     except (duckdb.InterruptException, KeyboardInterrupt):
         screen.print("Stopped.")
     except UsageError as error:
-        _say(screen, error)
+        _print_error(screen, error)
     except duckdb.Error as error:
-        _say(screen, failure(error, lake.path, lister=".tables"))
+        _print_error(screen, failure(error, lake.path, lister=".tables"))
     finally:
         lake.end_unasked()
 
 
-def _say(screen: "Console", error: "UsageError") -> None:
+def _print_error(screen: "Console", error: "UsageError") -> None:
     screen.print(error.what)
     if error.remedy:
         screen.print(f"What to do: {error.remedy}")
@@ -146,7 +146,10 @@ def _say(screen: "Console", error: "UsageError") -> None:
 def _fetched(
     lake: "Lake", results: "Iterator[DuckDBPyConnection]"
 ) -> tuple[list[str], list[tuple[object, ...]]] | None:
-    """Return names and first rows of what the next statement gives; Ctrl-C ends it in DuckDB."""
+    """Run the next statement; return its columns and first rows, or None after the last one.
+
+    Ctrl-C interrupts the statement in DuckDB.
+    """
     from fleetlake.cli.interrupts import on_ctrl_c
 
     with on_ctrl_c(lake.connection.interrupt):
@@ -156,7 +159,7 @@ def _fetched(
 
 
 def _names(lake: "Lake") -> list[str]:
-    """Return what may be completed: tables with and without schema, columns, a few words."""
+    """Return what Tab completes: tables with and without schema, columns, a few keywords."""
     tables = lake.rows(
         "select schema_name, table_name from duckdb_tables() where database_name = 'lake' "
         "union all select schema_name, view_name from duckdb_views() where database_name = 'lake'"
@@ -170,7 +173,7 @@ def _names(lake: "Lake") -> list[str]:
 
 
 def _complete(names: list[str]) -> None:
-    """Let Tab complete names, where this Python can."""
+    """Make Tab complete names, if this Python has readline."""
     try:
         import readline
     except ImportError:

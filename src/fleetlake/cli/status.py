@@ -7,54 +7,88 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fleetlake.cli.formats import FormatOption, OutputFormat
+
 if TYPE_CHECKING:
     from fleetlake.monitoring.status import LakeStatus, StreamStatus
 
 COLUMNS = ("endpoint", "rows", "newest event", "last load")
-LEFT_BEHIND = timedelta(days=2)
-"""Every schedule loads daily: a stream that far behind the others fails, or was forgotten."""
+STREAM_FIELDS = (
+    "account_profile",
+    "endpoint",
+    "rows",
+    "watermark_at",
+    "loaded_at",
+    "complete_from",
+    "complete_until",
+    "holes",
+    "quarantined",
+    "drifted",
+    "absent",
+    "unavailable",
+)
+RETENTION_FIELDS = ("state", "expires_in")
+CSV_COLUMNS = (*STREAM_FIELDS, "retention_state", "retention_expires_in_s")
+STALE_AFTER = timedelta(days=2)
+"""All schedules load at least daily: a stream this far behind fails or was left out."""
 
 
 def status(
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    output: FormatOption = OutputFormat.TABLE,
+    as_json: Annotated[
+        bool, typer.Option("--json", hidden=True, help="Old: `--format json`.")
+    ] = False,
 ) -> None:
-    """Say what is missing and what to do about it, then show each stream.
+    """Report what is missing and what to do about it, then each stream.
 
-    A stream holds every record that the service showed, from its beginning on, unless a line
-    below the table says since when. Ends with exit code 9 while a lost range is not
+    A stream holds every record that the service showed from the stream's beginning on, unless a
+    line below the table gives a later start. Ends with exit code 9 while a lost range is not
     acknowledged (see `fleetlake gaps`).
     """
-    from dataclasses import asdict
-
-    import orjson
-
-    from fleetlake.cli.output import is_read_by_people, machine_output
+    from fleetlake.cli.command_group import say_instead
     from fleetlake.errors import RecordsMissing
     from fleetlake.lake import open_lake
     from fleetlake.monitoring.status import lake_now, lake_status
     from fleetlake.settings import load_settings
-    from fleetlake.text.plain import plain_lines
 
+    if as_json:
+        say_instead("fleetlake status --json", "fleetlake status --format json")
+        output = OutputFormat.JSON
     settings = load_settings()
     with open_lake(settings.lake, read_only=True) as lake:
         now = lake_now(lake, settings.clock)
         found = lake_status(lake, now=now, calls_per_minute=settings.calls_per_minute)
-    if as_json:
-        option = orjson.OPT_INDENT_2 | orjson.OPT_UTC_Z
-        document = orjson.dumps(asdict(found), option=option, default=lambda d: d.total_seconds())
-        text = document.decode()
-        machine_output().write(f"{plain_lines(text) if is_read_by_people() else text}\n")
+    if output is OutputFormat.TABLE:
+        _print_report(found, now)
     else:
-        _print(found, now)
+        _print_for_programs(found, output, is_csv_guarded=settings.csv_guard)
     if found.open_gaps:
         raise RecordsMissing(
-            f"The service forgot {len(found.open_gaps):,} ranges before they were read.",
-            remedy="`fleetlake gaps` lists them; `fleetlake gaps --acknowledge` ends this error.",
+            f"The service deleted {len(found.open_gaps):,} ranges before they were read.",
+            remedy="`fleetlake gaps list` shows them; `fleetlake gaps acknowledge` ends this "
+            "error.",
         )
 
 
-def _print(found: "LakeStatus", now: datetime) -> None:
+def _print_for_programs(found: "LakeStatus", output: OutputFormat, *, is_csv_guarded: bool) -> None:
+    """Print JSON of streams and open gaps, or CSV of the streams alone."""
+    from dataclasses import asdict
+
+    from fleetlake.cli.formats import print_document, print_records
+
+    if output is OutputFormat.JSON:
+        print_document(asdict(found))
+        return
+    rows = [
+        [getattr(stream, field) for field in STREAM_FIELDS]
+        + [getattr(stream.retention, field, None) for field in RETENTION_FIELDS]
+        for stream in found.streams
+    ]
+    print_records(output, CSV_COLUMNS, rows, is_csv_guarded=is_csv_guarded)
+
+
+def _print_report(found: "LakeStatus", now: datetime) -> None:
     from fleetlake.cli.screen import console, table
 
     screen = console()
@@ -71,7 +105,7 @@ def _print(found: "LakeStatus", now: datetime) -> None:
 
 
 def verdict(found: "LakeStatus", now: datetime) -> Iterator[str]:
-    """Yield what a person should know first: that nothing is missing, or what to do."""
+    """Yield the first lines of the report: nothing is missing, or what to do about what is."""
     from fleetlake.text.wording import age_in_words, counted
 
     loaded = [stream.loaded_at for stream in found.streams if stream.loaded_at]
@@ -84,7 +118,7 @@ def verdict(found: "LakeStatus", now: datetime) -> Iterator[str]:
     if not faults:
         yield f"Nothing is missing up to the last load, {age}: {rows}."
         return
-    yield f"{counted(len(faults), 'thing')} to look at; the last load was {age}, {rows}."
+    yield f"{counted(len(faults), 'problem')} found; the last load was {age}: {rows}."
     yield from (f"- {fault}" for fault in faults)
 
 
@@ -95,34 +129,34 @@ def _faults(found: "LakeStatus", last_load: datetime, now: datetime) -> Iterator
     from fleetlake.text.wording import age_in_words, counted
 
     for lost in sorted({stream_name(gap.endpoint, gap.account_profile) for gap in found.open_gaps}):
-        yield f"Of {lost} the service forgot what was not yet read: see `fleetlake gaps`."
+        yield f"{lost} lost records that the service deleted unread: see `fleetlake gaps`."
     for stream in found.streams:
         name, load = _name(stream), f"run `fleetlake ingest {stream.endpoint}`"
         if stream.retention and stream.retention.state is not State.OK:
             yield f"{name} is {stream.retention.state}: {load}."
-        if _is_left_behind(stream, last_load):
+        if _is_stale(stream, last_load):
             yield f"{name} was last loaded {age_in_words(stream.loaded_at, now)}: {load}."
         if stream.complete_until and stream.complete_until > now + TOLERANCE:
             until = f"{stream.complete_until:%Y-%m-%d %H:%M}"
-            yield f"{name} is called complete until {until}, later than now: {load} to correct it."
+            yield f"{name} is marked complete until {until}, in the future: {load} to correct it."
         if stream.holes:
             holes = counted(stream.holes, "hole")
-            yield f"{name} has {holes}: if no load is under way, {load}."
+            yield f"{name} has {holes}: if no load is running, {load}."
         if stream.absent:
             gone = counted(stream.absent, "record")
             yield (
-                f"{name} no longer lists {gone}, too many to be taken as gone: check the keys' "
-                f"rights; if it is right, {load[:-1]} --accept-shrunk {stream.endpoint}`."
+                f"{name} no longer lists {gone}, too many to be deletions: check the rights of the "
+                f"keys; if the list is right, {load[:-1]} --accept-shrunk {stream.endpoint}`."
             )
         if stream.quarantined:
             refused = counted(stream.quarantined, "record")
-            yield f"{refused} of {name} could not be kept: see `fleetlake quarantine list`."
+            yield f"{refused} of {name} could not be stored: see `fleetlake quarantine list`."
 
 
-def _is_left_behind(stream: "StreamStatus", last_load: datetime) -> bool:
+def _is_stale(stream: "StreamStatus", last_load: datetime) -> bool:
     if stream.loaded_at is None or stream.unavailable:
         return False
-    return last_load - stream.loaded_at > LEFT_BEHIND
+    return last_load - stream.loaded_at > STALE_AFTER
 
 
 def _row(stream: "StreamStatus", now: datetime) -> tuple[object, ...]:
@@ -133,7 +167,7 @@ def _row(stream: "StreamStatus", now: datetime) -> tuple[object, ...]:
 
 
 def _notes(stream: "StreamStatus") -> Iterator[str]:
-    """Yield what a person should know beyond the numbers, and need not mend."""
+    """Yield facts about a stream that need no action."""
     from fleetlake.planning.intervals import BEGINNING
     from fleetlake.text.wording import counted
 
@@ -141,12 +175,12 @@ def _notes(stream: "StreamStatus") -> Iterator[str]:
         yield f"complete from {stream.complete_from:%Y-%m-%d %H:%M} on"
     if stream.retention:
         hours = stream.retention.expires_in.total_seconds() / 3600
-        yield f"{hours:,.0f} h left before the service forgets its oldest unread record"
+        yield f"{hours:,.0f} h left before the service deletes its oldest unread record"
     if stream.drifted:
         members = counted(stream.drifted, "member")
         yield f"{members} without a column (`fleetlake columns list`)"
     if stream.unavailable:
-        yield "this account may not read it"
+        yield "this account has no access to it"
 
 
 def _name(stream: "StreamStatus") -> str:

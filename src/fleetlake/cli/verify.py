@@ -1,10 +1,12 @@
-"""`fleetlake verify`: the service and the lake, key by key."""
+"""`fleetlake verify`: compare the service and the lake, key by key."""
 
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fleetlake.cli.completion import endpoint_names
+from fleetlake.cli.formats import FormatOption, OutputFormat
 from fleetlake.cli.instants import FORMATS, in_utc
 
 if TYPE_CHECKING:
@@ -12,29 +14,49 @@ if TYPE_CHECKING:
 
 SHOWN_KEYS = 5
 INSTANT = "%Y-%m-%dT%H:%M:%S"
+FIELDS = (
+    "account_profile",
+    "endpoint",
+    "start_at",
+    "end_at",
+    "served",
+    "missing",
+    "surplus",
+    "calls",
+)
+"""Keys of the JSON output and columns of the CSV output."""
 
 
 def verify(
-    endpoint: Annotated[str, typer.Argument(help="What to compare.")],
+    endpoint: Annotated[
+        str, typer.Argument(help="The endpoint to compare.", autocompletion=endpoint_names)
+    ],
     start: Annotated[
         datetime | None,
-        typer.Option("--from", formats=FORMATS, help="Start, included (UTC); else the beginning."),
+        typer.Option(
+            "--from", formats=FORMATS, help="Start, included (UTC); the beginning if omitted."
+        ),
     ] = None,
     end: Annotated[
         datetime | None,
         typer.Option(
-            "--to", formats=FORMATS, help="End, not included; else where records may still come."
+            "--to",
+            formats=FORMATS,
+            help="End, not included (UTC); if omitted, the time up to which no more late records "
+            "are expected.",
         ),
     ] = None,
+    output: FormatOption = OutputFormat.TABLE,
     *,
     profile: Annotated[
-        str | None, typer.Option(help="Only this account; all that are set when left out.")
+        str | None, typer.Option(help="Only this account; all configured ones if omitted.")
     ] = None,
 ) -> None:
-    """Walk a range again and compare its keys with the lake; nothing is written.
+    """Read a range again and compare its keys with the lake, without writing anything.
 
-    Ends with exit code 9 when a record of the service is missing in the lake.
+    Ends with exit code 9 if a record of the service is missing from the lake.
     """
+    from fleetlake.cli.formats import print_records
     from fleetlake.cli.screen import console
     from fleetlake.errors import RecordsMissing
     from fleetlake.loading.verify import verify as compare
@@ -43,9 +65,11 @@ def verify(
 
     settings = load_settings()
     settings = settings.account(profile) if profile else settings
+    accounts = settings.accounts()
     missing: list[tuple[object, ...]] = []
+    records: list[tuple[object, ...]] = []
     remedy = ""
-    for account in settings.accounts():
+    for account in accounts:
         verdict = compare(
             account,
             endpoint,
@@ -54,12 +78,12 @@ def verify(
         )
         missing += sorted(verdict.missing, key=str)
         remedy = remedy or (_remedy(verdict) if verdict.missing else "")
-        whose = f" ({account.profile})" if len(settings.accounts()) > 1 else ""
-        console().print(
-            f"{endpoint}{whose}{_range(verdict)}: {verdict.served:,} records at the service, "
-            f"{len(verdict.missing):,} of them missing in the lake, "
-            f"{len(verdict.surplus):,} in the lake only; {verdict.calls:,} calls."
-        )
+        records.append(_record(account.profile, verdict))
+        if output is OutputFormat.TABLE:
+            whose = f" ({account.profile})" if len(accounts) > 1 else ""
+            console().print(f"{verdict.endpoint}{whose}{_summary(verdict)}")
+    if output is not OutputFormat.TABLE:
+        print_records(output, FIELDS, records, is_csv_guarded=settings.csv_guard)
     if missing:
         some = ", ".join(" ".join(map(str, key)) for key in missing[:SHOWN_KEYS])
         raise RecordsMissing(
@@ -68,8 +92,24 @@ def verify(
         )
 
 
+def _record(profile: str, verdict: "Verdict") -> tuple[object, ...]:
+    """Return a comparison in the order of FIELDS; a whole list has no range."""
+    interval = verdict.interval
+    start, end = (interval.start, interval.end) if interval else (None, None)
+    counts = (verdict.served, len(verdict.missing), len(verdict.surplus), verdict.calls)
+    return profile, verdict.endpoint, start, end, *counts
+
+
+def _summary(verdict: "Verdict") -> str:
+    return (
+        f"{_range(verdict)}: {verdict.served:,} records at the service, "
+        f"{len(verdict.missing):,} of them missing from the lake, "
+        f"{len(verdict.surplus):,} only in the lake; {verdict.calls:,} calls."
+    )
+
+
 def _range(verdict: "Verdict") -> str:
-    """Return what was compared; it ends where records may still show up."""
+    """Return the compared range in words; it ends where late records may still arrive."""
     from fleetlake.planning.intervals import BEGINNING
 
     if verdict.interval is None:
@@ -80,9 +120,9 @@ def _range(verdict: "Verdict") -> str:
 
 
 def _remedy(verdict: "Verdict") -> str:
-    """Return the command that reads again what was compared."""
+    """Return the command that reads the compared range again."""
     if verdict.interval is None:
-        return f"Run `fleetlake ingest {verdict.endpoint}`, which reads all of it."
+        return f"Run `fleetlake ingest {verdict.endpoint}`, which reads the whole list again."
     start, end = verdict.interval.start, verdict.interval.end + timedelta(seconds=1)
     which = f"{verdict.endpoint} --from {start:{INSTANT}} --to {end:{INSTANT}}"
     return f"Run `fleetlake backfill {which}`, which reads that range again."

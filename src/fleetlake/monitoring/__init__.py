@@ -1,1 +1,1 @@
-"""What is known about an installation: its streams, its health, its permissions."""
+"""The state of an installation: its streams, its health and its file permissions."""

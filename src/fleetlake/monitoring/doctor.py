@@ -1,4 +1,4 @@
-"""Checks of an installation, each with what to do about it when it fails."""
+"""Checks of an installation; a failed check says how to fix it."""
 
 import asyncio
 import os
@@ -32,7 +32,7 @@ LOW_DISK_BYTES = 2 * 1024**3
 
 @dataclass(frozen=True)
 class Check:
-    """One check: what it found, or the error that says what to mend."""
+    """One check: what it found and, if it failed, the error that says how to fix it."""
 
     name: str
     found: str
@@ -40,7 +40,7 @@ class Check:
 
 
 def run_checks(settings: Settings) -> Iterator[Check]:
-    """Yield the checks as they end, the cheap ones first."""
+    """Yield each check when it ends, cheap checks first."""
     for name, check in {
         "packages": _packages,
         "settings": _variables,
@@ -68,7 +68,7 @@ def _packages(_: Settings) -> str:
 
 
 def _variables(_: Settings) -> str:
-    """Look for variables of the environment that are misspelt, and so without effect."""
+    """Look for misspelt environment variables, which have no effect."""
     unknown = dict(unknown_variables(os.environ))
     misspelt = [f"{name} ({meant}?)" for name, meant in unknown.items() if meant]
     if misspelt:
@@ -77,8 +77,8 @@ def _variables(_: Settings) -> str:
             remedy="Rename it, or unset it: it has no effect.",
         )
     if unknown:
-        return f"can be used; {', '.join(unknown)} is none of them and has no effect"
-    return "can be used"
+        return f"valid; not a setting and without effect: {', '.join(unknown)}"
+    return "valid"
 
 
 def _extensions(_: Settings) -> str:
@@ -89,26 +89,25 @@ def _extensions(_: Settings) -> str:
                 connection.load_extension(str(path))
     except duckdb.Error as error:
         raise LakeError(
-            f"DuckDB does not take an extension it came with: {error}.",
-            remedy="Install the packages again: a file has changed since, or belongs to another "
-            "version.",
+            f"DuckDB cannot load one of its installed extensions: {error}.",
+            remedy="Install the packages again: a file was changed or belongs to another version.",
         ) from None
     found = {path.parent.name for path in paths}
     return f"{', '.join(EXTENSIONS)} for DuckDB {', '.join(sorted(found))}, signed"
 
 
 def _lake(settings: Settings) -> str:
-    place = settings.lake.resolve()
-    if isinstance(place, Path) and not (place / CATALOG).exists():
-        _refuse_what_cannot_become(place)
-        return f"none yet in {place}; `fleetlake ingest` makes it"
-    with open_lake(place) as lake:
+    address = settings.lake.resolve()
+    if isinstance(address, Path) and not (address / CATALOG).exists():
+        _require_creatable(address)
+        return f"none yet in {address}; `fleetlake ingest` creates it"
+    with open_lake(address) as lake:
         [(commits,)] = lake.rows("select count(*) from meta.loads")
-    return f"{place} can be written; {commits:,} commits so far"
+    return f"{address} is writable; {commits:,} commits so far"
 
 
-def _refuse_what_cannot_become(lake: Path) -> None:
-    """Raise LakeError if a folder that is to be a lake could not be made or written."""
+def _require_creatable(lake: Path) -> None:
+    """Raise LakeError if the lake's folder cannot be created or written."""
     parent = _nearest(lake)
     if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
         code = EACCES if parent.is_dir() else ENOTDIR
@@ -117,8 +116,8 @@ def _refuse_what_cannot_become(lake: Path) -> None:
 
 
 def _nearest(folder: Path) -> Path:
-    """Return the folder, or the nearest above it that exists."""
-    return next(place for place in (folder, *folder.parents) if place.exists())
+    """Return the folder or its nearest existing parent."""
+    return next(path for path in (folder, *folder.parents) if path.exists())
 
 
 def _disk(settings: Settings) -> str:
@@ -127,19 +126,19 @@ def _disk(settings: Settings) -> str:
     if free < LOW_DISK_BYTES:
         raise FleetlakeError(
             f"Only {free / 1024**3:.1f} GiB are free at {folder}.",
-            remedy="Free some space: a load that meets a full disk stops.",
+            remedy="Free some space: a load stops when the disk is full.",
         )
     return f"{free / 1024**3:.0f} GiB free at {folder}"
 
 
 def _permissions(settings: Settings) -> str:
-    """Look for what other users can read or write, which is told and left as it is."""
+    """Report what other users can read or write; change nothing."""
     exposed = list(exposed_paths(settings, published=published_place(settings)))
     if exposed:
         raise LakeError(
             f"{'; '.join(f'{e.name} {e.path} {e.how}' for e in exposed)}.",
-            remedy=f"Run: {' && '.join(e.command for e in exposed)}. Where others are meant to "
-            "read it, set FLEETLAKE_UMASK, as the README says.",
+            remedy=f"Run: {' && '.join(e.command for e in exposed)}. If others are meant to "
+            "read it, set FLEETLAKE_UMASK as the README says.",
         )
     return f"other users have no rights beyond FLEETLAKE_UMASK={settings.umask}"
 
@@ -155,15 +154,15 @@ def _v3(settings: Settings) -> str:
             await client.get(V3_PROBE.path, {}, partial(read_page, V3_PROBE), api=V3_PROBE.api)
 
     if not settings.v3_token.get_secret_value():
-        return "not read, for FLEETLAKE_V3_TOKEN is not set"
+        return "not read: FLEETLAKE_V3_TOKEN is not set"
     root = settings.v3_root()
     if root is None:
         raise SettingsError(
-            "FLEETLAKE_V3_TOKEN is set and FLEETLAKE_V3_BASE_URL is not, so v3 is not read.",
+            "FLEETLAKE_V3_TOKEN is set but FLEETLAKE_V3_BASE_URL is not, so v3 is not read.",
             remedy="Export both, or neither.",
         )
     asyncio.run(ask())
-    return f"{root} answers and takes the token"
+    return f"{root} answers and accepts the token"
 
 
 def _service(settings: Settings) -> str:
@@ -173,8 +172,8 @@ def _service(settings: Settings) -> str:
             return client.clock.skew
 
     skew = asyncio.run(ask())
-    clock = "it has the same clock as this machine"
+    clock = "its clock agrees with this machine's"
     if abs(skew) > TOLD_SKEW:
         whose = "the service's" if settings.clock is ClockTrust.SERVICE else "the earlier one"
         clock = f"{skew_in_words(skew)}; loads go by {whose}"
-    return f"{settings.service_root()} answers and takes the keys; {clock}"
+    return f"{settings.service_root()} answers and accepts the keys; {clock}"

@@ -1,7 +1,7 @@
-"""What of an installation other users of the machine can read or write, for `fleetlake doctor`.
+"""Files of an installation that other users of the machine can use, for `fleetlake doctor`.
 
-Only told, never changed: others may have been meant to read it. A folder counts by its own mode,
-whatever the folders above it allow.
+This module only reports them: the access may be intended. It judges each folder by its own mode,
+whatever its parent folders allow.
 """
 
 import shlex
@@ -29,7 +29,7 @@ _SECRET_SETTINGS = {*KEY_SETTINGS, "v3_token", "profiles", "exports", "lake"}
 
 @dataclass(frozen=True, kw_only=True)
 class Exposed:
-    """A file or folder that others can use, how, and the command that ends it."""
+    """A file or folder that other users can use: how, and the command that prevents it."""
 
     name: str
     path: Path
@@ -38,9 +38,9 @@ class Exposed:
 
 
 def exposed_paths(settings: Settings, *, published: Path) -> Iterator[Exposed]:
-    """Yield what others can read or write that FLEETLAKE_UMASK would have kept from them."""
+    """Yield what other users can read or write although FLEETLAKE_UMASK forbids it."""
     umask = read_umask(settings.umask)
-    for name, path, inner in _places(settings, published):
+    for name, path, inner in _inspected(settings, published):
         if (owner := foreign_owner(path)) is not None:
             yield Exposed(
                 name=name,
@@ -69,12 +69,12 @@ def _any_rights(paths: Iterator[Path], umask: int) -> int:
 
 
 def _can_be_entered(folder: Path) -> bool:
-    """Return whether others can reach what is in a folder."""
+    """Return whether other users can reach the contents of a folder."""
     return bool(excess_rights(folder, 0o011))
 
 
-def _places(settings: Settings, published: Path) -> Iterator[tuple[str, Path, tuple[str, ...]]]:
-    """Yield what is looked at: its name, its path, and what of it has rights of its own."""
+def _inspected(settings: Settings, published: Path) -> Iterator[tuple[str, Path, tuple[str, ...]]]:
+    """Yield what to inspect: its name, its path, and those of its parts with their own modes."""
     lake = settings.lake
     if isinstance(lake, SharedLake):
         if "://" not in lake.files:
@@ -90,7 +90,7 @@ def _places(settings: Settings, published: Path) -> Iterator[tuple[str, Path, tu
             yield f"export {target}", Path(folder).absolute(), ()
     yield "exports", Path("data/exports").absolute(), ()
     yield "state", settings.state.absolute(), ()
-    if auth_file().exists():  # else this Prefect is none of ours
+    if auth_file().exists():  # otherwise this Prefect is not ours
         yield "password of Prefect's server", auth_file(), ()
         yield "Prefect's database", prefect_home() / "prefect.db", ()
     if _has_secrets(SETTINGS_FILE):

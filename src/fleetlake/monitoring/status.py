@@ -1,4 +1,4 @@
-"""What is known about each stream: how far it is read, what is missing, what was refused."""
+"""The status of each stream: how far it is read, what is missing, what was quarantined."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -19,12 +19,12 @@ from fleetlake.text.quoting import quoted
 
 @dataclass(frozen=True, kw_only=True)
 class StreamStatus:
-    """One stream: rows held, newest event, when it was last loaded, and what is not there.
+    """One stream: its rows, its newest event, its last load and what is missing. Times are UTC.
 
-    `holes` are ranges between the oldest and the newest proven instant that are not proven;
-    over a fan-out they are counted for each id. `retention` is there for a stream whose records
-    the service forgets. `absent` records are gone from a list that has shrunk too much to be
-    believed. `unavailable` is why this account may not read it.
+    `holes` counts the unproven ranges between the oldest and the newest proven time; with a
+    fan-out, those of every id. `retention` is set if the service deletes records of this age.
+    `absent` counts records missing from a list that shrank too much to be trusted. `unavailable`
+    says why this account cannot read the endpoint.
     """
 
     account_profile: str
@@ -44,17 +44,17 @@ class StreamStatus:
 
 @dataclass(frozen=True, kw_only=True)
 class LakeStatus:
-    """All streams, and the ranges that were lost and not yet acknowledged."""
+    """All streams, and the lost ranges that nobody has acknowledged."""
 
     streams: list[StreamStatus]
     open_gaps: list[Gap]
 
 
 def lake_now(lake: Lake, trust: ClockTrust) -> datetime:
-    """Return the time that a lake's streams are measured against, in UTC.
+    """Return the current time for judging a lake's streams, in UTC.
 
-    It is this machine's. Where the service alone is believed, its clock may run ahead: then the
-    newest instant in the lake counts.
+    It is this machine's time. If only the service's clock is trusted, which may run ahead, it is
+    at least the newest watermark.
     """
     now = machine_now()
     if trust is ClockTrust.CHECKED:
@@ -64,7 +64,7 @@ def lake_now(lake: Lake, trust: ClockTrust) -> datetime:
 
 
 def lake_status(lake: Lake, *, now: datetime, calls_per_minute: int) -> LakeStatus:
-    """Return the status of a lake, of all accounts in it; `now` is UTC."""
+    """Return the status of all accounts in a lake; `now` is UTC."""
     with lake.single_snapshot():
         return LakeStatus(
             streams=stream_statuses(lake, now=now, calls_per_minute=calls_per_minute),
@@ -73,27 +73,27 @@ def lake_status(lake: Lake, *, now: datetime, calls_per_minute: int) -> LakeStat
 
 
 def stream_statuses(lake: Lake, *, now: datetime, calls_per_minute: int) -> list[StreamStatus]:
-    """Return the status of every stream, by account and in the endpoint table's order."""
+    """Return the status of every stream, ordered by account and by the endpoint table."""
     found = lake.rows("select distinct account_profile from meta.watermarks order by 1")
     profiles = [profile for (profile,) in found] or [DEFAULT_PROFILE]
-    known = [_Known(lake, profile, now, calls_per_minute) for profile in profiles]
-    return [of_account.status(e) for of_account in known for e in ENDPOINTS.values()]
+    accounts = [_AccountStatus(lake, profile, now, calls_per_minute) for profile in profiles]
+    return [account.status(e) for account in accounts for e in ENDPOINTS.values()]
 
 
-class _Known:
-    """What the meta tables say, read once for all streams."""
+class _AccountStatus:
+    """The meta tables of one account, read once for all its streams."""
 
     def __init__(self, lake: Lake, profile: str, now: datetime, calls_per_minute: int) -> None:
         self._lake, self._profile = lake, profile
         self._now, self._calls_per_minute = now, calls_per_minute
-        self._marks = self._by_endpoint("watermark_at, updated_at", "watermarks")
+        self._watermarks = self._by_endpoint("watermark_at, updated_at", "watermarks")
         waiting = "count(*) filter (resolved_at is null)"
-        self._refused = self._by_endpoint(waiting, "quarantine", grouped=True)
+        self._quarantined = self._by_endpoint(waiting, "quarantine", grouped=True)
         without_column = "(endpoint, member) not in (select (endpoint, member) from meta.promoted)"
         waiting = f"count(*) filter ({without_column})"
         self._drifted = self._by_endpoint(waiting, "schema_drift", grouped=True)
         self._absent = self._absent_by_endpoint()
-        self._capable = self._by_endpoint("is_available, reason", "capabilities")
+        self._capabilities = self._by_endpoint("is_available, reason", "capabilities")
         self._proven = all_proven_intervals(lake, profile)
 
     def _by_endpoint(
@@ -107,7 +107,7 @@ class _Known:
         return {name: tuple(values) for name, *values in rows}
 
     def _absent_by_endpoint(self) -> dict[str, tuple[Any, ...]]:
-        """Return how many records are absent; a lake that no release wrote since has no table."""
+        """Return how many records are absent; lakes of older releases have no such table."""
         has_table = self._lake.rows(
             "select 1 from duckdb_tables() where database_name = 'lake' "
             "and schema_name = 'meta' and table_name = 'absent'"
@@ -120,20 +120,20 @@ class _Known:
         [(rows,)] = self._lake.rows(
             f"select count(*) from raw.{name} where account_profile = ?", [self._profile]
         )
-        moment, at = self._marks.get(name, (None, None))
+        watermark_at, loaded_at = self._watermarks.get(name, (None, None))
         proven = self._proven.get(name, {})
         until = min((max(i.end for i in intervals) for intervals in proven.values()), default=None)
-        is_available, reason = self._capable.get(name, (True, None))
+        is_available, reason = self._capabilities.get(name, (True, None))
         return StreamStatus(
             account_profile=self._profile,
             endpoint=name,
             rows=rows,
-            watermark_at=moment,
-            loaded_at=at,
+            watermark_at=watermark_at,
+            loaded_at=loaded_at,
             complete_from=max((i[0].start for i in proven.values()), default=None),
             complete_until=until,
             holes=sum(len(_holes(intervals)) for intervals in proven.values()),
-            quarantined=self._refused.get(name, (0,))[0],
+            quarantined=self._quarantined.get(name, (0,))[0],
             drifted=self._drifted.get(name, (0,))[0],
             retention=self._forecast(endpoint, until, list(proven.values())),
             unavailable=None if is_available else reason,
@@ -143,7 +143,7 @@ class _Known:
     def _forecast(
         self, endpoint: Endpoint, until: datetime | None, proven: list[list[Interval]]
     ) -> Forecast | None:
-        """Say when the oldest unread record expires, which may lie in a hole far behind."""
+        """Forecast when the oldest unread record expires; it may lie in an old hole."""
         if endpoint.retention is None or until is None:
             return None
         holes = [hole for intervals in proven for hole in _holes(intervals)]
@@ -163,5 +163,5 @@ class _Known:
 
 
 def _holes(proven: list[Interval]) -> list[Interval]:
-    """Return what is not proven between the oldest and the newest proven instant."""
+    """Return the unproven ranges between the oldest and the newest proven time."""
     return subtract(Interval(proven[0].start, max(i.end for i in proven)), proven)

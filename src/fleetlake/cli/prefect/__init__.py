@@ -1,1 +1,1 @@
-"""The commands around Prefect: set-up, server, worker, and all of them at once."""
+"""The Prefect commands: set-up, server, worker, and all of them together."""

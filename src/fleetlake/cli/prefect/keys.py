@@ -1,16 +1,16 @@
-"""What `fleetlake prefect-setup` says of the service's keys: where they are, and who gets them."""
+"""The report of `fleetlake prefect-setup` on the service's keys: where workers find them."""
 
 from collections.abc import Iterator, Sequence
 
 BLOCK_PREFIX = "fleetlake-"
-"""How the names of our Secret blocks begin: flows/credentials.py looks for them."""
+"""Prefix of our Secret blocks' names; flows/credentials.py looks for it."""
 
 
 def key_report(stored: Sequence[str], *, kept: Sequence[str], is_open: bool) -> Iterator[str]:
-    """Yield where workers find the service's keys, in lines.
+    """Yield lines that say where workers find the service's keys.
 
-    `stored` are the blocks that this set-up wrote, `kept` all of ours that the server has.
-    `is_open` says that the server asks nobody for a password.
+    `stored` are the blocks that this set-up wrote, `kept` all of ours on the server. `is_open`
+    says that the server does not ask for a password.
 
     >>> list(key_report([], kept=[], is_open=False))
     ['Service keys: none stored; workers read them from their own environment.']
@@ -21,22 +21,22 @@ def key_report(stored: Sequence[str], *, kept: Sequence[str], is_open: bool) -> 
         yield "Service keys: none stored; workers read them from their own environment."
     if left := [name for name in kept if name not in stored]:
         yield (
-            f"Secret blocks left from before: {', '.join(left)}. "
-            "Workers read them where their environment has no such key."
+            f"Secret blocks of an earlier set-up: {', '.join(left)}. "
+            "Workers use them for keys that their environment lacks."
         )
         example = left[0] if len(left) == 1 else "NAME"
         yield f"Remove each with: prefect --no-prompt block delete secret/{example}"
     if is_open:
         more = " and read the keys in its Secret blocks" if kept else ""
         yield (
-            "Warning: this server asks for no password. Whoever reaches it can run code on the "
-            f"workers{more}. Start it with `fleetlake prefect-server`, or set "
-            "PREFECT_SERVER_API_AUTH_STRING for it."
+            "Warning: this server does not ask for a password. Whoever reaches it can run code on "
+            f"the workers{more}. Start it with `fleetlake prefect-server`, or set "
+            "PREFECT_SERVER_API_AUTH_STRING in its environment."
         )
 
 
-def takes_anybody(url: str) -> bool:
-    """Return whether a Prefect server answers somebody who has no password."""
+def accepts_anonymous(url: str) -> bool:
+    """Return whether a Prefect server answers requests without a password."""
     import httpx
 
     try:

@@ -1,10 +1,10 @@
-"""`fleetlake prefect-server`: Prefect's server, whose garbage is collected beside its event loop.
+"""`fleetlake prefect-server`: Prefect's server with garbage collection outside its event loop.
 
-The server keeps its books in SQLite, with a thread for each connection. Python lets go of a
-forgotten cursor in whatever thread happens to collect garbage. Where that was the event loop's,
-and the cursor's connection was waiting to write, the loop waited with it; whoever was writing
-could then not go on either, until all of them gave up a minute later with `database is locked`
-(observed 2026-11-21 with Prefect 3.8.8 on a busy machine).
+The server keeps its state in SQLite, with one thread per connection. Python frees an abandoned
+cursor in whichever thread runs the garbage collector. If that is the event loop's thread and the
+cursor's connection is waiting to write, the event loop waits too. The current writer then cannot
+finish either, until all of them fail a minute later with `database is locked` (observed
+2026-11-21 with Prefect 3.8.8 on a busy machine).
 """
 
 import gc
@@ -14,34 +14,34 @@ import sys
 import threading
 import time
 
-SECONDS_BETWEEN = 20.0
+COLLECTION_INTERVAL_SECONDS = 20.0
 KEPT_DAYS = 30
 LEASES = "prefect.server.concurrency.lease_storage"
 
 DEFAULTS = {
-    # Prefect forgets events by itself, but keeps every run for ever: some 700 of ours a day.
+    # By default Prefect deletes old events but keeps every run: about 700 of ours per day.
     "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs",
     "PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD": str(KEPT_DAYS * 24 * 3600),
-    # Who holds a deployment's slot must outlive the server, as the count of slots taken does:
-    # a slot without a holder is never given back, and each later run of it is cancelled.
+    # The holders of a deployment's slots must survive a restart, as the count of taken slots does:
+    # a slot without a holder is never released, and every later run is cancelled.
     "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": f"{LEASES}.filesystem",
 }
-"""Settings of the server that differ from Prefect's own; the environment's win."""
+"""Server settings that differ from Prefect's defaults; the environment overrides them."""
 
 ORIGINS = ("PREFECT_SERVER_API_CORS_ALLOWED_ORIGINS", "PREFECT_SERVER_CORS_ALLOWED_ORIGINS")
-"""The names of one setting, in the order in which Prefect looks for them. Its default is `*`."""
+"""The names of one setting in Prefect's order of precedence. Its default is `*`."""
 
 
 def prefect_server() -> None:
-    """Start Prefect's server until stopped (Ctrl-C or SIGTERM), for use with SQLite.
+    """Run Prefect's server on SQLite until stopped (Ctrl-C or SIGTERM).
 
-    The same as `prefect server start` and set by the same environment, but that it does not come
-    to a stand for a minute when many runs write at once, forgets runs after 30 days and remembers
-    over a restart who holds a deployment's slot.
+    It works like `prefect server start` and reads the same environment, with three differences:
+    it does not stall for a minute when many runs write at once, it deletes runs after 30 days, and
+    it remembers the holders of a deployment's slots over a restart.
 
-    It asks for a password, which its first start makes and keeps in PREFECT_HOME/fleetlake-auth
-    (mode 600) unless PREFECT_SERVER_API_AUTH_STRING is set. Log in to the UI with the whole line
-    of that file. Web pages of other origins cannot read its answers.
+    It asks for a password. The first start creates one in PREFECT_HOME/fleetlake-auth (mode 600)
+    unless PREFECT_SERVER_API_AUTH_STRING is set. To log in to the UI, type the whole line of that
+    file. Web pages of other origins cannot read its answers.
     """
     from fleetlake.cli.output import say
     from fleetlake.cli.prefect.setup import require_prefect
@@ -54,18 +54,18 @@ def prefect_server() -> None:
         os.environ[ORIGINS[0]] = own_origins()
     if password_file := require_password():
         say(f"The password is in {password_file}.")
-    collect_beside(SECONDS_BETWEEN)
+    collect_in_background(COLLECTION_INTERVAL_SECONDS)
     sys.argv = ["prefect", "server", "start"]
     runpy.run_module("prefect", run_name="__main__", alter_sys=True)
 
 
-def collect_beside(seconds: float) -> None:
-    """Let garbage be collected by a thread of its own from now on, every so many seconds."""
+def collect_in_background(seconds: float) -> None:
+    """Collect garbage only in a background thread from now on, at this interval."""
     gc.disable()
-    threading.Thread(target=_collect_for_ever, args=(seconds,), daemon=True).start()
+    threading.Thread(target=_collect_repeatedly, args=(seconds,), daemon=True).start()
 
 
-def _collect_for_ever(pause: float) -> None:
+def _collect_repeatedly(pause: float) -> None:
     while True:
         time.sleep(pause)
         gc.collect()

@@ -1,4 +1,4 @@
-"""`fleetlake prefect-setup`: everything a Prefect server must know about this project."""
+"""`fleetlake prefect-setup`: register this project with a Prefect server."""
 
 import json
 import subprocess
@@ -23,16 +23,16 @@ WORK_POOL = "fleetlake"
 PREFECT_FILE = "prefect.yaml"
 AUTOMATIONS = Path("flows/automations")
 SHORTEST_INTERVAL = timedelta(minutes=2)
-"""Schedules are not sped up beyond this: each run is a process that takes seconds to start."""
+"""Lower bound of sped-up schedules: each run is a process that takes seconds to start."""
 
 
 def prefect_setup(
     speed: Annotated[
         float,
-        typer.Option(min=1, help="Run schedules this many times faster, for simulated time."),
+        typer.Option(min=1, help="Run schedules this many times faster, to match simulated time."),
     ] = 1.0,
     runs: Annotated[
-        int, typer.Option(min=1, help="Flow runs that the work pool starts at once.")
+        int, typer.Option(min=1, help="Maximum flow runs of the work pool at the same time.")
     ] = 4,
     *,
     store_keys: Annotated[
@@ -40,16 +40,16 @@ def prefect_setup(
         typer.Option(
             "--store-keys/--no-store-keys",
             "--secrets/--no-secrets",
-            help="Keep the service's keys of this environment in Secret blocks of the server. "
-            "Without it, workers read them from their environment. (--secrets is the old name.)",
+            help="Store this environment's service keys in Secret blocks on the server; otherwise "
+            "workers read them from their own environment. --secrets is the old name.",
         ),
     ] = False,
 ) -> None:
     """Register work pool, deployments and automations with a Prefect server.
 
-    Run it in the project's folder, with PREFECT_API_URL pointing to the server. Run it again
-    after each change: it brings the server to what the files say. What was paused or disabled
-    there stays so, and what the files no longer name is listed, not deleted.
+    Run it in the project's folder with PREFECT_API_URL set to the server's address. Run it again
+    after each change: it updates the server from the files. Whatever is paused or disabled on the
+    server stays so. Deployments that the files no longer name are listed, not deleted.
     """
     from fleetlake.cli.screen import console
 
@@ -58,8 +58,8 @@ def prefect_setup(
 
 
 def set_up(*, speed: float, runs: int, store_keys: bool) -> None:
-    """Bring the server to what the files of this folder say, and print what it then has."""
-    from fleetlake.cli.prefect.keys import BLOCK_PREFIX, key_report, takes_anybody
+    """Update the server from the files of this folder, and print what it has afterwards."""
+    from fleetlake.cli.prefect.keys import BLOCK_PREFIX, accepts_anonymous, key_report
     from fleetlake.cli.screen import console
     from fleetlake.settings import load_settings
 
@@ -71,21 +71,23 @@ def set_up(*, speed: float, runs: int, store_keys: bool) -> None:
         stored = put_secrets(load_settings()) if store_keys else []
         blocks = (str(block.name) for block in client.read_block_documents_by_type("secret"))
         kept = sorted(name for name in blocks if name.startswith(BLOCK_PREFIX))
-        for line in key_report(stored, kept=kept, is_open=takes_anybody(str(client.api_url))):
+        for line in key_report(stored, kept=kept, is_open=accepts_anonymous(str(client.api_url))):
             screen.print(line, soft_wrap=True)
         known = deployed(client)
         disabled = {a.name for a in client.read_automations() if not a.enabled}
-        wanted = with_decisions(deployments, paused={n for n in known if known[n]}, off=disabled)
+        wanted = with_operator_choices(
+            deployments, paused={n for n in known if known[n]}, off=disabled
+        )
         deploy(with_speed(wanted, speed, now=datetime.now(UTC)))
         screen.print(f"Deployments: {', '.join(d['name'] for d in deployments['deployments'])}.")
         put_automations(client, Path.cwd() / AUTOMATIONS)
         screen.print(f"Automations: {', '.join(a.name for a in client.read_automations())}.")
-        for line in left_over(known, wanted):
+        for line in leftovers(known, wanted):
             screen.print(line, soft_wrap=True)
 
 
 def read_deployments(folder: Path) -> dict[str, Any]:
-    """Return what prefect.yaml says. Raises: UsageError if the folder has none."""
+    """Return the content of prefect.yaml. Raises: UsageError if the folder has none."""
     from fleetlake.errors import UsageError
 
     try:
@@ -93,15 +95,15 @@ def read_deployments(folder: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise UsageError(
             f"There is no {PREFECT_FILE} in {folder}.",
-            remedy="Run this in the project's folder, where the flows are.",
+            remedy="Run this in the project's folder.",
         ) from None
 
 
 def with_speed(file: Mapping[str, Any], speed: float, *, now: datetime) -> dict[str, Any]:
-    """Return the deployments with intervals divided by `speed`, two minutes at least.
+    """Return the deployments with intervals divided by `speed`, but at least two minutes.
 
-    They begin `now` and are spread over the shortest interval, so that they do not all start
-    at once.
+    The schedules start `now`, spread over the shortest interval so that their runs do not all
+    start at once.
 
     >>> file = {"deployments": [{"schedules": [{"interval": 7200}]}]}
     >>> fast = with_speed(file, 60, now=datetime(2026, 1, 1))
@@ -126,20 +128,20 @@ def with_speed(file: Mapping[str, Any], speed: float, *, now: datetime) -> dict[
 
 
 def deployed(client: "SyncPrefectClient") -> dict[str, bool]:
-    """Return the deployments of our work pool, and whether each is paused."""
+    """Return whether each deployment of our work pool is paused, by name."""
     from prefect.client.schemas.filters import WorkPoolFilter, WorkPoolFilterName
 
     ours = WorkPoolFilter(name=WorkPoolFilterName(any_=[WORK_POOL]))
     return {d.name: d.paused for d in client.read_deployments(work_pool_filter=ours)}
 
 
-def with_decisions(
+def with_operator_choices(
     file: Mapping[str, Any], *, paused: Collection[str], off: Collection[str]
 ) -> dict[str, Any]:
-    """Return the deployments so that what operators paused or disabled at the server stays so.
+    """Return the deployments with what operators paused or disabled on the server kept so.
 
     >>> file = {"deployments": [{"name": "series"}, {"name": "marts", "triggers": [{"name": "t"}]}]}
-    >>> series, marts = with_decisions(file, paused={"series"}, off={"t"})["deployments"]
+    >>> series, marts = with_operator_choices(file, paused={"series"}, off={"t"})["deployments"]
     >>> series["paused"], marts["triggers"]
     (True, [{'name': 't', 'enabled': False}])
     """
@@ -156,17 +158,17 @@ def with_decisions(
     return {**file, "deployments": deployments}
 
 
-def left_over(known: Mapping[str, bool], wanted: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what the server has that a person should know of: paused, or no longer wanted."""
+def leftovers(known: Mapping[str, bool], wanted: Mapping[str, Any]) -> Iterator[str]:
+    """Yield lines on deployments that are paused or no longer in the file."""
     still = {deployment["name"] for deployment in wanted["deployments"]}
     if paused := sorted(name for name in known.keys() & still if known[name]):
-        yield f"Still paused at the server: {', '.join(paused)}."
+        yield f"Still paused on the server: {', '.join(paused)}."
     if gone := sorted(known.keys() - still):
-        yield f"No longer in {PREFECT_FILE}, and left as they are: {', '.join(gone)}."
+        yield f"No longer in {PREFECT_FILE}, left unchanged: {', '.join(gone)}."
 
 
 def require_prefect() -> None:
-    """Refuse to go on without Prefect, which is an extra. Raises: SettingsError."""
+    """Check that Prefect, an extra, is installed. Raises: SettingsError."""
     from fleetlake.errors import SettingsError
 
     if find_spec("prefect") is None:
@@ -177,39 +179,39 @@ def require_prefect() -> None:
 
 @contextmanager
 def server_client() -> "Iterator[SyncPrefectClient]":
-    """Yield a client of the server that PREFECT_API_URL names.
+    """Yield a client of the server at PREFECT_API_URL.
 
-    Raises: SettingsError where it names none or the password is not the server's, Unreachable
-    where none answers.
+    Raises: SettingsError if that is not set or the server refuses our password, Unreachable if no
+    server answers.
     """
     from fleetlake.errors import SettingsError, Unreachable
     from fleetlake.machine.prefect_auth import use_password
 
     require_prefect()
-    use_password()  # before Prefect is imported, which reads its settings then
+    use_password()  # Prefect reads its settings when it is imported
     from prefect.client.orchestration import get_client
     from prefect.settings import PREFECT_API_URL
 
     url = PREFECT_API_URL.value()
     if not url:
-        # Prefect would start a server of its own and forget all this with it.
+        # Prefect would start a temporary server and lose all this with it.
         raise SettingsError(
             "PREFECT_API_URL is not set, so there is no Prefect server to talk to.",
-            remedy="Start one with `fleetlake prefect-server` and export its address, for example "
-            "http://127.0.0.1:4200/api. `fleetlake up` tries all of it over a simulated service.",
+            remedy="Start one with `fleetlake prefect-server` and export its address, e.g. "
+            "http://127.0.0.1:4200/api. `fleetlake up` runs everything over a simulated service.",
         )
     with get_client(sync_client=True) as client:
         if fault := client.api_healthcheck():
             raise Unreachable(
                 f"No Prefect server answers at {url}: {fault}.",
-                remedy="Start it with `fleetlake prefect-server`, or mend PREFECT_API_URL.",
+                remedy="Start it with `fleetlake prefect-server`, or correct PREFECT_API_URL.",
             )
         _require_access(client, url)
         yield client
 
 
 def _require_access(client: "SyncPrefectClient", url: str) -> None:
-    """Refuse to go on without the server's password. Raises: SettingsError."""
+    """Check that the server accepts our password. Raises: SettingsError."""
     import httpx
 
     from fleetlake.errors import SettingsError
@@ -221,14 +223,14 @@ def _require_access(client: "SyncPrefectClient", url: str) -> None:
         if error.response.status_code not in {401, 403}:
             raise
         raise SettingsError(
-            f"The Prefect server at {url} asks for a password, and does not take ours.",
-            remedy="Run this as the user and with the PREFECT_HOME of the server, or set "
-            f"PREFECT_API_AUTH_STRING to what is in its {auth_file().name}.",
+            f"The Prefect server at {url} does not accept our password.",
+            remedy="Run this as the server's user with its PREFECT_HOME, or set "
+            f"PREFECT_API_AUTH_STRING to the content of its {auth_file().name}.",
         ) from None
 
 
 def require_set_up() -> None:
-    """Refuse to go on without a server that was set up. Raises: SettingsError, Unreachable."""
+    """Check that the server has our work pool. Raises: SettingsError, Unreachable."""
     from fleetlake.errors import SettingsError
 
     with server_client() as client:
@@ -244,7 +246,7 @@ def require_set_up() -> None:
 
 
 def put_work_pool(client: "SyncPrefectClient", *, runs: int) -> None:
-    """Bring the work pool to at most `runs` runs at once, each a process of a worker."""
+    """Create or update the work pool: at most `runs` runs at once, each a worker's process."""
     from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
     from prefect.exceptions import ObjectNotFound
     from prefect.workers.process import ProcessWorker
@@ -260,9 +262,9 @@ def put_work_pool(client: "SyncPrefectClient", *, runs: int) -> None:
 
 
 def put_secrets(settings: "Settings") -> list[str]:
-    """Save the keys that are set as Secret blocks, and return the blocks' names.
+    """Save the configured keys as Secret blocks, and return the blocks' names.
 
-    All profiles are in one block: a worker need not know which there are.
+    All profiles share one block, so that a worker does not need their names.
     """
     from prefect.blocks.system import Secret
 
@@ -274,7 +276,7 @@ def put_secrets(settings: "Settings") -> list[str]:
         for setting in (*KEY_SETTINGS, "v3_token")
     }
     values["profiles"] = {name: _as_json(account) for name, account in settings.profiles.items()}
-    # The names are what flows/credentials.py looks for.
+    # flows/credentials.py looks for these names.
     named = {
         f"{BLOCK_PREFIX}{key.replace('_', '-')}": value for key, value in values.items() if value
     }
@@ -284,7 +286,7 @@ def put_secrets(settings: "Settings") -> list[str]:
 
 
 def _as_json(account: "Account") -> dict[str, Any]:
-    """Return an account with its keys as text, which only a Secret block may hold."""
+    """Return an account with its keys in clear text, only for a Secret block."""
     return {
         name: value.get_secret_value() if hasattr(value, "get_secret_value") else value
         for name, value in account
@@ -292,19 +294,19 @@ def _as_json(account: "Account") -> dict[str, Any]:
 
 
 def deploy(file: Mapping[str, Any]) -> None:
-    """Register all deployments and their triggers, as `prefect deploy --all` does.
+    """Register all deployments and their triggers with `prefect deploy --all`.
 
-    Raises: FleetlakeError with what Prefect said, if it refuses.
+    Raises: FleetlakeError with Prefect's message if it fails.
     """
     from fleetlake.errors import FleetlakeError
     from fleetlake.machine.child_environment import plain_environment, server_access
 
     with tempfile.TemporaryDirectory() as folder:
         written = Path(folder) / PREFECT_FILE
-        written.write_text(json.dumps(file), "utf-8")  # which is YAML too
+        written.write_text(json.dumps(file), "utf-8")  # JSON is valid YAML
         command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all"]
         command += ["--prefect-file", str(written)]
-        done = subprocess.run(  # noqa: S603 - Prefect's own command, which needs no key of ours
+        done = subprocess.run(  # noqa: S603 - Prefect's own command; it needs none of our keys
             command,
             capture_output=True,
             text=True,
@@ -313,24 +315,24 @@ def deploy(file: Mapping[str, Any]) -> None:
         )
     if done.returncode:
         raise FleetlakeError(
-            f"Prefect did not take the deployments: {(done.stderr or done.stdout).strip()}",
-            remedy=f"Mend {PREFECT_FILE} or the flow it names, and run this again.",
+            f"Prefect rejected the deployments: {(done.stderr or done.stdout).strip()}",
+            remedy=f"Fix {PREFECT_FILE} or the flow it names, and run this again.",
         )
 
 
 def put_automations(client: "SyncPrefectClient", folder: Path) -> None:
-    """Bring the server's automations to what the folder's files say, by their names."""
+    """Create or update the server's automations from the folder's files, by name."""
     from prefect.events.schemas.automations import AutomationCore
 
     for path in sorted(folder.glob("*.yaml")):
         wanted = AutomationCore.model_validate(_read_yaml(path))
         known = client.read_automations_by_name(wanted.name)
         if known:
-            wanted.enabled = known[0].enabled  # who turned it off meant it
+            wanted.enabled = known[0].enabled  # an operator may have disabled it
             client.update_automation(known[0].id, wanted)
         else:
             client.create_automation(wanted)
-        for double in known[1:]:  # each of a name would act
+        for double in known[1:]:  # all automations of one name would act
             client.delete_automation(double.id)
 
 

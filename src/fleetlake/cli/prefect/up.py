@@ -14,15 +14,15 @@ import typer
 
 FOLDER = Path("data/up")
 LOCK = Path("data/up.lock")
-"""Beside the folder, which each start empties."""
+"""Outside the folder, which every start empties."""
 
 MARK = ".fleetlake-up"
-"""File in the folder that says it may be emptied."""
+"""File that marks the folder as ours, so that it may be emptied."""
 
 POLL_SECONDS = 0.5
 HOST = "127.0.0.1"
 OURS = ("FLEETLAKE_", "PREFECT_")
-"""How the names of all variables begin that make settings here."""
+"""Prefixes of all environment variables that are settings here."""
 
 
 def up(
@@ -30,15 +30,16 @@ def up(
         int, typer.Option(min=1, max=65535, help="Port of Prefect's server and UI.")
     ] = 4200,
     routers: Annotated[int, typer.Option(min=1, help="Size of the simulated fleet.")] = 20,
-    days: Annotated[float, typer.Option(min=0.1, help="Days of history it brings.")] = 1,
+    days: Annotated[float, typer.Option(min=0.1, help="Days of history.")] = 1,
     speed: Annotated[
-        float, typer.Option(min=1, help="Simulated seconds per second; schedules run as fast.")
+        float,
+        typer.Option(min=1, help="Simulated seconds per second; schedules run as fast."),
     ] = 60,
 ) -> None:
-    """Start Prefect's server, a worker and all schedules over a simulated service, until stopped.
+    """Run Prefect's server, a worker and all schedules over a simulated service until stopped.
 
-    Needs no containers. Each start begins anew, in data/up. Ctrl-C, SIGTERM or a closed terminal
-    ends all of it: runs under way end first.
+    Needs no containers. Each start empties data/up first. Ctrl-C, SIGTERM or a closed terminal
+    stops everything, after the active runs have committed.
     """
     from fleetlake.cli.prefect.setup import PREFECT_FILE, set_up
     from fleetlake.cli.prefect.worker import running, running_worker, stopped_by_signals
@@ -52,35 +53,35 @@ def up(
         raise UsageError(
             f"There is no {PREFECT_FILE} here.", remedy="Run this in the project's folder."
         )
-    listen(port).close()  # the server would only say in its log that it is taken
+    listen(port).close()  # the server would report a taken port only in its log
     screen = console()
-    with _alone(), stopped_by_signals(), ExitStack() as started:
-        _begin_anew(FOLDER)
+    with _locked_folder(), stopped_by_signals(), ExitStack() as started:
+        _create_empty(FOLDER)
         service = started.enter_context(_simulator(routers, days, speed))
         put_environment(environment(FOLDER.resolve(), service, port))
-        screen.print(f"Service: {service}, {speed:g} times as fast as the clock on the wall.")
-        screen.print("Starting Prefect's server and a worker; the first runs begin in a minute.")
+        screen.print(f"Service: {service}, {speed:g} times as fast as real time.")
+        screen.print("Starting Prefect's server and a worker; the first runs start in a minute.")
         command = [sys.executable, "-m", "fleetlake", "prefect-server"]
         log = FOLDER / "server.log"
         server = started.enter_context(running(command, log, more=server_access()))
         _wait_for_server(server, port)
         screen.print(f"Prefect: http://{HOST}:{port}")
-        screen.print(login_words(auth_file(), is_terminal=screen.is_terminal))
+        screen.print(login_hint(auth_file(), is_terminal=screen.is_terminal))
         set_up(speed=speed, runs=3, store_keys=False)
         worker_log = started.enter_context((FOLDER / "worker.log").open("wb"))
         worker = started.enter_context(running_worker(name="up", log=worker_log))
-        screen.print(f"Running. Logs are in {FOLDER}; stop it with Ctrl-C.")
+        screen.print(f"Running. Logs are in {FOLDER}; press Ctrl-C to stop.")
         try:
             _wait_for_end(server, worker)
         except KeyboardInterrupt:
-            with suppress(OSError):  # the terminal may be what has gone
-                screen.print("Stopping: the runs under way end what they are committing first.")
+            with suppress(OSError):  # the terminal may be closed
+                screen.print("Stopping: active runs finish their commit first.")
             raise
 
 
 @contextmanager
-def _alone() -> Iterator[None]:
-    """Keep the folder from another `up`. Raises: UsageError when one has it."""
+def _locked_folder() -> Iterator[None]:
+    """Lock the folder against another `up`. Raises: UsageError if one is running."""
     from fleetlake.errors import UsageError
     from fleetlake.machine.file_locks import LockTaken, file_lock
 
@@ -96,10 +97,10 @@ def _alone() -> Iterator[None]:
         yield
 
 
-def _begin_anew(folder: Path) -> None:
-    """Begin with an empty folder, which nobody else may read.
+def _create_empty(folder: Path) -> None:
+    """Create the folder empty and readable only by its owner.
 
-    Raises: UsageError for one that no start has made, LakeError for another user's.
+    Raises: UsageError if it exists and `up` did not create it, LakeError if it is another user's.
     """
     from fleetlake.errors import UsageError
     from fleetlake.lake_address import not_writable
@@ -108,7 +109,7 @@ def _begin_anew(folder: Path) -> None:
     require_own(folder, "work", otherwise="run this in another folder")
     if folder.is_symlink() or (folder.exists() and not _is_ours(folder)):
         raise UsageError(
-            f"{folder.absolute()} is in the way: `fleetlake up` did not make it.",
+            f"{folder.absolute()} exists, but `fleetlake up` did not create it.",
             remedy="Move it elsewhere: a start empties that folder.",
         )
     shutil.rmtree(folder, ignore_errors=True)
@@ -120,33 +121,33 @@ def _begin_anew(folder: Path) -> None:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Return whether a start made a folder: by its mark, or by what starts made before it."""
+    """Return whether `up` created a folder: by its mark or, for older releases, its content."""
     logs = (folder / "server.log", folder / "simulator.log")
     was_ours = all(log.is_file() for log in logs) and (folder / "prefect").is_dir()
     return was_ours or (folder / MARK).is_file()
 
 
-def login_words(password_file: Path, *, is_terminal: bool) -> str:
-    """Return how to log in to Prefect's UI; only a person at a terminal is shown the password."""
+def login_hint(password_file: Path, *, is_terminal: bool) -> str:
+    """Return how to log in to Prefect's UI; show the password only on a terminal."""
     if not is_terminal:
         return f"Its password is the line in {password_file}."
     return f"Its password: {password_file.read_text('ascii').strip()}"
 
 
 def environment(folder: Path, service: str, port: int) -> dict[str, str]:
-    """Return the settings under which server, worker and flows run."""
+    """Return the settings of server, worker and flows."""
     api = f"http://{HOST}:{port}/api"
     return {
         "DO_NOT_TRACK": "1",
         "PREFECT_HOME": str(folder / "prefect"),
         "PREFECT_API_URL": api,
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-        # SQLite lets one writer in at a time. Sped up, schedules would keep it busy with marking
-        # runs as late, which wait their turn here, and with planning more of them.
+        # SQLite allows one writer at a time. Sped-up schedules would keep it busy with marking
+        # waiting runs as late and with scheduling more of them.
         "PREFECT_SERVER_SERVICES_LATE_RUNS_AFTER_SECONDS": "120",
         "PREFECT_SERVER_SERVICES_SCHEDULER_MAX_RUNS": "10",
         "PREFECT_SERVER_API_HOST": HOST,
-        # The UI asks port 4200 whatever the server's port is, unless it is told.
+        # By default the UI calls port 4200, whatever the server's port is.
         "PREFECT_SERVER_API_PORT": str(port),
         "PREFECT_SERVER_UI_API_URL": api,
         "FLEETLAKE_BASE_URL": f"{service}/api/v2/",
@@ -165,11 +166,10 @@ def environment(folder: Path, service: str, port: int) -> dict[str, str]:
 
 
 def put_environment(wanted: Mapping[str, str]) -> None:
-    """Let these be all the settings of this process and of those that it starts.
+    """Make these the only settings of this process and its children.
 
-    Whoever tries this out may have those of a real service and server in the environment, of
-    which nothing may be read here, and nothing written. Raises: UsageError for accounts in
-    fleetlake.toml, which no variable takes away.
+    The environment may hold the settings of a real service and server, which `up` must neither
+    read nor write. Raises: UsageError for accounts in fleetlake.toml, which no variable can remove.
     """
     from fleetlake.errors import UsageError
     from fleetlake.settings import load_settings
@@ -181,7 +181,7 @@ def put_environment(wanted: Mapping[str, str]) -> None:
     if profiles := load_settings().profiles:
         raise UsageError(
             f"fleetlake.toml names accounts of a service: {', '.join(profiles)}.",
-            remedy="Move it away while you try this, so that nothing of theirs is read.",
+            remedy="Move the file away while `fleetlake up` runs, so that it reads no account.",
         )
 
 

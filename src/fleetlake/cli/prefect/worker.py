@@ -1,4 +1,4 @@
-"""`fleetlake worker`: a Prefect worker whose runs end in order when it is stopped."""
+"""`fleetlake worker`: a Prefect worker that lets its runs finish their commit when it stops."""
 
 import os
 import signal
@@ -15,21 +15,21 @@ from typing import IO, Annotated
 import typer
 
 ENGINE = "prefect.engine"
-"""What the command of a flow run's process holds."""
+"""Part of the command line of a flow run's process."""
 
-PATIENCE_SECONDS = 90.0
+STOP_TIMEOUT_SECONDS = 90.0
 POLL_SECONDS = 0.5
 REPORT_SECONDS = 3.0
-"""What a worker gets to tell the server of the runs that have ended."""
+"""Time for a worker to report ended runs to the server."""
 
 
 def worker(
-    name: Annotated[str | None, typer.Option(help="Its name on the server.")] = None,
+    name: Annotated[str | None, typer.Option(help="The worker's name on the server.")] = None,
 ) -> None:
     """Run flows from the work pool until stopped (Ctrl-C, SIGTERM or a closed terminal).
 
-    The same as `prefect worker start`, which kills its runs when it is stopped: here each ends
-    its commit first and says what became of it.
+    `prefect worker start` kills its runs when it is stopped. This worker lets each run finish its
+    commit and report its outcome first.
     """
     from fleetlake.cli.prefect.setup import require_set_up
 
@@ -43,9 +43,9 @@ def worker(
 def running_worker(
     *, name: str | None = None, log: IO[bytes] | None = None
 ) -> Iterator["subprocess.Popen[bytes]"]:
-    """Run a Prefect worker meanwhile; its runs end before it does.
+    """Run a Prefect worker inside the context; at the end, stop its runs and then the worker.
 
-    It has this environment, the server's password included, and hands it to its runs.
+    The worker and its runs inherit this environment and the server's password.
     """
     from fleetlake.cli.prefect.setup import WORK_POOL
     from fleetlake.machine.prefect_auth import use_password
@@ -61,26 +61,26 @@ def running_worker(
     finally:
         try:
             end_runs(process.pid)
-        finally:  # a worker without us would go on for ever
+        finally:  # otherwise the worker would run on without us
             end(process)
 
 
 def end_runs(worker_pid: int) -> None:
-    """Ask the flow runs of a worker to end, and wait until they have."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    """Ask the flow runs of a worker to end, and wait for them (90 s at most)."""
+    deadline = time.monotonic() + STOP_TIMEOUT_SECONDS
     asked: set[int] = set()
-    while (runs := run_processes(worker_pid, listed())) and time.monotonic() < deadline:
+    while (runs := run_processes(worker_pid, list_processes())) and time.monotonic() < deadline:
         for pid in runs - asked:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
         asked |= runs
         time.sleep(POLL_SECONDS)
-    if asked:  # one that had not begun yet cannot say so itself: its worker does
+    if asked:  # the worker reports a run that had not started yet
         time.sleep(REPORT_SECONDS)
 
 
-def run_processes(worker_pid: int, listed: Iterable[str]) -> set[int]:
-    """Return the flow runs' processes below a worker, from lines of pid, parent and command.
+def run_processes(worker_pid: int, processes: Iterable[str]) -> set[int]:
+    """Return the ids of a worker's flow runs, from lines of pid, parent pid and command.
 
     >>> lines = ["7 1 prefect worker start", "8 7 python -m prefect.engine", "9 8 dbt build",
     ...          "10 1 python -m prefect.engine"]
@@ -89,7 +89,7 @@ def run_processes(worker_pid: int, listed: Iterable[str]) -> set[int]:
     """
     children: dict[int, list[int]] = defaultdict(list)
     engines = set()
-    for line in listed:
+    for line in processes:
         pid, parent, command = line.split(maxsplit=2)
         children[int(parent)].append(int(pid))
         if ENGINE in command:
@@ -102,48 +102,48 @@ def run_processes(worker_pid: int, listed: Iterable[str]) -> set[int]:
     return below & engines
 
 
-def listed() -> list[str]:
-    """Return pid, parent and command of each process.
+def list_processes() -> list[str]:
+    """Return pid, parent pid and command of each process.
 
-    Raises: FleetlakeError where neither /proc nor ps tells.
+    Raises: FleetlakeError without /proc and ps.
     """
-    lines = listed_by_kernel() if Path("/proc/self/stat").exists() else listed_by_ps()
-    return [line for line in lines if len(line.split()) > 2]  # noqa: PLR2004 - one without a command runs nothing
+    lines = processes_from_proc() if Path("/proc/self/stat").exists() else processes_from_ps()
+    return [line for line in lines if len(line.split()) > 2]  # noqa: PLR2004 - a zombie has no command
 
 
-def listed_by_kernel() -> Iterator[str]:
-    """Yield what ps would, which a small container often lacks."""
+def processes_from_proc() -> Iterator[str]:
+    """Yield the lines of ps, which small containers often lack."""
     for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has ended meanwhile
-            # A program's own name, in brackets, may hold anything; behind it: state and parent.
+        with suppress(OSError):  # the process has ended
+            # The program's name, in parentheses, may contain anything; state and parent follow it.
             parent = (folder / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[1]
             command = (folder / "cmdline").read_text("utf-8", "replace").replace("\0", " ")
             yield f"{folder.name} {parent} {command}"
 
 
-def listed_by_ps() -> list[str]:
-    """Return what ps lists. Raises: FleetlakeError where there is none."""
+def processes_from_ps() -> list[str]:
+    """Return the lines of ps. Raises: FleetlakeError if it is not installed."""
     from fleetlake.errors import FleetlakeError
     from fleetlake.machine.child_environment import plain_environment
 
     command = ["ps", "-A", "-ww", "-o", "pid=,ppid=,args="]
     try:
-        done = subprocess.run(  # noqa: S603 - as POSIX has it
+        done = subprocess.run(  # noqa: S603 - the options of POSIX
             command, capture_output=True, text=True, check=True, env=plain_environment()
         )
     except (OSError, subprocess.CalledProcessError) as error:
         raise FleetlakeError(
-            f"The runs of the worker could not be looked up: {error}.",
-            remedy="Install ps: with it, runs end what they are committing before a worker ends.",
+            f"The processes of this machine could not be listed: {error}.",
+            remedy="Install ps: the worker needs it to let its runs finish their commit.",
         ) from None
     return done.stdout.splitlines()
 
 
 def end(process: "subprocess.Popen[bytes]") -> None:
-    """End a process in order, or by force with its whole group when it does not come."""
+    """Terminate a process; kill its process group if it does not end in 90 s."""
     process.terminate()
     try:
-        process.wait(PATIENCE_SECONDS)
+        process.wait(STOP_TIMEOUT_SECONDS)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -153,11 +153,10 @@ def end(process: "subprocess.Popen[bytes]") -> None:
 def running(
     command: list[str], log: Path, *, more: Mapping[str, str] | None = None
 ) -> Iterator["subprocess.Popen[bytes]"]:
-    """Run a command meanwhile that logs to a file, in a session of its own.
+    """Run a command inside the context, in its own session, with its output in a log file.
 
-    Of our environment it gets what any process needs, and `more`.
-
-    Ctrl-C reaches every process of a terminal's group at once; here each must wait its turn.
+    It gets `more` and, of our environment, only what every process needs. In a session of its own
+    it does not receive the terminal's Ctrl-C: the processes must end one after another.
     """
     from fleetlake.machine.child_environment import plain_environment
 
@@ -177,9 +176,10 @@ def running(
 
 @contextmanager
 def stopped_by_signals() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP do what Ctrl-C does, once: what is running then ends in order.
+    """Make SIGTERM and SIGHUP act like the first Ctrl-C, and ignore further ones.
 
-    SIGHUP is a closed terminal or a lost ssh. Where it is ignored, as under nohup, it stays so.
+    SIGHUP means a closed terminal or a lost ssh session. If it is ignored, as under nohup, it
+    stays ignored.
     """
 
     def stop(_number: int, _frame: FrameType | None) -> None:

@@ -1,0 +1,98 @@
+"""How commands print rows: as a table for people, as JSON or CSV for programs.
+
+JSON is one document, CSV has a header, and both are UTF-8 whatever the terminal's encoding is.
+Programs get every character as it is; a terminal gets control characters as visible codes.
+"""
+
+import csv
+from collections.abc import Iterable, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+Row = Sequence[object]
+
+
+class OutputFormat(StrEnum):
+    """The values of `--format`."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+
+
+FormatOption = Annotated[
+    OutputFormat,
+    typer.Option("--format", help="Print a table for people, or JSON or CSV for programs."),
+]
+
+
+def print_records(
+    output: OutputFormat, columns: Sequence[str], rows: Iterable[Row], *, is_csv_guarded: bool
+) -> None:
+    """Print rows of ours as JSON or CSV: times in UTC, durations in seconds."""
+    batches = [[[_machine_value(value) for value in row] for row in rows]]
+    if output is OutputFormat.JSON:
+        print_json(columns, batches)
+    else:
+        print_csv(columns, batches, is_guarded=is_csv_guarded)
+
+
+def print_json(columns: Sequence[str], batches: Iterable[Iterable[Row]]) -> None:
+    """Print one array of objects, one row per line."""
+    import orjson
+
+    from fleetlake.cli.output import is_read_by_people, machine_output
+    from fleetlake.text.plain import plain
+
+    is_shown = is_read_by_people()
+    out, separator = machine_output(), "[\n"
+    for rows in batches:
+        for row in rows:
+            named = dict(zip(columns, row, strict=True))
+            line = orjson.dumps(named, default=str, option=orjson.OPT_UTC_Z).decode()
+            out.write(f"{separator}{plain(line) if is_shown else line}")
+            separator = ",\n"
+    out.write("[]\n" if separator == "[\n" else "\n]\n")
+
+
+def print_csv(
+    columns: Sequence[str], batches: Iterable[Iterable[Row]], *, is_guarded: bool
+) -> None:
+    """Print CSV with a header; `is_guarded` puts ' before texts that a spreadsheet would run."""
+    from fleetlake.cli.output import is_read_by_people, machine_output
+    from fleetlake.text.plain import plain
+    from fleetlake.text.spreadsheet import guarded
+
+    is_shown = is_read_by_people()
+
+    def cell(value: object) -> object:
+        if isinstance(value, (datetime, date, time)):
+            return value.isoformat()
+        text = guarded(value) if is_guarded and isinstance(value, str) else value
+        return text if text is None or not is_shown else plain(text)
+
+    writer = csv.writer(machine_output(), lineterminator="\n")
+    writer.writerow(cell(name) for name in columns)
+    for rows in batches:
+        writer.writerows([cell(value) for value in row] for row in rows)
+
+
+def print_document(document: object) -> None:
+    """Print one JSON value, indented: times in UTC, durations in seconds."""
+    import orjson
+
+    from fleetlake.cli.output import is_read_by_people, machine_output
+    from fleetlake.text.plain import plain_lines
+
+    option = orjson.OPT_INDENT_2 | orjson.OPT_UTC_Z
+    text = orjson.dumps(document, option=option, default=_machine_value).decode()
+    machine_output().write(f"{plain_lines(text) if is_read_by_people() else text}\n")
+
+
+def _machine_value(value: object) -> object:
+    if isinstance(value, datetime):
+        return value.astimezone(UTC)
+    return value.total_seconds() if isinstance(value, timedelta) else value

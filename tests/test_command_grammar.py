@@ -1,0 +1,363 @@
+"""One grammar for all commands: sub-commands, `--format`, suggestions, completion, help."""
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+import typer.main
+from typer.testing import CliRunner
+
+from fleetlake.cli import app
+from fleetlake.endpoints import ENDPOINTS
+from fleetlake.errors import RecordsMissing
+from fleetlake.lake import open_lake
+from fleetlake.settings import load_settings
+from tests.processes import environment
+
+FORMATS = ["table", "json", "csv"]
+NASTY = "=1+1, “é”\x1b[31m\n"
+"""Text of somebody else's: a formula, a separator, a colour and a line break."""
+
+
+def commands(group=None, *path: str) -> Iterator[tuple[tuple[str, ...], object]]:
+    """Yield the words and the command of every command, groups and sub-commands included."""
+    group = group or typer.main.get_command(app)
+    for name, command in group.commands.items():
+        yield (*path, name), command
+        if hasattr(command, "commands"):
+            yield from commands(command, *path, name)
+
+
+COMMANDS = dict(commands())
+GROUPS = {words: command for words, command in COMMANDS.items() if hasattr(command, "commands")}
+LEAVES = {words: command for words, command in COMMANDS.items() if words not in GROUPS}
+
+
+def joined(words: tuple[str, ...]) -> str:
+    return " ".join(words)
+
+
+def unframed(text: str) -> str:
+    """Return an error without its frame and line breaks."""
+    return " ".join(text.replace("│", " ").split())
+
+
+@pytest.fixture
+def env(lake_path):
+    load_settings.cache_clear()
+    yield environment(lake_path.parent)
+    load_settings.cache_clear()
+
+
+@pytest.fixture
+def run(env):
+    """Return what runs a command line on this test's lake."""
+
+    def invoke(*words: str, **settings: str):
+        load_settings.cache_clear()
+        return CliRunner().invoke(app, words, env={**env, **settings, "COLUMNS": "120"})
+
+    return invoke
+
+
+@pytest.fixture
+def filled(lake_path, run):
+    """Return the same over a lake with a gap, quarantined records and an unknown member."""
+    with open_lake(lake_path) as lake:
+        lake.execute(
+            "insert into meta.gaps values ('west', 'alerts', '7', '2026-01-01 02:00:00+02', "
+            "'2026-01-02 00:00:00.5Z', ?, '2026-01-03 00:00:00Z', null)",
+            [NASTY],
+        )
+        lake.execute(
+            "insert into meta.quarantine by name select 'west' as account_profile, unnest("
+            "['routers', 'routers', 'users']) as endpoint, ? as reason, ? as raw, "
+            "timestamptz '2026-01-04 00:00:00Z' as quarantined_at",
+            [NASTY, json.dumps({"id": 1, "name": NASTY})],
+        )
+        lake.execute(
+            "insert into meta.schema_drift by name select 'west' as account_profile, "
+            "'routers' as endpoint, 'colour' as member, ? as example, "
+            "timestamptz '2026-01-05 00:00:00Z' as first_seen_at",
+            [json.dumps(NASTY)],
+        )
+    return run
+
+
+GAP = {
+    "account_profile": "west",
+    "endpoint": "alerts",
+    "partition": "7",
+    "start_at": "2026-01-01T00:00:00Z",
+    "end_at": "2026-01-02T00:00:00.500000Z",
+    "reason": NASTY,
+    "recorded_at": "2026-01-03T00:00:00Z",
+    "acknowledged_at": None,
+}
+RECORD = {
+    "account_profile": "west",
+    "endpoint": "users",
+    "partition": "",
+    "reason": NASTY,
+    "raw": json.dumps({"id": 1, "name": NASTY}),
+    "quarantined_at": "2026-01-04T00:00:00Z",
+}
+EXPECTED = {
+    ("gaps", "list"): [GAP],
+    ("quarantine", "list"): [
+        {"endpoint": "routers", "reason": NASTY, "records": 2},
+        {"endpoint": "users", "reason": NASTY, "records": 1},
+    ],
+    ("quarantine", "list", "users"): [{"endpoint": "users", "reason": NASTY, "records": 1}],
+    ("quarantine", "show", "users"): [RECORD],
+    ("columns", "list"): [
+        {
+            "endpoint": "routers",
+            "member": "colour",
+            "first_seen_at": "2026-01-05T00:00:00Z",
+            "example": json.dumps(NASTY),
+            "column": None,
+            "kind": None,
+        }
+    ],
+    ("columns", "list", "users"): [],
+}
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=joined)
+def test_every_command_says_what_it_does_and_what_its_options_mean(words):
+    shown = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "120"})
+
+    command = COMMANDS[words]
+    assert shown.exit_code == 0
+    assert len(command.help) > 40
+    assert all(getattr(parameter, "help", "") for parameter in command.params)
+
+
+def test_help_lists_the_commands_in_the_order_of_work_with_groups_among_them():
+    lines = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "120"}).output.splitlines()
+
+    shown = [line.split()[1] for line in lines if line.startswith("│ ") and line[2] != " "]
+    order = ["demo", "ingest", "query", "status", "gaps", "quarantine", "columns", "verify", "up"]
+    assert [name for name in shown if name in order] == order
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("query",),
+        ("status",),
+        ("gaps", "list"),
+        ("quarantine", "list"),
+        ("quarantine", "show"),
+        ("columns", "list"),
+        ("verify",),
+        ("doctor",),
+        ("ingest",),
+    ],
+    ids=joined,
+)
+def test_whatever_prints_rows_takes_the_same_formats(words):
+    [option] = [p for p in COMMANDS[words].params if "--format" in p.opts]
+
+    arguments = ["x"] if words in {("query",), ("verify",)} else []
+    refused = CliRunner().invoke(app, [*words, *arguments, "--format", "xml"])
+
+    assert option.default == "table"
+    assert refused.exit_code == 2
+    assert "'table', 'json', 'csv'" in unframed(refused.output)
+
+
+@pytest.mark.parametrize("words", EXPECTED, ids=joined)
+def test_json_is_one_document_with_stable_keys_utc_times_and_plain_numbers(filled, words):
+    done = filled(*words, "--format", "json")
+
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert json.loads(done.stdout) == EXPECTED[words]
+
+
+@pytest.mark.parametrize("words", EXPECTED, ids=joined)
+def test_csv_holds_what_json_holds_under_the_same_names(filled, words):
+    shown = filled(*words, "--format", "csv").stdout_bytes.decode()
+
+    rows = list(csv.DictReader(io.StringIO(shown, newline="")))
+    assert rows == [
+        {name: in_csv(name, value) for name, value in record.items()} for record in EXPECTED[words]
+    ]
+
+
+def in_csv(name: str, value: object) -> str:
+    """Return a JSON value as CSV has it: times with their offset, nothing for null."""
+    if value is None:
+        return ""
+    return str(value).replace("Z", "+00:00") if name.endswith("_at") else str(value)
+
+
+@pytest.mark.parametrize("words", [w for w, rows in EXPECTED.items() if rows], ids=joined)
+def test_rows_for_a_terminal_show_control_characters_in_every_format(filled, words, monkeypatch):
+    monkeypatch.setattr("fleetlake.cli.output.is_read_by_people", lambda: True)
+
+    for output in FORMATS:
+        shown = filled(*words, "--format", output).stdout
+        assert all(line.isprintable() for line in shown.split("\n"))
+        assert "x1b[31m" in shown or "u001b[31m" in shown
+
+
+def test_the_csv_guard_holds_for_every_command(filled):
+    for words in [("gaps", "list"), ("quarantine", "list")]:
+        guarded = filled(*words, "--format", "csv", FLEETLAKE_CSV_GUARD="true").stdout
+        plain = filled(*words, "--format", "csv").stdout
+
+        assert "'=1+1" in guarded
+        assert "'=1+1" not in plain
+
+
+def test_status_gives_its_streams_and_open_gaps_as_json_and_its_streams_as_csv(filled):
+    as_json, as_csv = filled("status", "--format", "json"), filled("status", "--format", "csv")
+
+    document = json.loads(as_json.stdout)
+    rows = list(csv.DictReader(io.StringIO(as_csv.stdout)))
+    assert document["open_gaps"] == [GAP]
+    assert {row["endpoint"] for row in rows} == set(ENDPOINTS)
+    counts = {(r["account_profile"], r["endpoint"]): (r["rows"], r["quarantined"]) for r in rows}
+    assert counts == {
+        (s["account_profile"], s["endpoint"]): (str(s["rows"]), str(s["quarantined"]))
+        for s in document["streams"]
+    }
+    for done in (as_json, as_csv):
+        assert isinstance(done.exception, RecordsMissing)
+
+
+def test_a_plan_before_a_first_load_is_machine_readable_without_a_service(run):
+    rows = json.loads(run("ingest", "--plan", "alerts", "users", "--format", "json").stdout)
+
+    assert {row.pop("endpoint") for row in rows} == {"alerts", "users"}
+    unknown = dict.fromkeys(("unread_s", "records", "calls", "minutes"))
+    assert rows == [{"account_profile": "default", **unknown}] * 2
+
+
+def test_a_format_without_a_plan_is_refused_before_anything_is_loaded(run):
+    done = run("ingest", "alerts", "--format", "json")
+
+    assert done.exception.exit_code == 2
+    assert "--plan" in done.exception.remedy
+
+
+OLD = [
+    (("status", "--json"), "fleetlake status --format json"),
+    (("gaps", "--acknowledge"), "fleetlake gaps acknowledge"),
+    (("quarantine", "--endpoint", "users"), "fleetlake quarantine list users"),
+    (("quarantine", "--endpoint", "users", "show"), "fleetlake quarantine show users"),
+    (("quarantine", "list", "--endpoint=users"), "fleetlake quarantine list users"),
+    (
+        ("quarantine", "acknowledge", "--endpoint", "users"),
+        "fleetlake quarantine acknowledge users",
+    ),
+    (
+        ("columns", "--type", "text", "promote", "routers", "colour"),
+        "fleetlake columns promote --type text routers colour",
+    ),
+]
+
+
+@pytest.mark.parametrize(("old", "new"), OLD, ids=[new for _, new in OLD])
+def test_an_old_spelling_works_and_says_on_standard_error_what_to_type(
+    filled, lake_path, tmp_path_factory, old, new
+):
+    before = tmp_path_factory.mktemp("before") / "lake"
+    subprocess.run(["cp", "-a", lake_path, before], check=True)
+    said = filled(*old)
+    again = filled(*new.split()[1:], FLEETLAKE_LAKE=str(before))
+
+    assert said.stdout == again.stdout
+    assert said.stdout
+    assert said.stderr.startswith("Warning: ")
+    assert said.stderr.rstrip().endswith(f"Type `{new}` instead.")
+    assert again.stderr == ""
+
+
+@pytest.mark.parametrize("words", GROUPS, ids=joined)
+def test_a_group_without_a_sub_command_lists(filled, words):
+    short, full = filled(*words), filled(*words, "list")
+
+    assert short.stdout == full.stdout != "None.\n"
+    assert short.stderr == ""
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=joined)
+def test_a_misspelt_command_is_answered_with_the_nearest(words):
+    misspelt = f"{words[-1][:-1]}{words[-1][-1] * 2}"
+
+    refused = CliRunner().invoke(app, [*words[:-1], misspelt])
+
+    assert refused.exit_code == 2
+    assert f"No such command '{misspelt}'. Did you mean '{words[-1]}'" in unframed(refused.output)
+
+
+OPTIONS = [
+    (words, option)
+    for words, command in LEAVES.items()
+    for parameter in command.params
+    for option in parameter.opts
+    if option.startswith("--") and option != "--help" and not parameter.hidden
+] + [((), "--debug"), ((), "--version")]
+
+
+@pytest.mark.parametrize(("words", "option"), OPTIONS, ids=[joined((*w, o)) for w, o in OPTIONS])
+def test_a_misspelt_option_is_answered_with_the_nearest(words, option):
+    refused = CliRunner().invoke(app, [*words, f"{option}x"])
+
+    assert refused.exit_code == 2
+    said = unframed(refused.output)
+    assert f"No such option: {option}x. Did you mean " in said
+    assert f"'{option}'" in said
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("fleetlake qu", ["query", "quarantine"]),
+        ("fleetlake gaps ", ["list", "acknowledge"]),
+        ("fleetlake columns pro", ["promote"]),
+        ("fleetlake status --form", ["--format"]),
+        ("fleetlake quarantine list --format ", FORMATS),
+        ("fleetlake verify alert_", ["alert_rules", "alert_push_destinations"]),
+        ("fleetlake ingest alerts users_", ["users_v3"]),
+    ],
+)
+def test_tab_in_bash_offers_commands_options_values_and_endpoints(typed, offered):
+    words = typed.split(" ")
+    env = {
+        "_FLEETLAKE_COMPLETE": "complete_bash",
+        "COMP_WORDS": typed,
+        "COMP_CWORD": str(len(words) - 1),
+    }
+
+    shown = CliRunner().invoke(app, [], env=env, prog_name="fleetlake")
+
+    assert shown.exit_code == 0
+    assert shown.stdout.split() == offered
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_completion_script_of_each_shell_can_be_shown(shell):
+    # Detection would find the shell of whoever runs the tests.
+    script = (
+        "import sys; sys.argv = ['fleetlake', '--show-completion', sys.argv[1]]\n"
+        "from fleetlake.__main__ import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, shell],
+        env={**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert f"_FLEETLAKE_COMPLETE=complete_{shell}" in done.stdout
+    assert done.stderr == ""
