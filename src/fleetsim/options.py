@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from fleetsim.clock import require_speed
 from fleetsim.scenarios import SCENARIOS
+from fleetsim.simulated_clock import require_speed
 from fleetsim.stamps import from_datetime
 
 _YEARS = range(1990, 9900)

@@ -6,7 +6,6 @@ from functools import cached_property, partial
 import numpy as np
 
 from fleetsim.callers import Caller
-from fleetsim.clock import Clock
 from fleetsim.faults import Faults
 from fleetsim.ledger import Ledger
 from fleetsim.meter import Meter
@@ -16,6 +15,7 @@ from fleetsim.push import Pusher, Sender, send_over_http
 from fleetsim.refusals import validation
 from fleetsim.scenarios import PLAIN, SCENARIOS, Scenario
 from fleetsim.seeding import seed_rules
+from fleetsim.simulated_clock import SimulatedClock
 from fleetsim.units import DAY
 from fleetsim.view import View
 from fleetsim.world import World
@@ -29,7 +29,7 @@ class Simulation:
     """Everything a request can touch."""
 
     options: SimulatorOptions
-    clock: Clock
+    clock: SimulatedClock
     world: World
     faults: Faults
     ledger: Ledger
@@ -89,7 +89,7 @@ class Simulation:
 
 def start_simulation(options: SimulatorOptions, send: Sender = send_over_http) -> Simulation:
     """Return a simulation whose history begins `options.days` before its clock starts."""
-    clock = Clock(options.clock_start(), options.speed)
+    clock = SimulatedClock(options.clock_start(), options.speed)
     started_at = clock.started_at - round(options.days * DAY)
     world = World(options.seed, options.routers, started_at, clock.started_at)
     ledger = Ledger(world.draws)

@@ -10,13 +10,13 @@ import orjson
 
 from fleetsim.alert_types import CODE
 from fleetsim.blocks import Block
-from fleetsim.clock import Clock
 from fleetsim.ledger import Fields, Raised
 from fleetsim.organisation import ACCOUNTS, ROOT
 from fleetsim.push.delivery import Delivery, State
 from fleetsim.push.outbox import Message, has_listeners, messages, of_block
 from fleetsim.push.sending import SIGNATURE_HEADER, Sender, sign
 from fleetsim.rules import DESTINATIONS, RULES
+from fleetsim.simulated_clock import SimulatedClock
 from fleetsim.units import DAY
 from fleetsim.view import View
 
@@ -29,7 +29,7 @@ class Pusher:
     for a server that has to end.
     """
 
-    clock: Clock
+    clock: SimulatedClock
     view: Callable[[], View]
     send: Sender
     settled_until: int

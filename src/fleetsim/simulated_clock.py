@@ -15,7 +15,7 @@ FASTEST = 1_000_000_000
 
 
 @dataclass
-class Clock:
+class SimulatedClock:
     """Simulated time in microseconds since 1970, UTC.
 
     `speed` is simulated seconds per wall second; 0 freezes the clock. It stops by itself
