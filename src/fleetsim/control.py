@@ -9,10 +9,10 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from fleetsim import stamps
-from fleetsim.bodies import parse_json
 from fleetsim.causes import CAUSES
 from fleetsim.incoming import origin_of, parts_of, path_of
 from fleetsim.refusals import Refusal, method_not_allowed, not_found, validation
+from fleetsim.request_bodies import parse_json
 from fleetsim.resources import RESOURCES
 from fleetsim.scenarios import SCENARIOS
 from fleetsim.simulation import Simulation

@@ -9,12 +9,12 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fleetsim.bodies import parse_json
 from fleetsim.callers import KEY_PAIRS, V3_TOKEN
 from fleetsim.incoming import origin_of, parts_of, path_of, query_of
 from fleetsim.ledger import Fields
 from fleetsim.question import LONGEST_NUMBER
 from fleetsim.refusals import Refusal
+from fleetsim.request_bodies import parse_json
 from fleetsim.simulation import Simulation
 from fleetsim.v3.collections import COLLECTIONS, Collection
 from fleetsim.v3.documents import MEDIA_TYPE, Document, V3Refusal, answer
