@@ -7,7 +7,7 @@ from fleetsim.ledger import Fields
 from fleetsim.overlay import writable
 from fleetsim.resources import catalogue
 from fleetsim.resources.activity import ACTIVITY_LOGS
-from fleetsim.resources.alerting import ALERT_RULES, PUSH_DESTINATIONS, sees_account
+from fleetsim.resources.alert_rules import ALERT_RULES, PUSH_DESTINATIONS, sees_account
 from fleetsim.resources.alerts import ALERTS, ROUTER_ALERTS
 from fleetsim.resources.batteries import BATTERIES
 from fleetsim.resources.configurations import CONFIGURATIONS, ROUTER_LANS

@@ -12,7 +12,7 @@ from fleetsim.ledger import Fields
 from fleetsim.organisation import CARRIERS
 from fleetsim.refusals import not_found, validation
 from fleetsim.resources import RESOURCES
-from fleetsim.resources.alerting import sees_account
+from fleetsim.resources.alert_rules import sees_account
 from fleetsim.rules import DESTINATIONS, RULES, key_text, retire
 from fleetsim.units import NEVER
 from fleetsim.writing.desk import Desk, Written, subject_of
