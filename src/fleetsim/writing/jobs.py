@@ -10,7 +10,7 @@ from fleetsim.refusals import not_found
 from fleetsim.resources.organisation import account_of
 from fleetsim.rules import DESTINATIONS
 from fleetsim.units import MINUTE
-from fleetsim.writing.alerting import find
+from fleetsim.writing.alert_settings import find
 from fleetsim.writing.desk import Desk, Written, record_id, subject_of
 from fleetsim.writing.readers import exists, object_of, read_fields, relation, text
 

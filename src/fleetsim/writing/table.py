@@ -10,7 +10,7 @@ from fleetsim.ledger import Fields
 from fleetsim.refusals import forbidden, method_not_allowed
 from fleetsim.simulation import Simulation
 from fleetsim.view import View
-from fleetsim.writing import alerting, jobs
+from fleetsim.writing import alert_settings, jobs
 from fleetsim.writing.desk import Desk, Written
 from fleetsim.writing.forms import (
     ACCOUNT_FORM,
@@ -45,8 +45,8 @@ def _delete(form: Form) -> Delete:
 
 _POSTS: Final[dict[str, Post]] = {
     "accounts": _post(ACCOUNT_FORM),
-    "alert_push_destinations": alerting.create_destination,
-    "alert_rules": alerting.create_rule,
+    "alert_push_destinations": alert_settings.create_destination,
+    "alert_rules": alert_settings.create_rule,
     "groups": _post(GROUP_FORM),
     "locations": _post(LOCATION_FORM),
     "reboot_activity": jobs.reboot,
@@ -56,8 +56,8 @@ _POSTS: Final[dict[str, Post]] = {
 }
 _CHANGES: Final[dict[tuple[str, str], Change]] = {
     ("accounts", "PUT"): _change(ACCOUNT_FORM),
-    ("alert_push_destinations", "PATCH"): alerting.change_destination,
-    ("alert_rules", "PATCH"): alerting.change_rule,
+    ("alert_push_destinations", "PATCH"): alert_settings.change_destination,
+    ("alert_rules", "PATCH"): alert_settings.change_rule,
     ("configuration_managers", "PATCH"): _change(CONFIGURATION_PATCH_FORM),
     ("configuration_managers", "PUT"): _change(CONFIGURATION_FORM),
     ("groups", "PATCH"): _change(GROUP_FORM),
@@ -67,8 +67,8 @@ _CHANGES: Final[dict[tuple[str, str], Change]] = {
 }
 _DELETES: Final[dict[str, Delete]] = {
     "accounts": delete_account,
-    "alert_push_destinations": alerting.delete_destination,
-    "alert_rules": alerting.delete_rule,
+    "alert_push_destinations": alert_settings.delete_destination,
+    "alert_rules": alert_settings.delete_rule,
     "groups": _delete(GROUP_FORM),
     "locations": _delete(LOCATION_FORM),
     "routers": delete_router,
