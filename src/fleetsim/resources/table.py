@@ -6,7 +6,7 @@ from fleetsim.definition import Resource
 from fleetsim.ledger import Fields
 from fleetsim.overlay import writable
 from fleetsim.resources import catalogue
-from fleetsim.resources.activity import ACTIVITY_LOGS
+from fleetsim.resources.activity_logs import ACTIVITY_LOGS
 from fleetsim.resources.alert_rules import ALERT_RULES, PUSH_DESTINATIONS, sees_account
 from fleetsim.resources.alerts import ALERTS, ROUTER_ALERTS
 from fleetsim.resources.batteries import BATTERIES
