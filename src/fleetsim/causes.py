@@ -15,7 +15,7 @@ from fleetsim.fleet import SLOTS_PER_ROUTER, WIRED
 from fleetsim.organisation import CARRIERS
 from fleetsim.places import HOME_REGIONS, miles_between, wrapped
 from fleetsim.resources.alert_texts import device_names
-from fleetsim.resources.batteries import battery_ids
+from fleetsim.resources.battery_reports import battery_ids
 from fleetsim.resources.failovers import failovers_of
 from fleetsim.span_causes import interface_spans, router_spans
 from fleetsim.units import DAY, NEVER, Ints

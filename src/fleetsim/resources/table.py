@@ -9,7 +9,7 @@ from fleetsim.resources import catalogue
 from fleetsim.resources.activity_logs import ACTIVITY_LOGS
 from fleetsim.resources.alert_rules import ALERT_RULES, PUSH_DESTINATIONS, sees_account
 from fleetsim.resources.alerts import ALERTS, ROUTER_ALERTS
-from fleetsim.resources.batteries import BATTERIES
+from fleetsim.resources.battery_reports import BATTERIES
 from fleetsim.resources.configurations import CONFIGURATIONS, ROUTER_LANS
 from fleetsim.resources.failovers import FAILOVERS
 from fleetsim.resources.health import NET_DEVICE_HEALTH

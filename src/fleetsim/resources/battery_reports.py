@@ -18,7 +18,7 @@ from fleetsim.world.spells import Spells, service_day
 
 
 @dataclass(frozen=True)
-class Reading:
+class BatteryReport:
     """What batteries reported, and when."""
 
     at: Ints
@@ -52,7 +52,7 @@ def last_report(view: View, router: Ints, instant: Ints) -> Ints:
     return at
 
 
-def read_batteries(view: View, router: Ints, at: Ints) -> Reading:
+def read_batteries(view: View, router: Ints, at: Ints) -> BatteryReport:
     """Return what batteries show at reports."""
     world, fleet = view.world, view.world.fleet
     day = service_day(at, fleet.day_shift[router])
@@ -62,7 +62,7 @@ def read_batteries(view: View, router: Ints, at: Ints) -> Reading:
     state = batteries.charge(spell, off, rate, at)
     cycle = batteries.Cycle(np.where(current, day, day - 1), spell)
     local_day = (at + fleet.utc_offset[router]) // DAY
-    return Reading(
+    return BatteryReport(
         at=at,
         charge=state,
         electrics=batteries.electrics(world.draws, router, cycle, state, at),
@@ -82,8 +82,8 @@ def _latest(current: Any, today: DayPlan, yesterday: DayPlan) -> tuple[Spells, I
     return spell, off, np.where(current, today.drain_rate, yesterday.drain_rate)
 
 
-def _reading(view: View, block: Block) -> Reading:
-    def make() -> Reading:
+def _reading(view: View, block: Block) -> BatteryReport:
+    def make() -> BatteryReport:
         router = block["row"]
         at = last_report(view, router, np.full(len(block), view.now))
         return read_batteries(view, router, at)
