@@ -14,8 +14,8 @@ from fleetsim.simulation import Simulation
 from fleetsim.view import View
 from fleetsim.wire import dump_page
 from fleetsim.writing import answer_write
+from fleetsim.writing.actions import read_speed_test
 from fleetsim.writing.desk import Desk
-from fleetsim.writing.jobs import read_speed_test
 
 ROOT_PATH = "/api/v2"
 

@@ -13,11 +13,11 @@ from fleetsim.resources.battery_reports import BATTERIES
 from fleetsim.resources.configurations import CONFIGURATIONS, ROUTER_LANS
 from fleetsim.resources.failovers import FAILOVERS
 from fleetsim.resources.health import NET_DEVICE_HEALTH
-from fleetsim.resources.jobs import REBOOT_ACTIVITY, SPEED_TEST, TEST_DESTINATIONS
 from fleetsim.resources.locations import HISTORICAL_LOCATIONS, LOCATIONS
 from fleetsim.resources.metrics import METRICS
 from fleetsim.resources.net_devices import NET_DEVICES
 from fleetsim.resources.organisation import ACCOUNT, GROUP, PRODUCT, USER
+from fleetsim.resources.post_only import REBOOT_ACTIVITY, SPEED_TEST, TEST_DESTINATIONS
 from fleetsim.resources.router_series import (
     ROUTER_LOGS,
     STATE_SAMPLES,

@@ -10,7 +10,7 @@ from fleetsim.ledger import Fields
 from fleetsim.refusals import forbidden, method_not_allowed
 from fleetsim.simulation import Simulation
 from fleetsim.view import View
-from fleetsim.writing import alert_settings, jobs
+from fleetsim.writing import actions, alert_settings
 from fleetsim.writing.desk import Desk, Written
 from fleetsim.writing.forms import (
     ACCOUNT_FORM,
@@ -49,9 +49,9 @@ _POSTS: Final[dict[str, Post]] = {
     "alert_rules": alert_settings.create_rule,
     "groups": _post(GROUP_FORM),
     "locations": _post(LOCATION_FORM),
-    "reboot_activity": jobs.reboot,
-    "speed_test": jobs.start_speed_test,
-    "test_alert_push_destinations": jobs.test_destination,
+    "reboot_activity": actions.reboot,
+    "speed_test": actions.start_speed_test,
+    "test_alert_push_destinations": actions.test_destination,
     "users": _post(USER_FORM),
 }
 _CHANGES: Final[dict[tuple[str, str], Change]] = {
