@@ -8,9 +8,9 @@ from fleetsim.alert_types import ALERT_TYPES
 from fleetsim.blocks import Block
 from fleetsim.columns import EXACT_IN, EXACT_RANGE, RANGE, Kind, column, values
 from fleetsim.definition import Resource
+from fleetsim.resources.accounts import ACCOUNT_IDS
 from fleetsim.resources.alert_texts import detection_times, friendly, information
 from fleetsim.resources.daily import daily_series, in_scope
-from fleetsim.resources.organisation import ACCOUNT_IDS
 from fleetsim.rules import wanted
 from fleetsim.units import DAY, NULL, Ints
 from fleetsim.view import View

@@ -9,7 +9,7 @@ from fleetsim.columns import EXACT, EXACT_IN, RANGE, Column, Kind, Read, column,
 from fleetsim.definition import Resource
 from fleetsim.identifiers import group_ids
 from fleetsim.organisation import PRODUCTS, ROOT, VEHICLE_PLAIN
-from fleetsim.resources.organisation import ACCOUNT_IDS, PRODUCT_IDS
+from fleetsim.resources.accounts import ACCOUNT_IDS, PRODUCT_IDS
 from fleetsim.units import DAY, NULL, SECOND, Ints
 from fleetsim.view import View
 

@@ -9,8 +9,8 @@ from fleetsim.columns import ANY_ID, EXACT_RANGE, Kind, column, constant
 from fleetsim.definition import Resource
 from fleetsim.identifiers import group_ids
 from fleetsim.organisation import ACCOUNTS, CARRIERS
+from fleetsim.resources.accounts import ACCOUNT_IDS, group_names
 from fleetsim.resources.alert_texts import names_of
-from fleetsim.resources.organisation import ACCOUNT_IDS, group_names
 from fleetsim.resources.routers import names
 from fleetsim.units import DAY, MINUTE, NEVER, NULL, SECOND, Flags, Ints, Reals
 from fleetsim.view import View

@@ -10,8 +10,8 @@ from fleetsim.columns import EXACT, EXACT_IN, RANGE, Kind, Read, column, constan
 from fleetsim.definition import Resource
 from fleetsim.fleet import MODEM_ONE, MODEM_TWO
 from fleetsim.organisation import CARRIER_IDS, CARRIERS
+from fleetsim.resources.accounts import account_ids
 from fleetsim.resources.alert_texts import names_of
-from fleetsim.resources.organisation import account_ids
 from fleetsim.resources.routers import has_location, location_ids
 from fleetsim.timeuuids import order_key, tail_from_bits
 from fleetsim.units import DAY, MINUTE, Ints

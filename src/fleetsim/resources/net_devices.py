@@ -19,8 +19,8 @@ from fleetsim.columns import (
 from fleetsim.definition import Resource
 from fleetsim.fleet import LAN, MODEM_ONE, SLOTS_PER_ROUTER, WIRED
 from fleetsim.organisation import CARRIER_IDS, CARRIERS, ROOT
+from fleetsim.resources.accounts import ACCOUNT_IDS, account_ids
 from fleetsim.resources.alert_texts import device_macs, device_names
-from fleetsim.resources.organisation import ACCOUNT_IDS, account_ids
 from fleetsim.resources.samples import wan_slots
 from fleetsim.units import NULL, SECOND, Flags, Ints
 from fleetsim.view import View

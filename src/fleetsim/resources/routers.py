@@ -19,8 +19,8 @@ from fleetsim.definition import Resource
 from fleetsim.identifiers import Identifiers, group_ids, one_in
 from fleetsim.organisation import PRODUCTS
 from fleetsim.places import REGIONS
+from fleetsim.resources.accounts import PRODUCT_IDS, account_ids
 from fleetsim.resources.alert_texts import mac_address
-from fleetsim.resources.organisation import PRODUCT_IDS, account_ids
 from fleetsim.units import DAY, NULL, SECOND, Flags, Ints
 from fleetsim.view import View
 from fleetsim.wire import ESCAPE, TAB

@@ -6,6 +6,7 @@ from fleetsim.definition import Resource
 from fleetsim.ledger import Fields
 from fleetsim.overlay import writable
 from fleetsim.resources import catalogue
+from fleetsim.resources.accounts import ACCOUNT, GROUP, PRODUCT, USER
 from fleetsim.resources.activity_logs import ACTIVITY_LOGS
 from fleetsim.resources.alert_rules import ALERT_RULES, PUSH_DESTINATIONS, sees_account
 from fleetsim.resources.alerts import ALERTS, ROUTER_ALERTS
@@ -16,7 +17,6 @@ from fleetsim.resources.health import NET_DEVICE_HEALTH
 from fleetsim.resources.locations import HISTORICAL_LOCATIONS, LOCATIONS
 from fleetsim.resources.metrics import METRICS
 from fleetsim.resources.net_devices import NET_DEVICES
-from fleetsim.resources.organisation import ACCOUNT, GROUP, PRODUCT, USER
 from fleetsim.resources.post_only import REBOOT_ACTIVITY, SPEED_TEST, TEST_DESTINATIONS
 from fleetsim.resources.router_series import (
     ROUTER_LOGS,

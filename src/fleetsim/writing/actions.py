@@ -7,7 +7,7 @@ import numpy as np
 from fleetsim import stamps
 from fleetsim.ledger import Fields
 from fleetsim.refusals import not_found
-from fleetsim.resources.organisation import account_of
+from fleetsim.resources.accounts import account_of
 from fleetsim.rules import DESTINATIONS
 from fleetsim.units import MINUTE
 from fleetsim.writing.alert_settings import find

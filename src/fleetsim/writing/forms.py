@@ -11,7 +11,7 @@ from fleetsim.ledger import Fields
 from fleetsim.organisation import ACCOUNTS
 from fleetsim.refusals import validation
 from fleetsim.resources import RESOURCES
-from fleetsim.resources.organisation import account_of
+from fleetsim.resources.accounts import account_of
 from fleetsim.units import NULL
 from fleetsim.writing.desk import Desk
 from fleetsim.writing.readers import (
