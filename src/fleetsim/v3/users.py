@@ -17,7 +17,7 @@ from fleetsim.world.people import logins
 from fleetsim.writing.desk import Desk
 from fleetsim.writing.forms import USER_FORM
 from fleetsim.writing.readers import flag, optional_text, read_fields, wrong
-from fleetsim.writing.records import change, create, delete
+from fleetsim.writing.snapshot_records import change, create, delete
 
 
 def _minutes(_desk: Desk, name: str, value: Any) -> int:

@@ -22,8 +22,8 @@ from fleetsim.writing.forms import (
     USER_FORM,
 )
 from fleetsim.writing.readers import read_body
-from fleetsim.writing.records import Form, change, create, delete
 from fleetsim.writing.removal import delete_account, delete_router
+from fleetsim.writing.snapshot_records import Form, change, create, delete
 
 Answer = Written | Awaitable[Written]
 Post = Callable[[Desk, Fields], Answer]

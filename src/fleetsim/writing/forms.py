@@ -23,8 +23,8 @@ from fleetsim.writing.readers import (
     relation,
     text,
 )
-from fleetsim.writing.records import Form
 from fleetsim.writing.settings import merged, settings_pair
+from fleetsim.writing.snapshot_records import Form
 
 
 def _may_delete_account(desk: Desk, identity: int) -> None:

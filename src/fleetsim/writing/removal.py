@@ -10,7 +10,7 @@ from fleetsim.writing.forms import (
     LOCATION_FORM,
     ROUTER_FORM,
 )
-from fleetsim.writing.records import delete, existing
+from fleetsim.writing.snapshot_records import delete, existing
 
 
 def delete_account(desk: Desk, key: str) -> Written:
