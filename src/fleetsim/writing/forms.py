@@ -14,6 +14,7 @@ from fleetsim.resources import RESOURCES
 from fleetsim.resources.accounts import account_of
 from fleetsim.units import NULL
 from fleetsim.writing.desk import Desk
+from fleetsim.writing.device_settings import merged, settings_pair
 from fleetsim.writing.readers import (
     flag,
     number,
@@ -23,7 +24,6 @@ from fleetsim.writing.readers import (
     relation,
     text,
 )
-from fleetsim.writing.settings import merged, settings_pair
 from fleetsim.writing.snapshot_records import Form
 
 
