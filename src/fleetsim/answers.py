@@ -6,12 +6,12 @@ import numpy as np
 
 from fleetsim import timeuuids
 from fleetsim.blocks import Block
-from fleetsim.columns import Column, Kind
 from fleetsim.conditions import Condition, all_of
 from fleetsim.definition import Resource
 from fleetsim.paging import read_page
 from fleetsim.question import read_question, read_shape
 from fleetsim.refusals import not_found
+from fleetsim.resource_columns import Kind, ResourceColumn
 from fleetsim.resources import RESOURCES
 from fleetsim.scenarios import spoil
 from fleetsim.spelling import records
@@ -52,7 +52,7 @@ def one_record(view: View, resource: Resource, key: str, query: str = "") -> dic
     return found[0]
 
 
-def _read_key(column: Column, key: str) -> Any:
+def _read_key(column: ResourceColumn, key: str) -> Any:
     """Return a key from a path as its column's raw value, or refuse (404)."""
     try:
         if column.kind is Kind.UUID:
@@ -75,7 +75,7 @@ def _rows(view: View, resource: Resource) -> Block:
     return next(iter(resource.series(view, None, 0, NEVER, newest_first=False, want=1)))
 
 
-def _expand(view: View, column: Column, block: Block, found: list[dict[str, Any]]) -> None:
+def _expand(view: View, column: ResourceColumn, block: Block, found: list[dict[str, Any]]) -> None:
     """Turn one relation of each record into the related record, one level deep."""
     ids = np.asarray(column.read(view, block))
     target = RESOURCES[column.to]

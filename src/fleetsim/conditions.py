@@ -10,9 +10,9 @@ import numpy as np
 
 from fleetsim import stamps, timeuuids
 from fleetsim.blocks import Block
-from fleetsim.columns import Column, Kind
 from fleetsim.definition import Resource
 from fleetsim.refusals import validation
+from fleetsim.resource_columns import Kind, ResourceColumn
 from fleetsim.units import NULL, Flags
 from fleetsim.view import View
 
@@ -35,7 +35,7 @@ _TRUTHS: Final = {"true": True, "1": True, "false": False, "0": False}
 class Condition:
     """One filter: `value` is parsed, a list for `in`, a flag for `isnull`."""
 
-    column: Column
+    column: ResourceColumn
     op: str
     value: Any
 
@@ -59,7 +59,7 @@ def parse_condition(resource: Resource, parameter: str, text: str) -> Condition:
     return Condition(column, op, [_read_value(parameter, column, part) for part in parts])
 
 
-def _find_column(resource: Resource, parameter: str) -> tuple[Column, str]:
+def _find_column(resource: Resource, parameter: str) -> tuple[ResourceColumn, str]:
     """Return the column and operator a parameter names; a column's own name may hold `__`."""
     stem, _, suffix = parameter.rpartition("__")
     name, op = (stem, suffix) if suffix in _OPERATORS and stem else (parameter, "exact")
@@ -68,7 +68,7 @@ def _find_column(resource: Resource, parameter: str) -> tuple[Column, str]:
     return resource.by_name[name], op
 
 
-def _read_value(parameter: str, column: Column, text: str) -> Any:
+def _read_value(parameter: str, column: ResourceColumn, text: str) -> Any:
     """Return a filter value as the column's raw type."""
     match column.kind:
         case Kind.ID | Kind.RELATION | Kind.INTEGER | Kind.NUMERIC_ID:

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Protocol
 
 from fleetsim.blocks import Block
-from fleetsim.columns import Column
+from fleetsim.resource_columns import ResourceColumn
 from fleetsim.units import Ints
 from fleetsim.view import View
 
@@ -56,7 +56,7 @@ class Resource:
     """
 
     name: str
-    columns: tuple[Column, ...]
+    columns: tuple[ResourceColumn, ...]
     rows: Rows | None = None
     series: Series | None = None
     keep: Callable[[View, Block], Block] = everything
@@ -78,11 +78,11 @@ class Resource:
         return self.rows is not None or self.series is not None
 
     @cached_property
-    def by_name(self) -> dict[str, Column]:
+    def by_name(self) -> dict[str, ResourceColumn]:
         """Return the columns by name."""
         return {column.name: column for column in self.columns}
 
     @cached_property
-    def shown(self) -> tuple[Column, ...]:
+    def shown(self) -> tuple[ResourceColumn, ...]:
         """Return the columns that are part of a record."""
         return tuple(column for column in self.columns if not column.hidden)

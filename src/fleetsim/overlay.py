@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from fleetsim.blocks import Array, Block
-from fleetsim.columns import Column, Kind, Read
 from fleetsim.definition import Resource, Rows
 from fleetsim.ledger import Fields, Table
+from fleetsim.resource_columns import Kind, Read, ResourceColumn
 from fleetsim.units import NULL, Ints
 from fleetsim.view import View
 
@@ -55,7 +55,7 @@ def _append(block: Block, created: Ints) -> Block:
     return Block({**arrays, "created": np.concatenate([nothing, created])})
 
 
-def _overlaid(name: str, key: Read, column: Column) -> Read:
+def _overlaid(name: str, key: Read, column: ResourceColumn) -> Read:
     def read(view: View, block: Block) -> Any:
         raw = column.read(view, block)
         table = view.ledger.tables.get(name)
@@ -66,7 +66,7 @@ def _overlaid(name: str, key: Read, column: Column) -> Read:
     return read
 
 
-def _written(table: Table, column: Column, raw: Array, keys: Ints, block: Block) -> Array:
+def _written(table: Table, column: ResourceColumn, raw: Array, keys: Ints, block: Block) -> Array:
     """Return a column with what was written in place of what the world gives.
 
     A time or a version only moves forward: the world may change a record after a client did.
@@ -85,7 +85,7 @@ def _written(table: Table, column: Column, raw: Array, keys: Ints, block: Block)
     return found
 
 
-def _of_created(record: Fields, identity: int, column: Column, raw: Array) -> Any:
+def _of_created(record: Fields, identity: int, column: ResourceColumn, raw: Array) -> Any:
     """Return one value of a created record; what it does not say is null, or false."""
     if column.kind is Kind.ADDRESS:
         return identity

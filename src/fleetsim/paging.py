@@ -9,9 +9,9 @@ import numpy as np
 
 from fleetsim import timeuuids
 from fleetsim.blocks import Block, concatenate
-from fleetsim.columns import Kind
 from fleetsim.conditions import Condition, all_of
 from fleetsim.question import Question
+from fleetsim.resource_columns import Kind
 from fleetsim.units import NEVER, Ints
 from fleetsim.view import View
 from fleetsim.visibility import visible

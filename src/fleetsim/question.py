@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qsl
 
-from fleetsim.columns import Column
 from fleetsim.conditions import Condition, parse_condition
 from fleetsim.definition import Resource
 from fleetsim.refusals import validation
+from fleetsim.resource_columns import ResourceColumn
 
 LONGEST_NUMBER: Final = 18
 """Digits that surely fit 64 bits."""
@@ -28,7 +28,7 @@ class Question:
     limit: int
     offset: int
     order_by: str
-    columns: tuple[Column, ...]
+    columns: tuple[ResourceColumn, ...]
     expand: tuple[str, ...]
 
     def bounds(self, name: str) -> list[Condition]:
@@ -60,7 +60,9 @@ def read_question(resource: Resource, query: str) -> Question:
     )
 
 
-def read_shape(resource: Resource, query: str) -> tuple[tuple[Column, ...], tuple[str, ...]]:
+def read_shape(
+    resource: Resource, query: str
+) -> tuple[tuple[ResourceColumn, ...], tuple[str, ...]]:
     """Return the columns and the relations as objects that a read of one record asks for.
 
     Raises: Refusal for a field or a relation that there is not.
@@ -92,7 +94,7 @@ def _order(resource: Resource, text: str) -> str:
     return text
 
 
-def _fields(resource: Resource, text: str) -> tuple[Column, ...]:
+def _fields(resource: Resource, text: str) -> tuple[ResourceColumn, ...]:
     """Return the columns asked for, in the record's own order; all where none is named."""
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:

@@ -8,21 +8,21 @@ import numpy as np
 
 from fleetsim import stamps, timeuuids
 from fleetsim.blocks import Block
-from fleetsim.columns import Column, Kind
+from fleetsim.resource_columns import Kind, ResourceColumn
 from fleetsim.units import NULL, Ints
 from fleetsim.view import View
 
 _SHARDED_ONE_IN = 4
 
 
-def records(view: View, columns: Sequence[Column], block: Block) -> list[dict[str, Any]]:
+def records(view: View, columns: Sequence[ResourceColumn], block: Block) -> list[dict[str, Any]]:
     """Return the rows of a block as the service's records."""
     names = [column.name for column in columns]
     texts = [spell(view, column, block) for column in columns]
     return [dict(zip(names, row, strict=True)) for row in zip(*texts, strict=True)]
 
 
-def spell(view: View, column: Column, block: Block) -> Iterable[Any]:
+def spell(view: View, column: ResourceColumn, block: Block) -> Iterable[Any]:
     """Return one column as JSON values."""
     raw = column.read(view, block)
     match column.kind:

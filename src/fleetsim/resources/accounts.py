@@ -3,10 +3,10 @@
 import numpy as np
 
 from fleetsim.blocks import Block
-from fleetsim.columns import ANY_ID, EXACT, EXACT_IN, Kind, Read, column, constant
 from fleetsim.definition import Resource
 from fleetsim.identifiers import group_ids
 from fleetsim.organisation import ACCOUNTS, PRODUCTS
+from fleetsim.resource_columns import ANY_ID, EXACT, EXACT_IN, Kind, Read, column, constant
 from fleetsim.units import NULL, Ints
 from fleetsim.view import View
 

@@ -3,8 +3,8 @@
 import numpy as np
 
 from fleetsim.blocks import Block
-from fleetsim.columns import EXACT, EXACT_RANGE, Kind, column, values
 from fleetsim.definition import Resource
+from fleetsim.resource_columns import EXACT, EXACT_RANGE, Kind, column, values
 from fleetsim.resources.accounts import ACCOUNT_IDS
 from fleetsim.resources.activity_texts import actions, actors, member, objects
 from fleetsim.resources.daily import daily_series

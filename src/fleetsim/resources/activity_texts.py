@@ -8,9 +8,9 @@ import numpy as np
 from fleetsim import stamps, timeuuids
 from fleetsim.activity_types import ACTION_TYPES, ACTOR_TYPES, OBJECT_TYPES
 from fleetsim.blocks import Block
-from fleetsim.columns import Read
 from fleetsim.identifiers import group_ids
 from fleetsim.organisation import ACCOUNTS
+from fleetsim.resource_columns import Read
 from fleetsim.resources.routers import names
 from fleetsim.units import NULL, SECOND
 from fleetsim.view import View

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from fleetsim.blocks import Block
-from fleetsim.columns import Kind, Read, column, values
 from fleetsim.definition import Resource, Series
 from fleetsim.ledger import Fields
 from fleetsim.organisation import ACCOUNTS
+from fleetsim.resource_columns import Kind, Read, column, values
 from fleetsim.rules import DESTINATIONS, RULES
 from fleetsim.timeuuids import order_key
 from fleetsim.units import NULL, Ints

@@ -6,8 +6,8 @@ import numpy as np
 
 from fleetsim.alert_types import ALERT_TYPES
 from fleetsim.blocks import Block
-from fleetsim.columns import EXACT_IN, EXACT_RANGE, RANGE, Kind, column, values
 from fleetsim.definition import Resource
+from fleetsim.resource_columns import EXACT_IN, EXACT_RANGE, RANGE, Kind, column, values
 from fleetsim.resources.accounts import ACCOUNT_IDS
 from fleetsim.resources.alert_texts import detection_times, friendly, information
 from fleetsim.resources.daily import daily_series, in_scope

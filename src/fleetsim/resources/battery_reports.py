@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from fleetsim.blocks import Block
-from fleetsim.columns import EXACT_IN, Kind, Read, column, constant
 from fleetsim.definition import Resource
 from fleetsim.identifiers import Identifiers
+from fleetsim.resource_columns import EXACT_IN, Kind, Read, column, constant
 from fleetsim.units import DAY, HOUR, NULL, Ints, Reals
 from fleetsim.view import View
 from fleetsim.world import batteries

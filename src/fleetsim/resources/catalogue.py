@@ -5,10 +5,19 @@ from typing import Any
 import numpy as np
 
 from fleetsim.blocks import Block
-from fleetsim.columns import EXACT, EXACT_IN, RANGE, Column, Kind, Read, column, constant
 from fleetsim.definition import Resource
 from fleetsim.identifiers import group_ids
 from fleetsim.organisation import PRODUCTS, ROOT, VEHICLE_PLAIN
+from fleetsim.resource_columns import (
+    EXACT,
+    EXACT_IN,
+    RANGE,
+    Kind,
+    Read,
+    ResourceColumn,
+    column,
+    constant,
+)
 from fleetsim.resources.accounts import ACCOUNT_IDS, PRODUCT_IDS
 from fleetsim.units import DAY, NULL, SECOND, Ints
 from fleetsim.view import View
@@ -101,7 +110,7 @@ _ACCOUNT = column(
 )
 
 
-def _dates() -> tuple[Column, Column]:
+def _dates() -> tuple[ResourceColumn, ResourceColumn]:
     def made(_view: View, block: Block) -> Ints:
         return np.asarray((1_735_000_000 + block["row"] * 86_400) * SECOND)
 

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 from fleetsim.blocks import Block
-from fleetsim.columns import ANY_ID, EXACT, EXACT_IN, Kind, column, constant
 from fleetsim.definition import Resource
 from fleetsim.identifiers import Identifiers, one_in
+from fleetsim.resource_columns import ANY_ID, EXACT, EXACT_IN, Kind, column, constant
 from fleetsim.resources.accounts import account_ids
 from fleetsim.resources.routers import is_suspended, names, router_rows, totals
 from fleetsim.units import DAY, SECOND, Flags, Ints

@@ -5,10 +5,10 @@ from uuid import UUID
 import numpy as np
 
 from fleetsim.blocks import Block
-from fleetsim.columns import ANY_ID, EXACT_RANGE, Kind, column, constant
 from fleetsim.definition import Resource
 from fleetsim.identifiers import group_ids
 from fleetsim.organisation import ACCOUNTS, CARRIERS
+from fleetsim.resource_columns import ANY_ID, EXACT_RANGE, Kind, column, constant
 from fleetsim.resources.accounts import ACCOUNT_IDS, group_names
 from fleetsim.resources.alert_texts import names_of
 from fleetsim.resources.routers import names

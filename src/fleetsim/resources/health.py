@@ -3,8 +3,8 @@
 import numpy as np
 
 from fleetsim.blocks import Block
-from fleetsim.columns import ANY_ID, EXACT_IN, Kind, column
 from fleetsim.definition import Resource
+from fleetsim.resource_columns import ANY_ID, EXACT_IN, Kind, column
 from fleetsim.resources.metrics import METRICS, metric_rows
 from fleetsim.resources.samples import modem_slots
 from fleetsim.units import Ints

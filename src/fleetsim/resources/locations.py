@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from fleetsim.blocks import Block
-from fleetsim.columns import EXACT, EXACT_IN, RANGE, Kind, Read, column, constant, values
 from fleetsim.definition import Resource
 from fleetsim.fleet import MODEM_ONE, MODEM_TWO
 from fleetsim.organisation import CARRIER_IDS, CARRIERS
+from fleetsim.resource_columns import EXACT, EXACT_IN, RANGE, Kind, Read, column, constant, values
 from fleetsim.resources.accounts import account_ids
 from fleetsim.resources.alert_texts import names_of
 from fleetsim.resources.routers import has_location, location_ids

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 from fleetsim.blocks import Block
-from fleetsim.columns import ANY_ID, EXACT_IN, RANGE, Kind, Read, column, constant
 from fleetsim.definition import Resource
 from fleetsim.fleet import SLOTS_PER_ROUTER
+from fleetsim.resource_columns import ANY_ID, EXACT_IN, RANGE, Kind, Read, column, constant
 from fleetsim.resources.net_devices import is_modem, service_type, updated_at
 from fleetsim.resources.samples import SIGNAL_SAMPLES, USAGE_SAMPLES, is_seen, wan_slots
 from fleetsim.units import NULL

@@ -5,20 +5,20 @@ from typing import Any
 import numpy as np
 
 from fleetsim.blocks import Block
-from fleetsim.columns import (
+from fleetsim.definition import Resource
+from fleetsim.fleet import LAN, MODEM_ONE, SLOTS_PER_ROUTER, WIRED
+from fleetsim.organisation import CARRIER_IDS, CARRIERS, ROOT
+from fleetsim.resource_columns import (
     ANY_ID,
     EXACT,
     EXACT_IN,
     RANGE,
-    Column,
     Kind,
     Read,
+    ResourceColumn,
     column,
     constant,
 )
-from fleetsim.definition import Resource
-from fleetsim.fleet import LAN, MODEM_ONE, SLOTS_PER_ROUTER, WIRED
-from fleetsim.organisation import CARRIER_IDS, CARRIERS, ROOT
 from fleetsim.resources.accounts import ACCOUNT_IDS, account_ids
 from fleetsim.resources.alert_texts import device_macs, device_names
 from fleetsim.resources.samples import wan_slots
@@ -225,7 +225,7 @@ _EMPTY = (
 )  # fmt: skip
 """Fields of radio generations this fleet does not use: null, as the live service shows them."""
 
-_FIELDS: tuple[Column, ...] = (
+_FIELDS: tuple[ResourceColumn, ...] = (
     column("account", Kind.RELATION, _accounts, EXACT_IN, to="accounts"),
     column("apn", Kind.TEXT, _modem_only("fleet.apn.example")),
     column("carrier", Kind.TEXT, _carriers(CARRIERS), EXACT_IN),

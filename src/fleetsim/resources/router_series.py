@@ -6,17 +6,17 @@ from typing import Any
 import numpy as np
 
 from fleetsim.blocks import Block
-from fleetsim.columns import (
+from fleetsim.definition import Resource, Series
+from fleetsim.fleet import MODEM_ONE, MODEM_TWO, SLOTS_PER_ROUTER, WIRED
+from fleetsim.resource_columns import (
     EXACT_IN,
     EXACT_RANGE,
-    Column,
     Kind,
+    ResourceColumn,
     column,
     constant,
     values,
 )
-from fleetsim.definition import Resource, Series
-from fleetsim.fleet import MODEM_ONE, MODEM_TWO, SLOTS_PER_ROUTER, WIRED
 from fleetsim.timeuuids import order_key, tail_from_bits
 from fleetsim.units import DAY, SECOND, Ints
 from fleetsim.view import View
@@ -140,7 +140,7 @@ def _text(texts: tuple[str, ...]) -> Any:
     return read
 
 
-_TIMES: tuple[Column, ...] = (
+_TIMES: tuple[ResourceColumn, ...] = (
     column("created_at", Kind.TIME, values("time"), EXACT_RANGE),
     column("created_at_timeuuid", Kind.UUID, values("time"), EXACT_RANGE | {"in"}),
 )

@@ -5,7 +5,11 @@ from typing import Any
 import numpy as np
 
 from fleetsim.blocks import Block
-from fleetsim.columns import (
+from fleetsim.definition import Resource
+from fleetsim.identifiers import Identifiers, group_ids, one_in
+from fleetsim.organisation import PRODUCTS
+from fleetsim.places import REGIONS
+from fleetsim.resource_columns import (
     ANY_ID,
     EXACT,
     EXACT_IN,
@@ -15,10 +19,6 @@ from fleetsim.columns import (
     column,
     constant,
 )
-from fleetsim.definition import Resource
-from fleetsim.identifiers import Identifiers, group_ids, one_in
-from fleetsim.organisation import PRODUCTS
-from fleetsim.places import REGIONS
 from fleetsim.resources.accounts import PRODUCT_IDS, account_ids
 from fleetsim.resources.alert_texts import mac_address
 from fleetsim.units import DAY, NULL, SECOND, Flags, Ints

@@ -5,17 +5,17 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from fleetsim.blocks import Block
-from fleetsim.columns import (
+from fleetsim.definition import Resource, Series
+from fleetsim.fleet import LAN, MODEM_ONE, MODEM_TWO, SLOTS_PER_ROUTER, WIRED
+from fleetsim.resource_columns import (
     EXACT_IN,
     EXACT_RANGE,
-    Column,
     Kind,
+    ResourceColumn,
     column,
     constant,
     values,
 )
-from fleetsim.definition import Resource, Series
-from fleetsim.fleet import LAN, MODEM_ONE, MODEM_TWO, SLOTS_PER_ROUTER, WIRED
 from fleetsim.timeuuids import order_key, tail_from_bits
 from fleetsim.units import NULL, SECOND, Flags, Ints, Reals
 from fleetsim.view import View
@@ -200,7 +200,7 @@ def modem_slots(world: World, device: Ints) -> Flags:
     return np.asarray(wan_slots(world, device) & (in_drawer | (device % SLOTS_PER_ROUTER != WIRED)))
 
 
-_TIMES: tuple[Column, ...] = (
+_TIMES: tuple[ResourceColumn, ...] = (
     column("created_at", Kind.TIME, values("time"), EXACT_RANGE, spelling="micros_z"),
     column("created_at_timeuuid", Kind.UUID, values("time"), EXACT_RANGE | {"in"}),
 )

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import orjson
 
-from fleetsim.columns import Kind
 from fleetsim.conditions import Condition, all_of
 from fleetsim.ledger import Fields
 from fleetsim.question import LONGEST_NUMBER
 from fleetsim.refusals import server_error, validation
 from fleetsim.request_bodies import parse_json
+from fleetsim.resource_columns import Kind
 from fleetsim.resources import RESOURCES
 from fleetsim.writing.desk import Desk
 

@@ -32,7 +32,7 @@ Read = Callable[["View", Block], Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Column:
+class ResourceColumn:
     """One field of a record.
 
     `read` gives raw values for every row of a block. `ops` are the filter operators allowed
@@ -65,9 +65,11 @@ def column(
     to: str = "",
     spelling: Spelling = "micros_offset",
     hidden: bool = False,
-) -> Column:
+) -> ResourceColumn:
     """Return a column; the short form that tables of columns are written in."""
-    return Column(name=name, kind=kind, read=read, ops=ops, to=to, spelling=spelling, hidden=hidden)
+    return ResourceColumn(
+        name=name, kind=kind, read=read, ops=ops, to=to, spelling=spelling, hidden=hidden
+    )
 
 
 def values(name: str) -> Read:
