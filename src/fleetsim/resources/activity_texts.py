@@ -27,7 +27,7 @@ from fleetsim.world.activity import (
     USER_UPDATED,
     WRITTEN,
 )
-from fleetsim.world.changes import SETTINGS as SETTING_NAMES
+from fleetsim.world.setting_changes import SETTINGS as SETTING_NAMES
 
 _ACTION: Final = {
     LOGIN: "login",

@@ -6,8 +6,8 @@ import numpy as np
 
 from fleetsim.fleet import Fleet
 from fleetsim.units import DAY, NEVER, Ints
-from fleetsim.world.changes import ChangePlanner
 from fleetsim.world.plans import Planner
+from fleetsim.world.setting_changes import SettingChangePlanner
 from fleetsim.world.spells import Spells
 
 
@@ -26,7 +26,7 @@ class RunningTotals:
 
     fleet: Fleet
     planner: Planner
-    changes: ChangePlanner
+    changes: SettingChangePlanner
     first_day: int
     _day: int = field(init=False)
     _kept: dict[int, Totals] = field(init=False)

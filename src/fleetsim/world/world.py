@@ -13,9 +13,9 @@ from fleetsim.recent import Recent
 from fleetsim.units import DAY, Ints
 from fleetsim.world import batteries
 from fleetsim.world.batteries import Ageing
-from fleetsim.world.changes import ChangePlanner
 from fleetsim.world.plans import Planner
 from fleetsim.world.running import RunningTotals
+from fleetsim.world.setting_changes import SettingChangePlanner
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,9 @@ class World:
         return Planner(self.draws, self.fleet, self.ageing, self.started_at)
 
     @cached_property
-    def changes(self) -> ChangePlanner:
+    def changes(self) -> SettingChangePlanner:
         """Return what draws changes of settings."""
-        return ChangePlanner(self.draws, self.fleet, len(self.people), self.started_at)
+        return SettingChangePlanner(self.draws, self.fleet, len(self.people), self.started_at)
 
     @cached_property
     def totals(self) -> RunningTotals:

@@ -16,7 +16,7 @@ SETTINGS = ("ssid", "dns_server", "wan_rule", "firewall_zone", "ca_print", "logg
 
 
 @dataclass(frozen=True)
-class Changes:
+class SettingChanges:
     """At most one change per router and service day; `at` is NEVER where there is none."""
 
     at: Ints
@@ -25,7 +25,7 @@ class Changes:
 
 
 @dataclass(frozen=True)
-class ChangePlanner:
+class SettingChangePlanner:
     """Draws changes made by any of so many `people`; none before `started_at`."""
 
     draws: Draws
@@ -33,14 +33,14 @@ class ChangePlanner:
     people: int
     started_at: int
 
-    def plan(self, router: Ints, day: Ints) -> Changes:
+    def plan(self, router: Ints, day: Ints) -> SettingChanges:
         """Return the changes of routers on service days."""
         draws = self.draws
         at = day_start(day, self.fleet.day_shift[router])
         at = at + draws.between(0, DAY, "change-at", router, day).astype(np.int64)
         odds = np.where(router % _SELDOM_ONE_IN == 0, SELDOM_ODDS, CHANGE_ODDS)
         happens = draws.chance(odds, "change", router, day) & (at >= self.started_at)
-        return Changes(
+        return SettingChanges(
             at=np.where(happens, at, NEVER),
             person=draws.below(self.people, "change-person", router, day),
             setting=draws.below(len(SETTINGS), "change-setting", router, day),
