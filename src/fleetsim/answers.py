@@ -8,8 +8,8 @@ from fleetsim import timeuuids
 from fleetsim.blocks import Block
 from fleetsim.conditions import Condition, all_of
 from fleetsim.definition import Resource
+from fleetsim.list_requests import read_list_request, read_shape
 from fleetsim.paging import read_page
-from fleetsim.question import read_question, read_shape
 from fleetsim.refusals import not_found
 from fleetsim.resource_columns import Kind, ResourceColumn
 from fleetsim.resources import RESOURCES
@@ -21,12 +21,12 @@ from fleetsim.view import View
 
 def list_records(view: View, resource: Resource, query: str, address: str) -> dict[str, Any]:
     """Return the envelope of a list request (service contract, Endpoints)."""
-    question = read_question(resource, query)
-    page = read_page(view, question, address)
+    list_request = read_list_request(resource, query)
+    page = read_page(view, list_request, address)
     found: list[dict[str, Any]] = []
     if page.block is not None:
-        found = records(view, question.columns, page.block)
-        for name in question.expand:
+        found = records(view, list_request.columns, page.block)
+        for name in list_request.expand:
             _expand(view, resource.by_name[name], page.block, found)
     return {"data": spoil(view.scenario, found), "meta": page.meta}
 

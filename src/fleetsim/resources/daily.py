@@ -23,7 +23,7 @@ _FEW = 2000
 def daily_series(name: str, generate: Generate, written: Written) -> Series:
     """Return a series made of whole days.
 
-    A question about a few devices generates those alone; any other reads the fleet's day.
+    A list_request about a few devices generates those alone; any other reads the fleet's day.
     """
 
     def series(

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from fleetsim.callers import KEY_PAIRS, V3_TOKEN
 from fleetsim.incoming import origin_of, parts_of, path_of, query_of
 from fleetsim.ledger import Fields
-from fleetsim.question import LONGEST_NUMBER
+from fleetsim.list_requests import LONGEST_NUMBER
 from fleetsim.refusals import Refusal
 from fleetsim.request_bodies import parse_json
 from fleetsim.simulation import Simulation

@@ -7,8 +7,8 @@ from fleetsim.activity_types import ACTION_TYPES, ACTOR_TYPES, OBJECT_TYPES
 from fleetsim.alert_types import CODE
 from fleetsim.callers import Caller
 from fleetsim.ledger import Deed, Deletion, Fields, Table
+from fleetsim.list_requests import LONGEST_NUMBER
 from fleetsim.organisation import ACCOUNTS, ROOT
-from fleetsim.question import LONGEST_NUMBER
 from fleetsim.refusals import not_found
 from fleetsim.resources.activity_texts import code
 from fleetsim.simulation import Simulation

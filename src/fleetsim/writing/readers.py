@@ -8,7 +8,7 @@ import orjson
 
 from fleetsim.conditions import Condition, all_of
 from fleetsim.ledger import Fields
-from fleetsim.question import LONGEST_NUMBER
+from fleetsim.list_requests import LONGEST_NUMBER
 from fleetsim.refusals import server_error, validation
 from fleetsim.request_bodies import parse_json
 from fleetsim.resource_columns import Kind

@@ -19,7 +19,7 @@ MAXIMUM_LIMIT: Final = 500
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class ListRequest:
     """What a caller asks of one resource; `parameters` are kept for the `next` link."""
 
     resource: Resource
@@ -36,7 +36,7 @@ class Question:
         return [condition for condition in self.conditions if condition.column.name == name]
 
 
-def read_question(resource: Resource, query: str) -> Question:
+def read_list_request(resource: Resource, query: str) -> ListRequest:
     """Return the question a query string asks.
 
     Raises: Refusal for a missing required filter (409), an unknown parameter, or a bad value.
@@ -48,7 +48,7 @@ def read_question(resource: Resource, query: str) -> Question:
     if resource.rows is not None:
         special.add("offset")
     filters = [(name, text) for name, text in parameters if name not in special]
-    return Question(
+    return ListRequest(
         resource=resource,
         parameters=parameters,
         conditions=tuple(parse_condition(resource, name, text) for name, text in filters),
