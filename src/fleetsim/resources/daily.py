@@ -55,7 +55,7 @@ def _generated(
     if devices is not None and len(devices) < _FEW:
         return generate(world, devices, day, False)
     everyone = np.arange(world.routers, dtype=np.int64)
-    block = world.recent.get((name, day), lambda: generate(world, everyone, day, True))
+    block = world.cache.get((name, day), lambda: generate(world, everyone, day, True))
     if devices is None:
         return block
     return block.take(np.flatnonzero(np.isin(block["router"], devices)))

@@ -56,7 +56,7 @@ def failovers_of(world: World, day: int) -> Block:
             }
         )
 
-    return world.recent.get(("failovers", day), make)
+    return world.cache.get(("failovers", day), make)
 
 
 def failover_rows(view: View) -> Block:

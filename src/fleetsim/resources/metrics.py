@@ -17,7 +17,7 @@ from fleetsim.world import World
 
 def metric_rows(view: View) -> Block:
     """Return the WAN interfaces of the caller's routers, all there are being remembered."""
-    block = view.world.recent.get_fresh("metrics", lambda: _rows(view.world))
+    block = view.world.cache.get_fresh("metrics", lambda: _rows(view.world))
     return block.take(np.flatnonzero(is_seen(view, block["row"])))
 
 

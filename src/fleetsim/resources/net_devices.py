@@ -34,7 +34,7 @@ def net_device_rows(view: View) -> Block:
 
     All there are is remembered: at a million interfaces it costs more than a page of them.
     """
-    block = view.world.recent.get_fresh("net_devices", lambda: _rows(view.world))
+    block = view.world.cache.get_fresh("net_devices", lambda: _rows(view.world))
     if view.scope.all() and ROOT in view.accounts:
         return block
     orphan = is_orphan(view, block)

@@ -5,11 +5,11 @@ from functools import cached_property
 
 import numpy as np
 
+from fleetsim.block_cache import BlockCache
 from fleetsim.draws import Draws
 from fleetsim.fleet import Fleet, build_fleet, orphans
 from fleetsim.identifiers import Identifiers
 from fleetsim.organisation import Person, people
-from fleetsim.recent import Recent
 from fleetsim.units import DAY, Ints
 from fleetsim.world import batteries
 from fleetsim.world.batteries import Ageing
@@ -79,9 +79,9 @@ class World:
         return orphans(self.routers)
 
     @cached_property
-    def recent(self) -> Recent:
+    def cache(self) -> BlockCache:
         """Return the days generated lately."""
-        return Recent()
+        return BlockCache()
 
     @property
     def first_day(self) -> int:

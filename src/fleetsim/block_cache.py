@@ -10,7 +10,7 @@ _ROWS_KEPT = 6_000_000
 
 
 @dataclass
-class Recent:
+class BlockCache:
     """Blocks by key, the least recently used dropped once they hold too many rows.
 
     Blocks are a function of their key, so what is forgotten is generated alike again.
