@@ -20,14 +20,14 @@ _FIRST_CHUNK = 2048
 
 
 @dataclass(frozen=True)
-class Page:
+class AnswerPage:
     """The rows of an answer, and its meta with `next` as a whole URL or null."""
 
     block: Block | None
     meta: dict[str, Any]
 
 
-def read_page(view: View, list_request: ListRequest, address: str) -> Page:
+def read_page(view: View, list_request: ListRequest, address: str) -> AnswerPage:
     """Return the page a question asks for; `address` is the URL before the query."""
     if list_request.resource.rows is None:
         return _series_page(view, list_request, address)
@@ -56,7 +56,7 @@ def _by_id(list_request: ListRequest) -> bool:
     return any(condition.op in ("gt", "gte") for condition in list_request.bounds("id"))
 
 
-def _id_page(view: View, list_request: ListRequest, address: str, block: Block) -> Page:
+def _id_page(view: View, list_request: ListRequest, address: str, block: Block) -> AnswerPage:
     """Return the first rows above the id given."""
     shown = block.take(slice(0, list_request.limit))
     following = None
@@ -74,10 +74,10 @@ def _id_page(view: View, list_request: ListRequest, address: str, block: Block) 
         ]
         following = f"{address}?{urlencode(pairs)}"
     meta = {"limit": list_request.limit, "next": following, "offset": 0, "previous": None}
-    return Page(shown if len(shown) else None, meta)
+    return AnswerPage(shown if len(shown) else None, meta)
 
 
-def _offset_page(view: View, list_request: ListRequest, address: str, block: Block) -> Page:
+def _offset_page(view: View, list_request: ListRequest, address: str, block: Block) -> AnswerPage:
     """Return the rows from the offset on, in the order asked for."""
     block = _ordered(view, list_request, block)
     limit, offset = list_request.limit, list_request.offset
@@ -88,7 +88,7 @@ def _offset_page(view: View, list_request: ListRequest, address: str, block: Blo
     if offset > 0:
         previous = _link(list_request, address, offset=max(offset - limit, 0))
     meta = {"limit": limit, "next": following, "offset": offset, "previous": previous}
-    return Page(shown if len(shown) else None, meta)
+    return AnswerPage(shown if len(shown) else None, meta)
 
 
 def _ordered(view: View, list_request: ListRequest, block: Block) -> Block:
@@ -103,7 +103,7 @@ def _ordered(view: View, list_request: ListRequest, block: Block) -> Block:
     return block.take(np.argsort(keys, kind="stable"))
 
 
-def _series_page(view: View, list_request: ListRequest, address: str) -> Page:
+def _series_page(view: View, list_request: ListRequest, address: str) -> AnswerPage:
     """Return the next records in time order, with a look at whether more follow."""
     ascending = (
         list_request.resource.ascending or list_request.order_by == list_request.resource.cursor
@@ -117,7 +117,7 @@ def _series_page(view: View, list_request: ListRequest, address: str) -> Page:
         if missing == 0:
             break
     if not parts:
-        return Page(None, {"limit": list_request.limit, "next": None})
+        return AnswerPage(None, {"limit": list_request.limit, "next": None})
     found = concatenate(parts)
     shown = found.take(slice(0, list_request.limit))
     following = None
@@ -125,7 +125,7 @@ def _series_page(view: View, list_request: ListRequest, address: str) -> Page:
         last = timeuuids.spell(shown["time"][-1:], shown["tail"][-1:])[0]
         op = "gt" if ascending else "lt"
         following = _link(list_request, address, **{f"{list_request.resource.cursor}__{op}": last})
-    return Page(shown, {"limit": list_request.limit, "next": following})
+    return AnswerPage(shown, {"limit": list_request.limit, "next": following})
 
 
 def _matching(view: View, list_request: ListRequest, *, newest_first: bool) -> Iterator[Block]:
