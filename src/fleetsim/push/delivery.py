@@ -20,7 +20,7 @@ BACKOFF: Final = (
 """Waits between attempts, in simulated time: the last is made after 45 hours and 21 minutes."""
 
 
-class State(StrEnum):
+class DestinationState(StrEnum):
     """The contract's four states."""
 
     ACTIVE = "active"
@@ -37,13 +37,13 @@ class Delivery:
     attempts: int = 0
     retry_at: int | None = None
 
-    def state(self, destination: Fields) -> State:
+    def state(self, destination: Fields) -> DestinationState:
         """Return the state a destination is in."""
         if not destination["enabled"]:
-            return State.DISABLED
+            return DestinationState.DISABLED
         if destination["suspended"]:
-            return State.SUSPENDED
-        return State.ACTIVE if self.retry_at is None else State.UNREACHABLE
+            return DestinationState.SUSPENDED
+        return DestinationState.ACTIVE if self.retry_at is None else DestinationState.UNREACHABLE
 
     def fail(self, at: int) -> bool:
         """Note a failed attempt; return whether the server gives up."""

@@ -12,7 +12,7 @@ from fleetsim.alert_types import CODE
 from fleetsim.blocks import Block
 from fleetsim.ledger import Fields, Raised
 from fleetsim.organisation import ACCOUNTS, ROOT
-from fleetsim.push.delivery import Delivery, State
+from fleetsim.push.delivery import Delivery, DestinationState
 from fleetsim.push.outbox import Message, has_listeners, messages, of_block
 from fleetsim.push.sending import SIGNATURE_HEADER, Sender, sign
 from fleetsim.rules import DESTINATIONS, RULES
@@ -127,9 +127,9 @@ class Pusher:
             return
         delivery = self.delivery(number)
         state = delivery.state(destination)
-        if state is State.UNREACHABLE:
+        if state is DestinationState.UNREACHABLE:
             delivery.queue.append(body)
-        if state is not State.ACTIVE:
+        if state is not DestinationState.ACTIVE:
             return
         error = await self._post(destination, body)
         if error is not None:
@@ -142,7 +142,10 @@ class Pusher:
         created, delivery = view.ledger.table(DESTINATIONS).created, self.delivery(number)
         while delivery.queue:
             destination = created.get(number)  # a client may delete or disable it in between
-            if destination is None or delivery.state(destination) is not State.UNREACHABLE:
+            if (
+                destination is None
+                or delivery.state(destination) is not DestinationState.UNREACHABLE
+            ):
                 break
             error = await self._post(destination, delivery.queue[0])
             if error is not None:
