@@ -38,7 +38,7 @@ _HEADERS: Final = (
 
 
 @dataclass(frozen=True)
-class Server:
+class MeasuredServer:
     """A running simulator."""
 
     process: subprocess.Popen[str]
@@ -57,7 +57,7 @@ class Server:
 
 
 @contextmanager
-def running(routers: int, days: int) -> Iterator[Server]:
+def running(routers: int, days: int) -> Iterator[MeasuredServer]:
     """Start a simulator, and stop it afterwards."""
     command = [sys.executable, "-m", "fleetsim", "--port", "0"]
     options = ["--routers", str(routers), "--days", str(days), "--speed", "0"]
@@ -66,13 +66,13 @@ def running(routers: int, days: int) -> Iterator[Server]:
     try:
         assert process.stdout is not None
         port = int(process.stdout.readline().rpartition(":")[2])
-        yield Server(process, port, time.perf_counter() - begun)
+        yield MeasuredServer(process, port, time.perf_counter() - begun)
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait()
 
 
-class Client:
+class KeepAliveClient:
     """One keep-alive connection that asks and reads, and does little else."""
 
     def __init__(self, port: int) -> None:
@@ -96,7 +96,7 @@ class Client:
         return body
 
 
-def walk(client: Client, target: str, pages: int) -> int:
+def walk(client: KeepAliveClient, target: str, pages: int) -> int:
     """Read up to so many pages by their `next` links; return how many there were."""
     for number in range(pages):
         tail = client.get(target)[-600:]
@@ -110,7 +110,7 @@ def walk(client: Client, target: str, pages: int) -> int:
 def _alert_pages(table: Table) -> None:
     """Walk alerts of 10,000 routers, each page asked for the first time."""
     with running(10_000, 14) as server:
-        client = Client(server.port)
+        client = KeepAliveClient(server.port)
         client.get("/api/v2/alerts/?limit=1")
         begun, cpu = time.perf_counter(), server.cpu_seconds()
         pages = walk(client, "/api/v2/alerts/?limit=500", _ALERT_PAGES)
@@ -122,7 +122,7 @@ def _alert_pages(table: Table) -> None:
         _sample_pages(table, server, client)
 
 
-def _sample_pages(table: Table, server: Server, client: Client) -> None:
+def _sample_pages(table: Table, server: MeasuredServer, client: KeepAliveClient) -> None:
     """Measure pages of 500 samples of one device, each device asked once."""
     page = orjson.loads(client.get("/api/v2/net_devices/?limit=500&mode=wan&type=mdm&fields=id"))
     devices = [record["id"] for record in page["data"]][:_SAMPLE_PAGES]
@@ -144,7 +144,7 @@ def _large_fleet(table: Table) -> None:
     with running(100_000, 35) as server:
         seconds = server.seconds_to_start
         what = "seconds until 100,000 routers with 35 days answer"
-        client = Client(server.port)
+        client = KeepAliveClient(server.port)
         begun = time.perf_counter()
         client.get("/api/v2/products/")
         seconds += time.perf_counter() - begun
