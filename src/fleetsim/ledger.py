@@ -11,16 +11,16 @@ Fields = dict[str, Any]
 
 
 @dataclass
-class Table:
+class ResourceWrites:
     """The writes to one resource, by record id."""
 
     created: dict[int, Fields] = field(default_factory=dict)
     changed: dict[int, Fields] = field(default_factory=dict)
     deleted: set[int] = field(default_factory=set)
 
-    def snapshot(self) -> "Table":
+    def snapshot(self) -> "ResourceWrites":
         """Return a copy that later writes leave as it is."""
-        return Table(
+        return ResourceWrites(
             {number: dict(record) for number, record in self.created.items()},
             {number: dict(fields) for number, fields in self.changed.items()},
             set(self.deleted),
@@ -70,16 +70,16 @@ class Ledger:
     """Records created, changed and deleted through the API, and their traces."""
 
     draws: Draws
-    tables: dict[str, Table] = field(default_factory=dict)
+    writes: dict[str, ResourceWrites] = field(default_factory=dict)
     deeds: list[Deed] = field(default_factory=list)
     raised: list[Raised] = field(default_factory=list)
     retired_rules: list[Fields] = field(default_factory=list)
     deletions: list[Deletion] = field(default_factory=list)
     _serial: int = 0
 
-    def table(self, resource: str) -> Table:
+    def writes_to(self, resource: str) -> ResourceWrites:
         """Return the writes to a resource."""
-        return self.tables.setdefault(resource, Table())
+        return self.writes.setdefault(resource, ResourceWrites())
 
     def next_serial(self) -> int:
         """Return a number no earlier write had."""
@@ -103,7 +103,7 @@ class Ledger:
         """Return a copy that later writes leave as it is. Members are replaced, never edited."""
         return replace(
             self,
-            tables={name: table.snapshot() for name, table in self.tables.items()},
+            writes={name: writes.snapshot() for name, writes in self.writes.items()},
             deeds=list(self.deeds),
             raised=list(self.raised),
             retired_rules=[dict(rule) for rule in self.retired_rules],

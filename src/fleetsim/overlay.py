@@ -8,7 +8,7 @@ import numpy as np
 
 from fleetsim.blocks import Array, Block
 from fleetsim.definition import Resource, Rows
-from fleetsim.ledger import Fields, Table
+from fleetsim.ledger import Fields, ResourceWrites
 from fleetsim.resource_columns import Kind, Read, ResourceColumn
 from fleetsim.units import NULL, Ints
 from fleetsim.view import View
@@ -33,13 +33,13 @@ def writable(resource: Resource, *, sees: Visible) -> Resource:
 def _rows(name: str, key: Read, rows: Rows, sees: Visible) -> Rows:
     def read(view: View, /) -> Block:
         block = rows(view)
-        table = view.ledger.tables.get(name)
-        if table is None or not (table.created or table.deleted):
+        writes = view.ledger.writes.get(name)
+        if writes is None or not (writes.created or writes.deleted):
             return block
-        if table.deleted:
-            gone = np.isin(np.asarray(key(view, block)), list(table.deleted))
+        if writes.deleted:
+            gone = np.isin(np.asarray(key(view, block)), list(writes.deleted))
             block = block.take(np.flatnonzero(~gone))
-        new = [number for number, record in table.created.items() if sees(view, record)]
+        new = [number for number, record in writes.created.items() if sees(view, record)]
         return _append(block, np.array(sorted(new), dtype=np.int64))
 
     return read
@@ -58,15 +58,17 @@ def _append(block: Block, created: Ints) -> Block:
 def _overlaid(name: str, key: Read, column: ResourceColumn) -> Read:
     def read(view: View, block: Block) -> Any:
         raw = column.read(view, block)
-        table = view.ledger.tables.get(name)
-        if table is None or not (table.created or table.changed):
+        writes = view.ledger.writes.get(name)
+        if writes is None or not (writes.created or writes.changed):
             return raw
-        return _written(table, column, as_array(raw), np.array(key(view, block)), block)
+        return _written(writes, column, as_array(raw), np.array(key(view, block)), block)
 
     return read
 
 
-def _written(table: Table, column: ResourceColumn, raw: Array, keys: Ints, block: Block) -> Array:
+def _written(
+    writes: ResourceWrites, column: ResourceColumn, raw: Array, keys: Ints, block: Block
+) -> Array:
     """Return a column with what was written in place of what the world gives.
 
     A time or a version only moves forward: the world may change a record after a client did.
@@ -75,11 +77,11 @@ def _written(table: Table, column: ResourceColumn, raw: Array, keys: Ints, block
     if "created" in block.arrays:
         for place in np.flatnonzero(block["created"]).tolist():
             identity = int(block["created"][place])
-            found[place] = _of_created(table.created[identity], identity, column, raw)
+            found[place] = _of_created(writes.created[identity], identity, column, raw)
             keys[place] = identity
-    relevant = [number for number, fields in table.changed.items() if column.name in fields]
+    relevant = [number for number, fields in writes.changed.items() if column.name in fields]
     for place in np.flatnonzero(np.isin(keys, relevant)).tolist():
-        value = table.changed[int(keys[place])][column.name]
+        value = writes.changed[int(keys[place])][column.name]
         moves = column.kind in (Kind.TIME, Kind.INTEGER)
         found[place] = max(value, found[place]) if moves else value
     return found

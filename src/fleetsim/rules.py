@@ -29,7 +29,7 @@ def key_text(record: Fields) -> str:
 def versions(ledger: Ledger) -> Iterator[Fields]:
     """Yield every version of every rule, those in force and those since changed or deleted."""
     yield from ledger.retired_rules
-    yield from ledger.table(RULES).created.values()
+    yield from ledger.writes_to(RULES).created.values()
 
 
 def retire(ledger: Ledger, rule: Fields, now: int) -> None:

@@ -61,7 +61,7 @@ class Simulation:
         now = self.clock.now()
         everyone = np.arange(fleet.size, dtype=np.int64)
         scope = np.isin(fleet.belonging.account_at(everyone, np.full(fleet.size, now)), accounts)
-        deleted = self.ledger.table("routers").deleted
+        deleted = self.ledger.writes_to("routers").deleted
         if deleted:
             scope &= ~np.isin(fleet.router_id, list(deleted))
         return View(

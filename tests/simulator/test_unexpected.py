@@ -240,7 +240,7 @@ def test_truth_stays_as_it_was_while_somebody_deletes(fresh: Service):
 
     shown = RESOURCES["alert_rules"].by_name["schedule"].read(view, next(iter(block)))
     assert shown == [None]
-    assert simulation.ledger.table("alert_rules").created == {}
+    assert simulation.ledger.writes_to("alert_rules").created == {}
 
 
 @section("Simulator: faults")

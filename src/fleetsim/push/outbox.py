@@ -32,7 +32,7 @@ class Message:
 
 def has_listeners(view: View) -> bool:
     """Return whether any destination could be sent anything."""
-    return any(record["enabled"] for record in view.ledger.table(DESTINATIONS).created.values())
+    return any(record["enabled"] for record in view.ledger.writes_to(DESTINATIONS).created.values())
 
 
 def messages(view: View, since: int, until: int, announced: AbstractSet[int]) -> Iterator[Message]:
@@ -56,9 +56,9 @@ def of_block(view: View, block: Block) -> Iterator[Message]:
     """Yield the messages of a block of alerts, rule by rule."""
     numbers = {
         key_text(record): number
-        for number, record in view.ledger.table(DESTINATIONS).created.items()
+        for number, record in view.ledger.writes_to(DESTINATIONS).created.items()
     }
-    for rule_number, rule in view.ledger.table(RULES).created.items():
+    for rule_number, rule in view.ledger.writes_to(RULES).created.items():
         sent_to = tuple(numbers[key] for key in rule["http_destinations"] if key in numbers)
         chosen = np.flatnonzero(covered(view, rule, block)) if sent_to else np.zeros(0, dtype=int)
         if len(chosen) == 0:

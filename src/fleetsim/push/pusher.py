@@ -103,7 +103,7 @@ class Pusher:
             body = orjson.dumps(message.alert)
         else:
             body = orjson.dumps([message.alert, *self._rest_of_summary(message)])
-            rule = view.ledger.table(RULES).created.get(message.rule)
+            rule = view.ledger.writes_to(RULES).created.get(message.rule)
             if rule is not None:
                 rule["last_summary_ts"] = due
         for number in message.destinations:
@@ -122,7 +122,7 @@ class Pusher:
 
     async def _deliver(self, view: View, number: int, body: bytes, at: int) -> None:
         """Send a body to a destination, or queue it, or drop it, by the destination's state."""
-        destination = view.ledger.table(DESTINATIONS).created.get(number)
+        destination = view.ledger.writes_to(DESTINATIONS).created.get(number)
         if destination is None:
             return
         delivery = self.delivery(number)
@@ -139,7 +139,7 @@ class Pusher:
 
     async def _retry(self, view: View, number: int, at: int) -> None:
         """Try an unreachable destination again: drain its queue, or wait longer, or give up."""
-        created, delivery = view.ledger.table(DESTINATIONS).created, self.delivery(number)
+        created, delivery = view.ledger.writes_to(DESTINATIONS).created, self.delivery(number)
         while delivery.queue:
             destination = created.get(number)  # a client may delete or disable it in between
             if (
@@ -159,7 +159,7 @@ class Pusher:
 
         One that was deleted while a push was under way has nothing more to wait for.
         """
-        destination = view.ledger.table(DESTINATIONS).created.get(number)
+        destination = view.ledger.writes_to(DESTINATIONS).created.get(number)
         if destination is None:
             self._deliveries.pop(number, None)
             return

@@ -22,7 +22,7 @@ def sees_account(view: View, account_id: int) -> bool:
     """Return whether an account of the caller's tree has this id, created ones included."""
     if any(ACCOUNTS[row].id == account_id for row in view.accounts):
         return True
-    created = view.ledger.table("accounts").created.get(account_id)
+    created = view.ledger.writes_to("accounts").created.get(account_id)
     return created is not None and sees_account(view, created["account"])
 
 
@@ -40,7 +40,7 @@ def _ledger_series(name: str) -> Series:
         want: int,
     ) -> Iterator[Block]:
         del newest_first, want  # one small block, whatever is asked
-        created = view.ledger.table(name).created
+        created = view.ledger.writes_to(name).created
         seen = [(n, r) for n, r in created.items() if sees_account(view, r["account"])]
         time = np.array([record["created_at"] for _, record in seen], dtype=np.int64)
         tail = np.array([record["tail"] for _, record in seen], dtype=np.uint64)
@@ -52,7 +52,7 @@ def _ledger_series(name: str) -> Series:
 
 
 def _records(name: str, view: View, block: Block) -> list[Fields]:
-    created = view.ledger.table(name).created
+    created = view.ledger.writes_to(name).created
     return [created[number] for number in block["record"].tolist()]
 
 

@@ -74,7 +74,7 @@ def _is_seen(view: View, joined: dict[str, Ints]) -> Flags:
     """Return which failovers the caller sees: those of its accounts as they were then."""
     fleet, row = view.world.fleet, joined["row"]
     account = fleet.belonging.account_at(row, joined["start"])
-    deleted = list(view.ledger.table("routers").deleted)
+    deleted = list(view.ledger.writes_to("routers").deleted)
     return np.isin(account, list(view.accounts)) & ~np.isin(fleet.router_id[row], deleted)
 
 

@@ -61,7 +61,7 @@ def user_items(view: View, ids: Sequence[int]) -> list[Document]:
 
 def _item(view: View, person: Fields, last_login: int | None) -> Document:
     attributes = {name: person[name] for name in _V2_FIELDS}
-    written = view.ledger.table("v3_users").changed.get(person["id"], {})
+    written = view.ledger.writes_to("v3_users").changed.get(person["id"], {})
     if person["account"] == ACCOUNTS[CONTRACTORS].id:
         timeout = written.get("timeout", _COLLABORATOR_TIMEOUT_MINUTES)
         return item("users", str(person["id"]), {**attributes, "timeout": timeout}, {})
@@ -104,5 +104,5 @@ def write_user(desk: Desk, method: str, key: str | None, attributes: Fields) -> 
     else:
         change(USER_FORM, desk, key or "", fields)
     assert key is not None
-    desk.table("v3_users").changed.setdefault(int(key), {}).update(extra)
+    desk.writes_to("v3_users").changed.setdefault(int(key), {}).update(extra)
     return user_items(desk.view, [int(key)])[0]

@@ -41,7 +41,7 @@ def start_speed_test(desk: Desk, body: Fields) -> Written:
     readers = {"router": relation("routers"), "config": object_of}
     fields = read_fields(desk, body, readers, ("router",))
     number = desk.view.ledger.next_serial()
-    desk.table("speed_test").created[number] = {**fields, "created_at": desk.view.now}
+    desk.writes_to("speed_test").created[number] = {**fields, "created_at": desk.view.now}
     _, account = _router_row(desk, fields["router"])
     after = {"id": str(number), "router": str(fields["router"])}
     desk.log("request", "speedtest", subject_of(number), before={}, after=after, account=account)
@@ -51,7 +51,7 @@ def start_speed_test(desk: Desk, body: Fields) -> Written:
 def read_speed_test(desk: Desk, key: str) -> Fields:
     """Return a speed test of a router the caller can see; it is complete after a minute."""
     number = record_id(key)
-    record = desk.table("speed_test").created.get(number)
+    record = desk.writes_to("speed_test").created.get(number)
     if record is None or not exists(desk, "routers", record["router"]):
         raise not_found()
     done = desk.view.now >= record["created_at"] + _TEST_TAKES
@@ -71,6 +71,6 @@ async def test_destination(desk: Desk, body: Fields) -> Written:
     """Send a test message to a destination and say how it went."""
     fields = read_fields(desk, body, {"destination_config_id": text}, ("destination_config_id",))
     number = find(desk, DESTINATIONS, fields["destination_config_id"])
-    destination = desk.table(DESTINATIONS).created[number]
+    destination = desk.writes_to(DESTINATIONS).created[number]
     error = await desk.simulation.pusher.try_once(destination)
     return Written(201, {"success": error is None, "details": error or "delivered"})

@@ -26,7 +26,7 @@ POOLED_TYPES: Final = ("pdp_router_overage", "pdp_account_overage")
 def find(desk: Desk, resource: str, key: str) -> int:
     """Return the ledger number of a rule or destination the caller can see, or refuse (404)."""
     one_record(desk.view, RESOURCES[resource], key)
-    for number, record in desk.table(resource).created.items():
+    for number, record in desk.writes_to(resource).created.items():
         if key_text(record) == str(UUID(key)):
             return number
     raise not_found()
@@ -85,12 +85,12 @@ def create_destination(desk: Desk, body: Fields) -> Written:
     _refuse_shared_url(desk, desk.own_account, fields["endpoint"], 0)
     blank = {"enabled": True, "suspended": False, "last_error_at": None, "last_error_text": None}
     record = _new_record(desk, {**blank, **fields})
-    desk.table(DESTINATIONS).created[desk.view.ledger.next_serial()] = record
+    desk.writes_to(DESTINATIONS).created[desk.view.ledger.next_serial()] = record
     return Written(201, _created(desk, DESTINATIONS, "notification_configuration", record))
 
 
 def _refuse_shared_url(desk: Desk, account: int, endpoint: Fields, own: int) -> None:
-    for number, other in desk.table(DESTINATIONS).created.items():
+    for number, other in desk.writes_to(DESTINATIONS).created.items():
         if number != own and other["account"] == account and other["endpoint"] == endpoint:
             raise validation("endpoint", "another destination has this url")
 
@@ -99,7 +99,7 @@ def change_destination(desk: Desk, key: str, body: Fields) -> Written:
     """Change a destination; `suspended` can be patched to false only."""
     number = find(desk, DESTINATIONS, key)
     fields = read_fields(desk, body, _DESTINATION_FIELDS, ())
-    record = desk.table(DESTINATIONS).created[number]
+    record = desk.writes_to(DESTINATIONS).created[number]
     if fields.get("suspended") and not record["suspended"]:
         raise validation("suspended", "cannot be patched from false to true")
     if "endpoint" in fields:
@@ -131,7 +131,7 @@ def _delete(desk: Desk, resource: str, key: str) -> Fields:
     """Remove a rule or destination and return it."""
     number = find(desk, resource, key)
     desk.note_deletion(resource, UUID(key), one_record(desk.view, RESOURCES[resource], key))
-    return desk.table(resource).created.pop(number)
+    return desk.writes_to(resource).created.pop(number)
 
 
 def delete_destination(desk: Desk, key: str) -> Written:
@@ -162,7 +162,7 @@ def _destinations(desk: Desk, name: str, value: Any) -> list[str]:
     """Read `http_destinations`: ids of push destinations the caller can see, each once."""
     if not _is_texts(value):
         raise wrong(name, value)
-    records = desk.table(DESTINATIONS).created.values()
+    records = desk.writes_to(DESTINATIONS).created.values()
     known = {key_text(r) for r in records if sees_account(desk.view, r["account"])}
     if not set(value) <= known:
         raise validation(name, "names an unknown push destination")
@@ -220,13 +220,13 @@ def create_rule(desk: Desk, body: Fields) -> Written:
     record = _new_record(desk, {**lists, **blank, **fields})
     _check_pooled(record)
     record |= {"valid_from": desk.view.now, "valid_to": NEVER}
-    desk.table(RULES).created[desk.view.ledger.next_serial()] = record
+    desk.writes_to(RULES).created[desk.view.ledger.next_serial()] = record
     return Written(201, _created(desk, RULES, "notifier", record))
 
 
 def change_rule(desk: Desk, key: str, body: Fields) -> Written:
     """Change a rule from now on; the status is 201 and the body empty, as stated."""
-    record = desk.table(RULES).created[find(desk, RULES, key)]
+    record = desk.writes_to(RULES).created[find(desk, RULES, key)]
     fields = read_fields(desk, body, _RULE_FIELDS, ())
     _check_pooled({**record, **fields})
     retire(desk.view.ledger, record, desk.view.now)

@@ -6,7 +6,7 @@ from typing import Any
 from fleetsim.activity_types import ACTION_TYPES, ACTOR_TYPES, OBJECT_TYPES
 from fleetsim.alert_types import CODE
 from fleetsim.callers import Caller
-from fleetsim.ledger import Deed, Deletion, Fields, Table
+from fleetsim.ledger import Deed, Deletion, Fields, ResourceWrites
 from fleetsim.list_requests import LONGEST_NUMBER
 from fleetsim.organisation import ACCOUNTS, ROOT
 from fleetsim.refusals import not_found
@@ -36,9 +36,9 @@ class Desk:
         """Return the id of the account the caller's keys were made in."""
         return ACCOUNTS[self.caller.account].id
 
-    def table(self, resource: str) -> Table:
+    def writes_to(self, resource: str) -> ResourceWrites:
         """Return what has been written to a resource."""
-        return self.view.ledger.table(resource)
+        return self.view.ledger.writes_to(resource)
 
     def log(
         self,
@@ -86,7 +86,7 @@ class Desk:
         for row, known in enumerate(ACCOUNTS):
             if known.id == account:
                 return row
-        created = self.table("accounts").created.get(account)
+        created = self.writes_to("accounts").created.get(account)
         return ROOT if created is None else self.account_row(created["account"])
 
     def raise_alert(self, name: str, *, account: int, router: int = -1, value: int = 0) -> None:

@@ -66,14 +66,14 @@ USER_FORM = Form(
 
 def _name_user(desk: Desk, identity: int) -> None:
     """Let the address be the user name where none was given."""
-    record = desk.table("users").created.get(identity)
+    record = desk.writes_to("users").created.get(identity)
     if record is not None:
         record.setdefault("username", record["email"])
 
 
 def _device_type(desk: Desk, identity: int, fields: Fields) -> None:
     """Give a created group the device type of its product."""
-    record = desk.table("groups").created.get(identity)
+    record = desk.writes_to("groups").created.get(identity)
     if record is not None and "product" in fields:
         record["device_type"] = raw_value(desk, "products", fields["product"], "device_type")
 
@@ -96,7 +96,7 @@ GROUP_FORM = Form(
 
 def _moved(desk: Desk, identity: int, fields: Fields) -> None:
     """A router's record is newer now; a move to another group raises an alert."""
-    desk.table("routers").changed.setdefault(identity, {})["updated_at"] = desk.view.now
+    desk.writes_to("routers").changed.setdefault(identity, {})["updated_at"] = desk.view.now
     if "group" in fields:
         fleet = desk.view.world.fleet
         row = int(fleet.router_ids.rows(np.array([identity]))[0])
@@ -127,13 +127,13 @@ def _placed(desk: Desk, identity: int, fields: Fields) -> None:
     block = locations.rows(desk.view)
     routers = np.asarray(locations.by_name["router"].read(desk.view, block))
     ids = np.asarray(locations.by_name["id"].read(desk.view, block))
-    table = desk.table("locations")
+    table = desk.writes_to("locations")
     for earlier in ids[(routers == fields["router"]) & (ids != identity)].tolist():
         desk.note_deletion("locations", earlier, one_record(desk.view, locations, str(earlier)))
         if table.created.pop(earlier, None) is None:
             table.deleted.add(earlier)
     table.created[identity] |= {"updated_at": desk.view.now, "method": "manual"}
-    routers_table = desk.table("routers").changed
+    routers_table = desk.writes_to("routers").changed
     routers_table.setdefault(fields["router"], {})["last_known_location"] = identity
 
 
@@ -175,7 +175,7 @@ LOCATION_FORM = Form(
 
 def _configured(desk: Desk, identity: int, fields: Fields) -> None:
     """A new configuration is a new version, and the device runs it at once."""
-    changed = desk.table("configuration_managers").changed.setdefault(identity, {})
+    changed = desk.writes_to("configuration_managers").changed.setdefault(identity, {})
     if "configuration" in fields:
         version = raw_value(desk, "configuration_managers", identity, "version_number")
         changed |= {"version_number": version + 1, "actual": fields["configuration"]}
@@ -194,7 +194,7 @@ def _partly_configured(desk: Desk, identity: int, fields: Fields) -> None:
     actual = raw_value(desk, "configuration_managers", identity, "actual")
     _configured(desk, identity, fields)
     if "configuration" in fields:
-        changed = desk.table("configuration_managers").changed[identity]
+        changed = desk.writes_to("configuration_managers").changed[identity]
         changed["actual"] = merged(actual, fields["configuration"])
 
 

@@ -33,7 +33,7 @@ def delete_router(desk: Desk, key: str) -> Written:
     A view no longer has it in scope, so none of its data is served.
     """
     written = delete(ROUTER_FORM, desk, key)
-    created = desk.table("locations").created
+    created = desk.writes_to("locations").created
     for number in [n for n, record in created.items() if record["router"] == record_id(key)]:
         del created[number]
     return written

@@ -53,7 +53,7 @@ def create(form: Form, desk: Desk, body: Fields) -> Written:
     fields = {"account": desk.own_account, **form.defaults}
     fields |= read_fields(desk, body, form.fields, form.required)
     identity = _FIRST_CREATED_ID + desk.view.ledger.next_serial()
-    desk.table(form.resource).created[identity] = {**fields, "id": identity}
+    desk.writes_to(form.resource).created[identity] = {**fields, "id": identity}
     form.effects(desk, identity, fields)
     record = _record(form, desk, identity)
     _log(form, desk, "create", identity, before={}, after=_members(record, fields))
@@ -66,11 +66,11 @@ def change(form: Form, desk: Desk, key: str, body: Fields) -> Written:
     writable = {name: reader for name, reader in form.fields.items() if name != "account"}
     fields = form.prepare(desk, identity, read_fields(desk, body, writable, ()))
     before = _members(_record(form, desk, identity), fields)
-    table = desk.table(form.resource)
-    if identity in table.created:
-        table.created[identity] |= fields
+    writes = desk.writes_to(form.resource)
+    if identity in writes.created:
+        writes.created[identity] |= fields
     else:
-        table.changed.setdefault(identity, {}).update(fields)
+        writes.changed.setdefault(identity, {}).update(fields)
     form.effects(desk, identity, fields)
     record = _record(form, desk, identity)
     _log(form, desk, "update", identity, before=before, after=_members(record, fields))
@@ -85,9 +85,9 @@ def delete(form: Form, desk: Desk, key: str) -> Written:
     before = {name: record[name] for name in ("id", "name", "email") if name in record}
     _log(form, desk, "delete", identity, before=before, after={})
     desk.note_deletion(form.resource, identity, record)
-    table = desk.table(form.resource)
-    if table.created.pop(identity, None) is None:
-        table.deleted.add(identity)
+    writes = desk.writes_to(form.resource)
+    if writes.created.pop(identity, None) is None:
+        writes.deleted.add(identity)
     return Written(204)
 
 
