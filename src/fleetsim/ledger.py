@@ -28,7 +28,7 @@ class ResourceWrites:
 
 
 @dataclass(frozen=True)
-class Deed:
+class ActivityEntry:
     """One entry of the activity log that a write made; `account` is a row number."""
 
     at: int
@@ -41,7 +41,7 @@ class Deed:
 
 
 @dataclass(frozen=True)
-class Raised:
+class RaisedAlert:
     """One alert that followed from a write or a push; `router` is -1 for an account's.
 
     `tail` is the end of its time-based uuid, so that a push and the log name the same alert.
@@ -71,8 +71,8 @@ class Ledger:
 
     draws: Draws
     writes: dict[str, ResourceWrites] = field(default_factory=dict)
-    deeds: list[Deed] = field(default_factory=list)
-    raised: list[Raised] = field(default_factory=list)
+    activity: list[ActivityEntry] = field(default_factory=list)
+    raised: list[RaisedAlert] = field(default_factory=list)
     retired_rules: list[Fields] = field(default_factory=list)
     deletions: list[Deletion] = field(default_factory=list)
     _serial: int = 0
@@ -92,10 +92,10 @@ class Ledger:
 
     def raise_alert(
         self, at: int, kind: int, account: int, *, router: int = -1, value: int = 0
-    ) -> Raised:
+    ) -> RaisedAlert:
         """Put an alert in the log and return it; `account` is a row number."""
         bits = self.draws.bits("raised", at, kind, len(self.raised))
-        alert = Raised(at, kind, account, int(tail_from_bits(bits)), router, value)
+        alert = RaisedAlert(at, kind, account, int(tail_from_bits(bits)), router, value)
         self.raised.append(alert)
         return alert
 
@@ -104,7 +104,7 @@ class Ledger:
         return replace(
             self,
             writes={name: writes.snapshot() for name, writes in self.writes.items()},
-            deeds=list(self.deeds),
+            activity=list(self.activity),
             raised=list(self.raised),
             retired_rules=[dict(rule) for rule in self.retired_rules],
             deletions=list(self.deletions),

@@ -10,7 +10,7 @@ import orjson
 
 from fleetsim.alert_types import CODE
 from fleetsim.blocks import Block
-from fleetsim.ledger import Fields, Raised
+from fleetsim.ledger import Fields, RaisedAlert
 from fleetsim.organisation import ACCOUNTS, ROOT
 from fleetsim.push.delivery import Delivery, DestinationState
 from fleetsim.push.outbox import Message, has_listeners, messages, of_block
@@ -188,7 +188,7 @@ class Pusher:
             return f"{type(error).__name__}: {error}"
 
 
-def _alert_block(alert: Raised) -> Block:
+def _alert_block(alert: RaisedAlert) -> Block:
     """Return a block of one account alert."""
     numbers = {"time": alert.at, "detected": alert.at, "account": alert.account}
     numbers |= {"router": -1, "kind": alert.kind, "slot": 0, "value": 0}

@@ -28,7 +28,7 @@ def _generate(world: World, routers: Ints, day: int, _accounts: bool) -> Block:
 
 def _written(view: View, day: int) -> Block | None:
     """Return the activities of a day that clients' writes made."""
-    deeds = view.ledger.deeds
+    deeds = view.ledger.activity
     places = np.array([n for n, deed in enumerate(deeds) if deed.at // DAY == day], dtype=np.int64)
     if len(places) == 0:
         return None

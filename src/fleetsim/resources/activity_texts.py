@@ -87,7 +87,7 @@ def actions(view: View, block: Block) -> list[dict[str, Any]]:
 
 def _action(view: View, entry: _Entry) -> dict[str, Any]:
     if entry.kind >= WRITTEN:
-        return view.ledger.deeds[entry.person].action
+        return view.ledger.activity[entry.person].action
     before, after = _ENTITIES.get(entry.kind, _of_account)(view, entry)
     name = _ACTION[entry.kind]
     type_ = code(ACTION_TYPES, name)
@@ -169,7 +169,7 @@ def actors(view: View, block: Block) -> list[dict[str, Any]]:
 
 def _actor(view: View, entry: _Entry) -> dict[str, Any]:
     if entry.kind >= WRITTEN:
-        return view.ledger.deeds[entry.person].actor
+        return view.ledger.activity[entry.person].actor
     if entry.kind == REGISTERED:
         return _party("router", str(view.world.fleet.router_id[entry.router]), "")
     someone = view.world.people[entry.person]
@@ -187,7 +187,7 @@ def objects(view: View, block: Block) -> list[dict[str, Any]]:
 
 def _object(view: View, entry: _Entry) -> dict[str, Any]:
     if entry.kind >= WRITTEN:
-        return view.ledger.deeds[entry.person].object
+        return view.ledger.activity[entry.person].object
     name = _OBJECT.get(entry.kind, "sso user")
     shape = {"type": code(OBJECT_TYPES, name), "type_name": name}
     if name == "router":

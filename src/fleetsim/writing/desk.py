@@ -6,7 +6,7 @@ from typing import Any
 from fleetsim.activity_types import ACTION_TYPES, ACTOR_TYPES, OBJECT_TYPES
 from fleetsim.alert_types import CODE
 from fleetsim.callers import Caller
-from fleetsim.ledger import Deed, Deletion, Fields, ResourceWrites
+from fleetsim.ledger import ActivityEntry, Deletion, Fields, ResourceWrites
 from fleetsim.list_requests import LONGEST_NUMBER
 from fleetsim.organisation import ACCOUNTS, ROOT
 from fleetsim.refusals import not_found
@@ -54,8 +54,8 @@ class Desk:
         """Leave an entry in the activity log; `account` is an id."""
         ledger = self.view.ledger
         actor_type, key = "api key", self.caller.name
-        ledger.deeds.append(
-            Deed(
+        ledger.activity.append(
+            ActivityEntry(
                 at=self.view.now,
                 tail=ledger.next_tail(),
                 account=self.account_row(account),
