@@ -263,16 +263,16 @@ WRITES = [
 
 
 @section("Resources: activity_logs")
-@pytest.mark.parametrize(("method", "path", "body", "deed"), WRITES)
+@pytest.mark.parametrize(("method", "path", "body", "entry"), WRITES)
 def test_write_appears_in_the_activity_log_with_before_and_after(
-    fresh: Service, method, path, body, deed
+    fresh: Service, method, path, body, entry
 ):
     assert fresh.write(method, path, body).is_success
 
     log = last_log(fresh)
     action, after = log["action"], log["action"]["after"]
     written = {name: value for name, value in (body or {}).items() if name != "account"}
-    assert f"{action['type_name']} {log['object']['type_name']}" == deed
+    assert f"{action['type_name']} {log['object']['type_name']}" == entry
     assert after.items() >= written.items()
     assert (log["actor"]["type_name"], log["actor"]["id"]) == ("api key", "admin")
     assert (action["before"] == {}) == (method == "POST")

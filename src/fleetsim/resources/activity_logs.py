@@ -28,19 +28,21 @@ def _generate(world: World, routers: Ints, day: int, _accounts: bool) -> Block:
 
 def _written(view: View, day: int) -> Block | None:
     """Return the activities of a day that clients' writes made."""
-    deeds = view.ledger.activity
-    places = np.array([n for n, deed in enumerate(deeds) if deed.at // DAY == day], dtype=np.int64)
+    actions = view.ledger.activity
+    places = np.array(
+        [n for n, entry in enumerate(actions) if entry.at // DAY == day], dtype=np.int64
+    )
     if len(places) == 0:
         return None
-    chosen = [deeds[place] for place in places.tolist()]
-    at = np.array([deed.at for deed in chosen])
+    chosen = [actions[place] for place in places.tolist()]
+    at = np.array([entry.at for entry in chosen])
     return Block(
         {
             "time": at,
-            "tail": np.array([deed.tail for deed in chosen], dtype=np.uint64),
+            "tail": np.array([entry.tail for entry in chosen], dtype=np.uint64),
             "detected": at,
             "router": np.full(len(places), -1),
-            "account": np.array([deed.account for deed in chosen]),
+            "account": np.array([entry.account for entry in chosen]),
             "kind": np.array([WRITTEN_PEOPLE if d.is_about_people else WRITTEN for d in chosen]),
             "slot": np.zeros(len(places), dtype=np.int64),
             "value": places,

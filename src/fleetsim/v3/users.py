@@ -78,9 +78,11 @@ def _last_logins(view: View) -> dict[int, int]:
     found: dict[int, int] = {}
     today = view.now // DAY
     for day in range(today - _LOOKBACK_DAYS, today + 1):
-        deeds = logins(view.world, day)
-        done = deeds.keep & (deeds.at <= view.now)
-        for person, at in zip(deeds.person[done].tolist(), deeds.at[done].tolist(), strict=True):
+        actions = logins(view.world, day)
+        done = actions.keep & (actions.at <= view.now)
+        for person, at in zip(
+            actions.person[done].tolist(), actions.at[done].tolist(), strict=True
+        ):
             identity = view.world.people[person].id
             found[identity] = max(found.get(identity, 0), at)
     return found
