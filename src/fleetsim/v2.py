@@ -15,7 +15,7 @@ from fleetsim.view import View
 from fleetsim.wire import dump_page
 from fleetsim.writing import answer_write
 from fleetsim.writing.actions import read_speed_test
-from fleetsim.writing.desk import Desk
+from fleetsim.writing.write_context import WriteContext
 
 ROOT_PATH = "/api/v2"
 
@@ -83,7 +83,7 @@ def _read(
     """Answer a GET of a list or of one record."""
     resource = RESOURCES[parts[0]]
     if parts[0] == "speed_test" and parts[1:]:
-        return json_answer(read_speed_test(Desk(simulation, caller, view), parts[1]))
+        return json_answer(read_speed_test(WriteContext(simulation, caller, view), parts[1]))
     if not resource.is_listed:
         raise method_not_allowed(path_of(request), request.method)
     if parts[1:]:

@@ -14,13 +14,13 @@ from fleetsim.world import World
 Generate = Callable[[World, Ints, int, bool], Block]
 """World, routers, UTC day and whether to include what concerns no router."""
 
-Written = Callable[[View, int], Block | None]
+WriteAnswer = Callable[[View, int], Block | None]
 """What clients' writes added to a UTC day, with the columns of a generated block."""
 
 _FEW = 2000
 
 
-def daily_series(name: str, generate: Generate, written: Written) -> Series:
+def daily_series(name: str, generate: Generate, written: WriteAnswer) -> Series:
     """Return a series made of whole days.
 
     A list_request about a few devices generates those alone; any other reads the fleet's day.

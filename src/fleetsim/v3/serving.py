@@ -20,7 +20,7 @@ from fleetsim.v3.collections import COLLECTIONS, Collection
 from fleetsim.v3.documents import MEDIA_TYPE, Document, V3Refusal, answer
 from fleetsim.v3.users import write_user
 from fleetsim.view import View
-from fleetsim.writing.desk import Desk
+from fleetsim.writing.write_context import WriteContext
 
 LARGEST_PAGE = 50
 DEFAULT_PAGE = 20
@@ -83,9 +83,9 @@ async def _answer(simulation: Simulation, request: Request, parts: list[str]) ->
         return answer({"data": _one(view, collection, parts[1])})
     if parts[0] != "users" or _WRITES.get(request.method) != len(parts):
         raise V3Refusal(405, "method not allowed")
-    desk = Desk(simulation, administrator, view)
+    context = WriteContext(simulation, administrator, view)
     attributes = _attributes(body) if request.method != "DELETE" else {}
-    written = write_user(desk, request.method, parts[1] if parts[1:] else None, attributes)
+    written = write_user(context, request.method, parts[1] if parts[1:] else None, attributes)
     if written is None:
         return answer(None, 204)
     return answer({"data": written}, 201 if request.method == "POST" else 200)

@@ -14,13 +14,13 @@ from fleetsim.units import DAY
 from fleetsim.v3.documents import Document, V3Refusal, item
 from fleetsim.view import View
 from fleetsim.world.people import logins
-from fleetsim.writing.desk import Desk
 from fleetsim.writing.forms import USER_FORM
 from fleetsim.writing.readers import flag, optional_text, read_fields, wrong
 from fleetsim.writing.snapshot_records import change, create, delete
+from fleetsim.writing.write_context import WriteContext
 
 
-def _minutes(_desk: Desk, name: str, value: Any) -> int:
+def _minutes(_context: WriteContext, name: str, value: Any) -> int:
     """Read a number of minutes."""
     if type(value) is not int or value < 0:
         raise wrong(name, value)
@@ -88,23 +88,25 @@ def _last_logins(view: View) -> dict[int, int]:
     return found
 
 
-def write_user(desk: Desk, method: str, key: str | None, attributes: Fields) -> Document | None:
+def write_user(
+    context: WriteContext, method: str, key: str | None, attributes: Fields
+) -> Document | None:
     """Add, modify or delete a user; no tenant needs to be named. Return the item served."""
     unknown = set(attributes) - {*_V2_FIELDS, *_V3_READERS}
     if unknown:
         raise V3Refusal(400, "invalid attribute", ", ".join(sorted(unknown))[:LONGEST_TEXT])
     fields = {name: value for name, value in attributes.items() if name in _V2_FIELDS}
     own = {name: value for name, value in attributes.items() if name in _V3_READERS}
-    extra = read_fields(desk, own, _V3_READERS, ())
+    extra = read_fields(context, own, _V3_READERS, ())
     if method == "POST":
-        written = create(USER_FORM, desk, fields)
+        written = create(USER_FORM, context, fields)
         assert written.body is not None
         key = str(written.body["id"])
     elif method == "DELETE":
-        delete(USER_FORM, desk, key or "")
+        delete(USER_FORM, context, key or "")
         return None
     else:
-        change(USER_FORM, desk, key or "", fields)
+        change(USER_FORM, context, key or "", fields)
     assert key is not None
-    desk.writes_to("v3_users").changed.setdefault(int(key), {}).update(extra)
-    return user_items(desk.view, [int(key)])[0]
+    context.writes_to("v3_users").changed.setdefault(int(key), {}).update(extra)
+    return user_items(context.view, [int(key)])[0]

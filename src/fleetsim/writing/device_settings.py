@@ -3,13 +3,13 @@
 from typing import Any
 
 from fleetsim.ledger import Fields
-from fleetsim.writing.desk import Desk
 from fleetsim.writing.readers import wrong
+from fleetsim.writing.write_context import WriteContext
 
 Path = list[str | int]
 
 
-def settings_pair(_desk: Desk, name: str, value: Any) -> list[Any]:
+def settings_pair(_context: WriteContext, name: str, value: Any) -> list[Any]:
     """Read updates and removals; an object alone is updates without removals."""
     if isinstance(value, dict):
         return [value, []]

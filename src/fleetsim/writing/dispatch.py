@@ -11,7 +11,6 @@ from fleetsim.refusals import forbidden, method_not_allowed
 from fleetsim.simulation import Simulation
 from fleetsim.view import View
 from fleetsim.writing import actions, alert_settings
-from fleetsim.writing.desk import Desk, Written
 from fleetsim.writing.forms import (
     ACCOUNT_FORM,
     CONFIGURATION_FORM,
@@ -24,11 +23,12 @@ from fleetsim.writing.forms import (
 from fleetsim.writing.readers import read_body
 from fleetsim.writing.removal import delete_account, delete_router
 from fleetsim.writing.snapshot_records import Form, change, create, delete
+from fleetsim.writing.write_context import WriteAnswer, WriteContext
 
-Answer = Written | Awaitable[Written]
-Post = Callable[[Desk, Fields], Answer]
-Change = Callable[[Desk, str, Fields], Written]
-Delete = Callable[[Desk, str], Written]
+Answer = WriteAnswer | Awaitable[WriteAnswer]
+Post = Callable[[WriteContext, Fields], Answer]
+Change = Callable[[WriteContext, str, Fields], WriteAnswer]
+Delete = Callable[[WriteContext, str], WriteAnswer]
 
 
 def _post(form: Form) -> Post:
@@ -85,14 +85,14 @@ async def answer_write(
     method: str,
     parts: list[str],
     body: bytes,
-) -> Written:
+) -> WriteAnswer:
     """Do one write.
 
     Raises: Refusal: 405 for a method the path does not take, 403 for a role that may not
     write, validation and server_error for a bad body.
     """
-    desk = Desk(simulation, caller, view)
-    answer = _bind(desk, method, parts, body)
+    context = WriteContext(simulation, caller, view)
+    answer = _bind(context, method, parts, body)
     if answer is None:
         raise method_not_allowed(path, method)
     if not caller.role.may_write:
@@ -101,13 +101,15 @@ async def answer_write(
     return await written if inspect.isawaitable(written) else written
 
 
-def _bind(desk: Desk, method: str, parts: list[str], body: bytes) -> Callable[[], Answer] | None:
+def _bind(
+    context: WriteContext, method: str, parts: list[str], body: bytes
+) -> Callable[[], Answer] | None:
     """Return what does the write, or None if there is no such method on the path."""
     match method, parts:
         case "POST", [name] if name in _POSTS:
-            return lambda: _POSTS[name](desk, read_body(body))
+            return lambda: _POSTS[name](context, read_body(body))
         case "PUT" | "PATCH", [name, key] if (name, method) in _CHANGES:
-            return lambda: _CHANGES[name, method](desk, key, read_body(body))
+            return lambda: _CHANGES[name, method](context, key, read_body(body))
         case "DELETE", [name, key] if name in _DELETES:
-            return lambda: _DELETES[name](desk, key)
+            return lambda: _DELETES[name](context, key)
     return None

@@ -8,21 +8,21 @@ from fleetsim.answers import one_record
 from fleetsim.ledger import Fields
 from fleetsim.refusals import not_found
 from fleetsim.resources import RESOURCES
-from fleetsim.writing.desk import Desk, Written, record_id, subject_of
 from fleetsim.writing.readers import Reader, exists, raw_value, read_fields
+from fleetsim.writing.write_context import WriteAnswer, WriteContext, record_id, subject_of
 
 _FIRST_CREATED_ID: Final = 900_000_000
 """Above every id of the world, so that created records come last in id order."""
 
-Check = Callable[[Desk, int], None]
-Prepare = Callable[[Desk, int, Fields], Fields]
+Check = Callable[[WriteContext, int], None]
+Prepare = Callable[[WriteContext, int, Fields], Fields]
 
 
-def nothing_to_check(_desk: Desk, _identity: int) -> None:
+def nothing_to_check(_context: WriteContext, _identity: int) -> None:
     """Refuse nothing."""
 
 
-def as_sent(_desk: Desk, _identity: int, fields: Fields) -> Fields:
+def as_sent(_context: WriteContext, _identity: int, fields: Fields) -> Fields:
     """Return the fields to store: those that were sent."""
     return fields
 
@@ -45,63 +45,65 @@ class Form:
     is_about_people: bool = False
     check: Check = nothing_to_check
     prepare: Prepare = as_sent
-    effects: Callable[[Desk, int, Fields], None] = lambda _desk, _identity, _changes: None
+    effects: Callable[[WriteContext, int, Fields], None] = lambda _context, _identity, _changes: (
+        None
+    )
 
 
-def create(form: Form, desk: Desk, body: Fields) -> Written:
+def create(form: Form, context: WriteContext, body: Fields) -> WriteAnswer:
     """Create a record in the account named, or else the caller's own (contract, Endpoints)."""
-    fields = {"account": desk.own_account, **form.defaults}
-    fields |= read_fields(desk, body, form.fields, form.required)
-    identity = _FIRST_CREATED_ID + desk.view.ledger.next_serial()
-    desk.writes_to(form.resource).created[identity] = {**fields, "id": identity}
-    form.effects(desk, identity, fields)
-    record = _record(form, desk, identity)
-    _log(form, desk, "create", identity, before={}, after=_members(record, fields))
-    return Written(201, record)
+    fields = {"account": context.own_account, **form.defaults}
+    fields |= read_fields(context, body, form.fields, form.required)
+    identity = _FIRST_CREATED_ID + context.view.ledger.next_serial()
+    context.writes_to(form.resource).created[identity] = {**fields, "id": identity}
+    form.effects(context, identity, fields)
+    record = _record(form, context, identity)
+    _log(form, context, "create", identity, before={}, after=_members(record, fields))
+    return WriteAnswer(201, record)
 
 
-def change(form: Form, desk: Desk, key: str, body: Fields) -> Written:
+def change(form: Form, context: WriteContext, key: str, body: Fields) -> WriteAnswer:
     """Change the named members of a record: a partial body, as the contract has it."""
-    identity = existing(form, desk, key)
+    identity = existing(form, context, key)
     writable = {name: reader for name, reader in form.fields.items() if name != "account"}
-    fields = form.prepare(desk, identity, read_fields(desk, body, writable, ()))
-    before = _members(_record(form, desk, identity), fields)
-    writes = desk.writes_to(form.resource)
+    fields = form.prepare(context, identity, read_fields(context, body, writable, ()))
+    before = _members(_record(form, context, identity), fields)
+    writes = context.writes_to(form.resource)
     if identity in writes.created:
         writes.created[identity] |= fields
     else:
         writes.changed.setdefault(identity, {}).update(fields)
-    form.effects(desk, identity, fields)
-    record = _record(form, desk, identity)
-    _log(form, desk, "update", identity, before=before, after=_members(record, fields))
-    return Written(202, record)
+    form.effects(context, identity, fields)
+    record = _record(form, context, identity)
+    _log(form, context, "update", identity, before=before, after=_members(record, fields))
+    return WriteAnswer(202, record)
 
 
-def delete(form: Form, desk: Desk, key: str) -> Written:
+def delete(form: Form, context: WriteContext, key: str) -> WriteAnswer:
     """Delete a record for good."""
-    identity = existing(form, desk, key)
-    form.check(desk, identity)
-    record = _record(form, desk, identity)
+    identity = existing(form, context, key)
+    form.check(context, identity)
+    record = _record(form, context, identity)
     before = {name: record[name] for name in ("id", "name", "email") if name in record}
-    _log(form, desk, "delete", identity, before=before, after={})
-    desk.note_deletion(form.resource, identity, record)
-    writes = desk.writes_to(form.resource)
+    _log(form, context, "delete", identity, before=before, after={})
+    context.note_deletion(form.resource, identity, record)
+    writes = context.writes_to(form.resource)
     if writes.created.pop(identity, None) is None:
         writes.deleted.add(identity)
-    return Written(204)
+    return WriteAnswer(204)
 
 
-def existing(form: Form, desk: Desk, key: str) -> int:
+def existing(form: Form, context: WriteContext, key: str) -> int:
     """Return the id of a record the caller can see, or refuse (404)."""
     identity = record_id(key)
-    if not exists(desk, form.resource, identity):
+    if not exists(context, form.resource, identity):
         raise not_found()
     return identity
 
 
-def _record(form: Form, desk: Desk, identity: int) -> Fields:
+def _record(form: Form, context: WriteContext, identity: int) -> Fields:
     """Return a record as the service serves it."""
-    return one_record(desk.view, RESOURCES[form.resource], str(identity))
+    return one_record(context.view, RESOURCES[form.resource], str(identity))
 
 
 def _members(record: Fields, fields: Fields) -> Fields:
@@ -111,16 +113,16 @@ def _members(record: Fields, fields: Fields) -> Fields:
 
 
 def _log(
-    form: Form, desk: Desk, action: str, identity: int, *, before: Fields, after: Fields
+    form: Form, context: WriteContext, action: str, identity: int, *, before: Fields, after: Fields
 ) -> None:
     account: Any = identity
     if form.resource != "accounts":
-        account = raw_value(desk, form.resource, identity, "account")
+        account = raw_value(context, form.resource, identity, "account")
     subject = subject_of(identity)
     if form.kind == "sso user":
-        email = raw_value(desk, form.resource, identity, "email")
+        email = raw_value(context, form.resource, identity, "email")
         subject["user"] = {"id": str(identity), "email": email}
-    desk.log(
+    context.log(
         action,
         form.kind,
         subject,

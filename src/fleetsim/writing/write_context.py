@@ -16,7 +16,7 @@ from fleetsim.view import View
 
 
 @dataclass(frozen=True)
-class Written:
+class WriteAnswer:
     """The answer to a write: a status and a JSON body, or an empty one."""
 
     status: int
@@ -24,7 +24,7 @@ class Written:
 
 
 @dataclass(frozen=True)
-class Desk:
+class WriteContext:
     """One write in progress."""
 
     simulation: Simulation
