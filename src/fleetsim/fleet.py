@@ -40,7 +40,7 @@ ROUTERS_PER_GROUP_SPLIT = 4000
 
 
 @dataclass(frozen=True)
-class Fleet:
+class SimulatedFleet:
     """Static facts, one array element per router; groups and accounts are row numbers."""
 
     size: int
@@ -78,7 +78,7 @@ class Fleet:
         return self.moves.carrier_of(device, instant)
 
 
-def build_fleet(draws: Draws, size: int) -> Fleet:
+def build_fleet(draws: Draws, size: int) -> SimulatedFleet:
     """Return the fleet of a seed; products are dealt round so that small fleets have each."""
     router = np.arange(size, dtype=np.int64)
     product = _deal_products(router)
@@ -93,7 +93,7 @@ def build_fleet(draws: Draws, size: int) -> Fleet:
     carrier = draws.below(len(CARRIERS), "carrier", router)
     interfaces = size * SLOTS_PER_ROUTER + orphans(size)
     site_shift = draws.below(DAY // SECOND, "day-shift", router) * SECOND
-    return Fleet(
+    return SimulatedFleet(
         size=size,
         router_id=router_ids.of(router),
         product=product,

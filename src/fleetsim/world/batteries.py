@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fleetsim.draws import Draws
-from fleetsim.fleet import Fleet
+from fleetsim.fleet import SimulatedFleet
 from fleetsim.places import MEAN_TEMPS
 from fleetsim.units import DAY, HOUR, MINUTE, NEVER, SECOND, Flags, Ints, Reals
 from fleetsim.world.spells import Spells, day_start
@@ -178,7 +178,7 @@ class Warmth:
         return np.abs(cosine) < 1, self.midnight + np.ceil(hours * HOUR).astype(np.int64)
 
 
-def warmth(draws: Draws, fleet: Fleet, router: Ints, local_day: Ints) -> Warmth:
+def warmth(draws: Draws, fleet: SimulatedFleet, router: Ints, local_day: Ints) -> Warmth:
     """Return a local day's temperatures: region, season, weather, and a badly aired cabinet."""
     season = -8.0 * np.cos(2 * np.pi * (local_day % 365.25 - 15) / 365.25)
     cabinet = np.where(draws.chance(0.2, "hot-cabinet", router), 13.0, 3.0)

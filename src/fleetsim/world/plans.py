@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fleetsim.draws import Draws
-from fleetsim.fleet import WIRED, Fleet
+from fleetsim.fleet import WIRED, SimulatedFleet
 from fleetsim.units import HOUR, MINUTE, NEVER, SECOND, Flags, Ints, Reals
 from fleetsim.world import batteries, trips
 from fleetsim.world.batteries import Ageing
@@ -55,7 +55,7 @@ class Planner:
     """Draws day plans; nothing begins before `started_at`."""
 
     draws: Draws
-    fleet: Fleet
+    fleet: SimulatedFleet
     ageing: Ageing
     started_at: int
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fleetsim.fleet import Fleet
+from fleetsim.fleet import SimulatedFleet
 from fleetsim.units import DAY, NEVER, Ints
 from fleetsim.world.plans import Planner
 from fleetsim.world.setting_changes import SettingChangePlanner
@@ -24,7 +24,7 @@ class Totals:
 class RunningTotals:
     """Totals over all service days before a given one; each day is added once."""
 
-    fleet: Fleet
+    fleet: SimulatedFleet
     planner: Planner
     changes: SettingChangePlanner
     first_day: int

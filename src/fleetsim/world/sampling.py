@@ -3,7 +3,7 @@
 import numpy as np
 
 from fleetsim.draws import Draws
-from fleetsim.fleet import Fleet
+from fleetsim.fleet import SimulatedFleet
 from fleetsim.units import DAY, SECOND, Flags, Ints
 from fleetsim.world.grid import PlanGrid
 from fleetsim.world.plans import Planner
@@ -55,7 +55,9 @@ def connected_since(draws: Draws, grid: PlanGrid, router: Ints, slot: Ints, inst
     return np.asarray(np.maximum(renewed, np.maximum(offline, outage)))
 
 
-def is_connected(fleet: Fleet, grid: PlanGrid, router: Ints, slot: Ints, instant: Ints) -> Flags:
+def is_connected(
+    fleet: SimulatedFleet, grid: PlanGrid, router: Ints, slot: Ints, instant: Ints
+) -> Flags:
     """Return which interfaces have a connection: no outage, and a cable that leads somewhere."""
     down = grid.at(router, instant).outage.holds(instant) & (slot == fleet.primary[router])
     unplugged = (slot == 0) & (fleet.primary[router] != 0)

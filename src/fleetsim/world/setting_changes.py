@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fleetsim.draws import Draws
-from fleetsim.fleet import Fleet
+from fleetsim.fleet import SimulatedFleet
 from fleetsim.units import DAY, NEVER, Ints
 from fleetsim.world.spells import day_start
 
@@ -29,7 +29,7 @@ class SettingChangePlanner:
     """Draws changes made by any of so many `people`; none before `started_at`."""
 
     draws: Draws
-    fleet: Fleet
+    fleet: SimulatedFleet
     people: int
     started_at: int
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fleetsim.draws import Draws
-from fleetsim.fleet import Fleet
+from fleetsim.fleet import SimulatedFleet
 from fleetsim.places import miles_between, wrapped
 from fleetsim.units import DAY, HOUR, MINUTE, NEVER, Flags, Ints, Reals
 from fleetsim.world.spells import day_start, is_weekend
@@ -50,7 +50,7 @@ class Legs:
         return np.asarray(np.where(self.drives, self.arrive, 0).max(axis=-1))
 
 
-def day_legs(draws: Draws, fleet: Fleet, router: Ints, day: Ints) -> Legs:
+def day_legs(draws: Draws, fleet: SimulatedFleet, router: Ints, day: Ints) -> Legs:
     """Return the trips of vehicles on service days (arrays of one shape)."""
     visits = _visits(draws, router, day)
     latitude, longitude = _route(draws, fleet, router, day, visits)
@@ -80,7 +80,7 @@ def _visits(draws: Draws, router: Ints, day: Ints) -> Ints:
 
 
 def _route(
-    draws: Draws, fleet: Fleet, router: Ints, day: Ints, visits: Ints
+    draws: Draws, fleet: SimulatedFleet, router: Ints, day: Ints, visits: Ints
 ) -> tuple[Reals, Reals]:
     """Return the points of a day's route, depot first and last, shape (..., LEGS + 1)."""
     place = np.arange(LEGS + 1)
@@ -96,7 +96,7 @@ def _route(
 
 
 def _timetable(
-    draws: Draws, fleet: Fleet, router: Ints, day: Ints, miles: Reals
+    draws: Draws, fleet: SimulatedFleet, router: Ints, day: Ints, miles: Reals
 ) -> tuple[Ints, Ints]:
     """Return departures and arrivals: drives at 22 to 38 mph, stops of 8 to 40 minutes."""
     leg = np.arange(LEGS)
@@ -121,7 +121,7 @@ class Positions:
     moving: Flags
 
 
-def locate(draws: Draws, fleet: Fleet, router: Ints, instant: Ints) -> Positions:
+def locate(draws: Draws, fleet: SimulatedFleet, router: Ints, instant: Ints) -> Positions:
     """Return positions of vehicles at instants (arrays of one shape)."""
     day = (instant - fleet.day_shift[router]) // DAY
     spots = locate_on(day_legs(draws, fleet, router, day), instant)

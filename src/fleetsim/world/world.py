@@ -7,7 +7,7 @@ import numpy as np
 
 from fleetsim.block_cache import BlockCache
 from fleetsim.draws import Draws
-from fleetsim.fleet import Fleet, build_fleet, orphans
+from fleetsim.fleet import SimulatedFleet, build_fleet, orphans
 from fleetsim.identifiers import Identifiers
 from fleetsim.organisation import Person, people
 from fleetsim.units import DAY, Ints
@@ -33,7 +33,7 @@ class World:
         return Draws(self.seed)
 
     @cached_property
-    def fleet(self) -> Fleet:
+    def fleet(self) -> SimulatedFleet:
         """Return the devices."""
         return build_fleet(self.draws, self.routers)
 
