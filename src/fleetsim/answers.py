@@ -11,10 +11,10 @@ from fleetsim.definition import Resource
 from fleetsim.list_requests import read_list_request, read_shape
 from fleetsim.paging import read_page
 from fleetsim.refusals import not_found
+from fleetsim.rendering import records
 from fleetsim.resource_columns import Kind, ResourceColumn
 from fleetsim.resources import RESOURCES
 from fleetsim.scenarios import spoil
-from fleetsim.spelling import records
 from fleetsim.units import NEVER, NULL
 from fleetsim.view import View
 

@@ -12,10 +12,10 @@ from fleetsim.facts import Fact, span
 from fleetsim.identifiers import group_ids
 from fleetsim.moves import MOVE_KINDS
 from fleetsim.organisation import ACCOUNTS
+from fleetsim.rendering import records
 from fleetsim.resources.net_devices import NET_DEVICES
 from fleetsim.resources.routers import names
 from fleetsim.resources.samples import modem_slots
-from fleetsim.spelling import records
 from fleetsim.units import NEVER, NULL
 from fleetsim.view import View
 

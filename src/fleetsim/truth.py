@@ -6,7 +6,7 @@ import numpy as np
 
 from fleetsim.blocks import Block
 from fleetsim.definition import Resource
-from fleetsim.spelling import records
+from fleetsim.rendering import records
 from fleetsim.units import Ints
 from fleetsim.view import View
 from fleetsim.wire import dump_line

@@ -9,10 +9,10 @@ import numpy as np
 
 from fleetsim.blocks import Block
 from fleetsim.ledger import Fields
+from fleetsim.rendering import records
 from fleetsim.resources.alerts import ALERTS
 from fleetsim.resources.daily import in_scope
 from fleetsim.rules import DESTINATIONS, RULES, covered, key_text
-from fleetsim.spelling import records
 from fleetsim.units import DAY, HOUR
 from fleetsim.view import View
 

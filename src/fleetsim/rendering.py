@@ -18,11 +18,11 @@ _SHARDED_ONE_IN = 4
 def records(view: View, columns: Sequence[ResourceColumn], block: Block) -> list[dict[str, Any]]:
     """Return the rows of a block as the service's records."""
     names = [column.name for column in columns]
-    texts = [spell(view, column, block) for column in columns]
+    texts = [render_column(view, column, block) for column in columns]
     return [dict(zip(names, row, strict=True)) for row in zip(*texts, strict=True)]
 
 
-def spell(view: View, column: ResourceColumn, block: Block) -> Iterable[Any]:
+def render_column(view: View, column: ResourceColumn, block: Block) -> Iterable[Any]:
     """Return one column as JSON values."""
     raw = column.read(view, block)
     match column.kind:
