@@ -12,7 +12,7 @@ from fleetsim.list_requests import read_list_request, read_shape
 from fleetsim.paging import read_page
 from fleetsim.refusals import not_found
 from fleetsim.rendering import records
-from fleetsim.resource_columns import Kind, ResourceColumn
+from fleetsim.resource_columns import ColumnKind, ResourceColumn
 from fleetsim.resources import RESOURCES
 from fleetsim.scenarios import spoil
 from fleetsim.units import NEVER, NULL
@@ -55,9 +55,9 @@ def one_record(view: View, resource: Resource, key: str, query: str = "") -> dic
 def _read_key(column: ResourceColumn, key: str) -> Any:
     """Return a key from a path as its column's raw value, or refuse (404)."""
     try:
-        if column.kind is Kind.UUID:
+        if column.kind is ColumnKind.UUID:
             return timeuuids.parse(key)
-        if column.kind is Kind.TEXT:
+        if column.kind is ColumnKind.TEXT:
             return key
         number = int(key) if key.isascii() and key.isdigit() else -1
     except ValueError:
@@ -81,7 +81,7 @@ def _expand(view: View, column: ResourceColumn, block: Block, found: list[dict[s
     target = RESOURCES[column.to]
     assert target.rows is not None
     key = target.by_name[target.key]
-    assert key.kind in (Kind.ID, Kind.NUMERIC_ID)
+    assert key.kind in (ColumnKind.ID, ColumnKind.NUMERIC_ID)
     wanted = Condition(key, "in", sorted({value for value in ids.tolist() if value != NULL}))
     related = all_of(view, [wanted], target.rows(view))
     by_id: dict[str, dict[str, Any]] = {}

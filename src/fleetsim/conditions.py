@@ -12,7 +12,7 @@ from fleetsim import stamps, timeuuids
 from fleetsim.blocks import Block
 from fleetsim.definition import Resource
 from fleetsim.refusals import validation
-from fleetsim.resource_columns import Kind, ResourceColumn
+from fleetsim.resource_columns import ColumnKind, ResourceColumn
 from fleetsim.units import NULL, Flags
 from fleetsim.view import View
 
@@ -71,15 +71,15 @@ def _find_column(resource: Resource, parameter: str) -> tuple[ResourceColumn, st
 def _read_value(parameter: str, column: ResourceColumn, text: str) -> Any:
     """Return a filter value as the column's raw type."""
     match column.kind:
-        case Kind.ID | Kind.RELATION | Kind.INTEGER | Kind.NUMERIC_ID:
+        case ColumnKind.ID | ColumnKind.RELATION | ColumnKind.INTEGER | ColumnKind.NUMERIC_ID:
             return _read(parameter, _read_id, text)
-        case Kind.REAL:
+        case ColumnKind.REAL:
             return _read(parameter, float, text)
-        case Kind.FLAG:
+        case ColumnKind.FLAG:
             return _read(parameter, _TRUTHS.__getitem__, text.lower())
-        case Kind.TIME:
+        case ColumnKind.TIME:
             return _read(parameter, stamps.parse, text)
-        case Kind.UUID:
+        case ColumnKind.UUID:
             return _read(parameter, timeuuids.parse, text)
         case _:
             return text
@@ -102,9 +102,9 @@ def _read(parameter: str, parse: Callable[[str], Any], text: str) -> Any:
 
 def mask(view: View, condition: Condition, block: Block) -> Flags:
     """Return which rows of a block meet a condition; null meets none but `isnull`."""
-    if condition.column.kind is Kind.UUID:
+    if condition.column.kind is ColumnKind.UUID:
         return _uuid_mask(condition, block)
-    if condition.column.kind is Kind.TEXT and condition.op in ("exact", "in"):
+    if condition.column.kind is ColumnKind.TEXT and condition.op in ("exact", "in"):
         return _text_mask(view, condition, block)
     raw = np.asarray(condition.column.read(view, block))
     if condition.op == "isnull":

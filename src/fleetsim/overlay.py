@@ -9,7 +9,7 @@ import numpy as np
 from fleetsim.blocks import Array, Block
 from fleetsim.definition import Resource, Rows
 from fleetsim.ledger import Fields, ResourceWrites
-from fleetsim.resource_columns import Kind, Read, ResourceColumn
+from fleetsim.resource_columns import ColumnKind, Read, ResourceColumn
 from fleetsim.units import NULL, Ints
 from fleetsim.view import View
 
@@ -82,16 +82,16 @@ def _written(
     relevant = [number for number, fields in writes.changed.items() if column.name in fields]
     for place in np.flatnonzero(np.isin(keys, relevant)).tolist():
         value = writes.changed[int(keys[place])][column.name]
-        moves = column.kind in (Kind.TIME, Kind.INTEGER)
+        moves = column.kind in (ColumnKind.TIME, ColumnKind.INTEGER)
         found[place] = max(value, found[place]) if moves else value
     return found
 
 
 def _of_created(record: Fields, identity: int, column: ResourceColumn, raw: Array) -> Any:
     """Return one value of a created record; what it does not say is null, or false."""
-    if column.kind is Kind.ADDRESS:
+    if column.kind is ColumnKind.ADDRESS:
         return identity
-    nothing = False if column.kind is Kind.FLAG else null_of(raw)
+    nothing = False if column.kind is ColumnKind.FLAG else null_of(raw)
     return record.get(column.name, nothing)
 
 

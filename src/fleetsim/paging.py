@@ -11,7 +11,7 @@ from fleetsim import timeuuids
 from fleetsim.blocks import Block, concatenate
 from fleetsim.conditions import Condition, all_of
 from fleetsim.list_requests import ListRequest
-from fleetsim.resource_columns import Kind
+from fleetsim.resource_columns import ColumnKind
 from fleetsim.units import NEVER, Ints
 from fleetsim.view import View
 from fleetsim.visibility import visible
@@ -192,7 +192,9 @@ def _window(list_request: ListRequest, conditions: list[Condition]) -> tuple[int
             continue
         if op in ("in", "isnull"):
             continue
-        bound = timeuuids.instant_of(condition.value[0]) if kind is Kind.UUID else condition.value
+        bound = (
+            timeuuids.instant_of(condition.value[0]) if kind is ColumnKind.UUID else condition.value
+        )
         if op in ("gt", "gte", "exact"):
             since = max(since, bound)
         if op in ("lt", "lte", "exact"):

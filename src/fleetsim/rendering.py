@@ -8,7 +8,7 @@ import numpy as np
 
 from fleetsim import stamps, timeuuids
 from fleetsim.blocks import Block
-from fleetsim.resource_columns import Kind, ResourceColumn
+from fleetsim.resource_columns import ColumnKind, ResourceColumn
 from fleetsim.units import NULL, Ints
 from fleetsim.view import View
 
@@ -26,26 +26,26 @@ def render_column(view: View, column: ResourceColumn, block: Block) -> Iterable[
     """Return one column as JSON values."""
     raw = column.read(view, block)
     match column.kind:
-        case Kind.RELATION:
+        case ColumnKind.RELATION:
             return relation_urls(view, column.to, raw, block)
-        case Kind.ADDRESS:
+        case ColumnKind.ADDRESS:
             return [f"{view.origin}/api/v2/{column.to}/{value}/" for value in raw.tolist()]
-        case Kind.UUID:
+        case ColumnKind.UUID:
             return timeuuids.spell(block["time"], block["tail"])
-        case Kind.TIME:
+        case ColumnKind.TIME:
             return stamps.spell(raw, column.spelling)
         case _:
             return _plain(column.kind, raw)
 
 
-def _plain(kind: Kind, raw: Any) -> Iterable[Any]:
+def _plain(kind: ColumnKind, raw: Any) -> Iterable[Any]:
     """Return values that need at most their null replaced."""
-    if kind is Kind.ID:
+    if kind is ColumnKind.ID:
         return [None if value == NULL else str(value) for value in raw.tolist()]
-    if kind in (Kind.INTEGER, Kind.NUMERIC_ID):
+    if kind in (ColumnKind.INTEGER, ColumnKind.NUMERIC_ID):
         return _integers(raw)
     values: list[Any] = raw.tolist() if isinstance(raw, np.ndarray) else raw
-    if kind is Kind.REAL:
+    if kind is ColumnKind.REAL:
         return [None if value is None or isnan(value) else value for value in values]
     return values
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # a view holds columns' resources, which hold columns
     from fleetsim.view import View
 
 
-class Kind(StrEnum):
+class ColumnKind(StrEnum):
     """What a value is, and so how it is spelled on the wire and read from a filter."""
 
     ID = "id"  # int64, a JSON string of digits
@@ -41,7 +41,7 @@ class ResourceColumn:
     """
 
     name: str
-    kind: Kind
+    kind: ColumnKind
     read: Read
     ops: frozenset[str] = frozenset()
     to: str = ""
@@ -58,7 +58,7 @@ ANY_ID = EXACT_IN | RANGE
 
 def column(
     name: str,
-    kind: Kind,
+    kind: ColumnKind,
     read: Read,
     ops: frozenset[str] = frozenset(),
     *,

@@ -4,7 +4,7 @@ import numpy as np
 
 from fleetsim.blocks import Block
 from fleetsim.definition import Resource
-from fleetsim.resource_columns import EXACT, EXACT_RANGE, Kind, column, values
+from fleetsim.resource_columns import EXACT, EXACT_RANGE, ColumnKind, column, values
 from fleetsim.resources.accounts import ACCOUNT_IDS
 from fleetsim.resources.activity_texts import actions, actors, member, objects
 from fleetsim.resources.daily import daily_series
@@ -70,17 +70,17 @@ ACTIVITY_LOGS = Resource(
     keep=_keep,
     cursor="action__id",
     columns=(
-        column("action", Kind.JSON, actions),
-        column("actor", Kind.JSON, actors),
-        column("object", Kind.JSON, objects),
-        column("account", Kind.RELATION, _accounts, EXACT, to="accounts", hidden=True),
-        column("action__id", Kind.UUID, values("time"), EXACT_RANGE, hidden=True),
-        column("action__timestamp", Kind.TIME, values("time"), EXACT_RANGE, hidden=True),
-        column("created_at", Kind.TIME, values("time"), EXACT_RANGE, hidden=True),
-        column("action__type", Kind.TEXT, member("action", "type"), EXACT, hidden=True),
-        column("actor__id", Kind.TEXT, member("actor", "id"), EXACT, hidden=True),
-        column("actor__type", Kind.TEXT, member("actor", "type"), EXACT, hidden=True),
-        column("object__id", Kind.TEXT, member("object", "id"), EXACT, hidden=True),
-        column("object__type", Kind.TEXT, member("object", "type"), EXACT, hidden=True),
+        column("action", ColumnKind.JSON, actions),
+        column("actor", ColumnKind.JSON, actors),
+        column("object", ColumnKind.JSON, objects),
+        column("account", ColumnKind.RELATION, _accounts, EXACT, to="accounts", hidden=True),
+        column("action__id", ColumnKind.UUID, values("time"), EXACT_RANGE, hidden=True),
+        column("action__timestamp", ColumnKind.TIME, values("time"), EXACT_RANGE, hidden=True),
+        column("created_at", ColumnKind.TIME, values("time"), EXACT_RANGE, hidden=True),
+        column("action__type", ColumnKind.TEXT, member("action", "type"), EXACT, hidden=True),
+        column("actor__id", ColumnKind.TEXT, member("actor", "id"), EXACT, hidden=True),
+        column("actor__type", ColumnKind.TEXT, member("actor", "type"), EXACT, hidden=True),
+        column("object__id", ColumnKind.TEXT, member("object", "id"), EXACT, hidden=True),
+        column("object__type", ColumnKind.TEXT, member("object", "type"), EXACT, hidden=True),
     ),
 )

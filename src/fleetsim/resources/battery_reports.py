@@ -8,7 +8,7 @@ import numpy as np
 from fleetsim.blocks import Block
 from fleetsim.definition import Resource
 from fleetsim.identifiers import Identifiers
-from fleetsim.resource_columns import EXACT_IN, Kind, Read, column, constant
+from fleetsim.resource_columns import EXACT_IN, ColumnKind, Read, column, constant
 from fleetsim.units import DAY, HOUR, NULL, Ints, Reals
 from fleetsim.view import View
 from fleetsim.world import batteries
@@ -134,33 +134,39 @@ BATTERIES = Resource(
     columns=(
         column(
             "created_at",
-            Kind.TIME,
+            ColumnKind.TIME,
             lambda v, b: v.world.fleet.installed_at[b["row"]] + HOUR,
             spelling="seconds_offset",
         ),
         column(
-            "health", Kind.INTEGER, lambda v, b: np.ceil(_reading(v, b).health).astype(np.int64)
+            "health",
+            ColumnKind.INTEGER,
+            lambda v, b: np.ceil(_reading(v, b).health).astype(np.int64),
         ),
-        column("id", Kind.ID, _ids),
-        column("manufacturer", Kind.TEXT, constant("Tidal Cells")),
-        column("milliamps", Kind.INTEGER, _electric("milliamps")),
-        column("millivolts", Kind.INTEGER, _electric("millivolts")),
-        column("resource_url", Kind.ADDRESS, _ids, to="batteries"),
+        column("id", ColumnKind.ID, _ids),
+        column("manufacturer", ColumnKind.TEXT, constant("Tidal Cells")),
+        column("milliamps", ColumnKind.INTEGER, _electric("milliamps")),
+        column("millivolts", ColumnKind.INTEGER, _electric("millivolts")),
+        column("resource_url", ColumnKind.ADDRESS, _ids, to="batteries"),
         column(
             "router",
-            Kind.RELATION,
+            ColumnKind.RELATION,
             lambda v, b: v.world.fleet.router_id[b["row"]],
             EXACT_IN,
             to="routers",
         ),
-        column("rsoc", Kind.INTEGER, _rsoc),
-        column("serial", Kind.TEXT, _serial),
-        column("status", Kind.TEXT, _status),
+        column("rsoc", ColumnKind.INTEGER, _rsoc),
+        column("serial", ColumnKind.TEXT, _serial),
+        column("status", ColumnKind.TEXT, _status),
         column(
-            "temp", Kind.INTEGER, lambda v, b: np.floor(_reading(v, b).celsius).astype(np.int64)
+            "temp",
+            ColumnKind.INTEGER,
+            lambda v, b: np.floor(_reading(v, b).celsius).astype(np.int64),
         ),
-        column("time_remaining", Kind.INTEGER, _minutes_left),
-        column("type", Kind.TEXT, constant("internal")),
-        column("updated_at", Kind.TIME, lambda v, b: _reading(v, b).at, spelling="seconds_offset"),
+        column("time_remaining", ColumnKind.INTEGER, _minutes_left),
+        column("type", ColumnKind.TEXT, constant("internal")),
+        column(
+            "updated_at", ColumnKind.TIME, lambda v, b: _reading(v, b).at, spelling="seconds_offset"
+        ),
     ),
 )

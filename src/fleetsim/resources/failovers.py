@@ -8,7 +8,7 @@ from fleetsim.blocks import Block
 from fleetsim.definition import Resource
 from fleetsim.identifiers import group_ids
 from fleetsim.organisation import ACCOUNTS, CARRIERS
-from fleetsim.resource_columns import ANY_ID, EXACT_RANGE, Kind, column, constant
+from fleetsim.resource_columns import ANY_ID, EXACT_RANGE, ColumnKind, column, constant
 from fleetsim.resources.accounts import ACCOUNT_IDS, group_names
 from fleetsim.resources.alert_texts import names_of
 from fleetsim.resources.routers import names
@@ -146,51 +146,64 @@ FAILOVERS = Resource(
     columns=(
         column(
             "account_id",
-            Kind.NUMERIC_ID,
+            ColumnKind.NUMERIC_ID,
             _accounts,
             ANY_ID,
         ),
-        column("carrier_name", Kind.TEXT, _carrier),
+        column("carrier_name", ColumnKind.TEXT, _carrier),
         column(
             "current_wan_interface",
-            Kind.TEXT,
+            ColumnKind.TEXT,
             lambda v, b: names_of(v, b["row"], b["to_slot"], b["start"]),
         ),
         column(
             "current_wan_priority",
-            Kind.REAL,
+            ColumnKind.REAL,
             lambda _v, b: _priority(b["to_slot"]),
         ),
-        column("data_usage", Kind.INTEGER, _data_usage),
-        column("elapsed_time", Kind.INTEGER, _elapsed),
-        column("ended_at", Kind.TIME, _ended_at, EXACT_RANGE | {"isnull"}, spelling="micros_z"),
+        column("data_usage", ColumnKind.INTEGER, _data_usage),
+        column("elapsed_time", ColumnKind.INTEGER, _elapsed),
+        column(
+            "ended_at", ColumnKind.TIME, _ended_at, EXACT_RANGE | {"isnull"}, spelling="micros_z"
+        ),
         column(
             "group_id",
-            Kind.NUMERIC_ID,
+            ColumnKind.NUMERIC_ID,
             lambda v, b: group_ids(_groups(v, b)),
             ANY_ID,
         ),
-        column("group_name", Kind.TEXT, _group_names),
+        column("group_name", ColumnKind.TEXT, _group_names),
         column(
-            "percent_data_cap", Kind.REAL, lambda v, b: np.round(_data_usage(v, b) / 5e9 * 100, 3)
+            "percent_data_cap",
+            ColumnKind.REAL,
+            lambda v, b: np.round(_data_usage(v, b) / 5e9 * 100, 3),
         ),
         column(
             "previous_wan_interface",
-            Kind.TEXT,
+            ColumnKind.TEXT,
             lambda v, b: names_of(v, b["row"], b["from_slot"], b["start"]),
         ),
         column(
             "previous_wan_priority",
-            Kind.REAL,
+            ColumnKind.REAL,
             lambda _v, b: _priority(b["from_slot"]),
         ),
         column(
-            "router_id", Kind.NUMERIC_ID, lambda v, b: v.world.fleet.router_id[b["row"]], ANY_ID
+            "router_id",
+            ColumnKind.NUMERIC_ID,
+            lambda v, b: v.world.fleet.router_id[b["row"]],
+            ANY_ID,
         ),
-        column("router_name", Kind.TEXT, lambda v, b: names(v, b["row"], b["start"])),
-        column("started_at", Kind.TIME, lambda _v, b: b["start"], EXACT_RANGE, spelling="micros_z"),
-        column("tenant_id", Kind.TEXT, constant(str(ACCOUNTS[0].id))),
-        column("updated_at", Kind.TIME, _until, EXACT_RANGE, spelling="micros_z"),
-        column("uuid", Kind.TEXT, _uuids),
+        column("router_name", ColumnKind.TEXT, lambda v, b: names(v, b["row"], b["start"])),
+        column(
+            "started_at",
+            ColumnKind.TIME,
+            lambda _v, b: b["start"],
+            EXACT_RANGE,
+            spelling="micros_z",
+        ),
+        column("tenant_id", ColumnKind.TEXT, constant(str(ACCOUNTS[0].id))),
+        column("updated_at", ColumnKind.TIME, _until, EXACT_RANGE, spelling="micros_z"),
+        column("uuid", ColumnKind.TEXT, _uuids),
     ),
 )

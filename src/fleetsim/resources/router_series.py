@@ -11,7 +11,7 @@ from fleetsim.fleet import MODEM_ONE, MODEM_TWO, SLOTS_PER_ROUTER, WIRED
 from fleetsim.resource_columns import (
     EXACT_IN,
     EXACT_RANGE,
-    Kind,
+    ColumnKind,
     ResourceColumn,
     column,
     constant,
@@ -141,13 +141,13 @@ def _text(texts: tuple[str, ...]) -> Any:
 
 
 _TIMES: tuple[ResourceColumn, ...] = (
-    column("created_at", Kind.TIME, values("time"), EXACT_RANGE),
-    column("created_at_timeuuid", Kind.UUID, values("time"), EXACT_RANGE | {"in"}),
+    column("created_at", ColumnKind.TIME, values("time"), EXACT_RANGE),
+    column("created_at_timeuuid", ColumnKind.UUID, values("time"), EXACT_RANGE | {"in"}),
 )
-_PERIOD = column("period", Kind.INTEGER, lambda _v, b: np.full(len(b), PERIOD // SECOND))
+_PERIOD = column("period", ColumnKind.INTEGER, lambda _v, b: np.full(len(b), PERIOD // SECOND))
 _ROUTER = column(
     "router",
-    Kind.RELATION,
+    ColumnKind.RELATION,
     lambda v, b: v.world.fleet.router_id[b["router"]],
     EXACT_IN,
     to="routers",
@@ -160,7 +160,7 @@ STATE_SAMPLES = Resource(
     per_device=True,
     one_of=("router", "router__in"),
     order_by=("created_at_timeuuid",),
-    columns=(*_TIMES, _PERIOD, _ROUTER, column("state", Kind.TEXT, _states)),
+    columns=(*_TIMES, _PERIOD, _ROUTER, column("state", ColumnKind.TEXT, _states)),
 )
 
 STREAM_USAGE_SAMPLES = Resource(
@@ -171,12 +171,12 @@ STREAM_USAGE_SAMPLES = Resource(
     one_of=("router", "router__in"),
     order_by=("created_at_timeuuid",),
     columns=(
-        column("bytes_in", Kind.INTEGER, _bytes_in),
-        column("bytes_out", Kind.INTEGER, lambda v, b: _bytes(v, b) - _bytes_in(v, b)),
+        column("bytes_in", ColumnKind.INTEGER, _bytes_in),
+        column("bytes_out", ColumnKind.INTEGER, lambda v, b: _bytes(v, b) - _bytes_in(v, b)),
         *_TIMES,
         _PERIOD,
         _ROUTER,
-        column("uptime", Kind.INTEGER, _uptime),
+        column("uptime", ColumnKind.INTEGER, _uptime),
     ),
 )
 
@@ -189,14 +189,21 @@ ROUTER_LOGS = Resource(
     order_by=("created_at_timeuuid",),
     columns=(
         *_TIMES,
-        column("exception", Kind.TEXT, constant(None)),
-        column("level", Kind.TEXT, _text(_LEVELS), EXACT_IN),
-        column("message", Kind.TEXT, _text(_MESSAGES)),
+        column("exception", ColumnKind.TEXT, constant(None)),
+        column("level", ColumnKind.TEXT, _text(_LEVELS), EXACT_IN),
+        column("message", ColumnKind.TEXT, _text(_MESSAGES)),
         column(
-            "reported_at", Kind.TIME, lambda _v, b: b["time"] - SECOND, spelling="seconds_offset"
+            "reported_at",
+            ColumnKind.TIME,
+            lambda _v, b: b["time"] - SECOND,
+            spelling="seconds_offset",
         ),
         _ROUTER,
-        column("sequence", Kind.INTEGER, lambda v, b: b["number"] - v.world.started_at // DAY * 48),
-        column("source", Kind.TEXT, _text(_SOURCES)),
+        column(
+            "sequence",
+            ColumnKind.INTEGER,
+            lambda v, b: b["number"] - v.world.started_at // DAY * 48,
+        ),
+        column("source", ColumnKind.TEXT, _text(_SOURCES)),
     ),
 )

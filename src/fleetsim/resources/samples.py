@@ -10,7 +10,7 @@ from fleetsim.fleet import LAN, MODEM_ONE, MODEM_TWO, SLOTS_PER_ROUTER, WIRED
 from fleetsim.resource_columns import (
     EXACT_IN,
     EXACT_RANGE,
-    Kind,
+    ColumnKind,
     ResourceColumn,
     column,
     constant,
@@ -201,17 +201,17 @@ def modem_slots(world: World, device: Ints) -> Flags:
 
 
 _TIMES: tuple[ResourceColumn, ...] = (
-    column("created_at", Kind.TIME, values("time"), EXACT_RANGE, spelling="micros_z"),
-    column("created_at_timeuuid", Kind.UUID, values("time"), EXACT_RANGE | {"in"}),
+    column("created_at", ColumnKind.TIME, values("time"), EXACT_RANGE, spelling="micros_z"),
+    column("created_at_timeuuid", ColumnKind.UUID, values("time"), EXACT_RANGE | {"in"}),
 )
 _NET_DEVICE = column(
     "net_device",
-    Kind.RELATION,
+    ColumnKind.RELATION,
     lambda v, b: v.world.fleet.net_device_ids.of(b["device"]),
     EXACT_IN,
     to="net_devices",
 )
-_UPTIME = column("uptime", Kind.INTEGER, _uptime)
+_UPTIME = column("uptime", ColumnKind.INTEGER, _uptime)
 
 USAGE_SAMPLES = Resource(
     name="net_device_usage_samples",
@@ -221,11 +221,11 @@ USAGE_SAMPLES = Resource(
     one_of=("net_device", "net_device__in"),
     order_by=("created_at_timeuuid",),
     columns=(
-        column("bytes_in", Kind.INTEGER, _bytes_in),
-        column("bytes_out", Kind.INTEGER, lambda v, b: _bytes(v, b) - _bytes_in(v, b)),
+        column("bytes_in", ColumnKind.INTEGER, _bytes_in),
+        column("bytes_out", ColumnKind.INTEGER, lambda v, b: _bytes(v, b) - _bytes_in(v, b)),
         *_TIMES,
         _NET_DEVICE,
-        column("period", Kind.INTEGER, lambda _v, b: np.full(len(b), PERIOD // SECOND)),
+        column("period", ColumnKind.INTEGER, lambda _v, b: np.full(len(b), PERIOD // SECOND)),
         _UPTIME,
     ),
 )
@@ -238,16 +238,16 @@ SIGNAL_SAMPLES = Resource(
     one_of=("net_device", "net_device__in"),
     order_by=("created_at_timeuuid",),
     columns=(
-        column("cinr", Kind.JSON, constant(None)),
+        column("cinr", ColumnKind.JSON, constant(None)),
         *_TIMES,
-        column("dbm", Kind.REAL, _measured("rssi")),
-        column("ecio", Kind.JSON, constant(None)),
+        column("dbm", ColumnKind.REAL, _measured("rssi")),
+        column("ecio", ColumnKind.JSON, constant(None)),
         _NET_DEVICE,
-        column("rsrp", Kind.REAL, _measured("rsrp")),
-        column("rsrq", Kind.REAL, _measured("rsrq")),
-        column("rssi", Kind.REAL, _measured("rssi")),
-        column("signal_percent", Kind.INTEGER, _measured("percent")),
-        column("sinr", Kind.REAL, _measured("sinr")),
+        column("rsrp", ColumnKind.REAL, _measured("rsrp")),
+        column("rsrq", ColumnKind.REAL, _measured("rsrq")),
+        column("rssi", ColumnKind.REAL, _measured("rssi")),
+        column("signal_percent", ColumnKind.INTEGER, _measured("percent")),
+        column("sinr", ColumnKind.REAL, _measured("sinr")),
         _UPTIME,
     ),
 )

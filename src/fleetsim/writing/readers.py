@@ -11,7 +11,7 @@ from fleetsim.ledger import Fields
 from fleetsim.list_requests import LONGEST_NUMBER
 from fleetsim.refusals import server_error, validation
 from fleetsim.request_bodies import parse_json
-from fleetsim.resource_columns import Kind
+from fleetsim.resource_columns import ColumnKind
 from fleetsim.resources import RESOURCES
 from fleetsim.writing.write_context import WriteContext
 
@@ -135,7 +135,7 @@ def exists(context: WriteContext, resource: str, identity: int) -> bool:
     target = RESOURCES[resource]
     assert target.rows is not None
     column = target.by_name[target.key]
-    assert column.kind is Kind.ID
+    assert column.kind is ColumnKind.ID
     return (
         len(all_of(context.view, [Condition(column, "exact", identity)], target.rows(context.view)))
         > 0
