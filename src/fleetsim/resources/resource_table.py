@@ -5,7 +5,7 @@ from typing import Final
 from fleetsim.definition import Resource
 from fleetsim.ledger import Fields
 from fleetsim.overlay import writable
-from fleetsim.resources import catalogue
+from fleetsim.resources import firmware_and_apps
 from fleetsim.resources.accounts import ACCOUNT, GROUP, PRODUCT, USER
 from fleetsim.resources.activity_logs import ACTIVITY_LOGS
 from fleetsim.resources.alert_rules import ALERT_RULES, PUSH_DESTINATIONS, sees_account
@@ -55,11 +55,11 @@ _ALL: Final = (
     STREAM_USAGE_SAMPLES,
     TEST_DESTINATIONS,
     USAGE_SAMPLES,
-    catalogue.DEVICE_APPS,
-    catalogue.DEVICE_APP_BINDINGS,
-    catalogue.DEVICE_APP_STATES,
-    catalogue.DEVICE_APP_VERSIONS,
-    catalogue.FIRMWARES,
+    firmware_and_apps.DEVICE_APPS,
+    firmware_and_apps.DEVICE_APP_BINDINGS,
+    firmware_and_apps.DEVICE_APP_STATES,
+    firmware_and_apps.DEVICE_APP_VERSIONS,
+    firmware_and_apps.FIRMWARES,
     writable(ACCOUNT, sees=_in_own_account),
     writable(CONFIGURATIONS, sees=_in_own_account),
     writable(GROUP, sees=_in_own_account),
