@@ -49,11 +49,11 @@ def far_region(router: Ints) -> Ints:
 
 def deal_habits(router: Ints) -> Habits:
     """Return the habits of routers, by their numbers."""
-    place = router % _DEAL
+    position = router % _DEAL
     return Habits(
-        parked_every=np.where(np.isin(place, _HOURLY), _SELDOM_EVERY, _PARKED_EVERY),
-        sends_speed=~np.isin(place, _WITHOUT_SPEED),
-        sends_wrong_fixes=np.isin(place, _WITH_WRONG_FIXES),
-        has_drifting_clock=np.isin(place, _WITH_DRIFTING_CLOCK),
-        backup_fails=np.isin(place, _WITH_FAILING_BACKUP),
+        parked_every=np.where(np.isin(position, _HOURLY), _SELDOM_EVERY, _PARKED_EVERY),
+        sends_speed=~np.isin(position, _WITHOUT_SPEED),
+        sends_wrong_fixes=np.isin(position, _WITH_WRONG_FIXES),
+        has_drifting_clock=np.isin(position, _WITH_DRIFTING_CLOCK),
+        backup_fails=np.isin(position, _WITH_FAILING_BACKUP),
     )

@@ -75,15 +75,15 @@ def _written(
     """
     found = raw.copy()
     if "created" in block.arrays:
-        for place in np.flatnonzero(block["created"]).tolist():
-            identity = int(block["created"][place])
-            found[place] = _of_created(writes.created[identity], identity, column, raw)
-            keys[place] = identity
+        for index in np.flatnonzero(block["created"]).tolist():
+            identity = int(block["created"][index])
+            found[index] = _of_created(writes.created[identity], identity, column, raw)
+            keys[index] = identity
     relevant = [number for number, fields in writes.changed.items() if column.name in fields]
-    for place in np.flatnonzero(np.isin(keys, relevant)).tolist():
-        value = writes.changed[int(keys[place])][column.name]
+    for index in np.flatnonzero(np.isin(keys, relevant)).tolist():
+        value = writes.changed[int(keys[index])][column.name]
         moves = column.kind in (ColumnKind.TIME, ColumnKind.INTEGER)
-        found[place] = max(value, found[place]) if moves else value
+        found[index] = max(value, found[index]) if moves else value
     return found
 
 
@@ -100,8 +100,8 @@ def as_array(raw: Sequence[Any] | Array) -> Array:
     if isinstance(raw, np.ndarray):
         return raw.astype(object) if raw.dtype.kind == "U" else raw
     found = np.empty(len(raw), dtype=object)
-    for place, value in enumerate(raw):  # a whole-array assignment would unpack lists
-        found[place] = value
+    for index, value in enumerate(raw):  # a whole-array assignment would unpack lists
+        found[index] = value
     return found
 
 

@@ -34,12 +34,12 @@ def interface_spans(view: View, until: int) -> Iterator[Fact]:
         edges = [world.started_at, *moves.changes(row, world.started_at, until), NEVER]
         for start, end in pairwise(edges):
             then = replace(view, now=start)
-            [told] = records(then, _OF_MODEMS, Block({"row": np.array([row])}))
-            router = told.pop("router")
+            [names_then] = records(then, _OF_MODEMS, Block({"row": np.array([row])}))
+            router = names_then.pop("router")
             yield {
                 "net_device_id": int(world.net_device_id[row]),
                 "router_id": None if router is None else int(router.rstrip("/").rpartition("/")[2]),
-                **told,
+                **names_then,
                 "kind": MOVE_KINDS[int(moves.kind[row])],
                 "swaps_sim": bool(moves.swaps_sim[row]),
                 **span(start, end, until),

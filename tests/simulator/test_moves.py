@@ -134,7 +134,7 @@ def test_failovers_and_their_alerts_name_the_modem_that_was_there_then(world: Se
         for a in world.truth("alerts")
         if a["type"] == "modem_wan_standby"
     }
-    told = set()
+    named_in_episodes = set()
     for episode in episodes:
         at = instant(episode["started_at"])
         [span] = [s for s in spans[episode["to_net_device_id"]] if holds(s, at)][-1:]
@@ -143,7 +143,7 @@ def test_failovers_and_their_alerts_name_the_modem_that_was_there_then(world: Se
         record = records[episode["router_id"], at]
         assert record["current_wan_interface"] == episode["to_uid"]
         assert record["carrier_name"] == episode["to_carrier"]
-        told.add((str(episode["router_id"]), episode["to_uid"]))
+        named_in_episodes.add((str(episode["router_id"]), episode["to_uid"]))
 
     by_id = {(last_segment(router), uid) for router, uid in named}
-    assert by_id - told == set()
+    assert by_id - named_in_episodes == set()

@@ -177,9 +177,9 @@ def test_failure_and_suspension_raise_alerts_that_others_are_told_of(fresh: Serv
     fresh.app.state.simulation.pusher.send = send
     fresh.advance(days=3)
 
-    told = [json.loads(b)["type"] for url, b, _ in fresh.receiver.received if "alive" in url]
+    pushed = [json.loads(b)["type"] for url, b, _ in fresh.receiver.received if "alive" in url]
     raised = [a["type"] for a in fresh.truth("alerts") if a["type"].startswith("http_")]
-    assert told == raised == ["http_push_failure", "http_destination_suspended"]
+    assert pushed == raised == ["http_push_failure", "http_destination_suspended"]
 
 
 @section("Events: Push alert notifications")

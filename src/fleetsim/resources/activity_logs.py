@@ -29,23 +29,23 @@ def _generate(world: World, routers: Ints, day: int, _accounts: bool) -> Block:
 def _written(view: View, day: int) -> Block | None:
     """Return the activities of a day that clients' writes made."""
     actions = view.ledger.activity
-    places = np.array(
+    indexes = np.array(
         [n for n, entry in enumerate(actions) if entry.at // DAY == day], dtype=np.int64
     )
-    if len(places) == 0:
+    if len(indexes) == 0:
         return None
-    chosen = [actions[place] for place in places.tolist()]
+    chosen = [actions[index] for index in indexes.tolist()]
     at = np.array([entry.at for entry in chosen])
     return Block(
         {
             "time": at,
             "tail": np.array([entry.tail for entry in chosen], dtype=np.uint64),
             "detected": at,
-            "router": np.full(len(places), -1),
+            "router": np.full(len(indexes), -1),
             "account": np.array([entry.account for entry in chosen]),
             "kind": np.array([WRITTEN_PEOPLE if d.is_about_people else WRITTEN for d in chosen]),
-            "slot": np.zeros(len(places), dtype=np.int64),
-            "value": places,
+            "slot": np.zeros(len(indexes), dtype=np.int64),
+            "value": indexes,
         }
     )
 

@@ -83,11 +83,11 @@ def _route(
     draws: Draws, fleet: SimulatedFleet, router: Ints, day: Ints, visits: Ints
 ) -> tuple[Reals, Reals]:
     """Return the points of a day's route, depot first and last, shape (..., LEGS + 1)."""
-    place = np.arange(LEGS + 1)
-    stop = draws.below(STOPS_PER_DEPOT, "stop", router[..., None], day[..., None], place)
+    number = np.arange(LEGS + 1)
+    stop = draws.below(STOPS_PER_DEPOT, "stop", router[..., None], day[..., None], number)
     # Neighbouring stops must differ, or a trip would lead nowhere.
-    stop = (stop - stop % 2 + place % 2) % STOPS_PER_DEPOT
-    at_depot = (place == 0) | (place > visits[..., None])
+    stop = (stop - stop % 2 + number % 2) % STOPS_PER_DEPOT
+    at_depot = (number == 0) | (number > visits[..., None])
     depot_lat, depot_lon = fleet.latitude[router][..., None], fleet.longitude[router][..., None]
     depot = np.round(depot_lat * 1e6).astype(np.int64)
     latitude = depot_lat + draws.between(-0.22, 0.22, "stop-lat", depot, stop)
