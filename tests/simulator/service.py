@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache, cached_property
 from typing import Any
 from uuid import UUID
 
@@ -141,11 +142,38 @@ class Service:
         return [record["id"] for record in self.walk("routers/?limit=500&id__gt=0&fields=id")]
 
 
-def start(**options: Any) -> Service:
+class SharedService(Service):
+    """A service that several tests read: what it holds cannot change, so truth is asked once."""
+
+    def ask(self, method: str, path: str, *, role: str = "admin", **request: Any) -> httpx.Response:
+        """Return the answer to one request, which must not have changed anything."""
+        answer = super().ask(method, path, role=role, **request)
+        assert method == "GET" or answer.status_code >= 400, f"{method} {path} changed a shared one"
+        return answer
+
+    def truth(self, name: str, **parameters: str) -> list[Record]:
+        """Return what really happened: a list that tests only read."""
+        key = (name, *sorted(parameters.items()))
+        if key not in self._truths:
+            self._truths[key] = super().truth(name, **parameters)
+        return self._truths[key]
+
+    @cached_property
+    def _truths(self) -> dict[tuple[Any, ...], list[Record]]:
+        return {}
+
+
+def start(kind: type[Service] = Service, **options: Any) -> Service:
     """Start a service with a frozen clock."""
     chosen = {"routers": 50, "seed": 7, "days": 3, "now": NOW, "speed": 0.0, **options}
     receiver = Receiver()
-    return Service(create_app(SimulatorOptions(**chosen), receiver.send), receiver)
+    return kind(create_app(SimulatorOptions(**chosen), receiver.send), receiver)
+
+
+@cache
+def shared(**options: Any) -> Service:
+    """Return the one service of these options that tests of this process only read."""
+    return start(SharedService, **options)
 
 
 def complaint(answer: httpx.Response) -> tuple[int, str, str]:

@@ -7,14 +7,14 @@ from itertools import pairwise
 import pytest
 
 from tests.simulator.sections import section
-from tests.simulator.service import Record, Service, instant, last_segment, start
+from tests.simulator.service import Record, Service, instant, last_segment, shared, start
 
 MOMENT = timedelta(seconds=3)
 
 
 @pytest.fixture(scope="module")
 def world() -> Service:
-    return start(days=13, routers=50)
+    return shared(days=13, routers=50)
 
 
 @pytest.fixture(scope="module")

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from tests.simulator.sections import section
-from tests.simulator.service import NOW, Service, instant, last_segment, start
+from tests.simulator.service import NOW, Service, instant, last_segment, shared
 
 KM_PER_DEGREE = 111.2
 
 
 @pytest.fixture(scope="module")
 def world() -> Service:
-    return start(days=7, routers=40)
+    return shared(days=7, routers=40)
 
 
 @pytest.fixture(scope="module")

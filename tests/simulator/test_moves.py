@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from tests.simulator.sections import section
-from tests.simulator.service import NOW, Record, Service, instant, last_segment, start
+from tests.simulator.service import NOW, Record, Service, instant, last_segment, shared, start
 
 STAYS = "stays"
 
 
 @pytest.fixture(scope="module")
 def world() -> Service:
-    return start(days=13, routers=50)
+    return shared(days=13, routers=50)
 
 
 @pytest.fixture(scope="module")

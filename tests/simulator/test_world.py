@@ -6,14 +6,14 @@ from math import cos, hypot, radians
 import pytest
 
 from tests.simulator.sections import section
-from tests.simulator.service import NOW, Service, instant, last_segment, start
+from tests.simulator.service import NOW, Service, instant, last_segment, shared, start
 
 MOMENT = timedelta(seconds=3)
 
 
 @pytest.fixture(scope="module")
 def world() -> Service:
-    return start(days=14, routers=60)
+    return shared(days=14, routers=60)
 
 
 @pytest.fixture(scope="module")
