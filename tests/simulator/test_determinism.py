@@ -24,14 +24,13 @@ def first_pages(service: Service, names: list[str]) -> dict[str, bytes]:
 
 
 @section("Simulator: determinism")
-@pytest.mark.parametrize("order", [1, 2, 3])
-def test_equal_options_give_identical_bytes_in_whatever_order_they_are_asked(order):
-    shuffled = random.Random(order).sample(LISTED, len(LISTED))
+def test_equal_options_give_identical_bytes_in_whatever_order_they_are_asked():
+    pages = first_pages(start(), LISTED)
 
-    first, second = first_pages(start(), LISTED), first_pages(start(), shuffled)
-
-    assert first == second
-    assert all(b'"data"' in body for body in first.values())
+    assert all(b'"data"' in body for body in pages.values())
+    for order in (1, 2):
+        shuffled = random.Random(order).sample(LISTED, len(LISTED))
+        assert first_pages(start(), shuffled) == pages
 
 
 @section("Simulator: determinism")
@@ -57,14 +56,13 @@ def test_same_instant_looks_the_same_whether_started_there_or_walked_to():
 
 @section("Simulator: truth")
 @pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("name", ["alerts", "activity_logs", "failovers"])
-def test_nothing_is_served_that_is_not_in_the_truth(seed, name):
+def test_nothing_is_served_that_is_not_in_the_truth(seed):
     service = start(seed=seed, days=1)
 
-    served = {str(record) for record in service.walk(f"{name}/?limit=500")}
-
-    main_host = {text.replace("us0.", "") for text in served}
-    assert main_host <= {str(record) for record in service.truth(name)}
+    for name in ("alerts", "activity_logs", "failovers"):
+        served = {str(record) for record in service.walk(f"{name}/?limit=500")}
+        main_host = {text.replace("us0.", "") for text in served}
+        assert main_host <= {str(record) for record in service.truth(name)}
 
 
 @section("Simulator: clock")
