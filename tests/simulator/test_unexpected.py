@@ -17,6 +17,7 @@ from tests.simulator.service import (
     complaint,
     is_validation,
     keys,
+    shared,
 )
 
 HEADERS = tuple((name.lower().encode(), value.encode()) for name, value in keys().items())
@@ -39,7 +40,7 @@ def test_device_that_does_not_exist_has_no_records(service: Service, name):
     )
     last = max(int(r["id"]) for r in service.walk(f"{devices}/?id__gt=0&limit=500&fields=id"))
 
-    for number in range(last + 1, last + 25):
+    for number in range(last + 1, last + 13):
         assert service.records(f"{name}/?{field}={number}") == []
     if name not in ("historical_locations", "router_logs"):
         several = ",".join(str(number) for number in range(last + 1, last + 100))
@@ -216,17 +217,14 @@ def test_truth_tells_what_was_deleted(fresh: Service):
 
 @section("Simulator: truth")
 @pytest.mark.parametrize("name", RESOURCES)
-@pytest.mark.parametrize(
-    "query", ["", "?until=0001-01-01", "?device=1000353", "?device=99999999999999999999"]
-)
-def test_truth_of_a_resource_is_whole_or_not_found(make_service, name, query):
-    service = make_service(routers=5, days=1)
+def test_truth_of_a_resource_is_whole_or_not_found(name):
+    small = shared(routers=5, days=1)
 
-    answer = service.ask("GET", f"/sim/truth/{name}{query}")
-
-    assert answer.status_code == (200 if RESOURCES[name].is_listed else 404)
-    for line in answer.text.splitlines():
-        json.loads(line)
+    for query in ("", "?until=0001-01-01", "?device=1000353", "?device=99999999999999999999"):
+        answer = small.ask("GET", f"/sim/truth/{name}{query}")
+        assert answer.status_code == (200 if RESOURCES[name].is_listed else 404)
+        for line in answer.text.splitlines():
+            json.loads(line)
 
 
 @section("Simulator: truth")
