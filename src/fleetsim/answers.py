@@ -35,7 +35,7 @@ def one_record(view: View, resource: Resource, key: str, query: str = "") -> dic
     """Return one record by its key, with the fields and expanded relations asked for.
 
     Raises: Refusal (404) for a key that does not exist or that the caller may not see, or for
-    a field or a relation that there is not.
+    an unknown field or relation.
     """
     columns, expand = read_shape(resource, query)
     column = resource.by_name.get(resource.key)

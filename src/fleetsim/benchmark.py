@@ -1,8 +1,8 @@
-"""Measures the simulator: `python -m fleetsim.benchmark` prints a table.
+"""Benchmark of the simulator: `python -m fleetsim.benchmark` prints a table.
 
-The server runs in a process of its own; the client is a bare socket, so that what is measured
-is the server. Figures for one core go by the server's own CPU time, which other work on the
-machine does not distort; the wall clock's stand beside them.
+The server runs in its own process and the client is a bare socket, so the figures are those of
+the server. Figures for one core use the server's CPU time, which other work on the machine does
+not distort; wall-clock figures are printed beside them.
 """
 
 import os
@@ -73,7 +73,7 @@ def running(routers: int, days: int) -> Iterator[MeasuredServer]:
 
 
 class KeepAliveClient:
-    """One keep-alive connection that asks and reads, and does little else."""
+    """A minimal HTTP client on one keep-alive connection."""
 
     def __init__(self, port: int) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port))
@@ -97,7 +97,7 @@ class KeepAliveClient:
 
 
 def walk(client: KeepAliveClient, target: str, pages: int) -> int:
-    """Read up to so many pages by their `next` links; return how many there were."""
+    """Read at most `pages` pages by their `next` links; return how many were read."""
     for number in range(pages):
         tail = client.get(target)[-600:]
         following = tail.rpartition(b'"next":"')[2].split(b'"')[0].decode()
@@ -140,7 +140,7 @@ def _sample_pages(table: Table, server: MeasuredServer, client: KeepAliveClient)
 
 
 def _large_fleet(table: Table) -> None:
-    """Start 100,000 routers with 35 days, and ask a little of everything."""
+    """Measure start-up and memory with 100,000 routers and 35 days of history."""
     with running(100_000, 35) as server:
         seconds = server.seconds_to_start
         what = "seconds until 100,000 routers with 35 days answer"
@@ -163,7 +163,7 @@ def _row(table: Table, what: str, measured: str, wanted: str, ok: bool) -> None:
 
 
 def main() -> None:
-    """Print what was measured beside what is wanted."""
+    """Print each measurement beside its target."""
     table = Table("measured", "value", "wanted", "met", title="The simulator on one core")
     _alert_pages(table)
     _large_fleet(table)

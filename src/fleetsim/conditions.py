@@ -60,7 +60,7 @@ def parse_condition(resource: Resource, parameter: str, text: str) -> Condition:
 
 
 def _find_column(resource: Resource, parameter: str) -> tuple[ResourceColumn, str]:
-    """Return the column and operator a parameter names; a column's own name may hold `__`."""
+    """Return the column and operator of a parameter; a column's name may contain `__`."""
     stem, _, suffix = parameter.rpartition("__")
     name, op = (stem, suffix) if suffix in _OPERATORS and stem else (parameter, "exact")
     if name not in resource.by_name:
@@ -101,7 +101,7 @@ def _read(parameter: str, parse: Callable[[str], Any], text: str) -> Any:
 
 
 def mask(view: View, condition: Condition, block: Block) -> Flags:
-    """Return which rows of a block meet a condition; null meets none but `isnull`."""
+    """Return which rows of a block meet a condition; null meets only `isnull`."""
     if condition.column.kind is ColumnKind.UUID:
         return _uuid_mask(condition, block)
     if condition.column.kind is ColumnKind.TEXT and condition.op in ("exact", "in"):

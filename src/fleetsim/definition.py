@@ -1,4 +1,4 @@
-"""A resource: one endpoint of v2 as a row of facts. No other code knows an endpoint's name."""
+"""A resource: the definition of one v2 endpoint. No other code names an endpoint."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ from fleetsim.view import View
 
 
 class Rows(Protocol):
-    """Gives a snapshot resource's rows, ascending by id, with their row numbers in `row`."""
+    """Returns a snapshot resource's rows in ascending id order, with row numbers in `row`."""
 
     def __call__(self, view: View, /) -> Block: ...  # noqa: D102 - the class says it
 
 
 class Series(Protocol):
-    """Gives a time series in blocks ascending by (time, tail).
+    """Yields a time series in blocks, each ascending by (time, tail).
 
     Yields blocks that together hold every record created in [since, until), the newest block
     first if asked. `devices` are row numbers, None for all the caller may see; `want` is how
@@ -39,7 +39,7 @@ class Series(Protocol):
 
 
 def everything(_view: View, block: Block) -> Block:
-    """Return all rows: what a resource keeps that hides nothing."""
+    """Return all rows: the default of `Resource.keep`."""
     return block
 
 

@@ -1,4 +1,4 @@
-"""The devices: what each router is for as long as it exists, as arrays over the fleet."""
+"""The devices: constant facts about each router, as arrays over the fleet."""
 
 from dataclasses import dataclass
 
@@ -79,7 +79,7 @@ class SimulatedFleet:
 
 
 def build_fleet(draws: Draws, size: int) -> SimulatedFleet:
-    """Return the fleet of a seed; products are dealt round so that small fleets have each."""
+    """Return the fleet of a seed; products repeat in a cycle, so small fleets have each."""
     router = np.arange(size, dtype=np.int64)
     product = _deal_products(router)
     is_vehicle = np.isin(product, (VEHICLE_BATTERY, VEHICLE_PLAIN))

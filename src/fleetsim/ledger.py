@@ -1,4 +1,4 @@
-"""What clients have written, and what followed from it: the only state that is stored."""
+"""What clients have written and its consequences: the only stored state."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -67,7 +67,7 @@ class Deletion:
 
 @dataclass
 class Ledger:
-    """Records created, changed and deleted through the API, and their traces."""
+    """Records created, changed and deleted through the API, with log entries and alerts."""
 
     draws: Draws
     writes: dict[str, ResourceWrites] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class Ledger:
         return self.writes.setdefault(resource, ResourceWrites())
 
     def next_serial(self) -> int:
-        """Return a number no earlier write had."""
+        """Return a number that no earlier write used."""
         self._serial += 1
         return self._serial
 

@@ -1,4 +1,4 @@
-"""A list request, read: paging, filters, fields, expand. Anything unknown is refused."""
+"""Parsing of list requests: paging, filters, fields, expand. Unknown parameters are refused."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from fleetsim.refusals import validation
 from fleetsim.resource_columns import ResourceColumn
 
 LONGEST_NUMBER: Final = 18
-"""Digits that surely fit 64 bits."""
+"""Digits of a number that is sure to fit 64 bits."""
 
 DEFAULT_LIMIT: Final = 20
 MAXIMUM_LIMIT: Final = 500
@@ -37,7 +37,7 @@ class ListRequest:
 
 
 def read_list_request(resource: Resource, query: str) -> ListRequest:
-    """Return the question a query string asks.
+    """Return the list request of a query string.
 
     Raises: Refusal for a missing required filter (409), an unknown parameter, or a bad value.
     """
@@ -65,14 +65,14 @@ def read_shape(
 ) -> tuple[tuple[ResourceColumn, ...], tuple[str, ...]]:
     """Return the columns and the relations as objects that a read of one record asks for.
 
-    Raises: Refusal for a field or a relation that there is not.
+    Raises: Refusal for an unknown field or relation.
     """
     given = dict(parse_qsl(query, keep_blank_values=True))
     return _fields(resource, given.get("fields", "")), _expand(resource, given.get("expand", ""))
 
 
 def _require_filter(resource: Resource, given: dict[str, str]) -> None:
-    """Refuse a question without the filter its endpoint requires."""
+    """Refuse a request without the filter its endpoint requires."""
     if resource.one_of and not any(given.get(name) for name in resource.one_of):
         raise validation(resource.one_of[0], "this filter is required")
 
@@ -95,7 +95,7 @@ def _order(resource: Resource, text: str) -> str:
 
 
 def _fields(resource: Resource, text: str) -> tuple[ResourceColumn, ...]:
-    """Return the columns asked for, in the record's own order; all where none is named."""
+    """Return the requested columns in the record's own order; all if none is named."""
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
         return resource.shown

@@ -1,4 +1,4 @@
-"""What a simulation is started with."""
+"""The options of a simulation."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime

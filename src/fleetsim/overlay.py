@@ -1,4 +1,4 @@
-"""Lays what clients have written over what the world gives."""
+"""Overlays the records of the world with what clients have written."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -69,7 +69,7 @@ def _overlaid(name: str, key: Read, column: ResourceColumn) -> Read:
 def _written(
     writes: ResourceWrites, column: ResourceColumn, raw: Array, keys: Ints, block: Block
 ) -> Array:
-    """Return a column with what was written in place of what the world gives.
+    """Return a column in which written values replace those of the world.
 
     A time or a version only moves forward: the world may change a record after a client did.
     """
@@ -88,7 +88,7 @@ def _written(
 
 
 def _of_created(record: Fields, identity: int, column: ResourceColumn, raw: Array) -> Any:
-    """Return one value of a created record; what it does not say is null, or false."""
+    """Return one value of a created record; a missing one is null, or false for a flag."""
     if column.kind is ColumnKind.ADDRESS:
         return identity
     nothing = False if column.kind is ColumnKind.FLAG else null_of(raw)
@@ -106,7 +106,7 @@ def as_array(raw: Sequence[Any] | Array) -> Array:
 
 
 def null_of(raw: Array) -> Any:
-    """Return what stands for null in a column."""
+    """Return the value that represents null in a column."""
     if raw.dtype == np.int64:
         return NULL
     if raw.dtype == np.float64:

@@ -28,7 +28,7 @@ class AnswerPage:
 
 
 def read_page(view: View, list_request: ListRequest, address: str) -> AnswerPage:
-    """Return the page a question asks for; `address` is the URL before the query."""
+    """Return the requested page; `address` is the URL before the query."""
     if list_request.resource.rows is None:
         return _series_page(view, list_request, address)
     block = all_of(view, list_request.conditions, list_request.resource.rows(view))
@@ -104,7 +104,7 @@ def _ordered(view: View, list_request: ListRequest, block: Block) -> Block:
 
 
 def _series_page(view: View, list_request: ListRequest, address: str) -> AnswerPage:
-    """Return the next records in time order, with a look at whether more follow."""
+    """Return the next records in time order, and find out whether more follow."""
     ascending = (
         list_request.resource.ascending or list_request.order_by == list_request.resource.cursor
     )
@@ -154,7 +154,7 @@ def _cut(block: Block, since: int, until: int) -> Block:
 
 
 def _chunks(block: Block, *, newest_first: bool) -> Iterator[Block]:
-    """Yield a block in growing pieces, so that one page need not look at a whole day."""
+    """Yield a block in growing pieces, so that one page does not filter a whole day."""
     size, done, total = _FIRST_CHUNK, 0, len(block)
     while done < total:
         here = min(size, total - done)

@@ -1,4 +1,4 @@
-"""From raw columns to what is on the wire: ids, URLs, timestamps, nulls."""
+"""Renders raw columns as JSON values: ids, URLs, timestamps, nulls."""
 
 from collections.abc import Iterable, Sequence
 from math import isnan
@@ -73,9 +73,9 @@ def relation_urls(view: View, resource: str, ids: Ints, block: Block) -> list[st
 
 
 def _shards(block: Block, shards: int) -> list[int]:
-    """Return which host each row's relations name: 0 the main one, otherwise a shard.
+    """Return which host the relations of each row name: 0 is the main one, others are shards.
 
-    One row in four shows the shard; where there are many, each host has an equal share.
+    With one shard, one row in four names it; with several, all hosts have equal shares.
     """
     own = block["tail"] if "tail" in block.arrays else block["row"]
     word = (own.astype(np.int64) * 40503 >> 4) & 0xFFFF

@@ -1,4 +1,4 @@
-"""A column of a resource: where its values come from, how they are spelled and filtered."""
+"""A column of a resource: where its values come from, and how they are rendered and filtered."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # a view holds columns' resources, which hold columns
 
 
 class ColumnKind(StrEnum):
-    """What a value is, and so how it is spelled on the wire and read from a filter."""
+    """The kind of a value, which decides its JSON form and how filters parse it."""
 
     ID = "id"  # int64, a JSON string of digits
     NUMERIC_ID = "numeric_id"  # int64, a JSON number: failovers only
@@ -66,7 +66,7 @@ def column(
     spelling: Spelling = "micros_offset",
     hidden: bool = False,
 ) -> ResourceColumn:
-    """Return a column; the short form that tables of columns are written in."""
+    """Return a column: a short form for the definitions of resources."""
     return ResourceColumn(
         name=name, kind=kind, read=read, ops=ops, to=to, spelling=spelling, hidden=hidden
     )

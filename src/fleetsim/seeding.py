@@ -1,4 +1,4 @@
-"""The alert rules a simulated account begins with, so that its fleet raises alerts."""
+"""The initial alert rules of a simulated account, so that its fleet raises alerts."""
 
 from fleetsim.alert_types import ALERT_TYPES
 from fleetsim.ledger import Fields, Ledger

@@ -1,4 +1,4 @@
-"""One running simulation: the world, the clock, what was written, and the calls counted."""
+"""One running simulation: the world, the clock, what clients wrote, and the call counts."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -21,12 +21,12 @@ from fleetsim.view import View
 from fleetsim.world import World
 
 _ORIGIN = "http://localhost"
-"""Pushed records address each other under it: they were asked for under no other."""
+"""The origin of URLs in pushed records, which no request asked for."""
 
 
 @dataclass
 class Simulation:
-    """Everything a request can touch."""
+    """The state that a request can read or change."""
 
     options: SimulatorOptions
     clock: SimulatedClock
@@ -50,7 +50,7 @@ class Simulation:
 
     @cached_property
     def pusher(self) -> Pusher:
-        """Return what pushes alerts, from the start of the clock on."""
+        """Return the pusher of alerts created since the clock started."""
         view = partial(self.view, ROOT, _ORIGIN)
         return Pusher(self.clock, view, self.send, self.clock.started_at)
 

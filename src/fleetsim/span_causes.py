@@ -1,4 +1,4 @@
-"""Where each modem and router really was, and by which name."""
+"""Ground truth of where each modem and router was, and of its name there."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -23,9 +23,9 @@ _OF_MODEMS = tuple(NET_DEVICES.by_name[n] for n in ("router", "uid", "carrier", 
 
 
 def interface_spans(view: View, until: int) -> Iterator[Fact]:
-    """Yield each span of time in which a modem stayed in its bay, with its name and SIM card.
+    """Yield each period in which a modem stayed in its bay, with its name and SIM card.
 
-    `kind` says how it moves and `swaps_sim` whether its SIM card changes, now or at other times.
+    `kind` is how the modem moves, and `swaps_sim` whether its SIM card ever changes.
     """
     world = view.world
     moves = world.fleet.moves
@@ -47,7 +47,7 @@ def interface_spans(view: View, until: int) -> Iterator[Fact]:
 
 
 def router_spans(view: View, until: int) -> Iterator[Fact]:
-    """Yield each span of time in which a router stayed in its account and group, by one name."""
+    """Yield each period in which the account, group and name of a router stayed the same."""
     world = view.world
     belonging = world.fleet.belonging
     for row in range(world.routers):

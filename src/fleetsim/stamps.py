@@ -1,4 +1,4 @@
-"""Timestamps as the service spells them (three ways), and as a filter may spell them."""
+"""Timestamps: the three formats the service writes, and those that filters accept."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Literal
@@ -25,7 +25,7 @@ def spell(instants: Ints, spelling: Spelling) -> list[str | None]:
 
 
 def parse(text: str) -> int:
-    """Return the instant of an ISO 8601 text; no zone given means UTC.
+    """Return the instant of an ISO 8601 text; UTC if it has no zone.
 
     Raises: ValueError. A plus sign sent as `+` arrives as a space and is refused, since the
     contract wants `%2b` (service contract, Conventions for all v2 records).

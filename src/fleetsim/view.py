@@ -1,4 +1,4 @@
-"""What one caller sees at one instant."""
+"""The view: what one caller sees at one instant."""
 
 from dataclasses import dataclass, replace
 

@@ -31,7 +31,7 @@ class DestinationState(StrEnum):
 
 @dataclass
 class Delivery:
-    """What waits for one destination, and when it is tried again (None: nothing waits)."""
+    """The queue of one destination, and the time of its next retry (None: empty queue)."""
 
     queue: list[bytes] = field(default_factory=list)
     attempts: int = 0
@@ -46,7 +46,7 @@ class Delivery:
         return DestinationState.ACTIVE if self.retry_at is None else DestinationState.UNREACHABLE
 
     def fail(self, at: int) -> bool:
-        """Note a failed attempt; return whether the server gives up."""
+        """Record a failed attempt; return whether the server gives up."""
         if self.attempts >= len(BACKOFF):
             self.clear()
             return True
@@ -55,13 +55,13 @@ class Delivery:
         return False
 
     def retry_from(self, at: int) -> None:
-        """Try what waits again, from an instant on and with all attempts ahead."""
+        """Retry the queue from an instant on, with the full number of attempts."""
         if self.retry_at is not None:
             self.attempts = 0
             self.retry_at = at
 
     def clear(self) -> None:
-        """Forget what waits: delivery works again, or was given up."""
+        """Empty the queue: delivery works again, or was given up."""
         self.queue.clear()
         self.attempts = 0
         self.retry_at = None

@@ -1,4 +1,4 @@
-"""Which alerts go where: rules with HTTP destinations, matched with alerts as they arise."""
+"""Which alerts go to which destinations: matches new alerts with the alert rules."""
 
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
@@ -31,14 +31,14 @@ class Message:
 
 
 def has_listeners(view: View) -> bool:
-    """Return whether any destination could be sent anything."""
+    """Return whether any destination is enabled."""
     return any(record["enabled"] for record in view.ledger.writes_to(DESTINATIONS).created.values())
 
 
 def messages(view: View, since: int, until: int, announced: AbstractSet[int]) -> Iterator[Message]:
-    """Yield what alerts created in [since, until) have to be sent, oldest first.
+    """Yield the messages for alerts created in [since, until), oldest first.
 
-    `announced` are the uuid tails of alerts that were sent when they were raised.
+    `announced` holds the uuid tails of alerts that were sent when they were raised.
     """
     assert ALERTS.series is not None
     for block in ALERTS.series(view, None, since, until, newest_first=False, want=0):

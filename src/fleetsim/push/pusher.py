@@ -1,4 +1,4 @@
-"""Sends alerts as the simulated clock moves, and retries what did not arrive."""
+"""Pushes alerts as the simulated clock moves, and retries failed deliveries."""
 
 import asyncio
 import heapq
@@ -43,7 +43,7 @@ class Pusher:
     async def settle(self) -> None:
         """Send everything due by now, in the order of simulated time.
 
-        A long step is taken day by day: others are served in between, and a signal can end it.
+        A long step is taken day by day, so that other requests run and a signal can stop it.
         """
         async with self._lock:
             now = self.clock.now()
@@ -66,7 +66,7 @@ class Pusher:
         return self._deliveries.setdefault(number, Delivery())
 
     def resume(self, number: int) -> None:
-        """Try a destination again from now on; what waits for an unreachable one stays."""
+        """Retry a destination from now on; an unreachable one keeps its queue."""
         self.delivery(number).retry_from(self.clock.now())
 
     async def try_once(self, destination: Fields) -> str | None:
@@ -80,7 +80,7 @@ class Pusher:
             heapq.heappush(self._waiting, (message.due, self._count, message))
 
     async def _send_until(self, view: View, now: int) -> None:
-        """Take messages and retries in turn, whichever is due first."""
+        """Send messages and retries in the order in which they are due."""
         while not self.is_stopped:
             retry_at, number = self._next_retry()
             due = self._waiting[0][0] if self._waiting else now + 1
@@ -92,12 +92,12 @@ class Pusher:
                 await self._send_next(view, due)
 
     def _next_retry(self) -> tuple[int, int]:
-        """Return the earliest retry and its destination; far away if there is none."""
+        """Return the time and destination of the next retry; a far future if there is none."""
         waiting = [(d.retry_at, n) for n, d in self._deliveries.items() if d.retry_at is not None]
         return min(waiting, default=(2**62, 0))
 
     async def _send_next(self, view: View, due: int) -> None:
-        """Send the next message; a summary gathers all its rule's alerts due with it."""
+        """Send the next message; a summary contains all alerts of its rule due at that time."""
         message = heapq.heappop(self._waiting)[2]
         if not message.is_summary:
             body = orjson.dumps(message.alert)
@@ -155,9 +155,9 @@ class Pusher:
         delivery.clear()
 
     def _note_failure(self, view: View, number: int, error: str, at: int) -> None:
-        """Keep the error's time and text; suspend the destination once given up.
+        """Store the time and text of an error; suspend the destination after the last retry.
 
-        One that was deleted while a push was under way has nothing more to wait for.
+        A destination that was deleted during a push loses its queue.
         """
         destination = view.ledger.writes_to(DESTINATIONS).created.get(number)
         if destination is None:

@@ -1,4 +1,4 @@
-"""The v2 resources, each a row of facts."""
+"""The v2 resources, one definition each."""
 
 from fleetsim.resources.resource_table import RESOURCES
 

@@ -1,4 +1,4 @@
-"""accounts, users, groups, products: who owns what."""
+"""accounts, users, groups and products."""
 
 import numpy as np
 

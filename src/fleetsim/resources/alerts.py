@@ -25,7 +25,7 @@ def _generate(world: World, routers: Ints, day: int, accounts: bool) -> Block:
 
 
 def _raised(view: View, day: int) -> Block | None:
-    """Return the alerts of a day that followed from writes and pushes."""
+    """Return the alerts of a day that writes and pushes caused."""
     raised = [alert for alert in view.ledger.raised if alert.at // DAY == day]
     if not raised:
         return None
@@ -38,7 +38,7 @@ def _raised(view: View, day: int) -> Block | None:
 
 
 def _keep(view: View, block: Block) -> Block:
-    """Return the alerts a rule asked for about what the caller may see."""
+    """Return the alerts that a rule covers and the caller may see."""
     keep = wanted(view, block)
     if not view.scope.all():
         keep &= in_scope(view, block)

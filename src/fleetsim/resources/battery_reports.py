@@ -40,7 +40,7 @@ def battery_ids(view: View) -> Identifiers:
 
 
 def last_report(view: View, router: Ints, instant: Ints) -> Ints:
-    """Return when batteries last reported by an instant: not while their router was off."""
+    """Return when batteries last reported by an instant, while their router was on."""
     world, fleet = view.world, view.world.fleet
     at = batteries.report_before(world.draws, router, instant)
     for _ in range(2):  # the report before one spell may lie in the day before's

@@ -15,10 +15,10 @@ from fleetsim.view import View
 from fleetsim.wire import NEWLINE
 
 RETENTION = 90 * DAY
-"""Service contract, Limits: what a device held is forgotten after ninety days."""
+"""Service contract, Limits: the actual configuration is dropped after ninety days."""
 
 _CERTIFIED = (150, 3)
-"""Of how many routers one holds a certificate, and the first that does."""
+"""One router in this many holds a certificate, and the first one that does."""
 _SYNC_TAKES = 600 * SECOND
 
 
@@ -31,7 +31,7 @@ def _router_ids(view: View, block: Block) -> Ints:
 
 
 def _version(view: View, block: Block) -> Ints:
-    """Return version numbers: one more with each change of settings."""
+    """Return version numbers, which increase with each change of settings."""
     return np.asarray(1 + totals(view, block).settings_changed)
 
 
@@ -51,7 +51,7 @@ def _settings(view: View, row: int, version: int) -> list[Any]:
 
 
 def _actual(view: View, block: Block) -> list[Any]:
-    """Return what each device reported it runs; forgotten when it is long ago."""
+    """Return the configuration that each device last reported; empty after ninety days."""
     versions, past = _version(view, block).tolist(), totals(view, block)
     kept = past.settings_changed_at > view.now - RETENTION
     return [

@@ -12,10 +12,10 @@ from fleetsim.view import View
 from fleetsim.world import World
 
 Generate = Callable[[World, Ints, int, bool], Block]
-"""World, routers, UTC day and whether to include what concerns no router."""
+"""Takes the world, routers, a UTC day and whether to include what concerns no router."""
 
 WriteAnswer = Callable[[View, int], Block | None]
-"""What clients' writes added to a UTC day, with the columns of a generated block."""
+"""Returns what writes of clients added to a UTC day, as a generated block has it."""
 
 _FEW = 2000
 
@@ -23,7 +23,7 @@ _FEW = 2000
 def daily_series(name: str, generate: Generate, written: WriteAnswer) -> Series:
     """Return a series made of whole days.
 
-    A list_request about a few devices generates those alone; any other reads the fleet's day.
+    A request about a few devices generates only those; any other reads the fleet's day.
     """
 
     def series(

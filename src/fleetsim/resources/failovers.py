@@ -1,4 +1,4 @@
-"""failovers: each time a router moved to its backup WAN, followed until it ended."""
+"""failovers: each move of a router to its backup WAN, until its end."""
 
 from uuid import UUID
 
@@ -71,7 +71,7 @@ def failover_rows(view: View) -> Block:
 
 
 def _is_seen(view: View, joined: dict[str, Ints]) -> Flags:
-    """Return which failovers the caller sees: those of its accounts as they were then."""
+    """Return which failovers the caller sees, by the router's account at that time."""
     fleet, row = view.world.fleet, joined["row"]
     account = fleet.belonging.account_at(row, joined["start"])
     deleted = list(view.ledger.writes_to("routers").deleted)

@@ -1,4 +1,4 @@
-"""firmwares and the SDK apps: small tables that change rarely."""
+"""firmwares and the SDK apps: small resources that change rarely."""
 
 from typing import Any
 
@@ -214,7 +214,7 @@ DEVICE_APP_BINDINGS = Resource(
 
 
 def _app_state_rows(view: View) -> Block:
-    """Return one row per vehicle router without a battery: those run the first app."""
+    """Return one row per vehicle router without a battery; these run the first app."""
     runs = view.scope & (view.world.fleet.product == VEHICLE_PLAIN)
     return Block({"row": np.flatnonzero(runs)})
 

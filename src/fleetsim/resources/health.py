@@ -1,4 +1,4 @@
-"""net_device_health: how good each modem's cellular link has been."""
+"""net_device_health: the quality of each modem's cellular link."""
 
 import numpy as np
 

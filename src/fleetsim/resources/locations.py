@@ -1,4 +1,4 @@
-"""locations and historical_locations: where each device is, and where it was."""
+"""locations and historical_locations: the present and past positions of each device."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -156,7 +156,7 @@ def _track_fix(view: View, block: Block) -> fixes.Fix:
 
 
 def _modem(view: View, block: Block) -> Ints:
-    """Return which modem a fix's signal is of: the one in use."""
+    """Return the modem whose signal a fix has: the one in use."""
 
     def make() -> Ints:
         fleet, router, time = view.world.fleet, block["router"], block["time"]

@@ -32,7 +32,7 @@ from fleetsim.world.sampling import connected_since, is_connected, last_sample
 def net_device_rows(view: View) -> Block:
     """Return the interfaces of the caller's routers; the root account also owns the orphans.
 
-    All there are is remembered: at a million interfaces it costs more than a page of them.
+    The block of all interfaces is cached: building a million costs more than a page of them.
     """
     block = view.world.cache.get_fresh("net_devices", lambda: _rows(view.world))
     if view.scope.all() and ROOT in view.accounts:
@@ -110,7 +110,7 @@ def _uptime(view: View, block: Block) -> Reals:
 
 
 def updated_at(view: View, block: Block) -> Ints:
-    """Return when each interface last reported: as it came where it is, or since."""
+    """Return when each interface last reported, at the earliest when it came to its bay."""
 
     def make() -> Ints:
         router, now = router_of(view, block), np.full(len(block), view.now)
@@ -147,7 +147,7 @@ def _names(view: View, block: Block) -> list[str]:
 
 
 def _digits(stream: str, length: int, prefix: str = "", *, of_sim: bool = False) -> Read:
-    """Return a reader of made-up numbers of modems or SIM cards, null for other interfaces."""
+    """Return a reader of invented numbers of modems or SIM cards, null for other interfaces."""
     width = length - len(prefix)
 
     def read(view: View, block: Block) -> list[str | None]:

@@ -1,4 +1,4 @@
-"""THE table of v2 resources: to serve another, add its row."""
+"""The table of v2 resources: to serve another, add its row."""
 
 from typing import Final
 

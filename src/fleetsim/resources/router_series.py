@@ -28,7 +28,7 @@ from fleetsim.world.traffic import DOWN_SHARE, QUARTER, carried
 _ROWS_AT_ONCE = 20_000
 _LOG_PERIOD = 1800 * SECOND
 _DEVICE_OFFSET = 1 << 40
-"""Keeps the offsets of routers' own reports apart from those of interfaces."""
+"""Added to row numbers, so that routers and interfaces draw different offsets."""
 
 
 def _series(stream: str, period: int, *, when_offline: bool) -> Series:
@@ -93,7 +93,7 @@ def _states(view: View, block: Block) -> Any:
 
 
 def _bytes(view: View, block: Block) -> Ints:
-    """Return all bytes a router moved in the period, over whichever WAN."""
+    """Return all bytes of a router in the period, over any WAN."""
 
     def make() -> Ints:
         grid, router, time = _grid(view, block), block["router"], block["time"]

@@ -1,4 +1,4 @@
-"""routers: every device and its present state."""
+"""routers: all routers and their present state."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ from fleetsim.wire import ESCAPE, TAB
 from fleetsim.world.running import Totals
 
 _WITH_CONTROLS = (200, 157)
-"""Of how many routers one has such a description, and the first that does."""
+"""One router in this many has such a description, and the first one that does."""
 _NEVER_ONLINE_ONE_IN = 60
 _UNLOCATED = 0.05
 _RENAMED = "-spare"
@@ -39,7 +39,7 @@ def router_rows(view: View) -> Block:
 
 
 def totals(view: View, block: Block) -> Totals:
-    """Return what sums up the past of a block's routers."""
+    """Return the running totals of a block's routers."""
     return block.once("totals", lambda: view.world.totals.now(block["row"], view.now))
 
 

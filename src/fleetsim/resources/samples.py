@@ -1,4 +1,4 @@
-"""net_device_usage_samples and net_device_signal_samples: each interface every quarter hour."""
+"""net_device_usage_samples and net_device_signal_samples: one per interface and quarter hour."""
 
 from collections.abc import Callable, Iterator
 
@@ -33,7 +33,7 @@ Sampled = Callable[[World, Ints], Flags]
 def sample_series(stream: str, sampled: Sampled) -> Series:
     """Return a series of one row per device and period; `sampled` says which devices report.
 
-    Devices are net device rows. One that moved reported from where it was at the time.
+    Devices are net device rows. A device that moved reports from its bay at that time.
     """
 
     def series(
@@ -114,7 +114,7 @@ def _grid(view: View, block: Block) -> PlanGrid:
 
 
 def _bytes(view: View, block: Block) -> Ints:
-    """Return all bytes an interface carried in the period; one on standby a little."""
+    """Return the bytes an interface carried in the period; one on standby carries a few."""
 
     def make() -> Ints:
         grid = _grid(view, block)
@@ -132,7 +132,7 @@ def _bytes(view: View, block: Block) -> Ints:
 
 
 def _carried_elsewhere(world: World, device: Ints, since: Ints, until: Ints) -> Ints:
-    """Return the bytes of devices that moved in their period, from where they were before."""
+    """Return the bytes that devices which moved in their period carried in the earlier bay."""
     total = np.zeros(len(device), dtype=np.int64)
     before = world.fleet.moves.bay_of(device, until - 1)
     row = np.flatnonzero((until > since) & ~world.fleet.moves.is_drawer(before))

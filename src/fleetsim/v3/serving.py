@@ -1,4 +1,4 @@
-"""One v3 request in, one answer out."""
+"""The v3 API: answers one request."""
 
 import time
 from http import HTTPStatus
@@ -53,7 +53,7 @@ def _check_path(path: str, parts: list[str]) -> None:
 
 
 def _translated(refusal: Refusal) -> Response:
-    """Return a v2 refusal in v3's words: past the rate limit, 409 without an errors array."""
+    """Return a v2 refusal in the format of v3; a rate limit is a 409 without an errors array."""
     if refusal.status == HTTPStatus.TOO_MANY_REQUESTS:
         return answer({"message": "too many requests"}, 409)
     detail = "; ".join(f"{k}: {v}" for e in refusal.body.get("errors", []) for k, v in e.items())
@@ -110,7 +110,7 @@ def _one(view: View, collection: Collection, key: str) -> Document:
 
 
 def _page(view: View, collection: Collection, request: Request) -> Document:
-    """Return a page: `links.next` is absent from the last one.
+    """Return a page; the last one has no `links.next`.
 
     The cursor is the last item's own number, not a count: what is deleted while somebody pages
     moves no other item.

@@ -33,7 +33,7 @@ _V2_FIELDS: Final = ("email", "first_name", "last_name")
 _V3_READERS: Final = {
     "is_active": flag,
     "pending_email": optional_text,
-    "last_login": optional_text,  # kept by the service: what is sent changes nothing
+    "last_login": optional_text,  # set by the service; values sent are ignored
     "timeout": _minutes,
 }
 
@@ -91,7 +91,7 @@ def _last_logins(view: View) -> dict[int, int]:
 def write_user(
     context: WriteContext, method: str, key: str | None, attributes: Fields
 ) -> Document | None:
-    """Add, modify or delete a user; no tenant needs to be named. Return the item served."""
+    """Add, modify or delete a user and return the item served; a tenant is not required."""
     unknown = set(attributes) - {*_V2_FIELDS, *_V3_READERS}
     if unknown:
         raise V3Refusal(400, "invalid attribute", ", ".join(sorted(unknown))[:LONGEST_TEXT])

@@ -14,7 +14,7 @@ BELONGING = 8
 """Kinds of activity."""
 
 WRITTEN, WRITTEN_PEOPLE = 100, 101
-"""Activities that clients' writes made; their `value` is the entry's place in the ledger."""
+"""Activities made by writes of clients; `value` is the index of the ledger's entry."""
 
 PEOPLE_KINDS = (LOGIN, LOGOUT, LOGIN_FAILED, LOCKED, USER_UPDATED, WRITTEN_PEOPLE)
 """Returned only to a root account's Administrator (service contract, activity_logs)."""
@@ -24,7 +24,7 @@ _USER_ODDS = 0.02
 
 
 def activities_of(world: World, routers: Ints, day: int) -> Block:
-    """Return the activities of a UTC day upon some routers, and of all people.
+    """Return the activities of a UTC day that concern some routers, and those of all people.
 
     In the block `value` is the person, `slot` the setting changed, `account` a row number.
     """
@@ -45,7 +45,7 @@ def activities_of(world: World, routers: Ints, day: int) -> Block:
 
 
 def _by_people(found: Occurrences, kind: int, actions: PersonalActions) -> None:
-    """Add what people did on their own account."""
+    """Add what people did that concerns no router."""
     nowhere = np.full(actions.at.shape, -1)
     found.add(
         actions.keep, actions.at, nowhere, kind, account=actions.account, value=actions.person

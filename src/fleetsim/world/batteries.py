@@ -1,6 +1,6 @@
 """Battery physics: charge against time on battery, ageing, and heat.
 
-Every quantity has a closed form, so a threshold crossing is computed and not searched for. A
+Every quantity has a closed form, so a threshold crossing is computed, not searched. A
 battery reports every 60 s; an alert is detected at the first report that shows the threshold.
 """
 
@@ -49,7 +49,7 @@ class Ageing:
 def ageing(draws: Draws, router: Ints, started_at: int, ends_at: int) -> Ageing:
     """Return the ageing of batteries: two in seven reach 62% between the two instants."""
     span = ends_at - started_at
-    # Dealt round by the place within the 25-router pattern, so a small fleet has some too.
+    # Assigned by position in the 25-router pattern, so that a small fleet has some too.
     worn = (router // 5) % _WORN_OUT_STRIDE == 0
     soon = started_at + draws.between(0.1, 0.9, "worn-soon", router) * span
     late = ends_at + draws.between(60 * DAY, 700 * DAY, "worn-late", router)
@@ -134,7 +134,7 @@ class Cycle:
 
 @dataclass(frozen=True)
 class Electrics:
-    """What a gauge reads: mA (negative while discharging) and mV."""
+    """Current in mA (negative while discharging) and voltage in mV."""
 
     milliamps: Ints
     millivolts: Ints

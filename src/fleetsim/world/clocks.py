@@ -1,4 +1,4 @@
-"""Clocks of devices: some run fast or slow by seconds a day, and are set right once a week."""
+"""Clocks of devices: some drift by seconds a day, and are corrected once a week."""
 
 import numpy as np
 

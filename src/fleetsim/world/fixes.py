@@ -1,6 +1,6 @@
 """GNSS fixes: every minute on a trip, every quarter hour parked, every four hours at a site.
 
-Some vehicles report but hourly while parked, some send no speed, and some wrong fixes.
+Some vehicles report only hourly while parked, some send no speed, and some send wrong fixes.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ def fix_time(draws: Draws, router: Ints, minute: Ints) -> Ints:
 
 
 def _every(fleet: SimulatedFleet, router: Ints) -> Ints:
-    """Return the minutes between the fixes of routers that stand."""
+    """Return the minutes between the fixes of routers that do not move."""
     parked = fleet.habits.parked_every[router]
     return np.where(fleet.is_vehicle[router], parked, SITE_EVERY)
 
@@ -80,7 +80,7 @@ def measure(draws: Draws, fleet: SimulatedFleet, router: Ints, instant: Ints) ->
 
 
 def last_fix(draws: Draws, fleet: SimulatedFleet, router: Ints, instant: Ints) -> Ints:
-    """Return when the last fix by each instant was taken, had the router been on throughout."""
+    """Return when the last fix by each instant was taken, if the router was always on."""
     phase = draws.below(58 * SECOND, "fix-phase", router)
     minute = (instant - phase) // MINUTE
     minute = np.where(fix_time(draws, router, minute) > instant, minute - 1, minute)

@@ -1,4 +1,4 @@
-"""Signal: a smooth function of place and carrier, of how busy the hour is, and a little noise."""
+"""Signal: a smooth function of location, carrier and time of day, with a little noise."""
 
 from dataclasses import dataclass
 
@@ -25,7 +25,7 @@ class Signal:
 
 
 def coverage(draws: Draws, carrier: Ints, latitude: Reals, longitude: Reals) -> Reals:
-    """Return how well a carrier covers a place, from -1 to 1."""
+    """Return the coverage of a carrier at a location, from -1 to 1."""
     total = np.zeros(np.shape(latitude))
     for number, (north, east, weight) in enumerate(_WAVES):
         phase = 2 * np.pi * draws.unit("coverage", carrier, number)
@@ -41,7 +41,7 @@ def busyness(fleet: SimulatedFleet, router: Ints, instant: Ints) -> Reals:
 
 @dataclass(frozen=True)
 class Modems:
-    """Modems at instants; one whose carrier `failed` hardly hears anything."""
+    """Modems at instants; one whose carrier `failed` has almost no signal."""
 
     router: Ints
     slot: Ints
@@ -68,7 +68,7 @@ def signal(draws: Draws, fleet: SimulatedFleet, modems: Modems) -> Signal:
 def signal_at(
     draws: Draws, fleet: SimulatedFleet, modems: Modems, latitude: Reals, longitude: Reals
 ) -> Signal:
-    """Return what modems measure at known places."""
+    """Return what modems measure at known locations."""
     router, slot, instant = modems.router, modems.slot, modems.instant
     cover = coverage(draws, fleet.carrier_of(router, slot, instant), latitude, longitude)
     busy = busyness(fleet, router, instant)

@@ -1,4 +1,4 @@
-"""Totals up to a day: what a router's state now owes to its whole past, kept day by day."""
+"""Running totals: the part of a router's state that depends on its whole past."""
 
 from dataclasses import dataclass, field
 
@@ -13,7 +13,7 @@ from fleetsim.world.spells import Spells
 
 @dataclass(frozen=True)
 class Totals:
-    """Per router: the last change of state, and how many settings changes and the last."""
+    """The last change of state of each router, and the number and time of settings changes."""
 
     state_changed_at: Ints
     settings_changed: Ints

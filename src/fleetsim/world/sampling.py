@@ -1,4 +1,4 @@
-"""When interfaces report: every quarter hour, each at its own offset, never while offline."""
+"""Sample times: interfaces report every quarter hour, each at its own offset, while online."""
 
 import numpy as np
 
@@ -32,7 +32,7 @@ def last_number(draws: Draws, device: Ints, instant: Ints) -> Ints:
 
 
 def last_sample(draws: Draws, planner: Planner, router: Ints, device: Ints, instant: Ints) -> Ints:
-    """Return when each device's last sample by an instant was taken, its router being on."""
+    """Return when each device took its last sample by an instant, while its router was on."""
     fleet = planner.fleet
     taken = sample_time(draws, device, last_number(draws, device, instant))
     for _ in range(2):  # a spell offline may begin right after another day's has ended

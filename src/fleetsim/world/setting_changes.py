@@ -1,4 +1,4 @@
-"""Configuration changes: now and then a user changes a router's settings."""
+"""Changes of settings: users change a router's settings now and then."""
 
 from dataclasses import dataclass
 

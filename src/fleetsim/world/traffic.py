@@ -1,6 +1,6 @@
 """Bytes: each router's demand by quarter hour, and which WAN interface carries it.
 
-Demand is a constant rate within each aligned quarter hour. The primary carries it except in an
+Demand is constant within each aligned quarter hour. The primary carries it except in an
 outage; the backup from the failover to the outage's end. So the samples of a router's
 interfaces add up to its demand, and a failover's `data_usage` to what its backup carried.
 """

@@ -20,7 +20,7 @@ from fleetsim.world.setting_changes import SettingChangePlanner
 
 @dataclass(frozen=True)
 class World:
-    """Everything that happens is a function of these four values and of time."""
+    """All that happens is a function of these four values and of time."""
 
     seed: int
     routers: int
@@ -50,17 +50,17 @@ class World:
 
     @cached_property
     def planner(self) -> Planner:
-        """Return what draws the routers' days."""
+        """Return the planner of the routers' days."""
         return Planner(self.draws, self.fleet, self.ageing, self.started_at)
 
     @cached_property
     def changes(self) -> SettingChangePlanner:
-        """Return what draws changes of settings."""
+        """Return the planner of settings changes."""
         return SettingChangePlanner(self.draws, self.fleet, len(self.people), self.started_at)
 
     @cached_property
     def totals(self) -> RunningTotals:
-        """Return what sums up each router's past."""
+        """Return the running totals of each router."""
         return RunningTotals(self.fleet, self.planner, self.changes, self.first_day)
 
     @cached_property
@@ -75,12 +75,12 @@ class World:
 
     @property
     def orphans(self) -> int:
-        """Return how many modems lie in a drawer."""
+        """Return the number of spare modems in a drawer."""
         return orphans(self.routers)
 
     @cached_property
     def cache(self) -> BlockCache:
-        """Return the days generated lately."""
+        """Return the cache of generated days."""
         return BlockCache()
 
     @property

@@ -1,6 +1,6 @@
-"""Wrong fixes: for some minutes of a trip a receiver is tens of kilometres off.
+"""Wrong fixes: a receiver is tens of kilometres off for some minutes of a trip.
 
-Either all fixes of such a spell agree, or each is off in a way of its own. A spell lies within a
+All fixes of a spell have the same error, or each has its own. A spell lies within a
 trip, at least a minute and a half from either end, so that right fixes surround it.
 """
 

@@ -1,4 +1,4 @@
-"""Writes: what clients may create, change and delete, and the traces it leaves."""
+"""Writes: what clients may create, change and delete, with the log entries and alerts."""
 
 from fleetsim.writing.dispatch import answer_write
 

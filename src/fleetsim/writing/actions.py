@@ -1,4 +1,4 @@
-"""reboot_activity, speed_test and test_alert_push_destinations: things asked for by POST."""
+"""Actions that a POST starts: reboot_activity, speed_test, test_alert_push_destinations."""
 
 from typing import Any
 
@@ -68,7 +68,7 @@ def read_speed_test(context: WriteContext, key: str) -> Fields:
 
 
 async def test_destination(context: WriteContext, body: Fields) -> WriteAnswer:
-    """Send a test message to a destination and say how it went."""
+    """Send a test message to a destination and report the result."""
     fields = read_fields(context, body, {"destination_config_id": text}, ("destination_config_id",))
     number = find(context, DESTINATIONS, fields["destination_config_id"])
     destination = context.writes_to(DESTINATIONS).created[number]

@@ -1,4 +1,4 @@
-"""alert_rules and alert_push_destinations: every stated rule of theirs (service contract)."""
+"""Writes of alert_rules and alert_push_destinations, as the service contract states them."""
 
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -52,11 +52,11 @@ def _endpoint(_context: WriteContext, name: str, value: Any) -> Fields:
 
 
 def _is_address(text: str) -> bool:
-    """Return whether something could be posted to a URL: its host and port must be readable."""
+    """Return whether a URL can be posted to: its host and port must be valid."""
     try:
         parts, url = urlsplit(text), httpx.URL(text)
         return url.scheme in ("http", "https") and bool(url.host) and parts.port != 0
-    except (httpx.InvalidURL, ValueError):  # an IDNA label that cannot be decoded is one, too
+    except (httpx.InvalidURL, ValueError):  # also raised for an IDNA label that cannot be decoded
         return False
 
 
@@ -96,7 +96,7 @@ def _refuse_shared_url(context: WriteContext, account: int, endpoint: Fields, ow
 
 
 def change_destination(context: WriteContext, key: str, body: Fields) -> WriteAnswer:
-    """Change a destination; `suspended` can be patched to false only."""
+    """Change a destination; `suspended` can only be patched to false."""
     number = find(context, DESTINATIONS, key)
     fields = read_fields(context, body, _DESTINATION_FIELDS, ())
     record = context.writes_to(DESTINATIONS).created[number]
@@ -225,7 +225,7 @@ def create_rule(context: WriteContext, body: Fields) -> WriteAnswer:
 
 
 def change_rule(context: WriteContext, key: str, body: Fields) -> WriteAnswer:
-    """Change a rule from now on; the status is 201 and the body empty, as stated."""
+    """Change a rule from now on; the contract states status 201 and an empty body."""
     record = context.writes_to(RULES).created[find(context, RULES, key)]
     fields = read_fields(context, body, _RULE_FIELDS, ())
     _check_pooled({**record, **fields})
@@ -236,7 +236,7 @@ def change_rule(context: WriteContext, key: str, body: Fields) -> WriteAnswer:
 
 
 def delete_rule(context: WriteContext, key: str) -> WriteAnswer:
-    """Delete a rule; alerts it asked for until now remain."""
+    """Delete a rule; alerts that it covered until now remain."""
     record = _delete(context, RULES, key)
     retire(context.view.ledger, record, context.view.now)
     subject = subject_of(key)

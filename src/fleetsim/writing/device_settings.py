@@ -1,4 +1,4 @@
-"""Device settings as the service holds them: a pair of updates and of removed paths."""
+"""Device settings in the service's format: a pair of updates and removed paths."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ def merged(stored: list[Any], partial: list[Any]) -> list[Any]:
 
 
 def _merge(stored: Fields, changes: Fields) -> Fields:
-    """Return an object with members changed; neither of the two is edited."""
+    """Return `stored` with `changes` applied; both arguments stay unchanged."""
     result = dict(stored)
     for key, value in changes.items():
         before = result.get(key)

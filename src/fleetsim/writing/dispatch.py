@@ -1,4 +1,4 @@
-"""THE table of writes: resource and method to what it does."""
+"""The table of writes: which function handles which resource and method."""
 
 import inspect
 from collections.abc import Awaitable, Callable
@@ -104,7 +104,7 @@ async def answer_write(
 def _bind(
     context: WriteContext, method: str, parts: list[str], body: bytes
 ) -> Callable[[], Answer] | None:
-    """Return what does the write, or None if there is no such method on the path."""
+    """Return the function of a write, or None if the path does not take the method."""
     match method, parts:
         case "POST", [name] if name in _POSTS:
             return lambda: _POSTS[name](context, read_body(body))

@@ -65,7 +65,7 @@ USER_FORM = Form(
 
 
 def _name_user(context: WriteContext, identity: int) -> None:
-    """Let the address be the user name where none was given."""
+    """Use the email address as user name if none is given."""
     record = context.writes_to("users").created.get(identity)
     if record is not None:
         record.setdefault("username", record["email"])
@@ -95,7 +95,7 @@ GROUP_FORM = Form(
 
 
 def _moved(context: WriteContext, identity: int, fields: Fields) -> None:
-    """A router's record is newer now; a move to another group raises an alert."""
+    """Update a router's `updated_at`; a move to another group raises an alert."""
     context.writes_to("routers").changed.setdefault(identity, {})["updated_at"] = context.view.now
     if "group" in fields:
         fleet = context.view.world.fleet
@@ -121,7 +121,7 @@ ROUTER_FORM = Form(
 
 
 def _placed(context: WriteContext, identity: int, fields: Fields) -> None:
-    """A location set by hand takes the place of the router's earlier one."""
+    """Replace the earlier location of a router by one set by hand."""
     locations = RESOURCES["locations"]
     assert locations.rows is not None
     block = locations.rows(context.view)
@@ -152,7 +152,7 @@ def _degrees(bound: float) -> Any:
 
 
 def _manual(_context: WriteContext, name: str, value: Any) -> str:
-    """Read how a location was found: a client can only set one by hand."""
+    """Read the `method` of a location: clients can only set `manual`."""
     if value != "manual":
         raise validation(name, "must be manual", status=400)
     return "manual"
@@ -176,7 +176,7 @@ LOCATION_FORM = Form(
 
 
 def _configured(context: WriteContext, identity: int, fields: Fields) -> None:
-    """A new configuration is a new version, and the device runs it at once."""
+    """Increase the version for a new configuration; the device runs it at once."""
     changed = context.writes_to("configuration_managers").changed.setdefault(identity, {})
     if "configuration" in fields:
         version = raw_value(context, "configuration_managers", identity, "version_number")
@@ -192,7 +192,7 @@ def _merged_with_stored(context: WriteContext, identity: int, fields: Fields) ->
 
 
 def _partly_configured(context: WriteContext, identity: int, fields: Fields) -> None:
-    """The device keeps running what the change leaves alone."""
+    """Merge a partial change into what the device runs."""
     actual = raw_value(context, "configuration_managers", identity, "actual")
     _configured(context, identity, fields)
     if "configuration" in fields:

@@ -1,4 +1,4 @@
-"""Reads the members of a write's body, and refuses what is missing, unknown or wrong."""
+"""Readers of the members of a body: they refuse missing, unknown and invalid ones."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Deleting what other records belong to: routers and accounts."""
+"""Deletion of routers and accounts, to which other records belong."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from fleetsim.writing.write_context import WriteAnswer, WriteContext, record_id
 
 
 def delete_account(context: WriteContext, key: str) -> WriteAnswer:
-    """Delete an account that holds no users, and its groups and places with it."""
+    """Delete an account without users, together with its groups and locations."""
     identity = existing(ACCOUNT_FORM, context, key)
     ACCOUNT_FORM.check(context, identity)
     for form in (GROUP_FORM, LOCATION_FORM):
@@ -28,9 +28,9 @@ def delete_account(context: WriteContext, key: str) -> WriteAnswer:
 
 
 def delete_router(context: WriteContext, key: str) -> WriteAnswer:
-    """Unregister a router: all its data goes with it.
+    """Unregister a router, together with all its data.
 
-    A view no longer has it in scope, so none of its data is served.
+    Views no longer have it in scope, so none of its data is served.
     """
     written = delete(ROUTER_FORM, context, key)
     created = context.writes_to("locations").created

@@ -1,4 +1,4 @@
-"""Creating, changing and deleting the records of snapshot resources."""
+"""Creates, changes and deletes records of snapshot resources."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from fleetsim.writing.readers import Reader, exists, raw_value, read_fields
 from fleetsim.writing.write_context import WriteAnswer, WriteContext, record_id, subject_of
 
 _FIRST_CREATED_ID: Final = 900_000_000
-"""Above every id of the world, so that created records come last in id order."""
+"""Higher than all ids of the world, so that created records come last in id order."""
 
 Check = Callable[[WriteContext, int], None]
 Prepare = Callable[[WriteContext, int, Fields], Fields]
@@ -51,7 +51,7 @@ class Form:
 
 
 def create(form: Form, context: WriteContext, body: Fields) -> WriteAnswer:
-    """Create a record in the account named, or else the caller's own (contract, Endpoints)."""
+    """Create a record in the named account, by default the caller's (contract, Endpoints)."""
     fields = {"account": context.own_account, **form.defaults}
     fields |= read_fields(context, body, form.fields, form.required)
     identity = _FIRST_CREATED_ID + context.view.ledger.next_serial()
@@ -63,7 +63,7 @@ def create(form: Form, context: WriteContext, body: Fields) -> WriteAnswer:
 
 
 def change(form: Form, context: WriteContext, key: str, body: Fields) -> WriteAnswer:
-    """Change the named members of a record: a partial body, as the contract has it."""
+    """Change the members of a record that a partial body names (contract)."""
     identity = existing(form, context, key)
     writable = {name: reader for name, reader in form.fields.items() if name != "account"}
     fields = form.prepare(context, identity, read_fields(context, body, writable, ()))

@@ -1,4 +1,4 @@
-"""Where a write is done: the caller, the ledger, and the traces to leave."""
+"""The context of a write: the caller, the ledger, and the log entries and alerts to add."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -51,7 +51,7 @@ class WriteContext:
         account: int,
         is_about_people: bool = False,
     ) -> None:
-        """Leave an entry in the activity log; `account` is an id."""
+        """Add an entry to the activity log; `account` is an id."""
         ledger = self.view.ledger
         actor_type, key = "api key", self.caller.name
         ledger.activity.append(
@@ -77,7 +77,7 @@ class WriteContext:
         )
 
     def note_deletion(self, resource: str, identity: Any, record: Fields) -> None:
-        """Keep how a record was last served, for whoever asks what was deleted."""
+        """Store how a record was last served, for the truth of deletions."""
         gone = Deletion(self.view.now, resource, str(identity), record)
         self.view.ledger.deletions.append(gone)
 
@@ -106,5 +106,5 @@ def record_id(key: str) -> int:
 
 
 def subject_of(identity: Any, name: str | None = None) -> Fields:
-    """Return the `object` members that name what was acted upon."""
+    """Return the `object` members that identify the record a write changed."""
     return {"id": str(identity)} if name is None else {"id": str(identity), "name": name}
