@@ -26,7 +26,7 @@ def service() -> Service:
 
 @pytest.fixture
 def make_service() -> Callable[..., Service]:
-    """Return what starts a service of a test's own."""
+    """Return a function that starts a service for one test."""
 
     def make(**options: Any) -> Service:
         return start(**{"days": 3, **options})

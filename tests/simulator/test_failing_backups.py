@@ -1,4 +1,4 @@
-"""Backups that fail in an outage too, so that a router has two failovers at once."""
+"""Backups that fail during an outage, so that a router has two failovers at once."""
 
 from collections import defaultdict
 from datetime import timedelta

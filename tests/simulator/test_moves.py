@@ -1,4 +1,4 @@
-"""Modems that move, take over a name or get another SIM card, and that the truth says when."""
+"""Modems that move, take over a name or get another SIM card, and the truth about them."""
 
 from collections import defaultdict
 from itertools import pairwise
@@ -64,7 +64,7 @@ def test_modems_change_places_in_pairs(spans, kind, changes_router, changes_name
 
 
 @section("Simulator: truth")
-def test_a_modem_with_another_sim_card_has_its_carrier_and_stays_where_it_is(spans):
+def test_a_new_sim_card_changes_the_carrier_of_a_modem_and_not_its_place(spans):
     swapping = [device for device in spans.values() if device[0]["swaps_sim"]]
 
     assert len(swapping) == 2
@@ -74,7 +74,7 @@ def test_a_modem_with_another_sim_card_has_its_carrier_and_stays_where_it_is(spa
 
 
 @section("Simulator: truth")
-def test_other_modems_stay_what_they_are(spans):
+def test_other_modems_do_not_change(spans):
     others = [d for d in of_kind(spans, STAYS) if not d[0]["swaps_sim"]]
 
     assert {len(device) for device in others} == {1}
@@ -126,7 +126,7 @@ def test_samples_of_modems_that_moved_are_what_their_routers_carried(world: Serv
 
 
 @section("Observed: Fields")
-def test_failovers_and_their_alerts_name_the_modem_that_was_there_then(world: Service, spans):
+def test_failovers_and_their_alerts_name_the_modem_that_was_there(world: Service, spans):
     episodes = world.truth("failover_episodes")
     records = {(r["router_id"], instant(r["started_at"])): r for r in world.truth("failovers")}
     named = {

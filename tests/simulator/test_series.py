@@ -317,7 +317,7 @@ def test_activity_logs_of_one_account_can_be_asked_for(service: Service):
 
 
 @section("Limits")
-def test_configuration_a_device_held_90_days_ago_is_forgotten(make_service):
+def test_actual_configuration_is_empty_90_days_after_its_report(make_service):
     service = make_service(days=130, routers=60)
     changed_at = {}
     for log in service.truth("activity_logs"):

@@ -75,7 +75,7 @@ def test_sigterm_ends_the_server_while_it_takes_a_long_step_of_the_clock():
 
 
 @section("Simulator: server")
-def test_server_that_clients_left_answers_others_and_ends_cleanly_on_sigterm():
+def test_server_survives_clients_that_disconnect_and_ends_cleanly_on_sigterm():
     head = "".join(f"{name}: {value}\r\n" for name, value in keys().items())
     requests = (
         f"POST /api/v2/users/ HTTP/1.1\r\nHost: x\r\n{head}Content-Length: 100\r\n\r\n{{",
@@ -114,7 +114,7 @@ def test_broken_connection_on_a_real_socket(address: str, fault):
 
 
 @section("Simulator: server")
-def test_dates_of_answers_are_the_simulated_clocks(address: str):
+def test_date_header_is_the_simulated_time(address: str):
     date = httpx.get(f"{address}/api/v2/products/", headers=keys()).headers["date"]
 
     assert date == "Thu, 02 Jan 2031 03:04:05 GMT"

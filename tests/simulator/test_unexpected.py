@@ -1,4 +1,4 @@
-"""Requests that a careful client does not send, one kind a test. test_fuzz.py draws others."""
+"""Unusual requests, one kind per test. test_fuzz.py draws others."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ DEEP = json.loads("[" * 200 + "]" * 200)
 
 
 def sent(service: Service, method: str, target: str, headers=HEADERS, body: bytes = b""):
-    """Return the answer to a request that no HTTP client would send."""
+    """Return the answer to a request that HTTP clients would refuse to send."""
     return asyncio.run(ask(service.app, Request(method, target.encode(), headers, body)))
 
 
@@ -127,7 +127,7 @@ def test_v3_user_takes_only_values_that_can_be_listed(fresh: Service, value):
         ),
     ],
 )
-def test_member_of_a_wrong_type_or_an_impossible_address_is_refused(fresh: Service, path, body):
+def test_member_of_a_wrong_type_or_an_invalid_address_is_refused(fresh: Service, path, body):
     good = {
         "alert_rules/": {"schedule": None, "filter_criteria": {}, "http_destinations": []},
         "alert_push_destinations/": {"name": "n", "authentication": {"secret": "s"}},
@@ -141,7 +141,7 @@ def test_member_of_a_wrong_type_or_an_impossible_address_is_refused(fresh: Servi
 @pytest.mark.parametrize(
     "target", ["/api/v2/accounts/", "/api/v2/alerts/", "/", "/sim/state", "/sim/truth/alerts"]
 )
-def test_method_that_is_not_taken_is_refused_in_json(service: Service, method, target):
+def test_unsupported_method_is_refused_in_json(service: Service, method, target):
     answer = sent(service, method, target)
 
     assert answer.status == 405
@@ -153,7 +153,7 @@ def test_method_that_is_not_taken_is_refused_in_json(service: Service, method, t
 @section("Errors")
 @pytest.mark.parametrize("target", ["*", "/%0a", "/api", "/api/v2/routers/%0a/", "/sim/"])
 @pytest.mark.parametrize("method", ["GET", "OPTIONS", "TRACE"])
-def test_path_that_there_is_not_is_refused_in_json(service: Service, method, target):
+def test_unknown_path_is_refused_in_json(service: Service, method, target):
     answer = sent(service, method, target)
 
     assert answer.status in (404, 405)
@@ -182,7 +182,7 @@ def test_percent_encoded_path_is_one_key_and_no_query(service: Service):
 
 
 @section("Observed: v3")
-def test_user_deleted_while_somebody_pages_hides_no_other_user(fresh: Service):
+def test_user_deleted_while_a_client_pages_hides_no_other_user(fresh: Service):
     every = [user["id"] for user in fresh.truth("users_v3")]
     first = fresh.ask("GET", "/api/v3/users?page[size]=4", headers=BEARER).json()
 
@@ -197,7 +197,7 @@ def test_user_deleted_while_somebody_pages_hides_no_other_user(fresh: Service):
 
 
 @section("Simulator: truth")
-def test_truth_tells_what_was_deleted(fresh: Service):
+def test_truth_lists_deleted_records(fresh: Service):
     account = fresh.write("POST", "accounts/", {"account": "10157", "name": "x"}).json()
     body = {"account": account["id"], "name": "g", "product": "46", "target_firmware": "9003"}
     group = fresh.write("POST", "groups/", body).json()
@@ -228,7 +228,7 @@ def test_truth_of_a_resource_is_whole_or_not_found(name):
 
 
 @section("Simulator: truth")
-def test_truth_stays_as_it_was_while_somebody_deletes(fresh: Service):
+def test_truth_does_not_change_while_a_client_deletes(fresh: Service):
     simulation = fresh.app.state.simulation
     view = simulation.truth(HOST)
     block = RESOURCES["alert_rules"].series(view, None, 0, 2**62, newest_first=False, want=1)
@@ -250,7 +250,7 @@ def test_unknown_scenario_is_refused(fresh: Service, scenario):
 
 @section("Simulator: clock")
 @pytest.mark.parametrize("seconds", [1e308, 10**30, 3661 * 86400, -1, "1", None, [], True])
-def test_clock_refuses_a_step_that_it_cannot_take(fresh: Service, seconds):
+def test_clock_refuses_an_impossible_step(fresh: Service, seconds):
     before = fresh.now()
 
     assert is_validation(fresh.ask("POST", "/sim/clock", json={"advance_seconds": seconds}))
@@ -258,7 +258,7 @@ def test_clock_refuses_a_step_that_it_cannot_take(fresh: Service, seconds):
 
 
 @section("Authentication: v2")
-def test_sub_account_uses_no_destination_or_speed_test_of_another(fresh: Service):
+def test_sub_account_cannot_use_a_destination_or_speed_test_of_another(fresh: Service):
     body = {"name": "n", "endpoint": {"url": "http://r/"}, "authentication": {"secret": "s"}}
     key = fresh.write("POST", "alert_push_destinations/", body).json()["destination_config_id"]
     root = fresh.records("routers/?account=10157&limit=1")[0]["id"]

@@ -356,7 +356,7 @@ def test_location_of_a_vehicle_is_its_last_fix(world: Service):
 
 
 @section("Observed: Ordering of time series")
-def test_metrics_say_which_devices_have_anything_new(world: Service):
+def test_metrics_show_which_devices_have_new_samples(world: Service):
     for metric in world.records("net_device_metrics/?limit=8&id__gt=0"):
         newest = world.truth("net_device_usage_samples", device=metric["id"])[-1]
         assert instant(metric["update_ts"]) == instant(newest["created_at"])
@@ -364,7 +364,7 @@ def test_metrics_say_which_devices_have_anything_new(world: Service):
 
 
 @section("Observed: Fields")
-def test_signal_depends_on_place(world: Service):
+def test_signal_depends_on_location(world: Service):
     router = world.router_ids()[1]
     fixes = world.truth("historical_locations", device=router)
 
