@@ -122,7 +122,7 @@ def _series_page(view: View, list_request: ListRequest, address: str) -> AnswerP
     shown = found.take(slice(0, list_request.limit))
     following = None
     if len(found) > list_request.limit:
-        last = timeuuids.spell(shown["time"][-1:], shown["tail"][-1:])[0]
+        last = timeuuids.to_text(shown["time"][-1:], shown["tail"][-1:])[0]
         op = "gt" if ascending else "lt"
         following = _link(list_request, address, **{f"{list_request.resource.cursor}__{op}": last})
     return AnswerPage(shown, {"limit": list_request.limit, "next": following})

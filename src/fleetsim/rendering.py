@@ -31,9 +31,9 @@ def render_column(view: View, column: ResourceColumn, block: Block) -> Iterable[
         case ColumnKind.ADDRESS:
             return [f"{view.origin}/api/v2/{column.to}/{value}/" for value in raw.tolist()]
         case ColumnKind.UUID:
-            return timeuuids.spell(block["time"], block["tail"])
+            return timeuuids.to_text(block["time"], block["tail"])
         case ColumnKind.TIME:
-            return stamps.spell(raw, column.spelling)
+            return stamps.to_text(raw, column.spelling)
         case _:
             return _plain(column.kind, raw)
 

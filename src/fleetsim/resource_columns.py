@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from fleetsim.blocks import Block
-from fleetsim.stamps import Spelling
+from fleetsim.stamps import TimestampFormat
 
 if TYPE_CHECKING:  # a view holds columns' resources, which hold columns
     from fleetsim.view import View
@@ -45,7 +45,7 @@ class ResourceColumn:
     read: Read
     ops: frozenset[str] = frozenset()
     to: str = ""
-    spelling: Spelling = "micros_offset"
+    spelling: TimestampFormat = "micros_offset"
     hidden: bool = False
 
 
@@ -63,7 +63,7 @@ def column(
     ops: frozenset[str] = frozenset(),
     *,
     to: str = "",
-    spelling: Spelling = "micros_offset",
+    spelling: TimestampFormat = "micros_offset",
     hidden: bool = False,
 ) -> ResourceColumn:
     """Return a column: a short form for the definitions of resources."""

@@ -23,7 +23,7 @@ _ROW_OF_ACCOUNT: Final = {account.id: row for row, account in enumerate(ACCOUNTS
 def key_text(record: Fields) -> str:
     """Return the time-based uuid that identifies a rule or destination."""
     at, tail = np.array([record["created_at"]]), np.array([record["tail"]], dtype=np.uint64)
-    return timeuuids.spell(at, tail)[0]
+    return timeuuids.to_text(at, tail)[0]
 
 
 def versions(ledger: Ledger) -> Iterator[Fields]:

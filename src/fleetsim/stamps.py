@@ -7,14 +7,14 @@ import numpy as np
 
 from fleetsim.units import NULL, Ints
 
-Spelling = Literal["micros_offset", "seconds_offset", "micros_z"]
+TimestampFormat = Literal["micros_offset", "seconds_offset", "micros_z"]
 """2026-06-06T12:59:12.462000+00:00, 2026-06-06T12:59:11+00:00, 2026-03-29T02:45:29.163359Z."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
-def spell(instants: Ints, spelling: Spelling) -> list[str | None]:
+def to_text(instants: Ints, spelling: TimestampFormat) -> list[str | None]:
     """Return each instant's text, None for NULL. `seconds_offset` drops the fraction."""
     unit: Literal["s", "us"] = "s" if spelling == "seconds_offset" else "us"
     suffix = "Z" if spelling == "micros_z" else "+00:00"

@@ -342,7 +342,7 @@ def test_actual_configuration_is_empty_90_days_after_its_report(make_service):
     )
 )
 def test_uuids_are_ordered_by_time_and_then_by_signed_bytes(pairs):
-    texts = timeuuids.spell(
+    texts = timeuuids.to_text(
         np.array([at for at, _ in pairs]),
         np.array([int.from_bytes(tail, "big") for _, tail in pairs], dtype=np.uint64),
     )

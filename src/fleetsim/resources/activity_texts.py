@@ -77,8 +77,8 @@ def actions(view: View, block: Block) -> list[dict[str, Any]]:
     """Return each record's `action`, with the entity before and after."""
 
     def make() -> list[dict[str, Any]]:
-        ids = timeuuids.spell(block["time"], block["tail"])
-        times = stamps.spell(block["time"], "micros_z")
+        ids = timeuuids.to_text(block["time"], block["tail"])
+        times = stamps.to_text(block["time"], "micros_z")
         rows = zip(ids, times, _entries(block), strict=True)
         return [{"id": i, "timestamp": t, **_action(view, entry)} for i, t, entry in rows]
 

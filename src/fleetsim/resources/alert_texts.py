@@ -68,7 +68,7 @@ def detection_times(_view: View, block: Block) -> list[str]:
     """Return when each alert was detected, to the second, as text."""
 
     def make() -> list[str]:
-        return [str(text) for text in stamps.spell(block["detected"], "seconds_offset")]
+        return [str(text) for text in stamps.to_text(block["detected"], "seconds_offset")]
 
     return block.once("detection_times", make)
 
