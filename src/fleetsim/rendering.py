@@ -33,7 +33,7 @@ def render_column(view: View, column: ResourceColumn, block: Block) -> Iterable[
         case ColumnKind.UUID:
             return timeuuids.to_text(block["time"], block["tail"])
         case ColumnKind.TIME:
-            return stamps.to_text(raw, column.spelling)
+            return stamps.to_text(raw, column.time_format)
         case _:
             return _plain(column.kind, raw)
 

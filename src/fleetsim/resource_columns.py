@@ -45,7 +45,7 @@ class ResourceColumn:
     read: Read
     ops: frozenset[str] = frozenset()
     to: str = ""
-    spelling: TimestampFormat = "micros_offset"
+    time_format: TimestampFormat = "micros_offset"
     hidden: bool = False
 
 
@@ -63,12 +63,12 @@ def column(
     ops: frozenset[str] = frozenset(),
     *,
     to: str = "",
-    spelling: TimestampFormat = "micros_offset",
+    time_format: TimestampFormat = "micros_offset",
     hidden: bool = False,
 ) -> ResourceColumn:
     """Return a column: a short form for the definitions of resources."""
     return ResourceColumn(
-        name=name, kind=kind, read=read, ops=ops, to=to, spelling=spelling, hidden=hidden
+        name=name, kind=kind, read=read, ops=ops, to=to, time_format=time_format, hidden=hidden
     )
 
 

@@ -14,10 +14,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
-def to_text(instants: Ints, spelling: TimestampFormat) -> list[str | None]:
+def to_text(instants: Ints, time_format: TimestampFormat) -> list[str | None]:
     """Return each instant's text, None for NULL. `seconds_offset` drops the fraction."""
-    unit: Literal["s", "us"] = "s" if spelling == "seconds_offset" else "us"
-    suffix = "Z" if spelling == "micros_z" else "+00:00"
+    unit: Literal["s", "us"] = "s" if time_format == "seconds_offset" else "us"
+    suffix = "Z" if time_format == "micros_z" else "+00:00"
     texts = np.datetime_as_string(instants.astype("datetime64[us]"), unit=unit).tolist()
     if (instants == NULL).any():
         return [None if text == "NaT" else text + suffix for text in texts]

@@ -308,8 +308,8 @@ def test_service_writes_timestamps_in_three_formats(service: Service):
     text = "".join(pages)
 
     day = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d"
-    for spelling in (rf"{day}\.\d{{6}}\+00:00", rf"{day}\+00:00", rf"{day}\.\d{{6}}Z"):
-        assert re.search(f'"{spelling}"', text)
+    for time_format in (rf"{day}\.\d{{6}}\+00:00", rf"{day}\+00:00", rf"{day}\.\d{{6}}Z"):
+        assert re.search(f'"{time_format}"', text)
 
 
 @section("Observed: Envelope and values")

@@ -136,7 +136,7 @@ BATTERIES = Resource(
             "created_at",
             ColumnKind.TIME,
             lambda v, b: v.world.fleet.installed_at[b["row"]] + HOUR,
-            spelling="seconds_offset",
+            time_format="seconds_offset",
         ),
         column(
             "health",
@@ -166,7 +166,10 @@ BATTERIES = Resource(
         column("time_remaining", ColumnKind.INTEGER, _minutes_left),
         column("type", ColumnKind.TEXT, constant("internal")),
         column(
-            "updated_at", ColumnKind.TIME, lambda v, b: _reading(v, b).at, spelling="seconds_offset"
+            "updated_at",
+            ColumnKind.TIME,
+            lambda v, b: _reading(v, b).at,
+            time_format="seconds_offset",
         ),
     ),
 )

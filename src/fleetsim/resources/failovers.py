@@ -164,7 +164,7 @@ FAILOVERS = Resource(
         column("data_usage", ColumnKind.INTEGER, _data_usage),
         column("elapsed_time", ColumnKind.INTEGER, _elapsed),
         column(
-            "ended_at", ColumnKind.TIME, _ended_at, EXACT_RANGE | {"isnull"}, spelling="micros_z"
+            "ended_at", ColumnKind.TIME, _ended_at, EXACT_RANGE | {"isnull"}, time_format="micros_z"
         ),
         column(
             "group_id",
@@ -200,10 +200,10 @@ FAILOVERS = Resource(
             ColumnKind.TIME,
             lambda _v, b: b["start"],
             EXACT_RANGE,
-            spelling="micros_z",
+            time_format="micros_z",
         ),
         column("tenant_id", ColumnKind.TEXT, constant(str(ACCOUNTS[0].id))),
-        column("updated_at", ColumnKind.TIME, _until, EXACT_RANGE, spelling="micros_z"),
+        column("updated_at", ColumnKind.TIME, _until, EXACT_RANGE, time_format="micros_z"),
         column("uuid", ColumnKind.TEXT, _uuids),
     ),
 )

@@ -69,7 +69,7 @@ FIRMWARES = Resource(
     order_by=("id", "version"),
     expands=("product",),
     columns=(
-        column("built_at", ColumnKind.TIME, _released(-20), spelling="seconds_offset"),
+        column("built_at", ColumnKind.TIME, _released(-20), time_format="seconds_offset"),
         column("default_configuration", ColumnKind.JSON, constant(None)),
         column("expires_at", ColumnKind.TIME, lambda _v, b: np.full(len(b), NULL)),
         column(
@@ -86,9 +86,9 @@ FIRMWARES = Resource(
             EXACT_IN,
             to="products",
         ),
-        column("released_at", ColumnKind.TIME, _released(0), RANGE, spelling="seconds_offset"),
+        column("released_at", ColumnKind.TIME, _released(0), RANGE, time_format="seconds_offset"),
         column("resource_url", ColumnKind.ADDRESS, lambda _v, b: firmware_id(b), to="firmwares"),
-        column("uploaded_at", ColumnKind.TIME, _released(-2), spelling="seconds_offset"),
+        column("uploaded_at", ColumnKind.TIME, _released(-2), time_format="seconds_offset"),
         column(
             "url",
             ColumnKind.TEXT,
@@ -117,13 +117,13 @@ def _dates() -> tuple[ResourceColumn, ResourceColumn]:
         return np.asarray((1_735_000_000 + block["row"] * 86_400) * SECOND)
 
     return (
-        column("created_at", ColumnKind.TIME, made, RANGE, spelling="seconds_offset"),
+        column("created_at", ColumnKind.TIME, made, RANGE, time_format="seconds_offset"),
         column(
             "updated_at",
             ColumnKind.TIME,
             lambda v, b: made(v, b) + DAY,
             RANGE,
-            spelling="seconds_offset",
+            time_format="seconds_offset",
         ),
     )
 

@@ -226,7 +226,7 @@ HISTORICAL_LOCATIONS = Resource(
             ColumnKind.TIME,
             values("time"),
             frozenset({"gt", "lte"}),
-            spelling="micros_z",
+            time_format="micros_z",
         ),
         column("created_at_timeuuid", ColumnKind.UUID, values("time"), frozenset({"gt"})),
         column("dbm", ColumnKind.REAL, _of_signal("rssi")),

@@ -95,6 +95,6 @@ METRICS = Resource(
         column("signal_strength", ColumnKind.INTEGER, _signal("signal_percent")),
         column("sinr", ColumnKind.REAL, _signal("sinr")),
         column("tac", ColumnKind.TEXT, _cell("tac", 2**16)),
-        column("update_ts", ColumnKind.TIME, updated_at, RANGE, spelling="micros_z"),
+        column("update_ts", ColumnKind.TIME, updated_at, RANGE, time_format="micros_z"),
     ),
 )

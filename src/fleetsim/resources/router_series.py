@@ -196,7 +196,7 @@ ROUTER_LOGS = Resource(
             "reported_at",
             ColumnKind.TIME,
             lambda _v, b: b["time"] - SECOND,
-            spelling="seconds_offset",
+            time_format="seconds_offset",
         ),
         _ROUTER,
         column(

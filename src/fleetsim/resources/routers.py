@@ -190,7 +190,11 @@ ROUTERS = Resource(
             to="configuration_managers",
         ),
         column(
-            "created_at", ColumnKind.TIME, _fleet("installed_at"), RANGE, spelling="seconds_offset"
+            "created_at",
+            ColumnKind.TIME,
+            _fleet("installed_at"),
+            RANGE,
+            time_format="seconds_offset",
         ),
         column(
             "custom1",

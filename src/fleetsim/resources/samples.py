@@ -201,7 +201,7 @@ def modem_slots(world: World, device: Ints) -> Flags:
 
 
 _TIMES: tuple[ResourceColumn, ...] = (
-    column("created_at", ColumnKind.TIME, values("time"), EXACT_RANGE, spelling="micros_z"),
+    column("created_at", ColumnKind.TIME, values("time"), EXACT_RANGE, time_format="micros_z"),
     column("created_at_timeuuid", ColumnKind.UUID, values("time"), EXACT_RANGE | {"in"}),
 )
 _NET_DEVICE = column(
