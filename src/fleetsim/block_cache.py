@@ -21,7 +21,7 @@ class BlockCache:
     _rows: int = 0
 
     def get_fresh(self, key: Hashable, make: Callable[[], Block]) -> Block:
-        """Return the same columns as `get` in a block of their own.
+        """Return the columns of `get` in a new block.
 
         Use it where derived columns depend on the time and must not be cached.
         """

@@ -47,7 +47,7 @@ async def serve_control(simulation: Simulation, request: Request) -> Response:
 
 
 def state(simulation: Simulation) -> dict[str, Any]:
-    """Return the clock, the calls made, and the faults in force."""
+    """Return the clock, the call counts, and the active faults."""
     return {
         "now": stamps.to_datetime(simulation.clock.now()).isoformat(),
         "calls": dict(sorted(simulation.meter.calls.items())),

@@ -1,4 +1,4 @@
-"""Helpers for the facts that /sim/truth reports about causes."""
+"""The format of the facts that /sim/truth reports about causes."""
 
 from typing import Any
 

@@ -63,7 +63,7 @@ def serve(options: SimulatorOptions) -> None:
     Raises: UsageError if the port is in use, or this user may not open it.
     """
     app = create_app(options)
-    _spare_the_collector()
+    _make_collection_rare()
     listener = listen(options.port)
     url = f"http://{HOST}:{listener.getsockname()[1]}"
     config = uvicorn.Config(
@@ -100,7 +100,7 @@ def listen(port: int) -> socket.socket:
         ) from None
 
 
-def _spare_the_collector() -> None:
+def _make_collection_rare() -> None:
     """Make garbage collection rare: a page is thousands of small objects without cycles."""
     gc.collect()
     gc.freeze()

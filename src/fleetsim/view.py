@@ -14,7 +14,7 @@ class View:
 
     `scope` marks the routers of the caller's account tree and `accounts` its accounts' rows.
     `settled` hides records that are not visible yet; truth sees everything. `scenario` sets
-    the quirks of what is served.
+    the quirks of the answers.
     """
 
     world: World

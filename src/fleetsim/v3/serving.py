@@ -112,8 +112,8 @@ def _one(view: View, collection: Collection, key: str) -> Document:
 def _page(view: View, collection: Collection, request: Request) -> Document:
     """Return a page; the last one has no `links.next`.
 
-    The cursor is the last item's own number, not a count: what is deleted while somebody pages
-    moves no other item.
+    The cursor is the number of the last item, not a count: a deletion while a client pages
+    does not move other items.
     """
     given = dict(parse_qsl(query_of(request), keep_blank_values=True))
     size, after, filters = _read(collection, given)
@@ -132,7 +132,7 @@ def _page(view: View, collection: Collection, request: Request) -> Document:
 
 
 def _read(collection: Collection, given: dict[str, str]) -> tuple[int, int, dict[str, list[str]]]:
-    """Return page size, the number to go on after, and filters; refuse other parameters."""
+    """Return page size, cursor and filters; refuse other parameters."""
     size, after, filters = DEFAULT_PAGE, -1, {}
     for name, text in given.items():
         field = name.removeprefix("filter[").removesuffix("]")

@@ -26,7 +26,7 @@ class SettingChanges:
 
 @dataclass(frozen=True)
 class SettingChangePlanner:
-    """Draws changes made by any of so many `people`; none before `started_at`."""
+    """Draws changes made by `people` users, none before `started_at`."""
 
     draws: Draws
     fleet: SimulatedFleet

@@ -23,11 +23,11 @@ class Spells:
 
     @property
     def happens(self) -> Flags:
-        """Return which of them happen at all."""
+        """Return which spells happen."""
         return self.start < NEVER
 
     def only(self, keep: Flags) -> "Spells":
-        """Return the spells with those not kept turned into none."""
+        """Return the spells, without those that are not kept."""
         return Spells(np.where(keep, self.start, NEVER), np.where(keep, self.end, NEVER))
 
     def holds(self, instant: Ints) -> Flags:

@@ -26,7 +26,7 @@ _BEND = 0.12
 class Legs:
     """The trips of vehicle days; arrays of shape (..., LEGS), NEVER where a day has fewer.
 
-    Longitudes go on beyond 180 degrees where a route does.
+    Longitudes are not wrapped: they pass 180 degrees where a route does.
     """
 
     depart: Ints
