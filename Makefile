@@ -34,8 +34,11 @@ $(READY): requirements.lock pyproject.toml
 demo: $(READY)  ## From a simulated service to marts, published as Parquet
 	@$(BIN)/fleetlake demo
 
-test: check  ## Check, then run the tests
-	@$(BIN)/python -m pytest -n $(CORES) --dist loadgroup
+test: check  ## Check, then run every test but the slow proofs
+	@$(BIN)/python -m pytest -n $(CORES) --dist loadgroup -m "not proof"
+
+proofs: $(READY)  ## Run the slow proofs: servers, kills, the whole README
+	@$(BIN)/python -m pytest -n $(CORES) --dist loadgroup -m proof
 
 check: $(READY)  ## Lint, formatting and types
 	@$(BIN)/ruff check --quiet

@@ -4,7 +4,7 @@ import asyncio
 import gzip
 import tracemalloc
 import zlib
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 import stamina
 
 from fleetlake.errors import CredentialsRefused, PageUnreadable, ServiceError, Unreachable
+from fleetlake.service.bodies import DEFAULT_BOUNDS, REFUSAL_BYTES, whole_answer
 from fleetlake.service.client import Client
 from fleetlake.service.deadline import Patience
 from fleetlake.settings import Settings
@@ -146,6 +147,21 @@ def test_of_a_refusal_without_end_the_status_counts(ask, transport):
     assert len(str(failure.value)) < 500
 
 
+def test_of_a_refusal_no_more_is_read_than_its_words_need():
+    taken = []
+
+    class Endless(httpx.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            while True:
+                taken.append(b"x" * 1_000)
+                yield taken[-1]
+
+    refusal = asyncio.run(whole_answer(httpx.Response(500, stream=Endless()), DEFAULT_BOUNDS))
+
+    assert len(refusal.content) == REFUSAL_BYTES
+    assert len(taken) * 1_000 < REFUSAL_BYTES + 2_000
+
+
 DRIBBLES = {
     "body": (OK + b"\r\n", b"x"),
     "chunks": (CHUNKED, b"1\r\nx\r\n"),
@@ -205,6 +221,18 @@ def test_what_we_hold_back_ourselves_does_not_use_up_the_patience_with_the_servi
                 await asyncio.sleep(5)
 
     asyncio.run(go())
+
+
+def test_a_call_held_back_by_the_call_limit_for_longer_than_a_page_may_take_is_made(
+    ask, monkeypatch
+):
+    async def hold_back(_limit: object) -> None:
+        await asyncio.sleep(0.4)
+
+    monkeypatch.setattr("fleetlake.service.rate_limit.CallLimit.wait_turn", hold_back)
+    answer = OK + b"Content-Length: 5\r\n\r\nhello"
+
+    assert ask(saying(answer), lambda: None, retry_seconds=0.3) == b"hello"
 
 
 def raw_deflate(body: bytes) -> bytes:

@@ -7,6 +7,7 @@ import pytest
 
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import BudgetSpent
+from fleetlake.lake import open_lake
 from fleetlake.loading.forecast import CallForecast, plan_ingest
 from fleetlake.loading.ingest import ingest
 from fleetsim.app import create_app
@@ -57,6 +58,33 @@ def test_a_forecast_asks_nothing_of_the_service(forecast_and_counted: Any) -> No
     _, _, asked_by_plan = forecast_and_counted
 
     assert set(asked_by_plan.values()) == {0}
+
+
+def test_a_forecast_counts_the_records_of_its_own_account_only(sim: Sim) -> None:
+    sim.ingest("routers", "alerts")
+    with open_lake(sim.settings().lake) as lake:
+        lake.execute("update raw.routers set account_profile = 'west' where id % 2 = 0")
+        lake.execute("update raw.alerts set account_profile = 'west'")
+        [(own,)] = lake.rows("select count(*) from raw.routers where account_profile = 'default'")
+
+    routers, alerts = plan_ingest(sim.settings(), ["routers", "alerts"], now=NOW + LATER)
+
+    assert routers.records == own
+    assert alerts.records == 0
+
+
+def test_a_forecast_asks_once_for_what_the_service_should_have_forgotten(sim: Sim) -> None:
+    sim.ingest("activity_logs")
+    later = NOW + timedelta(days=45)
+
+    [forecast] = plan_ingest(sim.settings(), ["activity_logs"], now=later)
+    sim.advance(timedelta(days=45).total_seconds())
+    before = sim.calls("activity_logs")
+    sim.ingest("activity_logs")
+
+    assert forecast.calls is not None
+    assert forecast.calls >= 2  # for what is left, and for what has expired
+    assert sim.calls("activity_logs") - before <= 1.3 * forecast.calls + 2
 
 
 def test_of_what_was_never_loaded_nothing_is_claimed(sim: Sim) -> None:

@@ -407,25 +407,51 @@ def leaks(text: str) -> list[str]:
     ]
 
 
-def test_a_proxy_of_the_environment_is_asked_for_a_service_elsewhere(settings, monkeypatch):
-    heard = []
+@pytest.fixture
+def ask_a_proxy(settings, monkeypatch):
+    """Return what asks through a proxy that says no with `reason`; it gives what both said."""
 
-    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        heard.append(await reader.readline())
-        writer.write(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n")
-        writer.close()
+    def told(login: str, reason: str) -> tuple[list[bytes], str]:
+        heard = []
 
-    async def go() -> None:
-        proxy = await asyncio.start_server(refuse, "127.0.0.1", 0)
-        port = proxy.sockets[0].getsockname()[1]
-        monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{port}")
-        async with proxy, Client(settings(retry_attempts=1)) as client:
-            with pytest.raises(Unreachable, match="502"):
-                await client.get("accounts/", {}, lambda _: None)
+        async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            heard.append(await reader.readline())
+            writer.write(f"HTTP/1.1 502 {reason}\r\nContent-Length: 0\r\n\r\n".encode())
+            writer.close()
 
-    asyncio.run(go())
+        async def go() -> str:
+            proxy = await asyncio.start_server(refuse, "127.0.0.1", 0)
+            port = proxy.sockets[0].getsockname()[1]
+            monkeypatch.setenv("HTTPS_PROXY", f"http://{login}127.0.0.1:{port}")
+            async with proxy, Client(settings(retry_attempts=1)) as client:
+                with pytest.raises(Unreachable) as failure:
+                    await client.get("accounts/", {}, lambda _: None)
+            return str(failure.value)
+
+        return heard, asyncio.run(go())
+
+    return told
+
+
+def test_a_proxy_of_the_environment_is_asked_for_a_service_elsewhere(ask_a_proxy):
+    heard, said = ask_a_proxy("", "Bad Gateway")
 
     assert heard == [b"CONNECT svc.example:443 HTTP/1.1\r\n"]
+    assert "502 Bad Gateway" in said
+
+
+def test_a_password_that_a_proxy_says_back_does_not_show(ask_a_proxy):
+    _, said = ask_a_proxy("fleet:s3cret-word@", "no such login: s3cret-word")
+
+    assert "502 no such login: ***" in said
+
+
+def test_no_answer_out_of_a_cache_is_asked_for(ask):
+    service = Service(httpx.Response(200, json=EMPTY))
+
+    ask(service)
+
+    assert service.requests[0].headers["cache-control"] == "no-cache"
 
 
 @pytest.mark.parametrize("status", [200, 302, 400, 401, 403, 409, 429, 500])

@@ -5,21 +5,26 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime, parsedate_to_datetime
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from fleetlake.demo import demo_settings
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import ClockRefused, UsageError
 from fleetlake.lake import open_lake
+from fleetlake.lake.future import take_back_future
 from fleetlake.lake.gaps import Gap, gaps
+from fleetlake.lake.watermarks import Mark, set_watermarks
 from fleetlake.loading.ingest import backfill, ingest
 from fleetlake.loading.outcome import Outcome
 from fleetlake.loading.verify import verify
 from fleetlake.planning.intervals import BEGINNING, Interval
 from fleetlake.service.clock import REFUSED_SKEW, Clock
-from fleetlake.settings import ClockTrust
+from fleetlake.settings import ClockTrust, Settings
 from tests.conftest import NOW, Sim
 
 HOUR = timedelta(hours=1)
@@ -172,6 +177,13 @@ def test_a_setting_believes_the_service(sim: Sim):
     assert missing(sim, "alerts") == set()
 
 
+def test_what_starts_a_simulator_of_its_own_believes_its_clock(tmp_path: Path):
+    up = import_module("fleetlake.cli.prefect.up")  # the package has a command of that name
+
+    assert demo_settings(Settings(), "http://127.0.0.1:1").clock is ClockTrust.SERVICE
+    assert up.environment(tmp_path, "http://127.0.0.1:1", 1)["FLEETLAKE_CLOCK"] == "service"
+
+
 def test_a_lie_that_lies_behind_us_is_told_by_when_it_was_committed(sim: Sim, machine):
     load(sim, "alerts", trust="service", transport=Lying(sim.transport, off=40 * HOUR))
     with open_lake(sim.folder / "lake") as lake:
@@ -197,6 +209,33 @@ def test_versions_from_the_future_get_the_time_of_their_commit(sim: Sim, machine
             "select count(*) from raw.routers where valid_from > ? or valid_to < valid_from",
             [NOW + 2 * HOUR],
         ) == [(0,)]
+
+
+@pytest.mark.usefixtures("machine")
+def test_a_service_whose_clock_runs_behind_takes_nothing_back(sim: Sim, caplog):
+    load(sim, "alerts")
+
+    load(sim, "alerts", transport=Lying(sim.transport, off=-2 * HOUR))
+
+    assert "behind this machine's" in caplog.text
+    assert "went by a clock that ran ahead" not in caplog.text
+
+
+def test_a_lateness_measured_in_the_future_is_taken_back_with_the_rest(lake_path: Path):
+    ahead, times = NOW + 40 * HOUR, "values (?, ?, 600, 1, ?), (?, ?, 600, 1, ?)"
+    of_alerts = ["default", "alerts"]
+    with open_lake(lake_path) as lake:
+        set_watermarks(lake, [Mark(profile="default", endpoint="alerts", newest=ahead)])
+        lake.execute(
+            "insert into meta.lateness (account_profile, endpoint, lateness_seconds, records, "
+            f"measured_at) {times}",
+            [*of_alerts, ahead, *of_alerts, NOW - HOUR],
+        )
+
+        take_back_future(lake, "default", [ENDPOINTS["alerts"]], now=NOW, is_checked=True)
+
+        assert lake.rows("select measured_at from meta.lateness") == [(NOW - HOUR,)]
+        assert lake.rows("select watermark_at > ? from meta.watermarks", [NOW]) == [(False,)]
 
 
 @pytest.mark.usefixtures("machine")
@@ -257,6 +296,18 @@ def test_the_earlier_of_the_two_clocks_counts(clock: Clock):
     slow = Clock(ClockTrust.CHECKED, steady=Steady())
     slow.read_date(NOW - 2 * HOUR)
     assert slow.now() == NOW - 2 * HOUR
+
+
+@pytest.mark.parametrize("trust", list(ClockTrust))
+@pytest.mark.usefixtures("clock")
+def test_a_date_that_soon_lies_beyond_every_calendar_is_refused_in_words(trust: ClockTrust):
+    steady = Steady()
+    last = Clock(trust, steady=steady)
+    last.read_date(datetime.max.replace(tzinfo=UTC))
+    steady.seconds += 1
+
+    with pytest.raises(ClockRefused, match="ahead of this machine's"):
+        last.now()
 
 
 @pytest.mark.parametrize("trust", list(ClockTrust))

@@ -4,6 +4,7 @@ import gzip
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import httpx
@@ -15,9 +16,11 @@ from fleetlake.lake import open_lake
 from fleetlake.lake.gaps import gaps
 from fleetlake.loading.ingest import backfill, ingest
 from fleetlake.loading.quarantine import retry_quarantined
+from fleetlake.monitoring.status import stream_statuses
 from fleetlake.planning.intervals import Interval
 from fleetlake.service.bodies import BodyRefused, unpacked
 from tests.conftest import NOW, Sim
+from tests.test_load import assert_complete
 
 DAY = timedelta(days=1)
 HOUR = timedelta(hours=1)
@@ -115,9 +118,16 @@ def test_a_machine_whose_clock_is_slow_rewrites_no_history(sim: Sim, monkeypatch
     before = rows(sim, "select id, valid_from, valid_to from raw.groups where valid_to is not null")
     load_at(3 * HOUR, 3 * HOUR - timedelta(minutes=130))
 
-    found = rows(sim, "select id, valid_from, valid_to from raw.groups")
+    found = rows(
+        sim,
+        "select id, valid_from, valid_to from raw.groups "
+        "order by id, valid_from, valid_to nulls last",
+    )
     assert set(before) <= set(found)
     assert all(end is None or start <= end for _, start, end in found)
+    chain = [(a, b) for a, b in pairwise(found) if a[0] == b[0]]
+    assert chain
+    assert all(ended == began for (_, _, ended), (_, began, _) in chain)
 
 
 @pytest.mark.parametrize(
@@ -200,3 +210,29 @@ def test_a_record_dated_in_the_future_is_kept_and_taken_for_no_wrong_clock(sim: 
     [(newest,)] = rows(sim, "select max(watermark_at) from meta.watermarks")
     assert newest <= NOW + HOUR
     assert "clock that ran ahead" not in caplog.text
+
+
+def test_an_empty_first_answer_does_not_prove_that_a_stream_has_no_records(make_sim):
+    sim = make_sim(routers=30, days=5)
+    silent = Edited(sim, alerts=lambda _: [])
+    names = ["alerts", "failovers", "activity_logs"]  # the others show how late it is
+    whole(ingest(sim.settings(), names, transport=silent))
+    sim.advance(HOUR.total_seconds())
+
+    whole(sim.ingest(*names))
+
+    assert_complete(sim, ENDPOINTS["alerts"], NOW + HOUR)
+
+
+def test_a_stream_that_stays_empty_costs_one_call_a_load_and_nothing_is_missing(make_sim):
+    sim = make_sim(routers=5, days=2, rules=False)
+    whole(sim.ingest("alerts", "activity_logs"))
+    before = sim.calls("alerts")
+    sim.advance(HOUR.total_seconds())
+
+    whole(sim.ingest("alerts", "activity_logs"))
+
+    assert sim.calls("alerts") - before == 1
+    with open_lake(sim.settings().lake, read_only=True) as lake:
+        found = {s.endpoint: s for s in stream_statuses(lake, now=NOW + HOUR, calls_per_minute=450)}
+    assert (found["alerts"].holes, found["alerts"].retention) == (0, None)

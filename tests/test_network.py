@@ -5,17 +5,21 @@ import errno
 import html
 import json
 import os
+import resource
 import ssl
 import sys
 import textwrap
 import time
+from itertools import product
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
 from fleetlake import cli
-from fleetlake.errors import LakeError, SettingsError
+from fleetlake.errors import LakeError, SettingsError, of_system
+from fleetlake.lake import open_lake
+from fleetlake.lake_address import not_writable
 from fleetlake.service import rate_limit as ratelimit
 from fleetlake.service.network import proxies, proxy_secrets, tls_context
 from fleetlake.service.rate_limit import CallLimit
@@ -201,6 +205,36 @@ def test_what_the_system_refuses_ends_a_command_in_words(
 
     assert ended.value.code == exit_code
     assert said in capsys.readouterr().err
+
+
+def test_a_lake_that_is_opened_with_few_file_descriptors_fails_in_words(lake_path):
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    first = os.open(os.devnull, os.O_RDONLY)
+    os.close(first)
+    failures: list[Exception] = []
+
+    for more, read_only in product(range(1, 16), (True, False)):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (first + more, most[1]))
+        try:
+            with open_lake(lake_path, read_only=read_only) as lake:
+                lake.rows("select count(*) from meta.watermarks")
+        except (LakeError, OSError) as failure:
+            failures.append(failure)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, most)
+
+    assert failures
+    for failure in failures:
+        known = of_system(failure) if isinstance(failure, OSError) else failure
+        assert known is not None
+        assert "open more files" in str(known) or "no more files" in str(known)
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE])
+def test_a_folder_that_few_file_descriptors_close_is_not_called_unwritable(tmp_path, code):
+    error = OSError(code, os.strerror(code))
+
+    assert "ulimit -n" in not_writable("state", tmp_path, error, setting="X").remedy
 
 
 def test_an_error_of_the_system_that_nobody_knows_stays_a_bug(monkeypatch):

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -73,11 +74,12 @@ def test_text_of_any_language_stays_as_it_is():
 
 
 def test_a_wrong_argument_is_quoted_without_its_control_characters():
-    for words in (["\x1b[31mnonsense"], ["gaps", "\x1b[31mnonsense"]):
+    odd = ("\x1b[31m\u202enonsense", "--\x1b[31m\u202enonsense")
+    for words in [[*before, one] for one in odd for before in ([], ["gaps"])]:
         said = CliRunner().invoke(cli.app, words).output
 
-        assert "\x1b[31mnon" not in said
-        assert "\\x1b[31mnonsense" in said
+        assert not {"\x1b", "\u202e"} & set(said)
+        assert "\\x1b[31m\\u202enonsense" in said
 
 
 @pytest.mark.parametrize("output", ["csv", "json"])
@@ -155,6 +157,13 @@ def test_only_one_place_prints(file):
         found = [call for call in found if call not in {"sys.stdout.write", "typer.echo"}]
     if name not in PRINTERS | {"__main__.py", "marts/__main__.py", "cli/interrupts.py"}:
         assert found == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_progress_bar_shows_a_name_as_it_is(name):
+    column = screen.text_column("{task.description}")
+
+    assert column.render(SimpleNamespace(description=name)).plain == name
 
 
 def test_a_console_of_rich_itself_would_have_failed_this():

@@ -102,3 +102,12 @@ def test_every_other_command_in_it_is_one_that_exists() -> None:
             assert line.split()[1] in targets
         else:
             assert line.startswith((".venv/bin/", "export FLEETLAKE_")), line
+
+
+@pytest.mark.parametrize(
+    "name", ["HTTPS_PROXY", "NO_PROXY", "socksio", "SSL_CERT_FILE", "SSL_CERT_DIR"]
+)
+def test_it_says_how_to_name_a_proxy_and_authorities_of_ones_own(name: str) -> None:
+    paragraphs = README.read_text().split("\n\n")
+
+    assert [text for text in paragraphs if name in text and "proxy" in text.lower()]

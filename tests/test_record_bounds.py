@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetlake import outline, record_bounds
+from fleetlake.decoding import bounds, outline
 from fleetlake.decoding.arrow import Page, read_page
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import PageUnreadable
@@ -113,7 +113,7 @@ def test_very_many_lists_in_a_record_cost_no_steps_of_python_for_each():
 def test_a_bracket_in_a_text_beside_many_others_costs_no_steps_of_python_for_each():
     record = a_record_of_lists("[", 400_000).encode()
 
-    seconds = cpu_seconds(lambda: record_bounds.is_deep(record))
+    seconds = cpu_seconds(lambda: bounds.is_deep(record))
 
     assert seconds < 3 * cpu_seconds(lambda: steps_over_brackets(record))
 
@@ -143,8 +143,8 @@ def test_deep_records_are_set_aside_and_no_other_wherever_parts_end(records, par
     body = json.dumps({"other": records, "data": records, "meta": {"data": records}})
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(outline, "PART_BYTES", part_bytes)
-        patched.setattr(record_bounds, "MOST_DEPTH", 2)
-        left, aside = record_bounds.set_deep_aside(body.encode())
+        patched.setattr(bounds, "MOST_DEPTH", 2)
+        left, aside = bounds.set_deep_aside(body.encode())
 
     texts = {json.loads(stand_in): json.loads(record) for stand_in, record in aside.items()}
     assert list(texts.values()) == [record for record in records if depth_of(record) > 2]

@@ -168,11 +168,12 @@ def test_a_new_lake_notes_its_format(lake_path: Path) -> None:
         assert lake.rows("select format_version from meta.lake") == [(FORMAT_VERSION,)]
 
 
+@pytest.mark.parametrize("left", ["drop table meta.lake", "delete from meta.lake"])
 def test_a_lake_of_a_release_that_noted_no_format_is_read_and_noted_when_written(
-    lake_path: Path,
+    lake_path: Path, left: str
 ) -> None:
     with open_lake(lake_path) as lake:
-        lake.execute("drop table meta.lake")
+        lake.execute(left)
     with open_lake(lake_path, read_only=True) as lake:
         assert lake.rows("select count(*) from raw.groups") == [(0,)]
 

@@ -6,7 +6,13 @@ import pytest
 from pydantic import ValidationError
 
 from fleetlake.errors import SettingsError
-from fleetlake.settings import HEADER_NAMES, Settings, load_settings, unknown_variables
+from fleetlake.settings import (
+    HEADER_NAMES,
+    ClockTrust,
+    Settings,
+    load_settings,
+    unknown_variables,
+)
 
 KEYS = {
     "FLEETLAKE_PORTAL_API_ID": "PORTALID-1f0c",
@@ -43,6 +49,7 @@ def test_without_any_setting_the_defaults_hold():
     assert settings.published == Path("data/published")
     assert settings.calls_per_minute == 450
     assert settings.header_names == HEADER_NAMES
+    assert settings.clock is ClockTrust.CHECKED
 
 
 def test_the_environment_is_read(monkeypatch):

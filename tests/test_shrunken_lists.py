@@ -4,12 +4,15 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
+from fleetlake import cli
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import ListShrank, UsageError
 from fleetlake.lake import Lake, open_lake
@@ -143,6 +146,11 @@ def test_new_records_do_not_outweigh_those_that_are_withheld(fleet: Sim) -> None
     assert all(isinstance(outcome.error, ListShrank) for outcome in outcomes)
     assert current(fleet) > ids(fleet)
 
+    [fewer] = load(fleet, "routers", routers=lambda records: others(records)[:4])
+
+    assert "16 of 20 records" in str(fewer.error)  # six of the ten that count are too many
+    assert len(current(fleet)) == 20
+
 
 def test_a_record_retired_while_others_are_withheld_is_closed(fleet: Sim) -> None:
     load(fleet, "routers", routers=first(4))
@@ -269,6 +277,18 @@ def test_one_walk_of_a_fan_out_that_is_empty_closes_nothing_of_it(lake_path: Pat
     assert closed == 1
 
 
+def test_what_a_fan_out_no_longer_asks_for_is_closed_however_much_it_is(lake_path: Path) -> None:
+    batteries = [{"id": str(number), "router": str(number)} for number in range(1, 21)]
+    with open_lake(lake_path) as lake:
+        commit_load(lake, load_of(BATTERIES, *batteries, is_whole=True, asked=[range(1, 21)]))
+
+        done = commit_load(
+            lake, load_of(BATTERIES, *batteries[:6], is_whole=True, asked=[range(1, 7)])
+        )
+
+    assert (done.changed, done.withheld) == (14, 0)
+
+
 def test_the_other_account_loses_nothing_where_one_sees_nothing_any_more(fleet: Sim) -> None:
     sub = {**KEYS, "mgr_api_id": "subaccount-id", "mgr_api_key": "subaccount-key"}
 
@@ -334,3 +354,20 @@ def test_only_a_list_that_is_loaded_and_kept_as_history_can_be_accepted(
 ) -> None:
     with pytest.raises(UsageError, match=said):
         fleet.ingest(*names, accept_shrunk=[accepted])
+
+
+def test_the_command_refuses_a_shrunken_list_until_it_is_named_as_accepted(
+    fleet: Sim, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = Changed(fleet, routers=first(4))
+    monkeypatch.setattr("fleetlake.loading.ingest.ingest", partial(ingest, transport=service))
+    monkeypatch.setattr("fleetlake.settings.load_settings", fleet.settings)
+    run = partial(CliRunner().invoke, cli.app)
+
+    refused = run(["ingest", "routers"])
+    held = current(fleet)
+    accepted = run(["ingest", "routers", "--accept-shrunk", "routers"])
+
+    assert isinstance(refused.exception, ListShrank)
+    assert held == ids(fleet)
+    assert (accepted.exit_code, len(current(fleet))) == (0, 4)

@@ -13,10 +13,11 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import RecordsMissing
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.gaps import Gap
-from fleetlake.monitoring.status import LakeStatus, StreamStatus
+from fleetlake.lake.watermarks import Mark, set_watermarks
+from fleetlake.monitoring.status import LakeStatus, StreamStatus, lake_now
 from fleetlake.planning.intervals import Interval
 from fleetlake.planning.retention import forecast
-from fleetlake.settings import load_settings
+from fleetlake.settings import ClockTrust, load_settings
 from tests.streams import GAP, GOOD, NOW
 
 LOST = replace(GAP, account_profile="west")
@@ -117,3 +118,16 @@ def test_a_lost_range_is_told_and_ends_with_its_exit_code(lake: Lake) -> None:
     assert shown.output.splitlines()[1].startswith("- Of alerts the service forgot")
     assert isinstance(shown.exception, RecordsMissing)
     assert shown.exception.exit_code == 9
+
+
+def test_a_lake_is_measured_by_this_machines_clock_unless_the_services_is_believed(
+    lake_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ahead = NOW + timedelta(hours=40)
+    monkeypatch.setattr("fleetlake.monitoring.status.machine_now", lambda: NOW)
+
+    with open_lake(lake_path) as lake:
+        set_watermarks(lake, [Mark(profile="default", endpoint="alerts", newest=ahead)])
+
+        assert lake_now(lake, ClockTrust.CHECKED) == NOW
+        assert lake_now(lake, ClockTrust.SERVICE) == ahead

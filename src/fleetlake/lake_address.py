@@ -2,7 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass
-from errno import EDQUOT, EFBIG, ENOSPC
+from errno import EDQUOT, EFBIG, EMFILE, ENFILE, ENOSPC
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,6 +13,8 @@ from fleetlake.errors import LakeError
 from fleetlake.text.redaction import without_secrets
 
 SHARED = "postgres:"
+
+MORE_FILES = "Let the process open more files, for example by `ulimit -n 1024`"
 
 _FIRST_PRINTABLE = 32
 
@@ -87,6 +89,8 @@ def not_writable(name: str, folder: Path, error: OSError, *, setting: str) -> La
     remedy = f"Make it writable for this user, or set {setting} to one that is."
     if error.errno in {ENOSPC, EDQUOT, EFBIG}:
         remedy = "Free some space and run again; what was there before is whole."
+    if error.errno in {EMFILE, ENFILE}:
+        remedy = f"{MORE_FILES}, and run again."
     reason = error.strerror or error
     return LakeError(f"The {name} folder {folder} cannot be written: {reason}.", remedy=remedy)
 

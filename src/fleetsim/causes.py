@@ -17,7 +17,7 @@ from fleetsim.places import HOME_REGIONS, miles_between, wrapped
 from fleetsim.resources.alert_texts import device_names
 from fleetsim.resources.battery_reports import battery_ids
 from fleetsim.resources.failovers import failovers_of
-from fleetsim.span_causes import interface_spans, router_spans
+from fleetsim.span_causes import interface_spans, registrations, router_spans
 from fleetsim.units import DAY, NEVER, Ints
 from fleetsim.view import View
 from fleetsim.world import batteries, trips
@@ -32,9 +32,9 @@ _CURVE_POINTS: Final = 41
 
 def _days(view: View, until: int) -> Iterator[tuple[int, DayPlan]]:
     """Yield each service day up to an instant, with every router's plan."""
-    everyone = np.arange(view.world.routers, dtype=np.int64)
+    everyone = np.arange(view.world.fleet.size, dtype=np.int64)
     for day in range(view.world.first_day, until // DAY + 1):
-        yield day, view.world.planner.plan(everyone, np.full(view.world.routers, day))
+        yield day, view.world.planner.plan(everyone, np.full(len(everyone), day))
 
 
 def failover_episodes(view: View, until: int) -> Iterator[Fact]:
@@ -97,6 +97,7 @@ def trip_facts(view: View, until: int) -> Iterator[Fact]:
     for day in range(world.first_day, until // DAY + 1):
         legs = trips.day_legs(world.draws, fleet, riders, np.full(len(riders), day))
         driven = (legs.depart >= world.started_at) & (legs.depart <= until)
+        driven &= fleet.registrations.holds(riders[:, None], legs.depart)
         lon_from, lon_to = wrapped(legs.lon_from), wrapped(legs.lon_to)
         for vehicle, leg in np.argwhere(driven).tolist():
             yield {
@@ -119,6 +120,7 @@ def wrong_fix_spells(view: View, until: int) -> Iterator[Fact]:
         legs = trips.day_legs(world.draws, fleet, riders, days)
         spells = wrong_spells(world.draws, riders, days, legs)
         seen = (spells.start >= world.started_at) & (spells.start <= until)
+        seen &= fleet.registrations.holds(riders[:, None], spells.start)
         for vehicle, leg in np.argwhere(seen).tolist():
             yield {
                 "router_id": int(fleet.router_id[riders[vehicle]]),
@@ -126,11 +128,11 @@ def wrong_fix_spells(view: View, until: int) -> Iterator[Fact]:
             }
 
 
-def reporting_habits(view: View, _until: int) -> Iterator[Fact]:
+def reporting_habits(view: View, until: int) -> Iterator[Fact]:
     """Yield how each router reports, and whether it is near the antimeridian."""
     fleet = view.world.fleet
     habits = fleet.habits
-    for row in range(fleet.size):
+    for row in np.flatnonzero(fleet.registrations.has_begun(until)).tolist():
         yield {
             "router_id": int(fleet.router_id[row]),
             "is_vehicle": bool(fleet.is_vehicle[row]),
@@ -157,21 +159,24 @@ def _road_miles(legs: trips.Legs, vehicle: int, leg: int) -> float:
 def battery_lives(view: View, until: int) -> Iterator[Fact]:
     """Yield each battery's health at the start and now, when it reached 62%, and its cycles."""
     world, fleet = view.world, view.world.fleet
-    rows = np.flatnonzero(fleet.has_battery)
+    rows = np.flatnonzero(fleet.has_battery & fleet.registrations.has_begun(until))
     ageing = world.ageing.of(rows)
     cycles = _cycles(view, rows, until)
     began = ageing.health(np.full(len(rows), world.started_at))
     now = ageing.health(np.full(len(rows), until))
     ids = battery_ids(view).of(rows)
     worn = batteries.report_after(world.draws, rows, ageing.worn_at)
+    registered = fleet.registrations
+    worn = np.maximum(worn, registered.since[rows])  # as its first report shows
     for place, row in enumerate(rows.tolist()):
+        is_worn = worn[place] <= until and worn[place] < registered.until[row]
         yield {
             "battery_id": int(ids[place]),
             "router_id": int(fleet.router_id[row]),
             "health_at_start_pct": float(began[place]),
             "health_now_pct": float(now[place]),
             "points_per_day": float(ageing.points_per_day[place]),
-            "reached_62_at": when(int(worn[place])) if worn[place] <= until else None,
+            "reached_62_at": when(int(worn[place])) if is_worn else None,
             "cycles": cycles[row],
         }
 
@@ -214,4 +219,5 @@ CAUSES: Final[dict[str, Callable[[View, int], Iterator[Fact]]]] = {
     "reporting": reporting_habits,
     "interface_spans": interface_spans,
     "router_spans": router_spans,
+    "registrations": registrations,
 }

@@ -48,7 +48,7 @@ def simulate(
     {"advance_seconds": 3600}, PUT /sim/faults with {"status_500": 0.1} or {"scenario": "flaky"},
     GET /sim/truth/RESOURCE (every record, one JSON document a line), and the causes behind them:
     /sim/truth/failover_episodes, outages, trips, battery_life, wrong_fixes, reporting,
-    interface_spans, router_spans; and what clients deleted: /sim/truth/deletions.
+    interface_spans, router_spans, registrations; and what clients deleted: /sim/truth/deletions.
     """
     if print_env:
         _print_environment(port)

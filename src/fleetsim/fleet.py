@@ -1,6 +1,7 @@
 """The devices: constant facts about each router, as arrays over the fleet."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from fleetsim.places import (
     UTC_OFFSETS,
     wrapped,
 )
+from fleetsim.registrations import Registrations, deal_registrations, deal_rows
 from fleetsim.units import DAY, SECOND, Flags, Ints, Reals
 
 SLOTS_PER_ROUTER = 4
@@ -64,6 +66,7 @@ class SimulatedFleet:
     group_splits: int
     habits: Habits
     moves: Moves
+    registrations: Registrations
     router_ids: Identifiers
     net_device_ids: Identifiers
 
@@ -72,32 +75,70 @@ class SimulatedFleet:
         """Return the number of groups: one per account, product and split."""
         return len(ACCOUNTS) * len(PRODUCTS) * self.group_splits
 
+    @property
+    def place(self) -> Ints:
+        """Return the row of the router whose site, name and SIM cards each one has."""
+        return self.registrations.rows.follows
+
+    @property
+    def hardware(self) -> Ints:
+        """Return the row of the router whose device each one is."""
+        return self.registrations.rows.hardware
+
+    @cached_property
+    def hardware_id(self) -> Ints:
+        """Return the id that each router's device had first: its MAC addresses come of it."""
+        return np.asarray(self.router_id[self.hardware])
+
+    def after_installing(self, router: Ints, delay: int) -> Ints:
+        """Return an instant some time after each router was installed; at once if it came anew."""
+        later = np.where(self.registrations.since[router] > 0, 0, delay)
+        return np.asarray(self.installed_at[router] + later)
+
+    def in_bay_of(self, rows: Ints, device: Ints) -> Ints:
+        """Return the devices at the same places in other routers' rows; `rows` is by router."""
+        router, slot = np.divmod(device, SLOTS_PER_ROUTER)
+        lone = self.moves.is_drawer(device)
+        return np.where(lone, device, rows[np.where(lone, 0, router)] * SLOTS_PER_ROUTER + slot)
+
+    def arrived_at(self, device: Ints, instant: Ints) -> Ints:
+        """Return when each device last moved or was registered by an instant, 0 if it never was."""
+        lone = self.moves.is_drawer(device)
+        since = self.registrations.since[np.where(lone, 0, device // SLOTS_PER_ROUTER)]
+        return np.maximum(self.moves.moved_at(device, instant), since)
+
     def carrier_of(self, router: Ints, slot: Ints, instant: Ints) -> Ints:
         """Return the carrier of the modem that is in a slot at each instant."""
         device = self.moves.bay_of(router * SLOTS_PER_ROUTER + slot, instant)
         return self.moves.carrier_of(device, instant)
 
 
-def build_fleet(draws: Draws, size: int) -> SimulatedFleet:
-    """Return the fleet of a seed; products repeat in a cycle, so small fleets have each."""
-    router = np.arange(size, dtype=np.int64)
+def build_fleet(draws: Draws, routers: int, clock_start: int) -> SimulatedFleet:
+    """Return the fleet of a seed; products repeat in a cycle, so small fleets have each.
+
+    A router that is registered anew has a row of its own, drawn as the one it follows.
+    """
+    rows = deal_rows(routers)
+    router, size = rows.follows, len(rows.follows)
     product = _deal_products(router)
     is_vehicle = np.isin(product, (VEHICLE_BATTERY, VEHICLE_PLAIN))
     account = np.array(ROUTER_ACCOUNTS)[draws.below(len(ROUTER_ACCOUNTS), "account", router)]
-    splits = 1 + size // ROUTERS_PER_GROUP_SPLIT
+    splits = 1 + routers // ROUTERS_PER_GROUP_SPLIT
     region, latitude, longitude = _place(draws, router, is_vehicle)
     cellular_primary = is_vehicle | draws.chance(0.15, "cellular-primary", router)
     primary = np.where(cellular_primary & (product != ACCESS_POINT), MODEM_ONE, WIRED)
     router_ids = Identifiers(draws, "routers", 1_000_003, 7, size)
     backup = np.where(primary == WIRED, MODEM_ONE, MODEM_TWO)
     carrier = draws.below(len(CARRIERS), "carrier", router)
-    interfaces = size * SLOTS_PER_ROUTER + orphans(size)
+    interfaces = size * SLOTS_PER_ROUTER + orphans(routers)
     site_shift = draws.below(DAY // SECOND, "day-shift", router) * SECOND
+    day_shift = np.where(is_vehicle, -UTC_OFFSETS[region], site_shift)
+    registrations = deal_registrations(draws, rows, day_shift, clock_start)
     return SimulatedFleet(
         size=size,
-        router_id=router_ids.of(router),
+        router_id=router_ids.of(np.arange(size)),
         product=product,
-        belonging=_belonging(draws, account, product, splits),
+        belonging=_belonging(draws, router, account, product, splits),
         is_vehicle=is_vehicle,
         is_access_point=product == ACCESS_POINT,
         has_battery=np.isin(product, (SITE_BATTERY, VEHICLE_BATTERY)),
@@ -106,15 +147,16 @@ def build_fleet(draws: Draws, size: int) -> SimulatedFleet:
         latitude=latitude,
         longitude=longitude,
         utc_offset=UTC_OFFSETS[region],
-        day_shift=np.where(is_vehicle, -UTC_OFFSETS[region], site_shift),
+        day_shift=day_shift,
         primary=primary,
         backup=backup,
         carrier=carrier,
-        installed_at=_installed_at(draws, router),
+        installed_at=np.maximum(_installed_at(draws, router), registrations.since),
         group_splits=splits,
         other_backup=MODEM_ONE + MODEM_TWO - backup,
         habits=deal_habits(router),
-        moves=_deal_moves(draws, carrier, backup, product),
+        moves=_deal_moves(draws, carrier, backup, product, routers),
+        registrations=registrations,
         router_ids=router_ids,
         net_device_ids=Identifiers(draws, "net_devices", 5_000_011, 11, interfaces),
     )
@@ -125,16 +167,19 @@ def orphans(routers: int) -> int:
     return 1 + routers // _ROUTERS_PER_ORPHAN
 
 
-def _deal_moves(draws: Draws, carrier: Ints, backup: Ints, product: Ints) -> Moves:
-    """Return how modems move; a router's two modems have different carriers at first."""
+def _deal_moves(draws: Draws, carrier: Ints, backup: Ints, product: Ints, routers: int) -> Moves:
+    """Return how modems move; a router's two modems have different carriers at first.
+
+    Those of routers past the first `routers`, which are registered later, stay where they are.
+    """
     router = np.arange(len(carrier), dtype=np.int64)
     of_slot = (carrier[:, None] + (np.arange(SLOTS_PER_ROUTER) == MODEM_TWO)) % len(CARRIERS)
-    in_drawers = np.full(orphans(len(carrier)), carrier[0])
+    in_drawers = np.full(orphans(routers), carrier[0])
     other = MODEM_ONE + MODEM_TWO - backup
     bays = router[:, None] * SLOTS_PER_ROUTER + np.stack([backup, other], axis=1)
     bays = np.where((product == ACCESS_POINT)[:, None], -1, bays)
     first_carrier = np.concatenate([of_slot.ravel(), in_drawers])
-    return deal_moves(draws, first_carrier, bays, len(in_drawers), len(CARRIERS))
+    return deal_moves(draws, first_carrier, bays[:routers], len(in_drawers), len(CARRIERS))
 
 
 def _deal_products(router: Ints) -> Ints:
@@ -145,13 +190,12 @@ def _deal_products(router: Ints) -> Ints:
     return np.asarray(pattern[router % len(pattern)])
 
 
-def _belonging(draws: Draws, account: Ints, product: Ints, splits: int) -> Belonging:
+def _belonging(draws: Draws, router: Ints, account: Ints, product: Ints, splits: int) -> Belonging:
     """Return the routers' accounts and groups; one router in fifty is in no group (-1).
 
     A router's other account is the next one, and its other group is that account's of the same
     product; one that changes its group alone is in none every other time.
     """
-    router = np.arange(len(account), dtype=np.int64)
     kind = deal_kinds(router)
     other = np.array(ROUTER_ACCOUNTS)[(account + 1) % len(ROUTER_ACCOUNTS)]
     split = draws.below(splits, "group-split", router)

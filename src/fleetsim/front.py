@@ -2,6 +2,8 @@
 
 from html import escape
 
+import numpy as np
+
 from fleetsim import stamps
 from fleetsim.callers import KEY_PAIRS, PORTAL_ID, PORTAL_KEY, V3_TOKEN
 from fleetsim.causes import CAUSES
@@ -41,12 +43,14 @@ def _table(title: str, rows: dict[str, str]) -> str:
 
 def _fleet(simulation: Simulation) -> dict[str, str]:
     fleet = simulation.world.fleet
+    now = simulation.clock.now()
+    there = fleet.registrations.holds(np.arange(fleet.size), now)
     return {
-        "routers": f"{fleet.size}, of which {int(fleet.is_vehicle.sum())} in vehicles",
-        "batteries": str(int(fleet.has_battery.sum())),
+        "routers": f"{int(there.sum())}, of which {int(fleet.is_vehicle[there].sum())} in vehicles",
+        "batteries": str(int(fleet.has_battery[there].sum())),
         "seed": str(simulation.world.seed),
         "history since": stamps.to_datetime(simulation.world.started_at).isoformat(" ", "seconds"),
-        "now": stamps.to_datetime(simulation.clock.now()).isoformat(" ", "seconds"),
+        "now": stamps.to_datetime(now).isoformat(" ", "seconds"),
         "speed": f"{simulation.clock.speed:g} (0 is frozen)",
     }
 

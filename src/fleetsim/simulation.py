@@ -60,17 +60,17 @@ class Simulation:
         fleet = self.world.fleet
         now = self.clock.now()
         everyone = np.arange(fleet.size, dtype=np.int64)
-        scope = np.isin(fleet.belonging.account_at(everyone, np.full(fleet.size, now)), accounts)
+        owned = np.isin(fleet.belonging.account_at(everyone, np.full(fleet.size, now)), accounts)
         deleted = self.ledger.writes_to("routers").deleted
         if deleted:
-            scope &= ~np.isin(fleet.router_id, list(deleted))
+            owned &= ~np.isin(fleet.router_id, list(deleted))
         return View(
             world=self.world,
             ledger=self.ledger,
             now=now,
             origin=origin,
             accounts=frozenset(accounts),
-            scope=scope,
+            owned=owned,
             sees_people=sees_people,
             scenario=self.scenario,
         )

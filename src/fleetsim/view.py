@@ -1,10 +1,14 @@
 """The view: what one caller sees at one instant."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
 
 from fleetsim.ledger import Ledger
+from fleetsim.registrations import Registrations
 from fleetsim.scenarios import PLAIN, Scenario
-from fleetsim.units import Flags
+from fleetsim.units import Flags, Ints
 from fleetsim.world import World
 
 
@@ -12,7 +16,8 @@ from fleetsim.world import World
 class View:
     """The world at `now`, seen through one caller's account and addressed by `origin`.
 
-    `scope` marks the routers of the caller's account tree and `accounts` its accounts' rows.
+    `owned` marks the routers of the caller's account tree, whether they are registered now or
+    not, and `accounts` its accounts' rows.
     `settled` hides records that are not visible yet; truth sees everything. `scenario` sets
     the quirks of the answers.
     """
@@ -22,11 +27,37 @@ class View:
     now: int
     origin: str
     accounts: frozenset[int]
-    scope: Flags
+    owned: Flags
     settled: bool = True
     retention: bool = True
     scenario: Scenario = PLAIN
     sees_people: bool = True
+
+    @cached_property
+    def scope(self) -> Flags:
+        """Return which routers the caller sees now."""
+        everyone = np.arange(len(self.owned))
+        return self.owned & self._registrations.holds(everyone, self.now)
+
+    @cached_property
+    def remembered(self) -> Flags:
+        """Return which routers have records: those of one that was unregistered are removed.
+
+        Truth remembers them.
+        """
+        if self.retention:
+            return self.scope
+        return self.owned & self._registrations.has_begun(self.now)
+
+    def is_remembered(self, router: Ints) -> Flags:
+        """Return which routers, of any account, have records."""
+        if self.retention:
+            return self._registrations.holds(router, self.now)
+        return np.asarray(self._registrations.has_begun(self.now)[router])
+
+    @property
+    def _registrations(self) -> Registrations:
+        return self.world.fleet.registrations
 
     def whole(self) -> "View":
         """Return the view of truth: main host, nothing hidden by lag or retention."""

@@ -151,7 +151,8 @@ def errors_in(log: Path) -> str:
 def main() -> int:
     """Soak, kill, compare; return the exit code."""
     days, speed = float(os.environ.get("DAYS") or 2), float(os.environ.get("SPEED") or 192)
-    with tempfile.TemporaryDirectory() as home, service(routers=20, days=1, speed=speed) as fleet:
+    # In a larger fleet routers are unregistered, and nobody can read what they reported last.
+    with tempfile.TemporaryDirectory() as home, service(routers=12, days=1, speed=speed) as fleet:
         folder = Path(home)
         env = environment(folder, fleet.url)
         server = server_at(folder, env)

@@ -11,7 +11,7 @@ import pytest
 from fleetlake.errors import SettingsError
 
 pytestmark = [
-    pytest.mark.integration,
+    pytest.mark.proof,
     pytest.mark.xdist_group("prefect"),
     # Prefect's clients leave connections to the garbage collector.
     pytest.mark.filterwarnings("ignore:unclosed <socket.socket:ResourceWarning"),

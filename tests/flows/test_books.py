@@ -11,7 +11,7 @@ import httpx
 import pytest
 from tests.flows.server import SERVE, Server, processes_of, server_at, wait_for
 
-pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("prefect")]
+pytestmark = [pytest.mark.proof, pytest.mark.xdist_group("prefect")]
 
 LIMIT = {"concurrency_limit": 1, "concurrency_options": {"collision_strategy": "CANCEL_NEW"}}
 

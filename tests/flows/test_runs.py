@@ -24,7 +24,7 @@ from fleetlake.planning.coverage import SETTLE
 from fleetlake.planning.shards import PARTS
 
 pytestmark = [
-    pytest.mark.integration,
+    pytest.mark.proof,
     pytest.mark.xdist_group("prefect"),
     pytest.mark.usefixtures("prefect_server"),
     # Prefect's clients leave connections to its own server to the garbage collector.

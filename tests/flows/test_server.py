@@ -13,7 +13,7 @@ from tests.flows.server import ROOT, SET_UP, WORK, wait_for
 from fleetlake.errors import SettingsError
 
 pytestmark = [
-    pytest.mark.integration,
+    pytest.mark.proof,
     pytest.mark.xdist_group("prefect"),
     # Prefect's clients leave connections to the garbage collector.
     pytest.mark.filterwarnings("ignore:unclosed <socket.socket:ResourceWarning"),

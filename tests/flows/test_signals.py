@@ -11,7 +11,7 @@ from fleetlake.monitoring.status import LakeStatus
 from fleetlake.planning.retention import Forecast, State
 
 pytestmark = [
-    pytest.mark.integration,
+    pytest.mark.proof,
     pytest.mark.xdist_group("prefect"),
     pytest.mark.usefixtures("prefect_server", "sent"),
     pytest.mark.filterwarnings("ignore:unclosed <socket.socket:ResourceWarning"),

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 pytestmark = [
-    pytest.mark.integration,
+    pytest.mark.proof,
     pytest.mark.xdist_group("prefect"),
     pytest.mark.usefixtures("prefect_server"),
     # Prefect's clients leave connections to the garbage collector.

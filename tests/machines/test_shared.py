@@ -18,10 +18,12 @@ from fleetlake.lake import open_lake
 from fleetlake.lake.locks import commit_lock, export_lock, stream_lock
 from fleetlake.lake.maintenance import maintain
 from fleetlake.lake_address import SharedLake
+from fleetlake.loading.forecast import plan_ingest
 from fleetlake.marts import build_marts
 from fleetlake.publishing.publish import publish
 from fleetlake.service.shared_rate_limit import SharedCallLimit, call_limit
 from fleetlake.settings import Settings
+from tests.conftest import NOW
 from tests.test_load import key_of
 
 STREAM = next(iter(ENDPOINTS))
@@ -42,6 +44,19 @@ def test_a_load_into_a_shared_lake_holds_what_the_service_has(make_sim, shared):
     assert set(keys) <= truth
     assert len(keys) > 0.9 * len(truth)
     assert sum(outcome.added for outcome in again) == 0
+
+
+def test_a_plan_of_a_shared_lake_forecasts_from_what_it_holds(make_sim, shared):
+    sim = make_sim()
+    settings = sim.settings(lake=shared)
+    [first] = plan_ingest(settings, ["alerts"], now=NOW)
+    sim.settings = lambda **_: settings
+    sim.ingest("alerts")
+
+    [again] = plan_ingest(settings, ["alerts"], now=NOW)
+
+    assert first.calls is None
+    assert again.calls is not None
 
 
 def test_marts_are_built_published_and_maintained_as_in_a_folder(make_sim, shared, tmp_path):

@@ -11,42 +11,26 @@ their end within the interval stated. `make mart-truth` runs it.
 # ruff: noqa: T201 - it is run for what it prints
 
 import argparse
-import asyncio
-import json
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
-import httpx
 import polars as pl
+from tests.marts.mart_truth_fleet import FIX_INTERVAL_S, POLL, Fleet, born, compare, is_matched
+from tests.marts.mart_truth_moves import (
+    is_right_of_moves,
+    is_right_of_owners,
+    is_right_of_registrations,
+)
 
-from fleetlake.lake import Lake, open_lake
-from fleetlake.loading.ingest import ingest, raise_worst
+from fleetlake.lake import open_lake
 from fleetlake.marts import build_marts
-from fleetlake.settings import Settings
-from fleetsim.app import create_app
-from fleetsim.options import SimulatorOptions
 
-KEYS = {
-    "portal_api_id": "portal-id",
-    "portal_api_key": "portal-key",
-    "mgr_api_id": "admin-id",
-    "mgr_api_key": "admin-key",
-}
-BORN = datetime(2026, 5, 1, tzinfo=UTC)
-POLL = timedelta(hours=6)
-POLLED = ["accounts", "batteries", "groups", "net_devices", "routers"]
 ALERT_STAMP_S = 1.001
 CLOCK_ERROR_S = 106.0
 """By how much a device's own clock is off at most, in seconds, so what only its alerts tell."""
-FIX_INTERVAL_S = 61.0
-"""A moving vehicle takes a fix a minute, each up to a second late."""
-BYTES_SHARE = 0.01
-"""The newest samples of a month may not be visible yet."""
 PLACE_M = 50.0
 """A fix is metres off, and one taken while still rolling some tens of metres."""
 
@@ -104,47 +88,6 @@ and p.fixed_at < coalesce(t.ended_at, 'infinity')
 where (t.router_id is not null or p.quality = 'jump') and p.fixed_at < ?
 """
 
-# What a mart says of the interface that took over, and of those that carried a month's traffic.
-# No poll tells of a change before the first one after it: what happened meanwhile is unseen.
-BACKUPS = """
-select t.*, t.to_net_device_id as device, e.episode_id,
-       e.to_interface = t.to_uid and e.backup_net_device_id = t.to_net_device_id
-           and e.to_carrier = t.to_carrier as is_right
-from truth as t inner join marts.failover_episodes as e
-on e.router_id = t.router_id and e.source = 'record'
-and abs(epoch(e.started_at) - epoch(t.started_at)) <= 1
-where t.started_at < ?
-"""
-
-# As the records of the failovers tell it, and where those are lost as of the polls.
-OWNERS = """
-select e.router_id as device, e.started_at, e.episode_id,
-       e.account_id = t.account_id and e.group_id is not distinct from t.group_id as is_right
-from truth as t inner join marts.failover_episodes as e
-on e.router_id = t.router_id and e.started_at >= t.started_at
-and e.started_at < coalesce(t.ended_at, 'infinity')
-where e.started_at < ?
-"""
-
-MONTHS = """
-with sums as (
-    select net_device_id, date_trunc('month', created_at)::date as month_date,
-           sum(bytes) as total_bytes, max(created_at) as last_sampled_at
-    from offline where created_at < ? group by all
-)
-select t.net_device_id as device, p.router_id as of_router_id, t.last_sampled_at as started_at,
-       m.net_device_id as episode_id,
-       m.router_id = p.router_id and m.interface = p.uid and m.carrier = p.carrier as is_right,
-       abs(m.total_bytes - t.total_bytes) / nullif(t.total_bytes, 0) as bytes_share_error
-from sums as t
-left join truth as p on p.net_device_id = t.net_device_id and t.last_sampled_at >= p.started_at
-and t.last_sampled_at < coalesce(p.ended_at, 'infinity')
-full join (
-    select * from marts.data_usage_month
-    where net_device_id in (select net_device_id from sums)
-) as m on m.net_device_id = t.net_device_id and m.month_date = t.month_date
-"""
-
 DRIFTING = "with a drifting clock"
 KINDS = {
     "that report hourly while parked": pl.col("parked_every_minutes") > 15,
@@ -154,15 +97,6 @@ KINDS = {
     DRIFTING: pl.col("has_drifting_clock"),
 }
 """What is odd about some vehicles, in terms of how the simulator says that they report."""
-
-INTERFACE_KINDS = {
-    "that move with their name": pl.col("kind") == "moves with its name",
-    "that take over a name": pl.col("kind") == "takes over the name of another",
-    "that change ports": pl.col("kind") == "changes ports within its router",
-    "that were or come to be in a drawer": pl.col("kind") == "changes places with one in a drawer",
-    "that get other SIM cards": pl.col("swaps_sim"),
-}
-"""How some modems change, in terms of the simulator's `interface_spans`."""
 
 BATTERIES = """
 with lives as (
@@ -185,84 +119,6 @@ and epoch(ended_at) - epoch(started_at) >= 60
 """
 
 
-class Fleet:
-    """A simulated service in this process, its clock moved by hand."""
-
-    def __init__(self, *, routers: int, seed: int, lake: Path) -> None:
-        options = SimulatorOptions(routers=routers, days=0.01, seed=seed, now=BORN, speed=0)
-        self.transport = httpx.ASGITransport(app=create_app(options))
-        self.settings = Settings(
-            base_url="http://localhost/api/v2/",
-            lake=lake,
-            calls_per_minute=0,
-            clock="service",
-            **KEYS,
-        )
-
-    def ask(self, method: str, path: str, **request: Any) -> httpx.Response:
-        """Return the answer to one request."""
-
-        async def send() -> httpx.Response:
-            async with httpx.AsyncClient(
-                transport=self.transport, base_url="http://localhost", timeout=None
-            ) as client:
-                return await client.request(method, path, **request)
-
-        return asyncio.run(send())
-
-    def live(self, days: int) -> None:
-        """Let the days pass, polling the batteries all along; then ingest everything."""
-        polls = int(timedelta(days=days) / POLL)
-        for poll in range(polls):
-            print(f"\r  poll {poll + 1} of {polls}", end="", file=sys.stderr, flush=True)
-            self.ask("POST", "/sim/clock", json={"advance_seconds": POLL.total_seconds()})
-            raise_worst(ingest(self.settings, POLLED, transport=self.transport))
-        print("\n  everything else", file=sys.stderr)
-        raise_worst(ingest(self.settings, [], transport=self.transport))
-
-    def truth(self, name: str, **parameters: str) -> pl.DataFrame:
-        """Return what really happened."""
-        answer = self.ask("GET", f"/sim/truth/{name}", params=parameters)
-        lines = answer.text.splitlines()
-        frame = pl.DataFrame([json.loads(line) for line in lines], infer_schema_length=None)
-        times = [c for c in frame.columns if c.endswith("_at") and frame.schema[c] == pl.String]
-        return frame.with_columns(pl.col(times).str.to_datetime(time_unit="us", time_zone="UTC"))
-
-    def now(self) -> datetime:
-        """Return the service's clock."""
-        return datetime.fromisoformat(self.ask("GET", "/sim/state").json()["now"])
-
-
-def compare(
-    lake: Lake, truth: pl.DataFrame, sql: str, until: datetime, offline: pl.DataFrame | None = None
-) -> pl.DataFrame:
-    """Return the join of truth and mart, up to an instant."""
-    spells = truth if offline is None else offline
-    with lake.view("truth", truth.to_arrow()), lake.view("offline", spells.to_arrow()):
-        return lake.execute(sql, [until] if "?" in sql else None).pl()
-
-
-def is_matched(name: str, pairs: pl.DataFrame, at_most_s: float) -> bool:
-    """Print matched, missed and invented with the errors; return whether all is as it should be."""
-    missed = pairs.filter(pl.col("episode_id").is_null()).height
-    invented = pairs.filter(pl.col("router_id").is_null()).height
-    real = pairs.drop_nulls("router_id")
-    twice = real.height - real.select("router_id", "started_at").unique().height
-    print(
-        f"{name}: {pairs.height - missed - invented:,} matched, {missed} missed, "
-        f"{invented} invented, {twice} matched twice"
-    )
-    off = {e: pairs[e].drop_nulls() for e in pairs.columns if e.endswith("_error")}
-    for error, values in off.items():
-        if len(values):
-            print(
-                f"  {error.removesuffix('_error')} off by: median {values.median():.3f}, "
-                f"99% below {values.quantile(0.99):.3f}, worst {values.max():.3f}"
-            )
-    worst_s = max((v.max() for e, v in off.items() if "_s_" in e and len(v)), default=0.0)
-    return missed == invented == twice == 0 and worst_s <= at_most_s
-
-
 def is_placed(pairs: pl.DataFrame) -> bool:
     """Return whether 99 in a hundred trips begin and end where they really did."""
     ends = [pairs[end].drop_nulls() for end in ("start_m_error", "end_m_error")]
@@ -281,90 +137,10 @@ def is_right_of_each_kind(pairs: pl.DataFrame, reporting: pl.DataFrame) -> bool:
     return good
 
 
-def polls_unseen(spans: pl.DataFrame, key: str, now: datetime) -> pl.DataFrame:
-    """Return from when to when each change of a modem or router was not yet seen by a poll."""
-    changes = spans.filter(pl.col("started_at") > spans["started_at"].min())
-    since = (pl.col("started_at") - BORN).dt.total_microseconds()
-    poll = POLL // timedelta(microseconds=1)
-    seen = pl.lit(BORN) + pl.duration(microseconds=(since // poll + 1) * poll)
-    return changes.select(
-        pl.col(key).alias("device"),
-        pl.col("started_at").alias("changed_at"),
-        pl.min_horizontal(seen, pl.lit(now)).alias("seen_at"),
-    )
-
-
-def is_right_as_of(name: str, pairs: pl.DataFrame, unseen: pl.DataFrame) -> bool:
-    """Print how often a mart says what held at the time of an event; return if always.
-
-    What happened between a change and the poll that saw it is told apart.
-    """
-    gaps = pairs.join(unseen, on="device")
-    inside = (pl.col("started_at") >= pl.col("changed_at")) & (
-        pl.col("started_at") < pl.col("seen_at")
-    )
-    hidden = gaps.filter(inside).select("device", "started_at").unique()
-    known = pairs.join(hidden, on=["device", "started_at"], how="anti")
-    right = pl.col("is_right").fill_null(value=False)
-    matched, hits = known.filter(right).height, pairs.height - known.height
-    missed = known.filter(pl.col("episode_id").is_null()).height
-    print(
-        f"{name}: {matched:,} matched, {missed} missed, {known.height - matched - missed} wrong, "
-        f"{hits} between a change and its poll"
-    )
-    return matched == known.height
-
-
-def is_right_of_moves(fleet: Fleet, lake: Lake, until: datetime) -> bool:
-    """Print the backups and months of each kind of modem; return whether all are right."""
-    spans = fleet.truth("interface_spans")
-    unseen = polls_unseen(spans, "net_device_id", fleet.now())
-    backups = compare(lake, fleet.truth("failover_episodes"), BACKUPS, until)
-    good = is_right_as_of("failover_episodes by backup", backups, unseen)
-    changing = spans.filter(pl.any_horizontal(*INTERFACE_KINDS.values()))
-    moved = changing["net_device_id"].unique().sort().to_list()
-    # Bytes in the two minutes left out above would differ, and every sample is visible by then.
-    samples = pl.concat(usage for device in moved for usage in usage_of(fleet, device))
-    months = compare(lake, spans, MONTHS, fleet.now(), samples)
-    print(f"data_usage_month: bytes off by at most {months['bytes_share_error'].max():.6f}")
-    good &= (months["bytes_share_error"].max() or 0.0) < BYTES_SHARE
-    for kind, is_of_kind in INTERFACE_KINDS.items():
-        devices = spans.filter(is_of_kind)["net_device_id"].unique().implode()
-        for name, pairs in (("failovers to", backups), ("months of", months)):
-            those = pairs.filter(pl.col("device").is_in(devices))
-            good &= is_right_as_of(f"  {name} modems {kind}", those, unseen)
-    return good
-
-
-def is_right_of_owners(fleet: Fleet, lake: Lake, until: datetime, source: str) -> bool:
-    """Print how often episodes have the account and group of their time; return if always."""
-    spans = fleet.truth("router_spans")
-    unseen = polls_unseen(spans, "router_id", fleet.now())
-    pairs = compare(lake, spans, OWNERS, until)
-    good = True
-    for kind in ("stays", "changes account", "changes group", "is renamed"):
-        routers = spans.filter(pl.col("kind") == kind)["router_id"].unique().implode()
-        those = pairs.filter(pl.col("device").is_in(routers))
-        good &= is_right_as_of(f"  owners of {source} of a router that {kind}", those, unseen)
-    return good
-
-
 def is_right_of_overlaps(name: str, pairs: pl.DataFrame) -> bool:
     """Print the episodes that overlap another of their router; return whether all are right."""
     those = pairs.filter(pl.col("overlaps_another")).drop("of_router_id")
     return is_matched(f"{name} that overlap another", those, ALERT_STAMP_S)
-
-
-def usage_of(fleet: Fleet, device: int) -> Iterator[pl.DataFrame]:
-    """Yield when each usage sample of an interface was taken, and its bytes, if there is any."""
-    samples = fleet.truth("net_device_usage_samples", device=str(device))
-    if samples.is_empty():
-        return
-    yield samples.select(
-        pl.lit(device).alias("net_device_id"),
-        "created_at",
-        (pl.col("bytes_in") + pl.col("bytes_out")).alias("bytes"),
-    )
 
 
 def is_foretold(pairs: pl.DataFrame) -> bool:
@@ -392,9 +168,9 @@ def check(fleet: Fleet, lake_path: Path) -> bool:
     until = now - timedelta(minutes=2)  # younger records may not be visible yet
     outages = fleet.truth("outages")
     with open_lake(lake_path, read_only=True) as lake:
-        pairs = compare(lake, fleet.truth("failover_episodes"), FAILOVERS, until)
-        good = is_matched("failover_episodes", pairs.drop("of_router_id"), ALERT_STAMP_S)
-        good &= is_right_of_overlaps("failover_episodes", pairs)
+        episodes = compare(lake, fleet.truth("failover_episodes"), FAILOVERS, until)
+        good = is_matched("failover_episodes", episodes.drop("of_router_id"), ALERT_STAMP_S)
+        good &= is_right_of_overlaps("failover_episodes", episodes)
         good &= is_right_of_moves(fleet, lake, until)
         good &= is_right_of_owners(fleet, lake, until, "failovers")
         offline = outages.filter(pl.col("kind") == "offline")
@@ -405,6 +181,8 @@ def check(fleet: Fleet, lake_path: Path) -> bool:
         good &= is_right_of_each_kind(seen, fleet.truth("reporting"))
         jumps = compare(lake, fleet.truth("wrong_fixes"), JUMPS, until)
         good &= is_matched("jumps of location_track_points", jumps, 0.0)
+        known = {"failover_episodes": episodes, "trips": seen.drop("is_seen")}
+        good &= is_right_of_registrations(fleet, lake, known)
         unseen = pairs.filter(~pl.col("is_seen"))
         is_matched("trips beside a spell offline, whose fixes are lost", unseen, FIX_INTERVAL_S)
         lives = fleet.truth("battery_life").with_columns(pl.lit(now).alias("told_at"))
@@ -447,7 +225,7 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         lake = options.lake or Path(folder) / "lake"
-        fleet = Fleet(routers=options.routers, seed=options.seed, lake=lake)
+        fleet = born(routers=options.routers, seed=options.seed, lake=lake)
         began = time.monotonic()
         fleet.live(options.days)
         print(f"{options.routers} routers, {options.days} days, {time.monotonic() - began:.0f} s")

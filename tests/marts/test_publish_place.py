@@ -31,6 +31,7 @@ def test_folders_of_somebody_else_beside_the_snapshots_stay(lake, tmp_path):
     for folder in (store / "mine", store / "20260101T000000.000000Z", outside):
         folder.mkdir()
         (folder / "note.txt").write_text("keep")
+    (outside / ".fleetlake").touch()  # it looks like ours, and is reached by a link only
     (store / "20260102T000000.000000Z").symlink_to(outside)
     half = store / "20260103T000000.000000Z"
     half.mkdir()

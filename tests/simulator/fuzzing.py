@@ -196,6 +196,7 @@ class Fuzzer:
                 "battery_life",
                 "interface_spans",
                 "router_spans",
+                "registrations",
                 quote(self._value(), safe=""),
             )
             pairs = [(self.random.choice(("until", "device")), self._value())]

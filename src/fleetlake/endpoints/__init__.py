@@ -48,4 +48,4 @@ def endpoints_named(names: Iterable[str]) -> list[Endpoint]:
     ['accounts', 'batteries']
     """
     wanted = {endpoint_named(name).name for name in names}
-    return [row for row in _ROWS if row.name in wanted]
+    return [row for name, row in ENDPOINTS.items() if name in wanted]

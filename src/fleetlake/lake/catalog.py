@@ -58,7 +58,8 @@ def open_lake(
         with commit_lock(path) if is_new else nullcontext():
             with catalog_door(path):
                 lake.attach(read_only=read_only)
-            noted = require_known_format(lake)
+            with lake_errors(path):
+                noted = require_known_format(lake)
             if is_new:
                 tables.create_missing(lake)
                 _mark_ready(path)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from fleetlake.errors import LakeError
 from fleetlake.lake.attach import attach_statements, store_keys
-from fleetlake.lake_address import LakePlace, SharedLake
+from fleetlake.lake_address import MORE_FILES, LakePlace, SharedLake
 from fleetlake.text.quoting import quoted
 from fleetlake.text.redaction import without_secrets
 
@@ -204,7 +204,9 @@ def _remedy(text: str) -> str:
     if "permission denied" in lowered or "readonly" in lowered or "read-only" in lowered:
         return "Make the folder writable for this user, or set FLEETLAKE_LAKE to one that is."
     if "too many open files" in lowered:
-        return "Let the process open more files: ulimit -n 1024."
+        return f"{MORE_FILES}."
+    if "unable to open database file" in lowered:  # SQLite says so whatever the reason is
+        return f"Check that this user may read and write it. {MORE_FILES}."
     if "not a database" in lowered or "malformed" in lowered:
         return "The catalog is damaged: restore catalog.sqlite from a backup."
     return "Run `fleetlake doctor`; what was committed is whole."

@@ -45,6 +45,7 @@ async def load_events(
         overlap=plan.overlap,
         expired=plan.expired,
         withheld=plan.withheld,
+        has_shown=plan.has_shown,
     )
     await _read(run, endpoint, plan, writer, ends=_end_of(run, plan, again))
     # Only now: the service was asked for expired ranges too, and may have held them longer.

@@ -34,12 +34,15 @@ class LoadPlan:
     `expired` is what of it is older than the service's retention, by partition; `swept_at` is
     when the stream was swept last, once all is read, and None where the read measures nothing.
     Of `withheld` ids nothing is proven. `spared` ids are not asked: nothing happened to them.
+    `has_shown` says that the stream has brought records before. One that never did may be empty,
+    or its service may fail quietly: an empty answer proves nothing of it.
     """
 
     wanted: Sequence[tuple[int | None, Interval]]
     expired: Mapping[str, Sequence[Interval]]
     withheld: frozenset[str]
     spared: int
+    has_shown: bool
     overlap: Overlap | None = None
     swept_at: datetime | None = None
     wanted_from: datetime = BEGINNING
@@ -92,6 +95,7 @@ class _Planner:
             expired=self._expired(proven, wanted),
             withheld=self._withheld(),
             spared=len(ids) - len(asked),
+            has_shown=self._has_shown(),
         )
         if only is not None:
             # What somebody chose to read again may never have been read: it measures nothing.
@@ -181,6 +185,12 @@ class _Planner:
                 if start < end:
                     expired.setdefault(key, []).append(Interval(start, end))
         return expired
+
+    def _has_shown(self) -> bool:
+        """Return whether a record has come; of a fan-out's ids many never have one."""
+        if self.endpoint.fan_out is not None:
+            return True
+        return watermark(self.lake, self.profile, self.endpoint) is not None
 
     def _withheld(self) -> frozenset[str]:
         """Return the ids that this account may not see now, so that nothing is proven of them."""

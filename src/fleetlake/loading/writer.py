@@ -39,7 +39,8 @@ class _Batch:
 class Writer:
     """Commits the readings of one stream, in the order they came.
 
-    Nothing of `unsettled`, of `expired` ranges or of `withheld` ids is proven. `first_expired`
+    Nothing of `unsettled`, of `expired` ranges or of `withheld` ids is proven, and nothing at all
+    until a record has come of a stream that has not shown one before (`has_shown`). `first_expired`
     is by partition the first record that the service still gave of an expired range.
     """
 
@@ -56,6 +57,7 @@ class Writer:
         overlap: Overlap | None = None,
         expired: Mapping[str, Sequence[Interval]] | None = None,
         withheld: Collection[str] = (),
+        has_shown: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._endpoint = endpoint
@@ -66,6 +68,7 @@ class Writer:
         self._unsettled = unsettled or Interval(seen_at, seen_at)
         self._shrink = shrink
         self._overlap, self._expired, self._withheld = overlap, expired or {}, withheld
+        self._has_shown = has_shown
         self.first_expired: dict[str, datetime] = {}
         self._clock = clock
         self._batch = _Batch(since=clock())
@@ -74,6 +77,7 @@ class Writer:
         """Take a reading; commit when the batch is due. Raises: LakeError."""
         batch = self._batch
         batch.pages.append(reading.page)
+        self._has_shown = self._has_shown or bool(reading.page.count)
         batch.rows += reading.page.rows.num_rows
         self._note_expired(reading.page)
         for proven in before(self._unsettled.start, [reading.proven] if reading.proven else []):
@@ -133,7 +137,7 @@ class Writer:
             ),
             seen_at=self._seen_at,
             misfits=misfits,
-            proven=batch.proven,
+            proven=batch.proven if self._has_shown else {},
             is_whole=is_whole,
             asked=asked,
             may_ask_again=may_ask_again,

@@ -13,7 +13,7 @@ import os
 import struct
 import time
 from collections.abc import Callable
-from errno import EDQUOT, ENOSPC, EROFS
+from errno import EDQUOT, EMFILE, ENFILE, ENOSPC, EROFS
 from pathlib import Path
 
 from fleetlake.errors import BudgetSpent, LakeError, SettingsError
@@ -141,7 +141,7 @@ def _open(path: Path) -> int:
     except LakeError as error:
         raise SettingsError(error.what, remedy=error.remedy) from None
     except OSError as error:
-        if error.errno in {ENOSPC, EDQUOT, EROFS}:
+        if error.errno in {ENOSPC, EDQUOT, EROFS, EMFILE, ENFILE}:
             raise _not_writable(path.parent, error) from None
         raise SettingsError(
             f"The shared call limit cannot be kept in {path.parent}: {error.strerror}.",

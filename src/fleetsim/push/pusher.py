@@ -55,7 +55,8 @@ class Pusher:
 
     async def _settle_until(self, until: int) -> None:
         """Send what became due in the rest of a day."""
-        view = self.view()
+        # A router that was unregistered since was there when its alerts arose.
+        view = replace(self.view(), retention=False)
         if has_listeners(view):
             self._expect(messages(view, self.settled_until, until, self._announced))
         self.settled_until = max(self.settled_until, until)

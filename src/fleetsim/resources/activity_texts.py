@@ -24,6 +24,7 @@ from fleetsim.world.activity import (
     LOGOUT,
     REGISTERED,
     SETTINGS,
+    UNREGISTERED,
     USER_UPDATED,
     WRITTEN,
 )
@@ -39,11 +40,13 @@ _ACTION: Final = {
     GROUP_UPDATED: "update",
     USER_UPDATED: "update",
     BELONGING: "update",
+    UNREGISTERED: "unregister",
 }
 _OBJECT: Final = {
     SETTINGS: "router",
     REGISTERED: "router",
     BELONGING: "router",
+    UNREGISTERED: "router",
     GROUP_UPDATED: "group",
 }
 _CERTIFIED_ONE_IN: Final = 500
@@ -113,6 +116,10 @@ def _of_connection(view: View, entry: _Entry) -> _Entities:
     return {**entity, "state": "offline"}, {**entity, "state": "online"}
 
 
+def _of_unregistering(view: View, entry: _Entry) -> _Entities:
+    return {"id": str(view.world.fleet.router_id[entry.router])}, {}
+
+
 def _of_belonging(view: View, entry: _Entry) -> _Entities:
     """Return the router's account, group and name; `slot` is when they changed, in seconds."""
     before, after = (
@@ -159,6 +166,7 @@ _ENTITIES: Final[dict[int, Callable[[View, _Entry], _Entities]]] = {
     GROUP_UPDATED: _of_group,
     USER_UPDATED: _of_user,
     BELONGING: _of_belonging,
+    UNREGISTERED: _of_unregistering,
 }
 
 

@@ -165,7 +165,7 @@ def device_names(view: View, device: Ints, bay: Ints) -> list[str]:
     fleet = view.world.fleet
     row = np.where(fleet.moves.keeps_name(device), device, bay)
     lone = fleet.moves.is_drawer(row)
-    ids = fleet.router_id[np.where(lone, 0, row // SLOTS_PER_ROUTER)].tolist()
+    ids = fleet.hardware_id[np.where(lone, 0, row // SLOTS_PER_ROUTER)].tolist()
     rows = zip(row.tolist(), ids, lone.tolist(), strict=True)
     return [
         f"mdm-{row:08x}" if is_lone else interface_name(row % SLOTS_PER_ROUTER, router_id)
@@ -177,6 +177,6 @@ def device_macs(view: View, device: Ints) -> list[str]:
     """Return the MAC addresses of devices, which stay the same when devices move."""
     fleet = view.world.fleet
     lone = fleet.moves.is_drawer(device)
-    ids = fleet.router_id[np.where(lone, 0, device // SLOTS_PER_ROUTER)].tolist()
+    ids = fleet.hardware_id[np.where(lone, 0, device // SLOTS_PER_ROUTER)].tolist()
     slots = np.where(lone, MODEM_ONE, device % SLOTS_PER_ROUTER).tolist()
     return [mac_address(router_id, slot) for router_id, slot in zip(ids, slots, strict=True)]

@@ -40,7 +40,7 @@ def _raised(view: View, day: int) -> Block | None:
 def _keep(view: View, block: Block) -> Block:
     """Return the alerts that a rule covers and the caller may see."""
     keep = wanted(view, block)
-    if not view.scope.all():
+    if not view.remembered.all():
         keep &= in_scope(view, block)
     return block if keep.all() else block.take(np.flatnonzero(keep))
 

@@ -40,7 +40,10 @@ def battery_ids(view: View) -> Identifiers:
 
 
 def last_report(view: View, router: Ints, instant: Ints) -> Ints:
-    """Return when batteries last reported by an instant, while their router was on."""
+    """Return when batteries last reported by an instant, while their router was on.
+
+    A router reports as it registers, too.
+    """
     world, fleet = view.world, view.world.fleet
     at = batteries.report_before(world.draws, router, instant)
     for _ in range(2):  # the report before one spell may lie in the day before's
@@ -49,7 +52,7 @@ def last_report(view: View, router: Ints, instant: Ints) -> Ints:
             world.draws, router, np.where(spell.holds(at), spell.start, at)
         )
         at = np.where(spell.holds(at), earlier, at)
-    return at
+    return np.maximum(at, fleet.registrations.since[router])
 
 
 def read_batteries(view: View, router: Ints, at: Ints) -> BatteryReport:
@@ -122,7 +125,9 @@ def _ids(view: View, block: Block) -> Ints:
 def _serial(view: View, block: Block) -> list[str]:
     return [
         f"BT{number:08d}"
-        for number in view.world.draws.below(10**8, "battery-serial", block["row"]).tolist()
+        for number in view.world.draws.below(
+            10**8, "battery-serial", view.world.fleet.hardware[block["row"]]
+        ).tolist()
     ]
 
 
@@ -135,7 +140,7 @@ BATTERIES = Resource(
         column(
             "created_at",
             ColumnKind.TIME,
-            lambda v, b: v.world.fleet.installed_at[b["row"]] + HOUR,
+            lambda v, b: v.world.fleet.after_installing(b["row"], HOUR),
             time_format="seconds_offset",
         ),
         column(

@@ -54,7 +54,7 @@ def _generated(
     """Return one day of some devices, or of the whole fleet."""
     if devices is not None and len(devices) < _FEW:
         return generate(world, devices, day, False)
-    everyone = np.arange(world.routers, dtype=np.int64)
+    everyone = np.arange(world.fleet.size, dtype=np.int64)
     block = world.cache.get((name, day), lambda: generate(world, everyone, day, True))
     if devices is None:
         return block
@@ -71,6 +71,6 @@ def _merge(block: Block, extra: Block, devices: Ints | None) -> Block:
 
 def in_scope(view: View, block: Block) -> Flags:
     """Return which rows are about a router, or else an account, that the caller may see."""
-    by_router = (block["router"] >= 0) & view.scope[block["router"]]
+    by_router = (block["router"] >= 0) & view.remembered[block["router"]]
     by_account = (block["router"] < 0) & np.isin(block["account"], list(view.accounts))
     return np.asarray(by_router | by_account)

@@ -29,8 +29,8 @@ def failovers_of(world: World, day: int) -> Block:
     """
 
     def make() -> Block:
-        everyone = np.arange(world.routers, dtype=np.int64)
-        plan = world.planner.plan(everyone, np.full(world.routers, day))
+        everyone = np.arange(world.fleet.size, dtype=np.int64)
+        plan = world.planner.plan(everyone, np.full(len(everyone), day))
         fleet = world.fleet
         first = np.flatnonzero(plan.outage.happens)
         second = np.flatnonzero(plan.second_failover_at < NEVER)
@@ -75,7 +75,8 @@ def _is_seen(view: View, joined: dict[str, Ints]) -> Flags:
     fleet, row = view.world.fleet, joined["row"]
     account = fleet.belonging.account_at(row, joined["start"])
     deleted = list(view.ledger.writes_to("routers").deleted)
-    return np.isin(account, list(view.accounts)) & ~np.isin(fleet.router_id[row], deleted)
+    known = view.is_remembered(row) & ~np.isin(fleet.router_id[row], deleted)
+    return np.isin(account, list(view.accounts)) & known
 
 
 def _until(view: View, block: Block) -> Ints:

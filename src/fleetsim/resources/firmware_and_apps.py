@@ -256,7 +256,7 @@ DEVICE_APP_STATES = Resource(
         column(
             "updated_at",
             ColumnKind.TIME,
-            lambda v, b: v.world.fleet.installed_at[b["row"]] + DAY,
+            lambda v, b: v.world.fleet.after_installing(b["row"], DAY),
             RANGE,
         ),
     ),

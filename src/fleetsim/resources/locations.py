@@ -39,7 +39,10 @@ def location_rows(view: View) -> Block:
 
 
 def last_fix_at(view: View, router: Ints) -> Ints:
-    """Return when each location was last updated: the last fix, or when it was set by hand."""
+    """Return when each location was last updated: the last fix, or when it was set by hand.
+
+    A router tells where it is as it registers, too.
+    """
     world, fleet = view.world, view.world.fleet
     taken = fixes.last_fix(world.draws, fleet, router, np.full(len(router), view.now))
     for _ in range(2):  # the fix before a spell offline may itself lie in an earlier one
@@ -48,6 +51,7 @@ def last_fix_at(view: View, router: Ints) -> Ints:
         if hidden.any():
             who = router[hidden]
             taken[hidden] = fixes.last_fix(world.draws, fleet, who, spell.start[hidden] - 1)
+    taken = np.maximum(taken, fleet.registrations.since[router])
     return np.where(fleet.has_gnss[router], taken, fleet.installed_at[router])
 
 
@@ -118,7 +122,7 @@ def _tracks(
     """Yield the fixes of routers, a few days at a time."""
     del want  # the days of one vehicle fill a page by themselves
     assert devices is not None, "this endpoint requires its router filter"
-    chosen = devices[view.scope[devices] & view.world.fleet.has_gnss[devices]]
+    chosen = devices[view.remembered[devices] & view.world.fleet.has_gnss[devices]]
     if len(chosen) == 0:
         return
     first = max(since, view.world.started_at) // DAY
@@ -142,6 +146,7 @@ def _fixes_between(world: World, routers: Ints, since: int, until: int) -> Block
     if len(time):
         grid = plan_grid(world.planner, router, int(time.min()), int(time.max()))
         taken &= ~grid.at(router, time).offline.holds(time)
+    taken &= world.fleet.registrations.holds(router, time)
     tail = tail_from_bits(world.draws.bits("fix/uuid", router, minute))
     kept = np.flatnonzero(taken)
     order = kept[np.lexsort((order_key(tail[kept]), time[kept]))]

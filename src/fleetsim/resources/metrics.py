@@ -18,7 +18,7 @@ from fleetsim.world import World
 def metric_rows(view: View) -> Block:
     """Return the WAN interfaces of the caller's routers; those of all routers are cached."""
     block = view.world.cache.get_fresh("metrics", lambda: _rows(view.world))
-    return block.take(np.flatnonzero(is_seen(view, block["row"])))
+    return block.take(np.flatnonzero(is_seen(view, block["row"], view.scope)))
 
 
 def _rows(world: World) -> Block:

@@ -34,12 +34,19 @@ def net_device_rows(view: View) -> Block:
 
     The block of all interfaces is cached: building a million costs more than a page of them.
     """
-    block = view.world.cache.get_fresh("net_devices", lambda: _rows(view.world))
-    if view.scope.all() and ROOT in view.accounts:
-        return block
+    world = view.world
+    block = world.cache.get_fresh("net_devices", lambda: _rows(world))
+    if view.owned.all() and ROOT in view.accounts:
+        number = world.fleet.registrations.number(view.now)
+        there = ("net_devices", number)
+        return world.cache.get_fresh(there, lambda: block.take(np.flatnonzero(_seen(view, block))))
+    return block.take(np.flatnonzero(_seen(view, block)))
+
+
+def _seen(view: View, block: Block) -> Flags:
+    """Return which interfaces the caller sees."""
     orphan = is_orphan(view, block)
-    seen = np.where(orphan, ROOT in view.accounts, view.scope[router_of(view, block)])
-    return block.take(np.flatnonzero(seen))
+    return np.where(orphan, ROOT in view.accounts, view.scope[router_of(view, block)])
 
 
 def _rows(world: World) -> Block:
@@ -105,7 +112,7 @@ def _uptime(view: View, block: Block) -> Reals:
     grid = plan_grid(view.world.planner, router, view.now, view.now, 9)
     now = np.full(len(block), view.now)
     since = connected_since(view.world.draws, grid, router, slot, now)
-    since = np.maximum(since, view.world.fleet.moves.moved_at(block["row"], now))
+    since = np.maximum(since, view.world.fleet.arrived_at(block["row"], now))
     return np.where(_connected(view, block), (now - since) // SECOND, np.nan)
 
 
@@ -117,7 +124,7 @@ def updated_at(view: View, block: Block) -> Ints:
         world = view.world
         taken = last_sample(world.draws, world.planner, router, block["row"], now)
         taken = np.where(is_orphan(view, block), world.started_at, taken)
-        return np.maximum(taken, world.fleet.moves.moved_at(block["row"], now))
+        return np.maximum(taken, world.fleet.arrived_at(block["row"], now))
 
     return block.once("updated_at", make)
 
@@ -151,10 +158,11 @@ def _digits(stream: str, length: int, prefix: str = "", *, of_sim: bool = False)
     width = length - len(prefix)
 
     def read(view: View, block: Block) -> list[str | None]:
-        draws, row = view.world.draws, block["row"]
+        draws, fleet = view.world.draws, view.world.fleet
+        row = fleet.in_bay_of(fleet.place if of_sim else fleet.hardware, block["row"])
         words = draws.bits(stream, row)
         if of_sim:
-            sim = view.world.fleet.moves.sim_of(row, np.full(len(block), view.now))
+            sim = fleet.moves.sim_of(row, np.full(len(block), view.now))
             words = np.where(sim > 0, draws.bits(f"{stream}/later", row, sim), words)
         numbers = (words % np.uint64(10**width)).tolist()
         modem = is_modem(view, block).tolist()
@@ -195,7 +203,9 @@ def _carriers(names: tuple[str, ...]) -> Read:
 
 def service_type(view: View, block: Block) -> list[str | None]:
     """Return LTE or 5G for modems."""
-    fifth = view.world.draws.chance(0.4, "5g", block["row"]).tolist()
+    fleet = view.world.fleet
+    modems = fleet.in_bay_of(fleet.hardware, block["row"])
+    fifth = view.world.draws.chance(0.4, "5g", modems).tolist()
     modem = is_modem(view, block).tolist()
     return [
         ("5G" if new else "LTE") if yes else None for new, yes in zip(fifth, modem, strict=True)

@@ -45,7 +45,7 @@ def _series(stream: str, period: int, *, when_offline: bool) -> Series:
         want: int,
     ) -> Iterator[Block]:
         assert devices is not None, "these endpoints require their router filter"
-        chosen = devices[view.scope[devices]]
+        chosen = devices[view.remembered[devices]]
         if len(chosen) == 0:
             return
         first = max(since, view.world.started_at) // period
@@ -67,7 +67,7 @@ def _block(
     offset = world.draws.unit(f"{stream}/offset", _DEVICE_OFFSET + router)
     jitter = world.draws.unit(f"{stream}/jitter", router, number)
     time = number * period + ((0.98 * offset + 0.02 * jitter) * period).astype(np.int64)
-    kept = time >= world.started_at
+    kept = (time >= world.started_at) & world.fleet.registrations.holds(router, time)
     if not when_offline:
         grid = plan_grid(world.planner, router, int(time.min()), int(time.max()))
         kept &= ~grid.at(router, time).offline.holds(time)
@@ -98,9 +98,10 @@ def _bytes(view: View, block: Block) -> Ints:
     def make() -> Ints:
         grid, router, time = _grid(view, block), block["router"], block["time"]
         total = np.zeros(len(block), dtype=np.int64)
+        start = np.maximum(time - QUARTER, view.world.fleet.registrations.since[router])
         for slot in (WIRED, MODEM_ONE, MODEM_TWO):
             bay = router * SLOTS_PER_ROUTER + slot
-            total += carried(view.world.draws, grid, bay, time - QUARTER, time)
+            total += carried(view.world.draws, grid, bay, start, time)
         return total
 
     return block.once("bytes", make)
@@ -115,6 +116,7 @@ def _uptime(view: View, block: Block) -> Ints:
     since = connected_since(
         view.world.draws, _grid(view, block), block["router"], no_wan, block["time"]
     )
+    since = np.maximum(since, view.world.fleet.registrations.since[block["router"]])
     return np.asarray((block["time"] - since) // SECOND)
 
 

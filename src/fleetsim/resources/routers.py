@@ -90,7 +90,7 @@ def names(view: View, router: Ints, instant: Ints) -> list[str]:
     rows = zip(
         fleet.product[router].tolist(),
         fleet.region[router].tolist(),
-        router.tolist(),
+        fleet.place[router].tolist(),
         np.where(renamed, _RENAMED, "").tolist(),
         strict=True,
     )
@@ -111,7 +111,7 @@ def _description(view: View, block: Block) -> list[str | None]:
 
 def serial_numbers(view: View, router: Ints) -> list[str]:
     """Return the serial numbers of routers."""
-    word = view.world.draws.bits("serial", router) >> np.uint64(16)
+    word = view.world.draws.bits("serial", view.world.fleet.hardware[router]) >> np.uint64(16)
     return [f"FS{value:012X}" for value in word.tolist()]
 
 
@@ -251,7 +251,7 @@ ROUTERS = Resource(
         column(
             "mac",
             ColumnKind.TEXT,
-            lambda v, b: [mac_address(i, 0) for i in v.world.fleet.router_id[b["row"]].tolist()],
+            lambda v, b: [mac_address(i, 0) for i in v.world.fleet.hardware_id[b["row"]].tolist()],
             EXACT_IN,
         ),
         column(

@@ -48,7 +48,7 @@ def sample_series(stream: str, sampled: Sampled) -> Series:
     ) -> Iterator[Block]:
         assert devices is not None, "these endpoints require their device filter"
         chosen = devices[sampled(view.world, devices)]
-        chosen = chosen[is_seen(view, chosen)]
+        chosen = chosen[is_seen(view, chosen, view.remembered)]
         if len(chosen) == 0:
             return
         for first, last in _pieces(
@@ -85,6 +85,7 @@ def _block(world: World, stream: str, devices: Ints, numbers: Ints) -> Block:
     router = np.where(lone, 0, bay // SLOTS_PER_ROUTER)
     grid = plan_grid(world.planner, router, int(time.min()), int(time.max()))
     taken = (time >= world.started_at) & ~grid.at(router, time).offline.holds(time) & ~lone
+    taken &= world.fleet.registrations.holds(router, time)
     tail = tail_from_bits(world.draws.bits(f"{stream}/uuid", device, number))
     kept = np.flatnonzero(taken)
     order = kept[np.lexsort((order_key(tail[kept]), time[kept]))]
@@ -119,7 +120,7 @@ def _bytes(view: View, block: Block) -> Ints:
     def make() -> Ints:
         grid = _grid(view, block)
         since = block["time"] - PERIOD
-        start = np.maximum(since, view.world.fleet.moves.moved_at(block["device"], block["time"]))
+        start = np.maximum(since, view.world.fleet.arrived_at(block["device"], block["time"]))
         moved = carried(view.world.draws, grid, block["bay"], start, block["time"])
         moved += _carried_elsewhere(view.world, block["device"], since, start)
         idle = 400 + view.world.draws.below(900, "keepalive", block["device"], block["time"])
@@ -135,10 +136,12 @@ def _carried_elsewhere(world: World, device: Ints, since: Ints, until: Ints) -> 
     """Return the bytes that devices which moved in their period carried in the earlier bay."""
     total = np.zeros(len(device), dtype=np.int64)
     before = world.fleet.moves.bay_of(device, until - 1)
-    row = np.flatnonzero((until > since) & ~world.fleet.moves.is_drawer(before))
+    lone = world.fleet.moves.is_drawer(before)
+    router = np.where(lone, 0, before // SLOTS_PER_ROUTER)
+    was_there = ~lone & world.fleet.registrations.holds(router, until - 1)
+    row = np.flatnonzero((until > since) & was_there)
     if len(row):
-        start, end = since[row], until[row]
-        router = before[row] // SLOTS_PER_ROUTER
+        start, end, router = since[row], until[row], router[row]
         grid = plan_grid(world.planner, router, int(start.min()), int(end.max()))
         total[row] = carried(world.draws, grid, before[row], start, end)
     return total
@@ -153,7 +156,7 @@ def _uptime(view: View, block: Block) -> Ints:
     fleet, grid = view.world.fleet, _grid(view, block)
     router, slot, time = block["router"], _slot(block), block["time"]
     since = connected_since(view.world.draws, grid, router, slot, time)
-    since = np.maximum(since, fleet.moves.moved_at(block["device"], time))
+    since = np.maximum(since, fleet.arrived_at(block["device"], time))
     connected = is_connected(fleet, grid, router, slot, time)
     return np.where(connected, (time - since) // SECOND, NULL)
 
@@ -176,12 +179,12 @@ def _measured(name: str) -> Callable[[View, Block], Reals]:
     return read
 
 
-def is_seen(view: View, device: Ints) -> Flags:
-    """Return which net devices are now in a router that the caller sees."""
+def is_seen(view: View, device: Ints, scope: Flags) -> Flags:
+    """Return which net devices are now in a router that the caller sees, by its row."""
     moves = view.world.fleet.moves
     bay = moves.bay_of(device, np.full(len(device), view.now))
     lone = moves.is_drawer(bay)
-    return ~lone & view.scope[np.where(lone, 0, bay // SLOTS_PER_ROUTER)]
+    return ~lone & scope[np.where(lone, 0, bay // SLOTS_PER_ROUTER)]
 
 
 def wan_slots(world: World, device: Ints) -> Flags:

@@ -64,10 +64,12 @@ def asset_items(view: View, rows: Sequence[int]) -> list[Document]:
     """Return asset endpoints: ids are no router ids, and the MAC has no separators (observed)."""
     router = np.array(rows, dtype=np.int64)
     fleet = view.world.fleet
-    numbers = view.world.draws.bits("asset", router).tolist()
+    numbers = view.world.draws.bits("asset", fleet.hardware[router]).tolist()
     series = [PRODUCTS[product].series for product in fleet.product[router].tolist()]
     serials = serial_numbers(view, router)
-    macs = [mac_address(number, 0).replace(":", "") for number in fleet.router_id[router].tolist()]
+    macs = [
+        mac_address(number, 0).replace(":", "") for number in fleet.hardware_id[router].tolist()
+    ]
     return [
         item(
             "asset_endpoints",

@@ -10,7 +10,7 @@ from fleetsim.world.people import PersonalActions, failed_logins, lockouts, logi
 from fleetsim.world.world import World
 
 LOGIN, LOGOUT, LOGIN_FAILED, LOCKED, SETTINGS, REGISTERED, GROUP_UPDATED, USER_UPDATED = range(8)
-BELONGING = 8
+BELONGING, UNREGISTERED = 8, 9
 """Kinds of activity."""
 
 WRITTEN, WRITTEN_PEOPLE = 100, 101
@@ -28,7 +28,7 @@ def activities_of(world: World, routers: Ints, day: int) -> Block:
 
     In the block `value` is the person, `slot` the setting changed, `account` a row number.
     """
-    found = Occurrences(world.draws, day, world.started_at)
+    found = Occurrences(world.draws, day, world.started_at, world.fleet.registrations)
     for kind, actions in (
         (LOGIN, logins(world, day)),
         (LOGOUT, logouts(world, day)),
@@ -39,6 +39,7 @@ def activities_of(world: World, routers: Ints, day: int) -> Block:
     _settings(found, world, routers, day)
     _connections(found, world, routers, day)
     _belonging(found, world, routers, day)
+    _registrations(found, world, routers)
     _groups(found, world, day)
     _users(found, world, day)
     return found.block("activity")
@@ -84,6 +85,20 @@ def _belonging(found: Occurrences, world: World, routers: Ints, day: int) -> Non
     account = belonging.account_at(routers, at)
     keep = at >= max(day * DAY - DAY, world.started_at)
     found.add(keep, at, routers, BELONGING, account=account, value=person, slot=at // SECOND)
+
+
+def _registrations(found: Occurrences, world: World, routers: Ints) -> None:
+    """Add who unregisters a router, and the router that registers after it."""
+    registrations = world.fleet.registrations
+    leaves, comes = registrations.until[routers], registrations.since[routers]
+    person = world.draws.below(len(world.people), "unregistering-person", routers)
+    for kind, keep, at in (
+        # Before it is gone: nothing is recorded of a router that is not registered.
+        (UNREGISTERED, leaves < NEVER, leaves - 3 * SECOND),
+        (REGISTERED, comes > 0, comes),
+    ):
+        account = world.fleet.belonging.account_at(routers, at)
+        found.add(keep, at, routers, kind, account=account, value=person)
 
 
 def _groups(found: Occurrences, world: World, day: int) -> None:

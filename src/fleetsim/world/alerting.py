@@ -55,7 +55,7 @@ class Day:
 
 def alerts_of(world: World, routers: Ints, day: int, *, accounts: bool) -> Block:
     """Return the alerts of a UTC day about some routers, and about accounts if asked."""
-    found = Occurrences(world.draws, day, world.started_at)
+    found = Occurrences(world.draws, day, world.started_at, world.fleet.registrations)
     router = np.concatenate([routers, routers])
     service_day = np.repeat(np.array([day - 1, day]), len(routers))
     here = Day(world, router, service_day, world.planner.plan(router, service_day))

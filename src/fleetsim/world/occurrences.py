@@ -6,6 +6,7 @@ import numpy as np
 
 from fleetsim.blocks import Block
 from fleetsim.draws import Draws
+from fleetsim.registrations import Registrations
 from fleetsim.timeuuids import order_key, tail_from_bits
 from fleetsim.units import DAY, SECOND, Flags, Ints
 
@@ -23,6 +24,7 @@ class Occurrences:
     draws: Draws
     day: int
     started_at: int
+    registrations: Registrations
     _parts: list[tuple[Ints, ...]] = field(default_factory=list)
 
     def add(
@@ -67,7 +69,9 @@ class Occurrences:
         time = named["detected"] + delay.astype(np.int64)
         tail = tail_from_bits(self.draws.bits(f"{stream}/uuid", *keys))
         first, last = max(self.day * DAY, self.started_at), (self.day + 1) * DAY
-        today = np.flatnonzero((time >= first) & (time < last))
+        router = named["router"]
+        there = (router < 0) | self.registrations.holds(np.maximum(router, 0), time)
+        today = np.flatnonzero((time >= first) & (time < last) & there)
         order = today[np.lexsort((order_key(tail[today]), time[today]))]
         arrays = {name: values[order] for name, values in named.items()}
         return Block({"time": time[order], "tail": tail[order], **arrays})

@@ -100,11 +100,16 @@ class Planner:
     def _spell(
         self, router: Ints, day: Ints, happens: Flags, start: Reals, length: Reals
     ) -> Spells:
-        """Return spells from offsets within the service day, none before the world begins."""
+        """Return spells from offsets within the service day, none while the router is not there."""
         midnight = day_start(day, self.fleet.day_shift[router])
         begin = midnight + start.astype(np.int64)
         end = np.minimum(begin + length.astype(np.int64), midnight + _LATEST_END)
-        return Spells(begin, end).only(happens & (begin >= self.started_at))
+        return Spells(begin, end).only(happens & self._is_there(router, begin))
+
+    def _is_there(self, router: Ints, begin: Ints) -> Flags:
+        """Return which routers are in the world at instants."""
+        registered = self.fleet.registrations.holds(router, begin)
+        return np.asarray((begin >= self.started_at) & registered)
 
     def _power_cut(self, router: Ints, day: Ints) -> Spells:
         """Return power cuts at sites; sites with a battery have more of them."""
@@ -148,7 +153,7 @@ class Planner:
         """Return percent of charge lost per hour on battery that day."""
         begin = day_start(day, self.fleet.day_shift[router])
         health = self.ageing.of(router).health(begin)
-        return batteries.drain(self.draws, router, health)
+        return batteries.drain(self.draws, self.fleet.hardware[router], health)
 
     def _powered_off(self, router: Ints, on_battery: Spells, rate: Reals) -> Ints:
         """Return when the battery is empty: the first report that shows 7%, or NEVER."""

@@ -40,6 +40,7 @@ class SettingChangePlanner:
         at = at + draws.between(0, DAY, "change-at", router, day).astype(np.int64)
         odds = np.where(router % _SELDOM_ONE_IN == 0, SELDOM_ODDS, CHANGE_ODDS)
         happens = draws.chance(odds, "change", router, day) & (at >= self.started_at)
+        happens &= self.fleet.registrations.holds(router, at)
         return SettingChanges(
             at=np.where(happens, at, NEVER),
             person=draws.below(self.people, "change-person", router, day),

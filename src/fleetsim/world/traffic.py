@@ -25,7 +25,7 @@ def demand(draws: Draws, fleet: SimulatedFleet, router: Ints, quarter: Ints) -> 
     hour = (local % DAY) / HOUR
     weekend = is_weekend(local // DAY)
     busy = np.exp(-(((hour - 13.0) / 4.0) ** 2)) * np.where(weekend, 0.45, 1.0)
-    scale = 2500.0 * np.exp(0.8 * draws.normal("demand-scale", router))
+    scale = 2500.0 * np.exp(0.8 * draws.normal("demand-scale", fleet.place[router]))
     noise = np.exp(0.35 * draws.normal("demand", router, quarter))
     return np.asarray(scale * (0.12 + busy) * noise)
 

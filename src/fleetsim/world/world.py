@@ -35,7 +35,7 @@ class World:
     @cached_property
     def fleet(self) -> SimulatedFleet:
         """Return the devices."""
-        return build_fleet(self.draws, self.routers)
+        return build_fleet(self.draws, self.routers, self.clock_start)
 
     @cached_property
     def people(self) -> tuple[Person, ...]:
@@ -45,8 +45,7 @@ class World:
     @cached_property
     def ageing(self) -> Ageing:
         """Return how each router's battery ages."""
-        every = np.arange(self.routers, dtype=np.int64)
-        return batteries.ageing(self.draws, every, self.started_at, self.clock_start)
+        return batteries.ageing(self.draws, self.fleet.hardware, self.started_at, self.clock_start)
 
     @cached_property
     def planner(self) -> Planner:

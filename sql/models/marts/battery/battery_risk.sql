@@ -2,7 +2,8 @@
 -- Kind: table.
 
 -- A battery that runs empty is told of twice, at 20% and at 7%: a drain is one of these, not both.
--- An alert names the router, so it belongs to the battery that the router held at the time.
+-- An alert names the router, so it belongs to the battery that the router held at the time. Nobody
+-- changes the battery of a router that left the service, which may have come back by another id.
 with recent_alerts as (
     select
         s.battery_id,
@@ -31,6 +32,8 @@ facts as (
     from {{ ref('battery_health') }} as h
     cross join {{ ref('int_as_of') }} as a
     left join recent_alerts as r on h.battery_id = r.battery_id
+    left join {{ ref('int_routers') }} as router on h.router_id = router.router_id
+    where router.left_at is null
 ),
 
 judged as (

@@ -1,6 +1,8 @@
 -- Grain: one row per router with a known place.
 -- Kind: table.
 
+-- One that left the service is nowhere now: it may have come back by another id.
+
 {% set measured = ['latitude_deg', 'longitude_deg', 'accuracy_m', 'speed_kmh', 'carrier', 'rsrp_dbm', 'fixed_at'] %}
 
 -- The two newest good fixes of each router: of its newest day, or one of the day before it.
@@ -92,4 +94,4 @@ from newest as n
 cross join {{ ref('int_as_of') }} as a
 left join {{ ref('int_routers') }} as r on n.router_id = r.router_id
 left join {{ ref('int_carriers') }} as c on n.carrier = c.carrier_code
-where n.newness = 1
+where n.newness = 1 and r.left_at is null

@@ -27,11 +27,22 @@ paced as (
     cross join {{ ref('int_as_of') }} as a
 ),
 
+-- One that left the service moves nothing more: a modem of a router that was reset or replaced.
+gone as (
+    select net_device_id
+    from {{ ref('int_interfaces') }}
+    where until_at is null and seen_until is not null
+),
+
 projected as (
     select
-        *,
-        total_bytes / pace_s * {{ seconds_between('sampled_from', 'month_ends_at') }} as projected_bytes
-    from paced
+        p.*,
+        case
+            when g.net_device_id is not null then p.total_bytes
+            else p.total_bytes / p.pace_s * {{ seconds_between('p.sampled_from', 'p.month_ends_at') }}
+        end as projected_bytes
+    from paced as p
+    left join gone as g on p.net_device_id = g.net_device_id
 )
 
 select

@@ -1,0 +1,98 @@
+"""Routers that are registered anew: after a factory reset, or because another replaced them.
+
+Deleting a router unregisters it and removes all its data (service contract, Endpoints), and what
+registers after it gets an id of its own. So both are routers of the fleet, of which one is there
+until an instant and the other from then on. It lies in the days after the simulator's start, where
+a client can see it, and within a quiet part of the router's service day: nothing is under way.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from fleetsim.draws import Draws
+from fleetsim.units import DAY, MINUTE, NEVER, Flags, Ints
+
+_DEAL: Final = 40
+_RESET: Final = (12, 36)
+_REPLACED: Final = (38,)
+"""Places in a deal of 40 routers, beyond the first twelve: small fleets have none of it."""
+
+_FIRST_DAY, _DAYS = 2, 4
+_QUIET_FROM, _QUIET_UNTIL = -5 * MINUTE, -MINUTE
+"""Before the end of a service day: every spell and trip of it is over."""
+
+STAYS, IS_RESET, IS_REPLACED = range(3)
+REGISTRATION_KINDS: Final = ("", "is reset to factory settings", "is replaced by another")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a fleet's routers: those asked for, then those that register after one of them.
+
+    `follows` has the row that each registers after, its own for a router that was there all along.
+    `hardware` has the row whose device each is: after a factory reset that of the same device.
+    """
+
+    follows: Ints
+    hardware: Ints
+    kind: Ints
+
+
+def deal_rows(routers: int) -> Rows:
+    """Return the rows of a fleet of so many routers."""
+    asked = np.arange(routers, dtype=np.int64)
+    kind = np.full(routers, STAYS)
+    kind[np.isin(asked % _DEAL, _RESET)] = IS_RESET
+    kind[np.isin(asked % _DEAL, _REPLACED)] = IS_REPLACED
+    left = np.flatnonzero(kind != STAYS)
+    later = routers + np.arange(len(left))
+    return Rows(
+        follows=np.concatenate([asked, left]),
+        hardware=np.concatenate([asked, np.where(kind[left] == IS_RESET, left, later)]),
+        kind=np.concatenate([kind, kind[left]]),
+    )
+
+
+@dataclass(frozen=True)
+class Registrations:
+    """From when until when each router is registered, one array element per router.
+
+    `since` is 0 for those registered before the world begins, `until` NEVER for those that stay.
+    """
+
+    rows: Rows
+    since: Ints
+    until: Ints
+
+    def holds(self, router: Ints, instant: Ints | int) -> Flags:
+        """Return which routers are registered at instants."""
+        return np.asarray((self.since[router] <= instant) & (instant < self.until[router]))
+
+    def has_begun(self, instant: int) -> Flags:
+        """Return, for every router, whether it was registered by an instant."""
+        return np.asarray(self.since <= instant)
+
+    def number(self, instant: int) -> int:
+        """Return how many routers were unregistered by an instant: it changes with who is there."""
+        return int((self._ends <= instant).sum())
+
+    @cached_property
+    def _ends(self) -> Ints:
+        return self.until[self.until < NEVER]
+
+
+def deal_registrations(
+    draws: Draws, rows: Rows, day_shift: Ints, clock_start: int
+) -> Registrations:
+    """Return the registrations of a fleet; its routers' service days begin at `day_shift`."""
+    first = rows.follows
+    day = (clock_start - day_shift[first]) // DAY + _FIRST_DAY
+    day = day + draws.below(_DAYS, "registration-day", first)
+    quiet = draws.between(_QUIET_FROM, _QUIET_UNTIL, "registration-at", first).astype(np.int64)
+    at = day * DAY + day_shift[first] + quiet
+    leaves = (rows.kind != STAYS) & (first == np.arange(len(first)))
+    comes = first != np.arange(len(first))
+    return Registrations(rows, np.where(comes, at, 0), np.where(leaves, at, NEVER))
