@@ -318,7 +318,7 @@ def test_activity_logs_of_one_account_can_be_asked_for(service: Service):
 
 @section("Limits")
 def test_actual_configuration_is_empty_90_days_after_its_report(make_service):
-    service = make_service(days=130, routers=60)
+    service = make_service(days=115, routers=40)
     changed_at = {}
     for log in service.truth("activity_logs"):
         what = (log["action"]["type_name"], log["object"]["type_name"])
