@@ -172,14 +172,30 @@ def test_only_the_command_line_knows_the_simulator():
 
 
 def test_no_two_modules_have_one_name():
-    # A command is called like what it runs, and the simulator is a house of its own.
+    # A command has the name of what it runs.
     names = Counter(
-        file.stem
-        for file in FILES
-        if "cli" not in file.parts and "fleetsim" not in file.parts and "__" not in file.stem
+        file.stem for file in FILES if "cli" not in file.parts and "__" not in file.stem
     )
 
     assert {name for name, count in names.items() if count > 1} == set()
+
+
+def test_each_class_of_the_simulator_has_a_name_of_its_own():
+    public = Counter(
+        node.name
+        for file in FILES
+        for node in TREES[file].body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    in_simulator = {
+        node.name
+        for file in FILES
+        if ROOMS[module_of(file)] == "fleetsim"
+        for node in TREES[file].body
+        if isinstance(node, ast.ClassDef)
+    }
+
+    assert {name for name in in_simulator if public[name] > 1} == set()
 
 
 def test_no_code_but_the_table_names_an_endpoint():

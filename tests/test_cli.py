@@ -217,7 +217,7 @@ def test_a_port_that_is_taken_is_named_with_what_to_do() -> None:
         done = CliRunner().invoke(app, words)
 
     assert isinstance(done.exception, errors.UsageError)
-    assert done.exception.what == f"Port {port} cannot be had: Address already in use."
+    assert done.exception.what == f"Cannot listen on port {port}: Address already in use."
     assert "--port" in done.exception.remedy
 
 

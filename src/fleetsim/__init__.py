@@ -1,1 +1,1 @@
-"""The device-management service, simulated: a whole fleet as a function of seed and time."""
+"""A simulator of the device-management service: a fleet is a function of seed and time."""

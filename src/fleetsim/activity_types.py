@@ -107,4 +107,4 @@ OBJECT_TYPES: Final = (
     "notification_configuration",
     "virtual_device_artifact",
 )
-"""An activity type's code is its place in these lists, from 1 (the contract gives no numbers)."""
+"""The code of an activity type is its position here, from 1 (the contract gives no numbers)."""

@@ -41,7 +41,7 @@ ALERT_TYPES: Final = (
     "http_push_failure",
     "http_destination_suspended",
 )
-"""The alert types this world raises, a part of the contract's list; a type's code is its place."""
+"""The alert types the simulator raises, some of the contract's; a type's code is its position."""
 
 CODE: Final = {name: code for code, name in enumerate(ALERT_TYPES)}
 

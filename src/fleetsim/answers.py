@@ -6,27 +6,27 @@ import numpy as np
 
 from fleetsim import timeuuids
 from fleetsim.blocks import Block
-from fleetsim.columns import Column, Kind
 from fleetsim.conditions import Condition, all_of
 from fleetsim.definition import Resource
+from fleetsim.list_requests import read_list_request, read_shape
 from fleetsim.paging import read_page
-from fleetsim.question import read_question, read_shape
 from fleetsim.refusals import not_found
+from fleetsim.rendering import records
+from fleetsim.resource_columns import ColumnKind, ResourceColumn
 from fleetsim.resources import RESOURCES
 from fleetsim.scenarios import spoil
-from fleetsim.spelling import records
 from fleetsim.units import NEVER, NULL
 from fleetsim.view import View
 
 
 def list_records(view: View, resource: Resource, query: str, address: str) -> dict[str, Any]:
     """Return the envelope of a list request (service contract, Endpoints)."""
-    question = read_question(resource, query)
-    page = read_page(view, question, address)
+    list_request = read_list_request(resource, query)
+    page = read_page(view, list_request, address)
     found: list[dict[str, Any]] = []
     if page.block is not None:
-        found = records(view, question.columns, page.block)
-        for name in question.expand:
+        found = records(view, list_request.columns, page.block)
+        for name in list_request.expand:
             _expand(view, resource.by_name[name], page.block, found)
     return {"data": spoil(view.scenario, found), "meta": page.meta}
 
@@ -35,7 +35,7 @@ def one_record(view: View, resource: Resource, key: str, query: str = "") -> dic
     """Return one record by its key, with the fields and expanded relations asked for.
 
     Raises: Refusal (404) for a key that does not exist or that the caller may not see, or for
-    a field or a relation that there is not.
+    an unknown field or relation.
     """
     columns, expand = read_shape(resource, query)
     column = resource.by_name.get(resource.key)
@@ -52,12 +52,12 @@ def one_record(view: View, resource: Resource, key: str, query: str = "") -> dic
     return found[0]
 
 
-def _read_key(column: Column, key: str) -> Any:
+def _read_key(column: ResourceColumn, key: str) -> Any:
     """Return a key from a path as its column's raw value, or refuse (404)."""
     try:
-        if column.kind is Kind.UUID:
+        if column.kind is ColumnKind.UUID:
             return timeuuids.parse(key)
-        if column.kind is Kind.TEXT:
+        if column.kind is ColumnKind.TEXT:
             return key
         number = int(key) if key.isascii() and key.isdigit() else -1
     except ValueError:
@@ -75,13 +75,13 @@ def _rows(view: View, resource: Resource) -> Block:
     return next(iter(resource.series(view, None, 0, NEVER, newest_first=False, want=1)))
 
 
-def _expand(view: View, column: Column, block: Block, found: list[dict[str, Any]]) -> None:
+def _expand(view: View, column: ResourceColumn, block: Block, found: list[dict[str, Any]]) -> None:
     """Turn one relation of each record into the related record, one level deep."""
     ids = np.asarray(column.read(view, block))
     target = RESOURCES[column.to]
     assert target.rows is not None
     key = target.by_name[target.key]
-    assert key.kind in (Kind.ID, Kind.NUMERIC_ID)
+    assert key.kind in (ColumnKind.ID, ColumnKind.NUMERIC_ID)
     wanted = Condition(key, "in", sorted({value for value in ids.tolist() if value != NULL}))
     related = all_of(view, [wanted], target.rows(view))
     by_id: dict[str, dict[str, Any]] = {}

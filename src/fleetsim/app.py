@@ -24,7 +24,7 @@ from fleetsim.v2 import refusal_answer, serve_v2
 from fleetsim.v3 import serve_v3
 
 SERVER = "fleetlake-simulator"
-"""What the service calls itself in every answer, so that nobody takes it for the real one."""
+"""The `server` header of every answer, so that nobody mistakes the simulator for the service."""
 
 _TICK_S = 1.0
 _LOG = logging.getLogger(__name__)
@@ -73,10 +73,10 @@ def create_app(options: SimulatorOptions, send: Sender = send_over_http) -> Star
 
 @dataclass(frozen=True)
 class _Roots:
-    """Answers by the root of the path, whatever the method: each refusal has a JSON body.
+    """Routes by the root of the path, for any method, so that each refusal has a JSON body.
 
     The framework's own routes answer an unknown method in plain text, and match no path that
-    holds a newline. `others` takes what is no HTTP request.
+    holds a newline. `others` handles requests other than HTTP.
     """
 
     answers: Mapping[str, Answer]
@@ -85,7 +85,7 @@ class _Roots:
     others: ASGIApp
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request. A client that has left gets none."""
+        """Answer one request, unless the client has disconnected."""
         if scope["type"] != "http":
             await self.others(scope, receive, send)
             return
@@ -102,7 +102,7 @@ class _Roots:
 
 
 def _dated(simulation: Simulation, answer: Response) -> Response:
-    """Return the answer with the simulated clock in its Date, as a service's own clock would be."""
+    """Return the answer with the simulated time in its Date header."""
     seconds = simulation.clock.now() // SECOND
     answer.headers["date"] = formatdate(seconds, usegmt=True)
     answer.headers["server"] = SERVER
@@ -112,11 +112,11 @@ def _dated(simulation: Simulation, answer: Response) -> Response:
 async def _tick(simulation: Simulation) -> None:
     """Send pushes as they become due, for as long as the server runs.
 
-    One that fails by a fault of ours is logged, and the next tick goes on.
+    An unexpected error is logged, and pushing continues with the next tick.
     """
     while True:
         await asyncio.sleep(_TICK_S)
         try:
             await simulation.pusher.settle()
-        except Exception:  # noqa: BLE001 - the next alert must not wait for a mended fault
-            _LOG.exception("Pushing failed. The next tick goes on.")
+        except Exception:  # noqa: BLE001 - one error must not stop later pushes
+            _LOG.exception("Pushing alerts failed. The next attempt is in one second.")

@@ -1,4 +1,4 @@
-"""Which account and group each router is in, and its name: some change, and change back.
+"""The account, group and name of each router: some change, and change back.
 
 Groups are renamed too.
 """
@@ -16,11 +16,11 @@ _DEAL: Final = 40
 _CHANGING_ACCOUNT: Final = (19, 29)
 _CHANGING_GROUP: Final = (23, 30)
 _RENAMED: Final = (24, 32)
-"""Places in a deal of 40 routers, beyond the first twelve: small fleets have none of it."""
+"""Positions in each cycle of 40 routers, after the first twelve: small fleets have none."""
 
 _GROUPS_RENAMED: Final = (3, 1)
 _SMALL_FLEET: Final = 12
-"""Of how many groups one is renamed, and the first that is; none of a small fleet's."""
+"""One group in this many is renamed, and the first one that is. Small fleets have none."""
 
 _EVERY: Final = 4 * DAY
 
@@ -30,7 +30,7 @@ BELONGING_KINDS: Final = ("stays", "changes account", "changes group", "is renam
 
 @dataclass(frozen=True)
 class Belonging:
-    """One array element per router: where it is at first, and where it is every other time."""
+    """The first and the alternate account and group, one array element per router."""
 
     draws: Draws
     kind: Ints
@@ -58,7 +58,7 @@ class Belonging:
         return np.asarray(changed & (self.kind[router] == IS_RENAMED))
 
     def changed_at(self, router: Ints, instant: Ints) -> Ints:
-        """Return when each router's record was last changed so, 0 if that never happens."""
+        """Return when the account, group or name of each router last changed, 0 if never."""
         phase = self._phase(router)
         last = (instant - phase) // _EVERY * _EVERY + phase
         return np.where(self.kind[router] != STAYS, last, 0)

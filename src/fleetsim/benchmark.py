@@ -1,8 +1,8 @@
-"""Measures the simulator: `python -m fleetsim.benchmark` prints a table.
+"""Benchmark of the simulator: `python -m fleetsim.benchmark` prints a table.
 
-The server runs in a process of its own; the client is a bare socket, so that what is measured
-is the server. Figures for one core go by the server's own CPU time, which other work on the
-machine does not distort; the wall clock's stand beside them.
+The server runs in its own process and the client is a bare socket, so the figures are those of
+the server. Figures for one core use the server's CPU time, which other work on the machine does
+not distort; wall-clock figures are printed beside them.
 """
 
 import os
@@ -38,7 +38,7 @@ _HEADERS: Final = (
 
 
 @dataclass(frozen=True)
-class Server:
+class MeasuredServer:
     """A running simulator."""
 
     process: subprocess.Popen[str]
@@ -57,7 +57,7 @@ class Server:
 
 
 @contextmanager
-def running(routers: int, days: int) -> Iterator[Server]:
+def running(routers: int, days: int) -> Iterator[MeasuredServer]:
     """Start a simulator, and stop it afterwards."""
     command = [sys.executable, "-m", "fleetsim", "--port", "0"]
     options = ["--routers", str(routers), "--days", str(days), "--speed", "0"]
@@ -66,14 +66,14 @@ def running(routers: int, days: int) -> Iterator[Server]:
     try:
         assert process.stdout is not None
         port = int(process.stdout.readline().rpartition(":")[2])
-        yield Server(process, port, time.perf_counter() - begun)
+        yield MeasuredServer(process, port, time.perf_counter() - begun)
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait()
 
 
-class Client:
-    """One keep-alive connection that asks and reads, and does little else."""
+class KeepAliveClient:
+    """A minimal HTTP client on one keep-alive connection."""
 
     def __init__(self, port: int) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port))
@@ -96,8 +96,8 @@ class Client:
         return body
 
 
-def walk(client: Client, target: str, pages: int) -> int:
-    """Read up to so many pages by their `next` links; return how many there were."""
+def walk(client: KeepAliveClient, target: str, pages: int) -> int:
+    """Read at most `pages` pages by their `next` links; return how many were read."""
     for number in range(pages):
         tail = client.get(target)[-600:]
         following = tail.rpartition(b'"next":"')[2].split(b'"')[0].decode()
@@ -110,7 +110,7 @@ def walk(client: Client, target: str, pages: int) -> int:
 def _alert_pages(table: Table) -> None:
     """Walk alerts of 10,000 routers, each page asked for the first time."""
     with running(10_000, 14) as server:
-        client = Client(server.port)
+        client = KeepAliveClient(server.port)
         client.get("/api/v2/alerts/?limit=1")
         begun, cpu = time.perf_counter(), server.cpu_seconds()
         pages = walk(client, "/api/v2/alerts/?limit=500", _ALERT_PAGES)
@@ -122,7 +122,7 @@ def _alert_pages(table: Table) -> None:
         _sample_pages(table, server, client)
 
 
-def _sample_pages(table: Table, server: Server, client: Client) -> None:
+def _sample_pages(table: Table, server: MeasuredServer, client: KeepAliveClient) -> None:
     """Measure pages of 500 samples of one device, each device asked once."""
     page = orjson.loads(client.get("/api/v2/net_devices/?limit=500&mode=wan&type=mdm&fields=id"))
     devices = [record["id"] for record in page["data"]][:_SAMPLE_PAGES]
@@ -140,11 +140,11 @@ def _sample_pages(table: Table, server: Server, client: Client) -> None:
 
 
 def _large_fleet(table: Table) -> None:
-    """Start 100,000 routers with 35 days, and ask a little of everything."""
+    """Measure start-up and memory with 100,000 routers and 35 days of history."""
     with running(100_000, 35) as server:
         seconds = server.seconds_to_start
         what = "seconds until 100,000 routers with 35 days answer"
-        client = Client(server.port)
+        client = KeepAliveClient(server.port)
         begun = time.perf_counter()
         client.get("/api/v2/products/")
         seconds += time.perf_counter() - begun
@@ -163,7 +163,7 @@ def _row(table: Table, what: str, measured: str, wanted: str, ok: bool) -> None:
 
 
 def main() -> None:
-    """Print what was measured beside what is wanted."""
+    """Print each measurement beside its target."""
     table = Table("measured", "value", "wanted", "met", title="The simulator on one core")
     _alert_pages(table)
     _large_fleet(table)

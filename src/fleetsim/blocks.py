@@ -1,4 +1,4 @@
-"""Rows side by side as arrays: what every resource hands to filters, paging and rendering."""
+"""Blocks: columnar rows, passed from resources to filters, paging and rendering."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar

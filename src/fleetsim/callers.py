@@ -1,4 +1,4 @@
-"""Who calls: two key pairs, four roles, and what counts (service contract, Authentication)."""
+"""Authentication: two key pairs, four roles, and which calls count (service contract)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
-"""What really happened, straight from the world and not from any record of it.
+"""Ground truth: what happened in the simulated world, not what records say of it.
 
-Marts are held against these: failover episodes, outages, trips, battery lives, spells of wrong
-fixes and how each router reports. What clients deleted is told too, since the lists of what there
-is cannot show it.
+Tests compare marts with it: failover episodes, outages, trips, battery lives, spells of wrong
+fixes and how each router reports. It includes what clients deleted, which the lists of what
+exists cannot show.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ from fleetsim.fleet import SLOTS_PER_ROUTER, WIRED
 from fleetsim.organisation import CARRIERS
 from fleetsim.places import HOME_REGIONS, miles_between, wrapped
 from fleetsim.resources.alert_texts import device_names
-from fleetsim.resources.batteries import battery_ids
+from fleetsim.resources.battery_reports import battery_ids
 from fleetsim.resources.failovers import failovers_of
 from fleetsim.span_causes import interface_spans, registrations, router_spans
 from fleetsim.units import DAY, NEVER, Ints
@@ -38,7 +38,7 @@ def _days(view: View, until: int) -> Iterator[tuple[int, DayPlan]]:
 
 
 def failover_episodes(view: View, until: int) -> Iterator[Fact]:
-    """Yield every move to a backup WAN, with the outage behind it and the bytes it carried."""
+    """Yield every failover to a backup WAN, with its outage and the bytes the backup carried."""
     fleet, draws = view.world.fleet, view.world.draws
     for day in range(view.world.first_day, until // DAY + 1):
         found = failovers_of(view.world, day)
@@ -69,7 +69,7 @@ def failover_episodes(view: View, until: int) -> Iterator[Fact]:
 
 
 def outages(view: View, until: int) -> Iterator[Fact]:
-    """Yield every spell without the primary WAN, and every spell without any connection."""
+    """Yield every outage of a primary WAN and every period in which a router was offline."""
     fleet = view.world.fleet
     for _, plan in _days(view, until):
         for row in np.flatnonzero(plan.outage.start <= until).tolist():
@@ -129,7 +129,7 @@ def wrong_fix_spells(view: View, until: int) -> Iterator[Fact]:
 
 
 def reporting_habits(view: View, until: int) -> Iterator[Fact]:
-    """Yield how each router reports, and whether it is where the antimeridian is."""
+    """Yield how each router reports, and whether it is near the antimeridian."""
     fleet = view.world.fleet
     habits = fleet.habits
     for row in np.flatnonzero(fleet.registrations.has_begun(until)).tolist():
@@ -157,7 +157,7 @@ def _road_miles(legs: trips.Legs, vehicle: int, leg: int) -> float:
 
 
 def battery_lives(view: View, until: int) -> Iterator[Fact]:
-    """Yield each battery's health then and now, when it reached 62%, and its cycles."""
+    """Yield each battery's health at the start and now, when it reached 62%, and its cycles."""
     world, fleet = view.world, view.world.fleet
     rows = np.flatnonzero(fleet.has_battery & fleet.registrations.has_begun(until))
     ageing = world.ageing.of(rows)
@@ -182,7 +182,7 @@ def battery_lives(view: View, until: int) -> Iterator[Fact]:
 
 
 def _cycles(view: View, rows: Ints, until: int) -> dict[int, list[Fact]]:
-    """Return each battery's spells carrying its router, with the charge they left."""
+    """Return the discharges of each battery, with the charge that each one left."""
     found: dict[int, list[Fact]] = {int(row): [] for row in rows}
     for _, plan in _days(view, until):
         spell = plan.on_battery

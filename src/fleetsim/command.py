@@ -11,29 +11,31 @@ _SCENARIOS = "flaky, rate-limited, slow, late-data, schema-drift, poison or shar
 def simulate(
     *,
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 takes a free one.")
+        int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 chooses a free one.")
     ] = 8700,
     routers: Annotated[int, typer.Option(min=1, help="Size of the fleet.")] = 50,
-    seed: Annotated[int, typer.Option(help="Another seed is another fleet.")] = 1,
+    seed: Annotated[
+        int, typer.Option(help="Seed of the fleet: equal seeds give equal fleets.")
+    ] = 1,
     days: Annotated[float, typer.Option(min=0.01, help="Days of history before now.")] = 14,
     now: Annotated[
-        str | None, typer.Option(help="ISO time at which the clock starts; default: now.")
+        str | None, typer.Option(help="ISO time at which the clock starts. Default: now.")
     ] = None,
     speed: Annotated[
         float, typer.Option(min=0, help="Simulated seconds per second; 0 freezes the clock.")
     ] = 1.0,
     scenario: Annotated[str | None, typer.Option(help=f"Faults by name: {_SCENARIOS}.")] = None,
     rules: Annotated[
-        bool, typer.Option(help="Start with alert rules; without them there are no alerts.")
+        bool, typer.Option(help="Start with alert rules; no alerts are raised without them.")
     ] = True,
     print_env: Annotated[
-        bool, typer.Option("--print-env", help="Print the settings to export, and end.")
+        bool, typer.Option("--print-env", help="Print the settings to export, then exit.")
     ] = False,
 ) -> None:
-    """Serve a made-up fleet over HTTP, as the real service would, until stopped.
+    """Serve a simulated fleet over HTTP, as the real service would, until stopped.
 
-    Prints `ready http://127.0.0.1:PORT` once it accepts connections; Ctrl-C or SIGTERM ends it.
-    Equal seed, routers, days and --now give equal answers, to the byte.
+    Prints `ready http://127.0.0.1:PORT` once it accepts connections; Ctrl-C or SIGTERM stops it.
+    The same seed, routers, days and --now give the same answers, byte for byte.
 
     v2 is under /api/v2/. Send four headers: X-PORTAL-API-ID portal-id, X-PORTAL-API-KEY
     portal-key, X-MGR-API-ID admin-id, X-MGR-API-KEY admin-key. Other key pairs: full-id,
@@ -42,7 +44,7 @@ def simulate(
     v3 is under /api/v3. Send Authorization: Bearer simulator-token, and Accept and
     Content-Type: application/vnd.api+json.
 
-    No keys needed: GET / (a page for people), GET /sim/state, POST /sim/clock with
+    Without keys: GET / (a web page), GET /sim/state, POST /sim/clock with
     {"advance_seconds": 3600}, PUT /sim/faults with {"status_500": 0.1} or {"scenario": "flaky"},
     GET /sim/truth/RESOURCE (every record, one JSON document a line), and the causes behind them:
     /sim/truth/failover_episodes, outages, trips, battery_life, wrong_fixes, reporting,
@@ -71,7 +73,7 @@ def simulate(
 
 
 def _read_time(text: str | None) -> datetime | None:
-    """Return an ISO time, read as UTC if it names no zone."""
+    """Return an ISO time; UTC if it has no zone."""
     if text is None:
         return None
     try:
@@ -82,9 +84,9 @@ def _read_time(text: str | None) -> datetime | None:
 
 
 def _print_environment(port: int) -> None:
-    """Print what makes every other command talk to a simulator on this port."""
+    """Print the environment with which other commands read a simulator on this port."""
     if port == 0:
-        raise typer.BadParameter("--print-env needs a --port other than 0")
+        raise typer.BadParameter("--print-env needs a fixed --port, not 0")
     settings = {
         "BASE_URL": f"http://127.0.0.1:{port}/api/v2/",
         "V3_BASE_URL": f"http://127.0.0.1:{port}/api/v3",

@@ -10,9 +10,9 @@ import numpy as np
 
 from fleetsim import stamps, timeuuids
 from fleetsim.blocks import Block
-from fleetsim.columns import Column, Kind
 from fleetsim.definition import Resource
 from fleetsim.refusals import validation
+from fleetsim.resource_columns import ColumnKind, ResourceColumn
 from fleetsim.units import NULL, Flags
 from fleetsim.view import View
 
@@ -35,7 +35,7 @@ _TRUTHS: Final = {"true": True, "1": True, "false": False, "0": False}
 class Condition:
     """One filter: `value` is parsed, a list for `in`, a flag for `isnull`."""
 
-    column: Column
+    column: ResourceColumn
     op: str
     value: Any
 
@@ -59,8 +59,8 @@ def parse_condition(resource: Resource, parameter: str, text: str) -> Condition:
     return Condition(column, op, [_read_value(parameter, column, part) for part in parts])
 
 
-def _find_column(resource: Resource, parameter: str) -> tuple[Column, str]:
-    """Return the column and operator a parameter names; a column's own name may hold `__`."""
+def _find_column(resource: Resource, parameter: str) -> tuple[ResourceColumn, str]:
+    """Return the column and operator of a parameter; a column's name may contain `__`."""
     stem, _, suffix = parameter.rpartition("__")
     name, op = (stem, suffix) if suffix in _OPERATORS and stem else (parameter, "exact")
     if name not in resource.by_name:
@@ -68,18 +68,18 @@ def _find_column(resource: Resource, parameter: str) -> tuple[Column, str]:
     return resource.by_name[name], op
 
 
-def _read_value(parameter: str, column: Column, text: str) -> Any:
+def _read_value(parameter: str, column: ResourceColumn, text: str) -> Any:
     """Return a filter value as the column's raw type."""
     match column.kind:
-        case Kind.ID | Kind.RELATION | Kind.INTEGER | Kind.NUMERIC_ID:
+        case ColumnKind.ID | ColumnKind.RELATION | ColumnKind.INTEGER | ColumnKind.NUMERIC_ID:
             return _read(parameter, _read_id, text)
-        case Kind.REAL:
+        case ColumnKind.REAL:
             return _read(parameter, float, text)
-        case Kind.FLAG:
+        case ColumnKind.FLAG:
             return _read(parameter, _TRUTHS.__getitem__, text.lower())
-        case Kind.TIME:
+        case ColumnKind.TIME:
             return _read(parameter, stamps.parse, text)
-        case Kind.UUID:
+        case ColumnKind.UUID:
             return _read(parameter, timeuuids.parse, text)
         case _:
             return text
@@ -101,10 +101,10 @@ def _read(parameter: str, parse: Callable[[str], Any], text: str) -> Any:
 
 
 def mask(view: View, condition: Condition, block: Block) -> Flags:
-    """Return which rows of a block meet a condition; null meets none but `isnull`."""
-    if condition.column.kind is Kind.UUID:
+    """Return which rows of a block meet a condition; null meets only `isnull`."""
+    if condition.column.kind is ColumnKind.UUID:
         return _uuid_mask(condition, block)
-    if condition.column.kind is Kind.TEXT and condition.op in ("exact", "in"):
+    if condition.column.kind is ColumnKind.TEXT and condition.op in ("exact", "in"):
         return _text_mask(view, condition, block)
     raw = np.asarray(condition.column.read(view, block))
     if condition.op == "isnull":

@@ -9,10 +9,10 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from fleetsim import stamps
-from fleetsim.bodies import parse_json
 from fleetsim.causes import CAUSES
 from fleetsim.incoming import origin_of, parts_of, path_of
 from fleetsim.refusals import Refusal, method_not_allowed, not_found, validation
+from fleetsim.request_bodies import parse_json
 from fleetsim.resources import RESOURCES
 from fleetsim.scenarios import SCENARIOS
 from fleetsim.simulation import Simulation
@@ -47,7 +47,7 @@ async def serve_control(simulation: Simulation, request: Request) -> Response:
 
 
 def state(simulation: Simulation) -> dict[str, Any]:
-    """Return the clock, the calls made, and the faults in force."""
+    """Return the clock, the call counts, and the active faults."""
     return {
         "now": stamps.to_datetime(simulation.clock.now()).isoformat(),
         "calls": dict(sorted(simulation.meter.calls.items())),
@@ -73,7 +73,7 @@ async def _body(request: Request) -> dict[str, Any]:
 
 
 async def _move_clock(simulation: Simulation, body: dict[str, Any]) -> Response:
-    """Set the clock's speed or advance it, push what has become due, and say what time it is."""
+    """Set the clock's speed or advance it, push due alerts, and return the time."""
     moves = {"advance_seconds": simulation.clock.advance, "speed": simulation.clock.run_at}
     name = "speed" if "speed" in body else "advance_seconds"
     number = body.get(name)
@@ -88,9 +88,9 @@ async def _move_clock(simulation: Simulation, body: dict[str, Any]) -> Response:
 
 
 def _set_faults(simulation: Simulation, body: dict[str, Any]) -> Response:
-    """Set the named faults and the minute limit; what is not named stays as it is.
+    """Set the named faults and the minute limit; others stay unchanged.
 
-    A `scenario` is switched to first, so that the other members refine it.
+    A `scenario` is applied first, so that the other members refine it.
     """
     rates = {name: value for name, value in body.items() if name not in ("scenario", _LIMIT)}
     limit = body.get(_LIMIT)
@@ -108,7 +108,7 @@ def _set_faults(simulation: Simulation, body: dict[str, Any]) -> Response:
 def _truth(simulation: Simulation, request: Request, name: str) -> Response:
     """Stream every record of one resource, or every cause of a kind.
 
-    A v3 list goes by its name; v3's users, which share theirs with v2's, by `users_v3`.
+    A v3 list has its own name, except v3 users: `users` is v2's, so theirs is `users_v3`.
     """
     until, device = _truth_limits(request)
     view = simulation.truth(origin_of(request))
@@ -124,9 +124,9 @@ def _truth(simulation: Simulation, request: Request, name: str) -> Response:
 
 
 async def _in_turn(lines: Iterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield lines some at a time, and let others be served in between.
+    """Yield lines in batches, and let other requests run in between.
 
-    In a thread of their own they would share what is remembered of days with other requests.
+    A separate thread would share the cache of days with other requests.
     """
     waiting, size = [], 0
     for line in lines:
@@ -146,5 +146,5 @@ def _truth_limits(request: Request) -> tuple[int, int | None]:
         until = stamps.parse(given.get("until", "9999-01-01"))
         device = int(given["device"]) if "device" in given else None
     except ValueError:
-        raise validation("until", "until is an ISO time, device an id", status=400) from None
+        raise validation("until", "until must be an ISO time, device an id", status=400) from None
     return until, None if device is None else max(-1, min(device, 2**62))

@@ -1,4 +1,4 @@
-"""A resource: one endpoint of v2 as a row of facts. No other code knows an endpoint's name."""
+"""A resource: the definition of one v2 endpoint. No other code names an endpoint."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -6,19 +6,19 @@ from functools import cached_property
 from typing import Protocol
 
 from fleetsim.blocks import Block
-from fleetsim.columns import Column
+from fleetsim.resource_columns import ResourceColumn
 from fleetsim.units import Ints
 from fleetsim.view import View
 
 
 class Rows(Protocol):
-    """Gives a snapshot resource's rows, ascending by id, with their row numbers in `row`."""
+    """Returns a snapshot resource's rows in ascending id order, with row numbers in `row`."""
 
     def __call__(self, view: View, /) -> Block: ...  # noqa: D102 - the class says it
 
 
 class Series(Protocol):
-    """Gives a time series in blocks ascending by (time, tail).
+    """Yields a time series in blocks, each ascending by (time, tail).
 
     Yields blocks that together hold every record created in [since, until), the newest block
     first if asked. `devices` are row numbers, None for all the caller may see; `want` is how
@@ -39,7 +39,7 @@ class Series(Protocol):
 
 
 def everything(_view: View, block: Block) -> Block:
-    """Return all rows: what a resource keeps that hides nothing."""
+    """Return all rows: the default of `Resource.keep`."""
     return block
 
 
@@ -56,7 +56,7 @@ class Resource:
     """
 
     name: str
-    columns: tuple[Column, ...]
+    columns: tuple[ResourceColumn, ...]
     rows: Rows | None = None
     series: Series | None = None
     keep: Callable[[View, Block], Block] = everything
@@ -78,11 +78,11 @@ class Resource:
         return self.rows is not None or self.series is not None
 
     @cached_property
-    def by_name(self) -> dict[str, Column]:
+    def by_name(self) -> dict[str, ResourceColumn]:
         """Return the columns by name."""
         return {column.name: column for column in self.columns}
 
     @cached_property
-    def shown(self) -> tuple[Column, ...]:
+    def shown(self) -> tuple[ResourceColumn, ...]:
         """Return the columns that are part of a record."""
         return tuple(column for column in self.columns if not column.hidden)

@@ -1,7 +1,7 @@
 """Random numbers that need no state: each is a hash of the seed, a stream name and counters.
 
 Any (device, day) can be drawn without drawing another, so records are never stored and the
-order of questions cannot change an answer. The mixing is splitmix64's finaliser.
+order of requests cannot change an answer. The mixing is splitmix64's finaliser.
 """
 
 from dataclasses import dataclass

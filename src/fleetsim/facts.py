@@ -1,4 +1,4 @@
-"""The form of what /sim/truth tells about causes."""
+"""The format of the facts that /sim/truth reports about causes."""
 
 from typing import Any
 
@@ -13,5 +13,5 @@ def when(instant: int) -> str:
 
 
 def span(start: int, end: int, until: int) -> Fact:
-    """Return the ends of something; it has no end yet if that lies after `until`."""
+    """Return start and end; `ended_at` is null if the end is after `until`."""
     return {"started_at": when(start), "ended_at": when(end) if end <= until else None}

@@ -1,4 +1,4 @@
-"""Faults on demand: errors, refusals, broken connections and slowness, each at its own rate."""
+"""Injected faults: errors, refusals, broken connections and latency, each at its own rate."""
 
 import asyncio
 import random
@@ -22,7 +22,7 @@ _RATES: Final = ("status_500", "status_429", "reset", "truncate", "html", "no_da
 
 @dataclass
 class Faults:
-    """The faults in force, drawn from a generator of their own, apart from the world's."""
+    """The active faults, drawn from their own generator, apart from the world's."""
 
     seed: int
     status_500: float = 0.0
@@ -54,7 +54,7 @@ class Faults:
             setattr(self, name, float(value))
 
     def settings(self) -> dict[str, float]:
-        """Return the faults in force."""
+        """Return the active faults."""
         return {name: getattr(self, name) for name in (*_RATES, "latency_ms")}
 
     def happens(self, name: str) -> bool:
@@ -63,7 +63,7 @@ class Faults:
         return rate > 0 and self._random.random() < rate
 
     async def around(self, answer: Callable[[], Awaitable[Response]]) -> Response:
-        """Return an answer, or what a fault in force makes of it.
+        """Return an answer, or what an active fault turns it into.
 
         Raises: Refusal (429), and whatever `answer` raises.
         """
@@ -78,7 +78,7 @@ class Faults:
         return self._spoilt(given) if given.status_code == HTTPStatus.OK else given
 
     def _spoilt(self, given: Response) -> Response:
-        """Return a good answer, or what takes its place: cut, a page for people, or no list."""
+        """Return a good answer, or replace it: cut short, an HTML page, or no list."""
         if self.happens("truncate"):
             return BrokenConnection(bytes(given.body))
         if self.happens("html"):
@@ -100,7 +100,7 @@ class Faults:
 
 
 class BrokenConnection(Response):
-    """An answer that never arrives whole: `body` is cut in the middle, or nothing is sent."""
+    """An answer that never arrives complete: `body` is cut short, or nothing is sent."""
 
     def __init__(self, body: bytes | None = None) -> None:
         super().__init__(body, media_type="application/json")

@@ -1,4 +1,4 @@
-"""The devices: what each router is for as long as it exists, as arrays over the fleet."""
+"""The devices: constant facts about each router, as arrays over the fleet."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -42,7 +42,7 @@ ROUTERS_PER_GROUP_SPLIT = 4000
 
 
 @dataclass(frozen=True)
-class Fleet:
+class SimulatedFleet:
     """Static facts, one array element per router; groups and accounts are row numbers."""
 
     size: int
@@ -113,8 +113,8 @@ class Fleet:
         return self.moves.carrier_of(device, instant)
 
 
-def build_fleet(draws: Draws, routers: int, clock_start: int) -> Fleet:
-    """Return the fleet of a seed; products are dealt round so that small fleets have each.
+def build_fleet(draws: Draws, routers: int, clock_start: int) -> SimulatedFleet:
+    """Return the fleet of a seed; products repeat in a cycle, so small fleets have each.
 
     A router that is registered anew has a row of its own, drawn as the one it follows.
     """
@@ -134,7 +134,7 @@ def build_fleet(draws: Draws, routers: int, clock_start: int) -> Fleet:
     site_shift = draws.below(DAY // SECOND, "day-shift", router) * SECOND
     day_shift = np.where(is_vehicle, -UTC_OFFSETS[region], site_shift)
     registrations = deal_registrations(draws, rows, day_shift, clock_start)
-    return Fleet(
+    return SimulatedFleet(
         size=size,
         router_id=router_ids.of(np.arange(size)),
         product=product,

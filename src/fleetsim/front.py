@@ -1,4 +1,4 @@
-"""The page for people at `/`: the fleet, the clock, calls, faults, and how to connect."""
+"""The web page at `/`: the fleet, the clock, calls, faults, and how to connect."""
 
 from html import escape
 
@@ -23,7 +23,7 @@ def front_page(simulation: Simulation) -> str:
     parts = [
         "<!doctype html><html lang=en><meta charset=utf-8><title>Fleet service simulator</title>",
         f"<style>{_STYLE}</style><h1>Fleet service simulator</h1>",
-        "<p>This is not the real service: its devices, people and places are made up.</p>",
+        "<p>This is a simulator: its devices, people and places are fictitious.</p>",
         _table("Fleet and clock", _fleet(simulation)),
         _table("Faults", _faults(simulation)),
         _table(
@@ -76,7 +76,7 @@ def _connecting() -> str:
 
 
 def _links() -> str:
-    """Return what can be asked, by name."""
+    """Return the names of resources, truths and scenarios."""
     truth = ", ".join(f"<a href=/sim/truth/{name}>{name}</a>" for name in CAUSES)
     return (
         f"<h2>Resources</h2><p>{', '.join(RESOURCES)}</p>"

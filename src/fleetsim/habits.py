@@ -1,6 +1,6 @@
-"""What is odd about how some routers report: dealt out, so that even a small fleet has some.
+"""Habits: peculiarities in how some routers report, assigned in a fixed cycle.
 
-The first vehicle of a fleet has none of it.
+Even a small fleet has some of them; the first vehicle of a fleet has none.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _WITHOUT_SPEED: Final = (11, 26)
 _WITH_WRONG_FIXES: Final = (6, 21)
 _WITH_DRIFTING_CLOCK: Final = (9, 16, 35)
 _WITH_FAILING_BACKUP: Final = (34, 37, 39)
-"""Places in a deal of 40 routers; of those in vehicles 16, two or three have each habit."""
+"""Positions in a cycle of 40 routers, 16 of them in vehicles; two or three have each habit."""
 
 _PARKED_EVERY: Final = 15
 _SELDOM_EVERY: Final = 60
@@ -34,11 +34,11 @@ class Habits:
     sends_wrong_fixes: Flags
     has_drifting_clock: Flags
     backup_fails: Flags
-    """In a long outage of a wired primary the first backup fails too."""
+    """The first backup fails too in a long outage of a wired primary."""
 
 
 def is_far(router: Ints) -> Flags:
-    """Return which routers are in the regions about the antimeridian."""
+    """Return which routers are in the regions near the antimeridian."""
     return np.isin(router % _DEAL, _FAR)
 
 
@@ -48,12 +48,12 @@ def far_region(router: Ints) -> Ints:
 
 
 def deal_habits(router: Ints) -> Habits:
-    """Return the habits of routers, by their numbers."""
-    place = router % _DEAL
+    """Return the habits of routers by row number."""
+    position = router % _DEAL
     return Habits(
-        parked_every=np.where(np.isin(place, _HOURLY), _SELDOM_EVERY, _PARKED_EVERY),
-        sends_speed=~np.isin(place, _WITHOUT_SPEED),
-        sends_wrong_fixes=np.isin(place, _WITH_WRONG_FIXES),
-        has_drifting_clock=np.isin(place, _WITH_DRIFTING_CLOCK),
-        backup_fails=np.isin(place, _WITH_FAILING_BACKUP),
+        parked_every=np.where(np.isin(position, _HOURLY), _SELDOM_EVERY, _PARKED_EVERY),
+        sends_speed=~np.isin(position, _WITHOUT_SPEED),
+        sends_wrong_fixes=np.isin(position, _WITH_WRONG_FIXES),
+        has_drifting_clock=np.isin(position, _WITH_DRIFTING_CLOCK),
+        backup_fails=np.isin(position, _WITH_FAILING_BACKUP),
     )

@@ -1,4 +1,4 @@
-"""Record ids: ascending with gaps, so that nobody takes them for row numbers."""
+"""Record ids: ascending with gaps, so that nobody mistakes them for row numbers."""
 
 from dataclasses import dataclass
 
@@ -37,9 +37,9 @@ class Identifiers:
 
 
 def one_in(row: Ints, every: int, first: int) -> Flags:
-    """Return which rows are `first` or a multiple of `every` after it: dealt, not drawn.
+    """Return which rows are `first` or a multiple of `every` after it.
 
-    So that even a small fleet has one.
+    They are assigned, not drawn, so that even a small fleet has one.
     """
     return np.asarray(row % every == first)
 

@@ -1,4 +1,4 @@
-"""What a request asks for, read from the bytes sent: a path or a host may hold anything."""
+"""Path, query and origin of a request, read from the bytes sent: they may hold anything."""
 
 from urllib.parse import quote, unquote
 

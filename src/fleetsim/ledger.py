@@ -1,4 +1,4 @@
-"""What clients have written, and what followed from it: the only state that is stored."""
+"""What clients have written and its consequences: the only stored state."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,16 +11,16 @@ Fields = dict[str, Any]
 
 
 @dataclass
-class Table:
+class ResourceWrites:
     """The writes to one resource, by record id."""
 
     created: dict[int, Fields] = field(default_factory=dict)
     changed: dict[int, Fields] = field(default_factory=dict)
     deleted: set[int] = field(default_factory=set)
 
-    def snapshot(self) -> "Table":
+    def snapshot(self) -> "ResourceWrites":
         """Return a copy that later writes leave as it is."""
-        return Table(
+        return ResourceWrites(
             {number: dict(record) for number, record in self.created.items()},
             {number: dict(fields) for number, fields in self.changed.items()},
             set(self.deleted),
@@ -28,7 +28,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Deed:
+class ActivityEntry:
     """One entry of the activity log that a write made; `account` is a row number."""
 
     at: int
@@ -41,7 +41,7 @@ class Deed:
 
 
 @dataclass(frozen=True)
-class Raised:
+class RaisedAlert:
     """One alert that followed from a write or a push; `router` is -1 for an account's.
 
     `tail` is the end of its time-based uuid, so that a push and the log name the same alert.
@@ -67,22 +67,22 @@ class Deletion:
 
 @dataclass
 class Ledger:
-    """Records created, changed and deleted through the API, and their traces."""
+    """Records created, changed and deleted through the API, with log entries and alerts."""
 
     draws: Draws
-    tables: dict[str, Table] = field(default_factory=dict)
-    deeds: list[Deed] = field(default_factory=list)
-    raised: list[Raised] = field(default_factory=list)
+    writes: dict[str, ResourceWrites] = field(default_factory=dict)
+    activity: list[ActivityEntry] = field(default_factory=list)
+    raised: list[RaisedAlert] = field(default_factory=list)
     retired_rules: list[Fields] = field(default_factory=list)
     deletions: list[Deletion] = field(default_factory=list)
     _serial: int = 0
 
-    def table(self, resource: str) -> Table:
+    def writes_to(self, resource: str) -> ResourceWrites:
         """Return the writes to a resource."""
-        return self.tables.setdefault(resource, Table())
+        return self.writes.setdefault(resource, ResourceWrites())
 
     def next_serial(self) -> int:
-        """Return a number no earlier write had."""
+        """Return a number that no earlier write used."""
         self._serial += 1
         return self._serial
 
@@ -92,10 +92,10 @@ class Ledger:
 
     def raise_alert(
         self, at: int, kind: int, account: int, *, router: int = -1, value: int = 0
-    ) -> Raised:
+    ) -> RaisedAlert:
         """Put an alert in the log and return it; `account` is a row number."""
         bits = self.draws.bits("raised", at, kind, len(self.raised))
-        alert = Raised(at, kind, account, int(tail_from_bits(bits)), router, value)
+        alert = RaisedAlert(at, kind, account, int(tail_from_bits(bits)), router, value)
         self.raised.append(alert)
         return alert
 
@@ -103,8 +103,8 @@ class Ledger:
         """Return a copy that later writes leave as it is. Members are replaced, never edited."""
         return replace(
             self,
-            tables={name: table.snapshot() for name, table in self.tables.items()},
-            deeds=list(self.deeds),
+            writes={name: writes.snapshot() for name, writes in self.writes.items()},
+            activity=list(self.activity),
             raised=list(self.raised),
             retired_rules=[dict(rule) for rule in self.retired_rules],
             deletions=list(self.deletions),

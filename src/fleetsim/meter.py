@@ -1,4 +1,4 @@
-"""Counts calls, and refuses those past the minute limit."""
+"""Counts calls, and refuses those above the limit per minute."""
 
 from collections import Counter, deque
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ class Meter:
     _refused: int = 0
 
     def count(self, resource: str, *, counted: bool) -> None:
-        """Note one call."""
+        """Count one call."""
         self.calls[resource] += 1
         self.counted_calls += counted
 

@@ -1,9 +1,9 @@
-"""Which modem is in which bay of which router, and which SIM card in it: both change.
+"""Which modem is in which bay of which router, with which SIM card: both change.
 
 A net device row stands for two things: the record of a device, and the bay it was in at first.
-Devices that move change places in pairs, again and again, so each is in its own bay or in that of
-its partner, and the same function tells the device of a bay. Rows past those of the routers are
-the modems in a drawer.
+Devices that move swap places in pairs, again and again, so each is in its own bay or in that of
+its partner, and one function maps devices to bays and back. Rows after those of the routers are
+the spare modems in a drawer.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _TAKING_OVER: Final = (17, 18)
 _TURNED_ROUND: Final = 20
 _FROM_DRAWER: Final = 22
 _WITH_NEW_SIMS: Final = (25, 28)
-"""Places in a deal of 40 routers, beyond the first twelve: small fleets have none of it."""
+"""Positions in each cycle of 40 routers, after the first twelve: small fleets have none."""
 
 _MOVES_EVERY: Final = 6 * DAY
 _SIMS_EVERY: Final = 5 * DAY

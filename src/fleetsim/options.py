@@ -1,10 +1,10 @@
-"""What a simulation is started with."""
+"""The options of a simulation."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from fleetsim.clock import require_speed
 from fleetsim.scenarios import SCENARIOS
+from fleetsim.simulated_clock import require_speed
 from fleetsim.stamps import from_datetime
 
 _YEARS = range(1990, 9900)

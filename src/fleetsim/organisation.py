@@ -5,7 +5,7 @@ from typing import Final
 
 
 @dataclass(frozen=True)
-class Account:
+class AccountNode:
     """One account of the tree; `parent` is an index into ACCOUNTS, None for the root."""
 
     id: int
@@ -14,12 +14,12 @@ class Account:
 
 
 ACCOUNTS: Final = (
-    Account(10157, "Meridian Logistics", None),
-    Account(10204, "Meridian North", 0),
-    Account(10291, "Meridian South", 0),
-    Account(10333, "Meridian North Field Service", 1),
-    Account(10418, "Meridian Retail", 0),
-    Account(10562, "Meridian Contractors", 0),
+    AccountNode(10157, "Meridian Logistics", None),
+    AccountNode(10204, "Meridian North", 0),
+    AccountNode(10291, "Meridian South", 0),
+    AccountNode(10333, "Meridian North Field Service", 1),
+    AccountNode(10418, "Meridian Retail", 0),
+    AccountNode(10562, "Meridian Contractors", 0),
 )
 ROOT: Final = 0
 NORTH: Final = 1

@@ -1,4 +1,4 @@
-"""Lays what clients have written over what the world gives."""
+"""Overlays the records of the world with what clients have written."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from fleetsim.blocks import Array, Block
-from fleetsim.columns import Column, Kind, Read
 from fleetsim.definition import Resource, Rows
-from fleetsim.ledger import Fields, Table
+from fleetsim.ledger import Fields, ResourceWrites
+from fleetsim.resource_columns import ColumnKind, Read, ResourceColumn
 from fleetsim.units import NULL, Ints
 from fleetsim.view import View
 
@@ -33,13 +33,13 @@ def writable(resource: Resource, *, sees: Visible) -> Resource:
 def _rows(name: str, key: Read, rows: Rows, sees: Visible) -> Rows:
     def read(view: View, /) -> Block:
         block = rows(view)
-        table = view.ledger.tables.get(name)
-        if table is None or not (table.created or table.deleted):
+        writes = view.ledger.writes.get(name)
+        if writes is None or not (writes.created or writes.deleted):
             return block
-        if table.deleted:
-            gone = np.isin(np.asarray(key(view, block)), list(table.deleted))
+        if writes.deleted:
+            gone = np.isin(np.asarray(key(view, block)), list(writes.deleted))
             block = block.take(np.flatnonzero(~gone))
-        new = [number for number, record in table.created.items() if sees(view, record)]
+        new = [number for number, record in writes.created.items() if sees(view, record)]
         return _append(block, np.array(sorted(new), dtype=np.int64))
 
     return read
@@ -55,41 +55,43 @@ def _append(block: Block, created: Ints) -> Block:
     return Block({**arrays, "created": np.concatenate([nothing, created])})
 
 
-def _overlaid(name: str, key: Read, column: Column) -> Read:
+def _overlaid(name: str, key: Read, column: ResourceColumn) -> Read:
     def read(view: View, block: Block) -> Any:
         raw = column.read(view, block)
-        table = view.ledger.tables.get(name)
-        if table is None or not (table.created or table.changed):
+        writes = view.ledger.writes.get(name)
+        if writes is None or not (writes.created or writes.changed):
             return raw
-        return _written(table, column, as_array(raw), np.array(key(view, block)), block)
+        return _written(writes, column, as_array(raw), np.array(key(view, block)), block)
 
     return read
 
 
-def _written(table: Table, column: Column, raw: Array, keys: Ints, block: Block) -> Array:
-    """Return a column with what was written in place of what the world gives.
+def _written(
+    writes: ResourceWrites, column: ResourceColumn, raw: Array, keys: Ints, block: Block
+) -> Array:
+    """Return a column in which written values replace those of the world.
 
     A time or a version only moves forward: the world may change a record after a client did.
     """
     found = raw.copy()
     if "created" in block.arrays:
-        for place in np.flatnonzero(block["created"]).tolist():
-            identity = int(block["created"][place])
-            found[place] = _of_created(table.created[identity], identity, column, raw)
-            keys[place] = identity
-    relevant = [number for number, fields in table.changed.items() if column.name in fields]
-    for place in np.flatnonzero(np.isin(keys, relevant)).tolist():
-        value = table.changed[int(keys[place])][column.name]
-        moves = column.kind in (Kind.TIME, Kind.INTEGER)
-        found[place] = max(value, found[place]) if moves else value
+        for index in np.flatnonzero(block["created"]).tolist():
+            identity = int(block["created"][index])
+            found[index] = _of_created(writes.created[identity], identity, column, raw)
+            keys[index] = identity
+    relevant = [number for number, fields in writes.changed.items() if column.name in fields]
+    for index in np.flatnonzero(np.isin(keys, relevant)).tolist():
+        value = writes.changed[int(keys[index])][column.name]
+        moves = column.kind in (ColumnKind.TIME, ColumnKind.INTEGER)
+        found[index] = max(value, found[index]) if moves else value
     return found
 
 
-def _of_created(record: Fields, identity: int, column: Column, raw: Array) -> Any:
-    """Return one value of a created record; what it does not say is null, or false."""
-    if column.kind is Kind.ADDRESS:
+def _of_created(record: Fields, identity: int, column: ResourceColumn, raw: Array) -> Any:
+    """Return one value of a created record; a missing one is null, or false for a flag."""
+    if column.kind is ColumnKind.ADDRESS:
         return identity
-    nothing = False if column.kind is Kind.FLAG else null_of(raw)
+    nothing = False if column.kind is ColumnKind.FLAG else null_of(raw)
     return record.get(column.name, nothing)
 
 
@@ -98,13 +100,13 @@ def as_array(raw: Sequence[Any] | Array) -> Array:
     if isinstance(raw, np.ndarray):
         return raw.astype(object) if raw.dtype.kind == "U" else raw
     found = np.empty(len(raw), dtype=object)
-    for place, value in enumerate(raw):  # a whole-array assignment would unpack lists
-        found[place] = value
+    for index, value in enumerate(raw):  # a whole-array assignment would unpack lists
+        found[index] = value
     return found
 
 
 def null_of(raw: Array) -> Any:
-    """Return what stands for null in a column."""
+    """Return the value that represents null in a column."""
     if raw.dtype == np.int64:
         return NULL
     if raw.dtype == np.float64:

@@ -9,9 +9,9 @@ import numpy as np
 
 from fleetsim import timeuuids
 from fleetsim.blocks import Block, concatenate
-from fleetsim.columns import Kind
 from fleetsim.conditions import Condition, all_of
-from fleetsim.question import Question
+from fleetsim.list_requests import ListRequest
+from fleetsim.resource_columns import ColumnKind
 from fleetsim.units import NEVER, Ints
 from fleetsim.view import View
 from fleetsim.visibility import visible
@@ -20,121 +20,125 @@ _FIRST_CHUNK = 2048
 
 
 @dataclass(frozen=True)
-class Page:
+class AnswerPage:
     """The rows of an answer, and its meta with `next` as a whole URL or null."""
 
     block: Block | None
     meta: dict[str, Any]
 
 
-def read_page(view: View, question: Question, address: str) -> Page:
-    """Return the page a question asks for; `address` is the URL before the query."""
-    if question.resource.rows is None:
-        return _series_page(view, question, address)
-    block = all_of(view, question.conditions, question.resource.rows(view))
-    if _by_id(question):
-        return _id_page(view, question, address, block)
-    return _offset_page(view, question, address, block)
+def read_page(view: View, list_request: ListRequest, address: str) -> AnswerPage:
+    """Return the requested page; `address` is the URL before the query."""
+    if list_request.resource.rows is None:
+        return _series_page(view, list_request, address)
+    block = all_of(view, list_request.conditions, list_request.resource.rows(view))
+    if _by_id(list_request):
+        return _id_page(view, list_request, address, block)
+    return _offset_page(view, list_request, address, block)
 
 
-def _link(question: Question, address: str, **moved: Any) -> str:
+def _link(list_request: ListRequest, address: str, **moved: Any) -> str:
     """Return the URL of another page: all parameters kept, the cursor moved."""
-    kept = [(name, text) for name, text in question.parameters if name not in moved]
+    kept = [(name, text) for name, text in list_request.parameters if name not in moved]
     kept = [(name, text) for name, text in kept if name != "limit"]
     pairs = [
-        ("limit", question.limit),
+        ("limit", list_request.limit),
         *kept,
         *((name, str(value)) for name, value in moved.items()),
     ]
     return f"{address}?{urlencode(pairs)}"
 
 
-def _by_id(question: Question) -> bool:
+def _by_id(list_request: ListRequest) -> bool:
     """Return whether the caller pages by id: ascending, and no parameter changes that."""
-    if not question.resource.id_paging:
+    if not list_request.resource.id_paging:
         return False
-    return any(condition.op in ("gt", "gte") for condition in question.bounds("id"))
+    return any(condition.op in ("gt", "gte") for condition in list_request.bounds("id"))
 
 
-def _id_page(view: View, question: Question, address: str, block: Block) -> Page:
+def _id_page(view: View, list_request: ListRequest, address: str, block: Block) -> AnswerPage:
     """Return the first rows above the id given."""
-    shown = block.take(slice(0, question.limit))
+    shown = block.take(slice(0, list_request.limit))
     following = None
-    if len(block) > question.limit:
-        ids = question.resource.by_name["id"].read(view, shown)
+    if len(block) > list_request.limit:
+        ids = list_request.resource.by_name["id"].read(view, shown)
         kept = [
-            pair for pair in question.parameters if pair[0] not in ("id__gt", "id__gte", "offset")
+            pair
+            for pair in list_request.parameters
+            if pair[0] not in ("id__gt", "id__gte", "offset")
         ]
         pairs = [
-            ("limit", question.limit),
+            ("limit", list_request.limit),
             *(p for p in kept if p[0] != "limit"),
             ("id__gt", ids[-1]),
         ]
         following = f"{address}?{urlencode(pairs)}"
-    meta = {"limit": question.limit, "next": following, "offset": 0, "previous": None}
-    return Page(shown if len(shown) else None, meta)
+    meta = {"limit": list_request.limit, "next": following, "offset": 0, "previous": None}
+    return AnswerPage(shown if len(shown) else None, meta)
 
 
-def _offset_page(view: View, question: Question, address: str, block: Block) -> Page:
+def _offset_page(view: View, list_request: ListRequest, address: str, block: Block) -> AnswerPage:
     """Return the rows from the offset on, in the order asked for."""
-    block = _ordered(view, question, block)
-    limit, offset = question.limit, question.offset
+    block = _ordered(view, list_request, block)
+    limit, offset = list_request.limit, list_request.offset
     shown = block.take(slice(offset, offset + limit))
     following = previous = None
     if len(block) > offset + limit:
-        following = _link(question, address, offset=offset + limit)
+        following = _link(list_request, address, offset=offset + limit)
     if offset > 0:
-        previous = _link(question, address, offset=max(offset - limit, 0))
+        previous = _link(list_request, address, offset=max(offset - limit, 0))
     meta = {"limit": limit, "next": following, "offset": offset, "previous": previous}
-    return Page(shown if len(shown) else None, meta)
+    return AnswerPage(shown if len(shown) else None, meta)
 
 
-def _ordered(view: View, question: Question, block: Block) -> Block:
+def _ordered(view: View, list_request: ListRequest, block: Block) -> Block:
     """Return rows in the order asked for; ties stay in the resource's own order."""
-    if not question.order_by or len(block) == 0:
+    if not list_request.order_by or len(block) == 0:
         return block
-    column = question.resource.by_name[question.order_by.removeprefix("-")]
+    column = list_request.resource.by_name[list_request.order_by.removeprefix("-")]
     raw = np.asarray(column.read(view, block))
     keys = np.unique(raw.astype(str) if raw.dtype == object else raw, return_inverse=True)[1]
-    if question.order_by.startswith("-"):
+    if list_request.order_by.startswith("-"):
         keys = -keys
     return block.take(np.argsort(keys, kind="stable"))
 
 
-def _series_page(view: View, question: Question, address: str) -> Page:
-    """Return the next records in time order, with a look at whether more follow."""
-    ascending = question.resource.ascending or question.order_by == question.resource.cursor
+def _series_page(view: View, list_request: ListRequest, address: str) -> AnswerPage:
+    """Return the next records in time order, and find out whether more follow."""
+    ascending = (
+        list_request.resource.ascending or list_request.order_by == list_request.resource.cursor
+    )
     parts: list[Block] = []
-    missing = question.limit + 1
-    for block in _matching(view, question, newest_first=not ascending):
+    missing = list_request.limit + 1
+    for block in _matching(view, list_request, newest_first=not ascending):
         ordered = block if ascending else block.take(slice(None, None, -1))
         parts.append(ordered.take(slice(0, missing)))
         missing -= len(parts[-1])
         if missing == 0:
             break
     if not parts:
-        return Page(None, {"limit": question.limit, "next": None})
+        return AnswerPage(None, {"limit": list_request.limit, "next": None})
     found = concatenate(parts)
-    shown = found.take(slice(0, question.limit))
+    shown = found.take(slice(0, list_request.limit))
     following = None
-    if len(found) > question.limit:
-        last = timeuuids.spell(shown["time"][-1:], shown["tail"][-1:])[0]
+    if len(found) > list_request.limit:
+        last = timeuuids.to_text(shown["time"][-1:], shown["tail"][-1:])[0]
         op = "gt" if ascending else "lt"
-        following = _link(question, address, **{f"{question.resource.cursor}__{op}": last})
-    return Page(shown, {"limit": question.limit, "next": following})
+        following = _link(list_request, address, **{f"{list_request.resource.cursor}__{op}": last})
+    return AnswerPage(shown, {"limit": list_request.limit, "next": following})
 
 
-def _matching(view: View, question: Question, *, newest_first: bool) -> Iterator[Block]:
+def _matching(view: View, list_request: ListRequest, *, newest_first: bool) -> Iterator[Block]:
     """Yield the non-empty blocks of matching, visible records."""
-    resource = question.resource
+    resource = list_request.resource
     assert resource.series is not None
-    devices, conditions = _pick_devices(view, question)
+    devices, conditions = _pick_devices(view, list_request)
     if devices is not None and len(devices) == 0:
         return
-    since, until = _window(question, conditions)
+    since, until = _window(list_request, conditions)
     until = min(until, view.now + 1)
     for block in resource.series(
-        view, devices, since, until, newest_first=newest_first, want=question.limit + 1
+        view, devices, since, until, newest_first=newest_first, want=list_request.limit + 1
     ):
         for chunk in _chunks(_cut(block, since, until), newest_first=newest_first):
             settled = visible(view, chunk) if resource.lags else chunk
@@ -150,7 +154,7 @@ def _cut(block: Block, since: int, until: int) -> Block:
 
 
 def _chunks(block: Block, *, newest_first: bool) -> Iterator[Block]:
-    """Yield a block in growing pieces, so that one page need not look at a whole day."""
+    """Yield a block in growing pieces, so that one page does not filter a whole day."""
     size, done, total = _FIRST_CHUNK, 0, len(block)
     while done < total:
         here = min(size, total - done)
@@ -160,22 +164,22 @@ def _chunks(block: Block, *, newest_first: bool) -> Iterator[Block]:
         size *= 2
 
 
-def _pick_devices(view: View, question: Question) -> tuple[Ints | None, list[Condition]]:
+def _pick_devices(view: View, list_request: ListRequest) -> tuple[Ints | None, list[Condition]]:
     """Return the devices asked for as row numbers, and the conditions that remain."""
-    name = question.resource.device
-    asked = [c for c in question.bounds(name) if c.op in ("exact", "in")] if name else []
+    name = list_request.resource.device
+    asked = [c for c in list_request.bounds(name) if c.op in ("exact", "in")] if name else []
     if not asked:
-        return None, list(question.conditions)
+        return None, list(list_request.conditions)
     column = asked[0].column
     fleet = view.world.fleet
     ids = fleet.net_device_ids if column.to == "net_devices" else fleet.router_ids
     wanted = asked[0].value if asked[0].op == "in" else [asked[0].value]
     rows = ids.rows(np.unique(np.array(wanted, dtype=np.int64)))
-    rest = [condition for condition in question.conditions if condition is not asked[0]]
+    rest = [condition for condition in list_request.conditions if condition is not asked[0]]
     return rows[rows >= 0], rest
 
 
-def _window(question: Question, conditions: list[Condition]) -> tuple[int, int]:
+def _window(list_request: ListRequest, conditions: list[Condition]) -> tuple[int, int]:
     """Return a [since, until) that holds every record the conditions could match."""
     since, until = 0, NEVER
     for condition in conditions:
@@ -183,12 +187,14 @@ def _window(question: Question, conditions: list[Condition]) -> tuple[int, int]:
         if condition.column.name not in (
             "created_at",
             "action__timestamp",
-            question.resource.cursor,
+            list_request.resource.cursor,
         ):
             continue
         if op in ("in", "isnull"):
             continue
-        bound = timeuuids.instant_of(condition.value[0]) if kind is Kind.UUID else condition.value
+        bound = (
+            timeuuids.instant_of(condition.value[0]) if kind is ColumnKind.UUID else condition.value
+        )
         if op in ("gt", "gte", "exact"):
             since = max(since, bound)
         if op in ("lt", "lte", "exact"):

@@ -14,7 +14,7 @@ _HALF_TURN: Final = 180
 
 @dataclass(frozen=True)
 class Region:
-    """A metropolitan area: centre in degrees, its zone, and what the air is like there."""
+    """A metropolitan area: its centre in degrees, time zone and mean temperature."""
 
     name: str
     latitude: float
@@ -37,7 +37,7 @@ REGIONS: Final = (
     Region("Semisopochnoi", 51.9500, 179.9000, "America/Adak", -10, 5.0),
 )
 HOME_REGIONS: Final = 6
-"""How many of them are those of most routers; the others are far off."""
+"""The first regions hold most routers; the others are far away."""
 
 LATITUDES: Final[Reals] = np.array([region.latitude for region in REGIONS])
 LONGITUDES: Final[Reals] = np.array([region.longitude for region in REGIONS])
@@ -46,13 +46,13 @@ MEAN_TEMPS: Final[Reals] = np.array([region.mean_temp_c for region in REGIONS])
 
 
 def wrapped(longitude: Reals) -> Reals:
-    """Return longitudes between -180 and 180 degrees; those that are stay exactly as they are."""
+    """Return longitudes wrapped to -180..180 degrees; those within stay exactly as they are."""
     turned = (longitude + _HALF_TURN) % (2 * _HALF_TURN) - _HALF_TURN
     return np.asarray(np.where(np.abs(longitude) <= _HALF_TURN, longitude, turned))
 
 
 def miles_between(lat_a: Reals, lon_a: Reals, lat_b: Reals, lon_b: Reals) -> Reals:
-    """Return distances in miles, on a plane: right to a part in a thousand within a region."""
+    """Return distances in miles on a plane: accurate to 0.1% within a region."""
     narrowing = np.cos(np.radians((lat_a + lat_b) / 2))
     north = (lat_b - lat_a) * MILES_PER_DEGREE
     east = (lon_b - lon_a) * MILES_PER_DEGREE * narrowing

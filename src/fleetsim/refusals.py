@@ -17,7 +17,7 @@ LONGEST_TEXT: Final = 200
 
 
 class Refusal(Exception):
-    """An answer other than success: `status`, JSON `body`, and further `headers`."""
+    """An error answer: `status`, JSON `body`, and further `headers`."""
 
     def __init__(
         self, status: int, body: Mapping[str, Any], headers: Mapping[str, str] | None = None
@@ -69,6 +69,6 @@ def server_error(message: str) -> Refusal:
 
 
 def too_many_calls(*, retry_after: int | None) -> Refusal:
-    """Return the 429; Retry-After may or may not be present."""
+    """Return the 429, with or without Retry-After."""
     headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
     return Refusal(429, _body("error", "too many requests", []), headers)

@@ -29,7 +29,7 @@ REGISTRATION_KINDS: Final = ("", "is reset to factory settings", "is replaced by
 
 
 @dataclass(frozen=True)
-class Rows:
+class RegistrationRows:
     """The rows of a fleet's routers: those asked for, then those that register after one of them.
 
     `follows` has the row that each registers after, its own for a router that was there all along.
@@ -41,7 +41,7 @@ class Rows:
     kind: Ints
 
 
-def deal_rows(routers: int) -> Rows:
+def deal_rows(routers: int) -> RegistrationRows:
     """Return the rows of a fleet of so many routers."""
     asked = np.arange(routers, dtype=np.int64)
     kind = np.full(routers, STAYS)
@@ -49,7 +49,7 @@ def deal_rows(routers: int) -> Rows:
     kind[np.isin(asked % _DEAL, _REPLACED)] = IS_REPLACED
     left = np.flatnonzero(kind != STAYS)
     later = routers + np.arange(len(left))
-    return Rows(
+    return RegistrationRows(
         follows=np.concatenate([asked, left]),
         hardware=np.concatenate([asked, np.where(kind[left] == IS_RESET, left, later)]),
         kind=np.concatenate([kind, kind[left]]),
@@ -63,7 +63,7 @@ class Registrations:
     `since` is 0 for those registered before the world begins, `until` NEVER for those that stay.
     """
 
-    rows: Rows
+    rows: RegistrationRows
     since: Ints
     until: Ints
 
@@ -85,7 +85,7 @@ class Registrations:
 
 
 def deal_registrations(
-    draws: Draws, rows: Rows, day_shift: Ints, clock_start: int
+    draws: Draws, rows: RegistrationRows, day_shift: Ints, clock_start: int
 ) -> Registrations:
     """Return the registrations of a fleet; its routers' service days begin at `day_shift`."""
     first = rows.follows

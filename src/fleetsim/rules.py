@@ -1,4 +1,4 @@
-"""Which alerts exist: those some rule asked for when they arose (service contract, alerts)."""
+"""Alert rules: an alert exists if a rule covered it when it was created (service contract)."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -21,19 +21,19 @@ _ROW_OF_ACCOUNT: Final = {account.id: row for row, account in enumerate(ACCOUNTS
 
 
 def key_text(record: Fields) -> str:
-    """Return the time-based uuid a rule or destination is addressed by."""
+    """Return the time-based uuid that identifies a rule or destination."""
     at, tail = np.array([record["created_at"]]), np.array([record["tail"]], dtype=np.uint64)
-    return timeuuids.spell(at, tail)[0]
+    return timeuuids.to_text(at, tail)[0]
 
 
 def versions(ledger: Ledger) -> Iterator[Fields]:
     """Yield every version of every rule, those in force and those since changed or deleted."""
     yield from ledger.retired_rules
-    yield from ledger.table(RULES).created.values()
+    yield from ledger.writes_to(RULES).created.values()
 
 
 def retire(ledger: Ledger, rule: Fields, now: int) -> None:
-    """Note that a rule, as it was, ends now."""
+    """Record that the current version of a rule ends now."""
     ledger.retired_rules.append({**rule, "valid_to": now})
 
 

@@ -1,4 +1,4 @@
-"""Named sets of faults and quirks, to start with or to switch to while running."""
+"""Scenarios: named sets of faults and quirks, chosen at start or while running."""
 
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -33,7 +33,7 @@ PLAIN: Final = Scenario(about="everything works")
 
 SCENARIOS: Final[dict[str, Scenario]] = {
     "flaky": Scenario(
-        about="errors, refusals, resets, cut bodies and answers that are no list come and go",
+        about="occasional errors, refusals, resets, truncated bodies and answers without a list",
         faults={
             "status_500": 0.03,
             "status_429": 0.02,
@@ -55,7 +55,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
 
 
 def spoil(scenario: Scenario, records: list[Any]) -> list[Any]:
-    """Return records as a scenario serves them; which ones suffer depends on their content."""
+    """Return records as a scenario serves them; their content decides which ones change."""
     if scenario.drifts:
         records = [_drifted(record) for record in records]
     if scenario.poisons:
@@ -68,7 +68,7 @@ def _chance(record: dict[str, Any]) -> int:
 
 
 def _drifted(record: dict[str, Any]) -> dict[str, Any]:
-    """Return a record with a new member, and one in three with its numbers as strings."""
+    """Return a record with a new member; one in three also has its numbers as strings."""
     chance = _chance(record)
     drifted = {**record, _NEW_MEMBER: {"name": "gold", "level": chance % 3}}
     if chance % 3:
@@ -82,7 +82,7 @@ def _drifted(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _poisoned(record: dict[str, Any]) -> Any:
-    """Return one record in fifty broken: no object, no time, or no identity."""
+    """Return a record; one in fifty is broken: no object, no valid times, or no id."""
     chance = _chance(record)
     if chance % 50:
         return record

@@ -1,4 +1,4 @@
-"""The alert rules a simulated account begins with, so that its fleet raises alerts."""
+"""The initial alert rules of a simulated account, so that its fleet raises alerts."""
 
 from fleetsim.alert_types import ALERT_TYPES
 from fleetsim.ledger import Fields, Ledger
@@ -10,7 +10,7 @@ from fleetsim.units import NEVER
 def seed_rules(ledger: Ledger, started_at: int) -> None:
     """Add one rule for every alert type of the whole tree, and a destination that is off."""
     stamp = {"account": ACCOUNTS[ROOT].id, "created_at": started_at, "updated_at": started_at}
-    ledger.table(DESTINATIONS).created[ledger.next_serial()] = {
+    ledger.writes_to(DESTINATIONS).created[ledger.next_serial()] = {
         **stamp,
         "tail": ledger.next_tail(),
         "name": "Operations room",
@@ -35,4 +35,4 @@ def seed_rules(ledger: Ledger, started_at: int) -> None:
         "valid_from": started_at,
         "valid_to": NEVER,
     }
-    ledger.table(RULES).created[ledger.next_serial()] = rule
+    ledger.writes_to(RULES).created[ledger.next_serial()] = rule

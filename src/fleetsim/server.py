@@ -1,4 +1,4 @@
-"""Serves the application over HTTP on the loopback address until told to stop."""
+"""Serves the application over HTTP on the loopback address until it is stopped."""
 
 import contextlib
 import gc
@@ -21,7 +21,7 @@ HOST = "127.0.0.1"
 
 
 class DroppableProtocol(HttpToolsProtocol):
-    """HTTP/1.1 whose requests may drop their connection, for the fault `reset`."""
+    """HTTP/1.1 in which a request may drop its connection, for the fault `reset`."""
 
     def on_headers_complete(self) -> None:
         """Offer to drop the connection before the application sees the request."""
@@ -37,7 +37,7 @@ class DroppableProtocol(HttpToolsProtocol):
 
 
 class _Server(uvicorn.Server):
-    """Says that it is ready once it accepts connections, and tells the pusher that it ends."""
+    """Announces when it accepts connections, and stops the pusher when it shuts down."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None], pusher: Pusher) -> None:
         super().__init__(config)
@@ -45,7 +45,7 @@ class _Server(uvicorn.Server):
         self._pusher = pusher
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Begin to end; a long step of the clock stops after the day it is at."""
+        """Start shutting down; a long step of the clock stops after the current day."""
         self._pusher.is_stopped = True
         super().handle_exit(sig, frame)
 
@@ -58,12 +58,12 @@ class _Server(uvicorn.Server):
 def serve(options: SimulatorOptions) -> None:
     """Serve in the foreground; print `ready <url>` once connections are accepted.
 
-    SIGTERM and SIGINT end it: open answers are finished, and the call returns.
+    SIGTERM and SIGINT stop it: open answers are finished, and the call returns.
 
-    Raises: UsageError for a port that is taken, or that this user may not have.
+    Raises: UsageError if the port is in use, or this user may not open it.
     """
     app = create_app(options)
-    _spare_the_collector()
+    _make_collection_rare()
     listener = listen(options.port)
     url = f"http://{HOST}:{listener.getsockname()[1]}"
     config = uvicorn.Config(
@@ -82,7 +82,7 @@ def serve(options: SimulatorOptions) -> None:
         signal.signal(number, lambda *_: None)
     server = _Server(
         config,
-        lambda: print(f"ready {url}", flush=True),  # noqa: T201 - the contract with whoever started us
+        lambda: print(f"ready {url}", flush=True),  # noqa: T201 - parent processes wait for this line
         app.state.simulation.pusher,
     )
     with contextlib.closing(listener):
@@ -90,18 +90,18 @@ def serve(options: SimulatorOptions) -> None:
 
 
 def listen(port: int) -> socket.socket:
-    """Return a socket that listens on a port of this machine. Raises: UsageError."""
+    """Return a socket that listens on a local port. Raises: UsageError."""
     try:
         return socket.create_server((HOST, port), backlog=512)
     except OSError as error:
         raise UsageError(
-            f"Port {port} cannot be had: {os.strerror(error.errno or 0)}.",
-            remedy="Take another with --port, or stop what has it.",
+            f"Cannot listen on port {port}: {os.strerror(error.errno or 0)}.",
+            remedy="Choose another port with --port, or stop the process that uses it.",
         ) from None
 
 
-def _spare_the_collector() -> None:
-    """Make garbage collection rare: a page is thousands of small objects and no cycles."""
+def _make_collection_rare() -> None:
+    """Make garbage collection rare: a page is thousands of small objects without cycles."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(200_000, 20, 100)

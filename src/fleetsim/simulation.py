@@ -1,4 +1,4 @@
-"""One running simulation: the world, the clock, what was written, and the calls counted."""
+"""One running simulation: the world, the clock, what clients wrote, and the call counts."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -6,7 +6,6 @@ from functools import cached_property, partial
 import numpy as np
 
 from fleetsim.callers import Caller
-from fleetsim.clock import Clock
 from fleetsim.faults import Faults
 from fleetsim.ledger import Ledger
 from fleetsim.meter import Meter
@@ -16,20 +15,21 @@ from fleetsim.push import Pusher, Sender, send_over_http
 from fleetsim.refusals import validation
 from fleetsim.scenarios import PLAIN, SCENARIOS, Scenario
 from fleetsim.seeding import seed_rules
+from fleetsim.simulated_clock import SimulatedClock
 from fleetsim.units import DAY
 from fleetsim.view import View
 from fleetsim.world import World
 
 _ORIGIN = "http://localhost"
-"""Pushed records address each other under it: they were asked for under no other."""
+"""The origin of URLs in pushed records, which no request asked for."""
 
 
 @dataclass
 class Simulation:
-    """Everything a request can touch."""
+    """The state that a request can read or change."""
 
     options: SimulatorOptions
-    clock: Clock
+    clock: SimulatedClock
     world: World
     faults: Faults
     ledger: Ledger
@@ -50,7 +50,7 @@ class Simulation:
 
     @cached_property
     def pusher(self) -> Pusher:
-        """Return what pushes alerts, from the start of the clock on."""
+        """Return the pusher of alerts created since the clock started."""
         view = partial(self.view, ROOT, _ORIGIN)
         return Pusher(self.clock, view, self.send, self.clock.started_at)
 
@@ -61,7 +61,7 @@ class Simulation:
         now = self.clock.now()
         everyone = np.arange(fleet.size, dtype=np.int64)
         owned = np.isin(fleet.belonging.account_at(everyone, np.full(fleet.size, now)), accounts)
-        deleted = self.ledger.table("routers").deleted
+        deleted = self.ledger.writes_to("routers").deleted
         if deleted:
             owned &= ~np.isin(fleet.router_id, list(deleted))
         return View(
@@ -89,7 +89,7 @@ class Simulation:
 
 def start_simulation(options: SimulatorOptions, send: Sender = send_over_http) -> Simulation:
     """Return a simulation whose history begins `options.days` before its clock starts."""
-    clock = Clock(options.clock_start(), options.speed)
+    clock = SimulatedClock(options.clock_start(), options.speed)
     started_at = clock.started_at - round(options.days * DAY)
     world = World(options.seed, options.routers, started_at, clock.started_at)
     ledger = Ledger(world.draws)

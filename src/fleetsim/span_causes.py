@@ -1,4 +1,4 @@
-"""Where each modem and router really was, and by which name."""
+"""Ground truth of where each modem and router was, and of its name there."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,10 +14,10 @@ from fleetsim.identifiers import group_ids
 from fleetsim.moves import MOVE_KINDS
 from fleetsim.organisation import ACCOUNTS
 from fleetsim.registrations import REGISTRATION_KINDS
+from fleetsim.rendering import records
 from fleetsim.resources.net_devices import NET_DEVICES
 from fleetsim.resources.routers import names
 from fleetsim.resources.samples import modem_slots
-from fleetsim.spelling import records
 from fleetsim.units import NEVER, NULL
 from fleetsim.view import View
 from fleetsim.world import World
@@ -26,10 +26,10 @@ _OF_MODEMS = tuple(NET_DEVICES.by_name[n] for n in ("router", "uid", "carrier", 
 
 
 def interface_spans(view: View, until: int) -> Iterator[Fact]:
-    """Yield each span of time in which a modem stayed in its bay, with its name and SIM card.
+    """Yield each period in which a modem stayed in its bay, with its name and SIM card.
 
-    `kind` says how it moves, or how its router is registered anew, and `swaps_sim` whether its
-    SIM card changes, now or at other times.
+    `kind` is how the modem moves, or how its router is registered anew, and `swaps_sim` whether
+    its SIM card ever changes.
     """
     world = view.world
     moves = world.fleet.moves
@@ -40,12 +40,12 @@ def interface_spans(view: View, until: int) -> Iterator[Fact]:
         edges = [first, *moves.changes(row, world.started_at, until), last]
         for start, end in pairwise(edges if first <= until else []):
             then = replace(view, now=start)
-            [told] = records(then, _OF_MODEMS, Block({"row": np.array([row])}))
-            router = told.pop("router")
+            [names_then] = records(then, _OF_MODEMS, Block({"row": np.array([row])}))
+            router = names_then.pop("router")
             yield {
                 "net_device_id": int(world.net_device_id[row]),
                 "router_id": None if router is None else int(router.rstrip("/").rpartition("/")[2]),
-                **told,
+                **names_then,
                 "kind": _registration_kind(world, home) or MOVE_KINDS[int(moves.kind[row])],
                 "swaps_sim": bool(moves.swaps_sim[row]),
                 **span(start, end, until),
@@ -81,9 +81,9 @@ def registrations(view: View, until: int) -> Iterator[Fact]:
 
 
 def router_spans(view: View, until: int) -> Iterator[Fact]:
-    """Yield each span of time in which a router stayed in its account and group, by one name.
+    """Yield each period in which the account, group and name of a router stayed the same.
 
-    The last span of one that was unregistered ends, and the router after it has its own id.
+    The last period of an unregistered router ends, and the router after it has its own id.
     """
     world = view.world
     belonging = world.fleet.belonging

@@ -38,10 +38,10 @@ def instant_of(ticks: int) -> int:
     return (ticks - _GREGORIAN_TICKS) // 10
 
 
-def spell(instants: Ints, tails: Words) -> list[str]:
+def to_text(instants: Ints, tails: Words) -> list[str]:
     """Return the canonical text of each (instant, tail) pair.
 
-    >>> spell(np.array([0]), np.array([0x8080808080808080], dtype=np.uint64))
+    >>> to_text(np.array([0]), np.array([0x8080808080808080], dtype=np.uint64))
     ['13814000-1dd2-11b2-8080-808080808080']
     """
     ticks = ticks_of(instants).astype(np.uint64)

@@ -1,4 +1,4 @@
-"""What really happened, for whoever checks a copy: every record up to now, as NDJSON."""
+"""The truth that copies are checked against: every record up to now, as NDJSON."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from fleetsim.blocks import Block
 from fleetsim.definition import Resource
-from fleetsim.spelling import records
+from fleetsim.rendering import records
 from fleetsim.units import Ints
 from fleetsim.view import View
 from fleetsim.wire import dump_line
@@ -18,7 +18,7 @@ _DEVICES_AT_ONCE = 20
 def truth_lines(
     view: View, resource: Resource, until: int, device: int | None = None
 ) -> Iterator[bytes]:
-    """Yield NDJSON of every record created before `until`; snapshots as they are now.
+    """Yield NDJSON of every record created before `until`; snapshots are those of now.
 
     `device` limits a series that is asked by device to one device's id.
     """

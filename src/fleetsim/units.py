@@ -11,10 +11,10 @@ HOUR: Final = 60 * MINUTE
 DAY: Final = 24 * HOUR
 
 NULL: Final = -(2**63)
-"""What an integer column holds where the service says null."""
+"""The value of an integer column where the service returns null."""
 
 NEVER: Final = 2**62
-"""An instant after every other one: the start of a spell that does not happen."""
+"""An instant after all others: the start of a spell that does not happen."""
 
 Ints = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""The v2 API: one request in, one answer out."""
+"""The v2 API: answers one request."""
 
 import time
 
@@ -14,8 +14,8 @@ from fleetsim.simulation import Simulation
 from fleetsim.view import View
 from fleetsim.wire import dump_page
 from fleetsim.writing import answer_write
-from fleetsim.writing.desk import Desk
-from fleetsim.writing.jobs import read_speed_test
+from fleetsim.writing.actions import read_speed_test
+from fleetsim.writing.write_context import WriteContext
 
 ROOT_PATH = "/api/v2"
 
@@ -26,12 +26,12 @@ def json_answer(body: object, status: int = 200, headers: dict[str, str] | None 
 
 
 def refusal_answer(refusal: Refusal) -> Response:
-    """Return a refusal as the service words it."""
+    """Return a refusal in the service's format."""
     return json_answer(refusal.body, refusal.status, refusal.headers)
 
 
 async def serve_v2(simulation: Simulation, request: Request) -> Response:
-    """Answer one v2 request, with the faults in force."""
+    """Answer one v2 request, with active faults applied."""
     path = path_of(request)
     parts = parts_of(path, ROOT_PATH)
     counted = is_counted(request.headers)
@@ -48,7 +48,7 @@ async def serve_v2(simulation: Simulation, request: Request) -> Response:
 
 
 def _redirect(request: Request) -> Response:
-    """Send the caller to the path with its trailing slash; both calls count."""
+    """Redirect to the path with its trailing slash; both calls count."""
     query = query_of(request)
     target = f"{origin_of(request)}{path_of(request)}/{'?' if query else ''}{query}"
     return RedirectResponse(target, 301 if request.method == "GET" else 308)
@@ -83,7 +83,7 @@ def _read(
     """Answer a GET of a list or of one record."""
     resource = RESOURCES[parts[0]]
     if parts[0] == "speed_test" and parts[1:]:
-        return json_answer(read_speed_test(Desk(simulation, caller, view), parts[1]))
+        return json_answer(read_speed_test(WriteContext(simulation, caller, view), parts[1]))
     if not resource.is_listed:
         raise method_not_allowed(path_of(request), request.method)
     if parts[1:]:

@@ -1,4 +1,4 @@
-"""What one caller sees at one instant."""
+"""The view: what one caller sees at one instant."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,7 +19,7 @@ class View:
     `owned` marks the routers of the caller's account tree, whether they are registered now or
     not, and `accounts` its accounts' rows.
     `settled` hides records that are not visible yet; truth sees everything. `scenario` sets
-    the quirks of what is served.
+    the quirks of the answers.
     """
 
     world: World

@@ -1,4 +1,4 @@
-"""A record appears up to a minute after it is created (observed on the live service)."""
+"""Visibility: a record appears up to a minute after its creation (observed on the service)."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""JSON on the wire, with the raw control characters that the live service lets through."""
+"""JSON output with raw control characters, as the live service sends them."""
 
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ The JSON writer would escape the real ones, and a strict parser would then accep
 _ENCODED: Final = {stand_in.encode(): raw for stand_in, raw in _STAND_INS.items()}
 _ESCAPED: Final = {b"\t": b"\\t", b"\n": b"\\n", b"\x1b": b"\\u001b"}
 _MARK: Final = b"\xee"
-"""The byte that stand-ins begin with: one byte is searched for at memory speed."""
+"""The first byte of every stand-in: searching for one byte is fast."""
 
 TAB, NEWLINE, ESCAPE = _STAND_INS
 

@@ -53,7 +53,7 @@ def test_a_taken_port_is_told_before_anything_is_started(monkeypatch, tmp_path):
         done = CliRunner().invoke(app, ["up", "--port", port])
 
     assert isinstance(done.exception, UsageError)
-    assert f"Port {port} cannot be had: Address already in use." in done.exception.what
+    assert f"Cannot listen on port {port}: Address already in use." in done.exception.what
     assert not (tmp_path / "data").exists()
 
 

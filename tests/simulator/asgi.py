@@ -1,4 +1,4 @@
-"""Asks the ASGI application without an HTTP client, which would refuse to send some requests."""
+"""Sends requests to the ASGI application directly: an HTTP client would refuse to send some."""
 
 import json
 from collections.abc import Awaitable, Callable

@@ -1,23 +1,32 @@
 """Fixtures: a simulated service, and the table of contract sections at the end of a run."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.simulator.sections import table
-from tests.simulator.service import Service, start
+from tests.simulator.service import Service, shared, start
 
 
-@pytest.fixture(scope="module")
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests of one module in one worker: they read the same services."""
+    for item in items:
+        if item.path.parent == Path(__file__).parent:
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
+@pytest.fixture(scope="session")
 def service() -> Service:
     """Return a service that tests only read from: 50 routers, 35 days, frozen clock."""
-    return start(days=35)
+    return shared(days=35)
 
 
 @pytest.fixture
 def make_service() -> Callable[..., Service]:
-    """Return what starts a service of a test's own."""
+    """Return a function that starts a service for one test."""
 
     def make(**options: Any) -> Service:
         return start(**{"days": 3, **options})

@@ -58,11 +58,11 @@ class Fuzzer:
         return self.random.choice(odd.VALUES)
 
     def _part(self, resource: str) -> str:
-        """Return a part of a path: an id of a resource, or anything."""
+        """Return a part of a path: an id of a resource, or an arbitrary value."""
         return quote(self._key(resource) if self.random.random() < 0.6 else self._value(), safe="")
 
     def _key(self, resource: str) -> str:
-        """Return an id of a resource, if one was seen."""
+        """Return an id of a resource that an earlier answer had, if there is one."""
         return self.random.choice(self.keys.get(resource, odd.VALUES))
 
     def _header(self) -> tuple[tuple[bytes, bytes], ...]:
@@ -133,7 +133,7 @@ class Fuzzer:
         return json.dumps(body).encode("utf-8", "surrogatepass")
 
     def _related(self, name: str, value: Any) -> Any:
-        """Return a member that names a record seen, or the plain value."""
+        """Return a member that names a record of an earlier answer, or the plain value."""
         if name == "endpoint":
             return {"url": f"http://receiver.test/{self.random.randrange(50)}"}
         if name not in odd.RELATED or self.random.random() < 0.3:
@@ -142,7 +142,7 @@ class Fuzzer:
         return [key] if isinstance(value, list) else key
 
     def write(self) -> Request:
-        """Return a write, most of them good ones."""
+        """Return a write; most of them are valid."""
         method, name = self.random.choice(odd.WRITES)
         if method == "DELETE" and self.random.random() < 0.5:
             method, name = "POST", "alert_push_destinations"

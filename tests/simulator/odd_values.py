@@ -1,4 +1,4 @@
-"""What nobody would send by design: filter values, bodies, names. fuzzing.py draws from these."""
+"""Odd filter values, bodies and names, from which fuzzing.py draws."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ SPECIAL = ("limit", "offset", "fields", "expand", "order_by", "format", "nonsens
 
 
 def nested(levels: int) -> list[Any]:
-    """Return so many lists in each other."""
+    """Return lists nested to a depth."""
     found: list[Any] = []
     for _ in range(levels):
         found = [found]

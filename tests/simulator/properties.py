@@ -1,4 +1,4 @@
-"""What every answer must keep to, whatever was asked (service contract, Errors)."""
+"""Properties of every answer, for any request (service contract, Errors)."""
 
 import json
 import signal
@@ -62,7 +62,7 @@ def _error_shape(answer: Answer) -> str | None:
 
 @contextmanager
 def no_longer_than(seconds: float) -> Iterator[None]:
-    """Raise TimeoutError where code hangs: what never awaits cannot be cancelled otherwise."""
+    """Raise TimeoutError in code that hangs: code that never awaits cannot be cancelled."""
 
     def stop(*_: object) -> None:
         raise TimeoutError(f"no answer in {seconds} s")
@@ -77,7 +77,7 @@ def no_longer_than(seconds: float) -> Iterator[None]:
 
 
 async def fuzz(app: Starlette, seed: int, count: int) -> list[str]:
-    """Send so many requests; return what was wrong, each with its request."""
+    """Send `count` requests; return each finding with its request."""
     fuzzer, wrong = Fuzzer(seed), []
     for number in range(count):
         request = fuzzer.request()
@@ -86,7 +86,7 @@ async def fuzz(app: Starlette, seed: int, count: int) -> list[str]:
                 answer = await ask(app, request)
             found = complaint(request, answer)
             fuzzer.learn(request, answer)
-        except Exception as error:  # noqa: BLE001 - whatever the application raises is a finding
+        except Exception as error:  # noqa: BLE001 - every exception of the application is a finding
             found = "".join(traceback.format_exception(error)[-6:])
         if found is not None:
             wrong.append(f"{number}: {request}\n    {found}")

@@ -1,10 +1,11 @@
-"""A plain client of the simulated service, in process. It shares no code with the product's."""
+"""A plain client of the simulated service, in process. It shares no code with fleetlake's."""
 
 import asyncio
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache, cached_property
 from typing import Any
 from uuid import UUID
 
@@ -34,7 +35,7 @@ def last_segment(url: str) -> str:
 
 
 def instant(text: str) -> datetime:
-    """Return a timestamp in any of the service's spellings."""
+    """Return the time of a timestamp in any of the service's formats."""
     return datetime.fromisoformat(text)
 
 
@@ -54,7 +55,7 @@ def smallest_uuid(at: datetime) -> str:
 
 @dataclass
 class Receiver:
-    """Where pushes arrive; it answers with `error` while that is set."""
+    """The receiver of pushes; it answers with `error` while that is set."""
 
     error: str | None = None
     received: list[tuple[str, bytes, dict[str, str]]] = field(default_factory=list)
@@ -110,7 +111,7 @@ class Service:
             path = (page["meta"]["next"] or "").removeprefix(f"{HOST}/api/v2/")
 
     def truth(self, name: str, **parameters: str) -> list[Record]:
-        """Return what really happened."""
+        """Return the truth about a resource or cause."""
         answer = self.ask("GET", f"/sim/truth/{name}", params=parameters)
         assert answer.status_code == 200, answer.text
         return [json.loads(line) for line in answer.text.splitlines()]
@@ -141,11 +142,40 @@ class Service:
         return [record["id"] for record in self.walk("routers/?limit=500&id__gt=0&fields=id")]
 
 
-def start(**options: Any) -> Service:
+class SharedService(Service):
+    """A service that several tests read. It does not change, so the truth is requested once."""
+
+    def ask(self, method: str, path: str, *, role: str = "admin", **request: Any) -> httpx.Response:
+        """Return the answer to one request. Fails if the request changed the service."""
+        answer = super().ask(method, path, role=role, **request)
+        assert method == "GET" or answer.status_code >= 400, (
+            f"{method} {path} changed a shared service"
+        )
+        return answer
+
+    def truth(self, name: str, **parameters: str) -> list[Record]:
+        """Return the truth about a resource or cause; callers must not change the list."""
+        key = (name, *sorted(parameters.items()))
+        if key not in self._truths:
+            self._truths[key] = super().truth(name, **parameters)
+        return self._truths[key]
+
+    @cached_property
+    def _truths(self) -> dict[tuple[Any, ...], list[Record]]:
+        return {}
+
+
+def start(kind: type[Service] = Service, **options: Any) -> Service:
     """Start a service with a frozen clock."""
     chosen = {"routers": 50, "seed": 7, "days": 3, "now": NOW, "speed": 0.0, **options}
     receiver = Receiver()
-    return Service(create_app(SimulatorOptions(**chosen), receiver.send), receiver)
+    return kind(create_app(SimulatorOptions(**chosen), receiver.send), receiver)
+
+
+@cache
+def shared(**options: Any) -> Service:
+    """Return the service of these options that the tests of this process share."""
+    return start(SharedService, **options)
 
 
 def complaint(answer: httpx.Response) -> tuple[int, str, str]:
@@ -155,7 +185,7 @@ def complaint(answer: httpx.Response) -> tuple[int, str, str]:
 
 
 def is_validation(answer: httpx.Response) -> bool:
-    """Return whether an answer is a validation failure, whichever of its two statuses."""
+    """Return whether an answer is a validation failure, with either of its two statuses."""
     status, kind, message = complaint(answer)
     named = len(answer.json()["errors"]) > 0
     return (

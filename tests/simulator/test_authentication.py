@@ -32,7 +32,7 @@ def test_every_role_may_read(service: Service, role):
 
 @section("Authentication: v2")
 @pytest.mark.parametrize("role", ["readonly", "diagnostic"])
-def test_roles_that_only_look_cannot_write(fresh: Service, role):
+def test_read_only_roles_cannot_write(fresh: Service, role):
     answer = fresh.write("POST", "users/", {"email": "a@b.example"}, role=role)
 
     forbidden = {"errors": [], "exception": {"type": "error", "message": "forbidden"}}

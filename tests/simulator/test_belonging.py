@@ -7,14 +7,14 @@ from itertools import pairwise
 import pytest
 
 from tests.simulator.sections import section
-from tests.simulator.service import Record, Service, instant, last_segment, start
+from tests.simulator.service import Record, Service, instant, last_segment, shared, start
 
 MOMENT = timedelta(seconds=3)
 
 
 @pytest.fixture(scope="module")
 def world() -> Service:
-    return start(days=13, routers=50)
+    return shared(days=13, routers=50)
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def test_some_routers_change_their_account_group_or_name(spans, kind, changing):
 
 
 @section("Simulator: truth")
-def test_small_fleets_stay_as_they_are():
+def test_small_fleets_do_not_change():
     small = start(days=13, routers=12)
 
     assert {span["kind"] for span in small.truth("router_spans")} == {"stays"}
@@ -71,7 +71,7 @@ def test_routers_are_listed_as_they_are_now(world: Service, spans):
 
 
 @section("Observed: Fields")
-def test_failovers_tell_the_account_group_and_name_of_their_time(world: Service, spans):
+def test_failovers_name_the_account_group_and_router_name_at_their_start(world: Service, spans):
     seen = set()
     for record in world.truth("failovers"):
         at = instant(record["started_at"])

@@ -1,4 +1,4 @@
-"""Backups that fail in an outage too, so that a router has two failovers at once."""
+"""Backups that fail during an outage, so that a router has two failovers at once."""
 
 from collections import defaultdict
 from datetime import timedelta
@@ -6,14 +6,14 @@ from datetime import timedelta
 import pytest
 
 from tests.simulator.sections import section
-from tests.simulator.service import Record, Service, instant, start
+from tests.simulator.service import Record, Service, instant, shared, start
 
 MOMENT = timedelta(seconds=3)
 
 
 @pytest.fixture(scope="module")
 def world() -> Service:
-    return start(days=20, routers=50)
+    return shared(days=20, routers=50)
 
 
 @pytest.fixture(scope="module")

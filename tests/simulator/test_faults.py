@@ -23,7 +23,7 @@ def test_500_is_a_short_text(fresh: Service):
 
 
 @section("Observed: Rates and failures")
-def test_429_may_or_may_not_say_when_to_return(fresh: Service):
+def test_some_429_answers_have_retry_after(fresh: Service):
     switch(fresh, status_429=1)
 
     answers = [fresh.get("routers/") for _ in range(20)]
@@ -46,7 +46,7 @@ def test_broken_connection_is_raised_in_process_as_a_client_would_see_it(
 
 
 @section("Simulator: faults")
-def test_an_answer_may_be_a_page_for_people_or_hold_no_list_and_still_say_200(fresh: Service):
+def test_answer_with_status_200_can_be_html_or_lack_its_list(fresh: Service):
     switch(fresh, html=1)
     page = fresh.get("routers/")
     switch(fresh, html=0, no_data=1)
@@ -58,19 +58,19 @@ def test_an_answer_may_be_a_page_for_people_or_hold_no_list_and_still_say_200(fr
 
 
 @section("Simulator: faults")
-def test_faults_happen_at_their_rate_and_alike_for_one_seed(make_service):
+def test_faults_occur_at_their_rate_and_are_the_same_for_one_seed(make_service):
     runs = []
     for _ in range(2):
         service = make_service()
         switch(service, status_500=0.3)
-        runs.append([service.get("products/").status_code for _ in range(200)])
+        runs.append([service.get("products/").status_code for _ in range(100)])
 
     assert runs[0] == runs[1]
-    assert 30 < runs[0].count(500) < 90
+    assert 20 < runs[0].count(500) < 40
 
 
 @section("Simulator: faults")
-def test_faults_leave_the_fleet_as_it_is(make_service):
+def test_faults_do_not_change_the_fleet(make_service):
     calm, flaky = make_service(), make_service(scenario="flaky")
     switch(flaky, scenario=None)
 
@@ -123,7 +123,7 @@ def test_rate_limited_scenario_refuses_the_121st_call(make_service):
 
 @section("Simulator: scenarios")
 def test_late_data_appears_up_to_a_quarter_hour_late(make_service):
-    service = make_service(scenario="late-data", routers=300)
+    service = make_service(scenario="late-data", routers=300, days=1)
     uuids = [a["created_at_timeuuid"] for a in service.walk("alerts/?limit=500")]
     missing = {a["created_at_timeuuid"] for a in service.truth("alerts")} - set(uuids)
 

@@ -1,6 +1,6 @@
-"""The simulator under requests drawn from a seed: no failure, no hang, no lost record.
+"""Fuzzing: requests drawn from a seed cause no failure, no hang and no lost record.
 
-`make fuzz-simulator N=20000` sends more. A finding names its request; FUZZ_SEED sends it again.
+`make fuzz-simulator N=20000` sends more. A finding names its request; FUZZ_SEED repeats it.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ def test_no_request_makes_the_simulator_fail_or_hang(make_service, caplog):
 async def walk(
     service: Service, path: str, key: str, between: Callable[[], Any] | None = None
 ) -> list[str]:
-    """Return the keys of all records by their `next` links, and write between the pages."""
+    """Return the keys of the records of all pages; `between` runs after each page."""
     found, headers = [], _fields(BEARER if path.startswith("/api/v3") else keys())
     while path:
         answer = await ask(service.app, Request("GET", path.encode(), headers))
@@ -73,7 +73,7 @@ async def walk(
 
 
 def writes(service: Service, fuzzer: Fuzzer, methods: tuple[str, ...]) -> Callable[[], Any]:
-    """Return what makes some writes with the given methods."""
+    """Return a function that makes some writes with the given methods."""
 
     async def write() -> None:
         for _ in range(3):
@@ -87,7 +87,7 @@ def writes(service: Service, fuzzer: Fuzzer, methods: tuple[str, ...]) -> Callab
 async def walk_while_others_write(
     service: Service, path: str, key: str, seed: int, methods: tuple[str, ...]
 ) -> None:
-    """Compare a walk that others write during with walks before and after it."""
+    """Compare a walk during writes with walks before and after it."""
     fuzzer = Fuzzer(seed)
     for name in ("groups", "users", "alert_rules", "alert_push_destinations"):
         request = Request("GET", f"/api/v2/{name}/?limit=20".encode(), _fields(keys()))

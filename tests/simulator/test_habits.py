@@ -1,4 +1,4 @@
-"""What is odd about how some routers report, and that the truth says which and when."""
+"""Peculiarities in how some routers report, and the truth about them."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from tests.simulator.sections import section
-from tests.simulator.service import NOW, Service, instant, last_segment, start
+from tests.simulator.service import NOW, Service, instant, last_segment, shared
 
 KM_PER_DEGREE = 111.2
 
 
 @pytest.fixture(scope="module")
 def world() -> Service:
-    return start(days=7, routers=40)
+    return shared(days=7, routers=40)
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def test_some_vehicles_drive_across_the_antimeridian_at_the_pace_of_the_others(w
 
 
 @section("Simulator: truth")
-def test_some_vehicles_report_but_hourly_while_parked(world: Service, reporting):
+def test_some_vehicles_report_only_hourly_while_parked(world: Service, reporting):
     for router in vehicles(reporting, parked_every_minutes=60):
         trips = spans(world, "trips", router)
         times = [
@@ -109,7 +109,7 @@ def runs(fixes: list[dict[str, Any]], wrong: list[bool]) -> Iterator[tuple[Any, 
 
 
 @section("Simulator: truth")
-def test_wrong_fixes_lie_tens_of_km_off_when_the_truth_says_so_and_never_else(world, reporting):
+def test_fixes_are_tens_of_km_off_exactly_when_the_truth_says_so(world, reporting):
     lengths = set()
     for router in vehicles(reporting, sends_wrong_fixes=True):
         spells = spans(world, "wrong_fixes", router)

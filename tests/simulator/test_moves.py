@@ -1,4 +1,4 @@
-"""Modems that move, take over a name or get another SIM card, and that the truth says when."""
+"""Modems that move, take over a name or get another SIM card, and the truth about them."""
 
 from collections import defaultdict
 from itertools import pairwise
@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from tests.simulator.sections import section
-from tests.simulator.service import NOW, Record, Service, instant, last_segment, start
+from tests.simulator.service import NOW, Record, Service, instant, last_segment, shared, start
 
 STAYS = "stays"
 
 
 @pytest.fixture(scope="module")
 def world() -> Service:
-    return start(days=13, routers=50)
+    return shared(days=13, routers=50)
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def test_modems_change_places_in_pairs(spans, kind, changes_router, changes_name
 
 
 @section("Simulator: truth")
-def test_a_modem_with_another_sim_card_has_its_carrier_and_stays_where_it_is(spans):
+def test_a_new_sim_card_changes_the_carrier_of_a_modem_and_not_its_place(spans):
     swapping = [device for device in spans.values() if device[0]["swaps_sim"]]
 
     assert len(swapping) == 2
@@ -74,7 +74,7 @@ def test_a_modem_with_another_sim_card_has_its_carrier_and_stays_where_it_is(spa
 
 
 @section("Simulator: truth")
-def test_other_modems_stay_what_they_are(spans):
+def test_other_modems_do_not_change(spans):
     others = [d for d in of_kind(spans, STAYS) if not d[0]["swaps_sim"]]
 
     assert {len(device) for device in others} == {1}
@@ -126,7 +126,7 @@ def test_samples_of_modems_that_moved_are_what_their_routers_carried(world: Serv
 
 
 @section("Observed: Fields")
-def test_failovers_and_their_alerts_name_the_modem_that_was_there_then(world: Service, spans):
+def test_failovers_and_their_alerts_name_the_modem_that_was_there(world: Service, spans):
     episodes = world.truth("failover_episodes")
     records = {(r["router_id"], instant(r["started_at"])): r for r in world.truth("failovers")}
     named = {
@@ -134,7 +134,7 @@ def test_failovers_and_their_alerts_name_the_modem_that_was_there_then(world: Se
         for a in world.truth("alerts")
         if a["type"] == "modem_wan_standby"
     }
-    told = set()
+    named_in_episodes = set()
     for episode in episodes:
         at = instant(episode["started_at"])
         [span] = [s for s in spans[episode["to_net_device_id"]] if holds(s, at)][-1:]
@@ -143,7 +143,7 @@ def test_failovers_and_their_alerts_name_the_modem_that_was_there_then(world: Se
         record = records[episode["router_id"], at]
         assert record["current_wan_interface"] == episode["to_uid"]
         assert record["carrier_name"] == episode["to_carrier"]
-        told.add((str(episode["router_id"]), episode["to_uid"]))
+        named_in_episodes.add((str(episode["router_id"]), episode["to_uid"]))
 
     by_id = {(last_segment(router), uid) for router, uid in named}
-    assert by_id - told == set()
+    assert by_id - named_in_episodes == set()

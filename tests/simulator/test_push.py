@@ -164,7 +164,7 @@ def test_disabled_destination_gets_nothing(fresh: Service):
 
 
 @section("Events: Push alert notifications")
-def test_failure_and_suspension_raise_alerts_that_others_are_told_of(fresh: Service):
+def test_failure_and_suspension_raise_alerts_that_other_destinations_receive(fresh: Service):
     subscribe(fresh, url="http://dead.test/")
     subscribe(
         fresh, url="http://alive.test/", types=("http_push_failure", "http_destination_suspended")
@@ -177,9 +177,9 @@ def test_failure_and_suspension_raise_alerts_that_others_are_told_of(fresh: Serv
     fresh.app.state.simulation.pusher.send = send
     fresh.advance(days=3)
 
-    told = [json.loads(b)["type"] for url, b, _ in fresh.receiver.received if "alive" in url]
+    pushed = [json.loads(b)["type"] for url, b, _ in fresh.receiver.received if "alive" in url]
     raised = [a["type"] for a in fresh.truth("alerts") if a["type"].startswith("http_")]
-    assert told == raised == ["http_push_failure", "http_destination_suspended"]
+    assert pushed == raised == ["http_push_failure", "http_destination_suspended"]
 
 
 @section("Events: Push alert notifications")
@@ -218,7 +218,7 @@ def test_unreachable_receiver_is_an_error_text_and_no_exception():
 
 
 def write_in_flight(service: Service, method: str, path: str, body: dict | None = None):
-    """Return what writes while a push is under way, as another client would."""
+    """Return a coroutine that makes a write during a push, as another client would."""
     headers = tuple((name.lower().encode(), value.encode()) for name, value in keys().items())
     content = b"" if body is None else json.dumps(body).encode()
     return ask(service.app, Request(method, f"/api/v2/{path}".encode(), headers, content))
@@ -226,7 +226,7 @@ def write_in_flight(service: Service, method: str, path: str, body: dict | None 
 
 @section("States and transitions: Push destinations")
 @pytest.mark.parametrize("error", [None, "HTTP 500"])
-def test_destination_deleted_while_a_push_is_under_way_stops_no_other(fresh: Service, error):
+def test_destination_deleted_during_a_push_does_not_stop_others(fresh: Service, error):
     doomed, _ = subscribe(fresh, url="http://doomed.test/")
     subscribe(fresh, url="http://alive.test/")
 
@@ -249,7 +249,7 @@ def test_destination_deleted_while_a_push_is_under_way_stops_no_other(fresh: Ser
 
 
 @section("States and transitions: Push destinations")
-def test_destination_whose_address_cannot_be_used_stops_no_other(fresh: Service):
+def test_destination_with_an_unusable_address_does_not_stop_others(fresh: Service):
     broken, _ = subscribe(fresh, url="http://broken.test/")
     subscribe(fresh, url="http://alive.test/")
 
@@ -267,7 +267,7 @@ def test_destination_whose_address_cannot_be_used_stops_no_other(fresh: Service)
 
 @section("States and transitions: Push destinations")
 @pytest.mark.parametrize("in_flight", [False, True])
-def test_unreachable_destination_that_is_resumed_keeps_what_waits_for_it(fresh: Service, in_flight):
+def test_unreachable_destination_receives_its_queue_when_resumed(fresh: Service, in_flight):
     key, _ = subscribe(fresh)
     path, resumed = f"alert_push_destinations/{key}/", {"suspended": False}
     fresh.receiver.error = "HTTP 500"
@@ -293,7 +293,7 @@ def test_unreachable_destination_that_is_resumed_keeps_what_waits_for_it(fresh: 
 
 
 @section("States and transitions: Push destinations")
-def test_resuming_tries_an_unreachable_destination_at_once(fresh: Service):
+def test_resumed_destination_is_retried_at_once(fresh: Service):
     key, _ = subscribe(fresh)
     fresh.receiver.error = "HTTP 500"
     fresh.advance(hours=12)
@@ -334,7 +334,7 @@ def test_failure_alert_that_is_pushed_is_the_one_in_the_alert_log(fresh: Service
 
 
 @section("Events: Push alert notifications")
-def test_alert_is_pushed_once_to_a_rule_that_names_a_destination_twice(fresh: Service):
+def test_alert_is_pushed_once_if_a_rule_names_a_destination_twice(fresh: Service):
     key, rule = subscribe(fresh)
     twice = {"http_destinations": [key, key]}
     assert fresh.write("PATCH", f"alert_rules/{rule}/", twice).status_code == 201
@@ -347,7 +347,7 @@ def test_alert_is_pushed_once_to_a_rule_that_names_a_destination_twice(fresh: Se
 
 @section("Events: Push alert notifications")
 @pytest.mark.parametrize("steps", [[96], [24] * 4, [1] * 96])
-def test_pushes_are_the_same_however_the_clock_is_moved(make_service, steps):
+def test_pushes_do_not_depend_on_the_steps_of_the_clock(make_service, steps):
     whole, stepwise = make_service(), make_service()
     for service in (whole, stepwise):
         subscribe(service, url="http://a.test/", types=("failover_event", "mgr_login_failure"))

@@ -14,10 +14,11 @@ from tests.simulator.service import (
     instant,
     is_validation,
     last_segment,
+    shared,
     smallest_uuid,
 )
 
-SETTLED = (NOW - timedelta(minutes=1)).isoformat()
+SETTLED = NOW - timedelta(minutes=1)
 PER_DEVICE = {
     "historical_locations": "router",
     "net_device_signal_samples": "net_device",
@@ -32,6 +33,11 @@ def key_of(record):
     return record.get("created_at_timeuuid") or record["action"]["id"]
 
 
+@pytest.fixture(scope="module")
+def week() -> Service:
+    return shared(days=7)
+
+
 def devices_of(service: Service, name: str) -> list[str]:
     """Return two vehicles' ids, as routers or as their first modems."""
     routers = service.router_ids()[1:4:2]
@@ -42,27 +48,26 @@ def devices_of(service: Service, name: str) -> list[str]:
 
 @section("Endpoints: alerts")
 def test_alerts_walked_newest_first_are_the_settled_truth(service: Service):
-    walked = list(service.walk("alerts/?limit=500"))
+    keys = [key_of(record) for record in service.walk("alerts/?limit=500")]
 
     true = [key_of(record) for record in service.truth("alerts")]
-    settled = {key_of(r) for r in service.truth("alerts", until=SETTLED)}
-    keys = [key_of(record) for record in walked]
+    settled = [key for key in true if embedded(key) < SETTLED]
+    walked = set(keys)
     times = [embedded(key) for key in keys]
-    assert keys == sorted(keys, key=true.index, reverse=True)
+    assert keys == [key for key in reversed(true) if key in walked]
     assert times == sorted(times, reverse=True)
-    assert len(set(keys)) == len(keys)
-    assert settled <= set(keys) <= set(true)
+    assert set(settled) <= walked
+    assert len(settled) > 10_000
 
 
 @section("Endpoints: General conventions")
-@pytest.mark.parametrize("limit", [1, 7, 499, 500])
-def test_alert_pages_of_any_size_hold_the_same_records(service: Service, limit):
-    window = f"created_at__gt={(NOW - timedelta(hours=9)).isoformat().replace('+', '%2b')}"
+def test_alert_pages_of_any_size_hold_the_same_records(service: Service):
+    window = f"created_at__gt={(NOW - timedelta(hours=2)).isoformat().replace('+', '%2b')}"
+    alerts = service.records(f"alerts/?{window}&limit=500")
+    assert 20 < len(alerts) < 100
 
-    walked = list(service.walk(f"alerts/?{window}&limit={limit}"))
-
-    assert walked == service.records(f"alerts/?{window}&limit=500")
-    assert len(walked) > 20
+    for limit in (1, 7, len(alerts) - 1, len(alerts), len(alerts) + 1):
+        assert list(service.walk(f"alerts/?{window}&limit={limit}")) == alerts
 
 
 @section("Endpoints: General conventions")
@@ -165,34 +170,35 @@ def test_order_of_alerts_and_activity_logs_cannot_be_chosen(service: Service, na
 
 @section("Observed: Ordering of time series")
 @pytest.mark.parametrize("name", sorted(PER_DEVICE))
-def test_series_of_devices_walked_oldest_first_are_the_truth(service: Service, name):
-    ids = devices_of(service, name)
-    queries = [f"{name}/?{PER_DEVICE[name]}={one}&limit=333" for one in ids]
+def test_series_of_devices_walked_oldest_first_are_the_truth(week: Service, name):
+    ids = devices_of(week, name)
+    queries = [f"{name}/?{PER_DEVICE[name]}={one}&limit=133" for one in ids]
     order = "" if name == "historical_locations" else "&order_by=created_at_timeuuid"
 
-    walked = [[key_of(r) for r in service.walk(query + order)] for query in queries]
+    walked = [[key_of(r) for r in week.walk(query + order)] for query in queries]
 
     for one, keys in zip(ids, walked, strict=True):
-        records = service.truth(name, device=one)
+        records = week.truth(name, device=one)
         true = [key_of(r) for r in records]
         assert {r["_device"] for r in records} == {one}
-        settled = [key for key in true if embedded(key) < NOW - timedelta(minutes=1)]
+        settled = [key for key in true if embedded(key) < SETTLED]
         assert keys[: len(settled)] == settled
         assert set(keys) <= set(true)
-        assert len(keys) > 100
+        assert len(keys) > 133
 
 
 @section("Observed: Ordering of time series")
 @pytest.mark.parametrize(
     "name", [n for n in sorted(PER_DEVICE) if n not in ("historical_locations", "router_logs")]
 )
-def test_series_of_several_devices_are_one_series_in_either_order(service: Service, name):
-    query = f"{name}/?{PER_DEVICE[name]}__in={','.join(devices_of(service, name))}&limit=400"
+def test_series_of_several_devices_are_one_series_in_either_order(week: Service, name):
+    query = f"{name}/?{PER_DEVICE[name]}__in={','.join(devices_of(week, name))}&limit=300"
 
-    newest_first = list(service.walk(query))
+    newest_first = list(week.walk(query))
 
-    assert newest_first == list(service.walk(f"{query}&order_by=created_at_timeuuid"))[::-1]
-    assert newest_first == list(service.walk(f"{query}&order_by=-created_at_timeuuid"))
+    assert newest_first == list(week.walk(f"{query}&order_by=created_at_timeuuid"))[::-1]
+    assert newest_first == list(week.walk(f"{query}&order_by=-created_at_timeuuid"))
+    assert len(newest_first) > 300
 
 
 @section("Observed: Ordering of time series")
@@ -234,7 +240,7 @@ def test_record_appears_up_to_a_minute_after_it_was_created(make_service):
 
 @section("Limits")
 def test_activity_logs_are_kept_for_30_days_of_the_simulated_clock(make_service):
-    service = make_service(days=31)
+    service = make_service(days=31, routers=20)
     first = [embedded(key_of(r)) for r in service.walk("activity_logs/?limit=500")]
 
     service.advance(days=5)
@@ -248,32 +254,31 @@ def test_activity_logs_are_kept_for_30_days_of_the_simulated_clock(make_service)
 
 
 @section("Endpoints: activity_logs")
-@pytest.mark.parametrize("role", ["full", "readonly", "subaccount"])
-def test_activities_about_people_are_for_the_root_administrator(service: Service, role):
-    everything = {log["action"]["type_name"] for log in service.records("activity_logs/?limit=500")}
-
+def test_activities_about_people_are_for_the_root_administrator(service: Service):
     seen = {
-        log["action"]["type_name"] for log in service.records("activity_logs/?limit=500", role=role)
+        role: {
+            log["action"]["type_name"]
+            for log in service.records("activity_logs/?limit=300", role=role)
+        }
+        for role in ("admin", "full", "readonly", "subaccount")
     }
 
-    assert {"login", "logout", "login failed"} <= everything
-    assert seen
-    assert not seen & {"login", "logout", "login failed", "account locked"}
+    assert {"login", "logout", "login failed"} <= seen.pop("admin")
+    for types in seen.values():
+        assert types
+        assert not types & {"login", "logout", "login failed", "account locked"}
 
 
 @section("Resources: activity_logs")
-@pytest.mark.parametrize(
-    "name", ["action__type", "actor__id", "actor__type", "object__id", "object__type"]
-)
-def test_activity_logs_can_be_filtered_by_their_members(service: Service, name):
-    part, member = name.split("__")
-    logs = service.records("activity_logs/?limit=500")
-    value = logs[7][part][member]
+def test_activity_logs_can_be_filtered_by_their_members(service: Service):
+    log = service.records("activity_logs/?limit=8")[7]
 
-    found = service.records(f"activity_logs/?{name}={value}&limit=500")
-
-    assert {log[part][member] for log in found} == {value}
-    assert logs[7] in found
+    for name in ("action__type", "actor__id", "actor__type", "object__id", "object__type"):
+        part, member = name.split("__")
+        value = log[part][member]
+        found = service.records(f"activity_logs/?{name}={value}&limit=100")
+        assert {one[part][member] for one in found} == {value}
+        assert log in found
 
 
 @section("Resources: activity_logs")
@@ -312,8 +317,8 @@ def test_activity_logs_of_one_account_can_be_asked_for(service: Service):
 
 
 @section("Limits")
-def test_configuration_a_device_held_90_days_ago_is_forgotten(make_service):
-    service = make_service(days=150, routers=100)
+def test_actual_configuration_is_empty_90_days_after_its_report(make_service):
+    service = make_service(days=115, routers=40)
     changed_at = {}
     for log in service.truth("activity_logs"):
         what = (log["action"]["type_name"], log["object"]["type_name"])
@@ -337,7 +342,7 @@ def test_configuration_a_device_held_90_days_ago_is_forgotten(make_service):
     )
 )
 def test_uuids_are_ordered_by_time_and_then_by_signed_bytes(pairs):
-    texts = timeuuids.spell(
+    texts = timeuuids.to_text(
         np.array([at for at, _ in pairs]),
         np.array([int.from_bytes(tail, "big") for _, tail in pairs], dtype=np.uint64),
     )

@@ -1,4 +1,4 @@
-"""Requests that a careful client does not send, one kind a test. test_fuzz.py draws others."""
+"""Unusual requests, one kind per test. test_fuzz.py draws others."""
 
 import asyncio
 import json
@@ -17,6 +17,7 @@ from tests.simulator.service import (
     complaint,
     is_validation,
     keys,
+    shared,
 )
 
 HEADERS = tuple((name.lower().encode(), value.encode()) for name, value in keys().items())
@@ -27,7 +28,7 @@ DEEP = json.loads("[" * 200 + "]" * 200)
 
 
 def sent(service: Service, method: str, target: str, headers=HEADERS, body: bytes = b""):
-    """Return the answer to a request that no HTTP client would send."""
+    """Return the answer to a request that HTTP clients would refuse to send."""
     return asyncio.run(ask(service.app, Request(method, target.encode(), headers, body)))
 
 
@@ -39,7 +40,7 @@ def test_device_that_does_not_exist_has_no_records(service: Service, name):
     )
     last = max(int(r["id"]) for r in service.walk(f"{devices}/?id__gt=0&limit=500&fields=id"))
 
-    for number in range(last + 1, last + 25):
+    for number in range(last + 1, last + 13):
         assert service.records(f"{name}/?{field}={number}") == []
     if name not in ("historical_locations", "router_logs"):
         several = ",".join(str(number) for number in range(last + 1, last + 100))
@@ -126,7 +127,7 @@ def test_v3_user_takes_only_values_that_can_be_listed(fresh: Service, value):
         ),
     ],
 )
-def test_member_of_a_wrong_type_or_an_impossible_address_is_refused(fresh: Service, path, body):
+def test_member_of_a_wrong_type_or_an_invalid_address_is_refused(fresh: Service, path, body):
     good = {
         "alert_rules/": {"schedule": None, "filter_criteria": {}, "http_destinations": []},
         "alert_push_destinations/": {"name": "n", "authentication": {"secret": "s"}},
@@ -140,7 +141,7 @@ def test_member_of_a_wrong_type_or_an_impossible_address_is_refused(fresh: Servi
 @pytest.mark.parametrize(
     "target", ["/api/v2/accounts/", "/api/v2/alerts/", "/", "/sim/state", "/sim/truth/alerts"]
 )
-def test_method_that_is_not_taken_is_refused_in_json(service: Service, method, target):
+def test_unsupported_method_is_refused_in_json(service: Service, method, target):
     answer = sent(service, method, target)
 
     assert answer.status == 405
@@ -152,7 +153,7 @@ def test_method_that_is_not_taken_is_refused_in_json(service: Service, method, t
 @section("Errors")
 @pytest.mark.parametrize("target", ["*", "/%0a", "/api", "/api/v2/routers/%0a/", "/sim/"])
 @pytest.mark.parametrize("method", ["GET", "OPTIONS", "TRACE"])
-def test_path_that_there_is_not_is_refused_in_json(service: Service, method, target):
+def test_unknown_path_is_refused_in_json(service: Service, method, target):
     answer = sent(service, method, target)
 
     assert answer.status in (404, 405)
@@ -181,7 +182,7 @@ def test_percent_encoded_path_is_one_key_and_no_query(service: Service):
 
 
 @section("Observed: v3")
-def test_user_deleted_while_somebody_pages_hides_no_other_user(fresh: Service):
+def test_user_deleted_while_a_client_pages_hides_no_other_user(fresh: Service):
     every = [user["id"] for user in fresh.truth("users_v3")]
     first = fresh.ask("GET", "/api/v3/users?page[size]=4", headers=BEARER).json()
 
@@ -196,7 +197,7 @@ def test_user_deleted_while_somebody_pages_hides_no_other_user(fresh: Service):
 
 
 @section("Simulator: truth")
-def test_truth_tells_what_was_deleted(fresh: Service):
+def test_truth_lists_deleted_records(fresh: Service):
     account = fresh.write("POST", "accounts/", {"account": "10157", "name": "x"}).json()
     body = {"account": account["id"], "name": "g", "product": "46", "target_firmware": "9003"}
     group = fresh.write("POST", "groups/", body).json()
@@ -216,21 +217,18 @@ def test_truth_tells_what_was_deleted(fresh: Service):
 
 @section("Simulator: truth")
 @pytest.mark.parametrize("name", RESOURCES)
-@pytest.mark.parametrize(
-    "query", ["", "?until=0001-01-01", "?device=1000353", "?device=99999999999999999999"]
-)
-def test_truth_of_a_resource_is_whole_or_not_found(make_service, name, query):
-    service = make_service(routers=5, days=1)
+def test_truth_of_a_resource_is_whole_or_not_found(name):
+    small = shared(routers=5, days=1)
 
-    answer = service.ask("GET", f"/sim/truth/{name}{query}")
-
-    assert answer.status_code == (200 if RESOURCES[name].is_listed else 404)
-    for line in answer.text.splitlines():
-        json.loads(line)
+    for query in ("", "?until=0001-01-01", "?device=1000353", "?device=99999999999999999999"):
+        answer = small.ask("GET", f"/sim/truth/{name}{query}")
+        assert answer.status_code == (200 if RESOURCES[name].is_listed else 404)
+        for line in answer.text.splitlines():
+            json.loads(line)
 
 
 @section("Simulator: truth")
-def test_truth_stays_as_it_was_while_somebody_deletes(fresh: Service):
+def test_truth_does_not_change_while_a_client_deletes(fresh: Service):
     simulation = fresh.app.state.simulation
     view = simulation.truth(HOST)
     block = RESOURCES["alert_rules"].series(view, None, 0, 2**62, newest_first=False, want=1)
@@ -240,7 +238,7 @@ def test_truth_stays_as_it_was_while_somebody_deletes(fresh: Service):
 
     shown = RESOURCES["alert_rules"].by_name["schedule"].read(view, next(iter(block)))
     assert shown == [None]
-    assert simulation.ledger.table("alert_rules").created == {}
+    assert simulation.ledger.writes_to("alert_rules").created == {}
 
 
 @section("Simulator: faults")
@@ -252,7 +250,7 @@ def test_unknown_scenario_is_refused(fresh: Service, scenario):
 
 @section("Simulator: clock")
 @pytest.mark.parametrize("seconds", [1e308, 10**30, 3661 * 86400, -1, "1", None, [], True])
-def test_clock_refuses_a_step_that_it_cannot_take(fresh: Service, seconds):
+def test_clock_refuses_an_impossible_step(fresh: Service, seconds):
     before = fresh.now()
 
     assert is_validation(fresh.ask("POST", "/sim/clock", json={"advance_seconds": seconds}))
@@ -260,7 +258,7 @@ def test_clock_refuses_a_step_that_it_cannot_take(fresh: Service, seconds):
 
 
 @section("Authentication: v2")
-def test_sub_account_uses_no_destination_or_speed_test_of_another(fresh: Service):
+def test_sub_account_cannot_use_a_destination_or_speed_test_of_another(fresh: Service):
     body = {"name": "n", "endpoint": {"url": "http://r/"}, "authentication": {"secret": "s"}}
     key = fresh.write("POST", "alert_push_destinations/", body).json()["destination_config_id"]
     root = fresh.records("routers/?account=10157&limit=1")[0]["id"]

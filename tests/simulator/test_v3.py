@@ -170,7 +170,7 @@ def test_bad_user_document_is_refused(fresh: Service, content):
 
 
 @section("Observed: Rates and failures")
-def test_faults_befall_v3_too(fresh: Service):
+def test_faults_affect_v3_too(fresh: Service):
     fresh.ask("PUT", "/sim/faults", json={"status_500": 1})
 
     assert ask(fresh, "users").status_code == 500

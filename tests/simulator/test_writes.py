@@ -124,7 +124,7 @@ def test_read_only_field_cannot_be_written(fresh: Service):
 
 
 @section("Endpoints: General conventions")
-def test_deleted_router_takes_all_its_data_with_it(fresh: Service):
+def test_deleting_a_router_deletes_all_its_data(fresh: Service):
     router = fresh.router_ids()[1]
     modem = fresh.records(f"net_devices/?router={router}&type=mdm")[0]["id"]
 
@@ -141,7 +141,7 @@ def test_deleted_router_takes_all_its_data_with_it(fresh: Service):
 
 
 @section("Endpoints: Other v2 endpoints")
-def test_location_set_by_hand_takes_the_place_of_the_earlier_one(fresh: Service):
+def test_location_set_by_hand_replaces_the_earlier_one(fresh: Service):
     router = fresh.router_ids()[1]
 
     made = fresh.write("POST", "locations/", {"router": router, "latitude": 1.5, "longitude": -2})
@@ -238,7 +238,7 @@ def test_enrolment_patch_may_not_null_ca_print_unless_the_server_is_ndes(
 
 
 @section("Endpoints: Other v2 endpoints")
-def test_reboot_and_speed_test_are_asked_for_and_never_listed(fresh: Service):
+def test_reboot_and_speed_test_can_be_posted_but_not_listed(fresh: Service):
     router = fresh.router_ids()[0]
 
     reboot = fresh.write("POST", "reboot_activity/", {"router": router})
@@ -263,16 +263,16 @@ WRITES = [
 
 
 @section("Resources: activity_logs")
-@pytest.mark.parametrize(("method", "path", "body", "deed"), WRITES)
+@pytest.mark.parametrize(("method", "path", "body", "entry"), WRITES)
 def test_write_appears_in_the_activity_log_with_before_and_after(
-    fresh: Service, method, path, body, deed
+    fresh: Service, method, path, body, entry
 ):
     assert fresh.write(method, path, body).is_success
 
     log = last_log(fresh)
     action, after = log["action"], log["action"]["after"]
     written = {name: value for name, value in (body or {}).items() if name != "account"}
-    assert f"{action['type_name']} {log['object']['type_name']}" == deed
+    assert f"{action['type_name']} {log['object']['type_name']}" == entry
     assert after.items() >= written.items()
     assert (log["actor"]["type_name"], log["actor"]["id"]) == ("api key", "admin")
     assert (action["before"] == {}) == (method == "POST")
@@ -418,7 +418,7 @@ def test_without_rules_there_are_no_alerts(make_service):
 
 
 @section("Endpoints: alerts")
-def test_alerts_exist_from_the_moment_a_rule_asks_for_them(make_service):
+def test_alerts_exist_from_the_moment_a_rule_covers_them(make_service):
     service = make_service(rules=False)
     key = service.write("POST", "alert_rules/", rule()).json()["alert_config_id"]
     service.advance(days=1)

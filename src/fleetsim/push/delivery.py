@@ -20,7 +20,7 @@ BACKOFF: Final = (
 """Waits between attempts, in simulated time: the last is made after 45 hours and 21 minutes."""
 
 
-class State(StrEnum):
+class DestinationState(StrEnum):
     """The contract's four states."""
 
     ACTIVE = "active"
@@ -31,22 +31,22 @@ class State(StrEnum):
 
 @dataclass
 class Delivery:
-    """What waits for one destination, and when it is tried again (None: nothing waits)."""
+    """The queue of one destination, and the time of its next retry (None: empty queue)."""
 
     queue: list[bytes] = field(default_factory=list)
     attempts: int = 0
     retry_at: int | None = None
 
-    def state(self, destination: Fields) -> State:
+    def state(self, destination: Fields) -> DestinationState:
         """Return the state a destination is in."""
         if not destination["enabled"]:
-            return State.DISABLED
+            return DestinationState.DISABLED
         if destination["suspended"]:
-            return State.SUSPENDED
-        return State.ACTIVE if self.retry_at is None else State.UNREACHABLE
+            return DestinationState.SUSPENDED
+        return DestinationState.ACTIVE if self.retry_at is None else DestinationState.UNREACHABLE
 
     def fail(self, at: int) -> bool:
-        """Note a failed attempt; return whether the server gives up."""
+        """Record a failed attempt; return whether the server gives up."""
         if self.attempts >= len(BACKOFF):
             self.clear()
             return True
@@ -55,13 +55,13 @@ class Delivery:
         return False
 
     def retry_from(self, at: int) -> None:
-        """Try what waits again, from an instant on and with all attempts ahead."""
+        """Retry the queue from an instant on, with the full number of attempts."""
         if self.retry_at is not None:
             self.attempts = 0
             self.retry_at = at
 
     def clear(self) -> None:
-        """Forget what waits: delivery works again, or was given up."""
+        """Empty the queue: delivery works again, or was given up."""
         self.queue.clear()
         self.attempts = 0
         self.retry_at = None

@@ -1,4 +1,4 @@
-"""Which alerts go where: rules with HTTP destinations, matched with alerts as they arise."""
+"""Which alerts go to which destinations: matches new alerts with the alert rules."""
 
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
@@ -9,10 +9,10 @@ import numpy as np
 
 from fleetsim.blocks import Block
 from fleetsim.ledger import Fields
+from fleetsim.rendering import records
 from fleetsim.resources.alerts import ALERTS
 from fleetsim.resources.daily import in_scope
 from fleetsim.rules import DESTINATIONS, RULES, covered, key_text
-from fleetsim.spelling import records
 from fleetsim.units import DAY, HOUR
 from fleetsim.view import View
 
@@ -31,14 +31,14 @@ class Message:
 
 
 def has_listeners(view: View) -> bool:
-    """Return whether any destination could be sent anything."""
-    return any(record["enabled"] for record in view.ledger.table(DESTINATIONS).created.values())
+    """Return whether any destination is enabled."""
+    return any(record["enabled"] for record in view.ledger.writes_to(DESTINATIONS).created.values())
 
 
 def messages(view: View, since: int, until: int, announced: AbstractSet[int]) -> Iterator[Message]:
-    """Yield what alerts created in [since, until) have to be sent, oldest first.
+    """Yield the messages for alerts created in [since, until), oldest first.
 
-    `announced` are the uuid tails of alerts that were sent when they were raised.
+    `announced` holds the uuid tails of alerts that were sent when they were raised.
     """
     assert ALERTS.series is not None
     for block in ALERTS.series(view, None, since, until, newest_first=False, want=0):
@@ -56,9 +56,9 @@ def of_block(view: View, block: Block) -> Iterator[Message]:
     """Yield the messages of a block of alerts, rule by rule."""
     numbers = {
         key_text(record): number
-        for number, record in view.ledger.table(DESTINATIONS).created.items()
+        for number, record in view.ledger.writes_to(DESTINATIONS).created.items()
     }
-    for rule_number, rule in view.ledger.table(RULES).created.items():
+    for rule_number, rule in view.ledger.writes_to(RULES).created.items():
         sent_to = tuple(numbers[key] for key in rule["http_destinations"] if key in numbers)
         chosen = np.flatnonzero(covered(view, rule, block)) if sent_to else np.zeros(0, dtype=int)
         if len(chosen) == 0:

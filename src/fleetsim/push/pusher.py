@@ -1,4 +1,4 @@
-"""Sends alerts as the simulated clock moves, and retries what did not arrive."""
+"""Pushes alerts as the simulated clock moves, and retries failed deliveries."""
 
 import asyncio
 import heapq
@@ -10,13 +10,13 @@ import orjson
 
 from fleetsim.alert_types import CODE
 from fleetsim.blocks import Block
-from fleetsim.clock import Clock
-from fleetsim.ledger import Fields, Raised
+from fleetsim.ledger import Fields, RaisedAlert
 from fleetsim.organisation import ACCOUNTS, ROOT
-from fleetsim.push.delivery import Delivery, State
+from fleetsim.push.delivery import Delivery, DestinationState
 from fleetsim.push.outbox import Message, has_listeners, messages, of_block
 from fleetsim.push.sending import SIGNATURE_HEADER, Sender, sign
 from fleetsim.rules import DESTINATIONS, RULES
+from fleetsim.simulated_clock import SimulatedClock
 from fleetsim.units import DAY
 from fleetsim.view import View
 
@@ -29,7 +29,7 @@ class Pusher:
     for a server that has to end.
     """
 
-    clock: Clock
+    clock: SimulatedClock
     view: Callable[[], View]
     send: Sender
     settled_until: int
@@ -43,7 +43,7 @@ class Pusher:
     async def settle(self) -> None:
         """Send everything due by now, in the order of simulated time.
 
-        A long step is taken day by day: others are served in between, and a signal can end it.
+        A long step is taken day by day, so that other requests run and a signal can stop it.
         """
         async with self._lock:
             now = self.clock.now()
@@ -67,7 +67,7 @@ class Pusher:
         return self._deliveries.setdefault(number, Delivery())
 
     def resume(self, number: int) -> None:
-        """Try a destination again from now on; what waits for an unreachable one stays."""
+        """Retry a destination from now on; an unreachable one keeps its queue."""
         self.delivery(number).retry_from(self.clock.now())
 
     async def try_once(self, destination: Fields) -> str | None:
@@ -81,7 +81,7 @@ class Pusher:
             heapq.heappush(self._waiting, (message.due, self._count, message))
 
     async def _send_until(self, view: View, now: int) -> None:
-        """Take messages and retries in turn, whichever is due first."""
+        """Send messages and retries in the order in which they are due."""
         while not self.is_stopped:
             retry_at, number = self._next_retry()
             due = self._waiting[0][0] if self._waiting else now + 1
@@ -93,18 +93,18 @@ class Pusher:
                 await self._send_next(view, due)
 
     def _next_retry(self) -> tuple[int, int]:
-        """Return the earliest retry and its destination; far away if there is none."""
+        """Return the time and destination of the next retry; a far future if there is none."""
         waiting = [(d.retry_at, n) for n, d in self._deliveries.items() if d.retry_at is not None]
         return min(waiting, default=(2**62, 0))
 
     async def _send_next(self, view: View, due: int) -> None:
-        """Send the next message; a summary gathers all its rule's alerts due with it."""
+        """Send the next message; a summary contains all alerts of its rule due at that time."""
         message = heapq.heappop(self._waiting)[2]
         if not message.is_summary:
             body = orjson.dumps(message.alert)
         else:
             body = orjson.dumps([message.alert, *self._rest_of_summary(message)])
-            rule = view.ledger.table(RULES).created.get(message.rule)
+            rule = view.ledger.writes_to(RULES).created.get(message.rule)
             if rule is not None:
                 rule["last_summary_ts"] = due
         for number in message.destinations:
@@ -123,14 +123,14 @@ class Pusher:
 
     async def _deliver(self, view: View, number: int, body: bytes, at: int) -> None:
         """Send a body to a destination, or queue it, or drop it, by the destination's state."""
-        destination = view.ledger.table(DESTINATIONS).created.get(number)
+        destination = view.ledger.writes_to(DESTINATIONS).created.get(number)
         if destination is None:
             return
         delivery = self.delivery(number)
         state = delivery.state(destination)
-        if state is State.UNREACHABLE:
+        if state is DestinationState.UNREACHABLE:
             delivery.queue.append(body)
-        if state is not State.ACTIVE:
+        if state is not DestinationState.ACTIVE:
             return
         error = await self._post(destination, body)
         if error is not None:
@@ -140,10 +140,13 @@ class Pusher:
 
     async def _retry(self, view: View, number: int, at: int) -> None:
         """Try an unreachable destination again: drain its queue, or wait longer, or give up."""
-        created, delivery = view.ledger.table(DESTINATIONS).created, self.delivery(number)
+        created, delivery = view.ledger.writes_to(DESTINATIONS).created, self.delivery(number)
         while delivery.queue:
             destination = created.get(number)  # a client may delete or disable it in between
-            if destination is None or delivery.state(destination) is not State.UNREACHABLE:
+            if (
+                destination is None
+                or delivery.state(destination) is not DestinationState.UNREACHABLE
+            ):
                 break
             error = await self._post(destination, delivery.queue[0])
             if error is not None:
@@ -153,11 +156,11 @@ class Pusher:
         delivery.clear()
 
     def _note_failure(self, view: View, number: int, error: str, at: int) -> None:
-        """Keep the error's time and text; suspend the destination once given up.
+        """Store the time and text of an error; suspend the destination after the last retry.
 
-        One that was deleted while a push was under way has nothing more to wait for.
+        A destination that was deleted during a push loses its queue.
         """
-        destination = view.ledger.table(DESTINATIONS).created.get(number)
+        destination = view.ledger.writes_to(DESTINATIONS).created.get(number)
         if destination is None:
             self._deliveries.pop(number, None)
             return
@@ -186,7 +189,7 @@ class Pusher:
             return f"{type(error).__name__}: {error}"
 
 
-def _alert_block(alert: Raised) -> Block:
+def _alert_block(alert: RaisedAlert) -> Block:
     """Return a block of one account alert."""
     numbers = {"time": alert.at, "detected": alert.at, "account": alert.account}
     numbers |= {"router": -1, "kind": alert.kind, "slot": 0, "value": 0}

@@ -1,4 +1,4 @@
-"""One signed POST to a destination (service contract, Signing of pushed messages)."""
+"""Sends one signed POST to a destination (service contract, Signing of pushed messages)."""
 
 import hashlib
 import hmac
@@ -11,7 +11,7 @@ SIGNATURE_HEADER: Final = "X-PORTAL-Signature"
 _TIMEOUT_S: Final = 10.0
 
 Sender = Callable[[str, bytes, Mapping[str, str]], Awaitable[str | None]]
-"""Posts a body with headers to a URL. Returns None, or what went wrong."""
+"""Posts a body with headers to a URL. Returns None, or an error text."""
 
 
 def sign(body: bytes, secret: str) -> str:

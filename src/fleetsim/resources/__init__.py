@@ -1,5 +1,5 @@
-"""The v2 resources, each a row of facts."""
+"""The v2 resources, one definition each."""
 
-from fleetsim.resources.table import RESOURCES
+from fleetsim.resources.resource_table import RESOURCES
 
 __all__ = ["RESOURCES"]

@@ -8,9 +8,9 @@ import numpy as np
 from fleetsim import stamps, timeuuids
 from fleetsim.activity_types import ACTION_TYPES, ACTOR_TYPES, OBJECT_TYPES
 from fleetsim.blocks import Block
-from fleetsim.columns import Read
 from fleetsim.identifiers import group_ids
 from fleetsim.organisation import ACCOUNTS
+from fleetsim.resource_columns import Read
 from fleetsim.resources.routers import names
 from fleetsim.units import NULL, SECOND
 from fleetsim.view import View
@@ -28,7 +28,7 @@ from fleetsim.world.activity import (
     USER_UPDATED,
     WRITTEN,
 )
-from fleetsim.world.changes import SETTINGS as SETTING_NAMES
+from fleetsim.world.setting_changes import SETTINGS as SETTING_NAMES
 
 _ACTION: Final = {
     LOGIN: "login",
@@ -80,8 +80,8 @@ def actions(view: View, block: Block) -> list[dict[str, Any]]:
     """Return each record's `action`, with the entity before and after."""
 
     def make() -> list[dict[str, Any]]:
-        ids = timeuuids.spell(block["time"], block["tail"])
-        times = stamps.spell(block["time"], "micros_z")
+        ids = timeuuids.to_text(block["time"], block["tail"])
+        times = stamps.to_text(block["time"], "micros_z")
         rows = zip(ids, times, _entries(block), strict=True)
         return [{"id": i, "timestamp": t, **_action(view, entry)} for i, t, entry in rows]
 
@@ -90,7 +90,7 @@ def actions(view: View, block: Block) -> list[dict[str, Any]]:
 
 def _action(view: View, entry: _Entry) -> dict[str, Any]:
     if entry.kind >= WRITTEN:
-        return view.ledger.deeds[entry.person].action
+        return view.ledger.activity[entry.person].action
     before, after = _ENTITIES.get(entry.kind, _of_account)(view, entry)
     name = _ACTION[entry.kind]
     type_ = code(ACTION_TYPES, name)
@@ -177,7 +177,7 @@ def actors(view: View, block: Block) -> list[dict[str, Any]]:
 
 def _actor(view: View, entry: _Entry) -> dict[str, Any]:
     if entry.kind >= WRITTEN:
-        return view.ledger.deeds[entry.person].actor
+        return view.ledger.activity[entry.person].actor
     if entry.kind == REGISTERED:
         return _party("router", str(view.world.fleet.router_id[entry.router]), "")
     someone = view.world.people[entry.person]
@@ -195,7 +195,7 @@ def objects(view: View, block: Block) -> list[dict[str, Any]]:
 
 def _object(view: View, entry: _Entry) -> dict[str, Any]:
     if entry.kind >= WRITTEN:
-        return view.ledger.deeds[entry.person].object
+        return view.ledger.activity[entry.person].object
     name = _OBJECT.get(entry.kind, "sso user")
     shape = {"type": code(OBJECT_TYPES, name), "type_name": name}
     if name == "router":

@@ -1,4 +1,4 @@
-"""The words and the `info` of alerts, by type (service contract, alerts)."""
+"""The `friendly_info` and `info` of alerts, by type (service contract, alerts)."""
 
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
@@ -11,8 +11,8 @@ from fleetsim.blocks import Block
 from fleetsim.fleet import MODEM_ONE, SLOTS_PER_ROUTER, WIRED
 from fleetsim.units import Ints
 from fleetsim.view import View
-from fleetsim.world.changes import SETTINGS
 from fleetsim.world.plans import OUTAGE_REASONS
+from fleetsim.world.setting_changes import SETTINGS
 
 _PORTS: Final = ("WAN (ethernet)", "Modem 1 (SIM1)", "Modem 2 (SIM1)", "LAN")
 _CAUSES: Final = ("power restored", "connection lost", "reboot requested")
@@ -46,7 +46,7 @@ _FRIENDLY: Final[dict[str, Callable[[int, int], str]]] = {
 
 
 def _other(name: str) -> Callable[[int, int], str]:
-    """Return the words of a type that needs no more than its name and port."""
+    """Return the text of a type that only needs its name and port."""
     words = name.replace("_", " ")
     return lambda s, _v: f"{words} on {_PORTS[s]}"
 
@@ -68,7 +68,7 @@ def detection_times(_view: View, block: Block) -> list[str]:
     """Return when each alert was detected, to the second, as text."""
 
     def make() -> list[str]:
-        return [str(text) for text in stamps.spell(block["detected"], "seconds_offset")]
+        return [str(text) for text in stamps.to_text(block["detected"], "seconds_offset")]
 
     return block.once("detection_times", make)
 
@@ -105,7 +105,7 @@ def information(view: View, block: Block) -> list[dict[str, Any]]:
 
 
 def _information(kind: int, port: _Port, value: int, time: str) -> dict[str, Any]:
-    """Return one alert's `info`: two shapes are the contract's, the rest hold what there is."""
+    """Return the `info` of one alert; the contract states two shapes, the others are ours."""
     name = ALERT_TYPES[kind]
     if kind in _WAN:
         return _wan_status(name, port, value, time)
@@ -174,7 +174,7 @@ def device_names(view: View, device: Ints, bay: Ints) -> list[str]:
 
 
 def device_macs(view: View, device: Ints) -> list[str]:
-    """Return the MAC addresses of devices, which they keep where they go."""
+    """Return the MAC addresses of devices, which stay the same when devices move."""
     fleet = view.world.fleet
     lone = fleet.moves.is_drawer(device)
     ids = fleet.hardware_id[np.where(lone, 0, device // SLOTS_PER_ROUTER)].tolist()

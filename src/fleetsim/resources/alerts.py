@@ -6,11 +6,11 @@ import numpy as np
 
 from fleetsim.alert_types import ALERT_TYPES
 from fleetsim.blocks import Block
-from fleetsim.columns import EXACT_IN, EXACT_RANGE, RANGE, Kind, column, values
 from fleetsim.definition import Resource
+from fleetsim.resource_columns import EXACT_IN, EXACT_RANGE, RANGE, ColumnKind, column, values
+from fleetsim.resources.accounts import ACCOUNT_IDS
 from fleetsim.resources.alert_texts import detection_times, friendly, information
 from fleetsim.resources.daily import daily_series, in_scope
-from fleetsim.resources.organisation import ACCOUNT_IDS
 from fleetsim.rules import wanted
 from fleetsim.units import DAY, NULL, Ints
 from fleetsim.view import View
@@ -25,7 +25,7 @@ def _generate(world: World, routers: Ints, day: int, accounts: bool) -> Block:
 
 
 def _raised(view: View, day: int) -> Block | None:
-    """Return the alerts of a day that followed from writes and pushes."""
+    """Return the alerts of a day that writes and pushes caused."""
     raised = [alert for alert in view.ledger.raised if alert.at // DAY == day]
     if not raised:
         return None
@@ -38,7 +38,7 @@ def _raised(view: View, day: int) -> Block | None:
 
 
 def _keep(view: View, block: Block) -> Block:
-    """Return the alerts a rule asked for about what the caller may see."""
+    """Return the alerts that a rule covers and the caller may see."""
     keep = wanted(view, block)
     if not view.remembered.all():
         keep &= in_scope(view, block)
@@ -65,15 +65,15 @@ def _types(_view: View, block: Block) -> Any:
 
 
 _NULLABLE = EXACT_IN | {"isnull"}
-_CREATED = column("created_at", Kind.TIME, values("time"), RANGE)
-_ACCOUNT = column("account", Kind.RELATION, _account_ids, _NULLABLE, to="accounts")
+_CREATED = column("created_at", ColumnKind.TIME, values("time"), RANGE)
+_ACCOUNT = column("account", ColumnKind.RELATION, _account_ids, _NULLABLE, to="accounts")
 _SHARED = (
-    column("created_at_timeuuid", Kind.UUID, values("time"), EXACT_RANGE | {"in"}),
-    column("detected_at", Kind.TEXT, detection_times),
-    column("friendly_info", Kind.TEXT, friendly),
-    column("info", Kind.JSON, information),
+    column("created_at_timeuuid", ColumnKind.UUID, values("time"), EXACT_RANGE | {"in"}),
+    column("detected_at", ColumnKind.TEXT, detection_times),
+    column("friendly_info", ColumnKind.TEXT, friendly),
+    column("info", ColumnKind.JSON, information),
 )
-_TYPE = column("type", Kind.TEXT, _types, EXACT_IN)
+_TYPE = column("type", ColumnKind.TEXT, _types, EXACT_IN)
 
 ALERTS = Resource(
     name="alerts",
@@ -86,7 +86,7 @@ ALERTS = Resource(
         _ACCOUNT,
         _CREATED,
         *_SHARED,
-        column("router", Kind.RELATION, router_ids, _NULLABLE, to="routers"),
+        column("router", ColumnKind.RELATION, router_ids, _NULLABLE, to="routers"),
         _TYPE,
     ),
 )
@@ -99,9 +99,9 @@ ROUTER_ALERTS = Resource(
     order_by=("created_at_timeuuid",),
     expands=("router",),
     columns=(
-        column("created_at", Kind.TIME, values("time"), EXACT_RANGE),
+        column("created_at", ColumnKind.TIME, values("time"), EXACT_RANGE),
         *_SHARED,
-        column("router", Kind.RELATION, router_ids, EXACT_IN, to="routers"),
+        column("router", ColumnKind.RELATION, router_ids, EXACT_IN, to="routers"),
         _TYPE,
     ),
 )

@@ -5,20 +5,20 @@ from typing import Any
 import numpy as np
 
 from fleetsim.blocks import Block
-from fleetsim.columns import ANY_ID, EXACT, EXACT_IN, Kind, column, constant
 from fleetsim.definition import Resource
 from fleetsim.identifiers import Identifiers, one_in
-from fleetsim.resources.organisation import account_ids
+from fleetsim.resource_columns import ANY_ID, EXACT, EXACT_IN, ColumnKind, column, constant
+from fleetsim.resources.accounts import account_ids
 from fleetsim.resources.routers import is_suspended, names, router_rows, totals
 from fleetsim.units import DAY, SECOND, Flags, Ints
 from fleetsim.view import View
 from fleetsim.wire import NEWLINE
 
 RETENTION = 90 * DAY
-"""Service contract, Limits: what a device held is forgotten after ninety days."""
+"""Service contract, Limits: the actual configuration is dropped after ninety days."""
 
 _CERTIFIED = (150, 3)
-"""Of how many routers one holds a certificate, and the first that does."""
+"""One router in this many holds a certificate, and the first one that does."""
 _SYNC_TAKES = 600 * SECOND
 
 
@@ -31,7 +31,7 @@ def _router_ids(view: View, block: Block) -> Ints:
 
 
 def _version(view: View, block: Block) -> Ints:
-    """Return version numbers: one more with each change of settings."""
+    """Return version numbers, which increase with each change of settings."""
     return np.asarray(1 + totals(view, block).settings_changed)
 
 
@@ -51,7 +51,7 @@ def _settings(view: View, row: int, version: int) -> list[Any]:
 
 
 def _actual(view: View, block: Block) -> list[Any]:
-    """Return what each device reported it runs; forgotten when it is long ago."""
+    """Return the configuration that each device last reported; empty after ninety days."""
     versions, past = _version(view, block).tolist(), totals(view, block)
     kept = past.settings_changed_at > view.now - RETENTION
     return [
@@ -79,21 +79,21 @@ CONFIGURATIONS = Resource(
     columns=(
         column(
             "account",
-            Kind.RELATION,
+            ColumnKind.RELATION,
             lambda v, b: account_ids(v, b["row"]),
             EXACT_IN,
             to="accounts",
         ),
-        column("actual", Kind.JSON, _actual),
-        column("configuration", Kind.JSON, _individual),
-        column("id", Kind.ID, _ids, EXACT_IN),
-        column("pending", Kind.JSON, _empty),
-        column("resource_url", Kind.ADDRESS, _ids, to="configuration_managers"),
-        column("router", Kind.RELATION, _router_ids, EXACT_IN, to="routers"),
-        column("suspended", Kind.FLAG, lambda _v, b: is_suspended(b["row"]), EXACT),
-        column("synched", Kind.FLAG, _synched, EXACT),
-        column("target", Kind.JSON, _empty),
-        column("version_number", Kind.INTEGER, _version, frozenset({"exact", "gt", "lt"})),
+        column("actual", ColumnKind.JSON, _actual),
+        column("configuration", ColumnKind.JSON, _individual),
+        column("id", ColumnKind.ID, _ids, EXACT_IN),
+        column("pending", ColumnKind.JSON, _empty),
+        column("resource_url", ColumnKind.ADDRESS, _ids, to="configuration_managers"),
+        column("router", ColumnKind.RELATION, _router_ids, EXACT_IN, to="routers"),
+        column("suspended", ColumnKind.FLAG, lambda _v, b: is_suspended(b["row"]), EXACT),
+        column("synched", ColumnKind.FLAG, _synched, EXACT),
+        column("target", ColumnKind.JSON, _empty),
+        column("version_number", ColumnKind.INTEGER, _version, frozenset({"exact", "gt", "lt"})),
     ),
 )
 
@@ -109,16 +109,16 @@ ROUTER_LANS = Resource(
     order_by=("id",),
     expands=("router",),
     columns=(
-        column("enabled", Kind.FLAG, lambda _v, b: ~one_in(b["row"], 11, 5), EXACT),
-        column("id", Kind.ID, _lan_ids, ANY_ID),
+        column("enabled", ColumnKind.FLAG, lambda _v, b: ~one_in(b["row"], 11, 5), EXACT),
+        column("id", ColumnKind.ID, _lan_ids, ANY_ID),
         column(
             "ip_address",
-            Kind.TEXT,
+            ColumnKind.TEXT,
             lambda _v, b: [f"192.168.{row % 250}.1" for row in b["row"].tolist()],
         ),
-        column("name", Kind.TEXT, constant("Primary LAN")),
-        column("netmask", Kind.TEXT, constant("255.255.255.0")),
-        column("resource_url", Kind.ADDRESS, _lan_ids, to="router_lans"),
-        column("router", Kind.RELATION, _router_ids, EXACT_IN, to="routers"),
+        column("name", ColumnKind.TEXT, constant("Primary LAN")),
+        column("netmask", ColumnKind.TEXT, constant("255.255.255.0")),
+        column("resource_url", ColumnKind.ADDRESS, _lan_ids, to="router_lans"),
+        column("router", ColumnKind.RELATION, _router_ids, EXACT_IN, to="routers"),
     ),
 )

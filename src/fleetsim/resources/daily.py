@@ -12,18 +12,18 @@ from fleetsim.view import View
 from fleetsim.world import World
 
 Generate = Callable[[World, Ints, int, bool], Block]
-"""World, routers, UTC day and whether to include what concerns no router."""
+"""Takes the world, routers, a UTC day and whether to include what concerns no router."""
 
-Written = Callable[[View, int], Block | None]
-"""What clients' writes added to a UTC day, with the columns of a generated block."""
+WriteAnswer = Callable[[View, int], Block | None]
+"""Returns what writes of clients added to a UTC day, as a generated block has it."""
 
 _FEW = 2000
 
 
-def daily_series(name: str, generate: Generate, written: Written) -> Series:
+def daily_series(name: str, generate: Generate, written: WriteAnswer) -> Series:
     """Return a series made of whole days.
 
-    A question about a few devices generates those alone; any other reads the fleet's day.
+    A request about a few devices generates only those; any other reads the fleet's day.
     """
 
     def series(
@@ -55,7 +55,7 @@ def _generated(
     if devices is not None and len(devices) < _FEW:
         return generate(world, devices, day, False)
     everyone = np.arange(world.fleet.size, dtype=np.int64)
-    block = world.recent.get((name, day), lambda: generate(world, everyone, day, True))
+    block = world.cache.get((name, day), lambda: generate(world, everyone, day, True))
     if devices is None:
         return block
     return block.take(np.flatnonzero(np.isin(block["router"], devices)))

@@ -1,16 +1,16 @@
-"""failovers: each time a router moved to its backup WAN, followed until it ended."""
+"""failovers: each move of a router to its backup WAN, until its end."""
 
 from uuid import UUID
 
 import numpy as np
 
 from fleetsim.blocks import Block
-from fleetsim.columns import ANY_ID, EXACT_RANGE, Kind, column, constant
 from fleetsim.definition import Resource
 from fleetsim.identifiers import group_ids
 from fleetsim.organisation import ACCOUNTS, CARRIERS
+from fleetsim.resource_columns import ANY_ID, EXACT_RANGE, ColumnKind, column, constant
+from fleetsim.resources.accounts import ACCOUNT_IDS, group_names
 from fleetsim.resources.alert_texts import names_of
-from fleetsim.resources.organisation import ACCOUNT_IDS, group_names
 from fleetsim.resources.routers import names
 from fleetsim.units import DAY, MINUTE, NEVER, NULL, SECOND, Flags, Ints, Reals
 from fleetsim.view import View
@@ -56,7 +56,7 @@ def failovers_of(world: World, day: int) -> Block:
             }
         )
 
-    return world.recent.get(("failovers", day), make)
+    return world.cache.get(("failovers", day), make)
 
 
 def failover_rows(view: View) -> Block:
@@ -71,10 +71,10 @@ def failover_rows(view: View) -> Block:
 
 
 def _is_seen(view: View, joined: dict[str, Ints]) -> Flags:
-    """Return which failovers the caller sees: those of its accounts as they were then."""
+    """Return which failovers the caller sees, by the router's account at that time."""
     fleet, row = view.world.fleet, joined["row"]
     account = fleet.belonging.account_at(row, joined["start"])
-    deleted = list(view.ledger.table("routers").deleted)
+    deleted = list(view.ledger.writes_to("routers").deleted)
     known = view.is_remembered(row) & ~np.isin(fleet.router_id[row], deleted)
     return np.isin(account, list(view.accounts)) & known
 
@@ -147,51 +147,64 @@ FAILOVERS = Resource(
     columns=(
         column(
             "account_id",
-            Kind.NUMERIC_ID,
+            ColumnKind.NUMERIC_ID,
             _accounts,
             ANY_ID,
         ),
-        column("carrier_name", Kind.TEXT, _carrier),
+        column("carrier_name", ColumnKind.TEXT, _carrier),
         column(
             "current_wan_interface",
-            Kind.TEXT,
+            ColumnKind.TEXT,
             lambda v, b: names_of(v, b["row"], b["to_slot"], b["start"]),
         ),
         column(
             "current_wan_priority",
-            Kind.REAL,
+            ColumnKind.REAL,
             lambda _v, b: _priority(b["to_slot"]),
         ),
-        column("data_usage", Kind.INTEGER, _data_usage),
-        column("elapsed_time", Kind.INTEGER, _elapsed),
-        column("ended_at", Kind.TIME, _ended_at, EXACT_RANGE | {"isnull"}, spelling="micros_z"),
+        column("data_usage", ColumnKind.INTEGER, _data_usage),
+        column("elapsed_time", ColumnKind.INTEGER, _elapsed),
+        column(
+            "ended_at", ColumnKind.TIME, _ended_at, EXACT_RANGE | {"isnull"}, time_format="micros_z"
+        ),
         column(
             "group_id",
-            Kind.NUMERIC_ID,
+            ColumnKind.NUMERIC_ID,
             lambda v, b: group_ids(_groups(v, b)),
             ANY_ID,
         ),
-        column("group_name", Kind.TEXT, _group_names),
+        column("group_name", ColumnKind.TEXT, _group_names),
         column(
-            "percent_data_cap", Kind.REAL, lambda v, b: np.round(_data_usage(v, b) / 5e9 * 100, 3)
+            "percent_data_cap",
+            ColumnKind.REAL,
+            lambda v, b: np.round(_data_usage(v, b) / 5e9 * 100, 3),
         ),
         column(
             "previous_wan_interface",
-            Kind.TEXT,
+            ColumnKind.TEXT,
             lambda v, b: names_of(v, b["row"], b["from_slot"], b["start"]),
         ),
         column(
             "previous_wan_priority",
-            Kind.REAL,
+            ColumnKind.REAL,
             lambda _v, b: _priority(b["from_slot"]),
         ),
         column(
-            "router_id", Kind.NUMERIC_ID, lambda v, b: v.world.fleet.router_id[b["row"]], ANY_ID
+            "router_id",
+            ColumnKind.NUMERIC_ID,
+            lambda v, b: v.world.fleet.router_id[b["row"]],
+            ANY_ID,
         ),
-        column("router_name", Kind.TEXT, lambda v, b: names(v, b["row"], b["start"])),
-        column("started_at", Kind.TIME, lambda _v, b: b["start"], EXACT_RANGE, spelling="micros_z"),
-        column("tenant_id", Kind.TEXT, constant(str(ACCOUNTS[0].id))),
-        column("updated_at", Kind.TIME, _until, EXACT_RANGE, spelling="micros_z"),
-        column("uuid", Kind.TEXT, _uuids),
+        column("router_name", ColumnKind.TEXT, lambda v, b: names(v, b["row"], b["start"])),
+        column(
+            "started_at",
+            ColumnKind.TIME,
+            lambda _v, b: b["start"],
+            EXACT_RANGE,
+            time_format="micros_z",
+        ),
+        column("tenant_id", ColumnKind.TEXT, constant(str(ACCOUNTS[0].id))),
+        column("updated_at", ColumnKind.TIME, _until, EXACT_RANGE, time_format="micros_z"),
+        column("uuid", ColumnKind.TEXT, _uuids),
     ),
 )

@@ -1,10 +1,10 @@
-"""net_device_health: how good each modem's cellular link has been."""
+"""net_device_health: the quality of each modem's cellular link."""
 
 import numpy as np
 
 from fleetsim.blocks import Block
-from fleetsim.columns import ANY_ID, EXACT_IN, Kind, column
 from fleetsim.definition import Resource
+from fleetsim.resource_columns import ANY_ID, EXACT_IN, ColumnKind, column
 from fleetsim.resources.metrics import METRICS, metric_rows
 from fleetsim.resources.samples import modem_slots
 from fleetsim.units import Ints
@@ -37,13 +37,13 @@ NET_DEVICE_HEALTH = Resource(
     columns=(
         column(
             "cellular_health_category",
-            Kind.TEXT,
+            ColumnKind.TEXT,
             lambda v, b: _GRADES[np.searchsorted(_BOUNDS, _score(v, b), side="right")],
             EXACT_IN,
         ),
-        column("cellular_health_score", Kind.INTEGER, _score),
-        column("id", Kind.ID, _ids, ANY_ID),
-        column("net_device", Kind.RELATION, _ids, EXACT_IN, to="net_devices"),
-        column("resource_url", Kind.ADDRESS, _ids, to="net_device_health"),
+        column("cellular_health_score", ColumnKind.INTEGER, _score),
+        column("id", ColumnKind.ID, _ids, ANY_ID),
+        column("net_device", ColumnKind.RELATION, _ids, EXACT_IN, to="net_devices"),
+        column("resource_url", ColumnKind.ADDRESS, _ids, to="net_device_health"),
     ),
 )

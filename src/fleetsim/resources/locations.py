@@ -1,4 +1,4 @@
-"""locations and historical_locations: where each device is, and where it was."""
+"""locations and historical_locations: the present and past positions of each device."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,12 +6,21 @@ from typing import Any
 import numpy as np
 
 from fleetsim.blocks import Block
-from fleetsim.columns import EXACT, EXACT_IN, RANGE, Kind, Read, column, constant, values
 from fleetsim.definition import Resource
 from fleetsim.fleet import MODEM_ONE, MODEM_TWO
 from fleetsim.organisation import CARRIER_IDS, CARRIERS
+from fleetsim.resource_columns import (
+    EXACT,
+    EXACT_IN,
+    RANGE,
+    ColumnKind,
+    Read,
+    column,
+    constant,
+    values,
+)
+from fleetsim.resources.accounts import account_ids
 from fleetsim.resources.alert_texts import names_of
-from fleetsim.resources.organisation import account_ids
 from fleetsim.resources.routers import has_location, location_ids
 from fleetsim.timeuuids import order_key, tail_from_bits
 from fleetsim.units import DAY, MINUTE, Ints
@@ -73,33 +82,36 @@ LOCATIONS = Resource(
     columns=(
         column(
             "account",
-            Kind.RELATION,
+            ColumnKind.RELATION,
             lambda v, b: account_ids(v, b["row"]),
             EXACT_IN,
             to="accounts",
         ),
-        column("accuracy", Kind.REAL, _of_fix("accuracy")),
-        column("altitude_meters", Kind.REAL, _of_fix("altitude")),
-        column("id", Kind.ID, lambda v, b: location_ids(v).of(b["row"]), EXACT_IN),
-        column("latitude", Kind.REAL, _of_fix("latitude")),
-        column("longitude", Kind.REAL, _of_fix("longitude")),
+        column("accuracy", ColumnKind.REAL, _of_fix("accuracy")),
+        column("altitude_meters", ColumnKind.REAL, _of_fix("altitude")),
+        column("id", ColumnKind.ID, lambda v, b: location_ids(v).of(b["row"]), EXACT_IN),
+        column("latitude", ColumnKind.REAL, _of_fix("latitude")),
+        column("longitude", ColumnKind.REAL, _of_fix("longitude")),
         column(
             "method",
-            Kind.TEXT,
+            ColumnKind.TEXT,
             lambda v, b: np.where(v.world.fleet.has_gnss[b["row"]], "gnss", "manual"),
             EXACT_IN,
         ),
         column(
-            "resource_url", Kind.ADDRESS, lambda v, b: location_ids(v).of(b["row"]), to="locations"
+            "resource_url",
+            ColumnKind.ADDRESS,
+            lambda v, b: location_ids(v).of(b["row"]),
+            to="locations",
         ),
         column(
             "router",
-            Kind.RELATION,
+            ColumnKind.RELATION,
             lambda v, b: v.world.fleet.router_id[b["row"]],
             EXACT_IN,
             to="routers",
         ),
-        column("updated_at", Kind.TIME, _updated_at, RANGE),
+        column("updated_at", ColumnKind.TIME, _updated_at, RANGE),
     ),
 )
 
@@ -149,7 +161,7 @@ def _track_fix(view: View, block: Block) -> fixes.Fix:
 
 
 def _modem(view: View, block: Block) -> Ints:
-    """Return which modem a fix's signal is of: the one in use."""
+    """Return the modem whose signal a fix has: the one in use."""
 
     def make() -> Ints:
         fleet, router, time = view.world.fleet, block["router"], block["time"]
@@ -204,40 +216,44 @@ HISTORICAL_LOCATIONS = Resource(
     columns=(
         column(
             "router",
-            Kind.RELATION,
+            ColumnKind.RELATION,
             lambda v, b: v.world.fleet.router_id[b["router"]],
             EXACT,
             to="routers",
             hidden=True,
         ),
-        column("accuracy", Kind.REAL, _of_track("accuracy")),
-        column("altitude", Kind.REAL, _of_track("altitude")),
-        column("carrier_id", Kind.TEXT, _carriers(CARRIER_IDS)),
-        column("cinr", Kind.JSON, constant(None)),
+        column("accuracy", ColumnKind.REAL, _of_track("accuracy")),
+        column("altitude", ColumnKind.REAL, _of_track("altitude")),
+        column("carrier_id", ColumnKind.TEXT, _carriers(CARRIER_IDS)),
+        column("cinr", ColumnKind.JSON, constant(None)),
         column(
-            "created_at", Kind.TIME, values("time"), frozenset({"gt", "lte"}), spelling="micros_z"
+            "created_at",
+            ColumnKind.TIME,
+            values("time"),
+            frozenset({"gt", "lte"}),
+            time_format="micros_z",
         ),
-        column("created_at_timeuuid", Kind.UUID, values("time"), frozenset({"gt"})),
-        column("dbm", Kind.REAL, _of_signal("rssi")),
-        column("ecio", Kind.JSON, constant(None)),
-        column("latitude", Kind.REAL, _of_track("latitude")),
-        column("longitude", Kind.REAL, _of_track("longitude")),
-        column("mph", Kind.REAL, _of_track("mph")),
+        column("created_at_timeuuid", ColumnKind.UUID, values("time"), frozenset({"gt"})),
+        column("dbm", ColumnKind.REAL, _of_signal("rssi")),
+        column("ecio", ColumnKind.JSON, constant(None)),
+        column("latitude", ColumnKind.REAL, _of_track("latitude")),
+        column("longitude", ColumnKind.REAL, _of_track("longitude")),
+        column("mph", ColumnKind.REAL, _of_track("mph")),
         column(
             "net_device_name",
-            Kind.TEXT,
+            ColumnKind.TEXT,
             lambda v, b: names_of(v, b["router"], _modem(v, b), b["time"]),
         ),
-        column("rfband", Kind.TEXT, constant("Band 13")),
-        column("rfband_5g", Kind.JSON, constant(None)),
-        column("rsrp", Kind.REAL, _of_signal("rsrp")),
-        column("rsrp_5g", Kind.JSON, constant(None)),
-        column("rsrq", Kind.REAL, _of_signal("rsrq")),
-        column("rsrq_5g", Kind.JSON, constant(None)),
-        column("rssi", Kind.REAL, _of_signal("rssi")),
-        column("signal_percent", Kind.INTEGER, _of_signal("percent")),
-        column("sinr", Kind.REAL, _of_signal("sinr")),
-        column("sinr_5g", Kind.JSON, constant(None)),
-        column("summary", Kind.TEXT, _carriers(CARRIERS)),
+        column("rfband", ColumnKind.TEXT, constant("Band 13")),
+        column("rfband_5g", ColumnKind.JSON, constant(None)),
+        column("rsrp", ColumnKind.REAL, _of_signal("rsrp")),
+        column("rsrp_5g", ColumnKind.JSON, constant(None)),
+        column("rsrq", ColumnKind.REAL, _of_signal("rsrq")),
+        column("rsrq_5g", ColumnKind.JSON, constant(None)),
+        column("rssi", ColumnKind.REAL, _of_signal("rssi")),
+        column("signal_percent", ColumnKind.INTEGER, _of_signal("percent")),
+        column("sinr", ColumnKind.REAL, _of_signal("sinr")),
+        column("sinr_5g", ColumnKind.JSON, constant(None)),
+        column("summary", ColumnKind.TEXT, _carriers(CARRIERS)),
     ),
 )

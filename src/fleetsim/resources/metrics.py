@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 from fleetsim.blocks import Block
-from fleetsim.columns import ANY_ID, EXACT_IN, RANGE, Kind, Read, column, constant
 from fleetsim.definition import Resource
 from fleetsim.fleet import SLOTS_PER_ROUTER
+from fleetsim.resource_columns import ANY_ID, EXACT_IN, RANGE, ColumnKind, Read, column, constant
 from fleetsim.resources.net_devices import is_modem, service_type, updated_at
 from fleetsim.resources.samples import SIGNAL_SAMPLES, USAGE_SAMPLES, is_seen, wan_slots
 from fleetsim.units import NULL
@@ -16,8 +16,8 @@ from fleetsim.world import World
 
 
 def metric_rows(view: View) -> Block:
-    """Return the WAN interfaces of the caller's routers, all there are being remembered."""
-    block = view.world.recent.get_fresh("metrics", lambda: _rows(view.world))
+    """Return the WAN interfaces of the caller's routers; those of all routers are cached."""
+    block = view.world.cache.get_fresh("metrics", lambda: _rows(view.world))
     return block.take(np.flatnonzero(is_seen(view, block["row"], view.scope)))
 
 
@@ -74,27 +74,27 @@ METRICS = Resource(
     order_by=("id", "update_ts"),
     expands=("net_device",),
     columns=(
-        column("bmask_applied", Kind.JSON, constant(None)),
-        column("bytes_in", Kind.INTEGER, _traffic("bytes_in")),
-        column("bytes_out", Kind.INTEGER, _traffic("bytes_out")),
-        column("cell_id", Kind.TEXT, _cell("cell", 2**28)),
-        column("cinr", Kind.JSON, constant(None)),
-        column("dbm", Kind.REAL, _signal("dbm")),
-        column("ecio", Kind.JSON, constant(None)),
-        column("id", Kind.ID, _ids, ANY_ID),
-        column("lac", Kind.TEXT, _cell("lac", 2**16)),
-        column("mcc", Kind.TEXT, constant("310")),
-        column("mnc", Kind.TEXT, _cell("mnc", 999)),
-        column("net_device", Kind.RELATION, _ids, EXACT_IN, to="net_devices"),
-        column("resource_url", Kind.ADDRESS, _ids, to="net_device_metrics"),
-        column("rsrp", Kind.REAL, _signal("rsrp")),
-        column("rsrq", Kind.REAL, _signal("rsrq")),
-        column("rssi", Kind.REAL, _signal("rssi")),
-        column("rssnr", Kind.JSON, constant(None)),
-        column("service_type", Kind.TEXT, service_type, EXACT_IN),
-        column("signal_strength", Kind.INTEGER, _signal("signal_percent")),
-        column("sinr", Kind.REAL, _signal("sinr")),
-        column("tac", Kind.TEXT, _cell("tac", 2**16)),
-        column("update_ts", Kind.TIME, updated_at, RANGE, spelling="micros_z"),
+        column("bmask_applied", ColumnKind.JSON, constant(None)),
+        column("bytes_in", ColumnKind.INTEGER, _traffic("bytes_in")),
+        column("bytes_out", ColumnKind.INTEGER, _traffic("bytes_out")),
+        column("cell_id", ColumnKind.TEXT, _cell("cell", 2**28)),
+        column("cinr", ColumnKind.JSON, constant(None)),
+        column("dbm", ColumnKind.REAL, _signal("dbm")),
+        column("ecio", ColumnKind.JSON, constant(None)),
+        column("id", ColumnKind.ID, _ids, ANY_ID),
+        column("lac", ColumnKind.TEXT, _cell("lac", 2**16)),
+        column("mcc", ColumnKind.TEXT, constant("310")),
+        column("mnc", ColumnKind.TEXT, _cell("mnc", 999)),
+        column("net_device", ColumnKind.RELATION, _ids, EXACT_IN, to="net_devices"),
+        column("resource_url", ColumnKind.ADDRESS, _ids, to="net_device_metrics"),
+        column("rsrp", ColumnKind.REAL, _signal("rsrp")),
+        column("rsrq", ColumnKind.REAL, _signal("rsrq")),
+        column("rssi", ColumnKind.REAL, _signal("rssi")),
+        column("rssnr", ColumnKind.JSON, constant(None)),
+        column("service_type", ColumnKind.TEXT, service_type, EXACT_IN),
+        column("signal_strength", ColumnKind.INTEGER, _signal("signal_percent")),
+        column("sinr", ColumnKind.REAL, _signal("sinr")),
+        column("tac", ColumnKind.TEXT, _cell("tac", 2**16)),
+        column("update_ts", ColumnKind.TIME, updated_at, RANGE, time_format="micros_z"),
     ),
 )

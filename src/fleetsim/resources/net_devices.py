@@ -5,24 +5,24 @@ from typing import Any
 import numpy as np
 
 from fleetsim.blocks import Block
-from fleetsim.columns import (
+from fleetsim.definition import Resource
+from fleetsim.fleet import LAN, MODEM_ONE, SLOTS_PER_ROUTER, WIRED
+from fleetsim.organisation import CARRIER_IDS, CARRIERS, ROOT
+from fleetsim.resource_columns import (
     ANY_ID,
     EXACT,
     EXACT_IN,
     RANGE,
-    Column,
-    Kind,
+    ColumnKind,
     Read,
+    ResourceColumn,
     column,
     constant,
 )
-from fleetsim.definition import Resource
-from fleetsim.fleet import LAN, MODEM_ONE, SLOTS_PER_ROUTER, WIRED
-from fleetsim.organisation import CARRIER_IDS, CARRIERS, ROOT
+from fleetsim.resources.accounts import ACCOUNT_IDS, account_ids
 from fleetsim.resources.alert_texts import device_macs, device_names
-from fleetsim.resources.organisation import ACCOUNT_IDS, account_ids
 from fleetsim.resources.samples import wan_slots
-from fleetsim.units import NULL, SECOND, Flags, Ints
+from fleetsim.units import NULL, SECOND, Flags, Ints, Reals
 from fleetsim.view import View
 from fleetsim.world import World
 from fleetsim.world.grid import plan_grid
@@ -32,14 +32,14 @@ from fleetsim.world.sampling import connected_since, is_connected, last_sample
 def net_device_rows(view: View) -> Block:
     """Return the interfaces of the caller's routers; the root account also owns the orphans.
 
-    All there are is remembered: at a million interfaces it costs more than a page of them.
+    The block of all interfaces is cached: building a million costs more than a page of them.
     """
     world = view.world
-    block = world.recent.get_fresh("net_devices", lambda: _rows(world))
+    block = world.cache.get_fresh("net_devices", lambda: _rows(world))
     if view.owned.all() and ROOT in view.accounts:
         number = world.fleet.registrations.number(view.now)
         there = ("net_devices", number)
-        return world.recent.get_fresh(there, lambda: block.take(np.flatnonzero(_seen(view, block))))
+        return world.cache.get_fresh(there, lambda: block.take(np.flatnonzero(_seen(view, block))))
     return block.take(np.flatnonzero(_seen(view, block)))
 
 
@@ -106,17 +106,18 @@ def _connection_state(view: View, block: Block) -> Any:
     return np.where(_connected(view, block), "connected", down).astype(object)
 
 
-def _uptime(view: View, block: Block) -> Ints:
+def _uptime(view: View, block: Block) -> Reals:
+    """Return for how many seconds each interface has been connected, NaN if it is not."""
     router, slot = router_of(view, block), slot_of(view, block)
     grid = plan_grid(view.world.planner, router, view.now, view.now, 9)
     now = np.full(len(block), view.now)
     since = connected_since(view.world.draws, grid, router, slot, now)
     since = np.maximum(since, view.world.fleet.arrived_at(block["row"], now))
-    return np.where(_connected(view, block), (now - since) // SECOND, NULL)
+    return np.where(_connected(view, block), (now - since) // SECOND, np.nan)
 
 
 def updated_at(view: View, block: Block) -> Ints:
-    """Return when each interface last reported: as it came where it is, or since."""
+    """Return when each interface last reported, at the earliest when it came to its bay."""
 
     def make() -> Ints:
         router, now = router_of(view, block), np.full(len(block), view.now)
@@ -153,7 +154,7 @@ def _names(view: View, block: Block) -> list[str]:
 
 
 def _digits(stream: str, length: int, prefix: str = "", *, of_sim: bool = False) -> Read:
-    """Return a reader of made-up numbers of modems or SIM cards, null for other interfaces."""
+    """Return a reader of invented numbers of modems or SIM cards, null for other interfaces."""
     width = length - len(prefix)
 
     def read(view: View, block: Block) -> list[str | None]:
@@ -235,58 +236,58 @@ _EMPTY = (
 )  # fmt: skip
 """Fields of radio generations this fleet does not use: null, as the live service shows them."""
 
-_FIELDS: tuple[Column, ...] = (
-    column("account", Kind.RELATION, _accounts, EXACT_IN, to="accounts"),
-    column("apn", Kind.TEXT, _modem_only("fleet.apn.example")),
-    column("carrier", Kind.TEXT, _carriers(CARRIERS), EXACT_IN),
-    column("carrier_id", Kind.TEXT, _carriers(CARRIER_IDS)),
-    column("connection_state", Kind.TEXT, _connection_state, EXACT_IN),
-    column("dns0", Kind.TEXT, constant("192.0.2.53")),
-    column("dns1", Kind.TEXT, constant("198.51.100.53")),
-    column("gateway", Kind.TEXT, _by_slot("192.0.2.1", "10.0.0.1", "192.168.0.1")),
-    column("gsn", Kind.TEXT, _digits("imei", 15, "35")),
-    column("homecarrid", Kind.TEXT, _carriers(CARRIERS)),
-    column("hostname", Kind.TEXT, _hostnames),
-    column("iccid", Kind.TEXT, _digits("iccid", 19, "8901", of_sim=True)),
-    column("id", Kind.ID, _ids, ANY_ID),
-    column("imei", Kind.TEXT, _digits("imei", 15, "35"), EXACT_IN),
-    column("imsi", Kind.TEXT, _digits("imsi", 15, "310", of_sim=True)),
-    column("ipv4_address", Kind.TEXT, _addresses, EXACT_IN),
-    column("is_asset", Kind.FLAG, is_modem, EXACT),
-    column("is_gps_supported", Kind.FLAG, is_modem, EXACT),
+_FIELDS: tuple[ResourceColumn, ...] = (
+    column("account", ColumnKind.RELATION, _accounts, EXACT_IN, to="accounts"),
+    column("apn", ColumnKind.TEXT, _modem_only("fleet.apn.example")),
+    column("carrier", ColumnKind.TEXT, _carriers(CARRIERS), EXACT_IN),
+    column("carrier_id", ColumnKind.TEXT, _carriers(CARRIER_IDS)),
+    column("connection_state", ColumnKind.TEXT, _connection_state, EXACT_IN),
+    column("dns0", ColumnKind.TEXT, constant("192.0.2.53")),
+    column("dns1", ColumnKind.TEXT, constant("198.51.100.53")),
+    column("gateway", ColumnKind.TEXT, _by_slot("192.0.2.1", "10.0.0.1", "192.168.0.1")),
+    column("gsn", ColumnKind.TEXT, _digits("imei", 15, "35")),
+    column("homecarrid", ColumnKind.TEXT, _carriers(CARRIERS)),
+    column("hostname", ColumnKind.TEXT, _hostnames),
+    column("iccid", ColumnKind.TEXT, _digits("iccid", 19, "8901", of_sim=True)),
+    column("id", ColumnKind.ID, _ids, ANY_ID),
+    column("imei", ColumnKind.TEXT, _digits("imei", 15, "35"), EXACT_IN),
+    column("imsi", ColumnKind.TEXT, _digits("imsi", 15, "310", of_sim=True)),
+    column("ipv4_address", ColumnKind.TEXT, _addresses, EXACT_IN),
+    column("is_asset", ColumnKind.FLAG, is_modem, EXACT),
+    column("is_gps_supported", ColumnKind.FLAG, is_modem, EXACT),
     # Deprecated: still returned, and inaccurate (service contract, Deprecations).
-    column("is_upgrade_available", Kind.FLAG, lambda _v, b: b["row"] % 2 == 0),
-    column("is_upgrade_supported", Kind.FLAG, is_modem, EXACT),
-    column("ltebandwidth", Kind.TEXT, _modem_only("20 MHz")),
-    column("mac", Kind.TEXT, _macs, EXACT_IN),
-    column("manufacturer", Kind.TEXT, _modem_only("Halden Wireless")),
-    column("mdn", Kind.TEXT, _digits("mdn", 10, "555", of_sim=True)),
-    column("mfg_model", Kind.TEXT, _modem_only("HW7421")),
-    column("mfg_product", Kind.TEXT, _modem_only("Internal modem")),
-    column("mode", Kind.TEXT, _by_slot("wan", "wan", "lan"), EXACT_IN),
-    column("model", Kind.TEXT, _modem_only("HW7421-EA")),
-    column("modem_fw", Kind.TEXT, _modem_only("SWI9X50C_01.14.22")),
-    column("mtu", Kind.INTEGER, lambda v, b: np.where(is_modem(v, b), 1428, 1500)),
-    column("name", Kind.TEXT, _names, EXACT_IN),
-    column("netmask", Kind.TEXT, constant("255.255.255.0")),
-    column("pin_status", Kind.TEXT, _modem_only("READY")),
-    column("port", Kind.TEXT, _by_slot("wan", "int1", "lan")),
-    column("profile", Kind.TEXT, _modem_only("1")),
-    column("resource_url", Kind.ADDRESS, _ids, to="net_devices"),
-    column("rfband", Kind.TEXT, _modem_only("Band 13")),
-    column("rfband5g", Kind.TEXT, _modem_only("n77")),
-    column("roam", Kind.TEXT, _modem_only("home")),
-    column("router", Kind.RELATION, _routers, EXACT_IN | {"isnull"}, to="routers"),
-    column("serial", Kind.TEXT, _digits("modem-serial", 12)),
-    column("service_type", Kind.TEXT, service_type, EXACT_IN),
-    column("summary", Kind.TEXT, _connection_state),
-    column("type", Kind.TEXT, _by_slot("ethernet", "mdm", "ethernet"), EXACT_IN),
-    column("uid", Kind.TEXT, _names, EXACT_IN),
-    column("updated_at", Kind.TIME, updated_at, RANGE),
-    column("uptime", Kind.REAL, lambda v, b: np.where((u := _uptime(v, b)) == NULL, np.nan, u)),
-    column("ver_pkg", Kind.TEXT, _modem_only("01.14.22.00_GENERIC")),
-    column("version", Kind.TEXT, _modem_only("1.0")),
-    *(column(name, Kind.JSON, _NONE) for name in _EMPTY),
+    column("is_upgrade_available", ColumnKind.FLAG, lambda _v, b: b["row"] % 2 == 0),
+    column("is_upgrade_supported", ColumnKind.FLAG, is_modem, EXACT),
+    column("ltebandwidth", ColumnKind.TEXT, _modem_only("20 MHz")),
+    column("mac", ColumnKind.TEXT, _macs, EXACT_IN),
+    column("manufacturer", ColumnKind.TEXT, _modem_only("Halden Wireless")),
+    column("mdn", ColumnKind.TEXT, _digits("mdn", 10, "555", of_sim=True)),
+    column("mfg_model", ColumnKind.TEXT, _modem_only("HW7421")),
+    column("mfg_product", ColumnKind.TEXT, _modem_only("Internal modem")),
+    column("mode", ColumnKind.TEXT, _by_slot("wan", "wan", "lan"), EXACT_IN),
+    column("model", ColumnKind.TEXT, _modem_only("HW7421-EA")),
+    column("modem_fw", ColumnKind.TEXT, _modem_only("SWI9X50C_01.14.22")),
+    column("mtu", ColumnKind.INTEGER, lambda v, b: np.where(is_modem(v, b), 1428, 1500)),
+    column("name", ColumnKind.TEXT, _names, EXACT_IN),
+    column("netmask", ColumnKind.TEXT, constant("255.255.255.0")),
+    column("pin_status", ColumnKind.TEXT, _modem_only("READY")),
+    column("port", ColumnKind.TEXT, _by_slot("wan", "int1", "lan")),
+    column("profile", ColumnKind.TEXT, _modem_only("1")),
+    column("resource_url", ColumnKind.ADDRESS, _ids, to="net_devices"),
+    column("rfband", ColumnKind.TEXT, _modem_only("Band 13")),
+    column("rfband5g", ColumnKind.TEXT, _modem_only("n77")),
+    column("roam", ColumnKind.TEXT, _modem_only("home")),
+    column("router", ColumnKind.RELATION, _routers, EXACT_IN | {"isnull"}, to="routers"),
+    column("serial", ColumnKind.TEXT, _digits("modem-serial", 12)),
+    column("service_type", ColumnKind.TEXT, service_type, EXACT_IN),
+    column("summary", ColumnKind.TEXT, _connection_state),
+    column("type", ColumnKind.TEXT, _by_slot("ethernet", "mdm", "ethernet"), EXACT_IN),
+    column("uid", ColumnKind.TEXT, _names, EXACT_IN),
+    column("updated_at", ColumnKind.TIME, updated_at, RANGE),
+    column("uptime", ColumnKind.REAL, _uptime),
+    column("ver_pkg", ColumnKind.TEXT, _modem_only("01.14.22.00_GENERIC")),
+    column("version", ColumnKind.TEXT, _modem_only("1.0")),
+    *(column(name, ColumnKind.JSON, _NONE) for name in _EMPTY),
 )  # fmt: skip
 
 NET_DEVICES = Resource(

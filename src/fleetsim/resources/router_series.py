@@ -6,17 +6,17 @@ from typing import Any
 import numpy as np
 
 from fleetsim.blocks import Block
-from fleetsim.columns import (
+from fleetsim.definition import Resource, Series
+from fleetsim.fleet import MODEM_ONE, MODEM_TWO, SLOTS_PER_ROUTER, WIRED
+from fleetsim.resource_columns import (
     EXACT_IN,
     EXACT_RANGE,
-    Column,
-    Kind,
+    ColumnKind,
+    ResourceColumn,
     column,
     constant,
     values,
 )
-from fleetsim.definition import Resource, Series
-from fleetsim.fleet import MODEM_ONE, MODEM_TWO, SLOTS_PER_ROUTER, WIRED
 from fleetsim.timeuuids import order_key, tail_from_bits
 from fleetsim.units import DAY, SECOND, Ints
 from fleetsim.view import View
@@ -28,7 +28,7 @@ from fleetsim.world.traffic import DOWN_SHARE, QUARTER, carried
 _ROWS_AT_ONCE = 20_000
 _LOG_PERIOD = 1800 * SECOND
 _DEVICE_OFFSET = 1 << 40
-"""Keeps the offsets of routers' own reports apart from those of interfaces."""
+"""Added to row numbers, so that routers and interfaces draw different offsets."""
 
 
 def _series(stream: str, period: int, *, when_offline: bool) -> Series:
@@ -93,7 +93,7 @@ def _states(view: View, block: Block) -> Any:
 
 
 def _bytes(view: View, block: Block) -> Ints:
-    """Return all bytes a router moved in the period, over whichever WAN."""
+    """Return all bytes of a router in the period, over any WAN."""
 
     def make() -> Ints:
         grid, router, time = _grid(view, block), block["router"], block["time"]
@@ -142,14 +142,14 @@ def _text(texts: tuple[str, ...]) -> Any:
     return read
 
 
-_TIMES: tuple[Column, ...] = (
-    column("created_at", Kind.TIME, values("time"), EXACT_RANGE),
-    column("created_at_timeuuid", Kind.UUID, values("time"), EXACT_RANGE | {"in"}),
+_TIMES: tuple[ResourceColumn, ...] = (
+    column("created_at", ColumnKind.TIME, values("time"), EXACT_RANGE),
+    column("created_at_timeuuid", ColumnKind.UUID, values("time"), EXACT_RANGE | {"in"}),
 )
-_PERIOD = column("period", Kind.INTEGER, lambda _v, b: np.full(len(b), PERIOD // SECOND))
+_PERIOD = column("period", ColumnKind.INTEGER, lambda _v, b: np.full(len(b), PERIOD // SECOND))
 _ROUTER = column(
     "router",
-    Kind.RELATION,
+    ColumnKind.RELATION,
     lambda v, b: v.world.fleet.router_id[b["router"]],
     EXACT_IN,
     to="routers",
@@ -162,7 +162,7 @@ STATE_SAMPLES = Resource(
     per_device=True,
     one_of=("router", "router__in"),
     order_by=("created_at_timeuuid",),
-    columns=(*_TIMES, _PERIOD, _ROUTER, column("state", Kind.TEXT, _states)),
+    columns=(*_TIMES, _PERIOD, _ROUTER, column("state", ColumnKind.TEXT, _states)),
 )
 
 STREAM_USAGE_SAMPLES = Resource(
@@ -173,12 +173,12 @@ STREAM_USAGE_SAMPLES = Resource(
     one_of=("router", "router__in"),
     order_by=("created_at_timeuuid",),
     columns=(
-        column("bytes_in", Kind.INTEGER, _bytes_in),
-        column("bytes_out", Kind.INTEGER, lambda v, b: _bytes(v, b) - _bytes_in(v, b)),
+        column("bytes_in", ColumnKind.INTEGER, _bytes_in),
+        column("bytes_out", ColumnKind.INTEGER, lambda v, b: _bytes(v, b) - _bytes_in(v, b)),
         *_TIMES,
         _PERIOD,
         _ROUTER,
-        column("uptime", Kind.INTEGER, _uptime),
+        column("uptime", ColumnKind.INTEGER, _uptime),
     ),
 )
 
@@ -191,14 +191,21 @@ ROUTER_LOGS = Resource(
     order_by=("created_at_timeuuid",),
     columns=(
         *_TIMES,
-        column("exception", Kind.TEXT, constant(None)),
-        column("level", Kind.TEXT, _text(_LEVELS), EXACT_IN),
-        column("message", Kind.TEXT, _text(_MESSAGES)),
+        column("exception", ColumnKind.TEXT, constant(None)),
+        column("level", ColumnKind.TEXT, _text(_LEVELS), EXACT_IN),
+        column("message", ColumnKind.TEXT, _text(_MESSAGES)),
         column(
-            "reported_at", Kind.TIME, lambda _v, b: b["time"] - SECOND, spelling="seconds_offset"
+            "reported_at",
+            ColumnKind.TIME,
+            lambda _v, b: b["time"] - SECOND,
+            time_format="seconds_offset",
         ),
         _ROUTER,
-        column("sequence", Kind.INTEGER, lambda v, b: b["number"] - v.world.started_at // DAY * 48),
-        column("source", Kind.TEXT, _text(_SOURCES)),
+        column(
+            "sequence",
+            ColumnKind.INTEGER,
+            lambda v, b: b["number"] - v.world.started_at // DAY * 48,
+        ),
+        column("source", ColumnKind.TEXT, _text(_SOURCES)),
     ),
 )

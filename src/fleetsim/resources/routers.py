@@ -1,33 +1,33 @@
-"""routers: every device and its present state."""
+"""routers: all routers and their present state."""
 
 from typing import Any
 
 import numpy as np
 
 from fleetsim.blocks import Block
-from fleetsim.columns import (
-    ANY_ID,
-    EXACT,
-    EXACT_IN,
-    RANGE,
-    Kind,
-    Read,
-    column,
-    constant,
-)
 from fleetsim.definition import Resource
 from fleetsim.identifiers import Identifiers, group_ids, one_in
 from fleetsim.organisation import PRODUCTS
 from fleetsim.places import REGIONS
+from fleetsim.resource_columns import (
+    ANY_ID,
+    EXACT,
+    EXACT_IN,
+    RANGE,
+    ColumnKind,
+    Read,
+    column,
+    constant,
+)
+from fleetsim.resources.accounts import PRODUCT_IDS, account_ids
 from fleetsim.resources.alert_texts import mac_address
-from fleetsim.resources.organisation import PRODUCT_IDS, account_ids
 from fleetsim.units import DAY, NULL, SECOND, Flags, Ints
 from fleetsim.view import View
 from fleetsim.wire import ESCAPE, TAB
 from fleetsim.world.running import Totals
 
 _WITH_CONTROLS = (200, 157)
-"""Of how many routers one has such a description, and the first that does."""
+"""One router in this many has such a description, and the first one that does."""
 _NEVER_ONLINE_ONE_IN = 60
 _UNLOCATED = 0.05
 _RENAMED = "-spare"
@@ -39,7 +39,7 @@ def router_rows(view: View) -> Block:
 
 
 def totals(view: View, block: Block) -> Totals:
-    """Return what sums up the past of a block's routers."""
+    """Return the running totals of a block's routers."""
     return block.once("totals", lambda: view.world.totals.now(block["row"], view.now))
 
 
@@ -162,14 +162,14 @@ ROUTERS = Resource(
     columns=(
         column(
             "account",
-            Kind.RELATION,
+            ColumnKind.RELATION,
             lambda v, b: account_ids(v, b["row"]),
             EXACT_IN,
             to="accounts",
         ),
         column(
             "actual_firmware",
-            Kind.RELATION,
+            ColumnKind.RELATION,
             lambda v, b: firmware_ids(
                 v.world.fleet.product[b["row"]], newest=~upgrade_pending(v, b["row"])
             ),
@@ -178,29 +178,35 @@ ROUTERS = Resource(
         ),
         column(
             "asset_id",
-            Kind.TEXT,
+            ColumnKind.TEXT,
             lambda _v, b: [f"A-{row:06d}" if row % 2 else None for row in b["row"].tolist()],
             EXACT_IN,
         ),
-        column("config_status", Kind.TEXT, _config_status, EXACT_IN),
+        column("config_status", ColumnKind.TEXT, _config_status, EXACT_IN),
         column(
             "configuration_manager",
-            Kind.RELATION,
+            ColumnKind.RELATION,
             lambda v, b: v.world.manager_ids.of(b["row"]),
             to="configuration_managers",
         ),
-        column("created_at", Kind.TIME, _fleet("installed_at"), RANGE, spelling="seconds_offset"),
+        column(
+            "created_at",
+            ColumnKind.TIME,
+            _fleet("installed_at"),
+            RANGE,
+            time_format="seconds_offset",
+        ),
         column(
             "custom1",
-            Kind.TEXT,
+            ColumnKind.TEXT,
             lambda _v, b: [f"route-{row % 40}" if row % 4 else None for row in b["row"].tolist()],
             EXACT_IN,
         ),
-        column("custom2", Kind.TEXT, constant(None), EXACT_IN),
-        column("description", Kind.TEXT, _description, EXACT_IN),
+        column("custom2", ColumnKind.TEXT, constant(None), EXACT_IN),
+        column("description", ColumnKind.TEXT, _description, EXACT_IN),
         column(
             "device_type",
-            Kind.TEXT,
+            ColumnKind.TEXT,
             lambda v, b: [
                 PRODUCTS[p].device_type for p in v.world.fleet.product[b["row"]].tolist()
             ],
@@ -208,24 +214,24 @@ ROUTERS = Resource(
         ),
         column(
             "full_product_name",
-            Kind.TEXT,
+            ColumnKind.TEXT,
             lambda v, b: [PRODUCTS[p].name for p in v.world.fleet.product[b["row"]].tolist()],
             EXACT_IN,
         ),
         column(
             "group",
-            Kind.RELATION,
+            ColumnKind.RELATION,
             lambda v, b: group_ids(
                 v.world.fleet.belonging.group_at(b["row"], np.full(len(b), v.now))
             ),
             EXACT_IN | {"isnull"},
             to="groups",
         ),
-        column("id", Kind.ID, _fleet("router_id"), ANY_ID),
-        column("ipv4_address", Kind.TEXT, _address, EXACT_IN),
+        column("id", ColumnKind.ID, _fleet("router_id"), ANY_ID),
+        column("ipv4_address", ColumnKind.TEXT, _address, EXACT_IN),
         column(
             "lans",
-            Kind.JSON,
+            ColumnKind.JSON,
             lambda v, b: [
                 f"{v.origin}/api/v2/routers/{i}/lans/"
                 for i in v.world.fleet.router_id[b["row"]].tolist()
@@ -233,44 +239,53 @@ ROUTERS = Resource(
         ),
         column(
             "last_known_location",
-            Kind.RELATION,
+            ColumnKind.RELATION,
             lambda v, b: np.where(has_location(v, b["row"]), location_ids(v).of(b["row"]), NULL),
             to="locations",
         ),
         column(
             "locality",
-            Kind.TEXT,
+            ColumnKind.TEXT,
             lambda v, b: [REGIONS[r].zone for r in v.world.fleet.region[b["row"]].tolist()],
         ),
         column(
             "mac",
-            Kind.TEXT,
+            ColumnKind.TEXT,
             lambda v, b: [mac_address(i, 0) for i in v.world.fleet.hardware_id[b["row"]].tolist()],
             EXACT_IN,
         ),
         column(
-            "name", Kind.TEXT, lambda v, b: names(v, b["row"], np.full(len(b), v.now)), EXACT_IN
+            "name",
+            ColumnKind.TEXT,
+            lambda v, b: names(v, b["row"], np.full(len(b), v.now)),
+            EXACT_IN,
         ),
         column(
             "product",
-            Kind.RELATION,
+            ColumnKind.RELATION,
             lambda v, b: PRODUCT_IDS[v.world.fleet.product[b["row"]]],
             EXACT_IN,
             to="products",
         ),
-        column("reboot_required", Kind.FLAG, lambda _v, b: one_in(b["row"], 53, 11), EXACT),
-        column("resource_url", Kind.ADDRESS, _fleet("router_id"), to="routers"),
-        column("serial_number", Kind.TEXT, lambda v, b: serial_numbers(v, b["row"]), EXACT_IN),
-        column("state", Kind.TEXT, states, EXACT_IN),
-        column("state_updated_at", Kind.TIME, lambda v, b: totals(v, b).state_changed_at, RANGE),
+        column("reboot_required", ColumnKind.FLAG, lambda _v, b: one_in(b["row"], 53, 11), EXACT),
+        column("resource_url", ColumnKind.ADDRESS, _fleet("router_id"), to="routers"),
+        column(
+            "serial_number", ColumnKind.TEXT, lambda v, b: serial_numbers(v, b["row"]), EXACT_IN
+        ),
+        column("state", ColumnKind.TEXT, states, EXACT_IN),
+        column(
+            "state_updated_at", ColumnKind.TIME, lambda v, b: totals(v, b).state_changed_at, RANGE
+        ),
         column(
             "target_firmware",
-            Kind.RELATION,
+            ColumnKind.RELATION,
             lambda v, b: firmware_ids(v.world.fleet.product[b["row"]]),
             EXACT_IN,
             to="firmwares",
         ),
-        column("updated_at", Kind.TIME, updated_at, RANGE),
-        column("upgrade_pending", Kind.FLAG, lambda v, b: upgrade_pending(v, b["row"]), EXACT),
+        column("updated_at", ColumnKind.TIME, updated_at, RANGE),
+        column(
+            "upgrade_pending", ColumnKind.FLAG, lambda v, b: upgrade_pending(v, b["row"]), EXACT
+        ),
     ),
 )

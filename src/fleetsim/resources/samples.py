@@ -1,21 +1,21 @@
-"""net_device_usage_samples and net_device_signal_samples: each interface every quarter hour."""
+"""net_device_usage_samples and net_device_signal_samples: one per interface and quarter hour."""
 
 from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from fleetsim.blocks import Block
-from fleetsim.columns import (
+from fleetsim.definition import Resource, Series
+from fleetsim.fleet import LAN, MODEM_ONE, MODEM_TWO, SLOTS_PER_ROUTER, WIRED
+from fleetsim.resource_columns import (
     EXACT_IN,
     EXACT_RANGE,
-    Column,
-    Kind,
+    ColumnKind,
+    ResourceColumn,
     column,
     constant,
     values,
 )
-from fleetsim.definition import Resource, Series
-from fleetsim.fleet import LAN, MODEM_ONE, MODEM_TWO, SLOTS_PER_ROUTER, WIRED
 from fleetsim.timeuuids import order_key, tail_from_bits
 from fleetsim.units import NULL, SECOND, Flags, Ints, Reals
 from fleetsim.view import View
@@ -33,7 +33,7 @@ Sampled = Callable[[World, Ints], Flags]
 def sample_series(stream: str, sampled: Sampled) -> Series:
     """Return a series of one row per device and period; `sampled` says which devices report.
 
-    Devices are net device rows. One that moved reported from where it was at the time.
+    Devices are net device rows. A device that moved reports from its bay at that time.
     """
 
     def series(
@@ -115,7 +115,7 @@ def _grid(view: View, block: Block) -> PlanGrid:
 
 
 def _bytes(view: View, block: Block) -> Ints:
-    """Return all bytes an interface carried in the period; one on standby a little."""
+    """Return the bytes an interface carried in the period; one on standby carries a few."""
 
     def make() -> Ints:
         grid = _grid(view, block)
@@ -133,7 +133,7 @@ def _bytes(view: View, block: Block) -> Ints:
 
 
 def _carried_elsewhere(world: World, device: Ints, since: Ints, until: Ints) -> Ints:
-    """Return the bytes of devices that moved in their period, from where they were before."""
+    """Return the bytes that devices which moved in their period carried in the earlier bay."""
     total = np.zeros(len(device), dtype=np.int64)
     before = world.fleet.moves.bay_of(device, until - 1)
     lone = world.fleet.moves.is_drawer(before)
@@ -203,18 +203,18 @@ def modem_slots(world: World, device: Ints) -> Flags:
     return np.asarray(wan_slots(world, device) & (in_drawer | (device % SLOTS_PER_ROUTER != WIRED)))
 
 
-_TIMES: tuple[Column, ...] = (
-    column("created_at", Kind.TIME, values("time"), EXACT_RANGE, spelling="micros_z"),
-    column("created_at_timeuuid", Kind.UUID, values("time"), EXACT_RANGE | {"in"}),
+_TIMES: tuple[ResourceColumn, ...] = (
+    column("created_at", ColumnKind.TIME, values("time"), EXACT_RANGE, time_format="micros_z"),
+    column("created_at_timeuuid", ColumnKind.UUID, values("time"), EXACT_RANGE | {"in"}),
 )
 _NET_DEVICE = column(
     "net_device",
-    Kind.RELATION,
+    ColumnKind.RELATION,
     lambda v, b: v.world.fleet.net_device_ids.of(b["device"]),
     EXACT_IN,
     to="net_devices",
 )
-_UPTIME = column("uptime", Kind.INTEGER, _uptime)
+_UPTIME = column("uptime", ColumnKind.INTEGER, _uptime)
 
 USAGE_SAMPLES = Resource(
     name="net_device_usage_samples",
@@ -224,11 +224,11 @@ USAGE_SAMPLES = Resource(
     one_of=("net_device", "net_device__in"),
     order_by=("created_at_timeuuid",),
     columns=(
-        column("bytes_in", Kind.INTEGER, _bytes_in),
-        column("bytes_out", Kind.INTEGER, lambda v, b: _bytes(v, b) - _bytes_in(v, b)),
+        column("bytes_in", ColumnKind.INTEGER, _bytes_in),
+        column("bytes_out", ColumnKind.INTEGER, lambda v, b: _bytes(v, b) - _bytes_in(v, b)),
         *_TIMES,
         _NET_DEVICE,
-        column("period", Kind.INTEGER, lambda _v, b: np.full(len(b), PERIOD // SECOND)),
+        column("period", ColumnKind.INTEGER, lambda _v, b: np.full(len(b), PERIOD // SECOND)),
         _UPTIME,
     ),
 )
@@ -241,16 +241,16 @@ SIGNAL_SAMPLES = Resource(
     one_of=("net_device", "net_device__in"),
     order_by=("created_at_timeuuid",),
     columns=(
-        column("cinr", Kind.JSON, constant(None)),
+        column("cinr", ColumnKind.JSON, constant(None)),
         *_TIMES,
-        column("dbm", Kind.REAL, _measured("rssi")),
-        column("ecio", Kind.JSON, constant(None)),
+        column("dbm", ColumnKind.REAL, _measured("rssi")),
+        column("ecio", ColumnKind.JSON, constant(None)),
         _NET_DEVICE,
-        column("rsrp", Kind.REAL, _measured("rsrp")),
-        column("rsrq", Kind.REAL, _measured("rsrq")),
-        column("rssi", Kind.REAL, _measured("rssi")),
-        column("signal_percent", Kind.INTEGER, _measured("percent")),
-        column("sinr", Kind.REAL, _measured("sinr")),
+        column("rsrp", ColumnKind.REAL, _measured("rsrp")),
+        column("rsrq", ColumnKind.REAL, _measured("rsrq")),
+        column("rssi", ColumnKind.REAL, _measured("rssi")),
+        column("signal_percent", ColumnKind.INTEGER, _measured("percent")),
+        column("sinr", ColumnKind.REAL, _measured("sinr")),
         _UPTIME,
     ),
 )

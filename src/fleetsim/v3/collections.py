@@ -1,4 +1,4 @@
-"""What v3 lists: subscriptions, asset endpoints, the private cellular network, users."""
+"""The lists of v3: subscriptions, asset endpoints, the private cellular network, users."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _RADIOS = 6
 
 @dataclass(frozen=True)
 class Collection:
-    """One v3 list: the ids in order, the items of some of them, and what may be filtered."""
+    """One v3 list: its ids in order, a reader of items, and the fields that filters take."""
 
     ids: Callable[[View], Sequence[int]]
     items: Callable[[View, Sequence[int]], list[Document]]

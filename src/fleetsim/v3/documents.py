@@ -1,4 +1,4 @@
-"""JSON:API objects: what v3 answers with."""
+"""The JSON:API objects in answers of v3."""
 
 from typing import Any, Final
 

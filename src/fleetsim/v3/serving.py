@@ -1,4 +1,4 @@
-"""One v3 request in, one answer out."""
+"""The v3 API: answers one request."""
 
 import time
 from http import HTTPStatus
@@ -9,18 +9,18 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fleetsim.bodies import parse_json
 from fleetsim.callers import KEY_PAIRS, V3_TOKEN
 from fleetsim.incoming import origin_of, parts_of, path_of, query_of
 from fleetsim.ledger import Fields
-from fleetsim.question import LONGEST_NUMBER
+from fleetsim.list_requests import LONGEST_NUMBER
 from fleetsim.refusals import Refusal
+from fleetsim.request_bodies import parse_json
 from fleetsim.simulation import Simulation
 from fleetsim.v3.collections import COLLECTIONS, Collection
 from fleetsim.v3.documents import MEDIA_TYPE, Document, V3Refusal, answer
 from fleetsim.v3.users import write_user
 from fleetsim.view import View
-from fleetsim.writing.desk import Desk
+from fleetsim.writing.write_context import WriteContext
 
 LARGEST_PAGE = 50
 DEFAULT_PAGE = 20
@@ -53,7 +53,7 @@ def _check_path(path: str, parts: list[str]) -> None:
 
 
 def _translated(refusal: Refusal) -> Response:
-    """Return a v2 refusal in v3's words: past the rate limit, 409 without an errors array."""
+    """Return a v2 refusal in the format of v3; a rate limit is a 409 without an errors array."""
     if refusal.status == HTTPStatus.TOO_MANY_REQUESTS:
         return answer({"message": "too many requests"}, 409)
     detail = "; ".join(f"{k}: {v}" for e in refusal.body.get("errors", []) for k, v in e.items())
@@ -83,9 +83,9 @@ async def _answer(simulation: Simulation, request: Request, parts: list[str]) ->
         return answer({"data": _one(view, collection, parts[1])})
     if parts[0] != "users" or _WRITES.get(request.method) != len(parts):
         raise V3Refusal(405, "method not allowed")
-    desk = Desk(simulation, administrator, view)
+    context = WriteContext(simulation, administrator, view)
     attributes = _attributes(body) if request.method != "DELETE" else {}
-    written = write_user(desk, request.method, parts[1] if parts[1:] else None, attributes)
+    written = write_user(context, request.method, parts[1] if parts[1:] else None, attributes)
     if written is None:
         return answer(None, 204)
     return answer({"data": written}, 201 if request.method == "POST" else 200)
@@ -110,10 +110,10 @@ def _one(view: View, collection: Collection, key: str) -> Document:
 
 
 def _page(view: View, collection: Collection, request: Request) -> Document:
-    """Return a page: `links.next` is absent from the last one.
+    """Return a page; the last one has no `links.next`.
 
-    The cursor is the last item's own number, not a count: what is deleted while somebody pages
-    moves no other item.
+    The cursor is the number of the last item, not a count: a deletion while a client pages
+    does not move other items.
     """
     given = dict(parse_qsl(query_of(request), keep_blank_values=True))
     size, after, filters = _read(collection, given)
@@ -132,7 +132,7 @@ def _page(view: View, collection: Collection, request: Request) -> Document:
 
 
 def _read(collection: Collection, given: dict[str, str]) -> tuple[int, int, dict[str, list[str]]]:
-    """Return page size, the number to go on after, and filters; refuse other parameters."""
+    """Return page size, cursor and filters; refuse other parameters."""
     size, after, filters = DEFAULT_PAGE, -1, {}
     for name, text in given.items():
         field = name.removeprefix("filter[").removesuffix("]")

@@ -14,13 +14,13 @@ from fleetsim.units import DAY
 from fleetsim.v3.documents import Document, V3Refusal, item
 from fleetsim.view import View
 from fleetsim.world.people import logins
-from fleetsim.writing.desk import Desk
 from fleetsim.writing.forms import USER_FORM
 from fleetsim.writing.readers import flag, optional_text, read_fields, wrong
-from fleetsim.writing.records import change, create, delete
+from fleetsim.writing.snapshot_records import change, create, delete
+from fleetsim.writing.write_context import WriteContext
 
 
-def _minutes(_desk: Desk, name: str, value: Any) -> int:
+def _minutes(_context: WriteContext, name: str, value: Any) -> int:
     """Read a number of minutes."""
     if type(value) is not int or value < 0:
         raise wrong(name, value)
@@ -33,7 +33,7 @@ _V2_FIELDS: Final = ("email", "first_name", "last_name")
 _V3_READERS: Final = {
     "is_active": flag,
     "pending_email": optional_text,
-    "last_login": optional_text,  # kept by the service: what is sent changes nothing
+    "last_login": optional_text,  # set by the service; values sent are ignored
     "timeout": _minutes,
 }
 
@@ -61,7 +61,7 @@ def user_items(view: View, ids: Sequence[int]) -> list[Document]:
 
 def _item(view: View, person: Fields, last_login: int | None) -> Document:
     attributes = {name: person[name] for name in _V2_FIELDS}
-    written = view.ledger.table("v3_users").changed.get(person["id"], {})
+    written = view.ledger.writes_to("v3_users").changed.get(person["id"], {})
     if person["account"] == ACCOUNTS[CONTRACTORS].id:
         timeout = written.get("timeout", _COLLABORATOR_TIMEOUT_MINUTES)
         return item("users", str(person["id"]), {**attributes, "timeout": timeout}, {})
@@ -78,31 +78,35 @@ def _last_logins(view: View) -> dict[int, int]:
     found: dict[int, int] = {}
     today = view.now // DAY
     for day in range(today - _LOOKBACK_DAYS, today + 1):
-        deeds = logins(view.world, day)
-        done = deeds.keep & (deeds.at <= view.now)
-        for person, at in zip(deeds.person[done].tolist(), deeds.at[done].tolist(), strict=True):
+        actions = logins(view.world, day)
+        done = actions.keep & (actions.at <= view.now)
+        for person, at in zip(
+            actions.person[done].tolist(), actions.at[done].tolist(), strict=True
+        ):
             identity = view.world.people[person].id
             found[identity] = max(found.get(identity, 0), at)
     return found
 
 
-def write_user(desk: Desk, method: str, key: str | None, attributes: Fields) -> Document | None:
-    """Add, modify or delete a user; no tenant needs to be named. Return the item served."""
+def write_user(
+    context: WriteContext, method: str, key: str | None, attributes: Fields
+) -> Document | None:
+    """Add, modify or delete a user and return the item served; a tenant is not required."""
     unknown = set(attributes) - {*_V2_FIELDS, *_V3_READERS}
     if unknown:
         raise V3Refusal(400, "invalid attribute", ", ".join(sorted(unknown))[:LONGEST_TEXT])
     fields = {name: value for name, value in attributes.items() if name in _V2_FIELDS}
     own = {name: value for name, value in attributes.items() if name in _V3_READERS}
-    extra = read_fields(desk, own, _V3_READERS, ())
+    extra = read_fields(context, own, _V3_READERS, ())
     if method == "POST":
-        written = create(USER_FORM, desk, fields)
+        written = create(USER_FORM, context, fields)
         assert written.body is not None
         key = str(written.body["id"])
     elif method == "DELETE":
-        delete(USER_FORM, desk, key or "")
+        delete(USER_FORM, context, key or "")
         return None
     else:
-        change(USER_FORM, desk, key or "", fields)
+        change(USER_FORM, context, key or "", fields)
     assert key is not None
-    desk.table("v3_users").changed.setdefault(int(key), {}).update(extra)
-    return user_items(desk.view, [int(key)])[0]
+    context.writes_to("v3_users").changed.setdefault(int(key), {}).update(extra)
+    return user_items(context.view, [int(key)])[0]

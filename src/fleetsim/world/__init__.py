@@ -1,4 +1,4 @@
-"""What happens in the fleet: causes first, from which every record is derived."""
+"""What happens in the fleet: the causes from which all records are derived."""
 
 from fleetsim.world.world import World
 

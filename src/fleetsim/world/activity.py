@@ -6,7 +6,7 @@ from fleetsim.blocks import Block
 from fleetsim.organisation import ACCOUNTS
 from fleetsim.units import DAY, NEVER, SECOND, Ints
 from fleetsim.world.occurrences import Occurrences
-from fleetsim.world.people import Deeds, failed_logins, lockouts, logins, logouts
+from fleetsim.world.people import PersonalActions, failed_logins, lockouts, logins, logouts
 from fleetsim.world.world import World
 
 LOGIN, LOGOUT, LOGIN_FAILED, LOCKED, SETTINGS, REGISTERED, GROUP_UPDATED, USER_UPDATED = range(8)
@@ -14,7 +14,7 @@ BELONGING, UNREGISTERED = 8, 9
 """Kinds of activity."""
 
 WRITTEN, WRITTEN_PEOPLE = 100, 101
-"""Activities that clients' writes made; their `value` is the entry's place in the ledger."""
+"""Activities made by writes of clients; `value` is the index of the ledger's entry."""
 
 PEOPLE_KINDS = (LOGIN, LOGOUT, LOGIN_FAILED, LOCKED, USER_UPDATED, WRITTEN_PEOPLE)
 """Returned only to a root account's Administrator (service contract, activity_logs)."""
@@ -24,18 +24,18 @@ _USER_ODDS = 0.02
 
 
 def activities_of(world: World, routers: Ints, day: int) -> Block:
-    """Return the activities of a UTC day upon some routers, and of all people.
+    """Return the activities of a UTC day that concern some routers, and those of all people.
 
     In the block `value` is the person, `slot` the setting changed, `account` a row number.
     """
     found = Occurrences(world.draws, day, world.started_at, world.fleet.registrations)
-    for kind, deeds in (
+    for kind, actions in (
         (LOGIN, logins(world, day)),
         (LOGOUT, logouts(world, day)),
         (LOGIN_FAILED, failed_logins(world, day)),
         (LOCKED, lockouts(world, day)),
     ):
-        _by_people(found, kind, deeds)
+        _by_people(found, kind, actions)
     _settings(found, world, routers, day)
     _connections(found, world, routers, day)
     _belonging(found, world, routers, day)
@@ -45,10 +45,12 @@ def activities_of(world: World, routers: Ints, day: int) -> Block:
     return found.block("activity")
 
 
-def _by_people(found: Occurrences, kind: int, deeds: Deeds) -> None:
-    """Add what people did on their own account."""
-    nowhere = np.full(deeds.at.shape, -1)
-    found.add(deeds.keep, deeds.at, nowhere, kind, account=deeds.account, value=deeds.person)
+def _by_people(found: Occurrences, kind: int, actions: PersonalActions) -> None:
+    """Add what people did that concerns no router."""
+    nowhere = np.full(actions.at.shape, -1)
+    found.add(
+        actions.keep, actions.at, nowhere, kind, account=actions.account, value=actions.person
+    )
 
 
 def _settings(found: Occurrences, world: World, routers: Ints, day: int) -> None:

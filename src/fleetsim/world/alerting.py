@@ -1,4 +1,4 @@
-"""What the fleet's causes would raise alerts about, one UTC day at a time."""
+"""The alerts that the causes in the fleet lead to, one UTC day at a time."""
 
 from dataclasses import dataclass
 
@@ -40,7 +40,7 @@ _TUNNEL_ODDS = 0.5
 _BY_SERVICE = tuple(
     CODE[name] for name in ("connection_state", "config_change", "router_group_change")
 )
-"""What the service detects by its own clock."""
+"""Types that the service detects, by its own clock."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def _outages(found: Occurrences, day: Day) -> None:
 
 
 def _backup_fails(found: Occurrences, day: Day) -> None:
-    """A backup that fails in the outage: it disconnects, and the other modem takes over."""
+    """A backup that fails during an outage: it disconnects, and the other modem takes over."""
     fleet, plan, router = day.world.fleet, day.plan, day.router
     at, end, reason = plan.second_failover_at, plan.outage.end, plan.outage_reason % CABLE
     backup, other = fleet.backup[router], fleet.other_backup[router]
@@ -230,7 +230,7 @@ def _crossing(legs: trips.Legs, who: Ints, leg: Ints) -> Ints:
 
 
 def _everyday(found: Occurrences, day: Day) -> None:
-    """Small things that happen to any router that is on."""
+    """Minor events of any router that is on."""
     world, draws = day.world, day.world.draws
     router, when = day.router[:, None], day.service_day[:, None]
     number = np.arange(_EVERYDAY_SLOTS)
@@ -254,7 +254,7 @@ def _everyday(found: Occurrences, day: Day) -> None:
 
 
 def _people(found: Occurrences, world: World, day: int) -> None:
-    """Failed logins to the service, and the lockouts that six of them bring."""
+    """Failed logins to the service, and the lockouts after six of them."""
     failed = failed_logins(world, day)
     mgr = CODE["mgr_login_failure"]
     found.add(

@@ -1,6 +1,6 @@
 """Battery physics: charge against time on battery, ageing, and heat.
 
-Every quantity has a closed form, so a threshold crossing is computed and not searched for. A
+Every quantity has a closed form, so a threshold crossing is computed, not searched. A
 battery reports every 60 s; an alert is detected at the first report that shows the threshold.
 """
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fleetsim.draws import Draws
-from fleetsim.fleet import Fleet
+from fleetsim.fleet import SimulatedFleet
 from fleetsim.places import MEAN_TEMPS
 from fleetsim.units import DAY, HOUR, MINUTE, NEVER, SECOND, Flags, Ints, Reals
 from fleetsim.world.spells import Spells, day_start
@@ -49,7 +49,7 @@ class Ageing:
 def ageing(draws: Draws, router: Ints, started_at: int, ends_at: int) -> Ageing:
     """Return the ageing of batteries: two in seven reach 62% between the two instants."""
     span = ends_at - started_at
-    # Dealt round by the place within the 25-router pattern, so a small fleet has some too.
+    # Assigned by position in the 25-router pattern, so that a small fleet has some too.
     worn = (router // 5) % _WORN_OUT_STRIDE == 0
     soon = started_at + draws.between(0.1, 0.9, "worn-soon", router) * span
     late = ends_at + draws.between(60 * DAY, 700 * DAY, "worn-late", router)
@@ -134,7 +134,7 @@ class Cycle:
 
 @dataclass(frozen=True)
 class Electrics:
-    """What a gauge reads: mA (negative while discharging) and mV."""
+    """Current in mA (negative while discharging) and voltage in mV."""
 
     milliamps: Ints
     millivolts: Ints
@@ -178,7 +178,7 @@ class Warmth:
         return np.abs(cosine) < 1, self.midnight + np.ceil(hours * HOUR).astype(np.int64)
 
 
-def warmth(draws: Draws, fleet: Fleet, router: Ints, local_day: Ints) -> Warmth:
+def warmth(draws: Draws, fleet: SimulatedFleet, router: Ints, local_day: Ints) -> Warmth:
     """Return a local day's temperatures: region, season, weather, and a badly aired cabinet."""
     season = -8.0 * np.cos(2 * np.pi * (local_day % 365.25 - 15) / 365.25)
     cabinet = np.where(draws.chance(0.2, "hot-cabinet", router), 13.0, 3.0)

@@ -1,16 +1,16 @@
-"""Clocks of devices: some run fast or slow by seconds a day, and are set right once a week."""
+"""Clocks of devices: some drift by seconds a day, and are corrected once a week."""
 
 import numpy as np
 
 from fleetsim.draws import Draws
-from fleetsim.fleet import Fleet
+from fleetsim.fleet import SimulatedFleet
 from fleetsim.units import DAY, SECOND, Ints
 
 _WEEK = 7 * DAY
 _WORST_S_A_DAY = 15.0
 
 
-def clock_error(draws: Draws, fleet: Fleet, router: Ints, instant: Ints) -> Ints:
+def clock_error(draws: Draws, fleet: SimulatedFleet, router: Ints, instant: Ints) -> Ints:
     """Return by how much each router's clock is ahead of the service's at instants."""
     phase = draws.below(_WEEK, "clock-set", router)
     days = (instant - phase) % _WEEK / DAY

@@ -1,6 +1,6 @@
 """GNSS fixes: every minute on a trip, every quarter hour parked, every four hours at a site.
 
-Some vehicles report but hourly while parked, some send no speed, and some wrong fixes.
+Some vehicles report only hourly while parked, some send no speed, and some send wrong fixes.
 """
 
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fleetsim.draws import Draws
-from fleetsim.fleet import Fleet
+from fleetsim.fleet import SimulatedFleet
 from fleetsim.places import METERS_PER_MILE, MILES_PER_DEGREE, wrapped
 from fleetsim.units import MINUTE, SECOND, Flags, Ints, Reals
 from fleetsim.world import trips
@@ -25,13 +25,15 @@ def fix_time(draws: Draws, router: Ints, minute: Ints) -> Ints:
     return np.asarray(minute * MINUTE + phase + draws.below(SECOND, "fix-jitter", router, minute))
 
 
-def _every(fleet: Fleet, router: Ints) -> Ints:
-    """Return the minutes between the fixes of routers that stand."""
+def _every(fleet: SimulatedFleet, router: Ints) -> Ints:
+    """Return the minutes between the fixes of routers that do not move."""
     parked = fleet.habits.parked_every[router]
     return np.where(fleet.is_vehicle[router], parked, SITE_EVERY)
 
 
-def is_taken(draws: Draws, fleet: Fleet, router: Ints, minute: Ints, moving: Flags) -> Flags:
+def is_taken(
+    draws: Draws, fleet: SimulatedFleet, router: Ints, minute: Ints, moving: Flags
+) -> Flags:
     """Return which minutes give a fix, given whether the vehicle moves then."""
     every = _every(fleet, router)
     due = (minute + draws.below(SITE_EVERY, "fix-minute", router)) % every == 0
@@ -50,7 +52,7 @@ class Fix:
     moving: Flags
 
 
-def measure(draws: Draws, fleet: Fleet, router: Ints, instant: Ints) -> Fix:
+def measure(draws: Draws, fleet: SimulatedFleet, router: Ints, instant: Ints) -> Fix:
     """Return what routers measure at instants: mostly the true place and a few metres of noise."""
     latitude, longitude = fleet.latitude[router].copy(), fleet.longitude[router].copy()
     mph, moving = np.zeros(len(router)), np.zeros(len(router), dtype=bool)
@@ -77,8 +79,8 @@ def measure(draws: Draws, fleet: Fleet, router: Ints, instant: Ints) -> Fix:
     )
 
 
-def last_fix(draws: Draws, fleet: Fleet, router: Ints, instant: Ints) -> Ints:
-    """Return when the last fix by each instant was taken, had the router been on throughout."""
+def last_fix(draws: Draws, fleet: SimulatedFleet, router: Ints, instant: Ints) -> Ints:
+    """Return when the last fix by each instant was taken, if the router was always on."""
     phase = draws.below(58 * SECOND, "fix-phase", router)
     minute = (instant - phase) // MINUTE
     minute = np.where(fix_time(draws, router, minute) > instant, minute - 1, minute)
@@ -92,7 +94,7 @@ def last_fix(draws: Draws, fleet: Fleet, router: Ints, instant: Ints) -> Ints:
     return latest
 
 
-def _last_moving_fix(draws: Draws, fleet: Fleet, router: Ints, minute: Ints) -> Ints:
+def _last_moving_fix(draws: Draws, fleet: SimulatedFleet, router: Ints, minute: Ints) -> Ints:
     """Return the latest fix taken on a trip of that service day by a minute, 0 if none."""
     newest = fix_time(draws, router, minute)
     legs = trips.day_legs(draws, fleet, router, service_day(newest, fleet.day_shift[router]))

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from fleetsim.fleet import Fleet
+from fleetsim.fleet import SimulatedFleet
 from fleetsim.units import DAY, Ints
 from fleetsim.world.plans import DayPlan, Planner
 from fleetsim.world.spells import Spells, service_day
@@ -15,7 +15,7 @@ from fleetsim.world.spells import Spells, service_day
 class PlanGrid:
     """Plans of shape (routers, days); `routers` is sorted and without repeats."""
 
-    fleet: Fleet
+    fleet: SimulatedFleet
     routers: Ints
     first_day: int
     plan: DayPlan

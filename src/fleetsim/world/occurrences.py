@@ -1,4 +1,4 @@
-"""Occurrences: parallel arrays of what happened to whom and when, gathered and put in order."""
+"""Occurrences: what happened to which router and when, collected and sorted as arrays."""
 
 from dataclasses import dataclass, field
 
@@ -17,8 +17,8 @@ COLUMNS = ("detected", "router", "account", "kind", "slot", "value")
 class Occurrences:
     """Collects occurrences of one UTC day. `router` is -1 for those of an account.
 
-    What would have been recorded before `started_at` is left out: the world begins then, even
-    for what precedes something that happens in it (the ignition before a first trip).
+    Occurrences before `started_at` are left out: the world begins then, even
+    for what precedes something in it (such as the ignition before a first trip).
     """
 
     draws: Draws

@@ -19,7 +19,7 @@ FAILURES_TO_LOCK = 6
 
 
 @dataclass(frozen=True)
-class Deeds:
+class PersonalActions:
     """Moments at which people did something; `account` is a row number."""
 
     keep: Flags
@@ -28,12 +28,12 @@ class Deeds:
     account: Ints
 
 
-def _deeds(world: "World", at: Ints, keep: Flags, person: Ints) -> Deeds:
-    """Return flat deeds, none of them before the world begins."""
+def _actions_of(world: "World", at: Ints, keep: Flags, person: Ints) -> PersonalActions:
+    """Return flat actions, none of them before the world begins."""
     accounts = np.array([p.account for p in world.people])
     person = np.broadcast_to(person, at.shape).ravel()
     at, keep = at.ravel(), keep.ravel()
-    return Deeds(keep & (at >= world.started_at), at, person, accounts[person])
+    return PersonalActions(keep & (at >= world.started_at), at, person, accounts[person])
 
 
 def _logins(world: "World", day: int) -> tuple[Ints, Flags, Ints]:
@@ -46,36 +46,36 @@ def _logins(world: "World", day: int) -> tuple[Ints, Flags, Ints]:
     return at, draws.chance(_SESSION_ODDS, "login", person, day, session), person
 
 
-def logins(world: "World", day: int) -> Deeds:
+def logins(world: "World", day: int) -> PersonalActions:
     """Return the logins of a UTC day."""
     at, keep, person = _logins(world, day)
-    return _deeds(world, at, keep, person)
+    return _actions_of(world, at, keep, person)
 
 
-def logouts(world: "World", day: int) -> Deeds:
+def logouts(world: "World", day: int) -> PersonalActions:
     """Return the logouts of a UTC day, 5 to 25 minutes after the login."""
     at, keep, person = _logins(world, day)
     length = world.draws.between(
         5 * MINUTE, 25 * MINUTE, "session", person, day, np.arange(SESSIONS)
     )
     began_in_time = at >= world.started_at
-    return _deeds(world, at + length.astype(np.int64), keep & began_in_time, person)
+    return _actions_of(world, at + length.astype(np.int64), keep & began_in_time, person)
 
 
-def failed_logins(world: "World", day: int) -> Deeds:
+def failed_logins(world: "World", day: int) -> PersonalActions:
     """Return failed logins: a slip before a session, or six in a row before a lockout."""
     at, _, person = _logins(world, day)
     slip = world.draws.chance(_FAILED_ODDS, "login-failed", person, day, np.arange(SESSIONS))
-    slips = _deeds(world, at - 40 * SECOND, slip, person)
+    slips = _actions_of(world, at - 40 * SECOND, slip, person)
     locked = lockouts(world, day)
     back = np.arange(FAILURES_TO_LOCK, 0, -1) * 8 * SECOND
-    tries = _deeds(
+    tries = _actions_of(
         world,
         locked.at[:, None] - back,
         np.repeat(locked.keep[:, None], FAILURES_TO_LOCK, axis=1),
         locked.person[:, None],
     )
-    return Deeds(
+    return PersonalActions(
         *(
             np.concatenate(pair)
             for pair in zip(vars(slips).values(), vars(tries).values(), strict=True)
@@ -83,9 +83,9 @@ def failed_logins(world: "World", day: int) -> Deeds:
     )
 
 
-def lockouts(world: "World", day: int) -> Deeds:
+def lockouts(world: "World", day: int) -> PersonalActions:
     """Return the moments at which an account is locked after six failures."""
     person = np.arange(len(world.people))
     offset = world.draws.between(HOUR, 11 * HOUR, "lockout-at", person, day)
     at = day * DAY + offset.astype(np.int64)
-    return _deeds(world, at, world.draws.chance(_LOCKOUT_ODDS, "lockout", person, day), person)
+    return _actions_of(world, at, world.draws.chance(_LOCKOUT_ODDS, "lockout", person, day), person)

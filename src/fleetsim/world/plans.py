@@ -1,8 +1,8 @@
 """The plan of a router's service day: power, connection and primary-WAN spells.
 
-A power cut drops a plain router at once; a battery carries one until its charge reaches 7%.
+In a power cut a router without a battery is off at once; a battery lasts until its charge is 7%.
 A vehicle runs on its battery after the day's last trip. A primary-WAN outage never coincides
-with a spell offline, since a router that is off fails over to nothing.
+with a spell offline, because a router that is off cannot fail over.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fleetsim.draws import Draws
-from fleetsim.fleet import WIRED, Fleet
+from fleetsim.fleet import WIRED, SimulatedFleet
 from fleetsim.units import HOUR, MINUTE, NEVER, SECOND, Flags, Ints, Reals
 from fleetsim.world import batteries, trips
 from fleetsim.world.batteries import Ageing
@@ -26,7 +26,7 @@ CABLE = 3
 _OUTAGE_ODDS = 0.34
 _SHORTEST_OUTAGE = MINUTE
 NOTICED_AFTER = 11 * SECOND
-"""How long after its backup fails a router fails over again."""
+"""The time from the failure of a backup to the next failover."""
 
 _LONG_OUTAGE = 15 * MINUTE
 _LATEST_END = 23 * HOUR + 50 * MINUTE
@@ -46,7 +46,7 @@ class DayPlan:
     outage: Spells
     failover_at: Ints
     second_failover_at: Ints
-    """When the backup failed too and the other modem took over, NEVER if it did not."""
+    """When the backup failed too and the other modem took over, NEVER if it did not fail."""
     outage_reason: Ints
 
 
@@ -55,7 +55,7 @@ class Planner:
     """Draws day plans; nothing begins before `started_at`."""
 
     draws: Draws
-    fleet: Fleet
+    fleet: SimulatedFleet
     ageing: Ageing
     started_at: int
 
@@ -83,7 +83,7 @@ class Planner:
         )
 
     def _second_failover(self, router: Ints, day: Ints, failover_at: Ints, outage: Spells) -> Ints:
-        """Return when the backup fails too, amid an outage of a wired primary."""
+        """Return when the backup fails too, during an outage of a wired primary."""
         fleet = self.fleet
         length = np.where(outage.happens, outage.end - failover_at, 0)
         fails = fleet.habits.backup_fails[router] & (fleet.primary[router] == WIRED)
@@ -112,7 +112,7 @@ class Planner:
         return np.asarray((begin >= self.started_at) & registered)
 
     def _power_cut(self, router: Ints, day: Ints) -> Spells:
-        """Return power cuts at sites; commoner where a battery was bought against them."""
+        """Return power cuts at sites; sites with a battery have more of them."""
         odds = np.where(self.fleet.has_battery[router], 0.25, 0.05)
         odds = np.where(self.fleet.is_vehicle[router], 0.0, odds)
         length = 40 * MINUTE * np.exp(1.5 * self.draws.normal("cut-length", router, day))
@@ -125,7 +125,7 @@ class Planner:
         )
 
     def _on_battery(self, router: Ints, day: Ints, cut: Spells) -> Spells:
-        """Return when a battery carries the router: power cuts, or nights without ignition."""
+        """Return when a router runs on battery: power cuts, or nights without ignition."""
         nights = self._parked_nights(router, day)
         at_site = self.fleet.has_battery[router] & ~self.fleet.is_vehicle[router]
         return Spells(
@@ -156,7 +156,7 @@ class Planner:
         return batteries.drain(self.draws, self.fleet.hardware[router], health)
 
     def _powered_off(self, router: Ints, on_battery: Spells, rate: Reals) -> Ints:
-        """Return when the battery gives out: the first report that shows 7%, or NEVER."""
+        """Return when the battery is empty: the first report that shows 7%, or NEVER."""
         empty = batteries.falls_to(on_battery, batteries.POWER_OFF_PCT, rate)
         empty = np.minimum(empty, NEVER)
         report = batteries.report_after(self.draws, router, empty)
@@ -165,7 +165,7 @@ class Planner:
     def _offline(
         self, router: Ints, day: Ints, cut: Spells, on_battery: Spells, powered_off: Ints
     ) -> tuple[Spells, Ints]:
-        """Return the day's spell offline with its cause; a lack of power comes first."""
+        """Return the spell offline of each day and its cause; a lack of power has priority."""
         power = self._without_power(router, cut, on_battery, powered_off)
         reboot = self.draws.chance(0.4, "reboot", router, day)
         length = 9 * MINUTE * np.exp(1.3 * self.draws.normal("link-length", router, day))
@@ -182,7 +182,7 @@ class Planner:
     def _without_power(
         self, router: Ints, cut: Spells, on_battery: Spells, powered_off: Ints
     ) -> Spells:
-        """Return how long routers are off for want of power, until they have booted again."""
+        """Return how long routers are off because of a lack of power, including the boot."""
         carried = self.fleet.has_battery[router]
         start = np.where(carried, powered_off, cut.start)
         end = np.where(carried, on_battery.end, cut.end) + _BOOT

@@ -1,11 +1,11 @@
-"""Signal: a smooth function of place and carrier, of how busy the hour is, and a little noise."""
+"""Signal: a smooth function of location, carrier and time of day, with a little noise."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from fleetsim.draws import Draws
-from fleetsim.fleet import Fleet
+from fleetsim.fleet import SimulatedFleet
 from fleetsim.units import DAY, HOUR, Flags, Ints, Reals
 from fleetsim.world import trips
 
@@ -25,7 +25,7 @@ class Signal:
 
 
 def coverage(draws: Draws, carrier: Ints, latitude: Reals, longitude: Reals) -> Reals:
-    """Return how well a carrier covers a place, from -1 to 1."""
+    """Return the coverage of a carrier at a location, from -1 to 1."""
     total = np.zeros(np.shape(latitude))
     for number, (north, east, weight) in enumerate(_WAVES):
         phase = 2 * np.pi * draws.unit("coverage", carrier, number)
@@ -33,7 +33,7 @@ def coverage(draws: Draws, carrier: Ints, latitude: Reals, longitude: Reals) -> 
     return np.asarray(total)
 
 
-def busyness(fleet: Fleet, router: Ints, instant: Ints) -> Reals:
+def busyness(fleet: SimulatedFleet, router: Ints, instant: Ints) -> Reals:
     """Return how loaded the cells are at the router's local hour, from 0 to 1."""
     hour = ((instant + fleet.utc_offset[router]) % DAY) / HOUR
     return np.asarray(np.exp(-(((hour - 17.5) / 4.0) ** 2)))
@@ -41,7 +41,7 @@ def busyness(fleet: Fleet, router: Ints, instant: Ints) -> Reals:
 
 @dataclass(frozen=True)
 class Modems:
-    """Modems at instants; one whose carrier `failed` hardly hears anything."""
+    """Modems at instants; one whose carrier `failed` has almost no signal."""
 
     router: Ints
     slot: Ints
@@ -49,7 +49,7 @@ class Modems:
     failed: Flags
 
 
-def where(draws: Draws, fleet: Fleet, router: Ints, instant: Ints) -> tuple[Reals, Reals]:
+def where(draws: Draws, fleet: SimulatedFleet, router: Ints, instant: Ints) -> tuple[Reals, Reals]:
     """Return latitude and longitude of routers at instants."""
     latitude, longitude = fleet.latitude[router].copy(), fleet.longitude[router].copy()
     rides = fleet.is_vehicle[router]
@@ -59,16 +59,16 @@ def where(draws: Draws, fleet: Fleet, router: Ints, instant: Ints) -> tuple[Real
     return latitude, longitude
 
 
-def signal(draws: Draws, fleet: Fleet, modems: Modems) -> Signal:
+def signal(draws: Draws, fleet: SimulatedFleet, modems: Modems) -> Signal:
     """Return what modems measure wherever their routers are."""
     latitude, longitude = where(draws, fleet, modems.router, modems.instant)
     return signal_at(draws, fleet, modems, latitude, longitude)
 
 
 def signal_at(
-    draws: Draws, fleet: Fleet, modems: Modems, latitude: Reals, longitude: Reals
+    draws: Draws, fleet: SimulatedFleet, modems: Modems, latitude: Reals, longitude: Reals
 ) -> Signal:
-    """Return what modems measure at known places."""
+    """Return what modems measure at known locations."""
     router, slot, instant = modems.router, modems.slot, modems.instant
     cover = coverage(draws, fleet.carrier_of(router, slot, instant), latitude, longitude)
     busy = busyness(fleet, router, instant)

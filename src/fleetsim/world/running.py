@@ -1,19 +1,19 @@
-"""Totals up to a day: what a router's state now owes to its whole past, kept day by day."""
+"""Running totals: the part of a router's state that depends on its whole past."""
 
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from fleetsim.fleet import Fleet
+from fleetsim.fleet import SimulatedFleet
 from fleetsim.units import DAY, NEVER, Ints
-from fleetsim.world.changes import ChangePlanner
 from fleetsim.world.plans import Planner
+from fleetsim.world.setting_changes import SettingChangePlanner
 from fleetsim.world.spells import Spells
 
 
 @dataclass(frozen=True)
 class Totals:
-    """Per router: the last change of state, and how many settings changes and the last."""
+    """The last change of state of each router, and the number and time of settings changes."""
 
     state_changed_at: Ints
     settings_changed: Ints
@@ -24,9 +24,9 @@ class Totals:
 class RunningTotals:
     """Totals over all service days before a given one; each day is added once."""
 
-    fleet: Fleet
+    fleet: SimulatedFleet
     planner: Planner
-    changes: ChangePlanner
+    changes: SettingChangePlanner
     first_day: int
     _day: int = field(init=False)
     _kept: dict[int, Totals] = field(init=False)

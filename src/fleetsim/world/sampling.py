@@ -1,9 +1,9 @@
-"""When interfaces report: every quarter hour, each at its own offset, never while offline."""
+"""Sample times: interfaces report every quarter hour, each at its own offset, while online."""
 
 import numpy as np
 
 from fleetsim.draws import Draws
-from fleetsim.fleet import Fleet
+from fleetsim.fleet import SimulatedFleet
 from fleetsim.units import DAY, SECOND, Flags, Ints
 from fleetsim.world.grid import PlanGrid
 from fleetsim.world.plans import Planner
@@ -32,7 +32,7 @@ def last_number(draws: Draws, device: Ints, instant: Ints) -> Ints:
 
 
 def last_sample(draws: Draws, planner: Planner, router: Ints, device: Ints, instant: Ints) -> Ints:
-    """Return when each device's last sample by an instant was taken, its router being on."""
+    """Return when each device took its last sample by an instant, while its router was on."""
     fleet = planner.fleet
     taken = sample_time(draws, device, last_number(draws, device, instant))
     for _ in range(2):  # a spell offline may begin right after another day's has ended
@@ -55,7 +55,9 @@ def connected_since(draws: Draws, grid: PlanGrid, router: Ints, slot: Ints, inst
     return np.asarray(np.maximum(renewed, np.maximum(offline, outage)))
 
 
-def is_connected(fleet: Fleet, grid: PlanGrid, router: Ints, slot: Ints, instant: Ints) -> Flags:
+def is_connected(
+    fleet: SimulatedFleet, grid: PlanGrid, router: Ints, slot: Ints, instant: Ints
+) -> Flags:
     """Return which interfaces have a connection: no outage, and a cable that leads somewhere."""
     down = grid.at(router, instant).outage.holds(instant) & (slot == fleet.primary[router])
     unplugged = (slot == 0) & (fleet.primary[router] != 0)

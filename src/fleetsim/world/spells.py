@@ -1,7 +1,8 @@
 """Spells of time: arrays of [start, end) that may not happen, drawn within a service day.
 
-A router's service day is a UTC day moved by its own shift. Every spell begins and ends within
-one service day, so whatever touches a UTC day is found in its own and the day before it.
+The service day of a router is a UTC day with an offset. Every spell begins and ends within one
+service day, so a UTC day can only overlap with spells of two service days: its own and the one
+before.
 """
 
 from dataclasses import dataclass
@@ -22,11 +23,11 @@ class Spells:
 
     @property
     def happens(self) -> Flags:
-        """Return which of them happen at all."""
+        """Return which spells happen."""
         return self.start < NEVER
 
     def only(self, keep: Flags) -> "Spells":
-        """Return the spells with those not kept turned into none."""
+        """Return the spells, without those that are not kept."""
         return Spells(np.where(keep, self.start, NEVER), np.where(keep, self.end, NEVER))
 
     def holds(self, instant: Ints) -> Flags:

@@ -1,6 +1,6 @@
 """Bytes: each router's demand by quarter hour, and which WAN interface carries it.
 
-Demand is a constant rate within each aligned quarter hour. The primary carries it except in an
+Demand is constant within each aligned quarter hour. The primary carries it except in an
 outage; the backup from the failover to the outage's end. So the samples of a router's
 interfaces add up to its demand, and a failover's `data_usage` to what its backup carried.
 """
@@ -8,7 +8,7 @@ interfaces add up to its demand, and a failover's `data_usage` to what its backu
 import numpy as np
 
 from fleetsim.draws import Draws
-from fleetsim.fleet import SLOTS_PER_ROUTER, WIRED, Fleet
+from fleetsim.fleet import SLOTS_PER_ROUTER, WIRED, SimulatedFleet
 from fleetsim.units import DAY, HOUR, SECOND, Ints, Reals
 from fleetsim.world.grid import PlanGrid
 from fleetsim.world.plans import DayPlan
@@ -19,7 +19,7 @@ DOWN_SHARE = 0.86
 _LONGEST_OUTAGE_QUARTERS = 82
 
 
-def demand(draws: Draws, fleet: Fleet, router: Ints, quarter: Ints) -> Reals:
+def demand(draws: Draws, fleet: SimulatedFleet, router: Ints, quarter: Ints) -> Reals:
     """Return the bytes a second a router moves in a quarter hour (counted since 1970)."""
     local = quarter * QUARTER + fleet.utc_offset[router]
     hour = (local % DAY) / HOUR
@@ -85,7 +85,9 @@ def _after_failover(failover_at: Ints, outage_end: Ints, start: Ints, end: Ints)
     return np.asarray(np.maximum(common, 0))
 
 
-def carried_between(draws: Draws, fleet: Fleet, router: Ints, start: Ints, end: Ints) -> Ints:
+def carried_between(
+    draws: Draws, fleet: SimulatedFleet, router: Ints, start: Ints, end: Ints
+) -> Ints:
     """Return the bytes of demand in [start, end) of each router, at most 20 hours long."""
     quarter = start[:, None] // QUARTER + np.arange(_LONGEST_OUTAGE_QUARTERS)
     overlap = np.minimum(end[:, None], (quarter + 1) * QUARTER) - np.maximum(

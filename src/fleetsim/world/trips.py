@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fleetsim.draws import Draws
-from fleetsim.fleet import Fleet
+from fleetsim.fleet import SimulatedFleet
 from fleetsim.places import miles_between, wrapped
 from fleetsim.units import DAY, HOUR, MINUTE, NEVER, Flags, Ints, Reals
 from fleetsim.world.spells import day_start, is_weekend
@@ -26,7 +26,7 @@ _BEND = 0.12
 class Legs:
     """The trips of vehicle days; arrays of shape (..., LEGS), NEVER where a day has fewer.
 
-    Longitudes go on beyond 180 degrees where a route does.
+    Longitudes are not wrapped: they pass 180 degrees where a route does.
     """
 
     depart: Ints
@@ -50,7 +50,7 @@ class Legs:
         return np.asarray(np.where(self.drives, self.arrive, 0).max(axis=-1))
 
 
-def day_legs(draws: Draws, fleet: Fleet, router: Ints, day: Ints) -> Legs:
+def day_legs(draws: Draws, fleet: SimulatedFleet, router: Ints, day: Ints) -> Legs:
     """Return the trips of vehicles on service days (arrays of one shape)."""
     visits = _visits(draws, router, day)
     latitude, longitude = _route(draws, fleet, router, day, visits)
@@ -80,14 +80,14 @@ def _visits(draws: Draws, router: Ints, day: Ints) -> Ints:
 
 
 def _route(
-    draws: Draws, fleet: Fleet, router: Ints, day: Ints, visits: Ints
+    draws: Draws, fleet: SimulatedFleet, router: Ints, day: Ints, visits: Ints
 ) -> tuple[Reals, Reals]:
     """Return the points of a day's route, depot first and last, shape (..., LEGS + 1)."""
-    place = np.arange(LEGS + 1)
-    stop = draws.below(STOPS_PER_DEPOT, "stop", router[..., None], day[..., None], place)
+    number = np.arange(LEGS + 1)
+    stop = draws.below(STOPS_PER_DEPOT, "stop", router[..., None], day[..., None], number)
     # Neighbouring stops must differ, or a trip would lead nowhere.
-    stop = (stop - stop % 2 + place % 2) % STOPS_PER_DEPOT
-    at_depot = (place == 0) | (place > visits[..., None])
+    stop = (stop - stop % 2 + number % 2) % STOPS_PER_DEPOT
+    at_depot = (number == 0) | (number > visits[..., None])
     depot_lat, depot_lon = fleet.latitude[router][..., None], fleet.longitude[router][..., None]
     depot = np.round(depot_lat * 1e6).astype(np.int64)
     latitude = depot_lat + draws.between(-0.22, 0.22, "stop-lat", depot, stop)
@@ -96,7 +96,7 @@ def _route(
 
 
 def _timetable(
-    draws: Draws, fleet: Fleet, router: Ints, day: Ints, miles: Reals
+    draws: Draws, fleet: SimulatedFleet, router: Ints, day: Ints, miles: Reals
 ) -> tuple[Ints, Ints]:
     """Return departures and arrivals: drives at 22 to 38 mph, stops of 8 to 40 minutes."""
     leg = np.arange(LEGS)
@@ -121,7 +121,7 @@ class Positions:
     moving: Flags
 
 
-def locate(draws: Draws, fleet: Fleet, router: Ints, instant: Ints) -> Positions:
+def locate(draws: Draws, fleet: SimulatedFleet, router: Ints, instant: Ints) -> Positions:
     """Return positions of vehicles at instants (arrays of one shape)."""
     day = (instant - fleet.day_shift[router]) // DAY
     spots = locate_on(day_legs(draws, fleet, router, day), instant)

@@ -5,22 +5,22 @@ from functools import cached_property
 
 import numpy as np
 
+from fleetsim.block_cache import BlockCache
 from fleetsim.draws import Draws
-from fleetsim.fleet import Fleet, build_fleet, orphans
+from fleetsim.fleet import SimulatedFleet, build_fleet, orphans
 from fleetsim.identifiers import Identifiers
 from fleetsim.organisation import Person, people
-from fleetsim.recent import Recent
 from fleetsim.units import DAY, Ints
 from fleetsim.world import batteries
 from fleetsim.world.batteries import Ageing
-from fleetsim.world.changes import ChangePlanner
 from fleetsim.world.plans import Planner
 from fleetsim.world.running import RunningTotals
+from fleetsim.world.setting_changes import SettingChangePlanner
 
 
 @dataclass(frozen=True)
 class World:
-    """Everything that happens is a function of these four values and of time."""
+    """All that happens is a function of these four values and of time."""
 
     seed: int
     routers: int
@@ -33,7 +33,7 @@ class World:
         return Draws(self.seed)
 
     @cached_property
-    def fleet(self) -> Fleet:
+    def fleet(self) -> SimulatedFleet:
         """Return the devices."""
         return build_fleet(self.draws, self.routers, self.clock_start)
 
@@ -49,17 +49,17 @@ class World:
 
     @cached_property
     def planner(self) -> Planner:
-        """Return what draws the routers' days."""
+        """Return the planner of the routers' days."""
         return Planner(self.draws, self.fleet, self.ageing, self.started_at)
 
     @cached_property
-    def changes(self) -> ChangePlanner:
-        """Return what draws changes of settings."""
-        return ChangePlanner(self.draws, self.fleet, len(self.people), self.started_at)
+    def changes(self) -> SettingChangePlanner:
+        """Return the planner of settings changes."""
+        return SettingChangePlanner(self.draws, self.fleet, len(self.people), self.started_at)
 
     @cached_property
     def totals(self) -> RunningTotals:
-        """Return what sums up each router's past."""
+        """Return the running totals of each router."""
         return RunningTotals(self.fleet, self.planner, self.changes, self.first_day)
 
     @cached_property
@@ -74,13 +74,13 @@ class World:
 
     @property
     def orphans(self) -> int:
-        """Return how many modems lie in a drawer."""
+        """Return the number of spare modems in a drawer."""
         return orphans(self.routers)
 
     @cached_property
-    def recent(self) -> Recent:
-        """Return the days generated lately."""
-        return Recent()
+    def cache(self) -> BlockCache:
+        """Return the cache of generated days."""
+        return BlockCache()
 
     @property
     def first_day(self) -> int:

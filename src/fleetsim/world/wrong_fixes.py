@@ -1,6 +1,6 @@
-"""Wrong fixes: for some minutes of a trip a receiver is tens of kilometres off.
+"""Wrong fixes: a receiver is tens of kilometres off for some minutes of a trip.
 
-Either all fixes of such a spell agree, or each is off in a way of its own. A spell lies within a
+All fixes of a spell have the same error, or each has its own. A spell lies within a
 trip, at least a minute and a half from either end, so that right fixes surround it.
 """
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fleetsim.draws import Draws
-from fleetsim.fleet import Fleet
+from fleetsim.fleet import SimulatedFleet
 from fleetsim.units import MINUTE, NEVER, SECOND, Ints, Reals
 from fleetsim.world import trips
 from fleetsim.world.spells import Spells, service_day
@@ -39,7 +39,7 @@ class Displacement:
     east: Reals
 
 
-def displacement(draws: Draws, fleet: Fleet, router: Ints, instant: Ints) -> Displacement:
+def displacement(draws: Draws, fleet: SimulatedFleet, router: Ints, instant: Ints) -> Displacement:
     """Return how far the fixes of vehicles at instants are off."""
     north, east = np.zeros(len(router)), np.zeros(len(router))
     those = np.flatnonzero(fleet.habits.sends_wrong_fixes[router] & fleet.is_vehicle[router])
@@ -48,7 +48,9 @@ def displacement(draws: Draws, fleet: Fleet, router: Ints, instant: Ints) -> Dis
     return Displacement(north, east)
 
 
-def _displace(draws: Draws, fleet: Fleet, router: Ints, instant: Ints) -> tuple[Reals, Reals]:
+def _displace(
+    draws: Draws, fleet: SimulatedFleet, router: Ints, instant: Ints
+) -> tuple[Reals, Reals]:
     """Return degrees north and east of vehicles that send wrong fixes."""
     day = service_day(instant, fleet.day_shift[router])
     legs = trips.day_legs(draws, fleet, router, day)

@@ -1,5 +1,5 @@
-"""Writes: what clients may create, change and delete, and the traces it leaves."""
+"""Writes: what clients may create, change and delete, with the log entries and alerts."""
 
-from fleetsim.writing.table import answer_write
+from fleetsim.writing.dispatch import answer_write
 
 __all__ = ["answer_write"]

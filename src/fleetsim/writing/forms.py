@@ -11,9 +11,9 @@ from fleetsim.ledger import Fields
 from fleetsim.organisation import ACCOUNTS
 from fleetsim.refusals import validation
 from fleetsim.resources import RESOURCES
-from fleetsim.resources.organisation import account_of
+from fleetsim.resources.accounts import account_of
 from fleetsim.units import NULL
-from fleetsim.writing.desk import Desk
+from fleetsim.writing.device_settings import merged, settings_pair
 from fleetsim.writing.readers import (
     flag,
     number,
@@ -23,18 +23,18 @@ from fleetsim.writing.readers import (
     relation,
     text,
 )
-from fleetsim.writing.records import Form
-from fleetsim.writing.settings import merged, settings_pair
+from fleetsim.writing.snapshot_records import Form
+from fleetsim.writing.write_context import WriteContext
 
 
-def _may_delete_account(desk: Desk, identity: int) -> None:
+def _may_delete_account(context: WriteContext, identity: int) -> None:
     """Refuse to delete an account that still holds users, devices or accounts."""
-    if identity == ACCOUNTS[0].id or identity == desk.own_account:
+    if identity == ACCOUNTS[0].id or identity == context.own_account:
         raise validation("id", "the own account cannot be deleted")
     for resource in ("users", "routers", "accounts"):
         held = RESOURCES[resource]
         assert held.rows is not None
-        owners = held.by_name["account"].read(desk.view, held.rows(desk.view))
+        owners = held.by_name["account"].read(context.view, held.rows(context.view))
         if (np.asarray(owners) == identity).any():
             raise validation("id", f"the account still holds {resource}: remove them first")
 
@@ -60,22 +60,22 @@ USER_FORM = Form(
     },
     required=("email", "first_name", "last_name"),
     is_about_people=True,
-    effects=lambda desk, identity, _fields: _name_user(desk, identity),
+    effects=lambda context, identity, _fields: _name_user(context, identity),
 )
 
 
-def _name_user(desk: Desk, identity: int) -> None:
-    """Let the address be the user name where none was given."""
-    record = desk.table("users").created.get(identity)
+def _name_user(context: WriteContext, identity: int) -> None:
+    """Use the email address as user name if none is given."""
+    record = context.writes_to("users").created.get(identity)
     if record is not None:
         record.setdefault("username", record["email"])
 
 
-def _device_type(desk: Desk, identity: int, fields: Fields) -> None:
+def _device_type(context: WriteContext, identity: int, fields: Fields) -> None:
     """Give a created group the device type of its product."""
-    record = desk.table("groups").created.get(identity)
+    record = context.writes_to("groups").created.get(identity)
     if record is not None and "product" in fields:
-        record["device_type"] = raw_value(desk, "products", fields["product"], "device_type")
+        record["device_type"] = raw_value(context, "products", fields["product"], "device_type")
 
 
 GROUP_FORM = Form(
@@ -94,14 +94,14 @@ GROUP_FORM = Form(
 )
 
 
-def _moved(desk: Desk, identity: int, fields: Fields) -> None:
-    """A router's record is newer now; a move to another group raises an alert."""
-    desk.table("routers").changed.setdefault(identity, {})["updated_at"] = desk.view.now
+def _moved(context: WriteContext, identity: int, fields: Fields) -> None:
+    """Update a router's `updated_at`; a move to another group raises an alert."""
+    context.writes_to("routers").changed.setdefault(identity, {})["updated_at"] = context.view.now
     if "group" in fields:
-        fleet = desk.view.world.fleet
+        fleet = context.view.world.fleet
         row = int(fleet.router_ids.rows(np.array([identity]))[0])
-        account = account_of(desk.view, row)
-        desk.raise_alert("router_group_change", account=account, router=row)
+        account = account_of(context.view, row)
+        context.raise_alert("router_group_change", account=account, router=row)
 
 
 ROUTER_FORM = Form(
@@ -120,28 +120,30 @@ ROUTER_FORM = Form(
 )
 
 
-def _placed(desk: Desk, identity: int, fields: Fields) -> None:
-    """A location set by hand takes the place of the router's earlier one."""
+def _placed(context: WriteContext, identity: int, fields: Fields) -> None:
+    """Replace the earlier location of a router by one set by hand."""
     locations = RESOURCES["locations"]
     assert locations.rows is not None
-    block = locations.rows(desk.view)
-    routers = np.asarray(locations.by_name["router"].read(desk.view, block))
-    ids = np.asarray(locations.by_name["id"].read(desk.view, block))
-    table = desk.table("locations")
+    block = locations.rows(context.view)
+    routers = np.asarray(locations.by_name["router"].read(context.view, block))
+    ids = np.asarray(locations.by_name["id"].read(context.view, block))
+    table = context.writes_to("locations")
     for earlier in ids[(routers == fields["router"]) & (ids != identity)].tolist():
-        desk.note_deletion("locations", earlier, one_record(desk.view, locations, str(earlier)))
+        context.note_deletion(
+            "locations", earlier, one_record(context.view, locations, str(earlier))
+        )
         if table.created.pop(earlier, None) is None:
             table.deleted.add(earlier)
-    table.created[identity] |= {"updated_at": desk.view.now, "method": "manual"}
-    routers_table = desk.table("routers").changed
+    table.created[identity] |= {"updated_at": context.view.now, "method": "manual"}
+    routers_table = context.writes_to("routers").changed
     routers_table.setdefault(fields["router"], {})["last_known_location"] = identity
 
 
 def _degrees(bound: float) -> Any:
     """Return a reader of an angle between plus and minus `bound` degrees."""
 
-    def read(desk: Desk, name: str, value: Any) -> float:
-        angle = number(desk, name, value)
+    def read(context: WriteContext, name: str, value: Any) -> float:
+        angle = number(context, name, value)
         if not -bound <= angle <= bound:
             raise validation(name, "out of range", status=400)
         return angle
@@ -149,8 +151,8 @@ def _degrees(bound: float) -> Any:
     return read
 
 
-def _manual(_desk: Desk, name: str, value: Any) -> str:
-    """Read how a location was found: a client can only set one by hand."""
+def _manual(_context: WriteContext, name: str, value: Any) -> str:
+    """Read the `method` of a location: clients can only set `manual`."""
     if value != "manual":
         raise validation(name, "must be manual", status=400)
     return "manual"
@@ -173,39 +175,39 @@ LOCATION_FORM = Form(
 )
 
 
-def _configured(desk: Desk, identity: int, fields: Fields) -> None:
-    """A new configuration is a new version, and the device runs it at once."""
-    changed = desk.table("configuration_managers").changed.setdefault(identity, {})
+def _configured(context: WriteContext, identity: int, fields: Fields) -> None:
+    """Increase the version for a new configuration; the device runs it at once."""
+    changed = context.writes_to("configuration_managers").changed.setdefault(identity, {})
     if "configuration" in fields:
-        version = raw_value(desk, "configuration_managers", identity, "version_number")
+        version = raw_value(context, "configuration_managers", identity, "version_number")
         changed |= {"version_number": version + 1, "actual": fields["configuration"]}
 
 
-def _merged_with_stored(desk: Desk, identity: int, fields: Fields) -> Fields:
+def _merged_with_stored(context: WriteContext, identity: int, fields: Fields) -> Fields:
     """Return fields whose configuration is the stored one with the sent part changed."""
     if "configuration" not in fields:
         return fields
-    stored = raw_value(desk, "configuration_managers", identity, "configuration")
+    stored = raw_value(context, "configuration_managers", identity, "configuration")
     return {**fields, "configuration": merged(stored, fields["configuration"])}
 
 
-def _partly_configured(desk: Desk, identity: int, fields: Fields) -> None:
-    """The device keeps running what the change leaves alone."""
-    actual = raw_value(desk, "configuration_managers", identity, "actual")
-    _configured(desk, identity, fields)
+def _partly_configured(context: WriteContext, identity: int, fields: Fields) -> None:
+    """Merge a partial change into what the device runs."""
+    actual = raw_value(context, "configuration_managers", identity, "actual")
+    _configured(context, identity, fields)
     if "configuration" in fields:
-        changed = desk.table("configuration_managers").changed[identity]
+        changed = context.writes_to("configuration_managers").changed[identity]
         changed["actual"] = merged(actual, fields["configuration"])
 
 
-def _without_ca_print(desk: Desk, name: str, value: Any) -> Any:
+def _without_ca_print(context: WriteContext, name: str, value: Any) -> Any:
     """Read a configuration to patch: enrolment settings may not null `ca_print`.
 
     Unless the enrolment server is the Microsoft-style one (contract, configuration_managers).
     """
     if any(_nulls_ca_print(part) for part in _objects(value)):
         raise validation(name, "remove the line that sets ca_print to null")
-    return settings_pair(desk, name, value)
+    return settings_pair(context, name, value)
 
 
 def _objects(value: Any) -> Iterator[Fields]:

@@ -1,4 +1,4 @@
-"""Reads the members of a write's body, and refuses what is missing, unknown or wrong."""
+"""Readers of the members of a body: they refuse missing, unknown and invalid ones."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 import orjson
 
-from fleetsim.bodies import parse_json
-from fleetsim.columns import Kind
 from fleetsim.conditions import Condition, all_of
 from fleetsim.ledger import Fields
-from fleetsim.question import LONGEST_NUMBER
+from fleetsim.list_requests import LONGEST_NUMBER
 from fleetsim.refusals import server_error, validation
+from fleetsim.request_bodies import parse_json
+from fleetsim.resource_columns import ColumnKind
 from fleetsim.resources import RESOURCES
-from fleetsim.writing.desk import Desk
+from fleetsim.writing.write_context import WriteContext
 
-Reader = Callable[[Desk, str, Any], Any]
+Reader = Callable[[WriteContext, str, Any], Any]
 """Returns a member's raw value. Raises: Refusal (validation)."""
 
 
@@ -35,7 +35,7 @@ def read_body(body: bytes) -> Fields:
 
 
 def read_fields(
-    desk: Desk, body: Fields, readers: Mapping[str, Reader], required: tuple[str, ...]
+    context: WriteContext, body: Fields, readers: Mapping[str, Reader], required: tuple[str, ...]
 ) -> Fields:
     """Return the raw fields of a body: required ones present, unknown ones refused."""
     for name in required:
@@ -44,7 +44,7 @@ def read_fields(
     for name in body:
         if name not in readers:
             raise validation(name, "no such field, or it is read only")
-    return {name: readers[name](desk, name, value) for name, value in body.items()}
+    return {name: readers[name](context, name, value) for name, value in body.items()}
 
 
 def wrong(name: str, value: Any) -> Exception:
@@ -52,35 +52,35 @@ def wrong(name: str, value: Any) -> Exception:
     return validation(name, f"invalid value {value!r}", status=400)
 
 
-def text(_desk: Desk, name: str, value: Any) -> str:
+def text(_context: WriteContext, name: str, value: Any) -> str:
     """Read a string that is not blank."""
     if not isinstance(value, str) or not value.strip():
         raise wrong(name, value)
     return value
 
 
-def optional_text(_desk: Desk, name: str, value: Any) -> str | None:
+def optional_text(_context: WriteContext, name: str, value: Any) -> str | None:
     """Read a string or null."""
     if value is not None and not isinstance(value, str):
         raise wrong(name, value)
     return value
 
 
-def flag(_desk: Desk, name: str, value: Any) -> bool:
+def flag(_context: WriteContext, name: str, value: Any) -> bool:
     """Read true or false."""
     if not isinstance(value, bool):
         raise wrong(name, value)
     return value
 
 
-def number(_desk: Desk, name: str, value: Any) -> float:
+def number(_context: WriteContext, name: str, value: Any) -> float:
     """Read a number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise wrong(name, value)
     return float(value)
 
 
-def object_of(_desk: Desk, name: str, value: Any) -> Fields:
+def object_of(_context: WriteContext, name: str, value: Any) -> Fields:
     """Read a JSON object."""
     if not isinstance(value, dict):
         raise wrong(name, value)
@@ -90,9 +90,9 @@ def object_of(_desk: Desk, name: str, value: Any) -> Fields:
 def relation(resource: str) -> Reader:
     """Return a reader of a related record, given by URL or id, that the caller can see."""
 
-    def read(desk: Desk, name: str, value: Any) -> int:
+    def read(context: WriteContext, name: str, value: Any) -> int:
         identity = _identity(name, value)
-        if not exists(desk, resource, identity):
+        if not exists(context, resource, identity):
             raise validation(name, f"no such record {value!r}")
         return identity
 
@@ -102,8 +102,8 @@ def relation(resource: str) -> Reader:
 def optional(reader: Reader, null: Any) -> Reader:
     """Return a reader that takes null too."""
 
-    def read(desk: Desk, name: str, value: Any) -> Any:
-        return null if value is None else reader(desk, name, value)
+    def read(context: WriteContext, name: str, value: Any) -> Any:
+        return null if value is None else reader(context, name, value)
 
     return read
 
@@ -112,10 +112,10 @@ def ids_of(resource: str) -> Reader:
     """Return a reader of a list of ids of records the caller can see."""
     one = relation(resource)
 
-    def read(desk: Desk, name: str, value: Any) -> list[int]:
+    def read(context: WriteContext, name: str, value: Any) -> list[int]:
         if not isinstance(value, list):
             raise wrong(name, value)
-        return [one(desk, name, item) for item in value]
+        return [one(context, name, item) for item in value]
 
     return read
 
@@ -130,25 +130,26 @@ def _identity(name: str, value: Any) -> int:
     return int(digits)
 
 
-def exists(desk: Desk, resource: str, identity: int) -> bool:
+def exists(context: WriteContext, resource: str, identity: int) -> bool:
     """Return whether the caller can see a record of a snapshot resource."""
     target = RESOURCES[resource]
     assert target.rows is not None
     column = target.by_name[target.key]
-    assert column.kind is Kind.ID
+    assert column.kind is ColumnKind.ID
     return (
-        len(all_of(desk.view, [Condition(column, "exact", identity)], target.rows(desk.view))) > 0
+        len(all_of(context.view, [Condition(column, "exact", identity)], target.rows(context.view)))
+        > 0
     )
 
 
-def raw_value(desk: Desk, resource: str, identity: int, field: str) -> Any:
+def raw_value(context: WriteContext, resource: str, identity: int, field: str) -> Any:
     """Return the raw value of one field of an existing record."""
     target = RESOURCES[resource]
     assert target.rows is not None
     block = all_of(
-        desk.view,
+        context.view,
         [Condition(target.by_name[target.key], "exact", identity)],
-        target.rows(desk.view),
+        target.rows(context.view),
     )
-    value = target.by_name[field].read(desk.view, block)[0]
+    value = target.by_name[field].read(context.view, block)[0]
     return value.item() if isinstance(value, np.generic) else value

@@ -1,39 +1,39 @@
-"""Deleting what other records belong to: routers and accounts."""
+"""Deletion of routers and accounts, to which other records belong."""
 
 import numpy as np
 
 from fleetsim.resources import RESOURCES
-from fleetsim.writing.desk import Desk, Written, record_id
 from fleetsim.writing.forms import (
     ACCOUNT_FORM,
     GROUP_FORM,
     LOCATION_FORM,
     ROUTER_FORM,
 )
-from fleetsim.writing.records import delete, existing
+from fleetsim.writing.snapshot_records import delete, existing
+from fleetsim.writing.write_context import WriteAnswer, WriteContext, record_id
 
 
-def delete_account(desk: Desk, key: str) -> Written:
-    """Delete an account that holds no users, and its groups and places with it."""
-    identity = existing(ACCOUNT_FORM, desk, key)
-    ACCOUNT_FORM.check(desk, identity)
+def delete_account(context: WriteContext, key: str) -> WriteAnswer:
+    """Delete an account without users, together with its groups and locations."""
+    identity = existing(ACCOUNT_FORM, context, key)
+    ACCOUNT_FORM.check(context, identity)
     for form in (GROUP_FORM, LOCATION_FORM):
         held = RESOURCES[form.resource]
         assert held.rows is not None
-        block = held.rows(desk.view)
-        owners = np.asarray(held.by_name["account"].read(desk.view, block))
-        for owned in np.asarray(held.by_name["id"].read(desk.view, block))[owners == identity]:
-            delete(form, desk, str(owned))
-    return delete(ACCOUNT_FORM, desk, key)
+        block = held.rows(context.view)
+        owners = np.asarray(held.by_name["account"].read(context.view, block))
+        for owned in np.asarray(held.by_name["id"].read(context.view, block))[owners == identity]:
+            delete(form, context, str(owned))
+    return delete(ACCOUNT_FORM, context, key)
 
 
-def delete_router(desk: Desk, key: str) -> Written:
-    """Unregister a router: all its data goes with it.
+def delete_router(context: WriteContext, key: str) -> WriteAnswer:
+    """Unregister a router, together with all its data.
 
-    A view no longer has it in scope, so none of its data is served.
+    Views no longer have it in scope, so none of its data is served.
     """
-    written = delete(ROUTER_FORM, desk, key)
-    created = desk.table("locations").created
+    written = delete(ROUTER_FORM, context, key)
+    created = context.writes_to("locations").created
     for number in [n for n, record in created.items() if record["router"] == record_id(key)]:
         del created[number]
     return written

@@ -1,4 +1,4 @@
-"""A column of a resource: where its values come from, how they are spelled and filtered."""
+"""A column of a resource: where its values come from, and how they are rendered and filtered."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,14 +6,14 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from fleetsim.blocks import Block
-from fleetsim.stamps import Spelling
+from fleetsim.stamps import TimestampFormat
 
 if TYPE_CHECKING:  # a view holds columns' resources, which hold columns
     from fleetsim.view import View
 
 
-class Kind(StrEnum):
-    """What a value is, and so how it is spelled on the wire and read from a filter."""
+class ColumnKind(StrEnum):
+    """The kind of a value, which decides its JSON form and how filters parse it."""
 
     ID = "id"  # int64, a JSON string of digits
     NUMERIC_ID = "numeric_id"  # int64, a JSON number: failovers only
@@ -32,7 +32,7 @@ Read = Callable[["View", Block], Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Column:
+class ResourceColumn:
     """One field of a record.
 
     `read` gives raw values for every row of a block. `ops` are the filter operators allowed
@@ -41,11 +41,11 @@ class Column:
     """
 
     name: str
-    kind: Kind
+    kind: ColumnKind
     read: Read
     ops: frozenset[str] = frozenset()
     to: str = ""
-    spelling: Spelling = "micros_offset"
+    time_format: TimestampFormat = "micros_offset"
     hidden: bool = False
 
 
@@ -58,16 +58,18 @@ ANY_ID = EXACT_IN | RANGE
 
 def column(
     name: str,
-    kind: Kind,
+    kind: ColumnKind,
     read: Read,
     ops: frozenset[str] = frozenset(),
     *,
     to: str = "",
-    spelling: Spelling = "micros_offset",
+    time_format: TimestampFormat = "micros_offset",
     hidden: bool = False,
-) -> Column:
-    """Return a column; the short form that tables of columns are written in."""
-    return Column(name=name, kind=kind, read=read, ops=ops, to=to, spelling=spelling, hidden=hidden)
+) -> ResourceColumn:
+    """Return a column: a short form for the definitions of resources."""
+    return ResourceColumn(
+        name=name, kind=kind, read=read, ops=ops, to=to, time_format=time_format, hidden=hidden
+    )
 
 
 def values(name: str) -> Read:

@@ -1,17 +1,17 @@
-"""A list request, read: paging, filters, fields, expand. Anything unknown is refused."""
+"""Parsing of list requests: paging, filters, fields, expand. Unknown parameters are refused."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qsl
 
-from fleetsim.columns import Column
 from fleetsim.conditions import Condition, parse_condition
 from fleetsim.definition import Resource
 from fleetsim.refusals import validation
+from fleetsim.resource_columns import ResourceColumn
 
 LONGEST_NUMBER: Final = 18
-"""Digits that surely fit 64 bits."""
+"""Digits of a number that is sure to fit 64 bits."""
 
 DEFAULT_LIMIT: Final = 20
 MAXIMUM_LIMIT: Final = 500
@@ -19,7 +19,7 @@ MAXIMUM_LIMIT: Final = 500
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class ListRequest:
     """What a caller asks of one resource; `parameters` are kept for the `next` link."""
 
     resource: Resource
@@ -28,7 +28,7 @@ class Question:
     limit: int
     offset: int
     order_by: str
-    columns: tuple[Column, ...]
+    columns: tuple[ResourceColumn, ...]
     expand: tuple[str, ...]
 
     def bounds(self, name: str) -> list[Condition]:
@@ -36,8 +36,8 @@ class Question:
         return [condition for condition in self.conditions if condition.column.name == name]
 
 
-def read_question(resource: Resource, query: str) -> Question:
-    """Return the question a query string asks.
+def read_list_request(resource: Resource, query: str) -> ListRequest:
+    """Return the list request of a query string.
 
     Raises: Refusal for a missing required filter (409), an unknown parameter, or a bad value.
     """
@@ -48,7 +48,7 @@ def read_question(resource: Resource, query: str) -> Question:
     if resource.rows is not None:
         special.add("offset")
     filters = [(name, text) for name, text in parameters if name not in special]
-    return Question(
+    return ListRequest(
         resource=resource,
         parameters=parameters,
         conditions=tuple(parse_condition(resource, name, text) for name, text in filters),
@@ -60,17 +60,19 @@ def read_question(resource: Resource, query: str) -> Question:
     )
 
 
-def read_shape(resource: Resource, query: str) -> tuple[tuple[Column, ...], tuple[str, ...]]:
+def read_shape(
+    resource: Resource, query: str
+) -> tuple[tuple[ResourceColumn, ...], tuple[str, ...]]:
     """Return the columns and the relations as objects that a read of one record asks for.
 
-    Raises: Refusal for a field or a relation that there is not.
+    Raises: Refusal for an unknown field or relation.
     """
     given = dict(parse_qsl(query, keep_blank_values=True))
     return _fields(resource, given.get("fields", "")), _expand(resource, given.get("expand", ""))
 
 
 def _require_filter(resource: Resource, given: dict[str, str]) -> None:
-    """Refuse a question without the filter its endpoint requires."""
+    """Refuse a request without the filter its endpoint requires."""
     if resource.one_of and not any(given.get(name) for name in resource.one_of):
         raise validation(resource.one_of[0], "this filter is required")
 
@@ -92,8 +94,8 @@ def _order(resource: Resource, text: str) -> str:
     return text
 
 
-def _fields(resource: Resource, text: str) -> tuple[Column, ...]:
-    """Return the columns asked for, in the record's own order; all where none is named."""
+def _fields(resource: Resource, text: str) -> tuple[ResourceColumn, ...]:
+    """Return the requested columns in the record's own order; all if none is named."""
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
         return resource.shown

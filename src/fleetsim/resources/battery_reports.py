@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from fleetsim.blocks import Block
-from fleetsim.columns import EXACT_IN, Kind, Read, column, constant
 from fleetsim.definition import Resource
 from fleetsim.identifiers import Identifiers
+from fleetsim.resource_columns import EXACT_IN, ColumnKind, Read, column, constant
 from fleetsim.units import DAY, HOUR, NULL, Ints, Reals
 from fleetsim.view import View
 from fleetsim.world import batteries
@@ -18,7 +18,7 @@ from fleetsim.world.spells import Spells, service_day
 
 
 @dataclass(frozen=True)
-class Reading:
+class BatteryReport:
     """What batteries reported, and when."""
 
     at: Ints
@@ -40,7 +40,7 @@ def battery_ids(view: View) -> Identifiers:
 
 
 def last_report(view: View, router: Ints, instant: Ints) -> Ints:
-    """Return when batteries last reported by an instant: not while their router was off.
+    """Return when batteries last reported by an instant, while their router was on.
 
     A router reports as it registers, too.
     """
@@ -55,7 +55,7 @@ def last_report(view: View, router: Ints, instant: Ints) -> Ints:
     return np.maximum(at, fleet.registrations.since[router])
 
 
-def read_batteries(view: View, router: Ints, at: Ints) -> Reading:
+def read_batteries(view: View, router: Ints, at: Ints) -> BatteryReport:
     """Return what batteries show at reports."""
     world, fleet = view.world, view.world.fleet
     day = service_day(at, fleet.day_shift[router])
@@ -65,7 +65,7 @@ def read_batteries(view: View, router: Ints, at: Ints) -> Reading:
     state = batteries.charge(spell, off, rate, at)
     cycle = batteries.Cycle(np.where(current, day, day - 1), spell)
     local_day = (at + fleet.utc_offset[router]) // DAY
-    return Reading(
+    return BatteryReport(
         at=at,
         charge=state,
         electrics=batteries.electrics(world.draws, router, cycle, state, at),
@@ -85,8 +85,8 @@ def _latest(current: Any, today: DayPlan, yesterday: DayPlan) -> tuple[Spells, I
     return spell, off, np.where(current, today.drain_rate, yesterday.drain_rate)
 
 
-def _reading(view: View, block: Block) -> Reading:
-    def make() -> Reading:
+def _reading(view: View, block: Block) -> BatteryReport:
+    def make() -> BatteryReport:
         router = block["row"]
         at = last_report(view, router, np.full(len(block), view.now))
         return read_batteries(view, router, at)
@@ -139,33 +139,42 @@ BATTERIES = Resource(
     columns=(
         column(
             "created_at",
-            Kind.TIME,
+            ColumnKind.TIME,
             lambda v, b: v.world.fleet.after_installing(b["row"], HOUR),
-            spelling="seconds_offset",
+            time_format="seconds_offset",
         ),
         column(
-            "health", Kind.INTEGER, lambda v, b: np.ceil(_reading(v, b).health).astype(np.int64)
+            "health",
+            ColumnKind.INTEGER,
+            lambda v, b: np.ceil(_reading(v, b).health).astype(np.int64),
         ),
-        column("id", Kind.ID, _ids),
-        column("manufacturer", Kind.TEXT, constant("Tidal Cells")),
-        column("milliamps", Kind.INTEGER, _electric("milliamps")),
-        column("millivolts", Kind.INTEGER, _electric("millivolts")),
-        column("resource_url", Kind.ADDRESS, _ids, to="batteries"),
+        column("id", ColumnKind.ID, _ids),
+        column("manufacturer", ColumnKind.TEXT, constant("Tidal Cells")),
+        column("milliamps", ColumnKind.INTEGER, _electric("milliamps")),
+        column("millivolts", ColumnKind.INTEGER, _electric("millivolts")),
+        column("resource_url", ColumnKind.ADDRESS, _ids, to="batteries"),
         column(
             "router",
-            Kind.RELATION,
+            ColumnKind.RELATION,
             lambda v, b: v.world.fleet.router_id[b["row"]],
             EXACT_IN,
             to="routers",
         ),
-        column("rsoc", Kind.INTEGER, _rsoc),
-        column("serial", Kind.TEXT, _serial),
-        column("status", Kind.TEXT, _status),
+        column("rsoc", ColumnKind.INTEGER, _rsoc),
+        column("serial", ColumnKind.TEXT, _serial),
+        column("status", ColumnKind.TEXT, _status),
         column(
-            "temp", Kind.INTEGER, lambda v, b: np.floor(_reading(v, b).celsius).astype(np.int64)
+            "temp",
+            ColumnKind.INTEGER,
+            lambda v, b: np.floor(_reading(v, b).celsius).astype(np.int64),
         ),
-        column("time_remaining", Kind.INTEGER, _minutes_left),
-        column("type", Kind.TEXT, constant("internal")),
-        column("updated_at", Kind.TIME, lambda v, b: _reading(v, b).at, spelling="seconds_offset"),
+        column("time_remaining", ColumnKind.INTEGER, _minutes_left),
+        column("type", ColumnKind.TEXT, constant("internal")),
+        column(
+            "updated_at",
+            ColumnKind.TIME,
+            lambda v, b: _reading(v, b).at,
+            time_format="seconds_offset",
+        ),
     ),
 )

@@ -1,12 +1,12 @@
-"""accounts, users, groups, products: who owns what."""
+"""accounts, users, groups and products."""
 
 import numpy as np
 
 from fleetsim.blocks import Block
-from fleetsim.columns import ANY_ID, EXACT, EXACT_IN, Kind, Read, column, constant
 from fleetsim.definition import Resource
 from fleetsim.identifiers import group_ids
 from fleetsim.organisation import ACCOUNTS, PRODUCTS
+from fleetsim.resource_columns import ANY_ID, EXACT, EXACT_IN, ColumnKind, Read, column, constant
 from fleetsim.units import NULL, Ints
 from fleetsim.view import View
 
@@ -41,11 +41,13 @@ ACCOUNT = Resource(
     order_by=("id", "name"),
     expands=("account",),
     columns=(
-        column("account", Kind.RELATION, _parent, EXACT_IN, to="accounts"),
-        column("id", Kind.ID, lambda _v, b: ACCOUNT_IDS[b["row"]], EXACT_IN),
-        column("is_disabled", Kind.FLAG, constant(False)),
-        column("name", Kind.TEXT, row_of(*ACCOUNTS, field="name"), EXACT_IN),
-        column("resource_url", Kind.ADDRESS, lambda _v, b: ACCOUNT_IDS[b["row"]], to="accounts"),
+        column("account", ColumnKind.RELATION, _parent, EXACT_IN, to="accounts"),
+        column("id", ColumnKind.ID, lambda _v, b: ACCOUNT_IDS[b["row"]], EXACT_IN),
+        column("is_disabled", ColumnKind.FLAG, constant(False)),
+        column("name", ColumnKind.TEXT, row_of(*ACCOUNTS, field="name"), EXACT_IN),
+        column(
+            "resource_url", ColumnKind.ADDRESS, lambda _v, b: ACCOUNT_IDS[b["row"]], to="accounts"
+        ),
     ),
 )
 
@@ -60,11 +62,13 @@ PRODUCT = Resource(
     rows=product_rows,
     order_by=("id", "name"),
     columns=(
-        column("device_type", Kind.TEXT, row_of(*PRODUCTS, field="device_type"), EXACT),
-        column("id", Kind.ID, lambda _v, b: PRODUCT_IDS[b["row"]], EXACT_IN),
-        column("name", Kind.TEXT, row_of(*PRODUCTS, field="name"), EXACT_IN),
-        column("resource_url", Kind.ADDRESS, lambda _v, b: PRODUCT_IDS[b["row"]], to="products"),
-        column("series", Kind.TEXT, row_of(*PRODUCTS, field="series"), EXACT_IN),
+        column("device_type", ColumnKind.TEXT, row_of(*PRODUCTS, field="device_type"), EXACT),
+        column("id", ColumnKind.ID, lambda _v, b: PRODUCT_IDS[b["row"]], EXACT_IN),
+        column("name", ColumnKind.TEXT, row_of(*PRODUCTS, field="name"), EXACT_IN),
+        column(
+            "resource_url", ColumnKind.ADDRESS, lambda _v, b: PRODUCT_IDS[b["row"]], to="products"
+        ),
+        column("series", ColumnKind.TEXT, row_of(*PRODUCTS, field="series"), EXACT_IN),
     ),
 )
 
@@ -91,17 +95,17 @@ USER = Resource(
     columns=(
         column(
             "account",
-            Kind.RELATION,
+            ColumnKind.RELATION,
             lambda v, b: ACCOUNT_IDS[_person("account")(v, b)],
             EXACT_IN,
             to="accounts",
         ),
-        column("email", Kind.TEXT, _person("email"), EXACT_IN),
-        column("first_name", Kind.TEXT, _person("first_name"), EXACT_IN),
-        column("id", Kind.ID, _person("id"), EXACT_IN),
-        column("last_name", Kind.TEXT, _person("last_name"), EXACT_IN),
-        column("resource_url", Kind.ADDRESS, _person("id"), to="users"),
-        column("username", Kind.TEXT, _person("email"), EXACT_IN),
+        column("email", ColumnKind.TEXT, _person("email"), EXACT_IN),
+        column("first_name", ColumnKind.TEXT, _person("first_name"), EXACT_IN),
+        column("id", ColumnKind.ID, _person("id"), EXACT_IN),
+        column("last_name", ColumnKind.TEXT, _person("last_name"), EXACT_IN),
+        column("resource_url", ColumnKind.ADDRESS, _person("id"), to="users"),
+        column("username", ColumnKind.TEXT, _person("email"), EXACT_IN),
     ),
 )
 
@@ -153,36 +157,36 @@ GROUP = Resource(
     columns=(
         column(
             "account",
-            Kind.RELATION,
+            ColumnKind.RELATION,
             lambda v, b: ACCOUNT_IDS[_group_account(v, b["row"])],
             EXACT_IN,
             to="accounts",
         ),
-        column("configuration", Kind.JSON, lambda _v, b: [[{}, []] for _ in range(len(b))]),
+        column("configuration", ColumnKind.JSON, lambda _v, b: [[{}, []] for _ in range(len(b))]),
         column(
             "device_type",
-            Kind.TEXT,
+            ColumnKind.TEXT,
             lambda v, b: [PRODUCTS[p].device_type for p in _group_product(v, b["row"]).tolist()],
             EXACT,
         ),
-        column("id", Kind.ID, lambda _v, b: group_ids(b["row"]), ANY_ID),
+        column("id", ColumnKind.ID, lambda _v, b: group_ids(b["row"]), ANY_ID),
         column(
             "name",
-            Kind.TEXT,
+            ColumnKind.TEXT,
             lambda v, b: group_names(v, b["row"], np.full(len(b), v.now)),
             EXACT_IN,
         ),
         column(
             "product",
-            Kind.RELATION,
+            ColumnKind.RELATION,
             lambda v, b: PRODUCT_IDS[_group_product(v, b["row"])],
             EXACT_IN,
             to="products",
         ),
-        column("resource_url", Kind.ADDRESS, lambda _v, b: group_ids(b["row"]), to="groups"),
+        column("resource_url", ColumnKind.ADDRESS, lambda _v, b: group_ids(b["row"]), to="groups"),
         column(
             "target_firmware",
-            Kind.RELATION,
+            ColumnKind.RELATION,
             lambda v, b: 9001 + _group_product(v, b["row"]) * 10 + 2,
             EXACT_IN,
             to="firmwares",

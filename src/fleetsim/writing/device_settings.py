@@ -1,15 +1,15 @@
-"""Device settings as the service holds them: a pair of updates and of removed paths."""
+"""Device settings in the service's format: a pair of updates and removed paths."""
 
 from typing import Any
 
 from fleetsim.ledger import Fields
-from fleetsim.writing.desk import Desk
 from fleetsim.writing.readers import wrong
+from fleetsim.writing.write_context import WriteContext
 
 Path = list[str | int]
 
 
-def settings_pair(_desk: Desk, name: str, value: Any) -> list[Any]:
+def settings_pair(_context: WriteContext, name: str, value: Any) -> list[Any]:
     """Read updates and removals; an object alone is updates without removals."""
     if isinstance(value, dict):
         return [value, []]
@@ -41,7 +41,7 @@ def merged(stored: list[Any], partial: list[Any]) -> list[Any]:
 
 
 def _merge(stored: Fields, changes: Fields) -> Fields:
-    """Return an object with members changed; neither of the two is edited."""
+    """Return `stored` with `changes` applied; both arguments stay unchanged."""
     result = dict(stored)
     for key, value in changes.items():
         before = result.get(key)

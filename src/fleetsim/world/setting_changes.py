@@ -1,11 +1,11 @@
-"""Configuration changes: now and then a user changes a router's settings."""
+"""Changes of settings: users change a router's settings now and then."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from fleetsim.draws import Draws
-from fleetsim.fleet import Fleet
+from fleetsim.fleet import SimulatedFleet
 from fleetsim.units import DAY, NEVER, Ints
 from fleetsim.world.spells import day_start
 
@@ -16,7 +16,7 @@ SETTINGS = ("ssid", "dns_server", "wan_rule", "firewall_zone", "ca_print", "logg
 
 
 @dataclass(frozen=True)
-class Changes:
+class SettingChanges:
     """At most one change per router and service day; `at` is NEVER where there is none."""
 
     at: Ints
@@ -25,15 +25,15 @@ class Changes:
 
 
 @dataclass(frozen=True)
-class ChangePlanner:
-    """Draws changes made by any of so many `people`; none before `started_at`."""
+class SettingChangePlanner:
+    """Draws changes made by `people` users, none before `started_at`."""
 
     draws: Draws
-    fleet: Fleet
+    fleet: SimulatedFleet
     people: int
     started_at: int
 
-    def plan(self, router: Ints, day: Ints) -> Changes:
+    def plan(self, router: Ints, day: Ints) -> SettingChanges:
         """Return the changes of routers on service days."""
         draws = self.draws
         at = day_start(day, self.fleet.day_shift[router])
@@ -41,7 +41,7 @@ class ChangePlanner:
         odds = np.where(router % _SELDOM_ONE_IN == 0, SELDOM_ODDS, CHANGE_ODDS)
         happens = draws.chance(odds, "change", router, day) & (at >= self.started_at)
         happens &= self.fleet.registrations.holds(router, at)
-        return Changes(
+        return SettingChanges(
             at=np.where(happens, at, NEVER),
             person=draws.below(self.people, "change-person", router, day),
             setting=draws.below(len(SETTINGS), "change-setting", router, day),

@@ -1,4 +1,4 @@
-"""alert_rules and alert_push_destinations: every stated rule of theirs (service contract)."""
+"""Writes of alert_rules and alert_push_destinations, as the service contract states them."""
 
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -12,27 +12,27 @@ from fleetsim.ledger import Fields
 from fleetsim.organisation import CARRIERS
 from fleetsim.refusals import not_found, validation
 from fleetsim.resources import RESOURCES
-from fleetsim.resources.alerting import sees_account
+from fleetsim.resources.alert_rules import sees_account
 from fleetsim.rules import DESTINATIONS, RULES, key_text, retire
 from fleetsim.units import NEVER
-from fleetsim.writing.desk import Desk, Written, subject_of
 from fleetsim.writing.readers import flag, ids_of, read_fields, text, wrong
+from fleetsim.writing.write_context import WriteAnswer, WriteContext, subject_of
 
 LONGEST_SECRET: Final = 256
 SCHEDULES: Final = ("none", "hourly", "daily")
 POOLED_TYPES: Final = ("pdp_router_overage", "pdp_account_overage")
 
 
-def find(desk: Desk, resource: str, key: str) -> int:
+def find(context: WriteContext, resource: str, key: str) -> int:
     """Return the ledger number of a rule or destination the caller can see, or refuse (404)."""
-    one_record(desk.view, RESOURCES[resource], key)
-    for number, record in desk.table(resource).created.items():
+    one_record(context.view, RESOURCES[resource], key)
+    for number, record in context.writes_to(resource).created.items():
         if key_text(record) == str(UUID(key)):
             return number
     raise not_found()
 
 
-def _secret(_desk: Desk, name: str, value: Any) -> Fields:
+def _secret(_context: WriteContext, name: str, value: Any) -> Fields:
     """Read the flat dictionary whose single key is `secret`."""
     if not isinstance(value, dict) or list(value) != ["secret"]:
         raise wrong(name, value)
@@ -42,7 +42,7 @@ def _secret(_desk: Desk, name: str, value: Any) -> Fields:
     return value
 
 
-def _endpoint(_desk: Desk, name: str, value: Any) -> Fields:
+def _endpoint(_context: WriteContext, name: str, value: Any) -> Fields:
     """Read the flat dictionary whose single key is `url`."""
     if not isinstance(value, dict) or list(value) != ["url"] or not isinstance(value["url"], str):
         raise wrong(name, value)
@@ -52,11 +52,11 @@ def _endpoint(_desk: Desk, name: str, value: Any) -> Fields:
 
 
 def _is_address(text: str) -> bool:
-    """Return whether something could be posted to a URL: its host and port must be readable."""
+    """Return whether a URL can be posted to: its host and port must be valid."""
     try:
         parts, url = urlsplit(text), httpx.URL(text)
         return url.scheme in ("http", "https") and bool(url.host) and parts.port != 0
-    except (httpx.InvalidURL, ValueError):  # an IDNA label that cannot be decoded is one, too
+    except (httpx.InvalidURL, ValueError):  # also raised for an IDNA label that cannot be decoded
         return False
 
 
@@ -69,80 +69,80 @@ _DESTINATION_FIELDS: Final = {
 }
 
 
-def _new_record(desk: Desk, fields: Fields) -> Fields:
+def _new_record(context: WriteContext, fields: Fields) -> Fields:
     """Return a record with its account, key and times."""
-    now, ledger = desk.view.now, desk.view.ledger
-    stamp = {"account": desk.own_account, "created_at": now, "tail": ledger.next_tail()}
+    now, ledger = context.view.now, context.view.ledger
+    stamp = {"account": context.own_account, "created_at": now, "tail": ledger.next_tail()}
     return {**fields, **stamp, "updated_at": now}
 
 
-def create_destination(desk: Desk, body: Fields) -> Written:
+def create_destination(context: WriteContext, body: Fields) -> WriteAnswer:
     """Create a push destination; two of one account cannot share a URL."""
     required = ("endpoint", "authentication", "name")
-    fields = read_fields(desk, body, _DESTINATION_FIELDS, required)
+    fields = read_fields(context, body, _DESTINATION_FIELDS, required)
     if fields.pop("suspended", False):
         raise validation("suspended", "cannot be set to true")
-    _refuse_shared_url(desk, desk.own_account, fields["endpoint"], 0)
+    _refuse_shared_url(context, context.own_account, fields["endpoint"], 0)
     blank = {"enabled": True, "suspended": False, "last_error_at": None, "last_error_text": None}
-    record = _new_record(desk, {**blank, **fields})
-    desk.table(DESTINATIONS).created[desk.view.ledger.next_serial()] = record
-    return Written(201, _created(desk, DESTINATIONS, "notification_configuration", record))
+    record = _new_record(context, {**blank, **fields})
+    context.writes_to(DESTINATIONS).created[context.view.ledger.next_serial()] = record
+    return WriteAnswer(201, _created(context, DESTINATIONS, "notification_configuration", record))
 
 
-def _refuse_shared_url(desk: Desk, account: int, endpoint: Fields, own: int) -> None:
-    for number, other in desk.table(DESTINATIONS).created.items():
+def _refuse_shared_url(context: WriteContext, account: int, endpoint: Fields, own: int) -> None:
+    for number, other in context.writes_to(DESTINATIONS).created.items():
         if number != own and other["account"] == account and other["endpoint"] == endpoint:
             raise validation("endpoint", "another destination has this url")
 
 
-def change_destination(desk: Desk, key: str, body: Fields) -> Written:
-    """Change a destination; `suspended` can be patched to false only."""
-    number = find(desk, DESTINATIONS, key)
-    fields = read_fields(desk, body, _DESTINATION_FIELDS, ())
-    record = desk.table(DESTINATIONS).created[number]
+def change_destination(context: WriteContext, key: str, body: Fields) -> WriteAnswer:
+    """Change a destination; `suspended` can only be patched to false."""
+    number = find(context, DESTINATIONS, key)
+    fields = read_fields(context, body, _DESTINATION_FIELDS, ())
+    record = context.writes_to(DESTINATIONS).created[number]
     if fields.get("suspended") and not record["suspended"]:
         raise validation("suspended", "cannot be patched from false to true")
     if "endpoint" in fields:
-        _refuse_shared_url(desk, record["account"], fields["endpoint"], number)
+        _refuse_shared_url(context, record["account"], fields["endpoint"], number)
     if fields.get("suspended") is False:
-        desk.simulation.pusher.resume(number)
-    _changed(desk, "notification_configuration", record, fields)
-    return Written(202)
+        context.simulation.pusher.resume(number)
+    _changed(context, "notification_configuration", record, fields)
+    return WriteAnswer(202)
 
 
-def _created(desk: Desk, resource: str, kind: str, record: Fields) -> Fields:
+def _created(context: WriteContext, resource: str, kind: str, record: Fields) -> Fields:
     """Log a creation and return the record as served, with its `resource_url`."""
     key = key_text(record)
-    served = one_record(desk.view, RESOURCES[resource], key)
-    desk.log("create", kind, subject_of(key), before={}, after=served, account=record["account"])
-    return {**served, "resource_url": f"{desk.view.origin}/api/v2/{resource}/{key}/"}
+    served = one_record(context.view, RESOURCES[resource], key)
+    context.log("create", kind, subject_of(key), before={}, after=served, account=record["account"])
+    return {**served, "resource_url": f"{context.view.origin}/api/v2/{resource}/{key}/"}
 
 
-def _changed(desk: Desk, kind: str, record: Fields, fields: Fields) -> None:
+def _changed(context: WriteContext, kind: str, record: Fields, fields: Fields) -> None:
     """Change a record and log it; a secret is never shown."""
     shown = {name: value for name, value in fields.items() if name != "authentication"}
     before = {name: record.get(name) for name in shown}
-    record |= {**fields, "updated_at": desk.view.now}
+    record |= {**fields, "updated_at": context.view.now}
     subject = subject_of(key_text(record))
-    desk.log("update", kind, subject, before=before, after=shown, account=record["account"])
+    context.log("update", kind, subject, before=before, after=shown, account=record["account"])
 
 
-def _delete(desk: Desk, resource: str, key: str) -> Fields:
+def _delete(context: WriteContext, resource: str, key: str) -> Fields:
     """Remove a rule or destination and return it."""
-    number = find(desk, resource, key)
-    desk.note_deletion(resource, UUID(key), one_record(desk.view, RESOURCES[resource], key))
-    return desk.table(resource).created.pop(number)
+    number = find(context, resource, key)
+    context.note_deletion(resource, UUID(key), one_record(context.view, RESOURCES[resource], key))
+    return context.writes_to(resource).created.pop(number)
 
 
-def delete_destination(desk: Desk, key: str) -> Written:
+def delete_destination(context: WriteContext, key: str) -> WriteAnswer:
     """Delete a push destination."""
-    record = _delete(desk, DESTINATIONS, key)
+    record = _delete(context, DESTINATIONS, key)
     kind, subject = "notification_configuration", subject_of(key, record["name"])
-    desk.log("delete", kind, subject, before=subject, after={}, account=record["account"])
-    return Written(204)
+    context.log("delete", kind, subject, before=subject, after={}, account=record["account"])
+    return WriteAnswer(204)
 
 
-def _criteria(_desk: Desk, name: str, value: Any) -> Fields:
+def _criteria(_context: WriteContext, name: str, value: Any) -> Fields:
     """Read `filter_criteria`: alert types by name, and external ids."""
     if not isinstance(value, dict) or not set(value) <= {"alert_type__in", "external_id__in"}:
         raise wrong(name, value)
@@ -158,25 +158,25 @@ def _is_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
-def _destinations(desk: Desk, name: str, value: Any) -> list[str]:
+def _destinations(context: WriteContext, name: str, value: Any) -> list[str]:
     """Read `http_destinations`: ids of push destinations the caller can see, each once."""
     if not _is_texts(value):
         raise wrong(name, value)
-    records = desk.table(DESTINATIONS).created.values()
-    known = {key_text(r) for r in records if sees_account(desk.view, r["account"])}
+    records = context.writes_to(DESTINATIONS).created.values()
+    known = {key_text(r) for r in records if sees_account(context.view, r["account"])}
     if not set(value) <= known:
         raise validation(name, "names an unknown push destination")
     return list(dict.fromkeys(value))
 
 
-def _schedule(_desk: Desk, name: str, value: Any) -> str | None:
+def _schedule(_context: WriteContext, name: str, value: Any) -> str | None:
     """Read None, Hourly or Daily in any case, or null."""
     if value is None or (isinstance(value, str) and value.lower() in SCHEDULES):
         return value
     raise wrong(name, value)
 
 
-def _pooled_settings(_desk: Desk, name: str, value: Any) -> Fields | None:
+def _pooled_settings(_context: WriteContext, name: str, value: Any) -> Fields | None:
     if value is not None and not isinstance(value, dict):
         raise wrong(name, value)
     return value
@@ -211,34 +211,34 @@ def _check_pooled(rule: Fields) -> None:
             raise validation("settings", f"{kind}: thresholds is a list of percentages")
 
 
-def create_rule(desk: Desk, body: Fields) -> Written:
+def create_rule(context: WriteContext, body: Fields) -> WriteAnswer:
     """Create an alert rule; it takes effect at once, where it is associated."""
     required = ("schedule", "filter_criteria", "http_destinations")
-    fields = read_fields(desk, body, _RULE_FIELDS, required)
+    fields = read_fields(context, body, _RULE_FIELDS, required)
     blank = {"settings": None, "last_summary_ts": None}
     lists: Fields = {name: [] for name in _LISTS}
-    record = _new_record(desk, {**lists, **blank, **fields})
+    record = _new_record(context, {**lists, **blank, **fields})
     _check_pooled(record)
-    record |= {"valid_from": desk.view.now, "valid_to": NEVER}
-    desk.table(RULES).created[desk.view.ledger.next_serial()] = record
-    return Written(201, _created(desk, RULES, "notifier", record))
+    record |= {"valid_from": context.view.now, "valid_to": NEVER}
+    context.writes_to(RULES).created[context.view.ledger.next_serial()] = record
+    return WriteAnswer(201, _created(context, RULES, "notifier", record))
 
 
-def change_rule(desk: Desk, key: str, body: Fields) -> Written:
-    """Change a rule from now on; the status is 201 and the body empty, as stated."""
-    record = desk.table(RULES).created[find(desk, RULES, key)]
-    fields = read_fields(desk, body, _RULE_FIELDS, ())
+def change_rule(context: WriteContext, key: str, body: Fields) -> WriteAnswer:
+    """Change a rule from now on; the contract states status 201 and an empty body."""
+    record = context.writes_to(RULES).created[find(context, RULES, key)]
+    fields = read_fields(context, body, _RULE_FIELDS, ())
     _check_pooled({**record, **fields})
-    retire(desk.view.ledger, record, desk.view.now)
-    record["valid_from"] = desk.view.now
-    _changed(desk, "notifier", record, fields)
-    return Written(201)
+    retire(context.view.ledger, record, context.view.now)
+    record["valid_from"] = context.view.now
+    _changed(context, "notifier", record, fields)
+    return WriteAnswer(201)
 
 
-def delete_rule(desk: Desk, key: str) -> Written:
-    """Delete a rule; alerts it asked for until now remain."""
-    record = _delete(desk, RULES, key)
-    retire(desk.view.ledger, record, desk.view.now)
+def delete_rule(context: WriteContext, key: str) -> WriteAnswer:
+    """Delete a rule; alerts that it covered until now remain."""
+    record = _delete(context, RULES, key)
+    retire(context.view.ledger, record, context.view.now)
     subject = subject_of(key)
-    desk.log("delete", "notifier", subject, before=subject, after={}, account=record["account"])
-    return Written(204)
+    context.log("delete", "notifier", subject, before=subject, after={}, account=record["account"])
+    return WriteAnswer(204)

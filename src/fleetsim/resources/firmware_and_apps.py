@@ -1,15 +1,24 @@
-"""firmwares and the SDK apps: small tables that change rarely."""
+"""firmwares and the SDK apps: small resources that change rarely."""
 
 from typing import Any
 
 import numpy as np
 
 from fleetsim.blocks import Block
-from fleetsim.columns import EXACT, EXACT_IN, RANGE, Column, Kind, Read, column, constant
 from fleetsim.definition import Resource
 from fleetsim.identifiers import group_ids
 from fleetsim.organisation import PRODUCTS, ROOT, VEHICLE_PLAIN
-from fleetsim.resources.organisation import ACCOUNT_IDS, PRODUCT_IDS
+from fleetsim.resource_columns import (
+    EXACT,
+    EXACT_IN,
+    RANGE,
+    ColumnKind,
+    Read,
+    ResourceColumn,
+    column,
+    constant,
+)
+from fleetsim.resources.accounts import ACCOUNT_IDS, PRODUCT_IDS
 from fleetsim.units import DAY, NULL, SECOND, Ints
 from fleetsim.view import View
 
@@ -60,32 +69,34 @@ FIRMWARES = Resource(
     order_by=("id", "version"),
     expands=("product",),
     columns=(
-        column("built_at", Kind.TIME, _released(-20), spelling="seconds_offset"),
-        column("default_configuration", Kind.JSON, constant(None)),
-        column("expires_at", Kind.TIME, lambda _v, b: np.full(len(b), NULL)),
+        column("built_at", ColumnKind.TIME, _released(-20), time_format="seconds_offset"),
+        column("default_configuration", ColumnKind.JSON, constant(None)),
+        column("expires_at", ColumnKind.TIME, lambda _v, b: np.full(len(b), NULL)),
         column(
             "hash",
-            Kind.TEXT,
+            ColumnKind.TEXT,
             lambda v, b: [f"{w:016x}" for w in v.world.draws.bits("firmware", b["row"]).tolist()],
         ),
-        column("id", Kind.ID, lambda _v, b: firmware_id(b), EXACT_IN),
-        column("is_deprecated", Kind.FLAG, lambda _v, b: _version(b) == 0, EXACT),
+        column("id", ColumnKind.ID, lambda _v, b: firmware_id(b), EXACT_IN),
+        column("is_deprecated", ColumnKind.FLAG, lambda _v, b: _version(b) == 0, EXACT),
         column(
             "product",
-            Kind.RELATION,
+            ColumnKind.RELATION,
             lambda _v, b: PRODUCT_IDS[_product(b)],
             EXACT_IN,
             to="products",
         ),
-        column("released_at", Kind.TIME, _released(0), RANGE, spelling="seconds_offset"),
-        column("resource_url", Kind.ADDRESS, lambda _v, b: firmware_id(b), to="firmwares"),
-        column("uploaded_at", Kind.TIME, _released(-2), spelling="seconds_offset"),
+        column("released_at", ColumnKind.TIME, _released(0), RANGE, time_format="seconds_offset"),
+        column("resource_url", ColumnKind.ADDRESS, lambda _v, b: firmware_id(b), to="firmwares"),
+        column("uploaded_at", ColumnKind.TIME, _released(-2), time_format="seconds_offset"),
         column(
-            "url", Kind.TEXT, lambda _v, b: [f"firmware/{n}.bin" for n in firmware_id(b).tolist()]
+            "url",
+            ColumnKind.TEXT,
+            lambda _v, b: [f"firmware/{n}.bin" for n in firmware_id(b).tolist()],
         ),
         column(
             "version",
-            Kind.TEXT,
+            ColumnKind.TEXT,
             lambda _v, b: [VERSIONS[n] for n in _version(b).tolist()],
             EXACT_IN,
         ),
@@ -94,21 +105,25 @@ FIRMWARES = Resource(
 
 _ACCOUNT = column(
     "account",
-    Kind.RELATION,
+    ColumnKind.RELATION,
     lambda _v, b: np.full(len(b), ACCOUNT_IDS[ROOT]),
     EXACT_IN,
     to="accounts",
 )
 
 
-def _dates() -> tuple[Column, Column]:
+def _dates() -> tuple[ResourceColumn, ResourceColumn]:
     def made(_view: View, block: Block) -> Ints:
         return np.asarray((1_735_000_000 + block["row"] * 86_400) * SECOND)
 
     return (
-        column("created_at", Kind.TIME, made, RANGE, spelling="seconds_offset"),
+        column("created_at", ColumnKind.TIME, made, RANGE, time_format="seconds_offset"),
         column(
-            "updated_at", Kind.TIME, lambda v, b: made(v, b) + DAY, RANGE, spelling="seconds_offset"
+            "updated_at",
+            ColumnKind.TIME,
+            lambda v, b: made(v, b) + DAY,
+            RANGE,
+            time_format="seconds_offset",
         ),
     )
 
@@ -125,16 +140,18 @@ DEVICE_APPS = Resource(
         _CREATED,
         column(
             "description",
-            Kind.TEXT,
+            ColumnKind.TEXT,
             lambda _v, b: [f"SDK app {APPS[n]}" for n in b["row"].tolist()],
         ),
-        column("id", Kind.ID, _number(401), EXACT_IN),
-        column("name", Kind.TEXT, lambda _v, b: [APPS[n] for n in b["row"].tolist()], EXACT_IN),
-        column("resource_url", Kind.ADDRESS, _number(401), to="device_apps"),
+        column("id", ColumnKind.ID, _number(401), EXACT_IN),
+        column(
+            "name", ColumnKind.TEXT, lambda _v, b: [APPS[n] for n in b["row"].tolist()], EXACT_IN
+        ),
+        column("resource_url", ColumnKind.ADDRESS, _number(401), to="device_apps"),
         _UPDATED,
         column(
             "uuid",
-            Kind.TEXT,
+            ColumnKind.TEXT,
             lambda v, b: [
                 f"{w:08x}-0000-4000-8000-000000000000"
                 for w in (v.world.draws.bits("app", b["row"]) >> np.uint64(32)).tolist()
@@ -153,18 +170,20 @@ DEVICE_APP_VERSIONS = Resource(
         _ACCOUNT,
         column(
             "app",
-            Kind.RELATION,
+            ColumnKind.RELATION,
             lambda _v, b: 401 + b["row"] // _APP_VERSIONS,
             EXACT_IN,
             to="device_apps",
         ),
         _CREATED,
-        column("id", Kind.ID, _number(501), EXACT_IN),
-        column("resource_url", Kind.ADDRESS, _number(501), to="device_app_versions"),
-        column("state", Kind.TEXT, constant("ready"), EXACT_IN),
-        column("state_details", Kind.TEXT, constant(None)),
+        column("id", ColumnKind.ID, _number(501), EXACT_IN),
+        column("resource_url", ColumnKind.ADDRESS, _number(501), to="device_app_versions"),
+        column("state", ColumnKind.TEXT, constant("ready"), EXACT_IN),
+        column("state_details", ColumnKind.TEXT, constant(None)),
         _UPDATED,
-        column("version", Kind.TEXT, lambda _v, b: [f"1.{n}.0" for n in (b["row"] % 2).tolist()]),
+        column(
+            "version", ColumnKind.TEXT, lambda _v, b: [f"1.{n}.0" for n in (b["row"] % 2).tolist()]
+        ),
     ),
 )
 
@@ -175,25 +194,27 @@ DEVICE_APP_BINDINGS = Resource(
     expands=("account", "app_version", "group"),
     columns=(
         _ACCOUNT,
-        column("app_version", Kind.RELATION, _number(502, 2), EXACT_IN, to="device_app_versions"),
+        column(
+            "app_version", ColumnKind.RELATION, _number(502, 2), EXACT_IN, to="device_app_versions"
+        ),
         _CREATED,
         column(
             "group",
-            Kind.RELATION,
+            ColumnKind.RELATION,
             lambda v, b: group_ids(v.world.fleet.group_splits * (VEHICLE_PLAIN + b["row"] * 6)),
             EXACT_IN,
             to="groups",
         ),
-        column("id", Kind.ID, _number(601), EXACT_IN),
-        column("resource_url", Kind.ADDRESS, _number(601), to="device_app_bindings"),
-        column("state", Kind.TEXT, constant("active"), EXACT_IN),
+        column("id", ColumnKind.ID, _number(601), EXACT_IN),
+        column("resource_url", ColumnKind.ADDRESS, _number(601), to="device_app_bindings"),
+        column("state", ColumnKind.TEXT, constant("active"), EXACT_IN),
         _UPDATED,
     ),
 )
 
 
 def _app_state_rows(view: View) -> Block:
-    """Return one row per vehicle router without a battery: those run the first app."""
+    """Return one row per vehicle router without a battery; these run the first app."""
     runs = view.scope & (view.world.fleet.product == VEHICLE_PLAIN)
     return Block({"row": np.flatnonzero(runs)})
 
@@ -207,24 +228,26 @@ DEVICE_APP_STATES = Resource(
         _ACCOUNT,
         column(
             "app_version",
-            Kind.RELATION,
+            ColumnKind.RELATION,
             lambda _v, b: np.full(len(b), 502),
             EXACT_IN,
             to="device_app_versions",
         ),
-        column("created_at", Kind.TIME, lambda v, b: v.world.fleet.installed_at[b["row"]], RANGE),
-        column("id", Kind.ID, _number(70_001, 3), EXACT_IN),
-        column("resource_url", Kind.ADDRESS, _number(70_001, 3), to="device_app_states"),
+        column(
+            "created_at", ColumnKind.TIME, lambda v, b: v.world.fleet.installed_at[b["row"]], RANGE
+        ),
+        column("id", ColumnKind.ID, _number(70_001, 3), EXACT_IN),
+        column("resource_url", ColumnKind.ADDRESS, _number(70_001, 3), to="device_app_states"),
         column(
             "router",
-            Kind.RELATION,
+            ColumnKind.RELATION,
             lambda v, b: v.world.fleet.router_id[b["row"]],
             EXACT_IN,
             to="routers",
         ),
         column(
             "state",
-            Kind.TEXT,
+            ColumnKind.TEXT,
             lambda _v, b: [
                 "started" if n % _FAILING_ONE_IN else "error" for n in b["row"].tolist()
             ],
@@ -232,7 +255,7 @@ DEVICE_APP_STATES = Resource(
         ),
         column(
             "updated_at",
-            Kind.TIME,
+            ColumnKind.TIME,
             lambda v, b: v.world.fleet.after_installing(b["row"], DAY),
             RANGE,
         ),

@@ -1,4 +1,4 @@
-"""The simulated clock: wall speed, faster, slower, or frozen until somebody moves it."""
+"""The simulated clock: it runs at any speed, or is frozen until a client advances it."""
 
 import time
 from collections.abc import Callable
@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 from fleetsim.units import DAY, SECOND
 
 LONGEST_RUN = 3660 * DAY
-"""How far a clock goes from where it started: answers cost time for every simulated day."""
+"""The longest simulated time after the start: answers cost time for every simulated day."""
 
 
 FASTEST = 1_000_000_000
-"""Simulated seconds per second that no clock needs to pass."""
+"""The highest speed, in simulated seconds per wall second."""
 
 
 @dataclass
-class Clock:
+class SimulatedClock:
     """Simulated time in microseconds since 1970, UTC.
 
-    `speed` is simulated seconds per wall second; 0 freezes the clock. It stops by itself
+    `speed` is simulated seconds per wall second; 0 freezes the clock. The clock stops
     `LONGEST_RUN` after its start.
     """
 
@@ -49,9 +49,9 @@ class Clock:
         self._advanced += round(seconds * SECOND)
 
     def run_at(self, speed: float) -> None:
-        """Go on from the present instant at another speed; 0 freezes the clock.
+        """Continue from the present instant at another speed; 0 freezes the clock.
 
-        Raises: ValueError for a speed that no clock can have.
+        Raises: ValueError for a speed out of range.
         """
         require_speed(speed)
         self._advanced, self._wall_start = self.now() - self.started_at, self.wall()
@@ -59,6 +59,6 @@ class Clock:
 
 
 def require_speed(speed: float) -> None:
-    """Raise ValueError for a speed at which no clock can run."""
+    """Raise ValueError for a speed out of range."""
     if not 0 <= speed <= FASTEST:
         raise ValueError(f"speed must be between 0 and {FASTEST:,}")

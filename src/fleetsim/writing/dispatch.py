@@ -1,4 +1,4 @@
-"""THE table of writes: resource and method to what it does."""
+"""The table of writes: which function handles which resource and method."""
 
 import inspect
 from collections.abc import Awaitable, Callable
@@ -10,8 +10,7 @@ from fleetsim.ledger import Fields
 from fleetsim.refusals import forbidden, method_not_allowed
 from fleetsim.simulation import Simulation
 from fleetsim.view import View
-from fleetsim.writing import alerting, jobs
-from fleetsim.writing.desk import Desk, Written
+from fleetsim.writing import actions, alert_settings
 from fleetsim.writing.forms import (
     ACCOUNT_FORM,
     CONFIGURATION_FORM,
@@ -22,13 +21,14 @@ from fleetsim.writing.forms import (
     USER_FORM,
 )
 from fleetsim.writing.readers import read_body
-from fleetsim.writing.records import Form, change, create, delete
 from fleetsim.writing.removal import delete_account, delete_router
+from fleetsim.writing.snapshot_records import Form, change, create, delete
+from fleetsim.writing.write_context import WriteAnswer, WriteContext
 
-Answer = Written | Awaitable[Written]
-Post = Callable[[Desk, Fields], Answer]
-Change = Callable[[Desk, str, Fields], Written]
-Delete = Callable[[Desk, str], Written]
+Answer = WriteAnswer | Awaitable[WriteAnswer]
+Post = Callable[[WriteContext, Fields], Answer]
+Change = Callable[[WriteContext, str, Fields], WriteAnswer]
+Delete = Callable[[WriteContext, str], WriteAnswer]
 
 
 def _post(form: Form) -> Post:
@@ -45,19 +45,19 @@ def _delete(form: Form) -> Delete:
 
 _POSTS: Final[dict[str, Post]] = {
     "accounts": _post(ACCOUNT_FORM),
-    "alert_push_destinations": alerting.create_destination,
-    "alert_rules": alerting.create_rule,
+    "alert_push_destinations": alert_settings.create_destination,
+    "alert_rules": alert_settings.create_rule,
     "groups": _post(GROUP_FORM),
     "locations": _post(LOCATION_FORM),
-    "reboot_activity": jobs.reboot,
-    "speed_test": jobs.start_speed_test,
-    "test_alert_push_destinations": jobs.test_destination,
+    "reboot_activity": actions.reboot,
+    "speed_test": actions.start_speed_test,
+    "test_alert_push_destinations": actions.test_destination,
     "users": _post(USER_FORM),
 }
 _CHANGES: Final[dict[tuple[str, str], Change]] = {
     ("accounts", "PUT"): _change(ACCOUNT_FORM),
-    ("alert_push_destinations", "PATCH"): alerting.change_destination,
-    ("alert_rules", "PATCH"): alerting.change_rule,
+    ("alert_push_destinations", "PATCH"): alert_settings.change_destination,
+    ("alert_rules", "PATCH"): alert_settings.change_rule,
     ("configuration_managers", "PATCH"): _change(CONFIGURATION_PATCH_FORM),
     ("configuration_managers", "PUT"): _change(CONFIGURATION_FORM),
     ("groups", "PATCH"): _change(GROUP_FORM),
@@ -67,8 +67,8 @@ _CHANGES: Final[dict[tuple[str, str], Change]] = {
 }
 _DELETES: Final[dict[str, Delete]] = {
     "accounts": delete_account,
-    "alert_push_destinations": alerting.delete_destination,
-    "alert_rules": alerting.delete_rule,
+    "alert_push_destinations": alert_settings.delete_destination,
+    "alert_rules": alert_settings.delete_rule,
     "groups": _delete(GROUP_FORM),
     "locations": _delete(LOCATION_FORM),
     "routers": delete_router,
@@ -85,14 +85,14 @@ async def answer_write(
     method: str,
     parts: list[str],
     body: bytes,
-) -> Written:
+) -> WriteAnswer:
     """Do one write.
 
     Raises: Refusal: 405 for a method the path does not take, 403 for a role that may not
     write, validation and server_error for a bad body.
     """
-    desk = Desk(simulation, caller, view)
-    answer = _bind(desk, method, parts, body)
+    context = WriteContext(simulation, caller, view)
+    answer = _bind(context, method, parts, body)
     if answer is None:
         raise method_not_allowed(path, method)
     if not caller.role.may_write:
@@ -101,13 +101,15 @@ async def answer_write(
     return await written if inspect.isawaitable(written) else written
 
 
-def _bind(desk: Desk, method: str, parts: list[str], body: bytes) -> Callable[[], Answer] | None:
-    """Return what does the write, or None if there is no such method on the path."""
+def _bind(
+    context: WriteContext, method: str, parts: list[str], body: bytes
+) -> Callable[[], Answer] | None:
+    """Return the function of a write, or None if the path does not take the method."""
     match method, parts:
         case "POST", [name] if name in _POSTS:
-            return lambda: _POSTS[name](desk, read_body(body))
+            return lambda: _POSTS[name](context, read_body(body))
         case "PUT" | "PATCH", [name, key] if (name, method) in _CHANGES:
-            return lambda: _CHANGES[name, method](desk, key, read_body(body))
+            return lambda: _CHANGES[name, method](context, key, read_body(body))
         case "DELETE", [name, key] if name in _DELETES:
-            return lambda: _DELETES[name](desk, key)
+            return lambda: _DELETES[name](context, key)
     return None

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from fleetsim.blocks import Block
-from fleetsim.columns import Kind, Read, column, values
 from fleetsim.definition import Resource, Series
 from fleetsim.ledger import Fields
 from fleetsim.organisation import ACCOUNTS
+from fleetsim.resource_columns import ColumnKind, Read, column, values
 from fleetsim.rules import DESTINATIONS, RULES
 from fleetsim.timeuuids import order_key
 from fleetsim.units import NULL, Ints
@@ -22,7 +22,7 @@ def sees_account(view: View, account_id: int) -> bool:
     """Return whether an account of the caller's tree has this id, created ones included."""
     if any(ACCOUNTS[row].id == account_id for row in view.accounts):
         return True
-    created = view.ledger.table("accounts").created.get(account_id)
+    created = view.ledger.writes_to("accounts").created.get(account_id)
     return created is not None and sees_account(view, created["account"])
 
 
@@ -40,7 +40,7 @@ def _ledger_series(name: str) -> Series:
         want: int,
     ) -> Iterator[Block]:
         del newest_first, want  # one small block, whatever is asked
-        created = view.ledger.table(name).created
+        created = view.ledger.writes_to(name).created
         seen = [(n, r) for n, r in created.items() if sees_account(view, r["account"])]
         time = np.array([record["created_at"] for _, record in seen], dtype=np.int64)
         tail = np.array([record["tail"] for _, record in seen], dtype=np.uint64)
@@ -52,7 +52,7 @@ def _ledger_series(name: str) -> Series:
 
 
 def _records(name: str, view: View, block: Block) -> list[Fields]:
-    created = view.ledger.table(name).created
+    created = view.ledger.writes_to(name).created
     return [created[number] for number in block["record"].tolist()]
 
 
@@ -88,18 +88,18 @@ ALERT_RULES = Resource(
     ascending=True,
     expands=("account",),
     columns=(
-        column("account", Kind.RELATION, _rule("account"), to="accounts"),
-        column("alert_config_id", Kind.UUID, values("time"), _KEY_OPS),
-        column("associated_accounts", Kind.JSON, _rule("associated_accounts")),
-        column("associated_groups", Kind.JSON, _rule("associated_groups")),
-        column("email_destinations", Kind.JSON, _rule("email_destinations")),
-        column("external_rules", Kind.JSON, lambda _v, b: [None] * len(b)),
-        column("filter_criteria", Kind.JSON, _rule("filter_criteria")),
-        column("http_destinations", Kind.JSON, _rule("http_destinations")),
-        column("last_summary_ts", Kind.TIME, _rule("last_summary_ts")),
-        column("schedule", Kind.TEXT, _rule("schedule")),
-        column("settings", Kind.JSON, _rule("settings")),
-        column("updated_at", Kind.TIME, _rule("updated_at")),
+        column("account", ColumnKind.RELATION, _rule("account"), to="accounts"),
+        column("alert_config_id", ColumnKind.UUID, values("time"), _KEY_OPS),
+        column("associated_accounts", ColumnKind.JSON, _rule("associated_accounts")),
+        column("associated_groups", ColumnKind.JSON, _rule("associated_groups")),
+        column("email_destinations", ColumnKind.JSON, _rule("email_destinations")),
+        column("external_rules", ColumnKind.JSON, lambda _v, b: [None] * len(b)),
+        column("filter_criteria", ColumnKind.JSON, _rule("filter_criteria")),
+        column("http_destinations", ColumnKind.JSON, _rule("http_destinations")),
+        column("last_summary_ts", ColumnKind.TIME, _rule("last_summary_ts")),
+        column("schedule", ColumnKind.TEXT, _rule("schedule")),
+        column("settings", ColumnKind.JSON, _rule("settings")),
+        column("updated_at", ColumnKind.TIME, _rule("updated_at")),
     ),
 )
 
@@ -112,15 +112,15 @@ PUSH_DESTINATIONS = Resource(
     ascending=True,
     expands=("account",),
     columns=(
-        column("account", Kind.RELATION, _destination("account"), to="accounts"),
-        column("authentication", Kind.JSON, _hidden_secret),
-        column("destination_config_id", Kind.UUID, values("time"), _KEY_OPS),
-        column("enabled", Kind.FLAG, _destination("enabled")),
-        column("endpoint", Kind.JSON, _destination("endpoint")),
-        column("last_error_at", Kind.TIME, _destination("last_error_at")),
-        column("last_error_text", Kind.TEXT, _destination("last_error_text")),
-        column("name", Kind.TEXT, _destination("name")),
-        column("suspended", Kind.FLAG, _destination("suspended")),
-        column("updated_at", Kind.TIME, _destination("updated_at")),
+        column("account", ColumnKind.RELATION, _destination("account"), to="accounts"),
+        column("authentication", ColumnKind.JSON, _hidden_secret),
+        column("destination_config_id", ColumnKind.UUID, values("time"), _KEY_OPS),
+        column("enabled", ColumnKind.FLAG, _destination("enabled")),
+        column("endpoint", ColumnKind.JSON, _destination("endpoint")),
+        column("last_error_at", ColumnKind.TIME, _destination("last_error_at")),
+        column("last_error_text", ColumnKind.TEXT, _destination("last_error_text")),
+        column("name", ColumnKind.TEXT, _destination("name")),
+        column("suspended", ColumnKind.FLAG, _destination("suspended")),
+        column("updated_at", ColumnKind.TIME, _destination("updated_at")),
     ),
 )

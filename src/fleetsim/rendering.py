@@ -1,4 +1,4 @@
-"""From raw columns to what is on the wire: ids, URLs, timestamps, nulls."""
+"""Renders raw columns as JSON values: ids, URLs, timestamps, nulls."""
 
 from collections.abc import Iterable, Sequence
 from math import isnan
@@ -8,44 +8,44 @@ import numpy as np
 
 from fleetsim import stamps, timeuuids
 from fleetsim.blocks import Block
-from fleetsim.columns import Column, Kind
+from fleetsim.resource_columns import ColumnKind, ResourceColumn
 from fleetsim.units import NULL, Ints
 from fleetsim.view import View
 
 _SHARDED_ONE_IN = 4
 
 
-def records(view: View, columns: Sequence[Column], block: Block) -> list[dict[str, Any]]:
+def records(view: View, columns: Sequence[ResourceColumn], block: Block) -> list[dict[str, Any]]:
     """Return the rows of a block as the service's records."""
     names = [column.name for column in columns]
-    texts = [spell(view, column, block) for column in columns]
+    texts = [render_column(view, column, block) for column in columns]
     return [dict(zip(names, row, strict=True)) for row in zip(*texts, strict=True)]
 
 
-def spell(view: View, column: Column, block: Block) -> Iterable[Any]:
+def render_column(view: View, column: ResourceColumn, block: Block) -> Iterable[Any]:
     """Return one column as JSON values."""
     raw = column.read(view, block)
     match column.kind:
-        case Kind.RELATION:
+        case ColumnKind.RELATION:
             return relation_urls(view, column.to, raw, block)
-        case Kind.ADDRESS:
+        case ColumnKind.ADDRESS:
             return [f"{view.origin}/api/v2/{column.to}/{value}/" for value in raw.tolist()]
-        case Kind.UUID:
-            return timeuuids.spell(block["time"], block["tail"])
-        case Kind.TIME:
-            return stamps.spell(raw, column.spelling)
+        case ColumnKind.UUID:
+            return timeuuids.to_text(block["time"], block["tail"])
+        case ColumnKind.TIME:
+            return stamps.to_text(raw, column.time_format)
         case _:
             return _plain(column.kind, raw)
 
 
-def _plain(kind: Kind, raw: Any) -> Iterable[Any]:
+def _plain(kind: ColumnKind, raw: Any) -> Iterable[Any]:
     """Return values that need at most their null replaced."""
-    if kind is Kind.ID:
+    if kind is ColumnKind.ID:
         return [None if value == NULL else str(value) for value in raw.tolist()]
-    if kind in (Kind.INTEGER, Kind.NUMERIC_ID):
+    if kind in (ColumnKind.INTEGER, ColumnKind.NUMERIC_ID):
         return _integers(raw)
     values: list[Any] = raw.tolist() if isinstance(raw, np.ndarray) else raw
-    if kind is Kind.REAL:
+    if kind is ColumnKind.REAL:
         return [None if value is None or isnan(value) else value for value in values]
     return values
 
@@ -73,9 +73,9 @@ def relation_urls(view: View, resource: str, ids: Ints, block: Block) -> list[st
 
 
 def _shards(block: Block, shards: int) -> list[int]:
-    """Return which host each row's relations name: 0 the main one, otherwise a shard.
+    """Return which host the relations of each row name: 0 is the main one, others are shards.
 
-    One row in four shows the shard; where there are many, each host has an equal share.
+    With one shard, one row in four names it; with several, all hosts have equal shares.
     """
     own = block["tail"] if "tail" in block.arrays else block["row"]
     word = (own.astype(np.int64) * 40503 >> 4) & 0xFFFF

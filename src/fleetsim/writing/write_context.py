@@ -1,4 +1,4 @@
-"""Where a write is done: the caller, the ledger, and the traces to leave."""
+"""The context of a write: the caller, the ledger, and the log entries and alerts to add."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,9 +6,9 @@ from typing import Any
 from fleetsim.activity_types import ACTION_TYPES, ACTOR_TYPES, OBJECT_TYPES
 from fleetsim.alert_types import CODE
 from fleetsim.callers import Caller
-from fleetsim.ledger import Deed, Deletion, Fields, Table
+from fleetsim.ledger import ActivityEntry, Deletion, Fields, ResourceWrites
+from fleetsim.list_requests import LONGEST_NUMBER
 from fleetsim.organisation import ACCOUNTS, ROOT
-from fleetsim.question import LONGEST_NUMBER
 from fleetsim.refusals import not_found
 from fleetsim.resources.activity_texts import code
 from fleetsim.simulation import Simulation
@@ -16,7 +16,7 @@ from fleetsim.view import View
 
 
 @dataclass(frozen=True)
-class Written:
+class WriteAnswer:
     """The answer to a write: a status and a JSON body, or an empty one."""
 
     status: int
@@ -24,7 +24,7 @@ class Written:
 
 
 @dataclass(frozen=True)
-class Desk:
+class WriteContext:
     """One write in progress."""
 
     simulation: Simulation
@@ -36,9 +36,9 @@ class Desk:
         """Return the id of the account the caller's keys were made in."""
         return ACCOUNTS[self.caller.account].id
 
-    def table(self, resource: str) -> Table:
+    def writes_to(self, resource: str) -> ResourceWrites:
         """Return what has been written to a resource."""
-        return self.view.ledger.table(resource)
+        return self.view.ledger.writes_to(resource)
 
     def log(
         self,
@@ -51,11 +51,11 @@ class Desk:
         account: int,
         is_about_people: bool = False,
     ) -> None:
-        """Leave an entry in the activity log; `account` is an id."""
+        """Add an entry to the activity log; `account` is an id."""
         ledger = self.view.ledger
         actor_type, key = "api key", self.caller.name
-        ledger.deeds.append(
-            Deed(
+        ledger.activity.append(
+            ActivityEntry(
                 at=self.view.now,
                 tail=ledger.next_tail(),
                 account=self.account_row(account),
@@ -77,7 +77,7 @@ class Desk:
         )
 
     def note_deletion(self, resource: str, identity: Any, record: Fields) -> None:
-        """Keep how a record was last served, for whoever asks what was deleted."""
+        """Store how a record was last served, for the truth of deletions."""
         gone = Deletion(self.view.now, resource, str(identity), record)
         self.view.ledger.deletions.append(gone)
 
@@ -86,7 +86,7 @@ class Desk:
         for row, known in enumerate(ACCOUNTS):
             if known.id == account:
                 return row
-        created = self.table("accounts").created.get(account)
+        created = self.writes_to("accounts").created.get(account)
         return ROOT if created is None else self.account_row(created["account"])
 
     def raise_alert(self, name: str, *, account: int, router: int = -1, value: int = 0) -> None:
@@ -106,5 +106,5 @@ def record_id(key: str) -> int:
 
 
 def subject_of(identity: Any, name: str | None = None) -> Fields:
-    """Return the `object` members that name what was acted upon."""
+    """Return the `object` members that identify the record a write changed."""
     return {"id": str(identity)} if name is None else {"id": str(identity), "name": name}

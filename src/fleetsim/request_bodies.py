@@ -1,4 +1,4 @@
-"""JSON bodies as clients send them."""
+"""Parsing of the JSON bodies that clients send."""
 
 from typing import Any, Final
 
@@ -7,8 +7,8 @@ import orjson
 from fleetsim.refusals import validation
 
 DEEPEST: Final = 100
-"""Levels a body may nest. Records hold bodies some levels down, and the JSON writer stops at 254:
-a deeper one could be stored and never be listed again."""
+"""Maximum nesting of a body. Records nest bodies further, and the JSON writer stops at 254 levels:
+a deeper body could be stored but never listed."""
 
 
 def parse_json(body: bytes) -> Any:

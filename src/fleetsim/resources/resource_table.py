@@ -1,23 +1,23 @@
-"""THE table of v2 resources: to serve another, add its row."""
+"""The table of v2 resources: to serve another, add its row."""
 
 from typing import Final
 
 from fleetsim.definition import Resource
 from fleetsim.ledger import Fields
 from fleetsim.overlay import writable
-from fleetsim.resources import catalogue
-from fleetsim.resources.activity import ACTIVITY_LOGS
-from fleetsim.resources.alerting import ALERT_RULES, PUSH_DESTINATIONS, sees_account
+from fleetsim.resources import firmware_and_apps
+from fleetsim.resources.accounts import ACCOUNT, GROUP, PRODUCT, USER
+from fleetsim.resources.activity_logs import ACTIVITY_LOGS
+from fleetsim.resources.alert_rules import ALERT_RULES, PUSH_DESTINATIONS, sees_account
 from fleetsim.resources.alerts import ALERTS, ROUTER_ALERTS
-from fleetsim.resources.batteries import BATTERIES
+from fleetsim.resources.battery_reports import BATTERIES
 from fleetsim.resources.configurations import CONFIGURATIONS, ROUTER_LANS
 from fleetsim.resources.failovers import FAILOVERS
 from fleetsim.resources.health import NET_DEVICE_HEALTH
-from fleetsim.resources.jobs import REBOOT_ACTIVITY, SPEED_TEST, TEST_DESTINATIONS
 from fleetsim.resources.locations import HISTORICAL_LOCATIONS, LOCATIONS
 from fleetsim.resources.metrics import METRICS
 from fleetsim.resources.net_devices import NET_DEVICES
-from fleetsim.resources.organisation import ACCOUNT, GROUP, PRODUCT, USER
+from fleetsim.resources.post_only import REBOOT_ACTIVITY, SPEED_TEST, TEST_DESTINATIONS
 from fleetsim.resources.router_series import (
     ROUTER_LOGS,
     STATE_SAMPLES,
@@ -55,11 +55,11 @@ _ALL: Final = (
     STREAM_USAGE_SAMPLES,
     TEST_DESTINATIONS,
     USAGE_SAMPLES,
-    catalogue.DEVICE_APPS,
-    catalogue.DEVICE_APP_BINDINGS,
-    catalogue.DEVICE_APP_STATES,
-    catalogue.DEVICE_APP_VERSIONS,
-    catalogue.FIRMWARES,
+    firmware_and_apps.DEVICE_APPS,
+    firmware_and_apps.DEVICE_APP_BINDINGS,
+    firmware_and_apps.DEVICE_APP_STATES,
+    firmware_and_apps.DEVICE_APP_VERSIONS,
+    firmware_and_apps.FIRMWARES,
     writable(ACCOUNT, sees=_in_own_account),
     writable(CONFIGURATIONS, sees=_in_own_account),
     writable(GROUP, sees=_in_own_account),

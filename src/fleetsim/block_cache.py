@@ -1,4 +1,4 @@
-"""A small memory of generated days: walking pages of one day generates it once."""
+"""A cache of generated days, so that reading many pages of one day generates it once."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -10,10 +10,10 @@ _ROWS_KEPT = 6_000_000
 
 
 @dataclass
-class Recent:
-    """Blocks by key, the least recently used dropped once they hold too many rows.
+class BlockCache:
+    """A least-recently-used cache of blocks, bounded by their rows.
 
-    Blocks are a function of their key, so what is forgotten is generated alike again.
+    A block is a function of its key, so an evicted one is generated again identically.
     """
 
     rows_kept: int = _ROWS_KEPT
@@ -21,14 +21,14 @@ class Recent:
     _rows: int = 0
 
     def get_fresh(self, key: Hashable, make: Callable[[], Block]) -> Block:
-        """Return the same columns as `get` in a block of their own.
+        """Return the columns of `get` in a new block.
 
-        For rows whose derived columns depend on the time: those must not be remembered.
+        Use it where derived columns depend on the time and must not be cached.
         """
         return Block(self.get(key, make).arrays)
 
     def get(self, key: Hashable, make: Callable[[], Block]) -> Block:
-        """Return the block of a key, made if it is not remembered."""
+        """Return the block of a key, calling `make` on a miss."""
         if key in self._blocks:
             self._blocks.move_to_end(key)
             return self._blocks[key]
