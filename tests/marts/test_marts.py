@@ -201,7 +201,7 @@ raise SystemExit(1)
 
     run = run_dbt(["test"], work=tmp_path, environment={})
 
-    assert [rule.message for rule in run.rules] == ["1 row differs"]
+    assert [rule.message for rule in run.unit_tests] == ["1 row differs"]
     assert not run.is_good
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from fleetlake.marts import BuildResult
-    from fleetlake.marts import Progress as Step
+    from fleetlake.marts import BuildStep as Step
     from fleetlake.marts.dbt import OnProgress
 
 

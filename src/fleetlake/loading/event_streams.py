@@ -53,7 +53,7 @@ async def load_events(
     )
     if plan.is_sweep:
         await run.lake.do(partial(_report_sweep, run=run, endpoint=endpoint, again=again))
-    return StreamRead(spared=plan.spared, lost=lost)
+    return StreamRead(skipped=plan.skipped, lost=lost)
 
 
 async def _read(

@@ -86,7 +86,7 @@ def ingest(
             )
             return asyncio.run(_ingest(account, transport, work, watcher or Watcher()))
 
-        return _of_each(accounts, load_account)
+        return _load_accounts(accounts, load_account)
 
 
 def backfill(
@@ -122,7 +122,7 @@ def backfill(
             )
             return asyncio.run(_ingest(account, transport, work, watcher or Watcher()))
 
-        return _of_each(accounts, load_account)
+        return _load_accounts(accounts, load_account)
 
 
 def endpoint_with_past(name: str) -> Endpoint:
@@ -166,7 +166,7 @@ def raise_worst(outcomes: Sequence[Outcome]) -> None:
         raise error
 
 
-def _of_each(
+def _load_accounts(
     accounts: Sequence[Settings], load: Callable[[Settings], list[Outcome]]
 ) -> list[Outcome]:
     """Return the outcomes of all accounts; one that fails whole does not stop the others.

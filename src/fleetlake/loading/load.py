@@ -54,7 +54,7 @@ from fleetlake.service.clock import Clock, skew_in_words
 
 logger = logging.getLogger(__name__)
 
-LONGEST_CAUSE = 300
+MAX_CAUSE_CHARACTERS = 300
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,7 @@ async def _load_stream(run: Run, endpoint: Endpoint, ends: Ends) -> StreamEnd:
         error = failure
     except Exception as failure:  # a bug in one stream must not cost the others
         logger.debug("%s failed", endpoint.name, exc_info=True)
-        error = _unforeseen(run, endpoint, failure)
+        error = _unexpected(run, endpoint, failure)
     committed = run.lake.totals[endpoint.name]
     outcome = Outcome(
         endpoint=endpoint.name,
@@ -227,7 +227,7 @@ async def _load_stream(run: Run, endpoint: Endpoint, ends: Ends) -> StreamEnd:
         seconds=time.monotonic() - started,
         error=error,
         profile=run.profile,
-        spared=read.spared,
+        skipped=read.skipped,
         lost=read.lost,
     )
     return StreamEnd(outcome, read)
@@ -279,10 +279,10 @@ async def _require_ids(run: Run, endpoint: Endpoint, source: Outcome) -> None:
     raise ServiceError(f"{endpoint.name} was not asked: {source.endpoint} failed.")
 
 
-def _unforeseen(run: Run, endpoint: Endpoint, failure: Exception) -> StreamFailed:
+def _unexpected(run: Run, endpoint: Endpoint, failure: Exception) -> StreamFailed:
     """Return an error that says in one line what ended a stream, without what is secret."""
     said = run.client.without_keys(" ".join(f"{type(failure).__name__}: {failure}".split()))
-    said = said if len(said) <= LONGEST_CAUSE else f"{said[: LONGEST_CAUSE - 1]}…"
+    said = said if len(said) <= MAX_CAUSE_CHARACTERS else f"{said[: MAX_CAUSE_CHARACTERS - 1]}…"
     return StreamFailed(
         f"{endpoint.name} stopped at an error that should not happen: {said.rstrip('.')}.",
         remedy="What was committed is kept, and the next load goes on from there. Please report "

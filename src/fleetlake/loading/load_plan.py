@@ -33,13 +33,13 @@ class LoadPlan:
 
     `expired` is what of it is older than the service's retention, by partition; `swept_at` is
     when the stream was swept last, once all is read, and None where the read measures nothing.
-    Of `withheld` ids nothing is proven. `spared` ids are not asked: nothing happened to them.
+    Of `withheld` ids nothing is proven. `skipped` ids are not asked: nothing happened to them.
     """
 
     wanted: Sequence[tuple[int | None, Interval]]
     expired: Mapping[str, Sequence[Interval]]
     withheld: frozenset[str]
-    spared: int
+    skipped: int
     overlap: Overlap | None = None
     swept_at: datetime | None = None
     wanted_from: datetime = BEGINNING
@@ -91,7 +91,7 @@ class _Planner:
             wanted=wanted,
             expired=self._expired(proven, wanted),
             withheld=self._withheld(),
-            spared=len(ids) - len(asked),
+            skipped=len(ids) - len(asked),
         )
         if only is not None:
             # What somebody chose to read again may never have been read: it measures nothing.

@@ -13,7 +13,7 @@ from fleetlake.text.wording import counted
 class Outcome:
     """How the load of one stream went. `error` is None where all of it is committed.
 
-    `spared` ids of a fan-out were not asked, for nothing happened to them. `lost` ranges were
+    `skipped` ids of a fan-out were not asked, for nothing happened to them. `lost` ranges were
     found that the service had forgotten before this load.
     """
 
@@ -25,7 +25,7 @@ class Outcome:
     seconds: float = 0.0
     error: FleetlakeError | None = None
     profile: str = DEFAULT_PROFILE
-    spared: int = 0
+    skipped: int = 0
     lost: int = 0
 
 
@@ -67,6 +67,6 @@ class StreamRead:
     `listed` holds the ids of a list that tells which ids of a fan-out moved.
     """
 
-    spared: int = 0
+    skipped: int = 0
     lost: int = 0
     listed: frozenset[Any] | None = None

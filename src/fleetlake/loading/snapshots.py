@@ -47,10 +47,10 @@ async def load_snapshot(run: Run, endpoint: Endpoint, *, now: datetime) -> Strea
             was_read_twice = True
     asked = walks if endpoint.fan_out else None
     try:
-        await _keep_list(writer, readings, asked, may_ask_again=not was_read_twice)
+        await _commit_list(writer, readings, asked, may_ask_again=not was_read_twice)
     except ListShrank:
         readings += await _read_list(run, endpoint, walks)
-        await _keep_list(writer, readings, asked, may_ask_again=False)
+        await _commit_list(writer, readings, asked, may_ask_again=False)
     return StreamRead(listed=_ids_listed(endpoint, readings))
 
 
@@ -91,7 +91,7 @@ async def _read_list(
     return [reading for walk in walks for reading in walk]
 
 
-async def _keep_list(
+async def _commit_list(
     writer: Writer,
     readings: Sequence[Reading],
     asked: Sequence[tuple[int, ...]] | None,

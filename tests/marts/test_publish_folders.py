@@ -9,10 +9,9 @@ import pytest
 
 from fleetlake.errors import LakeError, UsageError
 from fleetlake.exporters import TARGETS
-from fleetlake.exporters.contract import Mark
+from fleetlake.exporters.contract import ExportMark
 from fleetlake.exporters.files import open_target
 from fleetlake.lake import open_lake
-from fleetlake.publishing.layout import reading
 from fleetlake.publishing.publish import publish
 
 up = importlib.import_module("fleetlake.cli.prefect.up")  # the package has a command of that name
@@ -107,7 +106,7 @@ def test_signs_of_a_pattern_in_a_folder_fit_only_themselves(tmp_path):
         with duckdb.connect() as writer:
             writer.execute(f"COPY (SELECT '{name}' AS folder) TO '{place}' (FORMAT parquet)")
 
-    found = duckdb.sql(f"SELECT folder FROM {reading(tmp_path / '[ab]*', None)}").fetchall()
+    found = duckdb.sql(f"SELECT folder FROM {read_call(tmp_path / '[ab]*', None)}").fetchall()
 
     assert found == [("[ab]*",)]
 
@@ -122,7 +121,7 @@ def test_an_export_removes_its_own_left_over_files_and_no_others(tmp_path):
         file.write_text("x")
 
     exporter = open_target(str(tmp_path), "parquet")
-    found: Mark | None = exporter.mark("trips")
+    found: ExportMark | None = exporter.mark("trips")
     exporter.close()
 
     assert found is None
