@@ -325,7 +325,7 @@ def test_devices_that_a_bulk_list_no_longer_holds_are_asked_all_the_same(make_si
     ("names", "accepted", "said"),
     [
         ([], "alerts", "loses no rows"),
-        (["groups"], "routers", "not among what is to be loaded"),
+        (["groups"], "routers", "not among the endpoints to load"),
         ([], "rooters", "no endpoint called"),
     ],
 )

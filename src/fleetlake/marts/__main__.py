@@ -1,4 +1,4 @@
-"""Developer commands of the SQL layer: `python -m fleetlake.marts sources | table | docs [LAKE]`."""
+"""Commands for developers of the SQL layer: `python -m fleetlake.marts sources | table | docs`."""
 
 import argparse
 import shutil
