@@ -226,7 +226,7 @@ def _stop_on_signal(work: asyncio.Future[list[Outcome]], watcher: Watcher) -> No
 
 
 def _require_service(accounts: Sequence[Settings]) -> None:
-    """Refuse settings without a service or keys, before a lake is created. Raises: SettingsError."""
+    """Refuse settings without a service or keys before a lake is created. Raises: SettingsError."""
     for account in accounts:
         account.service_root()
         account.keys()

@@ -1,8 +1,8 @@
 -- Grain: one row per battery, with its risk and the reasons for it.
 -- Kind: table.
 
--- A battery that runs empty is told of twice, at 20% and at 7%: a drain is one of these, not both.
--- An alert names the router, so it belongs to the battery that the router held at the time.
+-- A battery that runs empty raises two alerts, at 20% and at 7%; they count as one drain. An alert
+-- names the router, so it belongs to the battery that the router held at that time.
 with recent_alerts as (
     select
         s.battery_id,
