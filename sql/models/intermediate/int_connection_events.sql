@@ -1,4 +1,4 @@
--- Grain: one row per router and moment at which an alert or its record says that it went online or offline.
+-- Grain: one row per router and moment at which it went online or offline, by its alerts or record.
 -- Kind: view.
 
 -- The contract does not define `info` for this alert, so a member with the state takes precedence.

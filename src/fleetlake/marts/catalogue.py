@@ -47,7 +47,7 @@ def tracked_tables() -> frozenset[str]:
 
 def mart_table() -> str:
     """Return the marts as a Markdown table: name, grain, meaning."""
-    lines = ["| Mart | One row per | What it tells |", "|---|---|---|"]
+    lines = ["| Mart | One row per | Description |", "|---|---|---|"]
     lines += [
         f"| `{mart['name']}` | {mart['config']['meta']['grain']} | {mart['description'].strip()} |"
         for mart in marts()

@@ -3,7 +3,7 @@
 
 -- The first known state of a device. Before a device first came online its state is unknown: it
 -- may not have been installed yet.
-with told as (
+with first_states as (
     select
         router_id,
         min(case when is_offline then changed_at end) as first_offline_at,
@@ -26,7 +26,7 @@ known as (
         d.until_at
     from {{ ref('int_router_days') }} as d
     inner join {{ ref('int_routers') }} as r on d.router_id = r.router_id
-    left join told as t on d.router_id = t.router_id
+    left join first_states as t on d.router_id = t.router_id
     where coalesce(t.first_online_at, t.first_offline_at) is not null or r.connection_state = 'online'
 ),
 
