@@ -36,7 +36,7 @@ def sent(monkeypatch):
     return events
 
 
-def state(stream=STREAM, *gaps):
+def lake_state(stream=STREAM, *gaps):
     from flows.signals import LakeState
 
     quiet = replace(STREAM, endpoint="alerts")
@@ -46,21 +46,21 @@ def state(stream=STREAM, *gaps):
 def test_a_finding_is_announced_only_once(sent):
     from flows.signals import announce_findings
 
-    announce_findings(state(STREAM, GAP))
+    announce_findings(lake_state(STREAM, GAP))
     sent.clear()
 
-    assert announce_findings(state(STREAM, GAP)) == []
+    assert announce_findings(lake_state(STREAM, GAP)) == []
     assert sent == []
 
 
 def test_growth_of_quarantine_drift_and_gaps_is_announced_once_each(sent):
     from flows.signals import announce_findings
 
-    announce_findings(state())
+    announce_findings(lake_state())
     sent.clear()
     grown = replace(STREAM, quarantined=4, drifted=3)
 
-    messages = announce_findings(state(grown, GAP))
+    messages = announce_findings(lake_state(grown, GAP))
 
     assert [name for name, _ in sent] == [
         "fleetlake.quarantine.grew",
@@ -74,10 +74,10 @@ def test_growth_of_quarantine_drift_and_gaps_is_announced_once_each(sent):
 def test_a_newer_gap_is_announced_and_an_older_one_is_not_announced_again():
     from flows.signals import announce_findings
 
-    announce_findings(state(STREAM, GAP))
+    announce_findings(lake_state(STREAM, GAP))
     newer = replace(GAP, start_at=NOW + timedelta(hours=1), recorded_at=NOW + timedelta(days=1))
 
-    [message] = announce_findings(state(STREAM, GAP, newer))
+    [message] = announce_findings(lake_state(STREAM, GAP, newer))
 
     assert "2026-06-15 13:00" in message
 
@@ -85,19 +85,19 @@ def test_a_newer_gap_is_announced_and_an_older_one_is_not_announced_again():
 def test_gaps_are_not_announced_again_after_they_are_acknowledged():
     from flows.signals import announce_findings
 
-    announce_findings(state(STREAM, GAP))
-    announce_findings(state(STREAM))
+    announce_findings(lake_state(STREAM, GAP))
+    announce_findings(lake_state(STREAM))
 
-    assert announce_findings(state(STREAM, GAP)) == []
+    assert announce_findings(lake_state(STREAM, GAP)) == []
 
 
 def test_quarantine_that_shrank_and_grew_again_is_announced_by_its_growth():
     from flows.signals import announce_findings
 
     for quarantined in (5, 2):
-        announce_findings(state(replace(STREAM, quarantined=quarantined)))
+        announce_findings(lake_state(replace(STREAM, quarantined=quarantined)))
 
-    [message] = announce_findings(state(replace(STREAM, quarantined=4)))
+    [message] = announce_findings(lake_state(replace(STREAM, quarantined=4)))
 
     assert message.startswith("2 records of activity_logs")
 
@@ -105,9 +105,11 @@ def test_quarantine_that_shrank_and_grew_again_is_announced_by_its_growth():
 def test_each_account_has_its_own_record_and_a_new_one_starts_from_zero():
     from flows.signals import announce_findings
 
-    announce_findings(state())
+    announce_findings(lake_state())
 
-    messages = announce_findings(state(replace(STREAM, account_profile="west")), ["activity_logs"])
+    messages = announce_findings(
+        lake_state(replace(STREAM, account_profile="west")), ["activity_logs"]
+    )
 
     assert [message.split(" could")[0] for message in messages[:1]] == [
         "1 records of activity_logs of west"
@@ -118,8 +120,8 @@ def test_each_account_has_its_own_record_and_a_new_one_starts_from_zero():
 def test_findings_of_another_group_are_left_to_its_run_and_to_the_watch(sent):
     from flows.signals import announce_findings
 
-    announce_findings(state())
-    grown = state(replace(STREAM, drifted=9), GAP)
+    announce_findings(lake_state())
+    grown = lake_state(replace(STREAM, drifted=9), GAP)
     sent.clear()
 
     assert announce_findings(grown, ["alerts"]) == []
@@ -137,9 +139,9 @@ def test_a_finding_is_announced_again_if_the_process_was_killed_before_it_was_re
     with monkeypatch.context() as broken:
         broken.setattr(signals.Variable, "set", _killed)
         with pytest.raises(KeyboardInterrupt):
-            announce_findings(state())
+            announce_findings(lake_state())
 
-    assert len(announce_findings(state())) == len(sent) / 2 > 0
+    assert len(announce_findings(lake_state())) == len(sent) / 2 > 0
 
 
 def _killed(*_args, **_options):
@@ -154,5 +156,5 @@ def test_stream_is_announced_while_the_service_may_forget_it(sent, state, events
         state=state, expires_in=timedelta(hours=5), calls=12, catch_up=timedelta(minutes=1)
     )
 
-    assert len(announce_risks(state(replace(STREAM, retention=forecast)))) == events
+    assert len(announce_risks(lake_state(replace(STREAM, retention=forecast)))) == events
     assert [name for name, _ in sent] == ["fleetlake.retention.at_risk"] * events
