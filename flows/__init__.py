@@ -1,5 +1,5 @@
-"""Prefect deployments: schedules and calls. What is done is in `fleetlake`; nothing imports us."""
+"""Prefect flows: thin calls into `fleetlake`, which never imports this package."""
 
 from fleetlake.machine.umask import apply_umask
 
-apply_umask()  # a worker that `prefect worker start` started does not do it
+apply_umask()  # `fleetlake` commands do this themselves, `prefect worker start` does not

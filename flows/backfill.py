@@ -28,11 +28,12 @@ def backfill(
     end: datetime,
     slice_hours: Annotated[int, Field(ge=1)] = 24,
 ) -> State[None]:
-    """Read a past range `[start, end)` again and keep what was missing; times without zone are UTC.
+    """Read a past range `[start, end)` again and store what was missing.
 
-    Safe to repeat, and to stop: slices that ended are kept, the next ingest reads the rest of
-    the slice under way. Oldest first, since the oldest is forgotten first. Raises: UsageError
-    for an endpoint without a past, or an empty range.
+    Times without a zone are UTC. The run is safe to repeat and to stop: finished slices are
+    kept, and the next ingest reads the rest of the slice under way. The oldest slice comes
+    first because its records expire first. Raises: UsageError for an endpoint without event
+    times, or an empty range.
     """
     endpoint = endpoint_with_past(endpoint).name
     if _in_utc(start) >= _in_utc(end):
@@ -54,9 +55,9 @@ def backfill(
     **RETRIES,
 )
 def backfill_slice(endpoint: str, start: datetime, end: datetime) -> int:
-    """Read one slice again and return the rows that were missing.
+    """Read one slice again and return how many rows were missing.
 
-    Raises: StreamBusy while a scheduled load holds the stream, for the task to try again.
+    Raises: StreamBusy while a scheduled load holds the stream; the task then retries.
     """
     with stopping_in_order():
         outcomes = backfill_endpoint(settings_of_run(), endpoint, Interval(start, end))
@@ -68,7 +69,7 @@ def backfill_slice(endpoint: str, start: datetime, end: datetime) -> int:
 
 
 def sliced(start: datetime, end: datetime, size: timedelta) -> Iterator[Interval]:
-    """Yield a range in slices, oldest first, the last as long as what is left.
+    """Yield a range in slices, oldest first; the last one may be shorter.
 
     >>> day = datetime(2026, 1, 1, tzinfo=UTC)
     >>> [s.end.hour for s in sliced(day, day + timedelta(hours=5), timedelta(hours=2))]

@@ -7,7 +7,7 @@ from prefect.states import Completed
 
 from fleetlake.marts import BuildResult
 from fleetlake.marts import build_marts as build_lake_marts
-from fleetlake.publishing.publish import Published, published_place
+from fleetlake.publishing.publish import Published, published_folder
 from fleetlake.publishing.publish import publish as publish_marts
 from fleetlake.settings import load_settings
 from flows.reports import report_build, report_published
@@ -17,10 +17,10 @@ from flows.waiting import skip, waiting_runs
 
 @flow(name="build_marts", flow_run_name="build marts")
 def build_marts(*, full: bool = False) -> State[None]:
-    """Build the marts from what is in the lake, test them, and publish them.
+    """Build the marts from the lake, test them and publish them.
 
-    `full` computes incremental marts from the beginning. Builds that waited for their turn when
-    this one began are skipped once it has done well: it has seen all that they would have.
+    `full` recomputes incremental marts from scratch. Builds that were queued when this one
+    started are skipped once it succeeds, because it has read everything that they would read.
     """
     waiting = waiting_runs()
     built = build_models(full=full)
@@ -31,7 +31,7 @@ def build_marts(*, full: bool = False) -> State[None]:
 
 @flow(name="publish", flow_run_name="publish marts")
 def publish() -> None:
-    """Publish the marts as they are in the lake, without building them."""
+    """Publish the marts that are in the lake, without building them."""
     publish_snapshot()
 
 
@@ -47,10 +47,10 @@ def build_models(*, full: bool) -> BuildResult:
 
 @task(name="publish snapshot", cache_policy=NO_CACHE, **RETRIES)
 def publish_snapshot() -> Published:
-    """Write the marts as plain files and let readers see them."""
+    """Write the marts as plain files and switch readers to them."""
     settings = load_settings()
     done = publish_marts(
-        settings.lake, published_place(settings), day_rows=settings.published_day_rows
+        settings.lake, published_folder(settings), day_rows=settings.published_day_rows
     )
     report_published(done)
     return done

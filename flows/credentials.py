@@ -1,7 +1,7 @@
-"""The service's keys: from the environment, or else from Prefect Secret blocks.
+"""The service's keys, from the environment or from Prefect Secret blocks.
 
-The environment wins, so that a worker may be given keys that the server never sees. Keys stay
-`SecretStr`: they are no parameters, no results and no log lines.
+The environment takes precedence, so a worker can use keys that the server never sees. Keys stay
+`SecretStr` and never appear in parameters, results or log lines.
 """
 
 from typing import Any
@@ -13,11 +13,11 @@ from fleetlake.account import Account
 from fleetlake.settings import KEY_SETTINGS, Settings, load_settings
 
 SECRETS = (*KEY_SETTINGS, "v3_token")
-"""Settings that may come from a Secret block."""
+"""Settings that can come from a Secret block."""
 
 
 def block_name(setting: str) -> str:
-    """Return the name of the Secret block of a setting.
+    """Return the name of a setting's Secret block.
 
     >>> block_name("portal_api_id")
     'fleetlake-portal-api-id'
@@ -26,7 +26,7 @@ def block_name(setting: str) -> str:
 
 
 def settings_of_run() -> Settings:
-    """Return this process's settings, missing keys and profiles taken from Secret blocks."""
+    """Return this process's settings; missing keys and profiles come from Secret blocks."""
     settings = load_settings()
     found = {
         name: SecretStr(str(value))
@@ -41,6 +41,6 @@ def settings_of_run() -> Settings:
 def _read_block(setting: str) -> Any:
     try:
         block = Secret.load(block_name(setting))
-    except ValueError:  # there is no such block; what is missing is told when it is needed
+    except ValueError:  # no such block; a missing key is reported when it is needed
         return None
     return block.get() if isinstance(block, Secret) else None

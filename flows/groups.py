@@ -1,6 +1,6 @@
-"""Which endpoints are loaded together: told from what an endpoint is, never from its name.
+"""Which endpoints are loaded together: derived from an endpoint's properties, not its name.
 
-A new row in the endpoint table falls into a group, and so into a schedule, by itself.
+A new row in the endpoint table joins a group, and so gets a schedule, automatically.
 """
 
 from enum import StrEnum
@@ -10,26 +10,26 @@ from fleetlake.endpoints.model import Api, Endpoint, Mode, Walk
 
 
 class Group(StrEnum):
-    """Endpoints that want the same schedule, the most urgent first."""
+    """Endpoints that share a schedule, the most urgent first."""
 
-    EVENTS = "events"  # what happened, one cursor for the fleet: cheap, and waited for
-    ACTIVITY = "activity"  # who did what: forgotten by the service after a while
-    SERIES = "series"  # samples and fixes by device, and the lists that tell which devices moved
-    READINGS = "readings"  # latest values, overwritten by the service: unread is lost
-    INVENTORY = "inventory"  # what there is: accounts, people, devices
+    EVENTS = "events"  # what happened, one cursor for the fleet: cheap and urgent
+    ACTIVITY = "activity"  # who did what: expires at the service
+    SERIES = "series"  # samples and fixes by device, and the lists that say which devices moved
+    READINGS = "readings"  # latest values, which the service overwrites: unread ones are lost
+    INVENTORY = "inventory"  # accounts, people, devices
 
 
-TELLING = {e.fan_out.moved.endpoint for e in ENDPOINTS.values() if e.fan_out and e.fan_out.moved}
-"""Lists that tell which devices moved: they spare calls within the run that loads them."""
+MOVE_LISTS = {e.fan_out.moved.endpoint for e in ENDPOINTS.values() if e.fan_out and e.fan_out.moved}
+"""Lists that say which devices moved: they save calls in the run that loads them."""
 
 
 def group_of(endpoint: Endpoint) -> Group:
-    """Return the group that an endpoint belongs to; each belongs to one.
+    """Return the one group that an endpoint belongs to.
 
     >>> str(group_of(ENDPOINTS["alerts"])), str(group_of(ENDPOINTS["batteries"]))
     ('events', 'readings')
     """
-    if endpoint.name in TELLING:
+    if endpoint.name in MOVE_LISTS:
         return Group.SERIES
     if endpoint.is_snapshot:
         is_reading = endpoint.mode is Mode.UPSERT or endpoint.fan_out is not None
@@ -44,7 +44,7 @@ def endpoints_of(
 ) -> list[str]:
     """Return the names of a group's endpoints, in the endpoint table's order.
 
-    `is_divisible` leaves only those that shards may divide, or only the others.
+    `is_divisible` keeps only those that shards can divide, or only the others.
 
     >>> "locations" in endpoints_of(Group.SERIES, is_divisible=False)
     True

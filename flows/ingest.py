@@ -1,4 +1,4 @@
-"""Copy what is new of a group of endpoints into the lake."""
+"""Load new records of a group of endpoints into the lake."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -21,7 +21,7 @@ from flows.credentials import settings_of_run
 from flows.groups import Group, endpoints_of
 from flows.reports import report_ingest
 from flows.retries import RETRIES, stopping_in_order
-from flows.signals import announce_news, look_at_lake
+from flows.signals import announce_findings, read_lake_state
 from flows.states import SKIPPED
 
 ShardCount = Annotated[int, Field(ge=1, le=PARTS)]
@@ -29,16 +29,17 @@ ShardCount = Annotated[int, Field(ge=1, le=PARTS)]
 
 @flow(name="ingest", flow_run_name="ingest {group}")
 def ingest(group: Group, shards: ShardCount = 1, accept_shrunk: Sequence[str] = ()) -> State[None]:
-    """Copy everything new of a group of endpoints from the service into the lake.
+    """Load all new records of a group of endpoints from the service into the lake.
 
-    Ends as Skipped where other runs hold every stream. Fails where a stream failed; what the
-    others brought is kept and built all the same.
+    The run ends as Skipped if other runs hold every stream. It fails if a stream failed; what
+    the other streams loaded is kept, and the marts are built from it.
 
-    `accept_shrunk` names lists of the group that have lost most of their records for good: without
-    it such a list fails the run and nothing of it is taken as gone.
+    `accept_shrunk` names lists of the group that have lost most of their records for good.
+    Without it such a list fails the run, and none of its records is marked as gone.
 
-    Of a large fleet, give `shards`: this run then loads the lists that are read whole, and
-    starts as many runs of the deployment `shard` for what is asked for device by device.
+    For a large fleet, set `shards`. This run then loads the lists that are read whole, and
+    starts that many runs of the deployment `shard` for the endpoints that are read device by
+    device.
     """
     is_divided = shards > 1 and bool(endpoints_of(group, is_divisible=True))
     outcomes = load_streams(
@@ -51,15 +52,15 @@ def ingest(group: Group, shards: ShardCount = 1, accept_shrunk: Sequence[str] = 
 
 @flow(name="ingest_shard", flow_run_name="ingest {group}, shard {shard} of {shards}")
 def ingest_shard(group: Group, shard: ShardCount, shards: ShardCount) -> State[None]:
-    """Copy everything new of one share of the devices, as `ingest` with `shards` asks for."""
+    """Load all new records of one share of the devices; `ingest` with `shards` starts this."""
     return ended(load_streams(group, Shard(shard, shards), is_divisible=True))
 
 
 @task(name="start shards", cache_policy=NO_CACHE, **RETRIES)
 def start_shards(group: Group, shards: int) -> None:
-    """Start a run for each shard, and do not wait for them: they may be more than run at once.
+    """Start a run for each shard without waiting: there may be more than can run at once.
 
-    Another try starts only what the one before did not.
+    A retry starts only the shards that the attempt before did not.
     """
     for shard in range(1, shards + 1):
         run_deployment(
@@ -67,16 +68,16 @@ def start_shards(group: Group, shards: int) -> None:
             flow_run_name=f"ingest {group}, shard {shard} of {shards}",
             parameters={"group": group, "shard": shard, "shards": shards},
             timeout=0,
-            # A run that is tried again as a whole wants shards of its own.
+            # A flow run that is retried as a whole gets shards of its own.
             idempotency_key=f"{flow_run.id}, try {flow_run.run_count}, shard {shard}",
         )
 
 
 def ended(outcomes: Sequence[Outcome]) -> State[None]:
-    """Return the state in which a run ends that loaded streams, or found them held."""
+    """Return the final state of a run: Skipped if it could load no stream."""
     busy = [o.endpoint for o in outcomes if isinstance(o.error, StreamBusy)]
     if len(busy) == len(outcomes):
-        held = ", ".join(busy) or "nothing of it can be read with these settings"
+        held = ", ".join(busy) or "these settings can read none of its endpoints"
         return Completed(name=SKIPPED, message=f"Nothing to load: {held}.")
     added, changed = sum(o.added for o in outcomes), sum(o.changed for o in outcomes)
     return Completed(message=f"{added:,} rows added, {changed:,} changed.")
@@ -90,19 +91,19 @@ def load_streams(
     is_divisible: bool | None = None,
     accept_shrunk: Sequence[str] = (),
 ) -> list[Outcome]:
-    """Load a group's streams side by side, and report each try."""
+    """Load a group's streams concurrently, and report each attempt."""
     logger = get_run_logger()
     settings = settings_of_run()
     has_v3 = settings.v3_root() is not None
     names = endpoints_of(group, has_v3=has_v3, is_divisible=is_divisible)
-    if not names:  # to the core, no name means every endpoint
+    if not names:  # for `ingest`, no name means every endpoint
         return []
     watcher = Watcher(on_end=lambda outcome: logger.info("%s", outcome_line(outcome)))
     with stopping_in_order():
         outcomes = ingest_endpoints(
             settings, names, watcher=watcher, shard=shard, accept_shrunk=accept_shrunk
         )
-    look = look_at_lake(settings)
-    report_ingest(group, shard, outcomes, look, announce_news(look, names))
+    state = read_lake_state(settings)
+    report_ingest(group, shard, outcomes, state, announce_findings(state, names))
     raise_worst(outcomes)
     return outcomes

@@ -1,4 +1,4 @@
-"""Keep the lake small, whole and known: maintenance, retention watch, nightly comparison."""
+"""Look after the lake: maintenance, retention watch, nightly comparison with the service."""
 
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -23,15 +23,15 @@ from flows.credentials import settings_of_run
 from flows.groups import Group, endpoints_of
 from flows.reports import report_maintained, report_retention, report_verdicts
 from flows.retries import RETRIES, stopping_in_order
-from flows.signals import announce_news, announce_risks, look_at_lake
+from flows.signals import announce_findings, announce_risks, read_lake_state
 from flows.states import SKIPPED
 
 
 @flow(name="maintain", flow_run_name="maintain lake")
 def maintain(keep_days: Annotated[int, Field(ge=0)] = KEEP_SNAPSHOTS.days) -> State[None]:
-    """Merge small files, forget old snapshots, remove files that nobody needs any more.
+    """Merge small files, expire old snapshots and remove unused files.
 
-    Ends as Skipped where streams were being loaded all the while.
+    The run ends as Skipped if streams were being loaded the whole time.
     """
     try:
         done = compact(keep_days)
@@ -43,14 +43,13 @@ def maintain(keep_days: Annotated[int, Field(ge=0)] = KEEP_SNAPSHOTS.days) -> St
 
 @flow(name="retention_watch", flow_run_name="watch retention")
 def retention_watch() -> State[None]:
-    """Say which streams the service may forget before they are read: one event for each.
+    """Send an event for each stream whose records may expire before they are read.
 
-    Says, too, what loads found and could not say themselves, because they were killed or are
-    commands that know of no server.
+    Also reports what CLI commands and killed runs found: they could not report it themselves.
     """
-    look = look_at_lake(load_settings())
-    at_risk = announce_risks(look)
-    report_retention(look, at_risk, announce_news(look))
+    state = read_lake_state(load_settings())
+    at_risk = announce_risks(state)
+    report_retention(state, at_risk, announce_findings(state))
     return Completed(message=f"{counted(len(at_risk), 'stream')} at risk.")
 
 
@@ -59,30 +58,30 @@ def nightly(
     groups: tuple[Group, ...] = (Group.EVENTS, Group.ACTIVITY),
     days: Annotated[int, Field(ge=1)] = 1,
 ) -> State[None]:
-    """Compare the last days key by key, read again what misses, sweep quarantine, maintain.
+    """Compare the last days by key, reload missing records, retry quarantine, maintain the lake.
 
-    Streams asked for device by device cost a day's calls to compare, so they are left out
-    unless they are named; so are those that no load has read yet.
+    Comparing a stream that is read device by device costs a day's calls, so such streams are
+    left out unless `groups` names them. Streams that were never loaded are left out too.
     """
     names = {name for group in groups for name in endpoints_of(group)}
     profiles = {account.profile for account in settings_of_run().accounts()}
     verdicts = [
         compare(s.endpoint, s.account_profile, max(since, until - timedelta(days=days)), until)
-        for s in look_at_lake(load_settings()).status.streams
+        for s in read_lake_state(load_settings()).status.streams
         if s.endpoint in names and s.account_profile in profiles
         if (since := s.complete_from) and (until := s.complete_until)
     ]
     report_verdicts(verdicts)
     sweep_quarantine()
-    with suppress(StreamBusy):  # the next night will do
+    with suppress(StreamBusy):  # the next night is soon enough
         compact(KEEP_SNAPSHOTS.days)
     missing = sum(len(verdict.missing) for verdict in verdicts)
-    return Completed(message=f"{counted(missing, 'record')} missing of {len(verdicts)} streams.")
+    return Completed(message=f"{counted(missing, 'record')} missing in {len(verdicts)} streams.")
 
 
 @task(name="compact", cache_policy=NO_CACHE, **RETRIES)
 def compact(keep_days: int) -> Maintained:
-    """Maintain the lake, waiting a while for the moment when nothing is being loaded."""
+    """Maintain the lake; wait a while for a moment when nothing is being loaded."""
     with open_lake(load_settings().lake) as lake:
         done = maintain_lake(lake, keep=timedelta(days=keep_days))
     report_maintained(done)
@@ -91,7 +90,7 @@ def compact(keep_days: int) -> Maintained:
 
 @task(name="compare", task_run_name="compare {name}", cache_policy=NO_CACHE, **RETRIES)
 def compare(name: str, profile: str, since: datetime, until: datetime) -> Verdict:
-    """Compare a stream's range with the service, and read it again if a record misses."""
+    """Compare a stream's range with the service, and read it again if a record is missing."""
     settings = settings_of_run().account(profile)
     verdict = verify(settings, name, start=since, end=until)
     if verdict.missing and verdict.interval:
@@ -103,7 +102,7 @@ def compare(name: str, profile: str, since: datetime, until: datetime) -> Verdic
 
 @task(name="sweep quarantine", cache_policy=NO_CACHE, **RETRIES)
 def sweep_quarantine() -> None:
-    """Try the records that could not be kept again, with the code of today."""
+    """Try again to store the quarantined records, with the current code."""
     with open_lake(load_settings().lake) as lake:
         kept, waiting = retry_quarantined(lake)
-    get_run_logger().info("%s records became rows, %s still wait", kept, waiting)
+    get_run_logger().info("%s records became rows, %s stay in quarantine", kept, waiting)

@@ -1,4 +1,4 @@
-"""Texts of others in the artifacts of a run, which a page renders as Markdown."""
+"""Escaping of foreign text in a run's artifacts, which Prefect renders as Markdown."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -7,11 +7,11 @@ from typing import Any
 from fleetlake.text.plain import plain
 
 _MARKS = re.compile(r"[\\`*_\[\]<>|~&#:@]|(?<=www)\.|^[-+]|(?<=^\d)[.)]", re.IGNORECASE)
-"""Characters that begin or end a link, HTML, an emphasis, code, a cell, a heading or a list."""
+"""Characters that start or end a link, HTML, emphasis, code, a cell, a heading or a list."""
 
 
 def as_text(value: object) -> str:
-    r"""Return Markdown that shows a value as it is, on one line: never a link, HTML, or a cell.
+    r"""Return Markdown that shows a value literally, on one line: no link, no HTML, no cell.
 
     >>> print(as_text("[a](http://b) | <img src=c>"))
     \[a\](http\://b) \| \<img src=c\>
@@ -20,7 +20,7 @@ def as_text(value: object) -> str:
 
 
 def table_of_text(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows of a table artifact with every text in them shown as it is."""
+    """Return the rows of a table artifact with every text escaped."""
     return [
         {name: as_text(cell) if isinstance(cell, str) else cell for name, cell in row.items()}
         for row in rows

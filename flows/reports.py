@@ -1,6 +1,7 @@
-"""What a run tells: one table and one summary artifact, and events that automations wait for.
+"""What a run reports: a table artifact, a summary artifact, and events for automations.
 
-Keys and values of resources are text; everything that may be matched on is one of them.
+Keys and values of an event's resource are text. Automations can match on nothing else, so
+everything worth matching is among them.
 """
 
 from collections.abc import Sequence
@@ -20,29 +21,31 @@ from fleetlake.planning.shards import Shard
 from fleetlake.publishing.publish import Published
 from fleetlake.text.wording import age_in_words, counted
 from flows.markdown import as_text, table_of_text
-from flows.signals import Look
+from flows.signals import LakeState
 
 INGEST_COMPLETED = "fleetlake.ingest.completed"
 
-OCCASIONAL = ("quarantined", "spared", "holes", "note")
-"""Columns of an ingest that are worth their place only where they say something."""
+OPTIONAL_COLUMNS = ("quarantined", "skipped", "holes", "note")
+"""Columns of an ingest report that are left out when they are empty in every row."""
 
 
 def report_ingest(
-    group: str, shard: Shard, outcomes: Sequence[Outcome], look: Look, said: Sequence[str]
+    group: str, shard: Shard, outcomes: Sequence[Outcome], state: LakeState, messages: Sequence[str]
 ) -> None:
-    """Write the artifacts of an ingest, and send the event that a build waits for.
+    """Write the artifacts of an ingest, and send the event that starts a build.
 
-    `said` is what the run announced besides.
+    `messages` are the findings that the run announced.
     """
     title = group if shard.is_whole else f"{group}, shard {shard.number} of {shard.of}"
     key = f"ingest-{group}" if shard.is_whole else f"ingest-{group}-{shard.number}-of-{shard.of}"
-    rows = [ingest_row(outcome, look) for outcome in outcomes]
+    rows = [ingest_row(outcome, state) for outcome in outcomes]
     create_table_artifact(
-        table_of_text(telling(rows)), key=key, description=f"What was loaded of {title}, by stream"
+        table_of_text(without_empty_columns(rows)),
+        key=key,
+        description=f"Streams loaded for {title}",
     )
     create_markdown_artifact(
-        ingest_summary(title, rows, said), key=f"{key}-summary", description=f"Load of {title}"
+        ingest_summary(title, rows, messages), key=f"{key}-summary", description=f"Load of {title}"
     )
     changed = sum(o.added + o.changed for o in outcomes)
     emit_event(
@@ -62,36 +65,36 @@ def report_ingest(
     )
 
 
-def ingest_row(outcome: Outcome, look: Look) -> dict[str, Any]:
-    """Return what a run did to a stream, and where the stream stands now."""
-    status = look.stream(outcome.endpoint, outcome.profile)
+def ingest_row(outcome: Outcome, state: LakeState) -> dict[str, Any]:
+    """Return what a run did to a stream, and the stream's status after it."""
+    status = state.stream(outcome.endpoint, outcome.profile)
     return {
         "endpoint": stream_name(outcome.endpoint, outcome.profile),
         "added": outcome.added,
         "changed": outcome.changed,
         "quarantined": outcome.quarantined,
         "calls": outcome.calls,
-        "spared": outcome.spared,
+        "skipped": outcome.skipped,
         "seconds": round(outcome.seconds, 1),
         "rows": status.rows if status else 0,
-        "newest": age_in_words(status.watermark_at if status else None, look.now),
+        "newest": age_in_words(status.watermark_at if status else None, state.now),
         "holes": status.holes if status else 0,
         "note": ingest_note(outcome, status),
     }
 
 
-def telling(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return rows without occasional columns that say nothing: the page cuts off the last ones.
+def without_empty_columns(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows without optional columns that are empty: Prefect's page cuts off wide tables.
 
-    >>> telling([{"added": 0, "holes": 0, "note": ""}, {"added": 0, "holes": 0, "note": "late"}])
-    [{'added': 0, 'note': ''}, {'added': 0, 'note': 'late'}]
+    >>> without_empty_columns([{"added": 0, "holes": 0, "note": "late"}])
+    [{'added': 0, 'note': 'late'}]
     """
-    silent = {name for name in OCCASIONAL if not any(row.get(name) for row in rows)}
-    return [{name: row[name] for name in row if name not in silent} for row in rows]
+    empty = {name for name in OPTIONAL_COLUMNS if not any(row.get(name) for row in rows)}
+    return [{name: row[name] for name in row if name not in empty} for row in rows]
 
 
 def ingest_note(outcome: Outcome, status: StreamStatus | None) -> str:
-    """Return what else there is to say of a stream: its error, what it lacks, what it may lose."""
+    """Return notes on a stream: its error, since when it is complete, what it may lose."""
     notes = [outcome.error.what] if outcome.error else []
     if status and status.complete_from not in {None, BEGINNING}:
         notes.append(f"complete from {status.complete_from:%Y-%m-%d %H:%M}")
@@ -101,8 +104,8 @@ def ingest_note(outcome: Outcome, status: StreamStatus | None) -> str:
     return "; ".join(notes)
 
 
-def ingest_summary(title: str, rows: Sequence[dict[str, Any]], said: Sequence[str]) -> str:
-    """Return an ingest in a few lines of Markdown."""
+def ingest_summary(title: str, rows: Sequence[dict[str, Any]], messages: Sequence[str]) -> str:
+    """Return the summary of an ingest as a few lines of Markdown."""
     added, changed, refused, calls = (
         sum(row[name] for row in rows) for name in ("added", "changed", "quarantined", "calls")
     )
@@ -112,12 +115,12 @@ def ingest_summary(title: str, rows: Sequence[dict[str, Any]], said: Sequence[st
         "",
         f"- {counted(calls, 'call')} for {len(rows)} streams; the longest took {longest:.1f} s",
         f"- {refused:,} records quarantined",
-        f"- {sum(row['holes'] for row in rows):,} holes still to be filled",
+        f"- {sum(row['holes'] for row in rows):,} holes left to fill",
     ]
     lines += [
         f"- **{as_text(row['endpoint'])}**: {as_text(row['note'])}" for row in rows if row["note"]
     ]
-    lines += [f"- {as_text(sentence)}" for sentence in said]
+    lines += [f"- {as_text(message)}" for message in messages]
     return "\n".join(lines)
 
 
@@ -169,16 +172,16 @@ def report_maintained(done: Maintained) -> None:
     """Write the summary of a maintenance."""
     create_markdown_artifact(
         f"## {done.files_before:,} data files became {done.files_after:,}\n\n"
-        f"- {done.files_written:,} of them written from rows that were in the catalog\n"
-        f"- {done.snapshots_expired:,} snapshots forgotten\n"
+        f"- {done.files_written:,} of them written from rows stored in the catalog\n"
+        f"- {done.snapshots_expired:,} snapshots expired\n"
         f"- {done.files_removed:,} files removed",
         key="maintain-summary",
         description="Maintenance of the lake",
     )
 
 
-def report_retention(look: Look, at_risk: Sequence[str], news: Sequence[str]) -> None:
-    """Write the artifacts of a retention watch: what it warned of, and what else it told."""
+def report_retention(state: LakeState, at_risk: Sequence[str], findings: Sequence[str]) -> None:
+    """Write the artifacts of a retention watch: its warnings, and the findings it announced."""
     table = [
         {
             "endpoint": stream_name(stream.endpoint, stream.account_profile),
@@ -187,19 +190,19 @@ def report_retention(look: Look, at_risk: Sequence[str], news: Sequence[str]) ->
             "calls to catch up": stream.retention.calls,
             "complete until (UTC)": f"{stream.complete_until:%Y-%m-%d %H:%M}",
         }
-        for stream in look.status.streams
+        for stream in state.status.streams
         if stream.retention and stream.complete_until
     ]
     create_table_artifact(
-        table_of_text(table), key="retention", description="What the service will forget"
+        table_of_text(table), key="retention", description="When unread records expire"
     )
-    lines = [f"- {as_text(sentence)}" for sentence in at_risk] or ["- nothing is at risk"]
-    lines += [f"- {as_text(sentence)}" for sentence in news]
+    lines = [f"- {as_text(message)}" for message in at_risk] or ["- nothing is at risk"]
+    lines += [f"- {as_text(message)}" for message in findings]
     title = f"## {len(at_risk)} of {len(table)} streams at risk"
     create_markdown_artifact(
         "\n".join([title, "", *lines]),
         key="retention-summary",
-        description="Streams that the service may forget before they are read",
+        description="Streams whose records may expire before they are read",
     )
 
 
@@ -216,7 +219,7 @@ def report_verdicts(verdicts: Sequence[Verdict]) -> None:
         for verdict in verdicts
     ]
     create_table_artifact(
-        table_of_text(table), key="verify", description="Service and lake, key by key"
+        table_of_text(table), key="verify", description="Service and lake compared by key"
     )
     missing = sum(len(verdict.missing) for verdict in verdicts)
     lines = [
@@ -224,7 +227,7 @@ def report_verdicts(verdicts: Sequence[Verdict]) -> None:
         "",
         f"- {sum(v.served for v in verdicts):,} compared in {len(verdicts)} streams",
     ]
-    lines += ["- what was missing has been read again"] if missing else []
+    lines += ["- the missing records have been read again"] if missing else []
     create_markdown_artifact(
-        "\n".join(lines), key="verify-summary", description="Service and lake, key by key"
+        "\n".join(lines), key="verify-summary", description="Service and lake compared by key"
     )

@@ -1,6 +1,6 @@
-"""What a task may try again, and how a run that is stopped ends.
+"""Which errors a task retries, and how a stopped run ends.
 
-Retries are the tasks', not the flows': a flow's retry meets its own deployment limit.
+Tasks retry, flows do not: the retry of a flow is blocked by its own deployment's limit.
 """
 
 import signal
@@ -15,18 +15,18 @@ from prefect.tasks import Task, exponential_backoff
 from fleetlake.errors import Interrupted, LakeError, PageUnreadable, Unreachable
 
 WORTH_RETRYING = (Unreachable, PageUnreadable, LakeError)
-"""Errors that may pass by themselves; the others want a person."""
+"""Errors that may go away by themselves; the others need a person."""
 
 
 def is_worth_retrying(_task: Task[..., Any], _run: TaskRun, state: State[Any]) -> bool:
-    """Return whether what ended a task may pass by itself."""
+    """Return whether the error that ended a task may go away by itself."""
     return isinstance(state.data, WORTH_RETRYING) or is_of_server(state.data)
 
 
 def is_of_server(error: object) -> bool:
-    """Return whether Prefect's server gave no answer for now; the core's errors are its own.
+    """Return whether Prefect's server did not answer; fleetlake wraps its own HTTP errors.
 
-    >>> is_of_server(httpx.ConnectError("it is being started again"))
+    >>> is_of_server(httpx.ConnectError("the server restarts"))
     True
     """
     if isinstance(error, httpx.HTTPStatusError):
@@ -34,7 +34,8 @@ def is_of_server(error: object) -> bool:
     return isinstance(error, httpx.TransportError)
 
 
-# Half a minute, one, two, each with jitter: the client has been patient with every page before.
+# 30, 60 and 120 s, each with jitter. They are this long because the client has already retried
+# every page.
 RETRIES: dict[str, Any] = {
     "retries": 3,
     "retry_delay_seconds": exponential_backoff(backoff_factor=30),
@@ -45,10 +46,11 @@ RETRIES: dict[str, Any] = {
 
 @contextmanager
 def stopping_in_order() -> Iterator[None]:
-    """Hand SIGTERM to Prefect once the core has ended its commit.
+    """Pass SIGTERM on to Prefect once the commit under way has ended.
 
-    The core takes the signal while it loads and gives Prefect's handler up for it; put back
-    and signalled, Prefect marks the run as cancelled or crashed, as it would have.
+    A load replaces Prefect's signal handler with its own. After the load has stopped, this puts
+    Prefect's handler back and raises the signal again, so that Prefect marks the run as
+    cancelled or crashed as usual.
     """
     before = signal.getsignal(signal.SIGTERM)
     try:

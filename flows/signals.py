@@ -1,4 +1,4 @@
-"""Events about single endpoints: what the lake shows and nobody was told of yet."""
+"""Events about single endpoints: each problem in the lake is announced once."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
@@ -24,8 +24,8 @@ RETENTION_AT_RISK = "fleetlake.retention.at_risk"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
-    """What was told of a stream: how much was refused or unknown, and the newest lost range."""
+class Announced:
+    """What was announced of a stream: quarantined records, unknown members, the newest gap."""
 
     quarantined: int = 0
     drifted: int = 0
@@ -33,8 +33,8 @@ class Told:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Look:
-    """How the lake stands, and the moment its streams are measured against."""
+class LakeState:
+    """The status of the lake, and the instant (UTC) that its streams are measured against."""
 
     now: datetime
     status: LakeStatus
@@ -47,45 +47,47 @@ class Look:
         return None
 
 
-def look_at_lake(settings: Settings) -> Look:
-    """Return how the lake stands now; an empty lake is made where there is none."""
+def read_lake_state(settings: Settings) -> LakeState:
+    """Return the lake's status now. Creates an empty lake if there is none."""
     with open_lake(settings.lake) as lake:
         now = lake_now(lake, settings.clock)
         status = lake_status(lake, now=now, calls_per_minute=settings.calls_per_minute)
-    return Look(now=now, status=status)
+    return LakeState(now=now, status=status)
 
 
-def announce_news(look: Look, endpoints: Collection[str] | None = None) -> list[str]:
-    """Send an event for each thing that nobody was told of yet; return what was said.
+def announce_findings(state: LakeState, endpoints: Collection[str] | None = None) -> list[str]:
+    """Send an event for each finding that was not announced before; return the messages.
 
-    Whoever brought it to light, and however that ended: a run, one that was killed, a command.
-    What was told is kept in a Variable of the server for each account, written after the events,
-    so that a thing may be told twice and never not at all. `endpoints` are all when left out.
+    It does not matter who made the finding: a run, a run that was killed, or a CLI command.
+    A Prefect Variable per account records what was announced. It is written after the events
+    are sent, so a finding may be announced twice but is never missed. `endpoints` defaults to
+    all.
     """
-    said = []
-    by_account = groupby(look.status.streams, key=lambda stream: stream.account_profile)
+    messages: list[str] = []
+    by_account = groupby(state.status.streams, key=lambda stream: stream.account_profile)
     for profile, streams in by_account:
+        # The name is stored on servers: another one would announce everything again.
         name = f"fleetlake_told_{sub('[^a-z0-9_]', '_', profile.lower())}"
         before = cast("dict[str, dict[str, Any]]", Variable.get(name, default={}))
         after = dict(before)
         for stream in streams:
             if endpoints is None or stream.endpoint in endpoints:
-                gaps = [gap for gap in look.status.open_gaps if _is_of(gap, stream)]
-                told = Told(**before.get(stream.endpoint, {}))
-                said += _announce_growth(stream, gaps, told)
-                after[stream.endpoint] = asdict(_told(stream, gaps, told))
-        after = {endpoint: told for endpoint, told in after.items() if any(told.values())}
+                gaps = [gap for gap in state.status.open_gaps if _is_of(gap, stream)]
+                announced = Announced(**before.get(stream.endpoint, {}))
+                messages += _announce_growth(stream, gaps, announced)
+                after[stream.endpoint] = asdict(_announced(stream, gaps, announced))
+        after = {endpoint: counts for endpoint, counts in after.items() if any(counts.values())}
         if after != before:
             Variable.set(name, after, overwrite=True)
-    return said
+    return messages
 
 
-def _told(stream: StreamStatus, gaps: Sequence[Gap], told: Told) -> Told:
+def _announced(stream: StreamStatus, gaps: Sequence[Gap], announced: Announced) -> Announced:
     recorded = [_recorded_at(gap) for gap in gaps]
-    return Told(
+    return Announced(
         quarantined=stream.quarantined,
         drifted=stream.drifted,
-        gap_recorded_at=max([told.gap_recorded_at, *recorded]),
+        gap_recorded_at=max([announced.gap_recorded_at, *recorded]),
     )
 
 
@@ -93,55 +95,55 @@ def _recorded_at(gap: Gap) -> str:
     return gap.recorded_at.astimezone(UTC).isoformat(timespec="microseconds")
 
 
-def _announce_growth(stream: StreamStatus, gaps: Sequence[Gap], told: Told) -> list[str]:
-    """Announce what a stream has more of than was told."""
-    said: list[str] = []
+def _announce_growth(stream: StreamStatus, gaps: Sequence[Gap], announced: Announced) -> list[str]:
+    """Announce what has grown since the last announcement about a stream."""
+    messages: list[str] = []
     whose = stream_name(stream.endpoint, stream.account_profile)
-    if (refused := stream.quarantined - told.quarantined) > 0:
-        said += _announce(
+    if (refused := stream.quarantined - announced.quarantined) > 0:
+        messages += _announce(
             QUARANTINE_GREW,
             stream.endpoint,
-            f"{refused:,} records of {whose} could not be kept in its table. "
+            f"{refused:,} records of {whose} could not be stored in its table. "
             "`fleetlake quarantine show` says why.",
         )
-    if (unknown := stream.drifted - told.drifted) > 0:
-        said += _announce(
+    if (unknown := stream.drifted - announced.drifted) > 0:
+        messages += _announce(
             SCHEMA_DRIFTED,
             stream.endpoint,
-            f"{whose} has {unknown:,} members that the endpoint table does not know. "
-            "They are kept in `_extra`; give them columns.",
+            f"{whose} has {unknown:,} members that are not in the endpoint table. "
+            "They are stored in `_extra`; give them columns.",
         )
     for gap in gaps:
-        if _recorded_at(gap) > told.gap_recorded_at:
-            said += _announce(
+        if _recorded_at(gap) > announced.gap_recorded_at:
+            messages += _announce(
                 GAP_RECORDED,
                 gap.endpoint,
                 f"{whose} from {gap.start_at:%Y-%m-%d %H:%M} "
                 f"to {gap.end_at:%Y-%m-%d %H:%M} UTC is lost: {gap.reason}. "
                 "Run `fleetlake gaps acknowledge` once it is dealt with.",
             )
-    return said
+    return messages
 
 
-def announce_risks(look: Look) -> list[str]:
-    """Send an event for each stream that may lose records; return what was said."""
-    said = []
-    for stream in look.status.streams:
+def announce_risks(state: LakeState) -> list[str]:
+    """Send an event for each stream that may lose records; return the messages."""
+    messages: list[str] = []
+    for stream in state.status.streams:
         forecast = stream.retention
         if forecast is None or forecast.state is State.OK:
             continue
         hours = forecast.expires_in.total_seconds() / 3600
-        when = f"is forgotten by the service in {hours:,.1f} h"
+        when = f"expires at the service in {hours:,.1f} h"
         if forecast.state is State.LOST:
-            when = f"was forgotten by the service {-hours:,.1f} h ago"
-        said += _announce(
+            when = f"expired at the service {-hours:,.1f} h ago"
+        messages += _announce(
             RETENTION_AT_RISK,
             stream.endpoint,
             f"{stream_name(stream.endpoint, stream.account_profile)} is {forecast.state}: its "
             f"oldest unread record {when}, and catching up takes about {forecast.calls:,} calls. "
             f"Run `fleetlake ingest {stream.endpoint}`.",
         )
-    return said
+    return messages
 
 
 def _is_of(gap: Gap, stream: StreamStatus) -> bool:

@@ -1,11 +1,11 @@
-"""Names of final states that are ours.
+"""Final states that fleetlake adds to Prefect's own.
 
-Prefect names its events after a state's name, not its type: whoever waits for the end of a run
-must list these too, as the files of flows/automations do.
+Prefect names its events after a state's name, not its type. An automation that waits for the
+end of a run must therefore list these states too, as those in flows/automations do.
 """
 
 SKIPPED = "Skipped"
-"""Completed without work: another run does it."""
+"""Completed without doing any work, because another run does it."""
 
 ALARM = "Alarm"
-"""Failed on purpose: stays red until a person has looked."""
+"""Failed on purpose, so that the run stays red until somebody looks at it."""

@@ -1,4 +1,4 @@
-"""Runs that wait for their turn: many events, few builds."""
+"""Queued runs: one build answers all the events that came before it."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -23,10 +23,10 @@ IS_WAITING = FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.SCHE
 
 
 def waiting_runs() -> list[UUID]:
-    """Return the runs of this deployment that were due and ask for nothing that this one is not.
+    """Return the due runs of this deployment that ask for no more than this run does.
 
-    Whatever asked for them was committed before now, and this run begins now, so it sees all
-    that they would have seen. None for a run without a deployment.
+    What triggered them was committed before this run began, so this run sees everything that
+    they would see. Returns none for a run without a deployment.
     """
     if deployment.id is None:
         return []
@@ -40,14 +40,14 @@ def waiting_runs() -> list[UUID]:
 
 
 def skip(runs: Sequence[UUID]) -> None:
-    """End runs as skipped, those that still wait: this one has done what they were to do."""
+    """End those of the runs that still wait as skipped: this run has done their work."""
     if not runs:
         return
     with get_client(sync_client=True) as client:
         still_waiting = FlowRunFilter(id=FlowRunFilterId(any_=list(runs)), state=IS_WAITING)
         for run in client.read_flow_runs(flow_run_filter=still_waiting):
             state: State[None] = Completed(
-                name=SKIPPED, message=f"Done by run {flow_run.id}, which began later."
+                name=SKIPPED, message=f"Done by run {flow_run.id}, which started later."
             )
             client.set_flow_run_state(run.id, state, force=True)
 
@@ -57,5 +57,5 @@ def _is_due(run: FlowRun, now: datetime) -> bool:
 
 
 def _asks_no_more(run: FlowRun, parameters: dict[str, object]) -> bool:
-    """Return whether what a run is asked for is asked of a run with these parameters, too."""
+    """Return whether a run with these parameters does everything that the other run asks for."""
     return all(not value or parameters.get(name) == value for name, value in run.parameters.items())

@@ -49,7 +49,7 @@ def test_the_forecast_is_near_what_the_service_counts(forecast_and_counted: Any,
     fan_out = ENDPOINTS[name].fan_out
     assert calls is not None
     assert calls >= counted[name] * 0.7 - 2
-    if fan_out is None or fan_out.moved is None:  # ids that did not move may be spared
+    if fan_out is None or fan_out.moved is None:  # ids that did not move may be skipped
         assert calls <= counted[name] * 1.3 + 2
 
 

@@ -338,14 +338,14 @@ def test_devices_that_a_bulk_list_no_longer_holds_are_asked_all_the_same(make_si
     [metrics, samples] = load(sim, *names, net_device_metrics=nothing)
 
     assert metrics.error is None
-    assert samples.spared == 0
+    assert samples.skipped == 0
 
 
 @pytest.mark.parametrize(
     ("names", "accepted", "said"),
     [
         ([], "alerts", "loses no rows"),
-        (["groups"], "routers", "not among what is to be loaded"),
+        (["groups"], "routers", "not among the endpoints to load"),
         ([], "rooters", "no endpoint called"),
     ],
 )

@@ -1,18 +1,18 @@
-{# Records that change: what held at the time of an event, and not what holds today.
+{# As-of joins: the version of a record at the time of an event, not the current one.
 
-   A poll finds a new version of a record some time after it changed, so the first version is
-   taken to have held before it was first seen, and the last one until now. #}
+   A poll finds a version of a record only some time after the change. The first version is
+   assumed to be valid before it was first seen, and the last one until now. #}
 
-{# Whether a span holds an instant; a span without a start or an end has none on that side. #}
+{# Whether a span contains an instant; a null start or end is open. #}
 {% macro holds_at(span, instant) -%}
     ({{ span }}.from_at is null or {{ instant }} >= {{ span }}.from_at)
     and ({{ span }}.until_at is null or {{ instant }} < {{ span }}.until_at)
 {%- endmacro %}
 
 
-{# A row per record and span of time in which some of its columns stay the same. The spans of a
-   record follow each other without a gap: `from_at` of the first and `until_at` of the last are
-   null. `seen_from` and `seen_until` say when polls saw it so; null while they still do. #}
+{# A row per record and span of time in which the given columns stay the same. The spans of a
+   record have no gaps: `from_at` of the first and `until_at` of the last are null. `seen_from` and
+   `seen_until` are when polls saw these values; `seen_until` is null while they are current. #}
 {% macro version_spans(relation, key, columns) -%}
     select
         {{ key }},
@@ -46,8 +46,8 @@
 {%- endmacro %}
 
 
-{# The value of a group's first or last row that has one, by some columns: ties are broken by the
-   later of them, so that the same rows give the same value however they came. #}
+{# The first or last non-null value of a group, in the order of some columns. The last columns
+   break ties, so that the same rows give the same value in any order. #}
 {% macro first_by(value, order_by) -%}
     min_by({{ value }}, {{ ordered_struct(order_by) }}) filter (where {{ value }} is not null)
 {%- endmacro %}

@@ -1,4 +1,4 @@
-{# What adapters spell differently. Everything else in this project is SQL that they share. #}
+{# SQL that differs between adapters. Everything else in this project is common SQL. #}
 
 {# Seconds from one instant to another, with fractions. #}
 {% macro seconds_between(start, end) -%}
@@ -14,7 +14,7 @@
 {%- endmacro %}
 
 
-{# The instant a number of seconds (a whole number or a column of them) after another. #}
+{# The instant a number of seconds (an integer or a column) after another. #}
 {% macro seconds_after(instant, seconds) -%}
     {{ return(adapter.dispatch('seconds_after')(instant, seconds)) }}
 {%- endmacro %}
@@ -42,7 +42,7 @@
 {%- endmacro %}
 
 
-{# A row per UTC day from one date to another, both included; stands in a select list. #}
+{# A row per UTC day from one date to another, both included; for use in a select list. #}
 {% macro explode_days(first, last) -%}
     {{ return(adapter.dispatch('explode_days')(first, last)) }}
 {%- endmacro %}
@@ -70,7 +70,7 @@
 {%- endmacro %}
 
 
-{# A row per member of a JSON object: `member` and `member_value` as text; in a select list. #}
+{# A row per member of a JSON object: `member` and `member_value` as text; for a select list. #}
 {% macro json_entries(column) -%}
     {{ return(adapter.dispatch('json_entries')(column)) }}
 {%- endmacro %}
@@ -85,7 +85,7 @@
 {%- endmacro %}
 
 
-{# The texts of a group in one, in an order. #}
+{# The texts of a group joined in a given order. #}
 {% macro joined_text(text, separator, order_by) -%}
     {{ return(adapter.dispatch('joined_text')(text, separator, order_by)) }}
 {%- endmacro %}
@@ -104,7 +104,7 @@
     {% for number in range(1, n + 1) %}select {{ number }} as n{{ '' if loop.last else ' union all ' }}{% endfor %}
 {%- endmacro %}
 
-{# Some columns in one value that is ordered by the first, then by the next. #}
+{# Several columns as one value, ordered by the first column, then by the next. #}
 {% macro ordered_struct(columns) -%}
     {{ return(adapter.dispatch('ordered_struct')(columns)) }}
 {%- endmacro %}

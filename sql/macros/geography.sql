@@ -6,18 +6,18 @@
     ))))
 {%- endmacro %}
 
-{# Whether two places are too far apart for any vehicle to get from one to the other in a time. #}
+{# Whether no vehicle can get from one place to the other in the given time. #}
 {% macro too_far(lat_a, lon_a, lat_b, lon_b, in_s) -%}
     {{ distance_m(lat_a, lon_a, lat_b, lon_b) }} > {{ var('fastest_kmh') }} / 3.6 * {{ in_s }}
 {%- endmacro %}
 
-{# A longitude or a difference of two, brought back to -180 (included) to 180 (not) degrees. #}
+{# A longitude, or a difference of two, normalised to [-180, 180) degrees. #}
 {% macro wrapped_deg(angle) -%}
     ({{ angle }} - 360e0 * floor(({{ angle }} + 180e0) / 360e0))
 {%- endmacro %}
 
-{# A place as a point of the unit sphere: latitudes and longitudes have no means or lines across
-   the antimeridian and the poles, and these have. #}
+{# A place as a point on the unit sphere. Means and lines of such points are correct across the
+   antimeridian and the poles, where those of latitudes and longitudes are not. #}
 {% macro sphere_x(lat, lon) -%}
     (cos(radians({{ lat }})) * cos(radians({{ lon }})))
 {%- endmacro %}
@@ -30,7 +30,7 @@
     sin(radians({{ lat }}))
 {%- endmacro %}
 
-{# The latitude and longitude of a point in space, seen from the centre of the sphere. #}
+{# The latitude and longitude of the direction from the centre of the sphere to a point. #}
 {% macro latitude_of(x, y, z) -%}
     round(degrees(atan2({{ z }}, sqrt(power({{ x }}, 2) + power({{ y }}, 2)))), 6)
 {%- endmacro %}
@@ -44,8 +44,8 @@
     least(cast(floor({{ lat }} / {{ size_deg }}) as int), {{ (90 / size_deg) | round(0, 'ceil') | int - 1 }})
 {%- endmacro %}
 
-{# The column of a grid cell: 180 degrees are -180. Beside a pole a row is one cell, as any column
-   of it is but metres wide. #}
+{# The column of a grid cell; 180 degrees count as -180. The rows at the poles are one cell each,
+   because their columns would be only metres wide. #}
 {% macro cell_column(lat, lon, size_deg) -%}
     case
         when abs({{ lat }}) >= 90 - {{ size_deg }} then {{ (-180 / size_deg) | round(0) | int }}
@@ -62,13 +62,13 @@
     )
 {%- endmacro %}
 
-{# Seconds from rest to a speed over a way at an even acceleration, at most so many. #}
+{# Seconds to reach a speed from rest over a distance at constant acceleration, with a maximum. #}
 {% macro ramp_s(way_m, speed_kmh, at_most_s) -%}
     case when {{ speed_kmh }} >= {{ var('standing_kmh') }}
         then least(2 * 3.6 * {{ way_m }} / {{ speed_kmh }}, {{ at_most_s }}) else {{ at_most_s }} end
 {%- endmacro %}
 
-{# The place that lies beyond b, seen from a, by a share of the way from a to b; b for no share. #}
+{# The place beyond b on the line from a, by a share of the distance from a to b; b if it is 0. #}
 {% macro latitude_beyond(lat_a, lon_a, lat_b, lon_b, share) -%}
     case when {{ share }} > 0 then {{ latitude_of(
         beyond(sphere_x(lat_a, lon_a), sphere_x(lat_b, lon_b), share),
@@ -88,7 +88,7 @@
     ({{ b }} + ({{ b }} - {{ a }}) * {{ share }})
 {%- endmacro %}
 
-{# Whether a leg between standing and moving is that ramp and no drive that nobody saw. #}
+{# Whether a leg between standing and moving is only acceleration, not an unrecorded drive. #}
 {% macro is_one_ramp(way_m, speed_kmh, leg_s) -%}
     coalesce({{ leg_s }} < {{ var('trip_gap_s') }} or (
         {{ leg_s }} <= {{ var('stood_s') }}

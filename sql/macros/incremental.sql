@@ -1,10 +1,10 @@
-{# What is new since a model was last built.
+{# Rows that are new since a model was last built.
 
-   Every incremental model is made of units, such as a device and a UTC day (`meta.unit`). A build
-   computes the units touched by rows that were committed since the model's last build, whatever
-   their event time, and replaces exactly these: a late row changes its own unit, a re-read row
-   none. The lake numbers its commits, so "since" is neither a clock nor an event time. Where the
-   platform has no such number every build is a full one. #}
+   An incremental model consists of units, such as a device and a UTC day (`meta.unit`). A build
+   recomputes and replaces exactly the units touched by rows committed since the model's last
+   build, whatever their event time: a late row changes its own unit, a row that was read again
+   changes none. "Since" means the lake's commit number, not a clock or an event time. On a
+   platform without commit numbers every build is a full one. #}
 
 {% macro make_state() -%}
     {% if target.type == 'duckdb' %}
@@ -13,7 +13,7 @@
     {% endif %}
 {%- endmacro %}
 
-{# The last build of this model: the lake's snapshot it read, and when. #}
+{# The last build of this model: the snapshot of the lake that it read, and when. #}
 {% macro last_built(column) -%}
     {%- if execute and is_incremental() -%}
         {%- set found = run_query(
@@ -34,12 +34,12 @@
     built_at > cast('{{ last_built('built_at') }}' as timestamp with time zone)
 {%- endmacro %}
 
-{# The rows of a relation that lie in touched units; all of them in a full build. #}
+{# The rows of a relation in touched units; all rows in a full build. #}
 {% macro in_touched(columns, touched) -%}
     {%- if is_incremental() -%}({{ columns | join(', ') }}) in ({{ touched }}){%- else -%}true{%- endif -%}
 {%- endmacro %}
 
-{# The rows that a touched unit can depend on: of the same devices, from some days before the first. #}
+{# The rows that touched units can depend on: those of the same devices, starting some days before. #}
 {% macro in_reach(device, event, touched, days) -%}
     {%- if is_incremental() -%}
         {%- set first = first_day(touched) -%}
@@ -48,7 +48,7 @@
     {%- else -%}true{%- endif -%}
 {%- endmacro %}
 
-{# The first touched day, as a literal: a query that says it in so many words reads fewer files. #}
+{# The first touched day, as a literal, so that DuckDB can skip files by it. #}
 {% macro first_day(touched) -%}
     {%- if execute -%}
         {%- set found = run_query("select min(columns('.*_date')) from (" ~ touched ~ ")").columns[0].values()[0] -%}
@@ -56,12 +56,12 @@
     {{ return(found or '9999-12-31') }}
 {%- endmacro %}
 
-{# Hook before: drop the units that are about to be computed again. #}
+{# Pre-hook: delete the units that are about to be recomputed. #}
 {% macro forget(touched) -%}
     {% if is_incremental() %}delete from {{ this }} where {{ in_touched(config.get('meta')['unit'], touched) }}{% endif %}
 {%- endmacro %}
 
-{# Hook after, in the same transaction: remember what was read. #}
+{# Post-hook, in the same transaction: record which snapshot was read. #}
 {% macro remember_built() -%}
     {% if target.type == 'duckdb' %}
     delete from state.built where model = '{{ this.name }}';
@@ -70,7 +70,7 @@
     {% endif %}
 {%- endmacro %}
 
-{# When the build computed a row. #}
+{# The time at which the build computed a row. #}
 {% macro built_at() -%}
     cast('{{ run_started_at }}' as {{ 'timestamp' if target.type == 'spark' else 'timestamp with time zone' }})
 {%- endmacro %}

@@ -1,4 +1,4 @@
-{# A model's folder names its schema, with nothing put before it. #}
+{# A model's schema is the name of its folder, without a prefix. #}
 {% macro generate_schema_name(custom_schema_name, node) -%}
     {{ custom_schema_name or target.schema }}
 {%- endmacro %}

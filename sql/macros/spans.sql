@@ -6,8 +6,8 @@
 {%- endmacro %}
 
 
-{# How much of the time between two readings a value was at or below a level, from 0 to 1, if it
-   moved evenly from the one to the other. For "at or above" give all three negated. #}
+{# The share (0 to 1) of the time between two readings in which a value was at or below a level,
+   by linear interpolation. For "at or above", negate all three arguments. #}
 {% macro share_at_or_below(before, after, level) -%}
     case
         when {{ before }} <= {{ level }} and {{ after }} <= {{ level }} then 1.0
@@ -18,7 +18,7 @@
 {%- endmacro %}
 
 
-{# What a value was at an instant between two readings, if it moved evenly. #}
+{# A value at an instant between two readings, by linear interpolation. #}
 {% macro value_at(before, after, start, end, instant) -%}
     case
         when {{ instant }} = {{ start }} then {{ before }}
@@ -29,14 +29,14 @@
 {%- endmacro %}
 
 
-{# How far a value lies above a level, 0 below it, and null where it is not known. #}
+{# How far a value is above a level; 0 below it, null if it is unknown. #}
 {% macro above(value, level) -%}
     case when {{ value }} is not null then greatest({{ value }} - {{ level }}, 0) end
 {%- endmacro %}
 
 
-{# Sums and means of measurements by exact decimals: sums of floating-point numbers depend on
-   their order, and the same rows are to give the same marts however they came. #}
+{# Sums and means of measurements, with exact decimals. Sums of floating-point numbers depend on
+   their order, but the same rows must give the same marts in any order. #}
 {% macro exact_sum(value, digits=3) -%}
     cast(sum(cast({{ value }} as decimal(28, {{ digits }}))) as double)
 {%- endmacro %}
@@ -49,14 +49,14 @@
     sum(cast({{ value }} as decimal(28, 7)))
 {%- endmacro %}
 
-{# The mean of what a sum and a count say, null where there is nothing. #}
+{# The mean from a sum and a count; null if the count is 0. #}
 {% macro mean_of(total, count, digits=1) -%}
     floor(cast({{ total }} as double) / nullif({{ count }}, 0) * 1e{{ digits }} + 0.5e0) / 1e{{ digits }}
 {%- endmacro %}
 
 
-{# The days that spans of time touch: a row per span and UTC day, clipped to the day. With it two
-   sets of spans meet by equal days, instead of each with each. A span of no length has its day. #}
+{# The days that spans of time touch: a row per span and UTC day, clipped to the day. It lets two
+   sets of spans join on equal days instead of every pair. A span of no length has one day. #}
 {% macro by_day(relation, columns, start, end) -%}
     select
         {{ columns | join(', ') }},
@@ -75,7 +75,7 @@
 {%- endmacro %}
 
 
-{# Spans that touch or overlap, in one: a row per unbroken spell of some key columns. #}
+{# Merges spans that touch or overlap: a row per key and unbroken spell. #}
 {% macro unbroken_spells(relation, keys, start, end, id) -%}
     select
         {{ keys | join(', ') }},
@@ -102,7 +102,7 @@
 {%- endmacro %}
 
 
-{# Seconds of a span that no earlier one of its partition covers: their sum counts each once. #}
+{# Seconds of a span that no earlier span of its partition covers, so that sums count them once. #}
 {% macro newly_covered_s(start, end, keys, id) -%}
     greatest({{ seconds_between(
         'greatest(' ~ start ~ ', coalesce(max(' ~ end ~ ') over (partition by ' ~ keys | join(', ')
@@ -112,13 +112,13 @@
 {%- endmacro %}
 
 
-{# A sum of seconds that cannot be longer than a day: what is rounded in its parts adds up. #}
+{# A sum of seconds, limited to one day because rounding errors of its parts add up. #}
 {% macro seconds_of_day(value, digits=3) -%}
     case when {{ exact_sum(value, digits) }} > 86400 then 86400.0 else {{ exact_sum(value, digits) }} end
 {%- endmacro %}
 
 
-{# Bytes in and out together; where one of them is not known, the other. #}
+{# Bytes in plus bytes out; if one of them is unknown, the other. #}
 {% macro bytes_both_ways(in_bytes, out_bytes) -%}
     coalesce({{ in_bytes }} + {{ out_bytes }}, {{ in_bytes }}, {{ out_bytes }})
 {%- endmacro %}

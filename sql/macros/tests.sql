@@ -1,7 +1,7 @@
 {# Data tests: each is a query of the bad rows. #}
 
-{# The rows that no build has tested: of an incremental model those that are newer than the ones
-   that the lake has taken over, which it does when all tests are passed. #}
+{# The rows that no build has tested yet. Of an incremental model, these are the rows newer than
+   those in the lake, because rows enter the lake only after all tests pass. #}
 {% macro is_untested(model) -%}
     {%- if execute and target.type == 'duckdb' and not flags.FULL_REFRESH -%}
         {%- set published = adapter.get_relation('lake', model.schema, model.identifier) -%}
@@ -13,8 +13,7 @@
     {{ return('true') }}
 {%- endmacro %}
 
-{# More than one row where the grain says one; a row that no build has tested is counted together
-   with all that are like it. #}
+{# Keys with more than one row; untested rows are counted together with all rows of their key. #}
 {% test one_row_per(model, columns) %}
 {%- set key, untested = columns | join(', '), is_untested(model) %}
 select {{ key }}, count(*) as row_count
@@ -26,7 +25,7 @@ group by {{ key }}
 having count(*) > 1
 {% endtest %}
 
-{# Rows for which a rule does not hold; a rule that cannot be told (null) holds. #}
+{# Rows for which a rule is false; a rule that is null counts as true. #}
 {% test holds(model, rule) %}
 select *
 from {{ model }}

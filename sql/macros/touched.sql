@@ -1,4 +1,4 @@
-{# The units that an incremental model has to compute again, as a query. #}
+{# The units that an incremental model has to recompute, as a query. #}
 
 {% macro touched_fixes() -%}
     select cast(created_at as date) as fix_date, router_id, created_at_timeuuid as fix_id
@@ -12,7 +12,7 @@
     where {{ is_recomputed() }}
 {%- endmacro %}
 
-{# A trip may have begun the day before, or go on into the day after. #}
+{# A trip may have started the day before, or continue into the day after. #}
 {% macro touched_trip_days() -%}
     select p.router_id, p.fix_date + o.days as trip_date
     from {{ ref('location_track_points') }} as p

@@ -1,4 +1,4 @@
-"""A driver that stands in for a warehouse: it keeps what it is told, and does it in DuckDB.
+"""A driver that stands in for a warehouse: it records each statement and runs it in DuckDB.
 
 sqlglot reads each statement in the warehouse's own dialect, so one that the warehouse could not
 parse fails here, and says it again for DuckDB.
@@ -19,7 +19,7 @@ class Connection:
 
     dialect: str
     file: Path
-    said: list[str] = field(default_factory=list)
+    statements: list[str] = field(default_factory=list)
     autocommit: bool = False
 
     def __post_init__(self) -> None:
@@ -37,7 +37,7 @@ class Connection:
 
     def commit(self) -> None:
         assert not self.autocommit, "such a connection has no transactions"
-        self.said.append("<commit>")
+        self.statements.append("<commit>")
         self.database.execute("COMMIT")
         self.begin()
 
@@ -58,7 +58,7 @@ class Cursor:
         pass
 
     def execute(self, sql: str) -> None:
-        self._connection.said.append(sql)
+        self._connection.statements.append(sql)
         for statement in sqlglot.parse(sql, read=self._connection.dialect):
             assert statement is not None
             assert not isinstance(statement, sqlglot.exp.Command) or "TRANSACTION" in sql, sql
@@ -71,7 +71,7 @@ class Cursor:
             self._connection.database.execute(_for_duckdb(statement))
 
     def adbc_ingest(self, table: str, rows: Any, mode: str) -> None:
-        self._connection.said.append(f"<ingest {mode} {table}>")
+        self._connection.statements.append(f"<ingest {mode} {table}>")
         assert mode == "replace"
         self._connection.database.register("ingested", rows)
         self._connection.database.execute(f'CREATE OR REPLACE TABLE "{table}" AS FROM ingested')

@@ -1,4 +1,4 @@
-"""The targets that the contract is held against: how each is opened, and read by other means."""
+"""The targets of the contract tests: how each is opened, and read without our code."""
 
 import csv
 import json
@@ -25,26 +25,26 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Place:
-    """A target of one test: where it is, and what reads a table of it without our code."""
+class OpenedTarget:
+    """The target of one test: its address, and a reader of its tables that is not our code."""
 
     name: str
     address: SecretStr
     read: Callable[[str], list[Row]]
-    said: list[str] = field(default_factory=list)
+    statements: list[str] = field(default_factory=list)
 
 
 def listed(folder: Path) -> list[str]:
-    """Return the files that a table's list names."""
+    """Return the files that a table's manifest lists."""
     names = json.loads((folder / "_export.json").read_text())["files"]
     return [str(folder / file["name"]) for file in names]
 
 
-def _parquet(folder: Path, _: pytest.MonkeyPatch) -> Place:
+def _parquet(folder: Path, _: pytest.MonkeyPatch) -> OpenedTarget:
     def read(table: str) -> list[Row]:
         return pl.read_parquet(listed(folder / table)).to_dicts()
 
-    return Place("parquet", SecretStr(str(folder)), read)
+    return OpenedTarget("parquet", SecretStr(str(folder)), read)
 
 
 CSV_TYPES = {
@@ -57,7 +57,7 @@ CSV_TYPES = {
 }
 
 
-def _csv(folder: Path, _: pytest.MonkeyPatch) -> Place:
+def _csv(folder: Path, _: pytest.MonkeyPatch) -> OpenedTarget:
     def read(table: str) -> list[Row]:
         files = listed(folder / table)
         header = next(csv.reader(Path(files[0]).read_text().splitlines()))
@@ -70,26 +70,26 @@ def _csv(folder: Path, _: pytest.MonkeyPatch) -> Place:
             )
             return rows.to_arrow_table().to_pylist()
 
-    return Place("csv", SecretStr(str(folder)), read)
+    return OpenedTarget("csv", SecretStr(str(folder)), read)
 
 
-def _jsonl(folder: Path, _: pytest.MonkeyPatch) -> Place:
+def _jsonl(folder: Path, _: pytest.MonkeyPatch) -> OpenedTarget:
     def read(table: str) -> list[Row]:
         lines = [li for f in listed(folder / table) for li in Path(f).read_text().splitlines()]
         return [json.loads(line) for line in lines]
 
-    return Place("jsonl", SecretStr(str(folder)), read)
+    return OpenedTarget("jsonl", SecretStr(str(folder)), read)
 
 
-def _delta(folder: Path, _: pytest.MonkeyPatch) -> Place:
+def _delta(folder: Path, _: pytest.MonkeyPatch) -> OpenedTarget:
     def read(table: str) -> list[Row]:
         rows: list[Row] = DeltaTable(str(folder / table)).to_pyarrow_table().to_pylist()
         return rows
 
-    return Place("delta", SecretStr(str(folder)), read)
+    return OpenedTarget("delta", SecretStr(str(folder)), read)
 
 
-def _iceberg(folder: Path, _: pytest.MonkeyPatch) -> Place:
+def _iceberg(folder: Path, _: pytest.MonkeyPatch) -> OpenedTarget:
     def read(table: str) -> list[Row]:
         catalog = SqlCatalog("fleetlake", uri=f"sqlite:///{folder / 'catalog.db'}")
         try:
@@ -98,10 +98,10 @@ def _iceberg(folder: Path, _: pytest.MonkeyPatch) -> Place:
         finally:
             catalog.close()
 
-    return Place("iceberg", SecretStr(str(folder)), read)
+    return OpenedTarget("iceberg", SecretStr(str(folder)), read)
 
 
-def _postgres(folder: Path, _: pytest.MonkeyPatch) -> Place:
+def _postgres(folder: Path, _: pytest.MonkeyPatch) -> OpenedTarget:
     del folder
     schema = f"test_{uuid4().hex[:12]}"
 
@@ -116,17 +116,17 @@ def _postgres(folder: Path, _: pytest.MonkeyPatch) -> Place:
     assert POSTGRES
     ask(f"CREATE SCHEMA {schema}", POSTGRES)
     address = f"{POSTGRES}&options=-csearch_path%3D{schema}"
-    return Place(
+    return OpenedTarget(
         "postgres", SecretStr(address), lambda table: ask(f'SELECT * FROM "{table}"', address)
     )
 
 
-def _warehouse(dialect: str) -> Callable[[Path, pytest.MonkeyPatch], Place]:
-    def place(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-        file, said = folder.with_suffix(".duckdb"), list[str]()
+def _warehouse(dialect: str) -> Callable[[Path, pytest.MonkeyPatch], OpenedTarget]:
+    def target(folder: Path, monkeypatch: pytest.MonkeyPatch) -> OpenedTarget:
+        file, statements = folder.with_suffix(".duckdb"), list[str]()
 
         def connect(*_: object, autocommit: bool = False, **__: object) -> Connection:
-            return Connection(dialect, file, said, autocommit)
+            return Connection(dialect, file, statements, autocommit)
 
         monkeypatch.setattr(f"adbc_driver_{dialect}.dbapi.connect", connect)
 
@@ -135,12 +135,12 @@ def _warehouse(dialect: str) -> Callable[[Path, pytest.MonkeyPatch], Place]:
                 connection.execute("SET TimeZone = 'UTC'")
                 return connection.execute(f'FROM "{table}"').to_arrow_table().to_pylist()
 
-        return Place(dialect, SecretStr(f"{dialect}://project/main"), read, said)
+        return OpenedTarget(dialect, SecretStr(f"{dialect}://project/main"), read, statements)
 
-    return place
+    return target
 
 
-PLACES = {
+OPENERS = {
     "parquet": _parquet,
     "csv": _csv,
     "jsonl": _jsonl,
@@ -153,7 +153,7 @@ PLACES = {
 
 
 def normal(rows: list[Row]) -> list[Row]:
-    """Return rows in an order and a spelling of their own, whichever way they were stored."""
+    """Return rows in a normal order and spelling, however the target stores them."""
     plain = [{name: _plain(name, value) for name, value in row.items()} for row in rows]
     return sorted(plain, key=lambda row: json.dumps(row, sort_keys=True))
 

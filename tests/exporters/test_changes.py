@@ -1,4 +1,4 @@
-"""What changed since a mark, told apart from what was only written again."""
+"""What changed since a mark, and not what was only written again."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import SettingsError, UsageError
 from fleetlake.exporters import TARGETS
 from fleetlake.exporters.changes import Source, changes_since, mark_of
-from fleetlake.exporters.contract import Mark
+from fleetlake.exporters.contract import ExportMark
 from fleetlake.exporters.export import address_of, tables_named, target_named
 from fleetlake.lake import open_lake
 from fleetlake.lake.maintenance import maintain
@@ -25,7 +25,7 @@ def lake(lake_path):
         yield opened
 
 
-def net(lake, then: Mark) -> tuple[set[tuple[object, ...]], set[int], set[int]]:
+def net(lake, then: ExportMark) -> tuple[set[tuple[object, ...]], set[int], set[int]]:
     """Return the rows that came, the keys that went stale, and those gone for good."""
     found = changes_since(lake, TRIPS, then, mark_of(lake, TRIPS))
     rows = {tuple(row.values()) for row in found.rows.read_all().to_pylist()}
@@ -65,9 +65,9 @@ def test_maintenance_between_two_exports_neither_adds_nor_hides_changes(lake):
 def test_a_mark_that_another_version_wrote_counts_as_none(lake):
     mark = mark_of(lake, TRIPS)
 
-    assert Mark.from_text(mark.as_text()) == mark
+    assert ExportMark.from_text(mark.as_text()) == mark
     for text in ("", "{}", "[]", '{"key": []}', "null"):
-        assert Mark.from_text(text) is None
+        assert ExportMark.from_text(text) is None
 
 
 def test_every_mart_and_every_endpoint_has_a_key(lake):

@@ -16,7 +16,7 @@ from fleetlake.errors import ExportFailed, FleetlakeError
 from fleetlake.exporters import TARGETS, changes
 from fleetlake.exporters.export import Exported, export
 from fleetlake.lake import Lake, open_lake
-from tests.exporters.targets import PLACES, Place, normal
+from tests.exporters.targets import OPENERS, OpenedTarget, normal
 from tests.needs import needs_postgres
 
 TABLE = "coverage_grid"
@@ -26,8 +26,10 @@ EACH = [pytest.param(name, marks=needs_postgres if name == "postgres" else ()) f
 
 
 @pytest.fixture(params=EACH)
-def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    return PLACES[request.param](tmp_path / "target", monkeypatch)
+def target(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> OpenedTarget:
+    return OPENERS[request.param](tmp_path / "target", monkeypatch)
 
 
 @pytest.fixture(scope="module")
@@ -57,9 +59,9 @@ def fill(lake: Lake, rows: int = 60) -> None:
     )
 
 
-def send(lake: Lake, place: Place, **options: object) -> Exported:
+def send(lake: Lake, target: OpenedTarget, **options: object) -> Exported:
     """Export the mart and return what that took."""
-    [done] = export(lake, TARGETS[place.name], place.address, [TABLE], **options)
+    [done] = export(lake, TARGETS[target.name], target.address, [TABLE], **options)
     return done
 
 
@@ -68,7 +70,7 @@ def held(lake: Lake) -> list[dict[str, object]]:
     return normal(lake.execute(f"from marts.{TABLE}").to_arrow_table().to_pylist())
 
 
-def test_nulls_instants_unicode_and_json_arrive_as_they_are(lake, place):
+def test_nulls_instants_unicode_and_json_arrive_unchanged(lake, target):
     lake.execute(
         f"insert into marts.{TABLE} values "
         "('Zürich 🚚, \"a\"\n\\b''c', '', 0, -1.5e-300, true, '1999-12-31', "
@@ -76,9 +78,9 @@ def test_nulls_instants_unicode_and_json_arrive_as_they_are(lake, place):
         "('none', null, null, null, null, null, null, null)"
     )
 
-    send(lake, place)
+    send(lake, target)
 
-    [odd, none] = sorted(normal(place.read(TABLE)), key=lambda row: row["cell_id"] == "none")
+    [odd, none] = sorted(normal(target.read(TABLE)), key=lambda row: row["cell_id"] == "none")
     assert odd == {
         "cell_id": 'Zürich 🚚, "a"\n\\b\'c',
         "carrier": "",
@@ -92,112 +94,112 @@ def test_nulls_instants_unicode_and_json_arrive_as_they_are(lake, place):
     assert set(none.values()) == {"none", None}
 
 
-def test_an_empty_table_arrives_with_its_columns(lake, place):
-    done = send(lake, place)
+def test_an_empty_table_arrives_with_its_columns(lake, target):
+    done = send(lake, target)
 
     assert done.sent == 0
-    assert place.read(TABLE) == []
+    assert target.read(TABLE) == []
     fill(lake)
-    assert send(lake, place).sent == 60
-    assert normal(place.read(TABLE)) == held(lake)
+    assert send(lake, target).sent == 60
+    assert normal(target.read(TABLE)) == held(lake)
 
 
-def test_twice_is_the_same_as_once(lake, place):
+def test_a_second_export_sends_nothing_and_changes_nothing(lake, target):
     fill(lake)
-    first = send(lake, place)
-    before = normal(place.read(TABLE))
-    second = send(lake, place)
+    first = send(lake, target)
+    before = normal(target.read(TABLE))
+    second = send(lake, target)
 
     assert (first.sent, second.sent, second.removed) == (60, 0, 0)
-    assert normal(place.read(TABLE)) == before == held(lake)
+    assert normal(target.read(TABLE)) == before == held(lake)
 
 
-def test_only_what_changed_is_sent_updates_and_deletions_with_it(lake, place):
+def test_only_changes_are_sent_including_updates_and_deletions(lake, target):
     fill(lake)
-    send(lake, place)
+    send(lake, target)
     lake.execute(f"update marts.{TABLE} set fixes = 1000 where cell_id in ('cell 7', 'cell 10')")
     lake.execute(f"delete from marts.{TABLE} where cell_id in ('cell 8', 'cell 20', 'cell 21')")
     lake.execute(f"insert into marts.{TABLE} (cell_id) values ('new')")
-    done = send(lake, place)
+    done = send(lake, target)
 
     assert (done.sent, done.removed, done.whole) == (3, 5, None)
-    assert normal(place.read(TABLE)) == held(lake)
+    assert normal(target.read(TABLE)) == held(lake)
 
 
-def test_rows_that_were_written_again_as_they_were_are_not_sent(lake, place):
+def test_rows_that_were_rewritten_unchanged_are_not_sent(lake, target):
     fill(lake)
-    send(lake, place)
+    send(lake, target)
     lake.execute(f"begin; create temp table same as from marts.{TABLE}; commit")
     lake.execute(f"begin; delete from marts.{TABLE}; insert into marts.{TABLE} from same; commit")
     lake.execute("call ducklake_rewrite_data_files('lake', delete_threshold => 0)")
-    done = send(lake, place)
+    done = send(lake, target)
 
     assert (done.sent, done.removed, done.whole) == (0, 0, None)
-    assert normal(place.read(TABLE)) == held(lake)
+    assert normal(target.read(TABLE)) == held(lake)
 
 
-def test_several_exports_after_one_another_leave_what_the_lake_holds(lake, place):
+def test_consecutive_exports_leave_the_rows_of_the_lake(lake, target):
     for day in range(5):
         lake.execute(f"delete from marts.{TABLE} where fixes % 7 = {day}")
         fill(lake, rows=20) if day == 0 else None
         lake.execute(f"update marts.{TABLE} set is_weak = null where fixes % 5 = {day}")
         lake.execute(f"insert into marts.{TABLE} (cell_id, fixes) values ('day {day}', {day})")
-        send(lake, place)
+        send(lake, target)
 
-        assert normal(place.read(TABLE)) == held(lake)
+        assert normal(target.read(TABLE)) == held(lake)
 
 
-def test_a_table_that_grew_a_column_grows_at_the_target(lake, place):
+def test_a_new_column_is_added_at_the_target(lake, target):
     fill(lake)
-    send(lake, place)
+    send(lake, target)
     lake.execute(f"alter table marts.{TABLE} add column note varchar")
     lake.execute(f"insert into marts.{TABLE} (cell_id, note) values ('new', 'é')")
-    done = send(lake, place)
+    done = send(lake, target)
 
     assert (done.sent, done.whole) == (1, None)
-    assert normal(place.read(TABLE)) == held(lake)
+    assert normal(target.read(TABLE)) == held(lake)
 
 
-def test_a_table_whose_columns_are_others_is_sent_whole(lake, place):
+def test_a_table_whose_columns_changed_is_sent_in_full(lake, target):
     fill(lake)
-    send(lake, place)
+    send(lake, target)
     lake.execute(f"alter table marts.{TABLE} drop column is_weak")
     lake.execute(f"alter table marts.{TABLE} drop column seen_date")
     lake.execute(f"alter table marts.{TABLE} add column is_strong boolean")
-    done = send(lake, place)
+    done = send(lake, target)
 
-    assert done.whole == "its columns are others"
-    assert normal(place.read(TABLE)) == held(lake)
+    assert done.whole == "its columns or key changed"
+    assert normal(target.read(TABLE)) == held(lake)
 
 
-def test_a_table_that_was_made_anew_is_sent_whole(lake, place):
+def test_a_table_that_was_created_again_is_sent_in_full(lake, target):
     fill(lake)
-    send(lake, place)
+    send(lake, target)
     lake.execute(f"create or replace table marts.{TABLE} as from marts.{TABLE} limit 10")
-    done = send(lake, place)
+    done = send(lake, target)
 
     assert done.sent == 10
-    assert normal(place.read(TABLE)) == held(lake)
+    assert normal(target.read(TABLE)) == held(lake)
 
 
-def test_a_lake_that_has_forgotten_the_last_export_sends_everything(lake, place):
+def test_a_lake_without_the_snapshot_of_the_last_export_sends_everything(lake, target):
     fill(lake)
-    send(lake, place)
+    send(lake, target)
     lake.execute(f"delete from marts.{TABLE} where fixes > 30")
     lake.execute("call ducklake_expire_snapshots('lake', older_than => now())")
-    done = send(lake, place)
+    done = send(lake, target)
 
     assert (done.sent, done.whole is None) == (31, False)
-    assert normal(place.read(TABLE)) == held(lake)
+    assert normal(target.read(TABLE)) == held(lake)
 
 
-def test_full_sends_everything_again(lake, place):
+def test_full_sends_everything_again(lake, target):
     fill(lake)
-    send(lake, place)
-    done = send(lake, place, is_full=True)
+    send(lake, target)
+    done = send(lake, target, is_full=True)
 
     assert done.sent == 60
-    assert normal(place.read(TABLE)) == held(lake)
+    assert normal(target.read(TABLE)) == held(lake)
 
 
 def stop_after(batches: int):
@@ -213,35 +215,35 @@ def stop_after(batches: int):
     return on_rows
 
 
-def test_a_first_export_that_is_stopped_has_not_happened(lake, place, monkeypatch):
+def test_a_first_export_that_is_stopped_has_not_happened(lake, target, monkeypatch):
     monkeypatch.setattr(changes, "BATCH_ROWS", 2048)
     fill(lake, rows=9000)
     with pytest.raises(FleetlakeError):
-        send(lake, place, on_rows=stop_after(2))
-    done = send(lake, place)
+        send(lake, target, on_rows=stop_after(2))
+    done = send(lake, target)
 
     assert done.sent == 9000
-    assert normal(place.read(TABLE)) == held(lake)
+    assert normal(target.read(TABLE)) == held(lake)
 
 
-def test_changes_that_are_stopped_midway_have_not_happened(lake, place, monkeypatch):
+def test_changes_that_are_stopped_midway_have_not_happened(lake, target, monkeypatch):
     monkeypatch.setattr(changes, "BATCH_ROWS", 2048)
     fill(lake, rows=9000)
-    send(lake, place)
+    send(lake, target)
     before = held(lake)
     lake.execute(f"update marts.{TABLE} set fixes = -fixes where fixes > 0")
     with pytest.raises(FleetlakeError):
-        send(lake, place, on_rows=stop_after(2))
+        send(lake, target, on_rows=stop_after(2))
 
-    assert normal(place.read(TABLE)) == before
-    done = send(lake, place)
+    assert normal(target.read(TABLE)) == before
+    done = send(lake, target)
     assert (done.sent, done.removed, done.whole) == (8999, 8999, None)
-    assert normal(place.read(TABLE)) == held(lake)
+    assert normal(target.read(TABLE)) == held(lake)
 
 
-def test_a_table_without_a_key_is_sent_whole_once_it_has_changed(lake, place):
+def test_a_table_without_a_key_is_sent_in_full_when_it_changes(lake, target):
     def send_gaps() -> Exported:
-        [done] = export(lake, TARGETS[place.name], place.address, ["meta.gaps"])
+        [done] = export(lake, TARGETS[target.name], target.address, ["meta.gaps"])
         return done
 
     lake.execute("insert into meta.gaps (endpoint) values ('alerts'), ('alerts')")
@@ -252,7 +254,7 @@ def test_a_table_without_a_key_is_sent_whole_once_it_has_changed(lake, place):
     third = send_gaps()
 
     assert [done.sent for done in (first, second, third)] == [2, 0, 3]
-    names = [row["endpoint"] for row in place.read("meta_gaps")]
+    names = [row["endpoint"] for row in target.read("meta_gaps")]
     assert sorted(names) == ["alerts", "alerts", "failovers"]
 
 
@@ -260,23 +262,23 @@ STRANGERS = "fixes"
 """A column of a table that somebody else made at the target."""
 
 
-def make_stranger(place: Place, folder: Path) -> None:
+def make_stranger(target: OpenedTarget, folder: Path) -> None:
     """Make a table of the mart's name at the target, by other means than an export."""
     rows = pa.table({STRANGERS: [42]})
     create = f'CREATE TABLE "{TABLE}" AS SELECT 42 AS {STRANGERS}'
-    if place.name == "delta":
+    if target.name == "delta":
         write_deltalake(str(folder / TABLE), rows)
-    elif place.name == "iceberg":
+    elif target.name == "iceberg":
         folder.mkdir()
         uri = f"sqlite:///{folder / 'catalog.db'}"
         catalog = SqlCatalog("fleetlake", uri=uri, warehouse=folder.as_uri())
         catalog.create_namespace("fleet")
         catalog.create_table(f"fleet.{TABLE}", rows.schema).append(rows)
         catalog.close()
-    elif place.name == "postgres":
+    elif target.name == "postgres":
         with (
             adbc_driver_postgresql.dbapi.connect(
-                place.address.get_secret_value(), autocommit=True
+                target.address.get_secret_value(), autocommit=True
             ) as connection,
             connection.cursor() as cursor,
         ):
@@ -287,15 +289,15 @@ def make_stranger(place: Place, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "place", [p for p in EACH if p.values[0] not in ("parquet", "csv", "jsonl")], indirect=True
+    "target", [p for p in EACH if p.values[0] not in ("parquet", "csv", "jsonl")], indirect=True
 )
 @pytest.mark.parametrize("is_full", [False, True])
-def test_a_table_of_that_name_that_no_export_made_stays_as_it_is(lake, place, tmp_path, is_full):
+def test_a_table_that_no_export_created_is_not_touched(lake, target, tmp_path, is_full):
     fill(lake)
-    make_stranger(place, tmp_path / "target")
+    make_stranger(target, tmp_path / "target")
 
     for _ in range(2):
-        with pytest.raises(ExportFailed, match=f"{TABLE} at the target is in the way"):
-            send(lake, place, is_full=is_full)
+        with pytest.raises(ExportFailed, match=f"already has a table {TABLE} that"):
+            send(lake, target, is_full=is_full)
 
-    assert [{k: int(v) for k, v in row.items()} for row in place.read(TABLE)] == [{STRANGERS: 42}]
+    assert [{k: int(v) for k, v in row.items()} for row in target.read(TABLE)] == [{STRANGERS: 42}]

@@ -1,4 +1,4 @@
-"""Exports as files: which are written, which stay, and an object store as the place."""
+"""Exports as files: which ones are rewritten, which ones stay, and the same in an object store."""
 
 import csv
 import json
@@ -40,7 +40,7 @@ def names(folder: Path) -> set[str]:
     return {path.name for path in (folder / "trips").iterdir()}
 
 
-def test_new_rows_are_a_new_file_and_the_others_stay_untouched(lake, tmp_path):
+def test_new_rows_go_into_a_new_file_and_other_files_stay_unchanged(lake, tmp_path):
     send(lake, tmp_path / "out")
     before = names(tmp_path / "out")
     lake.execute("insert into marts.trips values (1, 'new', 5)")
@@ -51,7 +51,7 @@ def test_new_rows_are_a_new_file_and_the_others_stay_untouched(lake, tmp_path):
     assert pl.read_parquet(tmp_path / "out" / "trips" / "*.parquet").height == 1001
 
 
-def test_small_files_do_not_gather(lake, tmp_path):
+def test_small_files_are_merged(lake, tmp_path):
     send(lake, tmp_path / "out")
     for number in range(12):
         lake.execute(f"insert into marts.trips values (1, 'new {number}', 5)")
@@ -61,7 +61,7 @@ def test_small_files_do_not_gather(lake, tmp_path):
     assert pl.read_parquet(tmp_path / "out" / "trips" / "*.parquet").height == 1012
 
 
-def test_what_a_stopped_export_left_is_gone_after_the_next(lake, tmp_path, monkeypatch):
+def test_files_of_a_stopped_export_are_removed_by_the_next(lake, tmp_path, monkeypatch):
     send(lake, tmp_path / "out")
     before = names(tmp_path / "out")
     lake.execute("insert into marts.trips values (1, 'new', 5)")
@@ -70,7 +70,7 @@ def test_what_a_stopped_export_left_is_gone_after_the_next(lake, tmp_path, monke
         raise RuntimeError("stopped")
 
     with monkeypatch.context() as patch:
-        patch.setattr(files.FileExporter, "_switch", stop)
+        patch.setattr(files.FileExporter, "_write_manifest", stop)
         with pytest.raises(ExportFailed, match="stopped"):
             send(lake, tmp_path / "out")
     assert len(names(tmp_path / "out") - before) == 1
@@ -84,17 +84,17 @@ def test_what_a_stopped_export_left_is_gone_after_the_next(lake, tmp_path, monke
     "damaged",
     [{"mark": "{}"}, {"mark": None}, {"files": [{}]}, {"files": 1}, "", "[1]", "[" * 9999],
 )
-def test_a_list_that_cannot_be_read_is_as_no_list(lake, tmp_path, damaged):
+def test_a_table_with_an_unreadable_manifest_is_exported_in_full(lake, tmp_path, damaged):
     send(lake, tmp_path / "out")
-    listed = tmp_path / "out" / "trips" / files.LIST
-    told = json.loads(listed.read_text())
-    listed.write_text(damaged if isinstance(damaged, str) else json.dumps(told | damaged))
+    manifest = tmp_path / "out" / "trips" / files.MANIFEST
+    content = json.loads(manifest.read_text())
+    manifest.write_text(damaged if isinstance(damaged, str) else json.dumps(content | damaged))
 
     assert send(lake, tmp_path / "out") == 1000
     assert pl.read_parquet(tmp_path / "out" / "trips" / "*.parquet").height == 1000
 
 
-def test_nothing_is_left_in_the_folder_for_temporary_files(lake, tmp_path, monkeypatch):
+def test_an_export_leaves_no_temporary_files(lake, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temp"))
     (tmp_path / "temp").mkdir()
     send(lake, tmp_path / "out")
@@ -113,7 +113,7 @@ def store() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "jsonl"])
-def test_an_object_store_holds_what_a_folder_would(lake, tmp_path, store, kind, monkeypatch):
+def test_an_object_store_gets_the_same_rows_as_a_folder(lake, tmp_path, store, kind, monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "any")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "any")
     address = f"s3://fleet-{kind}/exports?{store}"

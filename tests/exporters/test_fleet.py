@@ -10,7 +10,7 @@ from fleetlake.exporters import TARGETS
 from fleetlake.exporters.export import Exported, export
 from fleetlake.lake import open_lake
 from fleetlake.marts import build_marts
-from tests.exporters.targets import PLACES
+from tests.exporters.targets import OPENERS
 from tests.needs import needs_postgres
 
 pytestmark = [needs_postgres, pytest.mark.xdist_group("processes")]
@@ -52,30 +52,30 @@ def test_a_day_later_only_what_changed_is_sent_and_all_tables_are_equal(
     make_sim, tmp_path, monkeypatch
 ):
     sim = make_sim(routers=12, days=4)
-    place = PLACES["postgres"](tmp_path, monkeypatch)
+    target = OPENERS["postgres"](tmp_path, monkeypatch)
     sim.ingest()
     build_marts(sim.settings().lake)
-    first = export_all(sim.settings(), place.address)
+    first = export_all(sim.settings(), target.address)
     sim.advance(86_400)
     sim.ingest()
     build_marts(sim.settings().lake)
-    second = export_all(sim.settings(), place.address)
-    third = export_all(sim.settings(), place.address)
+    second = export_all(sim.settings(), target.address)
+    third = export_all(sim.settings(), target.address)
     for word, done in (("first", first), ("a day later", second), ("again", third)):
         sent, removed = sum(o.sent for o in done), sum(o.removed for o in done)
         seconds = sum(o.seconds for o in done)
         sys.stdout.write(f"{word}: {sent:,} rows sent, {removed:,} removed, {seconds:.1f} s\n")
 
-    assert unequal_tables(sim.settings(), place.address, [o.table for o in second]) == {}
+    assert unequal_tables(sim.settings(), target.address, [o.table for o in second]) == {}
     assert 0 < sum(o.sent for o in second) < sum(o.sent for o in first) * 0.7
     assert {o.whole for o in second} == {None}
     assert sum(o.sent for o in third) == 0
 
 
 def test_a_table_of_another_schema_of_the_search_path_stays(lake_path, tmp_path, monkeypatch):
-    place, other = (PLACES["postgres"](tmp_path, monkeypatch) for _ in range(2))
+    target, other = (OPENERS["postgres"](tmp_path, monkeypatch) for _ in range(2))
     theirs = other.address.get_secret_value().rpartition("%3D")[2]
-    both = SecretStr(f"{place.address.get_secret_value()},{theirs}")
+    both = SecretStr(f"{target.address.get_secret_value()},{theirs}")
     with (
         adbc_driver_postgresql.dbapi.connect(
             other.address.get_secret_value(), autocommit=True
@@ -88,4 +88,4 @@ def test_a_table_of_another_schema_of_the_search_path_stays(lake_path, tmp_path,
         export(lake, TARGETS["postgres"], both, ["trips"])
 
     assert other.read("trips") == [{"mine": 42}]
-    assert place.read("trips") == [{"router_id": 7, "trip_id": "a"}]
+    assert target.read("trips") == [{"router_id": 7, "trip_id": "a"}]

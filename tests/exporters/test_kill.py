@@ -7,7 +7,7 @@ import time
 import pytest
 
 from fleetlake.lake import open_lake
-from tests.exporters.targets import PLACES
+from tests.exporters.targets import OPENERS
 from tests.needs import needs_postgres
 from tests.processes import environment, fleetlake, kill_after
 
@@ -19,8 +19,8 @@ TARGETS = ["parquet", "delta", "iceberg", pytest.param("postgres", marks=needs_p
 @pytest.mark.xdist_group("processes")
 @pytest.mark.parametrize("name", TARGETS)
 def test_an_export_killed_again_and_again_is_made_good_by_the_next(tmp_path, monkeypatch, name):
-    place = PLACES[name](tmp_path / "target", monkeypatch)
-    address = place.address.get_secret_value()
+    target = OPENERS[name](tmp_path / "target", monkeypatch)
+    address = target.address.get_secret_value()
     env = environment(tmp_path, **{f"exports__{name}": address})
     chance = random.Random(name)
     with open_lake(tmp_path / "lake") as lake:
@@ -45,5 +45,5 @@ def test_an_export_killed_again_and_again_is_made_good_by_the_next(tmp_path, mon
 
     assert last.returncode == 0, last.stderr
     assert killed == KILLS
-    theirs = [(r["router_id"], r["trip_id"], r["length_m"]) for r in place.read("trips")]
+    theirs = [(r["router_id"], r["trip_id"], r["length_m"]) for r in target.read("trips")]
     assert sorted(theirs) == ours

@@ -68,13 +68,13 @@ def assert_same_rows(lake: Lake, theirs: Path, ours: str) -> None:
 def test_spark_counts_and_sums_what_the_lake_does(make_sim, tmp_path, kind):
     sim = make_sim()
     sim.ingest()
-    target = SecretStr(str(tmp_path / kind))
+    place = SecretStr(str(tmp_path / kind))
     with open_lake(sim.settings().lake, read_only=True) as lake:
-        export(lake, TARGETS[kind], target, ["raw"])
+        export(lake, TARGETS[kind], place, ["raw"])
     sim.advance(6 * 3600)
     sim.ingest()
     with open_lake(sim.settings().lake, read_only=True) as lake:
-        done = export(lake, TARGETS[kind], target, ["raw"])
+        done = export(lake, TARGETS[kind], place, ["raw"])
         files = {one.table: FILES[kind](tmp_path / kind, one.table) for one in done}
         filled = {name: listed for name, listed in files.items() if listed}
         out = spark_reads(filled, tmp_path)

@@ -1,4 +1,4 @@
-"""Snowflake and BigQuery, which no test reaches: what their drivers are told, word for word.
+"""Snowflake and BigQuery, which no test reaches: the exact statements that their drivers get.
 
 `<target>.sql` beside this file is the whole of it, for a first export and one of changes.
 """
@@ -12,7 +12,7 @@ from fleetlake.errors import ExportFailed
 from fleetlake.exporters import TARGETS, bigquery, snowflake
 from fleetlake.exporters.export import export
 from fleetlake.lake import open_lake
-from tests.exporters.targets import PLACES
+from tests.exporters.targets import OPENERS
 
 FROM_STAGE = {
     "snowflake": snowflake.SNOWFLAKE.from_stage,
@@ -21,8 +21,8 @@ FROM_STAGE = {
 
 
 @pytest.fixture(params=FROM_STAGE)
-def place(request, tmp_path, monkeypatch):
-    return PLACES[request.param](tmp_path / "target", monkeypatch)
+def target(request, tmp_path, monkeypatch):
+    return OPENERS[request.param](tmp_path / "target", monkeypatch)
 
 
 @pytest.fixture
@@ -35,26 +35,28 @@ def lake(lake_path):
         yield opened
 
 
-def test_a_warehouse_is_told_to_stage_rows_and_to_move_them_in_one_transaction(lake, place):
-    export(lake, TARGETS[place.name], place.address, ["trips"])
+def test_a_warehouse_is_told_to_stage_rows_and_to_move_them_in_one_transaction(lake, target):
+    export(lake, TARGETS[target.name], target.address, ["trips"])
     lake.execute("update marts.trips set extra = '{\"n\": 1}'")
     lake.execute("alter table marts.trips add column is_short boolean")
-    place.said.append("-- then, a row changed and a column more:")
-    export(lake, TARGETS[place.name], place.address, ["trips"])
+    target.statements.append("-- then, a row changed and a column more:")
+    export(lake, TARGETS[target.name], target.address, ["trips"])
 
-    told = "\n".join(re.sub(r"'\{.*\}'", "'{the mark}'", said) for said in place.said)
-    assert told + "\n" == Path(__file__).with_name(f"{place.name}.sql").read_text()
+    script = "\n".join(
+        re.sub(r"'\{.*\}'", "'{the mark}'", statement) for statement in target.statements
+    )
+    assert script + "\n" == Path(__file__).with_name(f"{target.name}.sql").read_text()
 
 
-def test_a_transaction_that_fails_leaves_rows_and_mark_as_they_were(lake, place, monkeypatch):
-    export(lake, TARGETS[place.name], place.address, ["trips"])
-    before = place.read("fleetlake_exports"), place.read("trips")
+def test_a_transaction_that_fails_leaves_rows_and_mark_as_they_were(lake, target, monkeypatch):
+    export(lake, TARGETS[target.name], target.address, ["trips"])
+    before = target.read("fleetlake_exports"), target.read("trips")
     lake.execute("update marts.trips set extra = '{\"n\":2}'")
     with monkeypatch.context() as patch:
-        patch.setitem(FROM_STAGE[place.name], "JSON", "no_such_function({})")
+        patch.setitem(FROM_STAGE[target.name], "JSON", "no_such_function({})")
         with pytest.raises(ExportFailed, match="no_such_function"):
-            export(lake, TARGETS[place.name], place.address, ["trips"])
+            export(lake, TARGETS[target.name], target.address, ["trips"])
 
-    assert (place.read("fleetlake_exports"), place.read("trips")) == before
-    export(lake, TARGETS[place.name], place.address, ["trips"])
-    assert [row["extra"] for row in place.read("trips")] == ['{"n":2}']
+    assert (target.read("fleetlake_exports"), target.read("trips")) == before
+    export(lake, TARGETS[target.name], target.address, ["trips"])
+    assert [row["extra"] for row in target.read("trips")] == ['{"n":2}']

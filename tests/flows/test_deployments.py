@@ -107,7 +107,7 @@ def test_run_that_starts_shards_loads_the_lists_that_spare_them_calls():
 
 def test_nothing_outside_flows_needs_prefect_to_be_imported():
     """Prefect takes seconds to import and is an extra: the core and the command do without."""
-    allowed = {"prefect_setup.py", "up.py"}
+    allowed = {"setup.py", "up.py"}
     guilty = []
     for file in (ROOT / "src").rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):

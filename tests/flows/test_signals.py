@@ -1,4 +1,4 @@
-"""Events tell what a load brought to light, once, whoever loaded and however that ended."""
+"""Each finding is announced once, whoever loaded the records and however that run ended."""
 # ruff: noqa: PLC0415 - Prefect reads its settings when it is imported: not before the fixture
 
 from dataclasses import replace
@@ -36,108 +36,112 @@ def sent(monkeypatch):
     return events
 
 
-def look(stream=STREAM, *gaps):
-    from flows.signals import Look
+def lake_state(stream=STREAM, *gaps):
+    from flows.signals import LakeState
 
     quiet = replace(STREAM, endpoint="alerts")
-    return Look(now=NOW, status=LakeStatus(streams=[stream, quiet], open_gaps=list(gaps)))
+    return LakeState(now=NOW, status=LakeStatus(streams=[stream, quiet], open_gaps=list(gaps)))
 
 
-def test_what_was_told_is_not_told_again(sent):
-    from flows.signals import announce_news
+def test_a_finding_is_announced_only_once(sent):
+    from flows.signals import announce_findings
 
-    announce_news(look(STREAM, GAP))
+    announce_findings(lake_state(STREAM, GAP))
     sent.clear()
 
-    assert announce_news(look(STREAM, GAP)) == []
+    assert announce_findings(lake_state(STREAM, GAP)) == []
     assert sent == []
 
 
-def test_growth_of_quarantine_drift_and_gaps_is_said_once_each(sent):
-    from flows.signals import announce_news
+def test_growth_of_quarantine_drift_and_gaps_is_announced_once_each(sent):
+    from flows.signals import announce_findings
 
-    announce_news(look())
+    announce_findings(lake_state())
     sent.clear()
     grown = replace(STREAM, quarantined=4, drifted=3)
 
-    said = announce_news(look(grown, GAP))
+    messages = announce_findings(lake_state(grown, GAP))
 
     assert [name for name, _ in sent] == [
         "fleetlake.quarantine.grew",
         "fleetlake.schema.drifted",
         "fleetlake.gap.recorded",
     ]
-    assert [payload["what"] for _, payload in sent] == said
-    assert said[0].startswith("3 records of activity_logs")
+    assert [payload["what"] for _, payload in sent] == messages
+    assert messages[0].startswith("3 records of activity_logs")
 
 
-def test_a_newer_gap_is_told_and_an_older_one_not_again():
-    from flows.signals import announce_news
+def test_a_newer_gap_is_announced_and_an_older_one_is_not_announced_again():
+    from flows.signals import announce_findings
 
-    announce_news(look(STREAM, GAP))
+    announce_findings(lake_state(STREAM, GAP))
     newer = replace(GAP, start_at=NOW + timedelta(hours=1), recorded_at=NOW + timedelta(days=1))
 
-    [said] = announce_news(look(STREAM, GAP, newer))
+    [message] = announce_findings(lake_state(STREAM, GAP, newer))
 
-    assert "2026-06-15 13:00" in said
-
-
-def test_gaps_that_were_told_stay_told_when_they_are_acknowledged():
-    from flows.signals import announce_news
-
-    announce_news(look(STREAM, GAP))
-    announce_news(look(STREAM))
-
-    assert announce_news(look(STREAM, GAP)) == []
+    assert "2026-06-15 13:00" in message
 
 
-def test_quarantine_that_shrank_and_grew_again_is_told_by_what_it_grew():
-    from flows.signals import announce_news
+def test_gaps_are_not_announced_again_after_they_are_acknowledged():
+    from flows.signals import announce_findings
+
+    announce_findings(lake_state(STREAM, GAP))
+    announce_findings(lake_state(STREAM))
+
+    assert announce_findings(lake_state(STREAM, GAP)) == []
+
+
+def test_quarantine_that_shrank_and_grew_again_is_announced_by_its_growth():
+    from flows.signals import announce_findings
 
     for quarantined in (5, 2):
-        announce_news(look(replace(STREAM, quarantined=quarantined)))
+        announce_findings(lake_state(replace(STREAM, quarantined=quarantined)))
 
-    [said] = announce_news(look(replace(STREAM, quarantined=4)))
+    [message] = announce_findings(lake_state(replace(STREAM, quarantined=4)))
 
-    assert said.startswith("2 records of activity_logs")
+    assert message.startswith("2 records of activity_logs")
 
 
-def test_accounts_are_told_apart_and_a_new_one_is_measured_from_nothing():
-    from flows.signals import announce_news
+def test_each_account_has_its_own_record_and_a_new_one_starts_from_zero():
+    from flows.signals import announce_findings
 
-    announce_news(look())
+    announce_findings(lake_state())
 
-    said = announce_news(look(replace(STREAM, account_profile="west")), ["activity_logs"])
+    messages = announce_findings(
+        lake_state(replace(STREAM, account_profile="west")), ["activity_logs"]
+    )
 
-    assert [sentence.split(" could")[0] for sentence in said[:1]] == [
+    assert [message.split(" could")[0] for message in messages[:1]] == [
         "1 records of activity_logs of west"
     ]
-    assert len(said) == 2
+    assert len(messages) == 2
 
 
-def test_what_another_group_brought_to_light_is_left_to_its_run_and_to_the_watch(sent):
-    from flows.signals import announce_news
+def test_findings_of_another_group_are_left_to_its_run_and_to_the_watch(sent):
+    from flows.signals import announce_findings
 
-    announce_news(look())
-    grown = look(replace(STREAM, drifted=9), GAP)
+    announce_findings(lake_state())
+    grown = lake_state(replace(STREAM, drifted=9), GAP)
     sent.clear()
 
-    assert announce_news(grown, ["alerts"]) == []
+    assert announce_findings(grown, ["alerts"]) == []
     assert sent == []
-    assert len(announce_news(grown)) == 2
+    assert len(announce_findings(grown)) == 2
 
 
-def test_a_thing_is_told_again_by_whoever_could_not_remember_that_it_was_told(sent, monkeypatch):
-    """A process may be killed between the event and the memory of it."""
+def test_a_finding_is_announced_again_if_the_process_was_killed_before_it_was_recorded(
+    sent, monkeypatch
+):
+    """A process may be killed after it sends the event and before it records that."""
     from flows import signals
 
-    announce_news = signals.announce_news
+    announce_findings = signals.announce_findings
     with monkeypatch.context() as broken:
         broken.setattr(signals.Variable, "set", _killed)
         with pytest.raises(KeyboardInterrupt):
-            announce_news(look())
+            announce_findings(lake_state())
 
-    assert len(announce_news(look())) == len(sent) / 2 > 0
+    assert len(announce_findings(lake_state())) == len(sent) / 2 > 0
 
 
 def _killed(*_args, **_options):
@@ -152,5 +156,5 @@ def test_stream_is_announced_while_the_service_may_forget_it(sent, state, events
         state=state, expires_in=timedelta(hours=5), calls=12, catch_up=timedelta(minutes=1)
     )
 
-    assert len(announce_risks(look(replace(STREAM, retention=forecast)))) == events
+    assert len(announce_risks(lake_state(replace(STREAM, retention=forecast)))) == events
     assert [name for name, _ in sent] == ["fleetlake.retention.at_risk"] * events

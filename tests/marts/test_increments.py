@@ -106,7 +106,7 @@ def test_the_trips_are_those_that_were_driven(increments):
     ]
 
 
-def test_a_late_row_leaves_other_units_as_they_were(increments):
+def test_a_late_row_leaves_other_units_unchanged(increments):
     steps, _, _ = increments
 
     with open_lake(steps, read_only=True) as lake:
@@ -117,7 +117,7 @@ def test_a_late_row_leaves_other_units_as_they_were(increments):
     assert built == [(5, "2026-06-01", 2), (5, "2026-06-02", 3), (6, "2026-06-01", 1)]
 
 
-def test_a_build_without_news_writes_no_incremental_mart(increments):
+def test_a_build_without_changes_writes_no_incremental_mart(increments):
     _, _, results = increments
 
     written = {m.name for m in results[-1].models if m.kind == "incremental" and m.is_written}
@@ -223,7 +223,7 @@ def test_a_late_fix_has_its_neighbours_judged_again_and_no_other_fix(tmp_path, a
     ]
 
 
-def test_a_selection_brings_what_it_stands_on_until_everything_was_built(lake_path, tmp_path):
+def test_a_selection_includes_its_parents_until_everything_was_built_once(lake_path, tmp_path):
     plan = plan_build(lake_path, tmp_path, select="trips +routers", is_full=False, until=1)
 
     assert plan.options == ("--select", "+trips", "+routers")

@@ -101,7 +101,7 @@ def test_an_empty_table_of_the_lake_has_statistics_that_a_query_is_planned_by(em
     assert without == []
 
 
-def test_when_dbt_cannot_begin_the_error_says_why_and_where_its_log_is(tmp_path):
+def test_when_dbt_cannot_start_the_error_says_why_and_names_its_log(tmp_path):
     with pytest.raises(BuildFailed, match=r"FLEETLAKE_BUILD_FILE.*dbt\.log"):
         run_dbt(["build"], work=tmp_path, environment={})
 
@@ -115,7 +115,7 @@ def of_build(folder, lake, snapshot):
     }
 
 
-def test_a_dbt_that_ends_before_its_models_is_no_good_build(tmp_path, empty_build):
+def test_a_dbt_process_that_ends_before_its_models_fails_the_build(tmp_path, empty_build):
     environment = of_build(tmp_path, empty_build[0], snapshot=1_000_000)  # which it does not have
 
     with pytest.raises(BuildFailed, match="1000000"):
@@ -144,7 +144,7 @@ def test_a_data_test_in_a_file_of_its_own_counts(tmp_path, empty_build, monkeypa
 
 
 @pytest.mark.parametrize("is_built", [False, True])
-def test_a_selection_that_is_no_model_is_told_with_the_nearest_name(
+def test_a_selection_that_matches_no_model_is_an_error_with_the_nearest_name(
     tmp_path, empty_build, is_built
 ):
     lake = empty_build[0] if is_built else tmp_path / "lake"
@@ -160,26 +160,28 @@ ENDS = {
         "import os; os.write(1, b'cut'); os.kill(os.getpid(), 9)",
         r"ended by SIGKILL.*FLEETLAKE_BUILD_MEMORY",
     ),
-    "ended by a fault": ("import os; os.abort()", "ended by SIGABRT"),
-    "before it told all": ("", "could not do its work: it said nothing"),
+    "ended by a signal": ("import os; os.abort()", "ended by SIGABRT"),
+    "before the last line": ("", "failed: it gave no message"),
     "with a traceback": ("1 / 0", "ZeroDivisionError"),
     "badly after good results": (
         """print('{"line": "end"}'); raise SystemExit(1)""",
-        "could not do its work",
+        "dbt failed",
     ),
 }
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_a_dbt_that_ended_badly_is_no_good_build_and_says_how_it_went(tmp_path, monkeypatch, end):
-    code, told = ENDS[end]
+def test_a_dbt_process_that_fails_without_results_is_a_failed_build_with_its_last_messages(
+    tmp_path, monkeypatch, end
+):
+    code, message = ENDS[end]
     monkeypatch.setattr(dbt, "_command", lambda *_: [sys.executable, "-c", code])
 
-    with pytest.raises(BuildFailed, match=told):
+    with pytest.raises(BuildFailed, match=message):
         run_dbt(["build"], work=tmp_path, environment={})
 
 
-def test_a_hook_that_fails_after_good_models_is_no_good_build(tmp_path, empty_build, monkeypatch):
+def test_a_hook_that_fails_after_good_models_fails_the_build(tmp_path, empty_build, monkeypatch):
     project = tmp_path / "sql"
     shutil.copytree(project_folder(), project)
     with (project / "dbt_project.yml").open("a") as settings:
@@ -191,9 +193,9 @@ def test_a_hook_that_fails_after_good_models_is_no_good_build(tmp_path, empty_bu
         run_dbt(["seed"], work=tmp_path, environment=environment)
 
 
-def test_a_failed_unit_test_is_a_result_and_no_good_run(tmp_path, monkeypatch):
+def test_a_failed_unit_test_is_a_result_and_the_run_is_not_good(tmp_path, monkeypatch):
     code = """
-print('{"line": "rule", "name": "r", "status": "fail", "message": "1 row differs"}')
+print('{"line": "unit_test", "name": "r", "status": "fail", "message": "1 row differs"}')
 print('{"line": "end"}')
 raise SystemExit(1)
 """
@@ -201,16 +203,16 @@ raise SystemExit(1)
 
     run = run_dbt(["test"], work=tmp_path, environment={})
 
-    assert [rule.message for rule in run.rules] == ["1 row differs"]
+    assert [rule.message for rule in run.unit_tests] == ["1 row differs"]
     assert not run.is_good
 
 
-def test_help_for_a_selection_is_no_good_build(empty_build):
+def test_help_given_as_a_selection_fails_the_build(empty_build):
     with pytest.raises(BuildFailed):
         build_marts(empty_build[0], select="stg_accounts --help")
 
 
-def test_what_dbt_could_not_do_is_said_once_and_without_colours(empty_build):
+def test_an_error_of_dbt_appears_once_and_without_colours(empty_build):
     with pytest.raises(BuildFailed) as failed:
         build_marts(empty_build[0], select="bogus:thing")
 
@@ -218,7 +220,7 @@ def test_what_dbt_could_not_do_is_said_once_and_without_colours(empty_build):
     assert "\x1b" not in str(failed.value) + (empty_build[0] / "dbt/logs/dbt.log").read_text()
 
 
-def test_rows_that_say_no_more_than_they_must_break_no_mart(built):
+def test_rows_with_only_the_required_members_break_no_mart(built):
     _, result, _ = built
 
     assert result.warnings == ()
@@ -258,7 +260,7 @@ def test_a_failed_build_names_the_bad_rows_and_leaves_the_marts_as_they_were(tmp
     assert rows(lake, "select count(*) from marts.security_events") == [(1,)]
 
 
-def test_bad_rows_of_the_service_are_told_and_do_not_stop_the_build(tmp_path, add):
+def test_bad_rows_of_the_service_are_reported_and_do_not_stop_the_build(tmp_path, add):
     lake = tmp_path / "lake"
     add(lake, "failovers", FAILOVER | {"ended_at": NOON.replace(hour=1)})
 
@@ -318,7 +320,7 @@ def test_the_sources_of_the_project_are_the_endpoint_table():
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS.values(), ids=lambda e: e.name)
-def test_a_staging_view_leaves_no_column_of_its_endpoint_behind(endpoint):
+def test_a_staging_view_has_every_column_of_its_endpoint(endpoint):
     staging = project_folder() / "models" / "staging"
     texts = [p.read_text() for p in staging.glob("stg_*.sql")]
     (text,) = [t for t in texts if f"source('raw', '{endpoint.name}')" in t]

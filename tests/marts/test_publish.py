@@ -106,7 +106,7 @@ def test_a_publish_that_is_interrupted_leaves_the_old_snapshot(lake, published, 
     assert len([p for p in (published.parent / ".published").iterdir() if p.is_dir()]) == 2
 
 
-def test_the_description_says_rows_columns_and_how_far_each_stream_reaches(lake, published):
+def test_the_description_has_rows_columns_and_the_watermark_of_each_stream(lake, published):
     with open_lake(lake) as opened:
         opened.execute(
             "insert into meta.watermarks values ('default', 'alerts', ?, 'load', now())",
@@ -120,7 +120,7 @@ def test_the_description_says_rows_columns_and_how_far_each_stream_reaches(lake,
     assert described["watermarks"][0]["watermark_at"] == "2026-11-01T00:00:00+00:00"
 
 
-def test_the_description_says_what_the_service_forgot_before_it_was_read(lake, published):
+def test_the_description_lists_the_ranges_that_expired_before_they_were_read(lake, published):
     with open_lake(lake) as opened:
         opened.execute(
             "insert into meta.gaps (endpoint, partition, start_at, end_at) values "
@@ -147,7 +147,7 @@ def test_raw_tables_that_are_asked_for_are_published_by_key_beside_the_marts(lak
         publish(lake, published, raw=["nothing"])
 
 
-def test_sums_of_whole_numbers_stay_whole_and_rows_are_sorted_by_key(lake, published):
+def test_sums_of_integers_stay_integers_and_rows_are_sorted_by_key(lake, published):
     with open_lake(lake) as opened:
         opened.execute(
             "create table marts.data_usage_daily as select (9 - i % 10) as net_device_id, "
@@ -187,7 +187,7 @@ def cut_and_whole(drives, tmp_path) -> tuple[Path, Path]:
     return cut, whole
 
 
-def test_a_mart_with_rows_enough_a_day_is_cut_by_date_and_sorted_within(cut_and_whole):
+def test_a_mart_with_enough_rows_per_day_is_partitioned_by_date_and_sorted_within(cut_and_whole):
     cut, whole = cut_and_whole
 
     days = sorted((cut / "trips").iterdir())
@@ -238,7 +238,7 @@ def test_both_layouts_read_the_same_in_duckdb_polars_and_pandas(cut_and_whole):
     assert len(of_pandas(cut)) == DAYS * ROUTERS
 
 
-def test_of_a_mart_cut_by_date_a_day_is_one_file_to_duckdb_polars_and_pandas(cut_and_whole):
+def test_a_day_of_a_partitioned_mart_is_one_file_to_duckdb_polars_and_pandas(cut_and_whole):
     cut, _ = cut_and_whole
     spoil(cut, keep="2026-01-01")
     day = date(2026, 1, 1)
@@ -260,7 +260,7 @@ def spoil(published: Path, *, keep: str) -> None:
             file.write_bytes(b"spoilt")
 
 
-def test_a_mart_is_cut_anew_once_its_days_have_grown_and_linked_while_they_have_not(
+def test_a_mart_is_partitioned_once_its_days_have_grown_and_linked_while_they_have_not(
     drives, published
 ):
     publish(drives, published, day_rows=ROUTERS + 1)
@@ -274,7 +274,7 @@ def test_a_mart_is_cut_anew_once_its_days_have_grown_and_linked_while_they_have_
     assert len(of_duckdb(published)) == 2 * DAYS * ROUTERS + 6
 
 
-def test_a_mart_is_written_anew_where_only_the_setting_has_changed(drives, published):
+def test_a_mart_is_rewritten_if_only_the_setting_has_changed(drives, published):
     publish(drives, published, day_rows=ROUTERS)
 
     whole = publish(drives, published, day_rows=0)
@@ -287,7 +287,7 @@ def test_a_mart_is_written_anew_where_only_the_setting_has_changed(drives, publi
     ("change", "day_rows"),
     [("update marts.trips set trip_date = null where router_id = 1", 1), ("select 1", 0)],
 )
-def test_a_mart_whose_rows_have_no_day_or_that_is_never_to_be_cut_is_whole(
+def test_a_mart_without_a_day_or_with_partitioning_off_is_not_partitioned(
     drives, published, change, day_rows
 ):
     with open_lake(drives) as opened:
@@ -298,7 +298,7 @@ def test_a_mart_whose_rows_have_no_day_or_that_is_never_to_be_cut_is_whole(
 
 
 @pytest.mark.parametrize("day_rows", [ROUTERS, ROUTERS + 1], ids=["cut", "whole"])
-def test_a_folder_above_that_looks_like_a_cut_adds_no_column(drives, tmp_path, day_rows):
+def test_a_parent_folder_that_looks_like_a_partition_adds_no_column(drives, tmp_path, day_rows):
     publish(drives, tmp_path / "plain", day_rows=day_rows)
     publish(drives, tmp_path / "env=prod" / "published", day_rows=day_rows)
 
@@ -306,7 +306,7 @@ def test_a_folder_above_that_looks_like_a_cut_adds_no_column(drives, tmp_path, d
 
 
 @pytest.mark.parametrize(("day_rows", "days"), [(ROUTERS, DAYS), (ROUTERS + 1, 0)])
-def test_the_command_cuts_by_date_as_the_setting_says(
+def test_the_command_partitions_by_date_as_the_setting_says(
     drives, published, monkeypatch, day_rows, days
 ):
     monkeypatch.setenv("FLEETLAKE_LAKE", str(drives))
@@ -320,7 +320,7 @@ def test_the_command_cuts_by_date_as_the_setting_says(
     assert len([*(published / "trips").glob("trip_date=*")]) == days
 
 
-def test_what_a_mart_is_cut_by_is_one_of_its_columns_and_a_date():
+def test_the_partition_column_of_a_mart_is_one_of_its_columns_and_a_date():
     kinds = {m["name"]: {c["name"]: c["data_type"] for c in m["columns"]} for m in marts()}
 
     assert mart_dates()
@@ -332,11 +332,11 @@ def test_a_lake_without_marts_says_what_to_do(lake_path, published):
         publish(lake_path, published)
 
 
-def test_a_folder_in_the_way_is_not_touched(lake, published):
+def test_a_folder_that_fleetlake_did_not_publish_is_not_touched(lake, published):
     published.mkdir(parents=True)
     (published / "mine.txt").write_text("mine")
 
-    with pytest.raises(LakeError, match="in the way"):
+    with pytest.raises(LakeError, match="exists already"):
         publish(lake, published)
 
     assert (published / "mine.txt").read_text() == "mine"

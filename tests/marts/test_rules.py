@@ -31,7 +31,7 @@ def shown(empty_build):
             MEMORY_VARIABLE: BUILD_MEMORY,
         },
     )
-    return {rule.name: rule for rule in run.rules}
+    return {rule.name: rule for rule in run.unit_tests}
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -1,8 +1,8 @@
--- Grain: one row: the span of time that the lake knows anything about.
+-- Grain: one row, with the span of time that the lake has data for.
 -- Kind: table.
 
--- The newest event and not the clock, so that the same rows give the same marts at any hour. But
--- a record stamped ahead of the service's clock, as it was when last read, is no sign of now.
+-- The current time is that of the newest event, not the clock, so that the same rows always give
+-- the same marts. Records stamped ahead of the service's clock at the last read are ignored.
 {{ config(materialized='table') }}
 
 with events as (

@@ -1,4 +1,4 @@
--- Grain: one row per battery alert, with what its type says has been reached.
+-- Grain: one row per battery alert, with the threshold of its type.
 -- Kind: view.
 
 select

@@ -1,4 +1,4 @@
--- Grain: one row per reading and alert type: whether the reading shows what the alert tells of.
+-- Grain: one row per reading and alert type: whether the reading meets the condition of the alert.
 -- Kind: view.
 
 {% set conditions = {

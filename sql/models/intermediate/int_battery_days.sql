@@ -1,8 +1,8 @@
 -- Grain: one row per battery, gap between two bridged readings and UTC day that it touches.
 -- Kind: table.
 
--- Between two readings charge and heat are taken to move evenly, so a gap that goes over midnight
--- is cut there. It lies between two readings, and each of its days has one of them.
+-- Charge and heat are interpolated linearly between two readings, so a gap across midnight is
+-- split there. Each of its two days has one of the readings.
 {{ config(materialized='table') }}
 
 with followed as (

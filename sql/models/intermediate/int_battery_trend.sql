@@ -1,14 +1,14 @@
--- Grain: one row per battery with readings on enough days and a health that falls.
+-- Grain: one row per battery with readings on enough days and falling health.
 -- Kind: view.
 
 -- Least squares of health over time, one point a day. The reading first shows 62 when the line
 -- through the readings passes 62.5, whichever way the gauge rounds. The interval is Fieller's:
--- the values of time at which the line cannot be told from that level.
+-- the times at which the line does not differ significantly from that level.
 --
--- Health is a whole number. Of a line rounded to whole numbers (variance 1/12) a fit over s steps
--- in n days errs by 0.447 / (s n) points a day, as its Fourier series shows: as much as a fit to
--- independent points of n / 5s^2 times that variance. What the readings scatter beyond rounding
--- is taken to be the same along each step, so that a step counts as two points.
+-- Health is an integer. A fit to a line rounded to integers (variance 1/12), over s steps in n
+-- days, has an error of 0.447 / (s n) points a day, as its Fourier series shows. That is the error
+-- of a fit to independent points with n / 5s^2 times that variance. Scatter beyond rounding is
+-- assumed to be equal along each step, so a step counts as two points.
 with points as (
     select
         battery_id,

@@ -1,7 +1,7 @@
--- Grain: one row per network code, with the carrier's name as interfaces last told it.
+-- Grain: one row per network code, with the name that interfaces last reported for it.
 -- Kind: view.
 
--- Fixes name their carrier by its code.
+-- Fixes contain the code of their carrier, not its name.
 with named as (
     select
         carrier_id as carrier_code,

@@ -1,8 +1,8 @@
--- Grain: one row per router and moment at which something tells that it went online or offline.
+-- Grain: one row per router and moment at which it went online or offline, by its alerts or record.
 -- Kind: view.
 
--- The contract does not show what `info` holds for this alert, so a member that says the state is
--- believed first. The text may hold any device's name: only its end counts, as in "is offline.".
+-- The contract does not define `info` for this alert, so a member with the state takes precedence.
+-- The text may contain any device name, so only its end counts, as in "is offline.".
 {% set members = ['state', 'status', 'connection_state', 'info.state', 'info.status', 'info.connection_state'] %}
 
 with alerts as (

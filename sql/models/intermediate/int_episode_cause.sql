@@ -3,8 +3,8 @@
 
 {{ config(materialized='table') }}
 
--- An alert is stamped to the second, so its second may end after the failover began. Of two alerts
--- in one second the one with the later id counts, and all that is said of the cause comes from it.
+-- Alerts have a resolution of one second, so that second may end after the failover began. Of two
+-- alerts in the same second, the one with the higher id is the cause, with all its columns.
 with causes as (
     select
         e.episode_id,

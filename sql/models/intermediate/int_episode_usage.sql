@@ -1,8 +1,8 @@
 -- Grain: one row per failover episode and UTC day with usage samples of its backup.
 -- Kind: table.
 
--- A backup carries traffic while it is failed over to, so the bytes of a sample belong to the
--- episodes that it touches, in proportion to how long each of them lies in the sample.
+-- A backup carries traffic during its failovers, so the bytes of a sample are shared among the
+-- episodes that it overlaps, in proportion to the overlap.
 {{ config(materialized='table') }}
 
 with samples as (
@@ -16,7 +16,7 @@ with samples as (
     where {{ bytes_both_ways('in_bytes', 'out_bytes') }} > 0
 ),
 
--- What it carries elsewhere, after it left the router or its name, is no longer the episode's.
+-- Traffic after the interface left the router or lost its name does not belong to the episode.
 carried as (
     select
         episode_id,
@@ -27,7 +27,7 @@ carried as (
     from {{ ref('int_episode_days') }}
 ),
 
--- A sample is met on the day it ends and on the day before, where a part of it may lie.
+-- A sample joins on the day it ends and on the day before, because it may start there.
 parts as (
     select *, episode_date as sample_date from carried
     union all

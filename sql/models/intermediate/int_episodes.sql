@@ -1,8 +1,8 @@
 -- Grain: one row per failover episode, from its record or, where that is missing, from alerts.
 -- Kind: table.
 
--- A record that ends before it begins is an episode of no length: what it says is kept, and its
--- time counts nowhere. That of a router that left the service goes on no longer than that router.
+-- A record that ends before it begins is an episode of no length: its columns are kept, and its
+-- time counts nowhere. An open episode ends when its router leaves the service.
 {{ config(materialized='table') }}
 
 with episodes as (

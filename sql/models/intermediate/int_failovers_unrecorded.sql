@@ -59,7 +59,7 @@ named as (
     left join taken as t on e.alert_id = t.alert_id
 ),
 
--- A router that fails over anew has been back in between; one whose backup fails too has not.
+-- A router that fails over again was back on its WAN in between, unless its backup failed too.
 followed as (
     select
         *,

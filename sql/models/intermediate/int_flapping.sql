@@ -1,4 +1,4 @@
--- Grain: one row per failover episode: its place among the router's others.
+-- Grain: one row per failover episode, with its position among the router's other episodes.
 -- Kind: table.
 
 {{ config(materialized='table') }}
@@ -8,7 +8,7 @@ with gaps as (
         episode_id,
         router_id,
         started_at,
-        -- Episodes may overlap, and an earlier one may last longer than the one before.
+        -- Episodes may overlap, and an earlier one may end later than the one before.
         max(until_at) over (
             partition by router_id order by started_at, episode_id
             rows between unbounded preceding and 1 preceding

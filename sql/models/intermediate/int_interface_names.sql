@@ -1,9 +1,9 @@
--- Grain: one row per router, interface name and span of time, with the interface that bore it.
+-- Grain: one row per router, interface name and span of time, with the interface that had it.
 -- Kind: table.
 
 -- Alerts and failovers name an interface by its router and uid, which another interface may take
--- over. Of two that bear it at once it is that of the later one. It stays with an interface that
--- left the service until another one has it, or that one is seen elsewhere.
+-- over. If two have it at once, it belongs to the later one. An interface that left the service
+-- keeps it until another interface has it, or until it is seen elsewhere itself.
 {{ config(materialized='table') }}
 
 with named as (

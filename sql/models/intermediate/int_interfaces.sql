@@ -1,9 +1,9 @@
--- Grain: one row per network interface and span of time in which it stayed what it was.
+-- Grain: one row per network interface and span of time in which its columns stay the same.
 -- Kind: table.
 
--- A modem may move to another router, change its name or get another SIM card, so what happened
--- is joined as of its time. An interface without a connection may tell no carrier: it keeps the
--- one that it last told of the same SIM card.
+-- A modem may move to another router, change its name or get another SIM card, so events join the
+-- version of their own time. An interface without a connection may report no carrier; it keeps the
+-- last one reported for the same SIM card.
 {{ config(materialized='table') }}
 
 with ordered as (

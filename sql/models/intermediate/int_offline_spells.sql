@@ -11,7 +11,7 @@ with changes as (
     window track as (partition by router_id order by changed_at, is_offline, evidence)
 ),
 
--- What says the same as what came before is no change: both sources tell of most of them.
+-- An event with the same state as the one before is no change: most appear in both sources.
 spells as (
     select
         router_id,

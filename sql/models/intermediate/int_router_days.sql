@@ -1,4 +1,4 @@
--- Grain: one row per router and UTC day that the lake knows about, with the part it knows.
+-- Grain: one row per router and UTC day that the lake has data for, with the part that it covers.
 -- Kind: table.
 
 {{ config(materialized='table') }}

@@ -1,8 +1,8 @@
 -- Grain: one row per router or access point, with the newest version of its record, present or gone.
 -- Kind: view.
 
--- What happened to a device stays its own when it has left the service. Of two accounts that list
--- it, the one that still does says more.
+-- A device keeps its history after it has left the service. If two accounts list it, the one that
+-- still lists it takes precedence.
 with versions as (
     select
         *,

@@ -1,4 +1,4 @@
--- Grain: one row per battery and version of its record: what each poll found.
+-- Grain: one row per battery and version of its record.
 -- Kind: view.
 
 select

@@ -10,8 +10,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from fleetlake.marts import BuildResult
-    from fleetlake.marts import Progress as BuildStep
+    from fleetlake.marts import BuildResult, BuildStep
     from fleetlake.marts.dbt import OnProgress
 
 

@@ -25,7 +25,7 @@ def demo(
     from fleetlake.lake import open_lake
     from fleetlake.loading.ingest import ingest, raise_worst
     from fleetlake.marts import build_marts
-    from fleetlake.publishing.publish import publish, published_place
+    from fleetlake.publishing.publish import publish, published_folder
     from fleetlake.settings import load_settings
 
     began = time.monotonic()
@@ -46,7 +46,7 @@ def demo(
         built = build_marts(settings.lake, memory=memory, on_progress=on_progress)
     screen.print(build_report(built))
     screen.print("4. Publishing them as plain Parquet …")
-    target, day_rows = published_place(settings), settings.published_day_rows
+    target, day_rows = published_folder(settings), settings.published_day_rows
     published = publish(settings.lake, target, day_rows=day_rows)
     with open_lake(settings.lake, read_only=True) as lake:
         for example in EXAMPLE_QUERIES:

@@ -24,13 +24,13 @@ def publish(
     """
     from fleetlake.cli.screen import NOTHING_LOADED, console, table
     from fleetlake.publishing.publish import publish as publish_snapshot
-    from fleetlake.publishing.publish import published_place
+    from fleetlake.publishing.publish import published_folder
     from fleetlake.settings import load_settings
 
     settings = load_settings()
     done = publish_snapshot(
         settings.lake,
-        to or published_place(settings),
+        to or published_folder(settings),
         raw=raw or (),
         day_rows=settings.published_day_rows,
     )

@@ -1,7 +1,7 @@
-"""Exports: the lake's tables in other people's databases and file formats.
+"""Exports of the lake's tables to other databases and file formats.
 
-A new target is a module that has `open_target(address)` and returns an `Exporter` (contract.py),
-and a row here. Its driver is an optional extra of the package.
+To add a target, write a module with `open_target(address)`, which returns an `Exporter`
+(contract.py), and add a row here. Make its driver an optional extra of the package.
 """
 
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """Where exports may go. `address` is its default; databases have none.
+    """An export target. `address` is the default one; databases have none.
 
-    `option` is what the module's `open_target` is told besides the address.
+    `option` is a second argument for the module's `open_target`.
     """
 
     name: str
@@ -34,28 +34,28 @@ TARGETS = {
         ),
         Target(
             name="csv",
-            about="CSV files, likewise",
+            about="CSV files in a folder or an object store",
             module="files",
             address="data/exports/csv",
             option="csv",
         ),
         Target(
             name="jsonl",
-            about="JSON lines, likewise",
+            about="JSON lines files in a folder or an object store",
             module="files",
             address="data/exports/jsonl",
             option="jsonl",
         ),
         Target(
             name="delta",
-            about="Delta Lake tables, for Spark and its kin",
+            about="Delta Lake tables, for Spark and similar engines",
             module="delta",
             extra="delta",
             address="data/exports/delta",
         ),
         Target(
             name="iceberg",
-            about="Iceberg tables with a SQL catalog, or any catalog that pyiceberg knows",
+            about="Iceberg tables with a SQL catalog, or any catalog that pyiceberg supports",
             module="iceberg",
             extra="iceberg",
             address="data/exports/iceberg",
@@ -68,13 +68,13 @@ TARGETS = {
         ),
         Target(
             name="snowflake",
-            about="Snowflake (never run against the live service)",
+            about="Snowflake (not tested against the live service)",
             module="snowflake",
             extra="snowflake",
         ),
         Target(
             name="bigquery",
-            about="BigQuery (never run against the live service)",
+            about="BigQuery (not tested against the live service)",
             module="bigquery",
             extra="bigquery",
         ),

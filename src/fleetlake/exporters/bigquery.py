@@ -1,4 +1,4 @@
-"""BigQuery as a target, by ADBC. Checked against a recorded driver, never the live service."""
+"""BigQuery as a target, through ADBC. Tested with a recorded driver, not the live service."""
 
 from dataclasses import replace
 from urllib.parse import parse_qs, urlsplit
@@ -28,9 +28,9 @@ BIGQUERY = Dialect(
 
 
 def open_target(address: str) -> SqlExporter:
-    """Connect to bigquery://project/dataset; ?credentials=FILE names a service account's key.
+    """Connect to bigquery://project/dataset; ?credentials=FILE names a service account's key file.
 
-    Without it, the credentials that Google's own tools use are taken.
+    Without it, the driver uses Google's application default credentials.
     """
     parts = urlsplit(address)
     dataset = parts.path.strip("/")

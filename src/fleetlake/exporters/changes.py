@@ -1,14 +1,14 @@
-"""What has become of a table of the lake since a target's mark.
+"""What changed in a table of the lake since a target's mark.
 
-The lake's change feed is taken net: a row that was removed and put back as it was, as marts
-and compactions do by the thousand, has not changed.
+Only net changes of the lake's change feed count. Builds and compactions remove thousands of rows
+and write them again unchanged; such rows have not changed.
 """
 
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from fleetlake.exporters.contract import KINDS, Changes, Mark
+from fleetlake.exporters.contract import KINDS, ExportMark, TableChanges
 from fleetlake.lake import Lake
 from fleetlake.text.quoting import literal, quoted
 
@@ -18,7 +18,7 @@ _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "UTINYINT", "USMALLINT", "UINTEGER",
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """A table of the lake to export; `key` names the columns that tell its rows apart."""
+    """A table of the lake to export; `key` names the columns that identify a row."""
 
     schema: str
     table: str
@@ -26,12 +26,12 @@ class Source:
 
     @property
     def name(self) -> str:
-        """Return the table's name at a target: marts are what people look for there."""
+        """Return the table's name at a target. Marts have no prefix, other schemas do."""
         return self.table if self.schema == "marts" else f"{self.schema}_{self.table}"
 
 
-def mark_of(lake: Lake, source: Source) -> Mark:
-    """Return the mark of a table as the lake has it now."""
+def mark_of(lake: Lake, source: Source) -> ExportMark:
+    """Return the mark of a table's current version in the lake."""
     [(snapshot, at)] = lake.rows(
         "SELECT snapshot_id, snapshot_time::VARCHAR FROM lake.snapshots() "
         "ORDER BY snapshot_id DESC LIMIT 1"
@@ -45,7 +45,7 @@ def mark_of(lake: Lake, source: Source) -> Mark:
     described = lake.rows(
         f"SELECT column_name, column_type FROM (DESCRIBE {source.schema}.{quoted(source.table)})"
     )
-    return Mark(
+    return ExportMark(
         table_uuid=uuid,
         snapshot_id=snapshot,
         committed_at=at,
@@ -54,24 +54,24 @@ def mark_of(lake: Lake, source: Source) -> Mark:
     )
 
 
-def why_whole(lake: Lake, then: Mark | None, now: Mark) -> str | None:
-    """Return why the table must be sent whole, or None where its changes will do."""
+def full_export_reason(lake: Lake, then: ExportMark | None, now: ExportMark) -> str | None:
+    """Return why the table must be exported in full, or None if its changes are enough."""
     if then is None:
         return "the target does not hold it yet"
     if then.table_uuid != now.table_uuid:
-        return "it was made anew, or is of another lake"
+        return "it was created again, or belongs to another lake"
     if then.key != now.key or not then.columns.items() <= now.columns.items():
-        return "its columns are others"
+        return "its columns or key changed"
     known = lake.rows(
         "SELECT snapshot_time::VARCHAR FROM lake.snapshots() WHERE snapshot_id = ?",
         [then.snapshot_id],
     )
     if known != [(then.committed_at,)]:
-        return "the lake has forgotten what it was at the last export"
+        return "the lake no longer has the snapshot of the last export"
     return None
 
 
-def all_rows(lake: Lake, source: Source, now: Mark) -> pa.RecordBatchReader:
+def all_rows(lake: Lake, source: Source, now: ExportMark) -> pa.RecordBatchReader:
     """Return the table's rows."""
     return lake.execute(
         f"SELECT {_selected(now)} FROM {source.schema}.{quoted(source.table)} "
@@ -79,8 +79,8 @@ def all_rows(lake: Lake, source: Source, now: Mark) -> pa.RecordBatchReader:
     ).to_arrow_reader(BATCH_ROWS)
 
 
-def changes_since(lake: Lake, source: Source, then: Mark, now: Mark) -> Changes:
-    """Return what is to be done to rows of the mark `then` to make them those of `now`."""
+def changes_since(lake: Lake, source: Source, then: ExportMark, now: ExportMark) -> TableChanges:
+    """Return the changes that turn the rows of the mark `then` into those of `now`."""
     lake.execute(f"CREATE OR REPLACE TEMP TABLE feed AS {_feed(source, then, now)}")
     came = "SELECT * EXCLUDE is_arrival FROM feed WHERE is_arrival"
     went = "SELECT * EXCLUDE is_arrival FROM feed WHERE NOT is_arrival"
@@ -89,15 +89,15 @@ def changes_since(lake: Lake, source: Source, then: Mark, now: Mark) -> Changes:
     key = ", ".join(map(quoted, now.key)) or "*"
     stale = f"SELECT DISTINCT {key} FROM departed"
     [(count,)] = lake.rows("SELECT count(*) FROM arrived")
-    return Changes(
+    return TableChanges(
         stale=lake.execute(stale).to_arrow_table(),
-        gone=lake.execute(f"{stale} EXCEPT SELECT {key} FROM arrived").to_arrow_table(),
+        deleted=lake.execute(f"{stale} EXCEPT SELECT {key} FROM arrived").to_arrow_table(),
         rows=lake.execute("FROM arrived").to_arrow_reader(BATCH_ROWS),
         count=count,
     )
 
 
-def _feed(source: Source, then: Mark, now: Mark) -> str:
+def _feed(source: Source, then: ExportMark, now: ExportMark) -> str:
     return (
         f"SELECT {_selected(now)}, change_type IN ('insert', 'update_postimage') AS is_arrival "
         f"FROM ducklake_table_changes('lake', {literal(source.schema)}, {literal(source.table)}, "
@@ -105,14 +105,14 @@ def _feed(source: Source, then: Mark, now: Mark) -> str:
     )
 
 
-def _selected(mark: Mark) -> str:
+def _selected(mark: ExportMark) -> str:
     return ", ".join(
         f"{quoted(name)}::{kind} AS {quoted(name)}" for name, kind in mark.columns.items()
     )
 
 
 def _portable(kind: str) -> str:
-    """Return the type that a column has at every target; sums of whole numbers stay whole.
+    """Return the type that a column has at every target; sums of integers stay integers.
 
     >>> _portable("HUGEINT"), _portable("DECIMAL(18,3)"), _portable("BIGINT[]")
     ('BIGINT', 'DOUBLE', 'JSON')

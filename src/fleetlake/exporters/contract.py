@@ -1,8 +1,8 @@
-"""What an export target must do, and the words it is told in.
+"""The contract of an export target, and the values that it exchanges.
 
-A target keeps a mark beside each table: which snapshot of which lake its rows are. It changes
-rows and mark together, so an export that was stopped has either happened or not, and the next
-one starts from what the target itself says it holds.
+A target stores a mark beside each table: the lake and snapshot that its rows come from. It
+changes rows and mark in one step. A stopped export has therefore either happened or not, and the
+next one starts from the mark that the target returns.
 """
 
 import json
@@ -15,12 +15,12 @@ import pyarrow as pa
 from fleetlake.errors import ExportFailed
 
 KINDS = ("BOOLEAN", "BIGINT", "DOUBLE", "DATE", "TIMESTAMP WITH TIME ZONE", "VARCHAR", "JSON")
-"""The column types that every target knows; all other ones are cast to one of them."""
+"""The column types that every target supports; all others are cast to one of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mark:
-    """The moment of a table: its identity in the lake, the snapshot, and the shape of its rows.
+class ExportMark:
+    """The version of a table: its identity in the lake, the snapshot, its columns and key.
 
     `columns` maps names to one of `KINDS`; `key` is empty for a table without one.
     """
@@ -37,7 +37,7 @@ class Mark:
 
     @classmethod
     def from_text(cls, text: str) -> Self | None:
-        """Return the mark of a JSON text, or None where another version of us wrote it."""
+        """Return the mark in a JSON text, or None if another version of fleetlake wrote it."""
         try:
             members = json.loads(text)
             return cls(**{**members, "key": tuple(members["key"])})
@@ -46,49 +46,49 @@ class Mark:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Changes:
-    """From one mark to the next: remove the rows with `stale` keys, then add `rows`.
+class TableChanges:
+    """Changes from one mark to the next: remove the rows with `stale` keys, then add `rows`.
 
-    A row that was updated is in both; `gone` holds the stale keys that do not come back. The
-    rows can be read once, batch by batch.
+    An updated row is in both; `deleted` holds the stale keys without a new row. The `count` rows
+    can be read only once, batch by batch.
     """
 
     stale: pa.Table
-    gone: pa.Table
+    deleted: pa.Table
     rows: pa.RecordBatchReader
     count: int
 
-    def told(self, on_rows: Callable[[int], None]) -> "Changes":
-        """Return the same changes, telling of their rows as they are taken."""
-        return replace(self, rows=counted(self.rows, on_rows))
+    def reporting(self, on_rows: Callable[[int], None]) -> "TableChanges":
+        """Return the same changes; reading a batch of rows calls `on_rows` with its size."""
+        return replace(self, rows=reported(self.rows, on_rows))
 
 
 class Exporter(Protocol):
-    """A target that is open for writing. Its methods raise whatever its driver raises."""
+    """A target that is open for writing. Its methods raise the errors of its driver."""
 
-    def mark(self, table: str) -> Mark | None:
-        """Return what the target holds of a table, or None if that is nothing or unknown."""
+    def mark(self, table: str) -> ExportMark | None:
+        """Return the mark of the table's rows; None if there are none or the mark is unreadable."""
 
-    def replace(self, table: str, rows: pa.RecordBatchReader, mark: Mark) -> None:
-        """Make these rows the whole table, and note the mark, in one step."""
+    def replace(self, table: str, rows: pa.RecordBatchReader, mark: ExportMark) -> None:
+        """Make these rows the whole table and store the mark, in one step."""
 
-    def change(self, table: str, changes: Changes, mark: Mark) -> None:
-        """Apply the changes, add the columns that are new, and note the mark, in one step."""
+    def change(self, table: str, changes: TableChanges, mark: ExportMark) -> None:
+        """Apply the changes, add new columns and store the mark, in one step."""
 
     def close(self) -> None:
-        """Let go of the target."""
+        """Close the target."""
 
 
-def in_the_way(table: str, *, elsewhere: str) -> ExportFailed:
-    """Return the error for a table at the target that no export made; `elsewhere` is a place."""
+def foreign_table(table: str, *, elsewhere: str) -> ExportFailed:
+    """Return the error for a table that no export created; `elsewhere` is a kind of place."""
     return ExportFailed(
-        f"The table {table} at the target is in the way: fleetlake did not make it.",
+        f"The target already has a table {table} that fleetlake did not create.",
         remedy=f"Rename it, or export to another {elsewhere}.",
     )
 
 
-def counted(rows: pa.RecordBatchReader, on_rows: Callable[[int], None]) -> pa.RecordBatchReader:
-    """Return the same rows, telling how many there are in each batch as it is taken."""
+def reported(rows: pa.RecordBatchReader, on_rows: Callable[[int], None]) -> pa.RecordBatchReader:
+    """Return the same rows; reading a batch calls `on_rows` with its size."""
 
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in rows:

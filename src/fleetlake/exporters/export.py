@@ -1,4 +1,4 @@
-"""One export: each table's changes since the target's mark, or the table whole."""
+"""One export: the changes of each table since the target's mark, or the full table."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -15,10 +15,10 @@ from fleetlake.exporters.changes import (
     Source,
     all_rows,
     changes_since,
+    full_export_reason,
     mark_of,
-    why_whole,
 )
-from fleetlake.exporters.contract import Exporter, counted
+from fleetlake.exporters.contract import Exporter, reported
 from fleetlake.lake import Lake
 from fleetlake.lake.locks import export_lock
 from fleetlake.marts.catalogue import mart_keys
@@ -29,7 +29,7 @@ OnRows = Callable[[str, int], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Exported:
-    """What became of a table: rows sent, keys removed, and why it was sent whole if it was."""
+    """The result for a table: rows sent, keys removed, and why it was sent in full, if it was."""
 
     table: str
     sent: int
@@ -47,11 +47,11 @@ def export(
     is_full: bool = False,
     on_rows: OnRows = lambda _table, _rows: None,
 ) -> list[Exported]:
-    """Bring a target to what the lake holds now and return what that took, table by table.
+    """Update a target to what the lake holds now; return the result for each table.
 
-    Names are marts, `raw.<endpoint>`, or a whole schema; all marts when left out. Raises:
-    UsageError for a name that is no table; ExportFailed when the target refuses, without what
-    the address keeps secret; LakeError.
+    Names are marts, `raw.<endpoint>` or a whole schema; the default is all marts. Raises:
+    UsageError for a name that is not a table; ExportFailed if the target fails, without the
+    secrets of the address; LakeError.
     """
     sources = tables_named(lake, names)
     try:
@@ -61,28 +61,28 @@ def export(
         raise
     except Exception as error:  # noqa: BLE001 - drivers share no ancestor below this one
         said = without_secrets(" ".join(f"{type(error).__name__}: {error}".split()), address)
-    # Raised out here, so that it does not carry the driver's error, which may tell the address.
+    # Raised outside of `except`: the driver's error may contain the address and is not chained.
     raise ExportFailed(
         f"The export to {target.name} failed: {said.rstrip('.')}.",
-        remedy="Mend the cause and run it again: the tables that were done are whole, "
-        "and the one that was under way is as it was before.",
+        remedy="Fix the cause and run it again: the tables before it are complete, "
+        "and the one under way is unchanged.",
     )
 
 
 def address_of(target: Target, addresses: dict[str, SecretStr]) -> SecretStr:
-    """Return where a target is. Raises: SettingsError where that is not known."""
+    """Return the address of a target. Raises: SettingsError if it is not set."""
     if target.name in addresses:
         return addresses[target.name]
     if target.address is None:
         raise SettingsError(
-            f"The address of {target.name} is not known.",
+            f"The address of {target.name} is not set.",
             remedy=f"Set FLEETLAKE_EXPORTS__{target.name.upper()}, as the README shows.",
         )
     return SecretStr(target.address)
 
 
 def target_named(name: str) -> Target:
-    """Return the row of a target. Raises: UsageError listing those that there are."""
+    """Return a target by its name. Raises: UsageError, which lists the targets."""
     if name in TARGETS:
         return TARGETS[name]
     raise UsageError(
@@ -91,7 +91,7 @@ def target_named(name: str) -> Target:
 
 
 def open_exporter(target: Target, address: SecretStr) -> Exporter:
-    """Open a target. Raises: SettingsError where its driver is not installed."""
+    """Open a target. Raises: SettingsError if its driver is not installed."""
     try:
         module = import_module(f"fleetlake.exporters.{target.module}")
     except ModuleNotFoundError as error:
@@ -126,7 +126,7 @@ def tables_named(lake: Lake, names: Sequence[str]) -> list[Source]:
 
 
 def _names(schema: str, table: str) -> set[str]:
-    """Return everything a table may be called on the command line."""
+    """Return every name that the command line accepts for a table."""
     return {schema, f"{schema}.{table}"} | ({table} if schema == "marts" else set())
 
 
@@ -149,7 +149,7 @@ def _export_tables(
 ) -> list[Exported]:
     exporter = open_exporter(target, address)
     try:
-        lake.execute("BEGIN")  # one moment of the lake for all tables
+        lake.execute("BEGIN")  # one snapshot of the lake for all tables
         return [_export_table(lake, exporter, source, is_full, on_rows) for source in sources]
     finally:
         lake.roll_back()
@@ -161,7 +161,7 @@ def _export_table(
 ) -> Exported:
     began = time.monotonic()
     then, now = exporter.mark(source.name), mark_of(lake, source)
-    whole = "asked to" if is_full else why_whole(lake, then, now)
+    whole = "asked to" if is_full else full_export_reason(lake, then, now)
     sent = removed = 0
 
     def note(rows: int) -> None:
@@ -173,11 +173,11 @@ def _export_table(
         changes = changes_since(lake, source, then, now)
         removed = changes.stale.num_rows
         if source.key or not (removed or changes.count):
-            exporter.change(source.name, changes.told(note), now)
+            exporter.change(source.name, changes.reporting(note), now)
         else:
             whole, removed = "it has no key", 0
     if whole is not None:
-        exporter.replace(source.name, counted(all_rows(lake, source, now), note), now)
+        exporter.replace(source.name, reported(all_rows(lake, source, now), note), now)
     return Exported(
         table=source.name,
         sent=sent,

@@ -1,10 +1,10 @@
 """Files as a target: Parquet, CSV or JSON lines, in a folder or an object store.
 
-A table is a folder of files that never change once they are there, and `_export.json`, which
-lists those that count and carries the mark. The list is replaced last, in one step; a file that
-is in no list is left over from an export that was stopped, and the next one removes it.
+A table is a folder of immutable files and a manifest, `_export.json`, which lists the current
+files and holds the mark. An export replaces the manifest last, in one step. A file that is not
+in the manifest was left by a stopped export; the next export removes it.
 
-DuckDB writes and reads the formats in a folder of its own; Arrow carries the files to and fro.
+DuckDB reads and writes the files in a temporary folder; Arrow copies them to and from the target.
 """
 
 import json
@@ -22,26 +22,26 @@ import duckdb
 import pyarrow as pa
 from pyarrow import fs
 
-from fleetlake.exporters.contract import Changes, Mark
+from fleetlake.exporters.contract import ExportMark, TableChanges
 from fleetlake.exporters.local import require_own_parts
 from fleetlake.lake_address import refuse_unusable
 from fleetlake.text.quoting import exact, literal, quoted
 from fleetlake.text.spreadsheet import guarded_sql, unguarded_sql
 
-LIST = "_export.json"
+MANIFEST = "_export.json"
 _FILE_SIZE = "256MB"
 _OWN = re.compile(
     r"\d{9,}-[0-9a-f]{8}-\d+\.(parquet|csv|jsonl)|_export\.json(\.[0-9a-f]{32})?\.new"
 )
-"""Names that this target gives its files."""
+"""File names that this target uses; it deletes no others."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Format:
-    """How rows are written as files, and the SQL that reads files of given columns.
+class FileFormat:
+    """How to write rows as files, and the SQL that reads such files back.
 
-    `json` is the type that JSON is written as: text, where a reader would not expect more.
-    `is_guarded` says that no text is a formula for a spreadsheet.
+    `json` is the SQL type that JSON columns are written as; it is text in formats without nested
+    values. `is_guarded` escapes texts that a spreadsheet would run as a formula.
     """
 
     ending: str
@@ -67,15 +67,15 @@ def _read_jsonl(files: str, columns: Mapping[str, str]) -> str:
 
 
 FORMATS = {
-    "parquet": Format(
+    "parquet": FileFormat(
         ending="parquet", copy="FORMAT parquet, COMPRESSION zstd", read=_read_parquet
     ),
-    # Every text is quoted, which tells an empty one from a null.
-    "csv": Format(ending="csv", copy="FORMAT csv, HEADER, FORCE_QUOTE *", read=_read_csv),
-    "csv guarded": Format(
+    # Every text is quoted, so that an empty text differs from a null.
+    "csv": FileFormat(ending="csv", copy="FORMAT csv, HEADER, FORCE_QUOTE *", read=_read_csv),
+    "csv guarded": FileFormat(
         ending="csv", copy="FORMAT csv, HEADER, FORCE_QUOTE *", read=_read_csv, is_guarded=True
     ),
-    "jsonl": Format(ending="jsonl", copy="FORMAT json", json="JSON", read=_read_jsonl),
+    "jsonl": FileFormat(ending="jsonl", copy="FORMAT json", json="JSON", read=_read_jsonl),
 }
 
 
@@ -91,17 +91,17 @@ def open_target(address: str, kind: str) -> "FileExporter":
 
 @dataclass(frozen=True, kw_only=True)
 class _File:
-    """A file that counts, by its name in the table's folder."""
+    """A current file, by its name in the table's folder."""
 
     name: str
     rows: int
 
 
 @dataclass(frozen=True, kw_only=True)
-class _List:
-    """What `_export.json` says."""
+class _Manifest:
+    """The content of `_export.json`."""
 
-    mark: Mark
+    mark: ExportMark
     files: Sequence[_File]
     is_guarded: bool
 
@@ -109,7 +109,7 @@ class _List:
 class FileExporter:
     """Keeps each table as a folder of files in one format."""
 
-    def __init__(self, system: fs.FileSystem, root: str, form: Format) -> None:
+    def __init__(self, system: fs.FileSystem, root: str, form: FileFormat) -> None:
         self._system = system
         self._root = root
         self._format = form
@@ -117,92 +117,100 @@ class FileExporter:
         self._duckdb = duckdb.connect()
         self._duckdb.execute("SET TimeZone = 'UTC'")
 
-    def mark(self, table: str) -> Mark | None:
-        """Return the mark of the table's list, and remove what a stopped export left behind.
+    def mark(self, table: str) -> ExportMark | None:
+        """Return the mark in the table's manifest, and remove files of a stopped export.
 
-        Raises: ExportFailed for a folder, table or list of another user.
+        Raises: ExportFailed if the folder, table or manifest belongs to another user.
         """
         is_local = isinstance(self._system, fs.LocalFileSystem)
-        require_own_parts(Path(self._root) if is_local else None, table, f"{table}/{LIST}")
-        listed = self._list(table)
-        self._clear(table, listed.files if listed else ())
-        return listed.mark if listed and listed.is_guarded == self._format.is_guarded else None
+        require_own_parts(Path(self._root) if is_local else None, table, f"{table}/{MANIFEST}")
+        manifest = self._manifest(table)
+        self._remove_unlisted(table, manifest.files if manifest else ())
+        if manifest is None or manifest.is_guarded != self._format.is_guarded:
+            return None
+        return manifest.mark
 
-    def replace(self, table: str, rows: pa.RecordBatchReader, mark: Mark) -> None:
-        """Write new files, and list only these."""
-        self._switch(table, self._write(table, rows, mark), mark)
+    def replace(self, table: str, rows: pa.RecordBatchReader, mark: ExportMark) -> None:
+        """Write new files, and make the manifest list only these."""
+        self._write_manifest(table, self._write(table, rows, mark), mark)
 
-    def change(self, table: str, changes: Changes, mark: Mark) -> None:
-        """Write the new rows, together with what stays of each file that cannot stay whole.
+    def change(self, table: str, changes: TableChanges, mark: ExportMark) -> None:
+        """Write the new rows, and rewrite the files that hold stale rows.
 
-        A file no larger than what is written anyway goes in with it.
+        A file with no more rows than are written anyway is merged into the new ones.
         """
-        listed = self._list(table)
-        assert listed is not None  # the mark came from it
+        manifest = self._manifest(table)
+        assert manifest is not None  # the mark came from it
         self._duckdb.register("stale", changes.stale)
-        left = self._left(table, listed, changes, is_grown=listed.mark.columns != mark.columns)
-        kept = [file for file in listed.files if file not in left]
-        if not (left or changes.count):
-            self._switch(table, kept, mark)
+        rewritten = self._files_to_rewrite(
+            table, manifest, changes, is_grown=manifest.mark.columns != mark.columns
+        )
+        kept = [file for file in manifest.files if file not in rewritten]
+        if not (rewritten or changes.count):
+            self._write_manifest(table, kept, mark)
             return
-        rest = self._without_stale(table, left, listed.mark) if left else ""
-        self._switch(table, [*kept, *self._write(table, changes.rows, mark, rest)], mark)
+        rest = self._without_stale(table, rewritten, manifest.mark) if rewritten else ""
+        self._write_manifest(table, [*kept, *self._write(table, changes.rows, mark, rest)], mark)
 
     def close(self) -> None:
-        """Remove the folder of work."""
+        """Remove the temporary folder."""
         self._duckdb.close()
         shutil.rmtree(self._work, ignore_errors=True)
 
-    def _left(self, table: str, listed: _List, changes: Changes, *, is_grown: bool) -> list[_File]:
-        """Return the files to write anew, together with the new rows, so that few are small."""
-        left: list[_File] = []
+    def _files_to_rewrite(
+        self, table: str, manifest: _Manifest, changes: TableChanges, *, is_grown: bool
+    ) -> list[_File]:
+        """Return the files to rewrite together with the new rows, so that few files are small."""
+        rewritten: list[_File] = []
         rows = changes.count
-        for file in sorted(listed.files, key=lambda file: file.rows):
+        for file in sorted(manifest.files, key=lambda file: file.rows):
             is_small = 0 < rows >= file.rows
-            if is_grown or is_small or self._is_stale(table, file, listed, changes):
-                left.append(file)
+            if is_grown or is_small or self._is_stale(table, file, manifest, changes):
+                rewritten.append(file)
                 rows += file.rows if is_small else 0
-        return left
+        return rewritten
 
-    def _is_stale(self, table: str, file: _File, listed: _List, changes: Changes) -> bool:
-        """Return whether a file holds a row that must go."""
+    def _is_stale(
+        self, table: str, file: _File, manifest: _Manifest, changes: TableChanges
+    ) -> bool:
+        """Return whether a file holds a row with a stale key."""
         if changes.stale.num_rows == 0:
             return False
-        read = self._read(table, [file], listed.mark)
-        found = f"SELECT 1 FROM {read} f WHERE EXISTS ({_same_key(listed.mark)}) LIMIT 1"
+        read = self._read(table, [file], manifest.mark)
+        found = f"SELECT 1 FROM {read} f WHERE EXISTS ({_same_key(manifest.mark)}) LIMIT 1"
         return self._duckdb.execute(found).fetchone() is not None
 
-    def _without_stale(self, table: str, files: Sequence[_File], old: Mark) -> str:
+    def _without_stale(self, table: str, files: Sequence[_File], old: ExportMark) -> str:
         read = self._read(table, files, old)
         return f"UNION ALL BY NAME SELECT * FROM {read} f WHERE NOT EXISTS ({_same_key(old)})"
 
-    def _read(self, table: str, files: Sequence[_File], mark: Mark) -> str:
-        listed = ", ".join(literal(exact(self._at_hand(table, file))) for file in files)
+    def _read(self, table: str, files: Sequence[_File], mark: ExportMark) -> str:
+        listed = ", ".join(literal(exact(self._local_copy(table, file))) for file in files)
         read = self._format.read(f"[{listed}]", mark.columns)
         texts = self._guarded_columns(mark)
         given = ", ".join(f"{unguarded_sql(quoted(n))} AS {quoted(n)}" for n in texts)
         return f"(SELECT * REPLACE ({given}) FROM {read})" if texts else read
 
-    def _guarded_columns(self, mark: Mark) -> list[str]:
-        """Return the names of the columns whose texts are guarded."""
+    def _guarded_columns(self, mark: ExportMark) -> list[str]:
+        """Return the names of the columns whose texts are escaped for spreadsheets."""
         is_text = (name for name, kind in mark.columns.items() if kind == "VARCHAR")
         return list(is_text) if self._format.is_guarded else []
 
-    def _at_hand(self, table: str, file: _File) -> Path:
-        """Return where DuckDB can read a file, fetched if need be."""
-        place = f"{self._root}/{table}/{file.name}"
+    def _local_copy(self, table: str, file: _File) -> Path:
+        """Return a local path of a file; download it from an object store."""
+        path = f"{self._root}/{table}/{file.name}"
         if isinstance(self._system, fs.LocalFileSystem):
-            return Path(place)
+            return Path(path)
         copy = self._work / "fetched" / file.name
         if not copy.exists():
             copy.parent.mkdir(exist_ok=True)
-            fs.copy_files(place, str(copy), source_filesystem=self._system)
+            fs.copy_files(path, str(copy), source_filesystem=self._system)
         return copy
 
     def _write(
-        self, table: str, rows: pa.RecordBatchReader, mark: Mark, rest: str = ""
+        self, table: str, rows: pa.RecordBatchReader, mark: ExportMark, rest: str = ""
     ) -> list[_File]:
-        """Write rows, and the rest that a query adds, as new files that are not listed yet."""
+        """Write rows, and those that the query `rest` adds, as files not in the manifest yet."""
         folder = self._work / uuid4().hex[:8]
         self._duckdb.register("rows_to_write", rows)
         self._duckdb.execute(
@@ -211,56 +219,60 @@ class FileExporter:
         )
         self._system.create_dir(f"{self._root}/{table}", recursive=True)
         return [
-            self._carry(table, path, f"{mark.snapshot_id:09}-{folder.name}-{number}", mark)
+            self._upload(table, path, f"{mark.snapshot_id:09}-{folder.name}-{number}", mark)
             for number, path in enumerate(sorted(folder.iterdir()))
         ]
 
-    def _selected(self, mark: Mark) -> str:
+    def _selected(self, mark: ExportMark) -> str:
         kinds = {name: self._format.json if k == "JSON" else k for name, k in mark.columns.items()}
         written = {name: f"{quoted(name)}::{kind}" for name, kind in kinds.items()}
         written |= {n: guarded_sql(quoted(n)) for n in self._guarded_columns(mark)}
         return ", ".join(f"{sql} AS {quoted(name)}" for name, sql in written.items())
 
-    def _carry(self, table: str, path: Path, stem: str, mark: Mark) -> _File:
-        """Take a written file to its place under a name that no file has had."""
+    def _upload(self, table: str, path: Path, stem: str, mark: ExportMark) -> _File:
+        """Move a written file to the target under a name that was never used before."""
         read = self._format.read(f"[{literal(exact(path))}]", mark.columns)
         [rows] = self._duckdb.execute(f"SELECT count(*) FROM {read}").fetchone() or [0]
         name = f"{stem}.{self._format.ending}"
-        place = f"{self._root}/{table}/{name}"
-        fs.copy_files(str(path), place, destination_filesystem=self._system)
+        fs.copy_files(
+            str(path), f"{self._root}/{table}/{name}", destination_filesystem=self._system
+        )
         path.unlink()
         return _File(name=name, rows=rows)
 
-    def _list(self, table: str) -> _List | None:
-        place = f"{self._root}/{table}/{LIST}"
-        if self._system.get_file_info(place).type is not fs.FileType.File:
+    def _manifest(self, table: str) -> _Manifest | None:
+        path = f"{self._root}/{table}/{MANIFEST}"
+        if self._system.get_file_info(path).type is not fs.FileType.File:
             return None
-        with self._system.open_input_stream(place) as stream:
-            content = stream.readall()
+        with self._system.open_input_stream(path) as stream:
+            text = stream.readall()
         try:
-            told = json.loads(content)
-            mark = Mark.from_text(told["mark"])
-            files = [_File(**file) for file in told["files"]]
-            is_guarded = bool(told.get("guarded"))
+            content = json.loads(text)
+            mark = ExportMark.from_text(content["mark"])
+            files = [_File(**file) for file in content["files"]]
+            is_guarded = bool(content.get("guarded"))
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-            return None  # a power cut may have left it empty: all is written anew
-        return _List(mark=mark, files=files, is_guarded=is_guarded) if mark else None
+            return None  # a power cut may have left it empty: the table is exported in full
+        return _Manifest(mark=mark, files=files, is_guarded=is_guarded) if mark else None
 
-    def _switch(self, table: str, files: Sequence[_File], mark: Mark) -> None:
-        """Let the list name these files from now on, and remove all others."""
-        told: dict[str, Any] = {"files": [asdict(file) for file in files], "mark": mark.as_text()}
-        told |= {"guarded": True} if self._format.is_guarded else {}
-        place = f"{self._root}/{table}/{LIST}"
-        content = json.dumps(told, indent=1).encode()
+    def _write_manifest(self, table: str, files: Sequence[_File], mark: ExportMark) -> None:
+        """Replace the manifest with one that lists these files, and remove all others."""
+        content: dict[str, Any] = {
+            "files": [asdict(file) for file in files],
+            "mark": mark.as_text(),
+        }
+        content |= {"guarded": True} if self._format.is_guarded else {}
+        path = f"{self._root}/{table}/{MANIFEST}"
+        text = json.dumps(content, indent=1).encode()
         if isinstance(self._system, fs.LocalFileSystem):
-            _replace_file(Path(place), content)
-        else:  # an object appears whole
-            with self._system.open_output_stream(place) as stream:
-                stream.write(content)
-        self._clear(table, files)
+            _replace_file(Path(path), text)
+        else:  # an object store replaces an object in one step
+            with self._system.open_output_stream(path) as stream:
+                stream.write(text)
+        self._remove_unlisted(table, files)
 
-    def _clear(self, table: str, files: Sequence[_File]) -> None:
-        """Remove the files that this target wrote and no longer lists; others are not its own."""
+    def _remove_unlisted(self, table: str, files: Sequence[_File]) -> None:
+        """Remove the files that this target wrote and no longer lists; keep files of others."""
         kept = {file.name for file in files}
         here = fs.FileSelector(f"{self._root}/{table}", allow_not_found=True)
         for found in self._system.get_file_info(here):
@@ -269,16 +281,16 @@ class FileExporter:
                 self._system.delete_file(found.path)
 
 
-def _replace_file(place: Path, content: bytes) -> None:
-    """Put a new file in a file's place, by a name that nobody can have planted a link under."""
-    new = place.with_name(f"{place.name}.{uuid4().hex}.new")
+def _replace_file(path: Path, content: bytes) -> None:
+    """Replace a file in one step. The temporary name is random: nobody can plant a link there."""
+    new = path.with_name(f"{path.name}.{uuid4().hex}.new")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(new, flags, 0o666), "wb") as file:
         file.write(content)
-    new.replace(place)
+    new.replace(path)
 
 
-def _same_key(mark: Mark) -> str:
+def _same_key(mark: ExportMark) -> str:
     same = " AND ".join(
         f"s.{quoted(name)} IS NOT DISTINCT FROM f.{quoted(name)}" for name in mark.key
     )

@@ -1,4 +1,4 @@
-"""Iceberg as a target: one transaction a table, with the mark among the table's properties."""
+"""Iceberg as a target: one transaction per table, with the mark in the table's properties."""
 
 from collections.abc import Callable
 from datetime import date
@@ -15,7 +15,7 @@ from pyiceberg.expressions import And, BooleanExpression, In, IsNull, Or
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.table import Table, Transaction
 
-from fleetlake.exporters.contract import Changes, Mark, in_the_way
+from fleetlake.exporters.contract import ExportMark, TableChanges, foreign_table
 from fleetlake.exporters.local import require_own_parts
 from fleetlake.lake_address import refuse_unusable
 from fleetlake.text.quoting import quoted
@@ -26,10 +26,10 @@ _CATALOG = "catalog.db"
 
 
 def open_target(address: str) -> "IcebergExporter":
-    """Open a folder with a SQLite catalog in it, or a catalog of pyiceberg's own configuration.
+    """Open a folder with a SQLite catalog in it, or a catalog that pyiceberg is configured for.
 
-    `iceberg://name` is the latter: what it needs, keys included, is in `.pyiceberg.yaml` or
-    in the environment, as pyiceberg's documentation says.
+    `iceberg://name` is the latter: its configuration, keys included, is in `.pyiceberg.yaml` or
+    in the environment, as pyiceberg's documentation describes.
     """
     if address.startswith("iceberg://"):
         return IcebergExporter(load_catalog(urlsplit(address).netloc))
@@ -42,17 +42,17 @@ def open_target(address: str) -> "IcebergExporter":
 
 
 class IcebergExporter:
-    """Keeps each table as an Iceberg table in the namespace `fleet`."""
+    """Stores each table as an Iceberg table in the namespace `fleet`."""
 
     def __init__(self, catalog: Catalog, root: Path | None = None) -> None:
         self._catalog = catalog
         self._root = root
         self._catalog.create_namespace_if_not_exists(NAMESPACE)
 
-    def mark(self, table: str) -> Mark | None:
-        """Return the mark among the table's properties.
+    def mark(self, table: str) -> ExportMark | None:
+        """Return the mark in the table's properties.
 
-        Raises: ExportFailed for a table that no export made, or another user's.
+        Raises: ExportFailed if no export created the table, or if it belongs to another user.
         """
         folder = f"{NAMESPACE}/{table}"
         require_own_parts(self._root, NAMESPACE, folder, f"{folder}/data", f"{folder}/metadata")
@@ -60,11 +60,11 @@ class IcebergExporter:
         if found is None:
             return None
         if MARK not in found.properties:
-            raise in_the_way(table, elsewhere="folder or catalog")
-        return Mark.from_text(found.properties[MARK])
+            raise foreign_table(table, elsewhere="folder or catalog")
+        return ExportMark.from_text(found.properties[MARK])
 
-    def replace(self, table: str, rows: pa.RecordBatchReader, mark: Mark) -> None:
-        """Overwrite the table, or make it; older snapshots stay as Iceberg keeps them."""
+    def replace(self, table: str, rows: pa.RecordBatchReader, mark: ExportMark) -> None:
+        """Overwrite or create the table. Iceberg keeps its older snapshots."""
         found = self._found(table)
         if found is None:
             name = f"{NAMESPACE}.{table}"
@@ -80,8 +80,8 @@ class IcebergExporter:
                 changing.append(rows)
             _note(changing, mark)
 
-    def change(self, table: str, changes: Changes, mark: Mark) -> None:
-        """Delete by key what is stale, append what is new."""
+    def change(self, table: str, changes: TableChanges, mark: ExportMark) -> None:
+        """Delete the stale rows by key, then append the new ones."""
         found = self._catalog.load_table(f"{NAMESPACE}.{table}")
         with found.transaction() as changing:
             _reshape(changing, found, changes.rows.schema)
@@ -95,7 +95,7 @@ class IcebergExporter:
             _note(changing, mark)
 
     def close(self) -> None:
-        """Let go of the catalog."""
+        """Close the catalog."""
         self._catalog.close()
 
     def _found(self, table: str) -> Table | None:
@@ -105,12 +105,12 @@ class IcebergExporter:
             return None
 
 
-def _note(changing: Transaction, mark: Mark) -> None:
+def _note(changing: Transaction, mark: ExportMark) -> None:
     changing.set_properties({MARK: mark.as_text()})
 
 
 def _reshape(changing: Transaction, found: Table, wanted: pa.Schema) -> None:
-    """Give the table the wanted columns: drop those that are gone or others, add the new."""
+    """Give the table the wanted columns: drop those that do not fit, add the new ones."""
     present = schema_to_pyarrow(found.schema(), include_field_ids=False)
     dropped = [field.name for field in present if not _is_same(field, wanted)]
     if dropped:
@@ -130,15 +130,15 @@ def _is_same(field: pa.Field, wanted: pa.Schema) -> bool:
     return field.type == kind or all(any(t(k) for t in texts) for k in (field.type, kind))
 
 
-# Both take positions; mypy's plugin for pydantic would have their fields by name.
+# Both take positional arguments; mypy's plugin for pydantic expects them by name.
 _is_in: Callable[..., BooleanExpression] = In
 _is_null: Callable[..., BooleanExpression] = IsNull
 
 
 def _near(stale: pa.Table) -> BooleanExpression:
-    """Return a filter that takes in all rows with stale keys, and few others.
+    """Return a filter that matches all rows with stale keys, and few others.
 
-    It looks at each key column by itself, so it stays small however many keys there are.
+    It filters each key column separately, so it stays small even with many keys.
     """
     filters: list[BooleanExpression] = []
     for name in stale.column_names:

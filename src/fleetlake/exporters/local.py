@@ -1,4 +1,4 @@
-"""Exports into a folder of this machine: it, and what an export uses in it, must be our own."""
+"""Ownership of a local export folder: it and the parts that an export uses must be our own."""
 
 from pathlib import Path
 
@@ -7,10 +7,10 @@ from fleetlake.machine.ownership import require_own
 
 
 def require_own_parts(root: Path | None, *parts: str) -> None:
-    """Refuse a folder of another user, and such parts of it; None is a place without owners.
+    """Refuse a folder, or a part of it, that belongs to another user; None skips the check.
 
-    Others who may write into a folder can plant a part of it, or a symbolic link in its place.
-    Raises: ExportFailed naming that user.
+    Somebody else who can write to the folder could plant a file or a symbolic link there.
+    Raises: ExportFailed, which names that user.
     """
     if root is None:
         return

@@ -1,6 +1,6 @@
-"""PostgreSQL as a target, by ADBC: rows go straight into the table, by binary COPY.
+"""PostgreSQL as a target, through ADBC: binary COPY writes rows straight into the table.
 
-Making tables is part of a transaction here, so an export that is stopped has left nothing.
+PostgreSQL creates tables within a transaction, so a stopped export leaves nothing behind.
 """
 
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 from adbc_driver_postgresql import dbapi
 
-from fleetlake.exporters.contract import Mark
+from fleetlake.exporters.contract import ExportMark
 from fleetlake.exporters.sql import Dialect, SqlExporter
 
 POSTGRES = Dialect(
@@ -19,7 +19,7 @@ POSTGRES = Dialect(
         "DATE": "date",
         "TIMESTAMP WITH TIME ZONE": "timestamptz",
         "VARCHAR": "text",
-        "JSON": "json",  # jsonb refuses some texts that JSON allows; cast where it is wanted
+        "JSON": "json",  # jsonb rejects some texts that JSON allows; queries can cast to it
     },
     columns=(
         "SELECT column_name FROM information_schema.columns "
@@ -30,20 +30,20 @@ POSTGRES = Dialect(
 
 
 def open_target(address: str) -> "PostgresExporter":
-    """Connect to postgresql://user:password@host/database, or by libpq's name=value pairs."""
+    """Connect to postgresql://user:password@host/database, or with libpq's name=value pairs."""
     return PostgresExporter(dbapi.connect(address), POSTGRES)
 
 
 class PostgresExporter(SqlExporter):
-    """Spares the staging of rows, since the driver writes every type that a table has."""
+    """Skips the staging of new rows, because the driver writes every column type directly."""
 
-    def _move(
-        self, table: str, rows: pa.RecordBatchReader | None, mark: Mark, before: Sequence[str]
+    def _load(
+        self, table: str, rows: pa.RecordBatchReader | None, mark: ExportMark, before: Sequence[str]
     ) -> None:
         for statement in before:
             self._run(statement)
         if rows:
             with self._connection.cursor() as cursor:
                 cursor.adbc_ingest(table, rows, mode="append")
-        for statement in self._marking(table, mark.as_text()):
+        for statement in self._mark_statements(table, mark.as_text()):
             self._run(statement)

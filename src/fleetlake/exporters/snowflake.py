@@ -1,4 +1,4 @@
-"""Snowflake as a target, by ADBC. Checked against a recorded driver, never the live service."""
+"""Snowflake as a target, through ADBC. Tested with a recorded driver, not the live service."""
 
 from adbc_driver_snowflake import dbapi
 

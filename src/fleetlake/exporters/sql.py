@@ -1,9 +1,9 @@
-"""A SQL database as a target, by ADBC: rows are staged, then moved in one transaction.
+"""A SQL database as a target, through ADBC: rows are staged, then moved in one transaction.
 
-What databases differ in is a `Dialect`, values only. The marks are a table beside the exported
-ones. Where making a table ends a transaction, an empty mark goes first: an export that is
-stopped leaves the table with it, so the next one knows that the table is its own, and sends it
-whole. A table without any mark is somebody else's.
+A `Dialect` holds the differences between databases, as values only. Marks are stored in a table
+beside the exported ones. In some databases creating a table ends the transaction, so an empty
+mark is committed first. If the export stops there, the next one recognises the table as its own
+and exports it in full. A table without any mark belongs to somebody else.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,23 +13,23 @@ from typing import Any
 
 import pyarrow as pa
 
-from fleetlake.exporters.contract import Changes, Mark, in_the_way
+from fleetlake.exporters.contract import ExportMark, TableChanges, foreign_table
 
-MARKS = "fleetlake_exports"
+MARKS_TABLE = "fleetlake_exports"
 STAGE = "fleetlake_stage"
 
 UNFINISHED = ""
-"""Mark of a table that is being made."""
+"""Mark of a table that is being created."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
-    """How a database spells what an export says.
+    """The SQL dialect of a database.
 
-    `columns` asks for the names of a table's columns, with `{table}` for its name as a text.
-    `from_stage` says by type how a staged value becomes a column's. `is_script` sends a
-    transaction as one statement, for a database whose connections know none. `has_indexes` says
-    that the key is worth one.
+    `columns` is the query for the names of a table's columns; `{table}` stands for the table's
+    name as a literal. `from_stage` maps a type to the expression that converts a staged value.
+    `is_script` sends a transaction as one script, for a database without transactions on
+    connections. `has_indexes` creates an index on the key.
     """
 
     types: Mapping[str, str]
@@ -48,14 +48,14 @@ class Dialect:
         """
         if "\0" in name:
             raise ValueError("an SQL name cannot hold a NUL character")
-        if self.quote == "`":  # names are then escaped as texts are
+        if self.quote == "`":  # such names are escaped like texts
             name = name.replace("\\", "\\\\").replace("`", "\\`")
         else:
             name = name.replace(self.quote, self.quote * 2)
         return f"{self.quote}{name}{self.quote}"
 
     def names(self, names: Sequence[str]) -> str:
-        """Return names quoted, with commas between."""
+        """Return names quoted and separated by commas."""
         return ", ".join(map(self.name, names))
 
     def text(self, text: str) -> str:
@@ -66,7 +66,7 @@ class Dialect:
 
 
 class SqlExporter:
-    """Keeps each table as a table of the schema that the connection is in."""
+    """Stores each table in the connection's current schema."""
 
     def __init__(self, connection: Any, dialect: Dialect) -> None:
         self._connection = connection
@@ -74,26 +74,26 @@ class SqlExporter:
         name, text = dialect.name, dialect.types["VARCHAR"]
         time = dialect.types["TIMESTAMP WITH TIME ZONE"]
         self._run(
-            f"CREATE TABLE IF NOT EXISTS {name(MARKS)} ({name('table_name')} {text}, "
+            f"CREATE TABLE IF NOT EXISTS {name(MARKS_TABLE)} ({name('table_name')} {text}, "
             f"{name('mark')} {text}, {name('exported_at')} {time})"
         )
         self._commit()
 
-    def mark(self, table: str) -> Mark | None:
-        """Return the mark of a table that is there with all the columns that it names."""
-        mark = Mark.from_text(self._noted(table) or UNFINISHED)
-        return mark if mark and mark.columns.keys() <= self._present(table) else None
+    def mark(self, table: str) -> ExportMark | None:
+        """Return the mark of a table if the table exists with all columns of the mark."""
+        mark = ExportMark.from_text(self._stored_mark(table) or UNFINISHED)
+        return mark if mark and mark.columns.keys() <= self._columns_of(table) else None
 
-    def replace(self, table: str, rows: pa.RecordBatchReader, mark: Mark) -> None:
-        """Put the rows in place of the table's; a table of another shape is made anew.
+    def replace(self, table: str, rows: pa.RecordBatchReader, mark: ExportMark) -> None:
+        """Replace all rows of the table; create it again if its columns differ.
 
-        Raises: ExportFailed for a table that no export made.
+        Raises: ExportFailed for a table that no export created.
         """
         held = self.mark(table)
         is_new = held is None or held.columns != mark.columns
         if is_new:
-            self._make(table, mark)
-        self._move(table, rows, mark, [f"DELETE FROM {self._dialect.name(table)} WHERE true"])
+            self._create(table, mark)
+        self._load(table, rows, mark, [f"DELETE FROM {self._dialect.name(table)} WHERE true"])
         if is_new and mark.key and self._dialect.has_indexes:
             self._run(
                 f"CREATE INDEX {self._dialect.name(f'{table}_key')} "
@@ -101,8 +101,8 @@ class SqlExporter:
             )
         self._commit()
 
-    def change(self, table: str, changes: Changes, mark: Mark) -> None:
-        """Delete by key what is stale, insert what is new."""
+    def change(self, table: str, changes: TableChanges, mark: ExportMark) -> None:
+        """Delete the stale rows by key, then insert the new ones."""
         held = self.mark(table)
         assert held is not None
         for name in mark.columns.keys() - held.columns.keys():
@@ -113,47 +113,47 @@ class SqlExporter:
             )
         with self._staged("stale", changes.stale.to_reader(), changes.stale.num_rows) as stale:
             deletion = [self._deletion(table, stale, changes.stale)] if stale else []
-            self._move(table, changes.rows if changes.count else None, mark, deletion)
+            self._load(table, changes.rows if changes.count else None, mark, deletion)
         self._commit()
 
     def close(self) -> None:
-        """End the connection; what was not committed has not happened."""
+        """Close the connection, which rolls back an open transaction."""
         self._connection.close()
 
-    def _noted(self, table: str) -> str | None:
-        """Return the text of a table's mark, None for a table that no export began."""
+    def _stored_mark(self, table: str) -> str | None:
+        """Return the text of a table's mark; None for a table that no export started."""
         name = self._dialect.name
         found = self._rows(
-            f"SELECT {name('mark')} FROM {name(MARKS)} "
+            f"SELECT {name('mark')} FROM {name(MARKS_TABLE)} "
             f"WHERE {name('table_name')} = {self._dialect.text(table)}"
         )
         return found[0][0] if found else None
 
-    def _present(self, table: str) -> set[str]:
-        """Return the names of a table's columns, none where there is no such table."""
+    def _columns_of(self, table: str) -> set[str]:
+        """Return the names of a table's columns; none if there is no such table."""
         listing = self._dialect.columns.replace("{table}", self._dialect.text(table))
         return {column for (column,) in self._rows(listing)}
 
-    def _make(self, table: str, mark: Mark) -> None:
+    def _create(self, table: str, mark: ExportMark) -> None:
         dialect = self._dialect
-        is_present = bool(self._present(table))
-        if is_present and self._noted(table) is None:
-            raise in_the_way(table, elsewhere="schema")
+        is_present = bool(self._columns_of(table))
+        if is_present and self._stored_mark(table) is None:
+            raise foreign_table(table, elsewhere="schema")
         columns = (f"{dialect.name(n)} {dialect.types[kind]}" for n, kind in mark.columns.items())
-        self._run_together(self._marking(table, UNFINISHED))
-        if is_present:  # else the name may mean a table of another schema
+        self._run_together(self._mark_statements(table, UNFINISHED))
+        if is_present:  # otherwise the name could mean a table of another schema
             self._run(f"DROP TABLE {dialect.name(table)}")
         self._run(f"CREATE TABLE {dialect.name(table)} ({', '.join(columns)})")
 
-    def _move(
-        self, table: str, rows: pa.RecordBatchReader | None, mark: Mark, before: Sequence[str]
+    def _load(
+        self, table: str, rows: pa.RecordBatchReader | None, mark: ExportMark, before: Sequence[str]
     ) -> None:
-        """In one transaction: run `before`, add the rows, note the mark."""
+        """In one transaction: run `before`, add the rows, store the mark."""
         with self._staged("rows", rows, 1 if rows else 0) as stage:
             insertion = [self._insertion(table, stage, mark)] if stage else []
-            self._transact([*before, *insertion, *self._marking(table, mark.as_text())])
+            self._transact([*before, *insertion, *self._mark_statements(table, mark.as_text())])
 
-    def _insertion(self, table: str, stage: str, mark: Mark) -> str:
+    def _insertion(self, table: str, stage: str, mark: ExportMark) -> str:
         name, shape = self._dialect.name, self._dialect.from_stage
         values = (shape.get(kind, "{}").format(name(n)) for n, kind in mark.columns.items())
         return (
@@ -162,7 +162,7 @@ class SqlExporter:
         )
 
     def _deletion(self, table: str, stage: str, stale: pa.Table) -> str:
-        """Return what deletes the rows with stale keys; plain equalities can use an index."""
+        """Return the statement that deletes stale rows; plain equalities can use an index."""
         name = self._dialect.name
         same = " AND ".join(
             f"s.{name(n)} {'IS NOT DISTINCT FROM' if stale[n].null_count else '='} t.{name(n)}"
@@ -173,20 +173,20 @@ class SqlExporter:
             f"WHERE EXISTS (SELECT 1 FROM {name(stage)} AS s WHERE {same})"
         )
 
-    def _marking(self, table: str, mark: str) -> tuple[str, str]:
+    def _mark_statements(self, table: str, mark: str) -> tuple[str, str]:
         name, text = self._dialect.name, self._dialect.text
         values = f"{text(table)}, {text(mark)}, CURRENT_TIMESTAMP"
         columns = self._dialect.names(["table_name", "mark", "exported_at"])
         return (
-            f"DELETE FROM {name(MARKS)} WHERE {name('table_name')} = {text(table)}",
-            f"INSERT INTO {name(MARKS)} ({columns}) SELECT {values}",
+            f"DELETE FROM {name(MARKS_TABLE)} WHERE {name('table_name')} = {text(table)}",
+            f"INSERT INTO {name(MARKS_TABLE)} ({columns}) SELECT {values}",
         )
 
     @contextmanager
     def _staged(
         self, purpose: str, rows: pa.RecordBatchReader | None, count: int
     ) -> Iterator[str | None]:
-        """Yield the name of a table that holds the rows for a while, None where there are none."""
+        """Yield the name of a temporary table with the rows; None if there are no rows."""
         if not count:
             yield None
             return
@@ -201,7 +201,7 @@ class SqlExporter:
         self._commit()
 
     def _run_together(self, statements: Sequence[str]) -> None:
-        """Run statements in the open transaction, or in one of their own where none is open."""
+        """Run statements in the open transaction, or as one script with its own transaction."""
         if self._dialect.is_script:
             script = ["BEGIN TRANSACTION", *statements, "COMMIT TRANSACTION"]
             self._run(";\n".join(script) + ";")

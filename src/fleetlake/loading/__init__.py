@@ -1,1 +1,1 @@
-"""A load: what is read, written and proven, stream by stream."""
+"""Loading: what to read of each stream, how to read it, and how to commit it."""

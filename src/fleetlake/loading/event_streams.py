@@ -1,4 +1,4 @@
-"""Loading a stream ordered by event time: what is new since the last load, or still missing."""
+"""Load a stream ordered by event time: records that are new or still missing."""
 
 import logging
 from datetime import datetime
@@ -25,9 +25,9 @@ logger = logging.getLogger(__name__)
 async def load_events(
     run: Run, endpoint: Endpoint, *, now: datetime, bulk: BulkList | None
 ) -> StreamRead:
-    """Load what is new or still missing of a stream at `now`, the service's clock.
+    """Load the new and missing records of a stream; `now` is the service's clock.
 
-    Raises: ServiceError for a page that fails for good, LakeError; what had come by then is kept.
+    Raises: ServiceError for a page that fails for good, LakeError; earlier pages are kept.
     """
     plan = await run.lake.do(
         lambda lake: plan_load(
@@ -48,19 +48,19 @@ async def load_events(
         has_shown=plan.has_shown,
     )
     await _read(run, endpoint, plan, writer, ends=_end_of(run, plan, again))
-    # Only now: the service was asked for expired ranges too, and may have held them longer.
+    # Only now: the load also asked for expired ranges, and the service may still have had them.
     lost = await run.lake.do(
         lambda lake: record_gaps(lake, run.profile, endpoint, plan.expired, writer.first_expired)
     )
     if plan.is_sweep:
         await run.lake.do(partial(_report_sweep, run=run, endpoint=endpoint, again=again))
-    return StreamRead(spared=plan.spared, lost=lost)
+    return StreamRead(skipped=plan.skipped, lost=lost)
 
 
 async def _read(
     run: Run, endpoint: Endpoint, plan: LoadPlan, writer: Writer, *, ends: LastRead | None
 ) -> None:
-    """Write all that the plan wants; whatever ends the walks, what they brought is kept."""
+    """Read and write everything in the plan; keep what was read if the walks fail."""
     is_whole = False
     spans = spans_of(endpoint, plan.wanted)
     try:
@@ -74,7 +74,7 @@ async def _read(
 
 
 def _end_of(run: Run, plan: LoadPlan, again: Interval) -> LastRead | None:
-    """Return what the next load is to know of this one, once it has read all."""
+    """Return what the next load needs to know about this one, once this one is complete."""
     if plan.swept_at is None:
         return None
     return LastRead(
@@ -86,12 +86,12 @@ def _end_of(run: Run, plan: LoadPlan, again: Interval) -> LastRead | None:
 
 
 def _report_sweep(lake: Lake, *, run: Run, endpoint: Endpoint, again: Interval) -> None:
-    """Log what the day's sweep found that the usual lookback had missed."""
+    """Log how many records the daily sweep found beyond the usual lookback."""
     beyond = again.end - again.start + SETTLE
     if records := found_by_sweep(lake, run.run_id, endpoint.name, beyond=beyond):
         logger.warning(
-            "The daily sweep of %s found %s records that came later than loads looked for; "
-            "from now on they look further back.",
+            "The daily sweep of %s found %s records that arrived after the lookback of earlier "
+            "loads; from now on loads look further back.",
             endpoint.name,
             f"{records:,}",
         )

@@ -1,7 +1,7 @@
-"""What a load will cost in calls, forecast before any call is made.
+"""Forecast how many calls a load will make, without making any.
 
-From the lake alone: what the load would read, by the plan that it will make itself, and how many
-records a stream brought in its last day. What was never loaded cannot be forecast.
+The forecast uses the lake only: the plan that the load itself would make, and the number of
+records that a stream had in its last day. A stream that was never loaded has no forecast.
 """
 
 import math
@@ -27,9 +27,9 @@ _HOUR_SECONDS = 3600
 
 @dataclass(frozen=True, kw_only=True)
 class CallForecast:
-    """What the next load of one endpoint takes, at most; None where nothing is known of it.
+    """Upper bounds for the next load of one endpoint; None if nothing is known.
 
-    `unread` is how much event time lies unread, by the id that is furthest behind.
+    `unread` is the unread event time of the id that is furthest behind.
     """
 
     endpoint: str
@@ -41,10 +41,10 @@ class CallForecast:
 def plan_ingest(
     settings: Settings, names: Sequence[str], *, now: datetime, since: datetime | None = None
 ) -> list[CallForecast]:
-    """Return what an ingest of the named endpoints, or of all, would take; `now` is UTC.
+    """Return the forecast for an ingest of the named endpoints, or of all; `now` is UTC.
 
-    Ids that may turn out not to have moved are included. Raises: UsageError, SettingsError,
-    LakeError.
+    It includes ids that the load will skip if they have not moved. Raises: UsageError,
+    SettingsError, LakeError.
     """
     endpoints = endpoints_to_read(settings, names)
     if not has_lake(settings.lake):
@@ -70,7 +70,7 @@ def _forecast(
 
 
 def _forecast_list(lake: Lake, endpoint: Endpoint, profile: str) -> CallForecast:
-    """Return what a list takes: as many pages as it had last time."""
+    """Return the forecast for a list: as many pages as last time."""
     [(records,)] = lake.rows(
         f"select count(*) from raw.{endpoint.name} "
         f"where account_profile = ? and {is_current(endpoint)}",
@@ -87,7 +87,7 @@ def _forecast_list(lake: Lake, endpoint: Endpoint, profile: str) -> CallForecast
 def _forecast_events(
     lake: Lake, endpoint: Endpoint, profile: str, *, plan: LoadPlan, now: datetime
 ) -> CallForecast:
-    """Return what a stream takes: its unread time at the density of its last day."""
+    """Return the forecast for a stream: its unread time at the record rate of its last day."""
     oldest = _oldest(lake, endpoint, profile) or now - timedelta(days=1)
     spans = spans_of(endpoint, _held_by_service(plan, oldest))
     density = _records_per_second(lake, endpoint, profile)
@@ -97,7 +97,7 @@ def _forecast_events(
         expected = density * _seconds(span) * max(1, len(span.partitions)) / ids
         records += expected
         calls += max(1, math.ceil(expected / endpoint.page_size))
-    calls += len(spans_of(endpoint, _expired(plan)))  # asked for once, before they count as lost
+    calls += len(spans_of(endpoint, _expired(plan)))  # each is requested once before it is lost
     starts = [interval.start for _, interval in plan.wanted if interval.end > oldest]
     return CallForecast(
         endpoint=endpoint.name,
@@ -112,7 +112,7 @@ def _seconds(span: Span) -> float:
 
 
 def _held_by_service(plan: LoadPlan, oldest: datetime) -> list[tuple[int | None, Interval]]:
-    """Return what of a plan may bring records: from the oldest one on, and not expired."""
+    """Return the ranges of a plan that can hold records: not before the oldest, not expired."""
     return [
         (partition, part)
         for partition, interval in plan.wanted
@@ -133,7 +133,7 @@ def _expired_of(plan: LoadPlan, partition: int | None) -> Sequence[Interval]:
 
 
 def _oldest(lake: Lake, endpoint: Endpoint, profile: str) -> datetime | None:
-    """Return from when on there are records to count: before it the service has shown none."""
+    """Return the time of the oldest record in the lake; no records are expected before it."""
     event = quoted(str(endpoint.event_time))
     [(oldest,)] = lake.rows(
         f"select min({event}) from raw.{endpoint.name} where account_profile = ?", [profile]
@@ -153,6 +153,6 @@ def _records_per_second(lake: Lake, endpoint: Endpoint, profile: str) -> float:
     )
     if not records:
         return 0.0
-    # A single record says no more than that there is one now and then.
+    # Few records give no reliable rate, so the rate covers at least an hour.
     seconds: float = max((last - first).total_seconds(), _HOUR_SECONDS)
     return float(records) / seconds

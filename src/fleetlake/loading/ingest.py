@@ -1,4 +1,4 @@
-"""Ingest as one plain call: settings in, outcomes out. The CLI and the flows call this."""
+"""Ingest as one function call: settings in, outcomes out. The CLI and the flows call this."""
 
 import asyncio
 import logging
@@ -52,11 +52,11 @@ def ingest(
 ) -> list[Outcome]:
     """Load the named endpoints, or all of them, and return how each stream went.
 
-    An endpoint whose ids another one lists brings that one along while it has never been
-    loaded. Several accounts are read one after the other. Of several shards, the first loads
-    what cannot be divided. The lists in `accept_shrunk` may have lost any number of records.
-    Raises: UsageError, SettingsError, LakeError, or ServiceError where no stream
-    could start; Interrupted on Ctrl-C or SIGTERM, after a commit under way has ended.
+    If an endpoint takes its ids from a list that was never loaded, that list is loaded too.
+    Accounts are read one after the other. The first shard also loads what cannot be divided. The
+    lists in `accept_shrunk` may have lost any number of records.
+    Raises: UsageError, SettingsError, LakeError, or ServiceError if no stream could start;
+    Interrupted on Ctrl-C or SIGTERM, after the commit under way has ended.
     """
     accounts = settings.accounts()
     require_lists(accept_shrunk, names)
@@ -86,7 +86,7 @@ def ingest(
             )
             return asyncio.run(_ingest(account, transport, work, watcher or Watcher()))
 
-        return _of_each(accounts, load_account)
+        return _load_accounts(accounts, load_account)
 
 
 def backfill(
@@ -97,10 +97,10 @@ def backfill(
     watcher: Watcher | None = None,
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> list[Outcome]:
-    """Read a past range of one endpoint again and keep what was missing or has changed.
+    """Read a past range of one endpoint again and store what was missing or has changed.
 
-    The range counts as unread until it has been read, so one that was stopped is finished by
-    the next ingest. A quarter of the usual walks leaves the calls to scheduled loads. Raises:
+    The range counts as unread until it has been read, so the next ingest finishes a stopped
+    backfill. It uses a quarter of the usual walks, to leave calls for scheduled loads. Raises:
     UsageError for an endpoint without event times, and what `ingest` raises.
     """
     endpoint = endpoint_with_past(name)
@@ -122,22 +122,22 @@ def backfill(
             )
             return asyncio.run(_ingest(account, transport, work, watcher or Watcher()))
 
-        return _of_each(accounts, load_account)
+        return _load_accounts(accounts, load_account)
 
 
 def endpoint_with_past(name: str) -> Endpoint:
-    """Return an endpoint that a backfill can read. Raises: UsageError for any other name."""
+    """Return an endpoint that has event times. Raises: UsageError for any other name."""
     endpoint = endpoint_named(name)
     if endpoint.is_snapshot:
         raise UsageError(
-            f"{name} is read whole each time, so it has no past to read again.",
+            f"{name} is read whole each time, so it has no past range to read again.",
             remedy=f"Run `fleetlake ingest {name}`; backfill takes endpoints with event times.",
         )
     return endpoint
 
 
 def require_lists(shrunk: Sequence[str], names: Sequence[str]) -> None:
-    """Refuse names that are no list kept as history, or that will not be loaded.
+    """Refuse endpoints that are not kept as history, or that will not be loaded.
 
     Raises: UsageError.
     """
@@ -145,20 +145,20 @@ def require_lists(shrunk: Sequence[str], names: Sequence[str]) -> None:
         if endpoint.mode is not Mode.HISTORY:
             raise UsageError(
                 f"{endpoint.name} loses no rows when the service lists fewer records.",
-                remedy="Only a list that is kept as history can have shrunk: leave it out.",
+                remedy="Leave it out: only a list that is kept as history can shrink.",
             )
         if names and endpoint not in endpoints_named(names):
             raise UsageError(
-                f"{endpoint.name} is not among what is to be loaded.",
+                f"{endpoint.name} is not among the endpoints to load.",
                 remedy=f"Name it: `fleetlake ingest {endpoint.name} "
                 f"--accept-shrunk {endpoint.name}`.",
             )
 
 
 def raise_worst(outcomes: Sequence[Outcome]) -> None:
-    """Raise the error of the first stream that failed, if one did; a bug before all others.
+    """Raise the error of the first failed stream, if any; unexpected errors come first.
 
-    A stream left to another process, or one this account may not read, has not failed.
+    A stream that another process loads, or that the account may not read, has not failed.
     """
     errors = [outcome.error for outcome in outcomes if outcome.error]
     failed = [e for e in errors if not isinstance(e, (StreamBusy, EndpointUnavailable))]
@@ -166,12 +166,12 @@ def raise_worst(outcomes: Sequence[Outcome]) -> None:
         raise error
 
 
-def _of_each(
+def _load_accounts(
     accounts: Sequence[Settings], load: Callable[[Settings], list[Outcome]]
 ) -> list[Outcome]:
-    """Return the outcomes of all accounts; one that fails whole does not stop the others.
+    """Load all accounts and return their outcomes; an account that fails does not stop others.
 
-    Raises: the first error of such a one, after the others were read.
+    Raises: the first ServiceError of an account, after all accounts were read.
     """
     outcomes: list[Outcome] = []
     failed: ServiceError | None = None
@@ -201,14 +201,14 @@ async def _ingest(
         except asyncio.CancelledError:
             raise Interrupted(
                 "The ingest was stopped.",
-                remedy="All that was committed is kept; run it again to go on from there.",
+                remedy="Everything committed is kept; run it again to continue from there.",
             ) from None
 
 
 def _stop_on_signal(work: asyncio.Future[list[Outcome]], watcher: Watcher) -> None:
-    """Let Ctrl-C and SIGTERM end the work in order, and a second one end the process at once.
+    """Let Ctrl-C and SIGTERM stop the work in order; a second signal ends the process at once.
 
-    A thread that is not the main one cannot be stopped so.
+    Signals reach the main thread only, so this does nothing in any other one.
     """
     loop = asyncio.get_running_loop()
 
@@ -226,14 +226,14 @@ def _stop_on_signal(work: asyncio.Future[list[Outcome]], watcher: Watcher) -> No
 
 
 def _require_service(accounts: Sequence[Settings]) -> None:
-    """Refuse settings that reach no service before a lake is made. Raises: SettingsError."""
+    """Refuse settings without a service or keys before a lake is created. Raises: SettingsError."""
     for account in accounts:
         account.service_root()
         account.keys()
 
 
 def _refuse_demo_lake(settings: Settings) -> None:
-    """Keep a real fleet out of the lake that the demo filled with a simulated one."""
+    """Refuse to load a real fleet into a lake that holds the demo's simulated fleet."""
     if (settings.lake / DEMO_MARK).exists() and not settings.is_on_this_machine():
         raise LakeError(
             f"The lake in {settings.lake.resolve()} holds the demo's simulated fleet.",
@@ -242,9 +242,9 @@ def _refuse_demo_lake(settings: Settings) -> None:
 
 
 def endpoints_to_read(settings: Settings, names: Sequence[str]) -> list[Endpoint]:
-    """Return the named endpoints, or all of the generations that these settings can read.
+    """Return the named endpoints, or all of the API versions that these settings can read.
 
-    Raises: UsageError for an unknown name; SettingsError where v3 is named and not set.
+    Raises: UsageError for an unknown name; SettingsError for a v3 endpoint without v3 settings.
     """
     reads_v3 = settings.v3_root() is not None
     if not names:
@@ -253,7 +253,7 @@ def endpoints_to_read(settings: Settings, names: Sequence[str]) -> list[Endpoint
     if not reads_v3 and any(endpoint.api is Api.V3 for endpoint in named):
         raise SettingsError(
             "FLEETLAKE_V3_BASE_URL and FLEETLAKE_V3_TOKEN are not set, so v3 cannot be read.",
-            remedy="Export both, or leave the endpoints of v3 out.",
+            remedy="Set both, or leave out the v3 endpoints.",
         )
     return named
 

@@ -1,4 +1,4 @@
-"""The lake as the streams of one run use it: from one thread, one commit after the other."""
+"""Access to the lake for the streams of one run: one thread, one commit at a time."""
 
 import asyncio
 from collections import defaultdict
@@ -17,10 +17,10 @@ Result = TypeVar("Result")
 
 
 class LakeThread:
-    """Commits the loads of one run while the next pages are on their way.
+    """Commits the loads of one run while the next pages are being read.
 
-    A load that brings nothing new is not committed by itself: what it proves waits for
-    `commit_proofs` at the end of the run. `totals` is what each endpoint's loads changed so far.
+    A load without changes is not committed separately: what it proves waits for `commit_proofs`
+    at the end of the run. `totals` counts what each endpoint's loads have changed so far.
     """
 
     def __init__(self, lake: Lake, thread: ThreadPoolExecutor, clock: Clock) -> None:
@@ -34,14 +34,14 @@ class LakeThread:
         return self._lake.path
 
     async def do(self, work: Callable[[Lake], Result]) -> Result:
-        """Return what blocking work on the lake gives, done on the lake's thread."""
+        """Run blocking work on the lake's thread and return its result."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._thread, partial(work, self._lake))
 
     async def commit(self, load: Load) -> Committed:
-        """Commit a load; once begun it is seen through, even if the run is being stopped.
+        """Commit a load. A commit that has started is finished, even if the run is being stopped.
 
-        Nothing is proven beyond what records show. Raises: LakeError.
+        Nothing is proven beyond the newest record time. Raises: LakeError.
         """
         limit = self._clock.shown_until()
         sure, left = (load, None) if limit is None else load.split_at(limit)
@@ -55,9 +55,9 @@ class LakeThread:
         return done
 
     async def commit_proofs(self, *, also: Callable[[Lake], None] | None = None) -> None:
-        """Commit what was read without anything new in it, proven as far as records show.
+        """Commit the proofs of loads without changes, up to the newest record time.
 
-        `also` writes what else belongs to the end of the run, in the same transaction.
+        `also` makes further writes at the end of the run, in the same transaction.
         """
         limit = self._clock.shown_until()
         proofs = [load if limit is None else load.proven_before(limit) for load in self._waiting]

@@ -1,9 +1,9 @@
-"""Loads the streams of one account side by side.
+"""Load the streams of one account concurrently.
 
     plan -> walks (windows, pages) -> Arrow -> commit
 
-A stream that is fanned out waits for the endpoint that lists its ids. One thread owns the lake
-and commits while the next pages are on their way. A stream that fails costs no other.
+A stream with a fan-out waits for the endpoint that lists its ids. One thread owns the lake and
+commits while the next pages are being read. A stream that fails does not affect the others.
 """
 
 import asyncio
@@ -54,19 +54,19 @@ from fleetlake.service.clock import Clock, skew_in_words
 
 logger = logging.getLogger(__name__)
 
-LONGEST_CAUSE = 300
+MAX_CAUSE_CHARACTERS = 300
 
 
 @dataclass(frozen=True)
 class StreamEnd:
-    """A stream that has ended, well or not: its outcome, and what it found for others."""
+    """The end of a stream, successful or not: its outcome, and what other streams need of it."""
 
     outcome: Outcome
     read: StreamRead
 
 
 Ends = Mapping[str, "asyncio.Future[StreamEnd]"]
-"""The ends of a run's streams by endpoint, to be waited for."""
+"""The ends of a run's streams by endpoint; other streams await them."""
 
 
 async def load_streams(
@@ -79,10 +79,10 @@ async def load_streams(
     watcher: Watcher | None = None,
     scope: Scope | None = None,
 ) -> list[Outcome]:
-    """Load the endpoints' streams: all that is new since their last load, within the scope.
+    """Load the new records of the endpoints' streams, within the scope.
 
-    A stream that fails does not stop the others, whatever the error; its outcome holds it.
-    Raises: CredentialsRefused at once, and whatever ends the first contact with the service.
+    A stream that fails does not stop the others; its outcome holds the error. Raises:
+    CredentialsRefused at once, and any error of the first call to the service.
     """
     scope = scope or Scope()
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="lake") as thread:
@@ -121,9 +121,9 @@ def _prepare(
     scope: Scope,
     now: datetime,
 ) -> Mapping[str, timedelta]:
-    """Note which streams are read for the first time; return how late records were so far.
+    """Record which streams are read for the first time; return each endpoint's lateness so far.
 
-    Raises: UsageError where nothing is wanted but what is still to come.
+    Raises: UsageError if `since` lies in the future.
     """
     if scope.since is not None and scope.since > now:
         raise UsageError(
@@ -151,9 +151,9 @@ def _prepare(
 
 
 def _forget(lake: Lake, profile: str, endpoint: Endpoint, chosen: Interval, now: datetime) -> None:
-    """Take a chosen range as unread, as far as the service still holds it.
+    """Mark a chosen range as unread, as far back as the service's retention.
 
-    What it no longer holds stays as it was read at the time. Raises: StreamBusy.
+    Older parts stay as they were read at the time. Raises: StreamBusy.
     """
     start = max(chosen.start, now - endpoint.retention) if endpoint.retention else chosen.start
     if start < chosen.end:
@@ -162,7 +162,7 @@ def _forget(lake: Lake, profile: str, endpoint: Endpoint, chosen: Interval, now:
 
 
 def _warn_of_clocks(clock: Clock, taken: Sequence[TakenBack]) -> None:
-    """Log that clocks differ, and what the lake claimed because one of them was wrong before."""
+    """Log that clocks differ, and which claims a wrong clock left in the lake before."""
     if clock.is_doubtful:
         logger.warning(
             "The clocks differ: %s. Records are loaded up to the earlier one; correct the other.",
@@ -172,24 +172,24 @@ def _warn_of_clocks(clock: Clock, taken: Sequence[TakenBack]) -> None:
         claimed = max(one.claimed_until for one in taken)
         again = [one.sure_until for one in taken if one.sure_until]
         logger.warning(
-            "An earlier load went by a clock that ran ahead, up to %s: %s. %s",
+            "An earlier load used a clock that was fast, up to %s: %s. %s",
             f"{claimed:%Y-%m-%d %H:%M} UTC",
             ", ".join(one.endpoint for one in taken),
-            f"What was called complete from {min(again):%Y-%m-%d %H:%M} UTC on is read again."
+            f"Ranges marked complete from {min(again):%Y-%m-%d %H:%M} UTC on are read again."
             if again
             else "Their times were corrected.",
         )
 
 
 async def _load_side_by_side(run: Run, endpoints: Sequence[Endpoint]) -> list[Outcome]:
-    """Return how all streams went, each begun once those it needs have ended."""
+    """Return the outcomes of all streams; each starts once those it needs have ended."""
     loop = asyncio.get_running_loop()
     ends: Ends = {endpoint.name: loop.create_future() for endpoint in endpoints}
     return await all_of(_load_in_turn(run, endpoint, ends) for endpoint in endpoints)
 
 
 async def _load_in_turn(run: Run, endpoint: Endpoint, ends: Ends) -> Outcome:
-    """Load a stream; let those that wait for it go on, however it ended."""
+    """Load a stream, then release the streams that wait for it, whatever its outcome."""
     try:
         end = await _load_stream(run, endpoint, ends)
         run.watcher.on_end(end.outcome)
@@ -214,9 +214,9 @@ async def _load_stream(run: Run, endpoint: Endpoint, ends: Ends) -> StreamEnd:
     except FleetlakeError as failure:
         logger.debug("%s failed", endpoint.name, exc_info=True)
         error = failure
-    except Exception as failure:  # a bug in one stream must not cost the others
+    except Exception as failure:  # a bug in one stream must not stop the others
         logger.debug("%s failed", endpoint.name, exc_info=True)
-        error = _unforeseen(run, endpoint, failure)
+        error = _unexpected(run, endpoint, failure)
     committed = run.lake.totals[endpoint.name]
     outcome = Outcome(
         endpoint=endpoint.name,
@@ -227,16 +227,16 @@ async def _load_stream(run: Run, endpoint: Endpoint, ends: Ends) -> StreamEnd:
         seconds=time.monotonic() - started,
         error=error,
         profile=run.profile,
-        spared=read.spared,
+        skipped=read.skipped,
         lost=read.lost,
     )
     return StreamEnd(outcome, read)
 
 
 async def _read_stream(run: Run, endpoint: Endpoint, bulk: BulkList | None) -> StreamRead:
-    """Read and keep a stream while no other process does. Raises: StreamBusy."""
+    """Read and commit a stream while holding its lock. Raises: StreamBusy."""
     with stream_lock(run.lake.path, endpoint.name, run.scope.shard):
-        # Only now: until the stream is held, a member of it may become a column.
+        # Only now: without the lock, another process could promote a member to a column.
         [promoted] = await run.lake.do(lambda lake: with_promoted(lake, [endpoint]))
         now = await service_now(run.client)
         if endpoint.is_snapshot:
@@ -245,10 +245,10 @@ async def _read_stream(run: Run, endpoint: Endpoint, bulk: BulkList | None) -> S
 
 
 async def _await_sources(run: Run, endpoint: Endpoint, ends: Ends) -> BulkList | None:
-    """Wait for the lists that a fan-out needs; return the one that tells which ids moved, if read.
+    """Wait for the lists that a fan-out needs; return the list that says which ids moved, if read.
 
-    Raises: ServiceError where it has no ids; StreamBusy where another process is loading them
-    for the first time.
+    Raises: ServiceError if the ids were never loaded; StreamBusy if another process is loading
+    them for the first time.
     """
     if endpoint.fan_out is None:
         return None
@@ -261,14 +261,14 @@ async def _await_sources(run: Run, endpoint: Endpoint, ends: Ends) -> BulkList |
 
 
 def _bulk_list(end: "asyncio.Future[StreamEnd]") -> BulkList | None:
-    """Return what a list that has ended held; None for one that was stopped."""
+    """Return the content of a list that has ended; None if it was stopped."""
     if end.cancelled():
         return None
     return BulkList(is_loaded=end.result().outcome.error is None, ids=end.result().read.listed)
 
 
 async def _require_ids(run: Run, endpoint: Endpoint, source: Outcome) -> None:
-    """Refuse to ask for ids that no load has ever listed. Raises: ServiceError, StreamBusy."""
+    """Require that the ids were loaded at least once. Raises: ServiceError, StreamBusy."""
     if source.error is None:
         return
     listing = ENDPOINTS[source.endpoint]
@@ -276,24 +276,26 @@ async def _require_ids(run: Run, endpoint: Endpoint, source: Outcome) -> None:
         return
     if isinstance(source.error, StreamBusy):
         raise StreamBusy(f"{endpoint.name} waits for ids that another process is loading.")
-    raise ServiceError(f"{endpoint.name} was not asked: {source.endpoint} failed.")
+    raise ServiceError(f"{endpoint.name} was not loaded because {source.endpoint} failed.")
 
 
-def _unforeseen(run: Run, endpoint: Endpoint, failure: Exception) -> StreamFailed:
-    """Return an error that says in one line what ended a stream, without what is secret."""
-    said = run.client.without_keys(" ".join(f"{type(failure).__name__}: {failure}".split()))
-    said = said if len(said) <= LONGEST_CAUSE else f"{said[: LONGEST_CAUSE - 1]}…"
+def _unexpected(run: Run, endpoint: Endpoint, failure: Exception) -> StreamFailed:
+    """Return an error with the cause of an unexpected failure in one line, without secrets."""
+    text = " ".join(f"{type(failure).__name__}: {failure}".split())
+    cause = run.client.without_keys(text)
+    if len(cause) > MAX_CAUSE_CHARACTERS:
+        cause = f"{cause[: MAX_CAUSE_CHARACTERS - 1]}…"
     return StreamFailed(
-        f"{endpoint.name} stopped at an error that should not happen: {said.rstrip('.')}.",
-        remedy="What was committed is kept, and the next load goes on from there. Please report "
-        "it, with what `fleetlake --debug ingest` prints.",
+        f"{endpoint.name} stopped at an error that should not happen: {cause.rstrip('.')}.",
+        remedy="What was committed is kept, and the next load continues from there. Please report "
+        "it with the output of `fleetlake --debug ingest`.",
     )
 
 
 def _record_run(lake: Lake, *, run: Run, outcomes: Sequence[Outcome], started_at: datetime) -> None:
-    """Keep the calls that were made, and which endpoints this account may not read.
+    """Record the calls of a run, and which endpoints this account may not read.
 
-    Within the open transaction.
+    Writes within the open transaction.
     """
     calls = {outcome.endpoint: outcome.calls for outcome in outcomes}
     record_calls(lake, calls, run_id=run.run_id, profile=run.profile, started_at=started_at)

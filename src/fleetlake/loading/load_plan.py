@@ -1,4 +1,4 @@
-"""What a load of a stream reads, from what the lake knows of it: for loads and forecasts."""
+"""Plan what a load of a stream reads, from the lake alone; loads and forecasts use the plan."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,19 +29,20 @@ Proven = Mapping[str, Sequence[Interval]]
 
 @dataclass(frozen=True, kw_only=True)
 class LoadPlan:
-    """What to read by partition, and what of it the load before has read already.
+    """The ranges to read by partition, and how they overlap with what was read before.
 
-    `expired` is what of it is older than the service's retention, by partition; `swept_at` is
-    when the stream was swept last, once all is read, and None where the read measures nothing.
-    Of `withheld` ids nothing is proven. `spared` ids are not asked: nothing happened to them.
-    `has_shown` says that the stream has brought records before. One that never did may be empty,
-    or its service may fail quietly: an empty answer proves nothing of it.
+    `expired` holds the wanted ranges older than the service's retention, by partition.
+    `swept_at` is when the stream was last swept once this load is complete; None if the load
+    does not measure lateness. Nothing is proven of `withheld` ids. `skipped` counts the ids that
+    are not requested because they have not moved. `has_shown` says that the stream has brought
+    records before: an empty answer proves nothing of one that never did, for its service may
+    fail quietly.
     """
 
     wanted: Sequence[tuple[int | None, Interval]]
     expired: Mapping[str, Sequence[Interval]]
     withheld: frozenset[str]
-    spared: int
+    skipped: int
     has_shown: bool
     overlap: Overlap | None = None
     swept_at: datetime | None = None
@@ -51,7 +52,7 @@ class LoadPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class BulkList:
-    """The list that tells which ids of a fan-out moved, as this run has read it."""
+    """The list that says which ids of a fan-out moved, as read in this run."""
 
     is_loaded: bool
     ids: frozenset[Any] | None
@@ -66,7 +67,7 @@ def plan_load(
     scope: Scope,
     bulk: BulkList | None = None,
 ) -> LoadPlan:
-    """Return what a load of an endpoint with event times reads at `now`, UTC."""
+    """Return the plan of a load of an endpoint with event times; `now` is UTC."""
     with lake.single_snapshot():
         return _Planner(lake, endpoint, profile, now, scope).plan(bulk)
 
@@ -94,11 +95,11 @@ class _Planner:
             wanted=wanted,
             expired=self._expired(proven, wanted),
             withheld=self._withheld(),
-            spared=len(ids) - len(asked),
+            skipped=len(ids) - len(asked),
             has_shown=self._has_shown(),
         )
         if only is not None:
-            # What somebody chose to read again may never have been read: it measures nothing.
+            # A chosen range may never have been read before, so it measures no lateness.
             return plan
         unsettled = last.unsettled if last else None
         return replace(
@@ -125,12 +126,12 @@ class _Planner:
     def _moved(
         self, ids: Sequence[int | None], proven: Proven, bulk: BulkList | None
     ) -> Sequence[int | None]:
-        """Return the ids that may have anything new; all without a fresh bulk list."""
+        """Return the ids that may have new records; all ids if there is no fresh bulk list."""
         moved = self.endpoint.fan_out.moved if self.endpoint.fan_out else None
         if moved is None or not self._is_fresh(ENDPOINTS[moved.endpoint], bulk):
             return ids
         moved_at = last_moves(self.lake, moved)
-        # Of an id that the list no longer holds, the lake only knows where it last was.
+        # For an id that is no longer listed, the lake only knows an outdated move.
         listed = moved_at.keys() if bulk is None or bulk.ids is None else bulk.ids
         return [
             one
@@ -140,7 +141,7 @@ class _Planner:
         ]
 
     def _is_fresh(self, endpoint: Endpoint, bulk: BulkList | None) -> bool:
-        """Return whether the bulk list was loaded in this run, or for a shard, not long before."""
+        """Return whether the bulk list was loaded in this run or, for a shard, shortly before."""
         if bulk is not None and bulk.is_loaded:
             return True
         if self.scope.shard.is_whole:
@@ -173,7 +174,7 @@ class _Planner:
     def _expired(
         self, proven: Proven, wanted: Sequence[tuple[int | None, Interval]]
     ) -> dict[str, list[Interval]]:
-        """Return by partition what is to be read though the service should have forgotten it."""
+        """Return by partition the wanted ranges that are older than the service's retention."""
         expired: dict[str, list[Interval]] = {}
         retention = self.endpoint.retention
         if retention is None:
@@ -193,7 +194,7 @@ class _Planner:
         return watermark(self.lake, self.profile, self.endpoint) is not None
 
     def _withheld(self) -> frozenset[str]:
-        """Return the ids that this account may not see now, so that nothing is proven of them."""
+        """Return the ids that this account cannot see now; nothing is proven of them."""
         if self.endpoint.fan_out is None:
             return frozenset()
         return frozenset(withheld_ids(self.lake, self.profile, self.endpoint.fan_out.source))

@@ -1,4 +1,4 @@
-"""How the load of a stream went, as values and in words."""
+"""The outcome of loading a stream, as values and as text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ from fleetlake.text.wording import counted
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """How the load of one stream went. `error` is None where all of it is committed.
+    """The outcome of loading one stream. `error` is None if everything was committed.
 
-    `spared` ids of a fan-out were not asked, for nothing happened to them. `lost` ranges were
-    found that the service had forgotten before this load.
+    `skipped` counts the ids of a fan-out that were not requested because they had not moved.
+    `lost` counts the ranges that expired before this load could read them.
     """
 
     endpoint: str
@@ -25,12 +25,12 @@ class Outcome:
     seconds: float = 0.0
     error: FleetlakeError | None = None
     profile: str = DEFAULT_PROFILE
-    spared: int = 0
+    skipped: int = 0
     lost: int = 0
 
 
 def outcome_line(outcome: Outcome) -> str:
-    """Return in a line how one stream went."""
+    """Return the outcome of one stream as a line of text."""
     name = stream_name(outcome.endpoint, outcome.profile)
     if outcome.error:
         return f"{name}: {outcome.error.what}"
@@ -39,7 +39,7 @@ def outcome_line(outcome: Outcome) -> str:
 
 
 def totals_line(outcomes: Sequence[Outcome], *, seconds: float) -> str:
-    """Return in a line what all streams came to; `seconds` is how long it took."""
+    """Return the totals of all streams as a line of text; `seconds` is wall time."""
     whole = sum(outcome.error is None for outcome in outcomes)
     streams = counted(len(outcomes), "stream")
     changes = _changes("rows added", outcomes) or "0 rows added"
@@ -62,11 +62,11 @@ def _changes(added: str, outcomes: Sequence[Outcome]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class StreamRead:
-    """What reading a stream found, beyond the rows it committed.
+    """What a read of a stream returns besides the rows it committed; counts as in `Outcome`.
 
-    `listed` holds the ids of a list that tells which ids of a fan-out moved.
+    `listed` holds the ids of a list that says which ids of a fan-out moved.
     """
 
-    spared: int = 0
+    skipped: int = 0
     lost: int = 0
     listed: frozenset[Any] | None = None

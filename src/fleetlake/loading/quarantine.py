@@ -1,4 +1,4 @@
-"""Records that could not be kept: look at them, try them again, or say that they are known."""
+"""Quarantined records: list them, retry them or acknowledge them."""
 
 import logging
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Quarantined:
-    """A record as it was received, why it could not be kept, and since when it waits."""
+    """A record as received, the reason why it could not be stored, and when that was."""
 
     account_profile: str
     endpoint: str
@@ -33,7 +33,7 @@ class Quarantined:
 
 
 def quarantined(lake: Lake, endpoint: str | None = None) -> list[Quarantined]:
-    """Return the records that wait, oldest first; of one endpoint, or of all."""
+    """Return the records in quarantine, oldest first; of one endpoint, or of all."""
     found = lake.rows(
         "select account_profile, endpoint, coalesce(partition, ''), reason, raw, quarantined_at "
         "from meta.quarantine where resolved_at is null and (? is null or endpoint = ?) "
@@ -45,16 +45,16 @@ def quarantined(lake: Lake, endpoint: str | None = None) -> list[Quarantined]:
 
 
 def retry_quarantined(lake: Lake, endpoint: str | None = None) -> tuple[int, int]:
-    """Read the waiting records again; return how many became rows and how many still wait.
+    """Decode quarantined records again; return how many became rows and how many remain.
 
-    Those of a stream that another process is loading, or retrying, wait on; a warning says so.
+    Records of a stream that another process loads or retries remain, and a warning is logged.
     """
     settle_names(lake)
     kept = 0
     for name in sorted({record.endpoint for record in quarantined(lake, endpoint)}):
         try:
             with stream_lock(lake.path, name):
-                # Only now: until the stream is held, another retry may have kept some of them.
+                # Only now: without the lock, another retry could store the same records.
                 kept += sum([_retry(lake, record) for record in quarantined(lake, name)])
         except StreamBusy as busy:
             logger.warning("%s", busy.what)
@@ -62,7 +62,7 @@ def retry_quarantined(lake: Lake, endpoint: str | None = None) -> tuple[int, int
 
 
 def acknowledge_quarantined(lake: Lake, endpoint: str | None = None) -> int:
-    """Take the waiting records as dealt with, JSON and all where they are; return how many."""
+    """Mark quarantined records as resolved without removing them; return how many."""
     with commit_lock(lake.path):
         [(count,)] = lake.rows(
             "update meta.quarantine set resolved_at = now() "
@@ -73,15 +73,15 @@ def acknowledge_quarantined(lake: Lake, endpoint: str | None = None) -> int:
 
 
 def _retry(lake: Lake, record: Quarantined) -> bool:
-    """Keep a record if it can be read now; its row and its release are two commits.
+    """Store a record if it can be decoded now; its row and its release are two commits.
 
-    Stopped between the two, the next retry finds the row there and only releases.
+    If the process stops between the two, the next retry finds the row and only releases it.
     """
     [endpoint] = with_promoted(lake, [ENDPOINTS[record.endpoint]])
     try:
         page = read_page(endpoint, _as_answer(endpoint.api, record.raw))
     except PageUnreadable:
-        return False  # a record too large to be kept whole
+        return False  # a record too large to be stored whole
     if page.misfits:
         return False
     if record.partition:
@@ -107,13 +107,13 @@ def _retry(lake: Lake, record: Quarantined) -> bool:
 
 
 def _is_superseded(lake: Lake, endpoint: Endpoint, page: Page, seen_at: datetime) -> bool:
-    """Return whether the lake holds newer content of a record than the one that was set aside.
+    """Return whether the lake holds newer content of a record than the quarantined one.
 
-    What was current then must not become current again. An event never changes.
+    Older content must not become current again. An event never changes.
     """
     if endpoint.mode is Mode.APPEND:
         return False
-    # A record that has gone since has no newer row, only an end.
+    # A record that was deleted since has no newer row, only an end time.
     changed_at = "greatest(_loaded_at, valid_from, valid_to)"
     newest = changed_at if endpoint.mode is Mode.HISTORY else "_loaded_at"
     same = " and ".join(f"{quoted(name)} = ?" for name in endpoint.key)
@@ -125,6 +125,6 @@ def _is_superseded(lake: Lake, endpoint: Endpoint, page: Page, seen_at: datetime
 
 
 def _as_answer(api: str, raw: str) -> bytes:
-    """Return a list answer with the one record in it."""
+    """Return the body of a list response with this one record."""
     rest = '"meta":{"limit":1,"next":null}' if api == "v2" else '"links":{}'
     return f'{{"data":[{raw}],{rest}}}'.encode()

@@ -1,4 +1,4 @@
-"""What the streams of one run share: a value, made once before any of them begins."""
+"""What the streams of one run share: an immutable value, created before any of them starts."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -17,13 +17,13 @@ from fleetlake.service.client import Client
 
 
 async def service_now(client: Client) -> datetime:
-    """Return the service's clock, UTC; where nothing was read yet, that costs one call."""
+    """Return the service's clock, UTC. Makes one call if nothing was read yet."""
     return await client.service_now(PROBE.path, partial(read_page, PROBE))
 
 
 @dataclass(frozen=True)
 class Watcher:
-    """What a caller may follow: pages as they come, streams as they end, and being stopped."""
+    """Callbacks for a caller: a page was read, a stream has ended, the run is being stopped."""
 
     on_page: Callable[[str, int], None] = lambda _endpoint, _records: None
     on_end: Callable[[Outcome], None] = lambda _outcome: None
@@ -32,10 +32,11 @@ class Watcher:
 
 @dataclass(frozen=True, kw_only=True)
 class Scope:
-    """What a run was asked to load.
+    """What a run loads.
 
-    Events from `since` on, or of the past range `only`; of divisible streams the `shard`. A list
-    that lost more than `shrink_pct` percent closes nothing, unless in `accept_shrunk`.
+    Events from `since` on, or of the past range `only`; of divisible streams, the `shard`. If a
+    list lost more than `shrink_pct` percent of its records, none is closed, unless the list is in
+    `accept_shrunk`.
     """
 
     since: datetime | None = None
@@ -45,7 +46,7 @@ class Scope:
     accept_shrunk: Collection[str] = ()
 
     def shrink_rule(self, endpoint: Endpoint) -> ShrinkRule:
-        """Return how much of an endpoint's list may be gone at once."""
+        """Return how much of an endpoint's list may disappear at once."""
         is_accepted = endpoint.name in self.accept_shrunk
         return ShrinkRule(limit_pct=self.shrink_pct, is_accepted=is_accepted)
 
@@ -54,8 +55,8 @@ class Scope:
 class Run:
     """What the streams of one run share.
 
-    `walks` is how many walks of a stream go on at a time; `lateness` by endpoint how late its
-    records showed up, as earlier loads measured it.
+    `walks` is the number of concurrent walks of a stream. `lateness` is how late the records of
+    each endpoint arrived, as measured by earlier loads.
     """
 
     client: Client

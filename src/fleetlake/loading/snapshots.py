@@ -1,4 +1,4 @@
-"""Loading a list that is read whole each time."""
+"""Load a list that is read whole each time."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -22,11 +22,11 @@ from fleetlake.reading.walks import Reading
 
 
 async def load_snapshot(run: Run, endpoint: Endpoint, *, now: datetime) -> StreamRead:
-    """Load a list that is read whole each time; return the ids it held, where others need them.
+    """Load a list that is read whole each time; return its ids if other streams need them.
 
-    A list paged by offset shifts when a record is deleted meanwhile, and one that is still
-    there is skipped. So what seems to have gone from such a list is looked for once more. Any
-    list that has lost much is read once more. Raises: ServiceError, LakeError.
+    When a record is deleted during a read, a list paged by offset shifts and skips another
+    record. If records are missing from such a list, it is read a second time. So is any list
+    that has lost too many records. Raises: ServiceError, LakeError.
     """
     walks = await _walks_of(run, endpoint)
     writer = Writer(
@@ -47,17 +47,17 @@ async def load_snapshot(run: Run, endpoint: Endpoint, *, now: datetime) -> Strea
             was_read_twice = True
     asked = walks if endpoint.fan_out else None
     try:
-        await _keep_list(writer, readings, asked, may_ask_again=not was_read_twice)
+        await _commit_list(writer, readings, asked, may_ask_again=not was_read_twice)
     except ListShrank:
         readings += await _read_list(run, endpoint, walks)
-        await _keep_list(writer, readings, asked, may_ask_again=False)
+        await _commit_list(writer, readings, asked, may_ask_again=False)
     return StreamRead(listed=_ids_listed(endpoint, readings))
 
 
 async def _seen_at(run: Run, endpoint: Endpoint, now: datetime) -> datetime:
-    """Return when a load sees its list; of one kept as history, never before the last load.
+    """Return the time of a list's load; for a list kept as history, never before the last load.
 
-    Machines whose clocks differ may load it in turn, and a version cannot end before it begins.
+    Machines with different clocks may load it in turn, and a version cannot end before it starts.
     """
     if endpoint.mode is not Mode.HISTORY:
         return now
@@ -66,7 +66,7 @@ async def _seen_at(run: Run, endpoint: Endpoint, now: datetime) -> datetime:
 
 
 async def _walks_of(run: Run, endpoint: Endpoint) -> list[tuple[int, ...]]:
-    """Return the ids that each walk of a list asks for; without a fan-out, one walk without."""
+    """Return the ids that each walk of a list requests; without a fan-out, one walk without ids."""
     if endpoint.fan_out is None:
         return [()]
     ids = await run.lake.do(lambda lake: fan_out_ids(lake, run.profile, endpoint))
@@ -91,7 +91,7 @@ async def _read_list(
     return [reading for walk in walks for reading in walk]
 
 
-async def _keep_list(
+async def _commit_list(
     writer: Writer,
     readings: Sequence[Reading],
     asked: Sequence[tuple[int, ...]] | None,
@@ -104,7 +104,7 @@ async def _keep_list(
 
 
 def _ids_listed(endpoint: Endpoint, readings: Sequence[Reading]) -> frozenset[Any] | None:
-    """Return the ids of a list that tells which ids of a fan-out moved; None for any other."""
+    """Return the ids of a list that says which ids of a fan-out moved; None for other lists."""
     fan_outs = [other.fan_out for other in ENDPOINTS.values() if other.fan_out]
     moved = [f.moved for f in fan_outs if f.moved and f.moved.endpoint == endpoint.name]
     if not moved:
@@ -114,11 +114,11 @@ def _ids_listed(endpoint: Endpoint, readings: Sequence[Reading]) -> frozenset[An
 
 
 def list_shrank(endpoint: Endpoint, profile: str, done: Committed) -> ListShrank:
-    """Return the error of a list that has lost more than is believed."""
+    """Return the error of a list that has lost more records than the shrink rule allows."""
     whose = "" if profile == DEFAULT_PROFILE else f" --profile {profile}"
     return ListShrank(
         f"{stream_name(endpoint.name, profile)} no longer lists {done.withheld:,} of {done.of:,} "
-        f"records. Their versions stay open; what the list does hold was loaded.",
-        remedy="Check that the keys still see all of the account. If the records are gone for "
+        f"records. Their versions stay open; the records that it lists were loaded.",
+        remedy="Check that the keys still see the whole account. If the records are gone for "
         f"good, run `fleetlake ingest {endpoint.name} --accept-shrunk {endpoint.name}{whose}`.",
     )

@@ -1,4 +1,4 @@
-"""Walking a range again, only to compare: is every record of the service in the lake?"""
+"""Compare a range of the service with the lake: is every record there?"""
 
 import asyncio
 from dataclasses import dataclass
@@ -26,10 +26,10 @@ Key = tuple[Any, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What a comparison found, by keys; `interval` is None where the whole list was compared.
+    """The result of a comparison by key; `interval` is None if a whole list was compared.
 
-    `missing` are at the service and not in the lake: something was lost. `surplus` are in the
-    lake only, as they are once the service forgets or a record is deleted.
+    `missing` keys are at the service and not in the lake. `surplus` keys are in the lake only:
+    the records expired or were deleted at the service.
     """
 
     endpoint: str
@@ -50,8 +50,8 @@ def verify(
 ) -> Verdict:
     """Compare the keys that the service lists in a range with those in the lake.
 
-    Without `end`, or where it is too late, the range ends where records may still show up.
-    Nothing is written. Raises: ServiceError if a page fails, LakeError, UsageError.
+    The range ends at `end`, but no later than where records may still arrive. Nothing is
+    written. Raises: ServiceError if a page fails, LakeError, UsageError.
     """
     endpoint = endpoint_named(name)
 

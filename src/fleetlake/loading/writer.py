@@ -1,8 +1,8 @@
-"""Readings to commits: batches large enough to be worth a commit, soon enough to be kept.
+"""Collect readings into batches and commit them.
 
-A commit costs about a tenth of a second whatever its size, so pages gather until there are
-`ROWS_PER_COMMIT` of them or the oldest has waited `SECONDS_PER_COMMIT`. What a page proves
-goes into the same commit as its rows, so a killed run repeats only what was in flight.
+A commit takes about 0.1 s whatever its size, so a batch is committed when it has
+`ROWS_PER_COMMIT` rows or its oldest page is `SECONDS_PER_COMMIT` old. What a page proves is in
+the same commit as its rows, so a killed run repeats only the pages in flight.
 """
 
 import time
@@ -37,11 +37,12 @@ class _Batch:
 
 
 class Writer:
-    """Commits the readings of one stream, in the order they came.
+    """Commits the readings of one stream, in the order they arrived.
 
-    Nothing of `unsettled`, of `expired` ranges or of `withheld` ids is proven, and nothing at all
-    until a record has come of a stream that has not shown one before (`has_shown`). `first_expired`
-    is by partition the first record that the service still gave of an expired range.
+    Nothing is proven of `unsettled`, of `expired` ranges or of `withheld` ids, and nothing at all
+    until a record arrives of a stream that has not shown one before (`has_shown`).
+    `first_expired` maps a partition to the time of the first record that the service still
+    returned of an expired range.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class Writer:
         self._batch = _Batch(since=clock())
 
     async def write(self, reading: Reading) -> None:
-        """Take a reading; commit when the batch is due. Raises: LakeError."""
+        """Add a reading to the batch; commit the batch when it is due. Raises: LakeError."""
         batch = self._batch
         batch.pages.append(reading.page)
         self._has_shown = self._has_shown or bool(reading.page.count)
@@ -84,14 +85,14 @@ class Writer:
             for partition in map(str, reading.partitions or (WHOLE_STREAM,)):
                 if partition in self._withheld:
                     continue
-                # What has expired is proven together with the record of what was lost of it.
+                # An expired range is proven later, together with the gap that it left.
                 sure = subtract(proven, self._expired.get(partition, ()))
                 batch.proven[partition].extend(sure)
         if self._is_due(batch):
             await self.flush()
 
     def _note_expired(self, page: Page) -> None:
-        """Note by partition the first record that the service still gave of an expired range."""
+        """Note by partition the first record that the service returned of an expired range."""
         if not self._expired or not page.rows.num_rows:
             return
         moments = page.rows.column(self._endpoint.event_time).to_pylist()
@@ -106,7 +107,7 @@ class Writer:
 
     def _is_due(self, batch: _Batch) -> bool:
         if self._endpoint.mode is Mode.HISTORY:
-            return False  # what has gone can only be told from the whole list
+            return False  # only the whole list shows which records are gone
         waited = self._clock() - batch.since
         return batch.rows >= ROWS_PER_COMMIT or waited >= SECONDS_PER_COMMIT
 
@@ -118,11 +119,11 @@ class Writer:
         asked: Sequence[tuple[int, ...]] | None = None,
         may_ask_again: bool = False,
     ) -> None:
-        """Commit what has gathered.
+        """Commit the current batch.
 
-        `is_whole` says it is a snapshot's entire list, `asked` for which ids of a fan-out it was
-        read, and `may_ask_again` that it can be read once more. `ends` is there once all was read
-        that was to be read: what the next load is to know of it.
+        `is_whole` means that the batch is an entire list; `asked` holds the ids of the fan-out
+        that it was read for; `may_ask_again` means that it can be read a second time. `ends` is
+        given once the load is complete: it is what the next load needs to know.
         """
         batch, self._batch = self._batch, _Batch(since=self._clock())
         if not batch.pages and not is_whole:

@@ -1,13 +1,13 @@
-"""Run the dbt project in `sql/` over a lake, and tell what came of it."""
+"""Run the dbt project in `sql/` over a lake, and return the results."""
 
 from fleetlake.marts.build import BuildResult, ModelResult, build_marts
 from fleetlake.marts.catalogue import mart_table
-from fleetlake.marts.dbt import Progress, TestResult
+from fleetlake.marts.dbt import BuildStep, TestResult
 
 __all__ = [
     "BuildResult",
+    "BuildStep",
     "ModelResult",
-    "Progress",
     "TestResult",
     "build_marts",
     "mart_table",

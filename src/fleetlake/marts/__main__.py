@@ -1,4 +1,4 @@
-"""Chores of the SQL layer: `python -m fleetlake.marts sources | table | docs [LAKE]`."""
+"""Commands for developers of the SQL layer: `python -m fleetlake.marts sources | table | docs`."""
 
 import argparse
 import shutil
@@ -15,7 +15,7 @@ SITE = Path("data/docs/index.html")
 
 
 def main() -> int:
-    """Render the source file anew, print the table of marts, or write the docs site."""
+    """Render the source file, print the table of marts, or write the docs site."""
     parser = argparse.ArgumentParser(prog="python -m fleetlake.marts", description=__doc__)
     parser.add_argument("chore", choices=["sources", "table", "docs"])
     parser.add_argument("lake", nargs="?", type=Path, help="for docs; an empty lake without it")
@@ -34,11 +34,11 @@ def main() -> int:
 
 
 def _docs(lake: Path | None) -> Path:
-    """Write the docs site to where `make docs` promises it, and return that."""
+    """Write the docs site to the file that `make docs` announces; return its path."""
     with tempfile.TemporaryDirectory() as folder:
         if lake is None:
             lake = Path(folder) / "lake"
-            with open_lake(lake):  # which makes it
+            with open_lake(lake):  # creates it
                 build_marts(lake)
         SITE.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(write_docs(lake), SITE)

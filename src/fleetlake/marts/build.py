@@ -1,11 +1,10 @@
 """Build the marts: one dbt run over one snapshot of the lake, then a switch.
 
-Marts are made of the lake's rows and nothing else, the clock included. So a build leaves alone
-what stands only on tables that have not changed since the last good build, and with nothing
-new it does not even start dbt.
+Marts depend on the lake's rows only, not on the clock. A build therefore skips models whose
+tables have not changed since the last good build, and does not start dbt if nothing has changed.
 
-Everything dbt writes lies in `<lake>/dbt/`, which may be deleted at any time: the next build
-then computes everything anew.
+dbt writes only to `<lake>/dbt/`. That folder may be deleted at any time: the next build then
+recomputes everything.
 """
 
 import os
@@ -33,9 +32,9 @@ from fleetlake.machine.umask import apply_umask
 from fleetlake.marts.dbt import (
     MORE_MEMORY,
     OUT_OF_MEMORY,
+    BuildStep,
+    DbtRun,
     OnProgress,
-    Progress,
-    Run,
     TestResult,
     project_folder,
     run_dbt,
@@ -54,12 +53,12 @@ from fleetlake.text.quoting import literal, quoted
 _OTHER_BUILD_SECONDS = 600
 _SHOWN_ROWS = 5
 _SHOWN = {("staging", True), ("marts", False)}
-"""Schema of the models that the lake gets, and whether they are views."""
+"""The models that are copied into the lake: their schema, and whether they are views."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelResult:
-    """A model of a build; a view has no rows of its own, so `rows` is None."""
+    """The result of one model; `rows` is None for a view."""
 
     name: str
     schema: str
@@ -73,10 +72,10 @@ class ModelResult:
 
 @dataclass(frozen=True, kw_only=True)
 class BuildResult:
-    """What a build made of which snapshot of the lake, in seconds of wall time.
+    """The result of a build of one snapshot of the lake; `seconds` is wall time.
 
-    `models` are those that were computed: none when nothing was new. `nothing_loaded` says that
-    the lake never got a row, so that its marts are empty for a reason.
+    `models` are those that were computed: none if nothing has changed. `nothing_loaded` is true
+    if the lake never received a row, which explains why its marts are empty.
     """
 
     models: tuple[ModelResult, ...]
@@ -88,11 +87,11 @@ class BuildResult:
 
     @property
     def warnings(self) -> tuple[TestResult, ...]:
-        """Return the data tests that found bad rows in what the service sent."""
+        """Return the data tests that found bad rows in the service's data."""
         return tuple(test for test in self.tests if test.status == "warn")
 
 
-def _say_nothing(_: Progress) -> None:
+def _ignore_step(_: BuildStep) -> None:
     """Ignore progress."""
 
 
@@ -102,25 +101,25 @@ def build_marts(
     select: str | None = None,
     is_full: bool = False,
     memory: str = BUILD_MEMORY,
-    on_progress: OnProgress = _say_nothing,
+    on_progress: OnProgress = _ignore_step,
 ) -> BuildResult:
-    """Build the marts of a lake, or those that dbt's `select` names.
+    """Build all marts of a lake, or those that match dbt's selection syntax in `select`.
 
-    `is_full` computes everything from the beginning, which also happens by itself when the
-    project has changed. `memory` is DuckDB's, in its words. Marts in the lake change only when
-    all models and tests are good.
+    `is_full` recomputes everything from scratch; a build after a change of the project always
+    does. `memory` is DuckDB's memory limit, such as "4GB". Marts in the lake change only if all
+    models and tests succeed.
 
-    Raises: BuildFailed naming what failed, with its first bad rows; UsageError for a selection
-    that is not in the project; LakeError without a lake.
+    Raises: BuildFailed with the names of what failed and the first bad rows; UsageError for a
+    selection that matches nothing; LakeError if there is no lake.
     """
     began = time.monotonic()
     lake = lake_path.resolve()
     require_lake(lake)
-    with _only_build(lake / "dbt") as work:
+    with _build_lock(lake / "dbt") as work:
         snapshot, nothing_loaded = _newest_snapshot(lake)
         build = _Build(lake=lake, work=work, snapshot=snapshot, memory=memory)
         plan = plan_build(lake, work, select=select, is_full=is_full, until=snapshot)
-        run, models = build.carry_out(plan, on_progress)
+        run, models = build.execute(plan, on_progress)
     return BuildResult(
         models=models,
         tests=run.tests,
@@ -132,13 +131,13 @@ def build_marts(
 
 
 def write_docs(lake_path: LakePlace) -> Path:
-    """Write the dbt docs site of a lake's marts, lineage included, as one page; return it.
+    """Write the dbt docs site of a lake's marts as one page; return its path.
 
     Raises: BuildFailed if the marts were never built.
     """
     lake = lake_path.resolve()
     require_lake(lake)
-    with _only_build(lake / "dbt") as work:
+    with _build_lock(lake / "dbt") as work:
         snapshot, _ = _newest_snapshot(lake)
         build = _Build(lake=lake, work=work, snapshot=snapshot)
         if not build.file.exists():
@@ -148,8 +147,8 @@ def write_docs(lake_path: LakePlace) -> Path:
 
 
 @contextmanager
-def _only_build(work: Path) -> Iterator[Path]:
-    """Hold the lake's build lock: two builds would share one scratch file."""
+def _build_lock(work: Path) -> Iterator[Path]:
+    """Hold the lake's build lock, because two builds would share one scratch file."""
     apply_umask()
     require_own(work, "build", otherwise="set FLEETLAKE_LAKE to a folder of your own")
     work.mkdir(parents=True, exist_ok=True)
@@ -158,12 +157,12 @@ def _only_build(work: Path) -> Iterator[Path]:
             yield work
     except LockTaken:
         raise BuildFailed(
-            "Another build of this lake is still under way.", remedy="Wait for it, or end it."
+            "Another build of this lake is still running.", remedy="Wait for it, or stop it."
         ) from None
 
 
 def _newest_snapshot(path: LakePlace) -> tuple[int, bool]:
-    """Return the lake's newest snapshot, with every raw table in it, and if nothing was loaded."""
+    """Return the lake's newest snapshot, and whether the lake never received a row."""
     with open_lake(path) as lake:
         ((newest,),) = lake.rows("SELECT max(snapshot_id) FROM lake.snapshots()")
         return int(newest), is_empty(lake)
@@ -171,7 +170,7 @@ def _newest_snapshot(path: LakePlace) -> tuple[int, bool]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Build:
-    """One build: the lake, dbt's folder, and the snapshot that is read."""
+    """One build: the lake, dbt's folder, and the snapshot to read."""
 
     lake: LakePlace
     work: Path
@@ -187,7 +186,7 @@ class _Build:
         return self.work / "spill"
 
     def environment(self) -> dict[str, str]:
-        """Return what the project's profile and plugin read."""
+        """Return the environment variables that the project's profile and plugin read."""
         return {
             **lake_access(self.lake),
             "FLEETLAKE_BUILD_FILE": str(self.file),
@@ -196,27 +195,30 @@ class _Build:
             MEMORY_VARIABLE: self.memory,
         }
 
-    def carry_out(self, plan: Plan, on_progress: OnProgress) -> tuple[Run, tuple[ModelResult, ...]]:
-        """Run dbt as planned, switch what it made into the lake, and record that.
+    def execute(
+        self, plan: Plan, on_progress: OnProgress
+    ) -> tuple[DbtRun, tuple[ModelResult, ...]]:
+        """Run dbt as planned, switch its results into the lake, and record the build.
 
         Raises: BuildFailed with the first bad rows of each failed test.
         """
         if plan.options is None:
-            return Run(nodes=(), tests=()), ()
+            return DbtRun(nodes=(), tests=()), ()
         if plan.is_full:
             record_built(self.work, None)
         run = self.run(plan, on_progress)
         if run.unknown:
-            raise _unknown(run.unknown)
+            raise _no_such_model(run.unknown)
         if not run.is_good:
-            raise _failure(self.with_bad_rows(run))
+            raise _build_failed(self.with_bad_rows(run))
         models = self.switch(run)
         record_built(self.work, plan.record)
         return run, models
 
-    def run(self, plan: Plan, on_progress: OnProgress) -> Run:
+    def run(self, plan: Plan, on_progress: OnProgress) -> DbtRun:
         """Run dbt over the snapshot."""
-        # Listing the schemas of what is not built takes a second, and so do dbt's files of results.
+        # Without these options dbt spends a second on listing the schemas of models that it does
+        # not build, and another one on writing result files.
         arguments = ["build", "--cache-selected-only", "--no-write-json"]
         arguments += ["--exclude-resource-type", "unit_test"]
         arguments += plan.options or ()
@@ -225,7 +227,7 @@ class _Build:
             arguments, work=self.work, environment=self.environment(), on_progress=on_progress
         )
 
-    def with_bad_rows(self, run: Run) -> Run:
+    def with_bad_rows(self, run: DbtRun) -> DbtRun:
         """Return the run with the first bad rows of each failed test."""
         with duckdb.connect(config=UNCHECKED) as connection:
             limit_memory(connection, self.memory, self.spill)
@@ -239,8 +241,8 @@ class _Build:
             )
         return replace(run, tests=tests)
 
-    def switch(self, run: Run) -> tuple[ModelResult, ...]:
-        """Bring the lake's marts and staging views to what was built, in one transaction."""
+    def switch(self, run: DbtRun) -> tuple[ModelResult, ...]:
+        """Update the lake's marts and staging views to the build's, in one transaction."""
         with open_lake(self.lake) as lake, commit_lock(self.lake):
             limit_memory(lake.connection, self.memory, self.spill)
             lake.execute(self._attached())
@@ -249,23 +251,23 @@ class _Build:
                     return _switch(lake.connection, run)
             except duckdb.Error as error:
                 raise BuildFailed(
-                    f"The marts are built, but the lake would not take them: {error}",
-                    remedy="Run the build again; the last good marts are in place.",
+                    f"The marts are built, but could not be copied into the lake: {error}",
+                    remedy="Run the build again. The lake still holds the last good marts.",
                 ) from error
 
     def _attached(self) -> str:
         return f"ATTACH {literal(self.file)} AS build (READ_ONLY)"
 
 
-def _switch(connection: duckdb.DuckDBPyConnection, run: Run) -> tuple[ModelResult, ...]:
-    """Write what readers of the lake are meant to see: staging views and marts."""
+def _switch(connection: duckdb.DuckDBPyConnection, run: DbtRun) -> tuple[ModelResult, ...]:
+    """Copy the models that readers of the lake use: staging views and marts."""
     switcher = Switcher(connection)
     shown = [node for node in run.nodes if (node.schema, node.kind == "view") in _SHOWN]
     written = {}
     connection.execute("BEGIN")
     for node in shown:
-        put = switcher.put_view if node.kind == "view" else switcher.put_table
-        written[node.name] = put(node)
+        write = switcher.replace_view if node.kind == "view" else switcher.update_table
+        written[node.name] = write(node)
     connection.execute("COMMIT")
     return tuple(
         ModelResult(
@@ -290,7 +292,7 @@ def _count(connection: duckdb.DuckDBPyConnection, schema: str, name: str) -> int
 
 
 def _first_rows(connection: duckdb.DuckDBPyConnection, sql: str) -> tuple[Mapping[str, Any], ...]:
-    """Return the first bad rows that a test's query finds."""
+    """Return the first bad rows that a test's query returns."""
     try:
         found = connection.execute(f"SELECT * FROM ({sql}) LIMIT {_SHOWN_ROWS}")
     except duckdb.Error:
@@ -299,8 +301,8 @@ def _first_rows(connection: duckdb.DuckDBPyConnection, sql: str) -> tuple[Mappin
     return tuple(dict(zip(names, row, strict=True)) for row in found.fetchall())
 
 
-def _unknown(names: Sequence[str]) -> UsageError:
-    """Return the error that names what was selected and is not there, and what was meant."""
+def _no_such_model(names: Sequence[str]) -> UsageError:
+    """Return the error for selected names that match nothing, with the nearest model."""
     names = [name.lstrip("+") for name in names]
     models = [path.stem for path in (project_folder() / "models").rglob("*.sql")]
     nearest = get_close_matches(names[0].rstrip("+"), models, n=1)
@@ -311,8 +313,8 @@ def _unknown(names: Sequence[str]) -> UsageError:
     )
 
 
-def _failure(run: Run) -> BuildFailed:
-    """Return the error that names each failed model and test, with first bad rows."""
+def _build_failed(run: DbtRun) -> BuildFailed:
+    """Return the error that lists each failed model and test, with the first bad rows."""
     faults = [f"{n.name}: {n.message}" for n in run.nodes if n.status == "error"]
     faults += [f"{t.name}: the test could not run." for t in run.tests if t.status == "error"]
     for test in run.tests:
@@ -321,9 +323,9 @@ def _failure(run: Run) -> BuildFailed:
             faults.append(f"{test.name} on {test.model}: {test.failures} bad rows, first:{rows}")
     is_memory = any(OUT_OF_MEMORY in fault for fault in faults)
     return BuildFailed(
-        "The build failed, and the last good marts stay in place."
+        "The build failed. The lake still holds the last good marts."
         + "".join(f"{os.linesep}  {fault}" for fault in faults),
-        remedy=MORE_MEMORY if is_memory else "Mend the model or the rows and build again.",
+        remedy=MORE_MEMORY if is_memory else "Fix the model or the rows and build again.",
     )
 
 

@@ -1,4 +1,4 @@
-"""What the dbt project says of itself: its source file, and the marts as a table."""
+"""Metadata of the dbt project: its source file, and the table of marts."""
 
 import math
 from collections.abc import Iterator
@@ -33,21 +33,21 @@ def sources_yaml() -> str:
     return _HEAD + "".join(tables)
 
 
-def news_sources() -> frozenset[str]:
-    """Return the tables of the lake whose rows are news to the project, as `schema.table`."""
+def tracked_tables() -> frozenset[str]:
+    """Return the source tables whose changes start a build, as `schema.table`."""
     texts = [p.read_text(encoding="utf-8") for p in _staging().glob("_*sources.yml")]
     return frozenset(
         f"{source['name']}.{table['name']}"
         for text in texts
         for source in yaml.safe_load(text)["sources"]
         for table in source["tables"]
-        if table.get("config", {}).get("meta", {}).get("is_news", True)
+        if table.get("config", {}).get("meta", {}).get("starts_build", True)
     )
 
 
 def mart_table() -> str:
     """Return the marts as a Markdown table: name, grain, meaning."""
-    lines = ["| Mart | One row per | What it tells |", "|---|---|---|"]
+    lines = ["| Mart | One row per | Description |", "|---|---|---|"]
     lines += [
         f"| `{mart['name']}` | {mart['config']['meta']['grain']} | {mart['description'].strip()} |"
         for mart in marts()
@@ -56,14 +56,14 @@ def mart_table() -> str:
 
 
 def marts() -> Iterator[dict[str, Any]]:
-    """Yield what the folders' `_models.yml` say of each mart, by subject and name."""
+    """Yield the `_models.yml` entry of each mart, ordered by subject."""
     for path in sorted((project_folder() / "models" / "marts").glob("*/_models.yml")):
         yield from yaml.safe_load(path.read_text(encoding="utf-8"))["models"]
 
 
 @cache
 def mart_keys() -> dict[str, tuple[str, ...]]:
-    """Return the columns that tell a mart's rows apart, as its own data test has them."""
+    """Return the key columns of each mart, from its data test `one_row_per`."""
     keys = {}
     for mart in marts():
         tests = [test for test in mart["data_tests"] if isinstance(test, dict)]
@@ -74,7 +74,7 @@ def mart_keys() -> dict[str, tuple[str, ...]]:
 
 @cache
 def mart_dates() -> dict[str, str]:
-    """Return the column that says which UTC day a row belongs to, of the marts that have one."""
+    """Return the column with the UTC day of a row, for the marts that have one."""
     metas = {mart["name"]: mart["config"]["meta"] for mart in marts()}
     return {name: meta["date"] for name, meta in metas.items() if "date" in meta}
 
@@ -86,7 +86,7 @@ def _quoted(text: str) -> str:
 
 
 def sources_file() -> Path:
-    """Return where the rendered sources live."""
+    """Return the path of the rendered source file."""
     return _staging() / "_sources.yml"
 
 

@@ -1,7 +1,7 @@
-"""dbt as a child process: one invocation, told of in lines as it goes (`child.py` writes them).
+"""dbt as a child process: one invocation, reported in JSON lines that `dbt_child.py` writes.
 
-A process of its own keeps dbt's global state, its threads and its memory out of ours, and a
-Ctrl-C ends it without ending us first.
+A separate process keeps dbt's global state, threads and memory out of ours, and lets Ctrl-C stop
+dbt before it stops us.
 """
 
 import json
@@ -23,15 +23,15 @@ _QUIET = {
     "DO_NOT_TRACK": "1",
     "PYTHONUNBUFFERED": "1",
 }
-_PATIENCE_SECONDS = 10
+_STOP_SECONDS = 10
 OUT_OF_MEMORY = "Out of Memory Error"
-"""What DuckDB says when even the disk cannot help it to keep within its memory."""
+"""DuckDB's error when it exceeds its memory limit even though it spills to disk."""
 MORE_MEMORY = "Set FLEETLAKE_BUILD_MEMORY to more, 4GB for example."
 _GOOD = frozenset({"success", "pass", "warn", "no-op"})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Progress:
+class BuildStep:
     """One finished step of a build: `index` of `total`, a model or a data test."""
 
     name: str
@@ -42,12 +42,12 @@ class Progress:
     seconds: float
 
 
-OnProgress = Callable[[Progress], None]
+OnProgress = Callable[[BuildStep], None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TestResult:
-    """A data test of a build; `failures` counts bad rows, `rows` holds the first few."""
+    """The result of a data test; `failures` counts bad rows, `rows` holds the first few."""
 
     name: str
     model: str
@@ -60,7 +60,7 @@ class TestResult:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeResult:
-    """A model or seed of a build, with what the database said when it failed."""
+    """The result of a model or seed; `message` is the database's error if it failed."""
 
     name: str
     schema: str
@@ -73,8 +73,8 @@ class NodeResult:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RuleResult:
-    """A unit test, with the rows that differ when it failed."""
+class UnitTestResult:
+    """The result of a unit test; `message` shows the rows that differ if it failed."""
 
     name: str
     status: str
@@ -82,25 +82,25 @@ class RuleResult:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
-    """What one dbt invocation did."""
+class DbtRun:
+    """The results of one dbt invocation."""
 
     nodes: tuple[NodeResult, ...]
     tests: tuple[TestResult, ...]
-    rules: tuple[RuleResult, ...] = ()
+    unit_tests: tuple[UnitTestResult, ...] = ()
     unknown: tuple[str, ...] = ()
-    """What was selected and is nothing in the project."""
+    """Selected names that match nothing in the project."""
 
     @property
     def is_good(self) -> bool:
-        """True when every model was built and no test failed."""
-        results: tuple[NodeResult | TestResult | RuleResult, ...]
-        results = (*self.nodes, *self.tests, *self.rules)
+        """True if every model was built and no test failed."""
+        results: tuple[NodeResult | TestResult | UnitTestResult, ...]
+        results = (*self.nodes, *self.tests, *self.unit_tests)
         return {result.status for result in results} <= _GOOD
 
 
 def project_folder() -> Path:
-    """Return the dbt project: inside the installed package, or beside `src` in a checkout."""
+    """Return the folder of the dbt project: in the installed package, or beside `src`."""
     package = Path(__file__).resolve().parent.parent
     for folder in (package / "sql", package.parent.parent / "sql"):
         if (folder / "dbt_project.yml").is_file():
@@ -116,64 +116,64 @@ def run_dbt(
     work: Path,
     environment: Mapping[str, str],
     on_progress: OnProgress = lambda _: None,
-) -> Run:
-    """Run one dbt command over the project; return what each model and test did, if any.
+) -> DbtRun:
+    """Run one dbt command over the project; return the results of its models and tests.
 
-    `environment` is all that it gets of ours: no key of the service, nothing of Prefect's.
-    Everything that it writes lies below `work`. Failed models and tests are results. Raises:
-    BuildFailed if it ended badly without a word on models or tests.
+    dbt gets only the variables in `environment`: no keys of the service, no Prefect settings.
+    It writes only below `work`. Failed models and tests are results, not exceptions. Raises:
+    BuildFailed if dbt failed without results.
     """
-    said: list[str] = []
+    errors: list[str] = []
     results: dict[str, list[dict[str, Any]]] = {
-        kind: [] for kind in ("node", "test", "rule", "unknown", "end")
+        kind: [] for kind in ("node", "test", "unit_test", "unknown", "end")
     }
     with (
-        tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as aside,
-        _child(_command(arguments, work), environment, aside) as child,
+        tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as stray_output,
+        _child(_command(arguments, work), environment, stray_output) as child,
     ):
-        for line in _lines(child):
+        for line in _messages(child):
             what = line.pop("line")
             if what == "error":
-                said.append(line["text"])
+                errors.append(line["text"])
             elif what == "step":
-                on_progress(Progress(**line))
+                on_progress(BuildStep(**line))
             else:
                 results[what].append(line)
         child.wait()
-        aside.seek(0)
-        printed = aside.read().splitlines()
-    run = Run(
+        stray_output.seek(0)
+        printed = stray_output.read().splitlines()
+    run = DbtRun(
         nodes=tuple(NodeResult(**{**n, "unit": tuple(n["unit"])}) for n in results["node"]),
         tests=tuple(TestResult(**test) for test in results["test"]),
-        rules=tuple(RuleResult(**rule) for rule in results["rule"]),
+        unit_tests=tuple(UnitTestResult(**test) for test in results["unit_test"]),
         unknown=tuple(line["name"] for line in results["unknown"]),
     )
     if not results["end"] or (child.returncode and run.is_good):
-        raise _could_not(child.returncode, said or printed, work)
+        raise _dbt_failed(child.returncode, errors or printed, work)
     return run
 
 
-def _could_not(code: int, said: list[str], work: Path) -> BuildFailed:
-    """Return the error of a dbt that did not get as far as results, by what it said last."""
-    if any(OUT_OF_MEMORY in text for text in said):
-        return BuildFailed("dbt ran out of the memory that a build may use.", remedy=MORE_MEMORY)
-    ended = f"was ended by {signal.Signals(-code).name}" if code < 0 else "could not do its work"
-    # It tells some errors twice, once in more words.
-    last = [text for text in said[-5:] if not any(text in other != text for other in said)]
+def _dbt_failed(code: int, errors: list[str], work: Path) -> BuildFailed:
+    """Return the error of a dbt process that ended without results, with its last messages."""
+    if any(OUT_OF_MEMORY in text for text in errors):
+        return BuildFailed("dbt exceeded the memory limit of the build.", remedy=MORE_MEMORY)
+    ended = f"was ended by {signal.Signals(-code).name}" if code < 0 else "failed"
+    # dbt reports some errors twice, once in more words.
+    last = [text for text in errors[-5:] if not any(text in other != text for other in errors)]
     where = f"Its log is {work / 'logs' / 'dbt.log'}."
     if code == -signal.SIGKILL:
         where = (
-            "A machine does that which runs out of memory: set FLEETLAKE_BUILD_MEMORY to less, or"
-            f" end something else. {where}"
+            "The machine has probably run out of memory: lower FLEETLAKE_BUILD_MEMORY, or stop"
+            f" other programs. {where}"
         )
-    return BuildFailed(f"dbt {ended}: {' '.join(last) or 'it said nothing.'}", remedy=where)
+    return BuildFailed(f"dbt {ended}: {' '.join(last) or 'it gave no message.'}", remedy=where)
 
 
 def _command(arguments: list[str], work: Path) -> list[str]:
-    """Return the command line; flags about output go before the subcommand's own."""
+    """Return the command line; dbt wants output flags before the subcommand."""
     project = str(project_folder())
     return [
-        *(sys.executable, "-m", "fleetlake.marts.child"),
+        *(sys.executable, "-m", "fleetlake.marts.dbt_child"),
         *("--log-level", "none", "--log-level-file", "info", "--log-path", str(work / "logs")),
         *("--no-use-colors", "--no-use-colors-file"),
         *arguments,
@@ -184,18 +184,18 @@ def _command(arguments: list[str], work: Path) -> list[str]:
 
 @contextmanager
 def _child(
-    command: list[str], environment: Mapping[str, str], aside: IO[str]
+    command: list[str], environment: Mapping[str, str], stray_output: IO[str]
 ) -> Iterator[subprocess.Popen[str]]:
-    """Run a child in a session of its own, so that we alone decide when it is interrupted.
+    """Run a child in its own session, so that a terminal's Ctrl-C does not reach it directly.
 
-    What it prints beside its lines goes to a file.
+    Its standard error goes to `stray_output`.
     """
     child = subprocess.Popen(  # noqa: S603 - our own interpreter, no shell
         command,
         env={**plain_environment(), **_QUIET, **environment},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=aside,
+        stderr=stray_output,
         encoding="utf-8",
         errors="replace",
         start_new_session=True,
@@ -203,15 +203,15 @@ def _child(
     try:
         yield child
     finally:
-        _end(child)
+        _stop(child)
 
 
-def _end(child: subprocess.Popen[str]) -> None:
-    """End a child that still runs, kindly first."""
+def _stop(child: subprocess.Popen[str]) -> None:
+    """Stop a child that still runs: first SIGTERM, then SIGKILL."""
     if child.poll() is None:
         child.terminate()
         try:
-            child.wait(_PATIENCE_SECONDS)
+            child.wait(_STOP_SECONDS)
         except subprocess.TimeoutExpired:
             child.kill()
             child.wait()
@@ -220,8 +220,8 @@ def _end(child: subprocess.Popen[str]) -> None:
             pipe.close()
 
 
-def _lines(child: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
-    """Yield what the child tells, until it has ended; one that was killed may cut a line."""
+def _messages(child: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
+    """Yield the child's messages until it ends; drop a line that a kill has cut off."""
     for line in child.stdout or ():
         if line.endswith("\n"):
             yield json.loads(line)

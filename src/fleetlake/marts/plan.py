@@ -1,4 +1,4 @@
-"""What a build has to compute: everything, a selection, or what stands on changed tables."""
+"""What a build has to compute: everything, a selection, or the models below changed tables."""
 
 import hashlib
 import json
@@ -8,7 +8,7 @@ from pathlib import Path
 from fleetlake.lake import open_lake
 from fleetlake.lake.changed_tables import changed_tables
 from fleetlake.lake_address import LakePlace
-from fleetlake.marts.catalogue import news_sources
+from fleetlake.marts.catalogue import tracked_tables
 from fleetlake.marts.dbt import project_folder
 
 SCRATCH = "build.duckdb"
@@ -17,9 +17,9 @@ _RECORD = "built.json"
 
 @dataclass(frozen=True)
 class Built:
-    """A good build: the project as it was, and the snapshot of which it made everything.
+    """The last good build: a digest of its project, and the snapshot of its last full selection.
 
-    `snapshot` is None when only selections were ever built.
+    `snapshot` is None if only selections were ever built.
     """
 
     project: str
@@ -28,7 +28,7 @@ class Built:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What dbt is to build, in its options, or None for nothing; and what to record after."""
+    """dbt's options for a build, None if there is nothing to build; and what to record after."""
 
     options: tuple[str, ...] | None
     is_full: bool
@@ -38,10 +38,10 @@ class Plan:
 def plan_build(
     lake: LakePlace, work: Path, *, select: str | None, is_full: bool, until: int
 ) -> Plan:
-    """Return what to build of the lake's snapshot `until`, given what was built before.
+    """Return what to build of the lake's snapshot `until`, given the last build.
 
-    A selection says nothing of the rest: only a new scratch file is the project's after it.
-    Until everything was built once, a selection takes along the models that it stands on.
+    Building a selection leaves the record of the last build unchanged, unless the scratch file is
+    new. Until everything has been built once, a selection includes the models it depends on.
     """
     last, project = last_built(work), _project_digest()
     is_full = is_full or last is None
@@ -56,12 +56,12 @@ def plan_build(
         return Plan(options=(), is_full=is_full, record=record)
     with open_lake(lake, read_only=True) as opened:
         changed = changed_tables(opened, last.snapshot, until)
-    options = () if changed is None else _downstream(changed & news_sources())
+    options = () if changed is None else _downstream(changed & tracked_tables())
     return Plan(options=options, is_full=False, record=record)
 
 
 def _with_parents(selection: str) -> str:
-    """Return a selection in dbt's words, and all models that it stands on.
+    """Return a dbt selection extended by all models that it depends on.
 
     >>> _with_parents("trips"), _with_parents("+trips"), _with_parents("tag:a,trips+")
     ('+trips', '+trips', '+tag:a,+trips+')
@@ -71,7 +71,7 @@ def _with_parents(selection: str) -> str:
 
 
 def last_built(work: Path) -> Built | None:
-    """Return the last good build; None if there was none, or of another project than now."""
+    """Return the last good build; None if there was none or the project has changed since."""
     file = work / _RECORD
     if not file.exists() or not (work / SCRATCH).exists():
         return None
@@ -80,7 +80,7 @@ def last_built(work: Path) -> Built | None:
 
 
 def record_built(work: Path, built: Built | None) -> None:
-    """Record a good build; None while the scratch file is nobody's."""
+    """Record a good build; None removes the record while the scratch file is incomplete."""
     file = work / _RECORD
     if built is None:
         file.unlink(missing_ok=True)
@@ -89,9 +89,9 @@ def record_built(work: Path, built: Built | None) -> None:
 
 
 def _downstream(sources: frozenset[str]) -> tuple[str, ...] | None:
-    """Return dbt's options for all that stands on some sources; None for no source.
+    """Return dbt's options for all models below some sources; None if there are no sources.
 
-    Views are left out, since their rows change by themselves; the data tests on them are not.
+    Views are excluded, because they need no rebuild; data tests on views still run.
     """
     if not sources:
         return None
@@ -102,7 +102,7 @@ def _downstream(sources: frozenset[str]) -> tuple[str, ...] | None:
 
 
 def _project_digest() -> str:
-    """Return what changes whenever any file of the dbt project does."""
+    """Return a digest of all files of the dbt project."""
     digest = hashlib.sha256()
     for path in sorted(project_folder().rglob("*")):
         if path.suffix in {".sql", ".yml", ".csv"}:

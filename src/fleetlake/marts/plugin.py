@@ -1,6 +1,6 @@
-"""The lake in every connection of a dbt run: a plugin of dbt's DuckDB adapter.
+"""A plugin of dbt's DuckDB adapter that attaches the lake to every connection.
 
-Named by `sql/profiles.yml`. It has a module of its own, since importing dbt takes a second.
+`sql/profiles.yml` names it. It is a separate module because importing dbt takes a second.
 """
 
 import os
@@ -13,14 +13,14 @@ from fleetlake.marts.session import SNAPSHOT_VARIABLE, attach_snapshot
 
 
 class Plugin(BasePlugin):
-    """Gives every connection of a dbt run the lake under the name `lake`."""
+    """Attaches the lake to every connection of a dbt run, as `lake`."""
 
     def configure_connection(self, conn: DuckDBPyConnection) -> None:
-        """Attach the lake at the build's snapshot, so that all models see one moment."""
+        """Attach the lake at the build's snapshot, so that all models read the same rows."""
         snapshot = int(os.environ[SNAPSHOT_VARIABLE])
         lake = lake_place(os.environ["FLEETLAKE_LAKE"], os.environ.get("FLEETLAKE_LAKE_FILES"))
         attach_snapshot(conn, lake, snapshot)
 
     def configure_cursor(self, cursor: DuckDBPyConnection) -> None:
-        """Tell the models which snapshot they read (a variable belongs to one cursor)."""
+        """Set a variable with the snapshot for the models (a variable belongs to one cursor)."""
         cursor.execute(f"SET VARIABLE build_snapshot = {int(os.environ[SNAPSHOT_VARIABLE])}")

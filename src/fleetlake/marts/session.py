@@ -1,7 +1,7 @@
-"""How a build sees the lake: attached, in UTC, and as of one snapshot, within so much memory.
+"""The DuckDB session of a build: the lake attached at one snapshot, in UTC, with a memory limit.
 
-dbt's process is told of snapshot and memory by its environment. The snapshot is not named in
-its profile, because dbt parses the whole project anew whenever a variable there has changed.
+dbt's process gets snapshot and memory from its environment. The profile does not contain the
+snapshot, because dbt parses the whole project again if a variable in the profile changes.
 """
 
 from pathlib import Path
@@ -16,11 +16,11 @@ MEMORY_VARIABLE = "FLEETLAKE_BUILD_MEMORY"
 
 
 def attach_snapshot(connection: DuckDBPyConnection, lake: LakePlace, snapshot: int) -> None:
-    """Attach a lake read-only as `lake`, as it was at one snapshot, with times in UTC."""
+    """Attach a lake read-only as `lake`, at one snapshot, with times in UTC."""
     connection.execute(attach_statements(lake, version=snapshot))
 
 
 def limit_memory(connection: DuckDBPyConnection, memory: str, spill: Path) -> None:
-    """Keep a connection within so much memory: what does not fit goes to a folder."""
+    """Limit the memory of a connection; what does not fit spills to a folder."""
     connection.execute("SET memory_limit = $1", [memory])
     connection.execute("SET temp_directory = $1", [str(spill)])

@@ -1,9 +1,9 @@
 """Switch finished marts into the lake: one transaction, after every test has passed.
 
-dbt builds in a scratch file (`<lake>/dbt/build.duckdb`), so a build that fails or is killed
-has touched nothing that anyone reads, and a reader of the lake sees all marts of one build or
-all of the one before. A mart whose rows have not changed is not written again; of one that
-is built incrementally only the units computed since the last switch are.
+dbt builds in a scratch file (`<lake>/dbt/build.duckdb`), so a failed or killed build changes
+nothing in the lake. A reader sees the marts of one build only, never of two. A mart whose rows
+have not changed is not rewritten. Of an incremental mart, only the units computed since the last
+switch are written.
 """
 
 from dataclasses import dataclass
@@ -15,44 +15,44 @@ from fleetlake.lake.tables import give_statistics
 from fleetlake.marts.dbt import NodeResult
 from fleetlake.text.quoting import quoted
 
-_PLACES = ["build", "lake"]
+_DATABASES = ["build", "lake"]
 BUILT_AT = "built_at"
-"""Column of an incremental mart: when the build computed the row."""
+"""Column of an incremental mart: when a build computed the row."""
 
 
 @dataclass(frozen=True)
 class Switcher:
-    """Writes marts and staging views into a lake, from a build file."""
+    """Copies marts and staging views from a build file into the lake."""
 
     connection: duckdb.DuckDBPyConnection
 
-    def put_view(self, node: NodeResult) -> bool:
-        """Make a staging view of the lake anew. Returns True."""
+    def replace_view(self, node: NodeResult) -> bool:
+        """Create or replace a staging view of the lake. Returns True."""
         sql = node.sql.replace('"build".', '"lake".')
         name = f"lake.{quoted(node.schema)}.{quoted(node.name)}"
         self.connection.execute(f"CREATE OR REPLACE VIEW {name} AS {sql}")
         return True
 
-    def put_table(self, node: NodeResult) -> bool:
-        """Bring a mart of the lake to what was built. Returns whether anything was written."""
+    def update_table(self, node: NodeResult) -> bool:
+        """Update a mart of the lake to the build's. Returns whether anything was written."""
         name = f"{quoted(node.schema)}.{quoted(node.name)}"
         new, old = f"build.{name}", f"lake.{name}"
-        columns = (self._columns.get((place, node.schema, node.name)) for place in _PLACES)
+        columns = (self._columns.get((database, node.schema, node.name)) for database in _DATABASES)
         is_other = len({*columns}) > 1
-        if is_other or (node.kind == "incremental" and self._is_all_newer(new, old)):
+        if is_other or (node.kind == "incremental" and self._is_all_recomputed(new, old)):
             self.connection.execute(f"CREATE OR REPLACE TABLE {old} AS FROM {new}")
             if not self._count(old):
                 self.connection.execute(give_statistics(old))
             return True
-        written = node.kind == "incremental" and self._put_units(new, old, node.unit)
-        if self._is_alike(new, old, node):
+        written = node.kind == "incremental" and self._replace_units(new, old, node.unit)
+        if self._holds_same_rows(new, old, node):
             return written
         self.connection.execute(f"DELETE FROM {old}")
         self.connection.execute(f"INSERT INTO {old} BY NAME FROM {new}")
         return True
 
-    def _put_units(self, new: str, old: str, unit: tuple[str, ...]) -> bool:
-        """Replace the units of recomputation that are newer than the lake's newest."""
+    def _replace_units(self, new: str, old: str, unit: tuple[str, ...]) -> bool:
+        """Replace the units that were computed after the lake's newest."""
         keys = ", ".join(map(quoted, unit))
         fresh, newest = f"{new} WHERE {BUILT_AT} > ?::TIMESTAMPTZ", [self._newest(old)]
         self.connection.execute(
@@ -62,10 +62,10 @@ class Switcher:
         count = self.connection.execute(insert, newest).fetchone()
         return bool(count and count[0])
 
-    def _is_all_newer(self, new: str, old: str) -> bool:
+    def _is_all_recomputed(self, new: str, old: str) -> bool:
         """Return whether every unit was computed since the last switch, as in a full build.
 
-        To look for each of millions of units among those of the lake would fill the memory.
+        The table is then replaced, because matching millions of units would exhaust the memory.
         """
         found = self.connection.execute(
             f"SELECT min({BUILT_AT}) > ?::TIMESTAMPTZ FROM {new}", [self._newest(old)]
@@ -73,7 +73,7 @@ class Switcher:
         return bool(found and found[0])
 
     def _newest(self, table: str) -> str:
-        """Return when the newest unit of a table was computed, as text: it may be never."""
+        """Return when the newest unit of a table was computed, as text; -infinity if never."""
         found = self.connection.execute(
             f"SELECT coalesce(max({BUILT_AT}), '-infinity')::VARCHAR FROM {table}"
         ).fetchone()
@@ -86,7 +86,7 @@ class Switcher:
             "SELECT database_name, schema_name, table_name,"
             " list((column_name, data_type) ORDER BY column_index)::VARCHAR"
             " FROM duckdb_columns() WHERE list_contains(?, database_name) GROUP BY ALL",
-            [_PLACES],
+            [_DATABASES],
         ).fetchall()
         return {(database, schema, table): columns for database, schema, table, columns in found}
 
@@ -94,15 +94,15 @@ class Switcher:
         found = self.connection.execute(f"SELECT count(*) FROM {table}").fetchone()
         return int(found[0]) if found else 0
 
-    def _is_alike(self, new: str, old: str, node: NodeResult) -> bool:
-        """Return whether two tables hold the same rows: of a large one, as many."""
+    def _holds_same_rows(self, new: str, old: str, node: NodeResult) -> bool:
+        """Return whether two tables hold the same rows; of an incremental mart, as many."""
         count = self._count(new)
         if count != self._count(old):
             return False
         return not count or node.kind == "incremental" or self._digest(new) == self._digest(old)
 
     def _digest(self, table: str) -> int:
-        """Return a number that stands for every value of a table, whatever the order of rows."""
+        """Return a hash of all values of a table, independent of the order of rows."""
         found = self.connection.execute(
             f"SELECT sum(hash(t)::HUGEINT) FROM {table} AS t"
         ).fetchone()

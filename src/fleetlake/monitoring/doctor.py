@@ -22,7 +22,7 @@ from fleetlake.lake.attach import CATALOG, EXTENSIONS, extension_path
 from fleetlake.lake_address import not_writable
 from fleetlake.loading.run import service_now
 from fleetlake.monitoring.permissions import exposed_paths
-from fleetlake.publishing.publish import published_place
+from fleetlake.publishing.publish import published_folder
 from fleetlake.service.client import Client
 from fleetlake.service.clock import TOLD_SKEW, skew_in_words
 from fleetlake.settings import ClockTrust, Settings, unknown_variables
@@ -133,7 +133,7 @@ def _disk(settings: Settings) -> str:
 
 def _permissions(settings: Settings) -> str:
     """Report what other users can read or write; change nothing."""
-    exposed = list(exposed_paths(settings, published=published_place(settings)))
+    exposed = list(exposed_paths(settings, published=published_folder(settings)))
     if exposed:
         raise LakeError(
             f"{'; '.join(f'{e.name} {e.path} {e.how}' for e in exposed)}.",

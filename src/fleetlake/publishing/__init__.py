@@ -1,1 +1,1 @@
-"""The marts as plain Parquet files."""
+"""Publishing of the marts as plain Parquet files."""

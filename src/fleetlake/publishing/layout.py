@@ -1,8 +1,8 @@
-"""How a published table lies on disk: one sorted run of files, or a folder for each UTC day.
+"""The layout of a published table on disk: sorted files, or one folder per UTC day.
 
-A mart that says which column holds a row's day is cut by it once a day has rows enough to be
-worth a file. The files keep that column, so that they read the same with and without the names
-of their folders; `day=…` in a name is what lets a reader skip a file without opening it.
+A mart with a date column is partitioned by it once it has enough rows per day. The files keep the
+column, so they can be read with or without the folder names. A reader uses `day=…` in a folder
+name to skip files without opening them.
 """
 
 from collections.abc import Sequence
@@ -19,21 +19,21 @@ _FILE_SIZE = "256MB"
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """The order of a table's rows, and the column of dates that its folders are named after."""
+    """The sort order of a table's rows, and the date column that partitions it, if any."""
 
     sorted_by: tuple[str, ...]
     partitioned_by: str | None = None
 
     @property
     def order(self) -> str:
-        """The clause that sorts, so that a reader of one device or day skips the other rows."""
+        """The ORDER BY clause; sorting lets a reader of one device or day skip other rows."""
         first = [self.partitioned_by] if self.partitioned_by else []
         listed = ", ".join(map(quoted, [*first, *self.sorted_by]))
         return f"ORDER BY {listed}" if listed else ""
 
     @property
     def options(self) -> str:
-        """What COPY is told of the files."""
+        """The options of the COPY statement."""
         if self.partitioned_by:
             cut = f"PARTITION_BY ({quoted(self.partitioned_by)}), WRITE_PARTITION_COLUMNS true"
         else:
@@ -41,8 +41,8 @@ class Layout:
         return f"FORMAT parquet, COMPRESSION zstd, {cut}"
 
 
-def reading(folder: Path, partitioned_by: str | None) -> str:
-    """Return DuckDB's call that reads a table from its folder."""
+def read_call(folder: Path, partitioned_by: str | None) -> str:
+    """Return the DuckDB function call that reads a table from its folder."""
     files = f"{exact(folder)}/{'*/*.parquet' if partitioned_by else '*.parquet'}"
     return f"read_parquet({literal(files)}, hive_partitioning = {bool(partitioned_by)})"
 
@@ -50,9 +50,10 @@ def reading(folder: Path, partitioned_by: str | None) -> str:
 def layout_of(
     lake: Lake, schema: str, table: str, *, columns: Sequence[str], day_rows: int
 ) -> Layout:
-    """Return how a table of the lake is to be published.
+    """Return the layout in which to publish a table of the lake.
 
-    `day_rows` is how many rows a day must have, on average, to be worth a folder; 0 is never.
+    `day_rows` is the average number of rows per day from which a table is partitioned; 0 turns
+    partitioning off.
     """
     key = ENDPOINTS[table].key if schema == "raw" else mart_keys().get(table, ())
     sorted_by = tuple(name for name in key if name in columns)

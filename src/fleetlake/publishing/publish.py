@@ -1,11 +1,11 @@
 """Publish the marts as plain files: complete snapshots, switched in one step.
 
-A snapshot is a folder beside the published one that is never changed once it is there: Parquet
-per mart, a DuckDB file of views over exactly these files, and `snapshot.json`. `published` is a
-symbolic link to the newest, replaced by a rename, so a reader sees all of one snapshot or all
-of the next. The one before stays for readers that are still in it.
+A snapshot is an immutable folder: Parquet files per mart, a DuckDB file with views over exactly
+these files, and `snapshot.json`. `published` is a symbolic link to the newest snapshot. A rename
+replaces the link, so a reader sees either one snapshot or the next. The snapshot before stays for
+readers that still use it.
 
-The lake's own files are not for outside readers: compaction makes some of them count twice.
+Outside readers must not read the lake's own files: after a compaction, rows are in two files.
 """
 
 import hashlib
@@ -31,26 +31,26 @@ from fleetlake.lake.gaps import gaps
 from fleetlake.lake_address import DEMO_MARK, LakePlace, not_writable, refuse_unusable
 from fleetlake.machine.file_locks import FOR_EVER, file_lock
 from fleetlake.machine.ownership import require_own
-from fleetlake.publishing.layout import Layout, layout_of, reading
+from fleetlake.publishing.layout import Layout, layout_of, read_call
 from fleetlake.settings import DAY_ROWS, Settings
 from fleetlake.text.quoting import literal, quoted
 
 DATABASE = "fleet.duckdb"
 DESCRIPTION = "snapshot.json"
-MARK = ".fleetlake"
-"""File in a snapshot from its first moment on: only what carries it is ever removed."""
+MARKER = ".fleetlake"
+"""Marker file, created first in every snapshot: folders without it are never removed."""
 
-NEXT = "next"
-"""Name of the new link until it takes the place of the published one."""
+NEXT_LINK = "next"
+"""Temporary name of the new link, until it is renamed to the published one."""
 
 _NAME = re.compile(r"\d{8}T\d{6}\.\d{6}Z")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """A snapshot that dashboards see from now on: rows per table, seconds of wall time.
+    """A published snapshot: rows per table, tables reused from the one before, wall seconds.
 
-    `nothing_loaded` says that the lake behind it never got a row.
+    `nothing_loaded` is true if the lake never received a row.
     """
 
     path: Path
@@ -61,8 +61,8 @@ class Published:
     seconds: float
 
 
-def published_place(settings: Settings) -> Path:
-    """Return where a lake's snapshots go: a demo's beside it, never in place of a real fleet's."""
+def published_folder(settings: Settings) -> Path:
+    """Return the published folder; a demo lake has its own, so it never replaces a real fleet's."""
     if (settings.lake / DEMO_MARK).exists():
         return settings.lake / "published"
     return settings.published
@@ -73,12 +73,12 @@ def publish(
 ) -> Published:
     """Write the lake's marts as a new snapshot and make `published` point to it.
 
-    `raw` names endpoints whose raw tables go with them, as `raw_<endpoint>`. A table that has
-    not changed since the last snapshot is linked, not written again. A mart with `day_rows` rows
-    a day or more is cut by date.
+    `raw` names endpoints whose raw tables are included as `raw_<endpoint>`. Files of a table that
+    has not changed since the last snapshot are hard-linked, not written again. A mart with
+    `day_rows` rows per day or more is partitioned by date.
 
-    Raises: LakeError if there is no lake, no mart, or no room; the old snapshot then stays.
-    UsageError for an endpoint that there is not.
+    Raises: LakeError if there is no lake, no mart or no disk space; the old snapshot then stays.
+    UsageError for an unknown endpoint.
     """
     also = {f"raw_{endpoint.name}": ("raw", endpoint.name) for endpoint in endpoints_named(raw)}
     began = time.monotonic()
@@ -91,7 +91,7 @@ def publish(
         _refuse_what_is_not_ours(published, store)
         store.mkdir(parents=True, exist_ok=True)
         with file_lock(store / "publish.lock", seconds=FOR_EVER):
-            _refuse_other_link(store / NEXT)
+            _refuse_other_link(store / NEXT_LINK)
             _clear(store, keep=published)
             before = published.resolve() if published.is_symlink() else None
             new = store / datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
@@ -112,7 +112,7 @@ def publish(
 
 @dataclass(frozen=True, kw_only=True)
 class _Snapshot:
-    """A snapshot being written: nobody sees it before the switch."""
+    """A snapshot being written; no reader sees it before the switch."""
 
     lake: Lake
     folder: Path
@@ -121,10 +121,10 @@ class _Snapshot:
     day_rows: int
 
     def write(self) -> dict[str, Any]:
-        """Write every file of the snapshot, its description last, and return that."""
+        """Write all files of the snapshot, the description last; return the description."""
         self.folder.mkdir()
-        (self.folder / MARK).touch()
-        self.lake.execute("BEGIN")  # one moment of the lake for all tables
+        (self.folder / MARKER).touch()
+        self.lake.execute("BEGIN")  # one snapshot of the lake for all tables
         tables = {name: ("marts", name) for (name,) in self.lake.rows(_MARTS)}
         if not tables:
             raise LakeError("The lake holds no mart yet.", remedy="Run `fleetlake build` first.")
@@ -146,7 +146,7 @@ class _Snapshot:
         """Write or link one table's Parquet files and return its entry in the description."""
         relation = f"{schema}.{quoted(table)}"
         columns = [
-            # Parquet has no such number, and a double would not keep all of it.
+            # Parquet has no 128-bit integer, and a double would lose digits.
             (column, "BIGINT" if kind == "HUGEINT" else kind)
             for column, kind in self.lake.rows(
                 f"SELECT column_name, column_type FROM (DESCRIBE {relation})"
@@ -179,7 +179,7 @@ class _Snapshot:
     def _version(
         self, schema: str, table: str, columns: list[tuple[str, str]], layout: Layout
     ) -> str:
-        """Return what changes whenever the table or its layout does."""
+        """Return a digest of the table's files and layout."""
         listed = f"ducklake_list_files('lake', {literal(table)}, schema => {literal(schema)})"
         files = self.lake.rows(f"SELECT data_file, delete_file FROM {listed} ORDER BY ALL")
         inlined = self.lake.rows(f"SELECT count(*), max(snapshot_id) FROM {schema}.{quoted(table)}")
@@ -192,11 +192,11 @@ class _Snapshot:
             described = json.loads((self.before / DESCRIPTION).read_bytes())
             version: str | None = described["tables"][name]["version"]
         except (OSError, ValueError, LookupError, TypeError):
-            return None  # a new table, or a file that a power cut left empty: write it anew
+            return None  # a new table, or a description that a power cut left damaged
         return version
 
     def _watermarks(self) -> list[dict[str, Any]]:
-        """Return how far each stream of the lake reaches."""
+        """Return the watermark of each stream."""
         rows = self.lake.rows(_WATERMARKS)
         return [
             {"account_profile": profile, "endpoint": endpoint, "watermark_at": _as_text(at)}
@@ -204,7 +204,7 @@ class _Snapshot:
         ]
 
     def _gaps(self) -> list[dict[str, Any]]:
-        """Return what the service forgot before it was read, so that a dashboard can say so."""
+        """Return the ranges that expired before they were read, for dashboards to show."""
         return [
             {
                 "endpoint": gap.endpoint,
@@ -216,18 +216,18 @@ class _Snapshot:
         ]
 
     def _write_views(self, tables: Mapping[str, dict[str, Any]]) -> None:
-        """Write a DuckDB file of views over this snapshot's own files, by their full path."""
+        """Write a DuckDB file with views over this snapshot's files, by absolute path."""
         with duckdb.connect(self.folder / DATABASE) as connection:
             for name, table in tables.items():
-                read = reading(self.folder / name, table["partitioned_by"])
-                # By name: a folder above that is called `env=prod` would be a column more.
+                read = read_call(self.folder / name, table["partitioned_by"])
+                # Columns by name: a parent folder called `env=prod` would add a column.
                 names = ", ".join(quoted(column["name"]) for column in table["columns"])
                 connection.execute(f"CREATE VIEW {quoted(name)} AS SELECT {names} FROM {read}")
 
 
 @contextmanager
 def _folder_errors(published: Path) -> Iterator[None]:
-    """Turn what the system or DuckDB raises about the published folder into a LakeError."""
+    """Turn errors of the system or DuckDB about the published folder into a LakeError."""
     try:
         with lake_errors(published):
             yield
@@ -246,15 +246,15 @@ SELECT account_profile, endpoint, watermark_at FROM meta.watermarks ORDER BY ALL
 
 
 def _switch(published: Path, new: Path) -> None:
-    """Let the link point to the new snapshot: a rename, so it always points to one."""
-    link = new.parent / NEXT
+    """Point the link to the new snapshot by a rename, so that it always points to one."""
+    link = new.parent / NEXT_LINK
     link.unlink(missing_ok=True)
     link.symlink_to(os.path.relpath(new, published.parent), target_is_directory=True)
     link.replace(published)
 
 
 def _clear(store: Path, *, keep: Path, and_keep: Path | None = None) -> None:
-    """Remove snapshots that were never finished, and finished ones that two have followed."""
+    """Remove unfinished snapshots, and finished ones except the current and the one before."""
     current = keep.resolve()
     snapshots = [folder for folder in store.iterdir() if _is_snapshot(folder)]
     finished = [folder for folder in snapshots if (folder / DESCRIPTION).is_file()]
@@ -265,28 +265,28 @@ def _clear(store: Path, *, keep: Path, and_keep: Path | None = None) -> None:
 
 
 def _is_snapshot(folder: Path) -> bool:
-    """Return whether `publish` made a folder: by its name, and by what it puts into each."""
+    """Return whether `publish` created a folder, judged by its name and its files."""
     if folder.is_symlink() or not folder.is_dir() or not _NAME.fullmatch(folder.name):
         return False
-    return (folder / MARK).is_file() or (folder / DESCRIPTION).is_file()
+    return (folder / MARKER).is_file() or (folder / DESCRIPTION).is_file()
 
 
 def _refuse_what_is_not_ours(published: Path, store: Path) -> None:
-    """Raise LakeError for what is no link, or a link to something that was not published."""
+    """Raise LakeError unless `published` is missing or a link to a snapshot in the store."""
     is_link = published.is_symlink()
     is_ours = is_link and published.resolve().parent == store.resolve()
     if (is_link or published.exists()) and not is_ours:
         raise LakeError(
-            f"{published} is in the way: it is no snapshot that fleetlake published.",
+            f"{published} exists already and fleetlake did not publish it.",
             remedy="Move it elsewhere, or set FLEETLAKE_PUBLISHED to another folder.",
         )
 
 
 def _refuse_other_link(link: Path) -> None:
-    """Raise LakeError for a file or folder under the name of the temporary link."""
+    """Raise LakeError if a file or folder has the name of the temporary link."""
     if link.exists() and not link.is_symlink():
         raise LakeError(
-            f"{link} is in the way: fleetlake makes a symbolic link of that name.",
+            f"{link} exists already, and fleetlake needs that name for a symbolic link.",
             remedy="Move it elsewhere, or set FLEETLAKE_PUBLISHED to another folder.",
         )
 

@@ -1,7 +1,7 @@
 -- Grain: one row per alert type, device or account, and UTC day.
 -- Kind: table.
 
--- A device may move to another account: an alert belongs to the one that it was in at the time.
+-- A device may move to another account: an alert belongs to the device's account at its time.
 with owned as (
     select
         a.alert_id,

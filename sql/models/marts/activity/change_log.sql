@@ -10,7 +10,7 @@ with diffs as (
     group by activity_id
 ),
 
--- Most activity names what it was about by its id alone: it is called as it was at the time.
+-- Most activity has only the id of its object, so the name is looked up as of that time.
 named as (
     select
         l.*,

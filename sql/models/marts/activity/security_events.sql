@@ -1,4 +1,4 @@
--- Grain: one row per alert or activity that matters to security.
+-- Grain: one row per alert or activity that is relevant to security.
 -- Kind: table.
 
 with events as (

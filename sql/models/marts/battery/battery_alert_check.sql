@@ -1,4 +1,4 @@
--- Grain: one row per battery alert, and per crossing of a threshold that no alert told of.
+-- Grain: one row per battery alert, and per crossing of a threshold without an alert.
 -- Kind: table.
 
 with near as (
@@ -16,7 +16,7 @@ with near as (
     group by a.alert_id
 ),
 
--- A crossing lies between two readings; the alert for it may be stamped a little outside them.
+-- A crossing lies between two readings; its alert may be stamped slightly outside them.
 crossings as (
     select
         c.battery_id,

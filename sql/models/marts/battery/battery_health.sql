@@ -1,4 +1,4 @@
--- Grain: one row per battery, as last reported, with its history summed up.
+-- Grain: one row per battery, as last reported, with a summary of its history.
 -- Kind: table.
 
 with latest as (

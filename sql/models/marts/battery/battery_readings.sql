@@ -1,4 +1,4 @@
--- Grain: one row per battery and report, as a poll found it.
+-- Grain: one row per battery and report.
 -- Kind: table.
 
 with reports as (

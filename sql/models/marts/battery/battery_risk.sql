@@ -1,9 +1,9 @@
 -- Grain: one row per battery, with its risk and the reasons for it.
 -- Kind: table.
 
--- A battery that runs empty is told of twice, at 20% and at 7%: a drain is one of these, not both.
--- An alert names the router, so it belongs to the battery that the router held at the time. Nobody
--- changes the battery of a router that left the service, which may have come back by another id.
+-- A battery that runs empty raises two alerts, at 20% and at 7%; they count as one drain. An alert
+-- names the router, so it belongs to the battery that the router held at that time. A router that
+-- left the service is left out: it may have come back under another id.
 with recent_alerts as (
     select
         s.battery_id,

@@ -1,9 +1,9 @@
--- Grain: one row per device and UTC day that the lake knows about.
+-- Grain: one row per device and UTC day that the lake has data for.
 -- Kind: table.
 
--- What of a device's state was told first. One that came online was before that in a state that
--- nobody told of: it may never have been connected, or not yet unpacked.
-with told as (
+-- The first known state of a device. Before a device first came online its state is unknown: it
+-- may not have been installed yet.
+with first_states as (
     select
         router_id,
         min(case when is_offline then changed_at end) as first_offline_at,
@@ -12,7 +12,7 @@ with told as (
     group by router_id
 ),
 
--- Where nothing was told at all, only the record can say that the device is there.
+-- Without any event, only the record can say that the device is connected.
 known as (
     select
         d.router_id,
@@ -26,7 +26,7 @@ known as (
         d.until_at
     from {{ ref('int_router_days') }} as d
     inner join {{ ref('int_routers') }} as r on d.router_id = r.router_id
-    left join told as t on d.router_id = t.router_id
+    left join first_states as t on d.router_id = t.router_id
     where coalesce(t.first_online_at, t.first_offline_at) is not null or r.connection_state = 'online'
 ),
 
@@ -55,8 +55,8 @@ measured as (
     group by d.router_id, d.router_name, d.day_date, d.from_at, d.until_at
 ),
 
--- What state samples say, as a second opinion: a sample speaks for its whole period, and where
--- the periods of two overlap, the earlier one does.
+-- State samples are a second source. A sample covers its whole period; if two periods overlap, the
+-- earlier sample counts.
 covering as (
     select
         router_id,

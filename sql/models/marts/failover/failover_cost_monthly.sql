@@ -6,13 +6,13 @@ with episodes as (
         *,
         coalesce(to_carrier, 'unknown') as carrier,
         cast(date_trunc('month', started_at) as date) as month_date,
-        -- An episode of no known router overlaps none of another one.
+        -- An episode without a known router overlaps no other one.
         coalesce(cast(router_id as {{ dbt.type_string() }}), episode_id) as holder,
         {{ seconds_after('started_at', 'duration_s') }} as until_at
     from {{ ref('failover_episodes') }}
 ),
 
--- Episodes of a router overlap when a backup fails too, and such time counts once.
+-- Episodes of a router overlap when a backup fails too; overlapping time counts once.
 spells as (
     {{ unbroken_spells('episodes', ['carrier', 'month_date', 'holder'], 'started_at', 'until_at', 'episode_id') }}
 ),

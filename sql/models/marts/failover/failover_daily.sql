@@ -1,7 +1,7 @@
 -- Grain: one row per router and UTC day with time on a backup.
 -- Kind: table.
 
--- Episodes overlap when a backup fails too, and such time counts once.
+-- Episodes overlap when a backup fails too; overlapping time counts once.
 with spells as (
     {{ by_day(ref('int_backup_spells'), ['router_id'], 'started_at', 'ended_at') }}
 ),

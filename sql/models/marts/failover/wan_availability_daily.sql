@@ -1,4 +1,4 @@
--- Grain: one row per router and UTC day that the lake knows about.
+-- Grain: one row per router and UTC day that the lake has data for.
 -- Kind: table.
 
 with spells as (

@@ -1,8 +1,8 @@
 -- Grain: one row per router and span of 24 hours or more without a fix.
 -- Kind: table.
 
--- So long a span crosses a midnight, so it lies between two days with fixes. Of a device that left
--- the service nobody waits for a fix any more.
+-- A span that long crosses midnight, so it lies between two days with fixes. For a device that left
+-- the service, no further fix is expected.
 with spans as (
     select
         router_id,

@@ -5,7 +5,7 @@
 
 {% set measured = ['latitude_deg', 'longitude_deg', 'accuracy_m', 'speed_kmh', 'carrier', 'rsrp_dbm', 'fixed_at'] %}
 
--- The two newest good fixes of each router: of its newest day, or one of the day before it.
+-- The two newest good fixes of each router, from its newest day or the day before.
 with days as (
     select
         router_id,
@@ -19,7 +19,7 @@ with days as (
     window per_router as (partition by router_id order by fix_date)
 ),
 
--- A newest fix that was reached too fast is a jump or a move: only the fix after it will tell.
+-- If the newest fix was reached too fast, only the next fix shows whether it is a jump or a move.
 judged as (
     select
         *,
@@ -57,7 +57,7 @@ places as (
     from {{ ref('stg_locations') }}
     where router_id is not null
         and abs(latitude_deg) <= 90 and abs(longitude_deg) <= 180
-        -- Null island: nobody knows where it is.
+        -- Null island (0, 0) is not a position.
         and (abs(latitude_deg) >= 0.001 or abs(longitude_deg) >= 0.001)
 ),
 

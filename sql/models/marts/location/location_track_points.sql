@@ -1,5 +1,5 @@
 -- Grain: one row per router and fix.
--- Kind: incremental. A unit is a fix. Spark, where every build is a full one, knows no such strategy.
+-- Kind: incremental. A unit is a fix. Spark has no such strategy; there, every build is a full one.
 
 {% set unit = ['fix_date', 'router_id', 'fix_id'] %}
 {{ config(
@@ -8,9 +8,9 @@
     meta={'unit': unit}, post_hook="{{ remember_built() }}"
 ) }}
 
--- A fix is judged by those within two days and a quarter of it: the span between what is sure
--- before and after, such a span on either side, and how long the fixes there agree. So a new fix
--- has its neighbours judged again, and these need their own neighbours.
+-- The rating of a fix depends on the fixes within 2.25 days: the span between the confirmed fixes
+-- before and after, such a span on either side, and how long the fixes there agree. A new fix
+-- therefore changes the rating of its neighbours, which need their own neighbours.
 with fixes as (
     select
         *,
@@ -41,7 +41,7 @@ followed as (
     window track as (partition by router_id order by fixed_at, fix_id)
 ),
 
--- Few fixes are out of the ordinary, and all others pass by without waiting in memory.
+-- Only the few suspicious fixes are kept in memory; all others are streamed.
 cuts as (
     select *
     from followed
@@ -58,7 +58,7 @@ newest as (
     group by router_id
 ),
 
--- A run of fixes, each of which can be driven to from the one before.
+-- A run is a sequence of fixes, each of which can be reached by driving from the one before.
 runs as (
     select
         router_id,
@@ -84,8 +84,8 @@ lasting as (
     inner join newest as n on r.router_id = n.router_id
 ),
 
--- Neither reached from a run before nor left to a run after by driving, while these two agree.
--- A run that is only reached too fast was moved.
+-- A jump is a run that cannot be reached by driving from the run before nor left to the run after,
+-- while these two agree. A run that only cannot be reached is a move.
 doubted as (
     select
         w.router_id,
@@ -121,8 +121,8 @@ most_doubted as (
     group by router_id, run_number
 ),
 
--- Two wrong runs at one place agree too, about what lies between them. Those that agree are
--- sure only if no surer ones doubt them.
+-- Two wrong runs at one place agree with each other too. Runs that agree are confirmed only if no
+-- run with more confidence contradicts them.
 wrong as (
     select
         d.router_id,
@@ -174,7 +174,7 @@ judged as (
     ) as n on f.router_id = n.router_id
     left join (select router_id, fix_date, fix_id from {{ this }} where quality = 'jump') as t
         on f.router_id = t.router_id and f.fix_date = t.fix_date and f.fix_id = t.fix_id
-    -- A neighbour that is judged as before stays as it was.
+    -- A neighbour with the same rating as before is not rewritten.
     where f.is_new or (
         f.fault is null and f.fixed_at >= n.judged_from and (j.fix_id is null) <> (t.fix_id is null)
     )

@@ -12,8 +12,8 @@ with known as (
     group by router_id
 ),
 
--- Arrivals: the end of each trip, and where a device was first seen before any of them. A trip
--- that still goes on has arrived nowhere.
+-- Arrivals: the end of each trip, and where a device was first seen before its first trip. An open
+-- trip has no arrival.
 arrivals as (
     select
         router_id,

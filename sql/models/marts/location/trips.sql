@@ -51,7 +51,7 @@ followed as (
     window track as (partition by router_id order by place)
 ),
 
--- A device that sends no speed had the one that its way before and after a fix tells.
+-- If a device sends no speed, the speed comes from the legs before and after a fix.
 paced as (
     select
         *,
@@ -59,9 +59,9 @@ paced as (
     from followed
 ),
 
--- A leg is driven or stood. A short one of less than half a minute is judged by the speed that
--- the device itself reports, since the places are only known to some metres; where it reports
--- none, by whether it is as long as half a minute of moving.
+-- A leg is either driven or standing. A leg of less than half a minute is rated by the reported
+-- speed, because positions are only accurate to some metres. Without a reported speed, it is
+-- driven if it is as long as half a minute of moving.
 judged as (
     select
         *,
@@ -96,7 +96,7 @@ stood as (
     from judged
 ),
 
--- Standing long enough between two driven legs, in all, is a stop.
+-- Standing long enough in total between two driven legs is a stop.
 driven as (
     select
         *,
@@ -106,9 +106,9 @@ driven as (
     window track as (partition by router_id order by place)
 ),
 
--- How long before the first moving fix the trip began, and after the last one it ended: from or
--- to a standing fix at an even acceleration, a speed takes twice the way over the speed. Where
--- no fix was taken while standing, the acceleration is that of the nearest leg.
+-- How long the trip began before its first moving fix, and ended after its last. From or to a
+-- standing fix at constant acceleration, the time is twice the distance over the speed. Without a
+-- standing fix, the acceleration is that of the nearest leg.
 ramped as (
     select
         *,
@@ -136,8 +136,8 @@ ramped as (
     from driven
 ),
 
--- A trip began and ended where that standing fix was taken, however long before or after; where
--- there is none, as far from the moving fix as the ramp takes, straight on.
+-- A trip starts and ends at that standing fix, however long before or after it was taken. Without
+-- one, it starts and ends on the straight line beyond the moving fix, at the acceleration distance.
 placed as (
     select
         *,

@@ -35,7 +35,7 @@ proven as (
     group by account_profile, endpoint
 ),
 
--- A device that left the service is not read any more, and nobody waits for it.
+-- A device that left the service is not read any more, so it does not hold the result back.
 listed as (
     select cast(router_id as {{ dbt.type_string() }}) as part from {{ ref('stg_routers') }}
     union

@@ -18,7 +18,7 @@ with samples as (
     where {{ in_reach('net_device_id', 'sampled_at', touched_usage_days(), days=0) }}
 ),
 
--- The periods of two samples may overlap, and such time counts once.
+-- The periods of two samples may overlap; overlapping time counts once.
 covering as (
     select
         *,

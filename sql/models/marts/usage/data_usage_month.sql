@@ -15,8 +15,8 @@ with months as (
     group by net_device_id, cast(date_trunc('month', usage_date) as date)
 ),
 
--- The month so far sets the pace for the rest of it, from where the first sample begins: its
--- period ends in the month, and may have begun before it.
+-- The projection uses the rate since the first sample's period began; that period ends in the
+-- month but may have begun before it.
 paced as (
     select
         m.*,

@@ -1,18 +1,19 @@
-"""dbt in a process of its own: it runs one command and tells of it in lines of JSON.
+"""dbt in a child process: runs one command and reports on it in JSON lines.
 
-Each line says in `line` what it is, and the rest are the members of that class of
-`fleetlake.marts.dbt`: an `unknown` name that was selected, a `step` that has ended, an `error`,
-a result for each model (`node`), data test (`test`) and unit test (`rule`), and last an `end`.
-They alone go to standard output; what dbt, its models or Python print goes to standard error.
+The member `line` is the type of a line; the others are the fields of the class in
+`fleetlake.marts.dbt`. The types are: `unknown` for a selected name that matches nothing, `step`
+for a finished step, `error`, a result for each model (`node`), data test (`test`) and unit test
+(`unit_test`), and finally `end`. Standard output holds nothing else; what dbt, its models or
+Python print goes to standard error.
 
-The process ends when the one that started it has ended: a build that is killed cannot end its
-child, and two dbt processes would then write one scratch file. Standard input is a pipe that
-nobody writes to, and it ends with its other end.
+The process exits when its parent has ended. Otherwise a killed build would leave its child
+running, and two dbt processes would write one scratch file. Nobody writes to the standard input:
+it is a pipe that closes when the parent ends.
 """
 
-# dbt makes objects by the hundred thousand that live as long as it does. To look through them
-# for garbage as often as Python does, while it is imported above all, takes a sixth of its seconds.
-# ruff: noqa: E402 - for that reason
+# dbt creates hundreds of thousands of objects that live until it exits. Python's default garbage
+# collection scans them so often, above all during imports, that it takes a sixth of the run time.
+# ruff: noqa: E402 - the collector is turned off before the imports
 import gc
 
 gc.disable()
@@ -42,23 +43,23 @@ def main() -> int:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     outcome = dbtRunner(callbacks=[_on_event]).invoke(sys.argv[1:])
     if outcome.exception is not None:
-        _tell("error", text=str(outcome.exception))
+        _emit("error", text=str(outcome.exception))
         return _COULD_NOT
     if isinstance(outcome.result, RunExecutionResult):
         for result in outcome.result.results:
-            _tell_result(result)
+            _emit_result(result)
     if outcome.result is not None:  # as it is after `--help`
-        _tell("end")
+        _emit("end")
     return _DONE if outcome.success else _FAILED
 
 
 def _end_with_parent() -> None:
-    """Wait for the end of standard input, and end at once."""
+    """Wait until standard input closes, then exit at once."""
     os.read(sys.stdin.fileno(), 1)
     os._exit(1)
 
 
-def _tell(line: str, **members: object) -> None:
+def _emit(line: str, **members: object) -> None:
     _LINES.write(json.dumps({"line": line, **members}) + "\n")
     _LINES.flush()
 
@@ -67,12 +68,12 @@ def _on_event(event: EventMsg) -> None:
     info: Any = event.info
     data: Any = event.data
     if info.level == "error":
-        _tell("error", text=info.msg.strip())
+        _emit("error", text=info.msg.strip())
     if info.name == "NoNodesForSelectionCriteria":
-        _tell("unknown", name=data.spec_raw)
+        _emit("unknown", name=data.spec_raw)
     if info.name in _STEPS:
         is_test = info.name == "LogTestResult"
-        _tell(
+        _emit(
             "step",
             name=data.node_info.node_name,
             kind=data.node_info.resource_type,
@@ -83,13 +84,13 @@ def _on_event(event: EventMsg) -> None:
         )
 
 
-def _tell_result(result: Any) -> None:
-    """Tell what became of a model, a seed or a test; the hooks and exposures are nobody's."""
+def _emit_result(result: Any) -> None:
+    """Report the result of a model, a seed or a test; hooks and exposures are left out."""
     node = result.node
     kind = str(node.resource_type)
     outcome = {"name": node.name, "status": str(result.status)}
     if kind in {"model", "seed"}:
-        _tell(
+        _emit(
             "node",
             **outcome,
             schema=node.schema,
@@ -101,7 +102,7 @@ def _tell_result(result: Any) -> None:
         )
     elif kind == "test":
         about = getattr(node, "attached_node", None) or next(iter(node.depends_on.nodes), "")
-        _tell(
+        _emit(
             "test",
             **outcome,
             model=about.rsplit(".", 1)[-1],
@@ -110,7 +111,7 @@ def _tell_result(result: Any) -> None:
             sql=node.compiled_code or "",
         )
     elif kind == "unit_test":
-        _tell("rule", **outcome, message=(result.message or "").strip())
+        _emit("unit_test", **outcome, message=(result.message or "").strip())
 
 
 if __name__ == "__main__":

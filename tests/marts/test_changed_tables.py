@@ -1,4 +1,4 @@
-"""A build computes what stands on tables with news, and nothing else."""
+"""A build computes the models below changed tables, and nothing else."""
 
 import shutil
 from datetime import UTC, datetime, timedelta
@@ -33,7 +33,7 @@ def test_with_nothing_new_nothing_is_computed(lake):
     assert (result.models, result.tests, steps) == ((), (), [])
 
 
-def test_only_what_stands_on_new_rows_is_computed_and_tested(lake, add):
+def test_only_models_below_new_rows_are_computed_and_tested(lake, add):
     add(lake, "activity_logs", LOGIN)
 
     result = build_marts(lake)
@@ -47,14 +47,14 @@ def test_a_full_build_computes_everything(lake, empty_build):
     assert computed(build_marts(lake, is_full=True)) == computed(empty_build[1])
 
 
-def test_news_that_a_selection_left_out_are_computed_by_the_next_build(lake, add):
+def test_changes_that_a_selection_left_out_are_computed_by_the_next_build(lake, add):
     add(lake, "activity_logs", LOGIN)
     build_marts(lake, select="security_events")
 
     assert computed(build_marts(lake)) == {"change_log", "security_events"}
 
 
-def test_when_the_lake_has_forgotten_what_changed_everything_is_computed(lake, add, empty_build):
+def test_when_the_lake_no_longer_knows_what_changed_everything_is_computed(lake, add, empty_build):
     add(lake, "activity_logs", LOGIN)
     with open_lake(lake) as opened:
         maintain(opened, keep=timedelta(0))
@@ -62,19 +62,19 @@ def test_when_the_lake_has_forgotten_what_changed_everything_is_computed(lake, a
     assert computed(build_marts(lake)) == computed(empty_build[1])
 
 
-def test_rows_that_no_mart_stands_on_are_no_news(lake, add):
+def test_rows_that_no_mart_depends_on_start_no_build(lake, add):
     add(lake, "router_logs", {"router_id": 1, "created_at_timeuuid": "l1"})
 
     assert computed(build_marts(lake)) == set()
 
 
 def read_until(lake, instant):
-    """Note that a stream was read up to an instant, and nothing found."""
+    """Record that a stream was read up to an instant without new rows."""
     with open_lake(lake) as opened:
         opened.execute("insert into meta.reads (read_until) values (?)", [instant])
 
 
-def test_that_streams_were_read_is_no_news(lake):
+def test_a_read_without_new_rows_starts_no_build(lake):
     read_until(lake, NOON)
 
     assert computed(build_marts(lake)) == set()

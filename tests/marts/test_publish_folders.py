@@ -9,10 +9,10 @@ import pytest
 
 from fleetlake.errors import LakeError, UsageError
 from fleetlake.exporters import TARGETS
-from fleetlake.exporters.contract import Mark
+from fleetlake.exporters.contract import ExportMark
 from fleetlake.exporters.files import open_target
 from fleetlake.lake import open_lake
-from fleetlake.publishing.layout import reading
+from fleetlake.publishing.layout import read_call
 from fleetlake.publishing.publish import publish
 
 up = importlib.import_module("fleetlake.cli.prefect.up")  # the package has a command of that name
@@ -48,7 +48,7 @@ def test_folders_of_somebody_else_beside_the_snapshots_stay(lake, tmp_path):
 
 
 @pytest.mark.parametrize("damaged", ["", "[1]", '{"tables": {"trips": 3}}'])
-def test_a_description_that_a_power_cut_left_damaged_does_not_stop_the_next(
+def test_a_description_damaged_by_a_power_cut_does_not_stop_the_next_publish(
     lake, tmp_path, damaged
 ):
     published = tmp_path / "p"
@@ -57,9 +57,9 @@ def test_a_description_that_a_power_cut_left_damaged_does_not_stop_the_next(
 
     publish(lake, published)
 
-    told = json.loads((published / "snapshot.json").read_text())
-    assert told["tables"]["trips"]["rows"] == 1
-    assert not told["tables"]["trips"]["is_reused"]
+    description = json.loads((published / "snapshot.json").read_text())
+    assert description["tables"]["trips"]["rows"] == 1
+    assert not description["tables"]["trips"]["is_reused"]
 
 
 @pytest.mark.parametrize("target", ["other", "nowhere"])
@@ -70,7 +70,7 @@ def test_a_link_that_was_not_published_is_neither_followed_nor_replaced(lake, tm
     published = tmp_path / "p"
     published.symlink_to(tmp_path / target)
 
-    with pytest.raises(LakeError, match="in the way"):
+    with pytest.raises(LakeError, match="exists already"):
         publish(lake, published)
 
     assert published.readlink() == tmp_path / target
@@ -101,14 +101,14 @@ def test_a_lake_is_made_and_published_in_folders_with_odd_names(tmp_path):
         assert reader.execute("select trip_id from trips").fetchall() == [(1,)]
 
 
-def test_signs_of_a_pattern_in_a_folder_fit_only_themselves(tmp_path):
+def test_wildcards_in_a_folder_name_match_only_themselves(tmp_path):
     for name in ("[ab]*", "a1"):
         (tmp_path / name).mkdir()
         place = tmp_path / name / "x.parquet"
         with duckdb.connect() as writer:
             writer.execute(f"COPY (SELECT '{name}' AS folder) TO '{place}' (FORMAT parquet)")
 
-    found = duckdb.sql(f"SELECT folder FROM {reading(tmp_path / '[ab]*', None)}").fetchall()
+    found = duckdb.sql(f"SELECT folder FROM {read_call(tmp_path / '[ab]*', None)}").fetchall()
 
     assert found == [("[ab]*",)]
 
@@ -123,7 +123,7 @@ def test_an_export_removes_its_own_left_over_files_and_no_others(tmp_path):
         file.write_text("x")
 
     exporter = open_target(str(tmp_path), "parquet")
-    found: Mark | None = exporter.mark("trips")
+    found: ExportMark | None = exporter.mark("trips")
     exporter.close()
 
     assert found is None
@@ -180,12 +180,12 @@ def test_a_folder_with_a_log_of_somebody_else_is_not_emptied(tmp_path, log):
 
 
 @pytest.mark.parametrize("kind", ["file", "folder"])
-def test_what_stands_under_the_name_of_the_temporary_link_is_told_in_words(lake, tmp_path, kind):
+def test_a_file_with_the_name_of_the_temporary_link_is_a_readable_error(lake, tmp_path, kind):
     publish(lake, tmp_path / "p")
     there = tmp_path / ".p" / "next"
     there.mkdir() if kind == "folder" else there.write_text("keep")
 
-    with pytest.raises(LakeError, match=r"\.p/next is in the way"):
+    with pytest.raises(LakeError, match=r"\.p/next exists already"):
         publish(lake, tmp_path / "p")
 
     assert there.exists()

@@ -1,6 +1,6 @@
-"""What the server's books hold after a power cut, and after a month: `fleetlake prefect-server`.
+"""The server's database after a power cut and after a month: `fleetlake prefect-server`.
 
-Each test has a server of its own, since it kills it or sets it otherwise than flows want it.
+Each test starts its own server, because it kills it or changes its settings.
 """
 
 import sqlite3
@@ -18,7 +18,7 @@ LIMIT = {"concurrency_limit": 1, "concurrency_options": {"collision_strategy": "
 
 @dataclass(frozen=True)
 class Deployment:
-    """A deployment that runs once at a time, and whose runs we move by hand."""
+    """A deployment that runs once at a time; the tests set the states of its runs."""
 
     server: Server
     id: str
@@ -34,7 +34,7 @@ class Deployment:
 
 
 def post(server: Server, path: str, **body: Any) -> dict[str, Any]:
-    """Ask until the server has time for it, as Prefect's own client does."""
+    """Repeat the request while the server is busy, as Prefect's own client does."""
     answer = wait_for(lambda: answered(server, path, body))
     return answer.raise_for_status().json()
 
@@ -52,7 +52,7 @@ def deployed(server: Server) -> Deployment:
     )
 
 
-def test_a_power_cut_while_a_run_begins_does_not_lock_its_deployment_out(tmp_path):
+def test_a_power_cut_while_a_run_starts_does_not_block_its_deployment(tmp_path):
     server = server_at(
         tmp_path,
         {
@@ -73,7 +73,7 @@ def test_a_power_cut_while_a_run_begins_does_not_lock_its_deployment_out(tmp_pat
     wait_for(lambda: not processes_of(tmp_path))
 
 
-def test_runs_that_ended_more_than_a_month_ago_are_forgotten_and_others_kept(tmp_path):
+def test_runs_that_ended_more_than_a_month_ago_are_deleted_and_others_kept(tmp_path):
     server = server_at(tmp_path, {"PREFECT_SERVER_SERVICES_DB_VACUUM_LOOP_SECONDS": "2"})
     with server.running(*SERVE, log=tmp_path / "server.log"):
         deployment = deployed(server)
@@ -86,9 +86,9 @@ def test_runs_that_ended_more_than_a_month_ago_are_forgotten_and_others_kept(tmp
     wait_for(lambda: not processes_of(tmp_path))
 
 
-def age(books, run: str, days: int) -> None:
-    """Let a run have ended so many days ago."""
-    with sqlite3.connect(books, timeout=60) as connection:
+def age(database, run: str, days: int) -> None:
+    """Set the end of a run to so many days ago."""
+    with sqlite3.connect(database, timeout=60) as connection:
         changed = connection.execute(
             "update flow_run set end_time = datetime('now', ?) where id = ?",
             [f"-{days} days", run],
