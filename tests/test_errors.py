@@ -6,7 +6,8 @@ import re
 import pytest
 
 from fleetlake import errors
-from fleetlake.errors import FleetlakeError, Throttled
+from fleetlake.errors import FleetlakeError, ServiceError, Throttled
+from fleetlake.service.retry import wait_before_retry
 
 TREE = [kind for _, kind in inspect.getmembers(errors, inspect.isclass)]
 TREE = [kind for kind in TREE if issubclass(kind, FleetlakeError)]
@@ -53,3 +54,24 @@ def test_only_an_error_that_is_no_failure_ends_with_zero():
 
 def test_an_error_without_a_wait_asks_for_none():
     assert Throttled("Too many calls.").wait is None
+
+
+def test_each_error_says_whether_it_may_pass_by_itself():
+    transient = {kind.__name__ for kind in TREE if kind.is_transient}
+
+    assert transient == {
+        *("Unreachable", "Throttled", "PageUnreadable"),
+        *("LakeError", "StreamBusy", "CommitUnknown"),
+    }
+
+
+@pytest.mark.parametrize("kind", TREE)
+def test_requests_and_tasks_retry_what_the_error_calls_transient(kind):
+    from flows.retries import is_worth_retrying
+    from prefect.states import Failed
+
+    is_of_service = issubclass(kind, ServiceError)
+    failed = Failed(data=kind("It broke."))
+
+    assert wait_before_retry(kind("It broke.")) is (is_of_service and kind.is_transient)
+    assert is_worth_retrying(None, None, failed) is kind.is_transient

@@ -69,7 +69,7 @@ class Flaky:
 
 def attempt(flaky: Flaky, attempts: int) -> str:
     patience = timedelta(minutes=5)
-    return asyncio.run(with_retries(flaky, attempts=attempts, patience=patience))
+    return asyncio.run(with_retries(flaky, attempts=attempts, timeout=patience))
 
 
 def test_an_answer_at_once_takes_one_try():

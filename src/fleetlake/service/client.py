@@ -168,7 +168,7 @@ class Client:
         patience = Patience(self._page_seconds)
         try:
             async with patience.run():
-                return await with_retries(attempt, attempts=attempts, patience=self._retry_patience)
+                return await with_retries(attempt, attempts=attempts, timeout=self._retry_patience)
         except TimeoutError:
             raise Unreachable(
                 f"No good answer from {self._roots[api]}{path} within {self._page_seconds:g} s, "
