@@ -10,7 +10,7 @@ FleetlakeError                    exit code
 │   │   └── Throttled              5   the same: 429, with the wait that the service asks for
 │   ├── BudgetSpent                5   try again tomorrow: the day's calls are used up
 │   ├── RequestRejected            6   a bug or a changed service: 400, 409 with errors
-│   ├── ClockRefused               6   correct a clock: the service's and this machine's differ by a day
+│   ├── ClockRefused               6   correct a clock: the service's or this machine's
 │   ├── PageUnreadable             6   a response that is not a page; never read as an empty page
 │   ├── CursorStuck                6   the service repeats a page position
 │   └── ListShrank                 6   a list lost many records: check, then accept the loss or not

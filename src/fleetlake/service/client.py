@@ -89,7 +89,7 @@ class Client:
         self._answer_seconds = settings.timeout_seconds * ANSWER_FACTOR
         # Without retries a page is one answer, and may take as long.
         self._page_seconds = settings.retry_seconds or self._answer_seconds
-        self._retry_patience = timedelta(seconds=settings.retry_seconds)
+        self._retry_timeout = timedelta(seconds=settings.retry_seconds)
         self._bounds = Bounds(answer_bytes=settings.answer_megabytes * MEGABYTE)
         self._limit = call_limit(
             settings, f"{self._roots[Api.V2]} {settings.mgr_api_id.get_secret_value()}"
@@ -168,7 +168,7 @@ class Client:
         patience = Patience(self._page_seconds)
         try:
             async with patience.run():
-                return await with_retries(attempt, attempts=attempts, timeout=self._retry_patience)
+                return await with_retries(attempt, attempts=attempts, within=self._retry_timeout)
         except TimeoutError:
             raise Unreachable(
                 f"No good answer from {self._roots[api]}{path} within {self._page_seconds:g} s, "

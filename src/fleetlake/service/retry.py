@@ -45,17 +45,17 @@ def wait_before_retry(error: Exception) -> bool | timedelta:
 
 
 async def with_retries(
-    attempt: Callable[[], Awaitable[Answer]], *, attempts: int, timeout: timedelta
+    attempt: Callable[[], Awaitable[Answer]], *, attempts: int, within: timedelta
 ) -> Answer:
     """Return the result of `attempt`, retrying it after transient errors of the service.
 
     Waits grow from 0.25 to 20 seconds, with jitter. A wait that the service asks for takes
-    precedence. Raises: the last error, once `attempts` or `timeout` is used up.
+    precedence. Raises: the last error, once `attempts` or the time `within` is used up.
     """
     async for trial in stamina.retry_context(
         on=wait_before_retry,
         attempts=attempts,
-        timeout=timeout,
+        timeout=within,
         wait_initial=0.25,
         wait_max=20.0,
         wait_jitter=1.0,
