@@ -293,31 +293,31 @@ def test_nobody_shuts_readers_out_of_the_catalog_while_the_lake_is_open(lake_pat
 
 
 def test_one_process_at_a_time_opens_or_closes_a_catalog(lake_path, monkeypatch):
-    door = FileLock(lake_path / "locks" / "door.lock", timeout=0)
+    held_lock = FileLock(lake_path / "locks" / "door.lock", timeout=0)
 
     def attach(lake: Lake, *, read_only: bool) -> None:
         with pytest.raises(Timeout):
-            door.acquire()
+            held_lock.acquire()
         own(lake, read_only=read_only)
 
     own = Lake.attach
     monkeypatch.setattr(Lake, "attach", attach)
     with open_lake(lake_path, read_only=True) as lake:
-        with door:
+        with held_lock:
             assert lake.rows("select count(*) from meta.loads")
         held = []
         monkeypatch.setattr(
             catalog,
-            "catalog_door",
+            "open_lock",
             lambda path: closing(SimpleNamespace(close=lambda: held.append(path))),
         )
     assert held == [lake_path]
 
 
 def test_whoever_may_not_write_beside_a_lake_reads_it_all_the_same(lake_path):
-    door = lake_path / "locks" / "door.lock"
-    door.unlink(missing_ok=True)
-    door.mkdir()  # nobody, root included, can open it as a file
+    held_lock = lake_path / "locks" / "door.lock"
+    held_lock.unlink(missing_ok=True)
+    held_lock.mkdir()  # nobody, root included, can open it as a file
 
     with open_lake(lake_path, read_only=True) as lake:
         assert lake.rows("select count(*) from meta.loads") == [(0,)]

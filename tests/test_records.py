@@ -76,7 +76,7 @@ def read_rows(endpoint: Endpoint, body: bytes) -> list[dict[str, Any]]:
     """Return the page's rows, JSON columns as values."""
     rows = read_page(endpoint, body).rows.to_pylist()
     for row in rows:
-        for name in {*endpoint.json_columns, EXTRA}:
+        for name in [*(c.name for c in endpoint.columns if c.kind is Kind.JSON), EXTRA]:
             row[name] = json.loads(row[name]) if row[name] is not None else None
     return rows
 

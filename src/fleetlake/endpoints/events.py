@@ -1,4 +1,4 @@
-"""Lists ordered by time: what happened, and what was measured."""
+"""Lists ordered by time: events and measurements."""
 
 from datetime import timedelta
 
@@ -27,7 +27,7 @@ PER_ROUTER = FanOut(parameter="router__in", source="routers", partition="router_
 def _series(
     name: str, about: str, fields: str, *, of: str, fan_out: FanOut | None = None
 ) -> Endpoint:
-    """Return the row of a series that may be read oldest first; `of` is the id it belongs to."""
+    """Return the row of a series that can be read oldest first; `of` is the id it belongs to."""
     return Endpoint(
         name=name,
         about=about,
@@ -45,7 +45,7 @@ def _series(
 ROWS = (
     Endpoint(
         name="alerts",
-        about="What the service alerted on, by device or account.",
+        about="Alerts that the service raised, by device or account.",
         key=("created_at_timeuuid",),
         mode=Mode.APPEND,
         cursor=NEWEST_FIRST,
@@ -58,7 +58,7 @@ ROWS = (
     ),
     Endpoint(
         name="activity_logs",
-        about="Who did what to what, with the entity before and after.",
+        about="Who changed what, with the entity before and after.",
         key=("action_id",),
         mode=Mode.APPEND,
         cursor=Cursor(walk=Walk.ACTION_ID, parameter="action__id__lt"),

@@ -1,7 +1,7 @@
-"""One commit: rows, misfits, proven ranges, watermark and load record, or nothing of them.
+"""One commit: rows, rejected records, proven ranges, watermark and load record, or nothing.
 
 A commit is done, refused or unknown. Its load id is chosen before it starts and stays the same
-when it is tried again, so an unknown one is settled by looking for the id in `meta.loads`.
+on retry, so an unknown commit is resolved by looking for the id in `meta.loads`.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,13 +20,13 @@ from fleetlake.planning.intervals import Interval
 
 
 def commit_load(lake: Lake, load: Load, *, only_changes: bool = False) -> Committed:
-    """Commit a load once, however often it is asked for.
+    """Commit a load exactly once, however often this is called.
 
-    With `only_changes`, a load that brings nothing new is not committed at all; what it proves
-    is for `commit_proofs`, which takes many such loads at the price of one.
+    With `only_changes`, a load without new rows is not committed. `commit_proofs` commits what many
+    such loads prove in one transaction.
 
-    Raises: LakeError when it was refused and nothing of it is kept; CommitUnknown when that
-    cannot be told, because the catalog no longer answers.
+    Raises: LakeError if the commit was refused and nothing was kept; CommitUnknown if the outcome
+    is unknown because the catalog no longer answers.
     """
     with commit_lock(lake.path):
         try:
@@ -50,9 +50,9 @@ def commit_load(lake: Lake, load: Load, *, only_changes: bool = False) -> Commit
 def commit_proofs(
     lake: Lake, loads: Sequence[Load], *, also: Callable[[Lake], None] | None = None
 ) -> None:
-    """Commit what loads prove whose rows were all there already, in one transaction.
+    """Commit what loads prove that brought no new rows, in one transaction.
 
-    `also` writes what else belongs to the end of a run.
+    `also` writes whatever else belongs to the end of a run.
     """
     if not loads and also is None:
         return
@@ -107,7 +107,7 @@ def _write_proofs(lake: Lake, load: Load, done: Committed) -> None:
 
 
 def _mark(load: Load, load_id: str | None = None) -> Mark:
-    # A record may carry a time that is still to come: nothing is read as far as that.
+    # A record may carry a future time, but nothing was read up to then.
     newest = load.newest
     if newest and newest > load.seen_at + TOLERANCE:
         newest = load.seen_at
@@ -119,7 +119,7 @@ def _ends(loads: Sequence[Load]) -> list[tuple[str, str, LastRead]]:
 
 
 def _earlier(lake: Lake, load: Load) -> Committed | None:
-    """Return what a commit of the load did that has taken place already, or None."""
+    """Return the result of an earlier commit of this load, or None."""
     found = lake.rows(
         "select rows_added, rows_changed, quarantined from meta.loads where load_id = ?",
         [load.load_id],
@@ -128,15 +128,14 @@ def _earlier(lake: Lake, load: Load) -> Committed | None:
 
 
 def _settled(lake: Lake, load: Load, error: LakeError) -> Committed | None:
-    """Return what a commit did that was answered with an error, or None if it was refused.
+    """Return the result of a commit that ended with an error, or None if it was refused.
 
-    Raises: CommitUnknown when the catalog does not tell.
+    Raises: CommitUnknown if the catalog does not answer.
     """
     try:
         return _earlier(lake, load)
     except LakeError:
         raise CommitUnknown(
-            f"It is not known whether load {load.load_id} of {load.endpoint.name} took place: "
-            f"{error.what}",
-            remedy="Run again once the catalog answers: nothing is loaded twice.",
+            f"The outcome of load {load.load_id} of {load.endpoint.name} is unknown: {error.what}",
+            remedy="Run again once the catalog answers. Nothing is loaded twice.",
         ) from error

@@ -1,10 +1,11 @@
-"""How rows get into a raw table, by the endpoint's mode; misfits and drift beside them.
+"""Writing rows to a raw table in the endpoint's mode, and its rejected records and drift.
 
-All of it within the transaction that a commit has opened.
+Everything happens within the transaction that a commit has opened.
 
-Several accounts may see one record, and not the same of it. It is kept once, as the account that
-read it first sees it: else each load in turn would make it another. A record that its account
-no longer sees, or has not read for `RESTS_DAYS`, goes to the next account that reads it.
+Several accounts may see one record, with different content. The lake keeps it once, as the
+account that read it first sees it. Otherwise each account's load would change it again. If that
+account no longer sees the record, or has not loaded the endpoint for `RESTS_DAYS`, the next
+account that reads the record takes it over.
 """
 
 from collections.abc import Sequence
@@ -23,15 +24,15 @@ from fleetlake.lake.spelling import as_stored
 from fleetlake.text.quoting import literal, quoted
 
 RESTS_DAYS = 2
-"""Longer than from one daily load to the next, however long they take."""
+"""Longer than the time between two daily loads, even slow ones."""
 
 
 ANOTHER_SPELLING = timedelta(seconds=1)
-"""How far a record's time may lie from what an earlier answer said: some are in whole seconds."""
+"""How much a record's time may differ between responses: some are in whole seconds."""
 
 
 def write_rows(lake: Lake, load: Load) -> Committed:
-    """Write a load's rows and misfits within the open transaction; return what they changed."""
+    """Write a load's rows and rejected records in the open transaction; return what changed."""
     rows = load.rows
     if not (rows.num_rows or load.misfits or load.is_whole):
         return Committed(0, 0, 0)
@@ -50,7 +51,7 @@ def write_rows(lake: Lake, load: Load) -> Committed:
 
 
 def _append(lake: Lake, load: Load) -> Committed:
-    """Insert the records that the table does not hold; their time bounds spare its old files."""
+    """Insert the records that the table lacks; their time range limits the files to compare."""
     endpoint = load.endpoint
     if load.rows.num_rows == 0:
         return Committed(0, 0, 0)
@@ -67,7 +68,7 @@ def _append(lake: Lake, load: Load) -> Committed:
 
 
 def _upsert(lake: Lake, load: Load) -> Committed:
-    """Insert new records and overwrite those whose content changed."""
+    """Insert new records and overwrite those with changed content."""
     endpoint, table = load.endpoint, f"raw.{load.endpoint.name}"
     sets = ", ".join(f"{quoted(c.name)} = b.{quoted(c.name)}" for c in endpoint.columns)
     [(changed,)] = lake.rows(
@@ -80,7 +81,7 @@ def _upsert(lake: Lake, load: Load) -> Committed:
 
 
 def _version(lake: Lake, load: Load) -> Committed:
-    """Close the versions whose content changed or whose record has gone; insert the new ones."""
+    """Close the versions of changed and missing records; insert the new versions."""
     endpoint, table = load.endpoint, f"raw.{load.endpoint.name}"
     absence = settle_absence(lake, load) if load.is_whole else Absence()
     filled = fill_never_held(lake, load, _is_no_others(endpoint))
@@ -120,9 +121,9 @@ _PROVENANCE = "?::varchar as account_profile, ?::varchar as _load_id, now() as _
 
 
 def _once(endpoint: Endpoint) -> str:
-    """Return the batch with each key once: pages may overlap while records are being added.
+    """Return SQL for the batch with each key once: pages may overlap while records are added.
 
-    Where a record may change between two readings of it, the last reading counts.
+    If a record may change between two readings, the last one counts.
     """
     key = _listed(endpoint.key)
     if endpoint.mode is Mode.APPEND:
@@ -145,9 +146,10 @@ def _differs(endpoint: Endpoint) -> str:
 
 
 def _is_no_others(endpoint: Endpoint) -> str:
-    """Return whether a row's account is the one that reads now, or no longer reads itself.
+    """Return the SQL condition that the reading account may overwrite a row.
 
-    Nor does it where its list no longer holds the record, and nobody has accepted that.
+    It may if it owns the row, if the owner no longer loads the endpoint, or if the owner's list no
+    longer contains the record and nobody has accepted that.
     """
     key = ", ".join(f"t.{quoted(name)}" for name in endpoint.key)
     withheld = (
@@ -166,7 +168,7 @@ def _is_at_rest(endpoint: Endpoint) -> str:
 
 
 def _quarantine(lake: Lake, load: Load) -> int:
-    """Keep the misfits; one that was met before is not kept again."""
+    """Quarantine the rejected records, each of them only once."""
     if not load.misfits:
         return 0
     members = {

@@ -43,7 +43,7 @@ class LakeThread:
 
         Nothing is proven beyond what records show. Raises: LakeError.
         """
-        limit = self._clock.shown_until()
+        limit = self._clock.provable_until()
         sure, left = (load, None) if limit is None else load.split_at(limit)
         commit = self.do(lambda lake: commit_load(lake, sure, only_changes=True))
         done = await asyncio.shield(commit)
@@ -59,6 +59,6 @@ class LakeThread:
 
         `also` writes what else belongs to the end of the run, in the same transaction.
         """
-        limit = self._clock.shown_until()
+        limit = self._clock.provable_until()
         proofs = [load if limit is None else load.proven_before(limit) for load in self._waiting]
         await self.do(lambda lake: commit_proofs(lake, proofs, also=also))

@@ -135,7 +135,7 @@ def _prepare(
     latest, is_checked = clock.latest(), clock.is_checked
     taken = take_back_future(lake, profile, endpoints, now=latest, is_checked=is_checked)
     _warn_of_clocks(clock, taken)
-    clock.show(newest_event(lake, profile, until=now))
+    clock.record_seen(newest_event(lake, profile, until=now))
     if scope.only is not None:
         for endpoint in endpoints:
             _forget(lake, profile, endpoint, scope.only, now)
