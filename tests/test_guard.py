@@ -12,7 +12,7 @@ from fleetlake.lake import open_lake
 from fleetlake.lake.attach import attach_statements
 from fleetlake.lake.guard import close_off, spill_folder, spill_into
 from fleetlake.lake.login import split_password
-from fleetlake.lake_address import lake_place
+from fleetlake.lake_address import parse_lake_address
 from fleetlake.settings import load_settings
 from tests.processes import environment
 
@@ -278,7 +278,7 @@ def test_unsafe_reads_and_writes_files_and_still_leaves_the_lake_alone(run, outs
     ],
 )
 def test_the_password_of_a_shared_catalog_is_a_secret_of_duckdb_and_in_no_address(address):
-    place = lake_place(f"postgres:{address}", "/mnt/files")
+    place = parse_lake_address(f"postgres:{address}", "/mnt/files")
 
     lines = attach_statements(place).splitlines()
 

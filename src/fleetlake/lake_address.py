@@ -67,10 +67,10 @@ class SharedLake:
         )
 
 
-LakePlace = Path | SharedLake
+LakeAddress = Path | SharedLake
 
 
-def lake_place(text: str, files: str | None) -> LakePlace:
+def parse_lake_address(text: str, files: str | None) -> LakeAddress:
     """Return the address that a setting holds. Raises: ValueError without a place for the files."""
     if not text.strip():
         raise ValueError("is empty; name a folder, or unset it to use data/lake")
@@ -111,7 +111,7 @@ def refuse_unusable(name: str, folder: Path, *, setting: str) -> None:
         )
 
 
-def as_settings(place: LakePlace) -> dict[str, str]:
+def as_settings(place: LakeAddress) -> dict[str, str]:
     """Return the environment variables with which a child process finds the same lake."""
     if isinstance(place, SharedLake):
         address = f"{SHARED}{place.catalog.get_secret_value()}"

@@ -33,7 +33,7 @@ from pydantic_settings import (
 
 from fleetlake.account import DEFAULT_PROFILE, Account, HeaderValue
 from fleetlake.errors import SettingsError
-from fleetlake.lake_address import LakePlace, lake_place
+from fleetlake.lake_address import LakeAddress, parse_lake_address
 from fleetlake.machine.umask import DEFAULT_UMASK, read_umask
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Settings(BaseSettings):
     lake_files: str | None = Field(
         None, description="Location of a shared lake's files: a folder, or s3://bucket/prefix"
     )
-    lake: LakePlace = Field(
+    lake: LakeAddress = Field(
         Path("data/lake"), description="Folder of the lake, or postgres:ADDRESS for a shared one"
     )
     build_memory: str = Field(
@@ -154,7 +154,11 @@ class Settings(BaseSettings):
     @field_validator("lake", mode="before")
     @classmethod
     def _is_lake_address(cls, value: object, given: ValidationInfo) -> object:
-        return lake_place(value, given.data.get("lake_files")) if isinstance(value, str) else value
+        return (
+            parse_lake_address(value, given.data.get("lake_files"))
+            if isinstance(value, str)
+            else value
+        )
 
     @field_validator("build_memory")
     @classmethod

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
     from fleetlake.errors import UsageError
-    from fleetlake.lake_address import LakePlace
+    from fleetlake.lake_address import LakeAddress
 
 ROWS_AT_A_TIME = 10_000
 MOST_ROWS = 1_000
@@ -82,7 +82,7 @@ def query(
             raise failure(error, lake.path, lister=f'fleetlake query "{TABLES}"') from None
 
 
-def failure(error: "duckdb.Error", place: "LakePlace", *, lister: str) -> "UsageError":
+def failure(error: "duckdb.Error", place: "LakeAddress", *, lister: str) -> "UsageError":
     """Return what to say of SQL that does not run, and what to do about it.
 
     DuckDB itself points at wrong syntax. `lister` is what a person types to see the tables.

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from fleetlake.errors import UsageError
     from fleetlake.lake import Lake
-    from fleetlake.lake_address import LakePlace
+    from fleetlake.lake_address import LakeAddress
 
 from fleetlake.cli.query import UNSAFE
 
@@ -60,7 +60,7 @@ def shell(
             _run(lake, screen, statement)
 
 
-def attach_lines(place: "LakePlace") -> str:
+def attach_lines(place: "LakeAddress") -> str:
     """Return the SQL that attaches a lake, without the keys of a shared one."""
     from pydantic import SecretStr
 

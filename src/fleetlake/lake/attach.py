@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fleetlake.errors import LakeError
 from fleetlake.lake.login import split_password
-from fleetlake.lake_address import LakePlace, SharedLake
+from fleetlake.lake_address import LakeAddress, SharedLake
 from fleetlake.text.quoting import literal
 
 CATALOG = "catalog.sqlite"
@@ -30,7 +30,7 @@ LOGIN = "catalog_login"
 BUSY_MILLISECONDS = 30_000
 
 
-def attach_statements(path: LakePlace, *, read_only: bool = False, version: int = 0) -> str:
+def attach_statements(path: LakeAddress, *, read_only: bool = False, version: int = 0) -> str:
     """Return the statements that attach a lake as `lake`, for any DuckDB 1.5.5.
 
     `version` attaches one snapshot, read-only. The data path is passed each time, so that a lake

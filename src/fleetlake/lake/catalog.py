@@ -23,7 +23,7 @@ from fleetlake.lake.attach import CATALOG, FILES, UNCHECKED
 from fleetlake.lake.connection import Lake, lake_errors
 from fleetlake.lake.evolution.format import note_format, require_known_format
 from fleetlake.lake.locks import commit_lock, open_lock
-from fleetlake.lake_address import LakePlace, not_writable, refuse_unusable
+from fleetlake.lake_address import LakeAddress, not_writable, refuse_unusable
 from fleetlake.machine.ownership import require_own
 from fleetlake.machine.umask import apply_umask
 
@@ -33,7 +33,7 @@ READY = ".ready"
 
 @contextmanager
 def open_lake(
-    path: LakePlace, *, read_only: bool = False, threads: int | None = None
+    path: LakeAddress, *, read_only: bool = False, threads: int | None = None
 ) -> Iterator[Lake]:
     """Open the lake in a folder, or a shared one. Opening for writing creates missing parts.
 
@@ -74,13 +74,13 @@ def open_lake(
             connection.close()
 
 
-def _mark_ready(path: LakePlace) -> None:
+def _mark_ready(path: LakeAddress) -> None:
     """Mark a folder's catalog as complete; a shared one is checked each time it is opened."""
     if isinstance(path, Path):
         (path / READY).touch()
 
 
-def require_lake(path: LakePlace) -> None:
+def require_lake(path: LakeAddress) -> None:
     """Raise LakeError if a folder holds no lake; a missing shared lake fails when it is opened."""
     if isinstance(path, Path) and not has_lake(path):
         raise LakeError(
@@ -89,7 +89,7 @@ def require_lake(path: LakePlace) -> None:
         )
 
 
-def has_lake(path: LakePlace) -> bool:
+def has_lake(path: LakeAddress) -> bool:
     """Return whether a lake exists in a folder, or in a shared catalog.
 
     Raises: LakeError if the shared catalog does not answer.

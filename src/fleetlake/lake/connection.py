@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from fleetlake.errors import LakeError
 from fleetlake.lake.attach import attach_statements, store_keys
-from fleetlake.lake_address import LakePlace, SharedLake
+from fleetlake.lake_address import LakeAddress, SharedLake
 from fleetlake.text.quoting import quoted
 from fleetlake.text.redaction import without_secrets
 
@@ -39,7 +39,7 @@ Check = Callable[[duckdb.DuckDBPyConnection, duckdb.Statement, str], None]
 class Lake:
     """An open lake; SQL runs with the lake as the default database and times in UTC."""
 
-    def __init__(self, path: LakePlace, connection: duckdb.DuckDBPyConnection) -> None:
+    def __init__(self, path: LakeAddress, connection: duckdb.DuckDBPyConnection) -> None:
         self.path = path
         self._connection = connection
         self._presence = connection.cursor()
@@ -164,7 +164,7 @@ class Lake:
 
 
 @contextmanager
-def lake_errors(path: LakePlace) -> Iterator[None]:
+def lake_errors(path: LakeAddress) -> Iterator[None]:
     """Turn DuckDB's errors about the lake into one LakeError that says what to do."""
     try:
         yield

@@ -9,10 +9,10 @@ import os
 from pathlib import Path
 
 from fleetlake.errors import LakeError
-from fleetlake.lake_address import LakePlace
+from fleetlake.lake_address import LakeAddress
 
 
-def flush_files(place: LakePlace) -> None:
+def flush_files(place: LakeAddress) -> None:
     """Wait until everything written to the lake's folder is on its disk: about 5 ms.
 
     Raises: LakeError if the disk reports a failed write.

@@ -12,7 +12,7 @@ from pathlib import Path
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import LakeError, StreamBusy
 from fleetlake.lake.advisory import advisory_lock
-from fleetlake.lake_address import LakePlace, SharedLake, not_writable
+from fleetlake.lake_address import LakeAddress, SharedLake, not_writable
 from fleetlake.machine.file_locks import LockTaken, file_lock
 from fleetlake.planning.shards import WHOLE, Shard
 
@@ -22,7 +22,7 @@ OPEN_LOCK_POLL_SECONDS = 0.005
 
 
 @contextmanager
-def stream_lock(lake: LakePlace, stream: str, shard: Shard = WHOLE) -> Iterator[None]:
+def stream_lock(lake: LakeAddress, stream: str, shard: Shard = WHOLE) -> Iterator[None]:
     """Hold a stream, or a shard's parts of it if it can be divided.
 
     Raises: StreamBusy at once if another process is loading any of these parts; LakeError if the
@@ -41,7 +41,7 @@ def stream_lock(lake: LakePlace, stream: str, shard: Shard = WHOLE) -> Iterator[
 
 
 @contextmanager
-def export_lock(lake: LakePlace, target: str) -> Iterator[None]:
+def export_lock(lake: LakeAddress, target: str) -> Iterator[None]:
     """Hold the exports to a target. Raises: LakeError at once if one is under way."""
     with ExitStack() as held:
         try:
@@ -54,7 +54,7 @@ def export_lock(lake: LakePlace, target: str) -> Iterator[None]:
 
 
 @contextmanager
-def commit_lock(lake: LakePlace) -> Iterator[None]:
+def commit_lock(lake: LakeAddress) -> Iterator[None]:
     """Hold the catalog for one commit. Raises: LakeError after waiting for two minutes."""
     with ExitStack() as held:
         try:
@@ -70,7 +70,7 @@ def commit_lock(lake: LakePlace) -> Iterator[None]:
 
 
 @contextmanager
-def open_lock(lake: LakePlace) -> Iterator[None]:
+def open_lock(lake: LakeAddress) -> Iterator[None]:
     """Hold a folder's catalog while this process opens or closes it.
 
     The lock only saves others a wait. A process that cannot get it continues without it.
@@ -86,7 +86,7 @@ def open_lock(lake: LakePlace) -> Iterator[None]:
 
 
 def _lock(
-    lake: LakePlace, name: str, *, seconds: float, purpose: str
+    lake: LakeAddress, name: str, *, seconds: float, purpose: str
 ) -> AbstractContextManager[object]:
     if isinstance(lake, SharedLake):
         return advisory_lock(lake, f"fleetlake {name}", seconds=seconds, purpose=purpose)

@@ -10,7 +10,7 @@ from typing import TypeVar
 from fleetlake.lake.commit import commit_load, commit_proofs
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.loads import Committed, Load
-from fleetlake.lake_address import LakePlace
+from fleetlake.lake_address import LakeAddress
 from fleetlake.service.clock import Clock
 
 Result = TypeVar("Result")
@@ -29,7 +29,7 @@ class LakeThread:
         self.totals: dict[str, Committed] = defaultdict(lambda: Committed(0, 0, 0))
 
     @property
-    def path(self) -> LakePlace:
+    def path(self) -> LakeAddress:
         """Where the lake is."""
         return self._lake.path
 

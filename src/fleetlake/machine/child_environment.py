@@ -6,7 +6,7 @@ child gets an allowlist of variables, not everything minus a few.
 
 import os
 
-from fleetlake.lake_address import LakePlace, SharedLake
+from fleetlake.lake_address import LakeAddress, SharedLake
 from fleetlake.machine.umask import VARIABLE as UMASK
 
 _PLAIN = frozenset(
@@ -32,7 +32,7 @@ def plain_environment() -> dict[str, str]:
     return _chosen(_PLAIN, _PLAIN_PREFIXES)
 
 
-def lake_access(place: LakePlace) -> dict[str, str]:
+def lake_access(place: LakeAddress) -> dict[str, str]:
     """Return the variables that a process needs to reach the catalog and files of a lake.
 
     A lake in a folder needs none. A shared lake needs libpq's variables, and an object store the
