@@ -3,13 +3,13 @@
 from datetime import timedelta
 
 from fleetlake.endpoints.columns import columns_of
-from fleetlake.endpoints.model import Cursor, Endpoint, FanOut, Mode, Moved, Walk, Window
+from fleetlake.endpoints.model import Cursor, Endpoint, FanOut, Mode, Moved, Walk, WindowFilters
 
 BY_OFFSET = Cursor(walk=Walk.OFFSET, parameter="offset")
 NEWEST_FIRST = Cursor(walk=Walk.TIMEUUID, parameter="created_at_timeuuid__lt")
 OLDEST_FIRST = Cursor(walk=Walk.TIMEUUID, parameter="created_at_timeuuid__gt")
 
-TIMEUUID_WINDOW = Window(start="created_at_timeuuid__gte", end="created_at_timeuuid__lt")
+TIMEUUID_WINDOW = WindowFilters(start="created_at_timeuuid__gte", end="created_at_timeuuid__lt")
 
 METRICS_MOVED = Moved(endpoint="net_device_metrics", id="net_device_id", at="update_ts")
 PLACE_MOVED = Moved(endpoint="locations", id="router_id", at="updated_at")
@@ -63,7 +63,7 @@ ROWS = (
         mode=Mode.APPEND,
         cursor=Cursor(walk=Walk.ACTION_ID, parameter="action__id__lt"),
         event_time="action_timestamp",
-        window=Window(start="action__timestamp__gte", end="action__timestamp__lt"),
+        window=WindowFilters(start="action__timestamp__gte", end="action__timestamp__lt"),
         retention=timedelta(days=30),
         columns=columns_of(
             "activity_logs",
@@ -79,7 +79,7 @@ ROWS = (
         mode=Mode.UPSERT,
         cursor=BY_OFFSET,
         event_time="started_at",
-        window=Window(start="started_at__gte", end="started_at__lt"),
+        window=WindowFilters(start="started_at__gte", end="started_at__lt"),
         changes_until="ended_at",
         columns=columns_of(
             "failovers",
@@ -96,7 +96,7 @@ ROWS = (
         mode=Mode.APPEND,
         cursor=OLDEST_FIRST,
         event_time="created_at",
-        window=Window(start="created_at__gt", end="created_at__lte"),
+        window=WindowFilters(start="created_at__gt", end="created_at__lte"),
         fan_out=FanOut(
             parameter="router",
             source="routers",

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from fleetlake.decoding.arrow import Page
 from fleetlake.decoding.timeuuid import embedded_ticks, smallest_at
-from fleetlake.endpoints.model import Cursor, Endpoint, Walk, Window
+from fleetlake.endpoints.model import Cursor, Endpoint, Walk, WindowFilters
 from fleetlake.errors import CursorStuck, PageUnreadable
 from fleetlake.planning.intervals import BEGINNING, Interval
 from fleetlake.text.plain import one_line
@@ -82,12 +82,12 @@ def _next_link(endpoint: Endpoint, page: Page, seen: list[str]) -> dict[str, str
     return dict(page.next)
 
 
-def window_parameters(window: Window, interval: Interval) -> dict[str, str]:
+def window_parameters(window: WindowFilters, interval: Interval) -> dict[str, str]:
     """Return the filters for the half-open interval, whichever bounds their operators include.
 
     >>> from datetime import UTC
     >>> day = Interval(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC))
-    >>> window_parameters(Window(start="created_at__gt", end="created_at__lt"), day)
+    >>> window_parameters(WindowFilters(start="created_at__gt", end="created_at__lt"), day)
     {'created_at__gt': '2025-12-31T23:59:59.999999+00:00', \
 'created_at__lt': '2026-01-02T00:00:00.000000+00:00'}
     """
