@@ -15,7 +15,13 @@ from fleetlake.lake.lateness import note_lateness
 from fleetlake.lake.loads import Committed, Load
 from fleetlake.lake.locks import commit_lock
 from fleetlake.lake.rows import write_rows
-from fleetlake.lake.watermarks import LastRead, Mark, add_intervals, set_last_reads, set_watermarks
+from fleetlake.lake.watermarks import (
+    LastRead,
+    StreamWatermark,
+    add_intervals,
+    set_last_reads,
+    set_watermarks,
+)
 from fleetlake.planning.intervals import Interval
 
 
@@ -106,12 +112,14 @@ def _write_proofs(lake: Lake, load: Load, done: Committed) -> None:
     )
 
 
-def _mark(load: Load, load_id: str | None = None) -> Mark:
+def _mark(load: Load, load_id: str | None = None) -> StreamWatermark:
     # A record may carry a future time, but nothing was read up to then.
     newest = load.newest
     if newest and newest > load.seen_at + TOLERANCE:
         newest = load.seen_at
-    return Mark(profile=load.profile, endpoint=load.endpoint.name, newest=newest, load_id=load_id)
+    return StreamWatermark(
+        profile=load.profile, endpoint=load.endpoint.name, newest=newest, load_id=load_id
+    )
 
 
 def _ends(loads: Sequence[Load]) -> list[tuple[str, str, LastRead]]:

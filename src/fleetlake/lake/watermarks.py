@@ -93,7 +93,7 @@ def replace_intervals(
 
 
 def forget_interval(lake: Lake, profile: str, endpoint: Endpoint, interval: Interval) -> None:
-    """Mark a range as not proven for any partition, so that it is read again."""
+    """StreamWatermark a range as not proven for any partition, so that it is read again."""
     known = proven_intervals(lake, profile, endpoint)
     left = {
         partition: [part for whole in intervals for part in subtract(whole, [interval])]
@@ -108,7 +108,7 @@ def forget_interval(lake: Lake, profile: str, endpoint: Endpoint, interval: Inte
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mark:
+class StreamWatermark:
     """How far a load advanced its stream.
 
     `newest` is the newest event time; `load_id` is None if the load brought no rows.
@@ -120,7 +120,7 @@ class Mark:
     load_id: str | None = None
 
 
-def set_watermarks(lake: Lake, marks: Sequence[Mark]) -> None:
+def set_watermarks(lake: Lake, marks: Sequence[StreamWatermark]) -> None:
     """Advance the streams' watermarks, never back, in the open transaction."""
     if not marks:
         return
