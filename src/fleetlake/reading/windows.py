@@ -191,7 +191,7 @@ def is_worth_sharing(endpoint: Endpoint, rest: Interval, count: int, spread: tim
 
 
 @dataclass(frozen=True)
-class Progress:
+class WalkProgress:
     """What a page proves complete of the range being read, and what is left of it."""
 
     proven: Interval | None
@@ -200,21 +200,21 @@ class Progress:
 
 def after_page(
     endpoint: Endpoint, rest: Interval, last: datetime | None, *, at_end: bool
-) -> Progress:
+) -> WalkProgress:
     """Return the state of a walk after a page whose last record happened at `last`.
 
     Records of the same microsecond may still follow on the next page, so it is not proven until the
     walk is past it. Without a promised order, nothing is proven before the end.
     """
     if at_end:
-        return Progress(rest, Interval(rest.start, rest.start))
+        return WalkProgress(rest, Interval(rest.start, rest.start))
     if last is None or not endpoint.is_ordered:
-        return Progress(None, rest)
+        return WalkProgress(None, rest)
     if endpoint.cursor.is_newest_first:
         edge = min(max(last + _MICROSECOND, rest.start), rest.end)
-        return Progress(Interval(edge, rest.end), Interval(rest.start, edge))
+        return WalkProgress(Interval(edge, rest.end), Interval(rest.start, edge))
     edge = min(max(last, rest.start), rest.end)
-    return Progress(Interval(rest.start, edge), Interval(edge, rest.end))
+    return WalkProgress(Interval(rest.start, edge), Interval(edge, rest.end))
 
 
 TOGETHER = timedelta(hours=1)
