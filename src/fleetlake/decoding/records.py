@@ -97,12 +97,12 @@ class _Ids(dict[str | int | None, int | None]):
 
 
 @cache
-def reader_of(endpoint: Endpoint) -> "Reader":
+def reader_of(endpoint: Endpoint) -> "PageReader":
     """Return the endpoint's reader, built once."""
-    return Reader(endpoint)
+    return PageReader(endpoint)
 
 
-class Reader:
+class PageReader:
     """The fast and the lenient reader of one endpoint."""
 
     def __init__(self, endpoint: Endpoint) -> None:
