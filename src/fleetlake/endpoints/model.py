@@ -66,7 +66,7 @@ class Cursor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Window:
+class WindowFilters:
     """The pair of filters that limit an endpoint's event time."""
 
     start: str
@@ -129,7 +129,7 @@ class Endpoint:
     cursor: Cursor
     columns: tuple[Column, ...]
     event_time: str | None = None
-    window: Window | None = None
+    window: WindowFilters | None = None
     fan_out: FanOut | None = None
     parameters: Mapping[str, str] = field(default_factory=dict)
     page_size: int = MOST_RECORDS_PER_PAGE
