@@ -7,9 +7,9 @@ from typing import Any
 
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
-from fleetlake.lake.absent import withheld_ids
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.current import changing_since, fan_out_ids, last_moves
+from fleetlake.lake.shrunken_lists import withheld_ids
 from fleetlake.lake.watermarks import WHOLE_STREAM, last_read, proven_intervals, watermark
 from fleetlake.loading.run import Scope
 from fleetlake.planning.coverage import (
