@@ -90,7 +90,7 @@ def verdict(found: "LakeStatus", now: datetime) -> Iterator[str]:
 
 def _faults(found: "LakeStatus", last_load: datetime, now: datetime) -> Iterator[str]:
     from fleetlake.account import stream_name
-    from fleetlake.lake.future import TOLERANCE
+    from fleetlake.lake.clock_repair import TOLERANCE
     from fleetlake.planning.retention import RetentionState
     from fleetlake.text.wording import age_in_words, counted
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 
 from fleetlake.endpoints.model import Mode
 from fleetlake.errors import CommitUnknown, LakeError
+from fleetlake.lake.clock_repair import TOLERANCE
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.durable import flush_files
-from fleetlake.lake.future import TOLERANCE
 from fleetlake.lake.lateness import note_lateness
 from fleetlake.lake.loads import Committed, Load
 from fleetlake.lake.locks import commit_lock

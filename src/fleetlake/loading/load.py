@@ -28,9 +28,9 @@ from fleetlake.errors import (
     StreamFailed,
     UsageError,
 )
+from fleetlake.lake.clock_repair import TakenBack, take_back_future
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.evolution.promotions import with_promoted
-from fleetlake.lake.future import TakenBack, take_back_future
 from fleetlake.lake.lateness import measured_lateness
 from fleetlake.lake.locks import stream_lock
 from fleetlake.lake.run_log import record_calls, record_capabilities
