@@ -16,11 +16,11 @@ import pyarrow as pa
 
 from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.lake.connection import Lake
+from fleetlake.lake.equal_json import as_stored
 from fleetlake.lake.evolution.drift import note_drift
 from fleetlake.lake.evolution.gained import fill_never_held, take_from_extra
 from fleetlake.lake.loads import Committed, Load, bounds_of
 from fleetlake.lake.shrunken_lists import Absence, end_versions, settle_absence
-from fleetlake.lake.spelling import as_stored
 from fleetlake.text.quoting import literal, quoted
 
 RESTS_DAYS = 2
