@@ -11,7 +11,7 @@ from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.current import is_current
 from fleetlake.lake.evolution.member_names import spelled
-from fleetlake.lake.evolution.moving import move_values
+from fleetlake.lake.evolution.member_values import move_values
 from fleetlake.lake.evolution.registry import columns_new_to
 from fleetlake.lake.loads import Load
 from fleetlake.text.quoting import quoted

@@ -7,7 +7,7 @@ from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import UsageError
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.evolution.member_names import column_name, path_of, spelled
-from fleetlake.lake.evolution.moving import empty_column, fill_column, likely_kind
+from fleetlake.lake.evolution.member_values import empty_column, fill_column, likely_kind
 from fleetlake.lake.evolution.promotions import (
     Promotion,
     columns_of_table,

@@ -11,7 +11,7 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.columns import Column
 from fleetlake.errors import StreamBusy
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.evolution.moving import empty_column, move_values
+from fleetlake.lake.evolution.member_values import empty_column, move_values
 from fleetlake.lake.evolution.promotions import Promotion, columns_of_table, promotions
 from fleetlake.lake.locks import commit_lock, stream_lock
 from fleetlake.text.quoting import quoted
