@@ -18,7 +18,7 @@ from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.equal_json import as_stored
 from fleetlake.lake.evolution.drift import note_drift
-from fleetlake.lake.evolution.gained import fill_never_held, take_from_extra
+from fleetlake.lake.evolution.new_columns import fill_never_held, take_from_extra
 from fleetlake.lake.loads import Committed, Load, bounds_of
 from fleetlake.lake.shrunken_lists import Absence, end_versions, settle_absence
 from fleetlake.text.quoting import literal, quoted

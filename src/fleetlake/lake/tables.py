@@ -9,7 +9,7 @@ from fleetlake.endpoints.columns import Column
 from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.evolution.format import note_format
-from fleetlake.lake.evolution.gained import fill_gained
+from fleetlake.lake.evolution.new_columns import fill_gained
 from fleetlake.lake.evolution.registry import register_columns
 from fleetlake.text.quoting import quoted
 
