@@ -25,7 +25,7 @@ from fleetlake.errors import (
 )
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.evolution.promotions import settle_names
-from fleetlake.lake.evolution.yielding import yield_to_release
+from fleetlake.lake.evolution.superseded import yield_to_release
 from fleetlake.lake_address import DEMO_MARK
 from fleetlake.loading.load import load_streams
 from fleetlake.loading.outcome import Outcome
