@@ -21,7 +21,7 @@ from fleetlake.errors import StreamBusy, UsageError
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.commit import commit_load
 from fleetlake.lake.evolution.member_names import spelled
-from fleetlake.lake.evolution.promoted import demote, members, promote, with_promoted
+from fleetlake.lake.evolution.promote import demote, members, promote, with_promoted
 from fleetlake.lake.loads import Committed, Load
 from fleetlake.lake.locks import stream_lock
 from fleetlake.monitoring.status import stream_statuses

@@ -48,7 +48,7 @@ def columns(
     from fleetlake.endpoints import endpoint_named
     from fleetlake.errors import UsageError
     from fleetlake.lake import open_lake
-    from fleetlake.lake.evolution.promoted import demote, members, promote
+    from fleetlake.lake.evolution.promote import demote, members, promote
     from fleetlake.settings import load_settings
 
     screen, lake_path = console(), load_settings().lake
