@@ -10,7 +10,7 @@ from urllib.parse import quote, unquote
 
 from pydantic import SecretStr
 
-from fleetlake.text.spellings import spelt
+from fleetlake.text.escapes import spelt
 
 LONG = 6
 """Minimum length at which a secret is replaced even inside a word: a shorter one may be chance."""
