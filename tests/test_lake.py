@@ -22,7 +22,7 @@ import pytest
 from filelock import FileLock, Timeout
 
 from fleetlake.decoding.arrow import read_page, schema_of
-from fleetlake.decoding.records import Misfit
+from fleetlake.decoding.records import RejectedRecord
 from fleetlake.decoding.timeuuid import smallest_at
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint, Mode
@@ -356,7 +356,11 @@ def test_several_may_open_a_new_lake_at_once(tmp_path):
 
 def full_load(**changes: Any) -> Load:
     hour = Interval(NOON, NOON + HOUR)
-    changes = {"proven": {WHOLE_STREAM: [hour]}, "misfits": [Misfit("odd", "{}")], **changes}
+    changes = {
+        "proven": {WHOLE_STREAM: [hour]},
+        "rejects": [RejectedRecord("odd", "{}")],
+        **changes,
+    }
     return load_of(ALERTS, alert(0), alert(1), **changes)
 
 
@@ -441,7 +445,7 @@ def test_a_commit_that_fails_in_the_middle_leaves_nothing(lake, monkeypatch, ste
                 load_of(
                     ALERTS,
                     alert(7),
-                    misfits=[Misfit("new", "[]")],
+                    rejects=[RejectedRecord("new", "[]")],
                     proven={WHOLE_STREAM: [Interval(NOON + 5 * HOUR, NOON + 6 * HOUR)]},
                 ),
             )
@@ -560,11 +564,15 @@ def test_a_range_from_the_beginning_comes_back_as_such(lake):
 
 
 def test_a_misfit_is_kept_once_however_often_it_is_met(lake):
-    twice = [Misfit("odd", '{"a":1}'), Misfit("odd", '{"a":1}'), Misfit("odd", '{"a":2}')]
+    twice = [
+        RejectedRecord("odd", '{"a":1}'),
+        RejectedRecord("odd", '{"a":1}'),
+        RejectedRecord("odd", '{"a":2}'),
+    ]
 
-    first = commit_load(lake, load_of(ALERTS, misfits=twice))
-    again = commit_load(lake, load_of(ALERTS, misfits=twice))
-    elsewhere = commit_load(lake, load_of(FAILOVERS, misfits=twice[:1]))
+    first = commit_load(lake, load_of(ALERTS, rejects=twice))
+    again = commit_load(lake, load_of(ALERTS, rejects=twice))
+    elsewhere = commit_load(lake, load_of(FAILOVERS, rejects=twice[:1]))
 
     assert (first.quarantined, again.quarantined, elsewhere.quarantined) == (2, 0, 1)
     assert count(lake, "meta.quarantine") == 3

@@ -414,7 +414,7 @@ def loaded(lake: Lake, endpoint: Endpoint, extras: list[dict[str, Any]]) -> Comm
     records = [a_record(endpoint, number)[0] | extra for number, extra in enumerate(extras)]
     [endpoint] = with_promoted(lake, [endpoint])
     page = read_page(endpoint, a_page(endpoint, records))
-    assert not page.misfits
+    assert not page.rejects
     rows = pa.Table.from_batches([page.rows])
     load = Load(endpoint=endpoint, profile="default", run_id="test", rows=rows, seen_at=NOW)
     return commit_load(lake, load, only_changes=True)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from fleetlake.decoding.records import Decoded, Misfit, OddRecord, reader_of
+from fleetlake.decoding.records import Decoded, OddRecord, RejectedRecord, reader_of
 from fleetlake.decoding.timeuuid import embedded_time
 from fleetlake.endpoints.columns import Column, Kind
 from fleetlake.endpoints.model import Endpoint
@@ -47,7 +47,7 @@ class Page:
     """
 
     rows: pa.RecordBatch
-    misfits: tuple[Misfit, ...]
+    rejects: tuple[RejectedRecord, ...]
     count: int
     limit: int
     next: Mapping[str, str] | None
@@ -103,8 +103,8 @@ def stamp(endpoint: Endpoint, page: Page, partition: int) -> Page:
     index = page.rows.schema.get_field_index(endpoint.fan_out.partition)
     ids = pa.array([partition] * page.rows.num_rows, pa.int64())
     rows = page.rows.set_column(index, page.rows.schema.field(index), ids)
-    misfits = tuple(Misfit(m.reason, m.raw, str(partition)) for m in page.misfits)
-    return Page(rows, misfits, page.count, page.limit, page.next)
+    rejects = tuple(RejectedRecord(m.reason, m.raw, str(partition)) for m in page.rejects)
+    return Page(rows, rejects, page.count, page.limit, page.next)
 
 
 def event_at(endpoint: Endpoint, page: Page, row: int) -> datetime | None:
@@ -138,11 +138,11 @@ def newest_service_time(endpoint: Endpoint, page: Page) -> datetime | None:
 
 def _page(endpoint: Endpoint, decoded: Decoded) -> Page:
     arrays = [array_of(column, decoded.values[column.name]) for column in endpoint.columns]
-    kept = decoded.count - len(decoded.misfits)
+    kept = decoded.count - len(decoded.rejects)
     extra = [decoded.extra.get(row) for row in range(kept)] if decoded.extra else [None] * kept
     arrays.append(_json_array(extra))
     rows = pa.RecordBatch.from_arrays(arrays, schema=schema_of(endpoint))
-    return Page(rows, decoded.misfits, decoded.count, decoded.limit, decoded.next)
+    return Page(rows, decoded.rejects, decoded.count, decoded.limit, decoded.next)
 
 
 def array_of(column: Column, values: list[Any]) -> pa.Array:

@@ -49,7 +49,7 @@ class OddRecord(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Misfit:
+class RejectedRecord:
     """A record that cannot be stored: why, its JSON as received, and the id of the request."""
 
     reason: str
@@ -70,7 +70,7 @@ class Decoded:
     limit: int
     next: Mapping[str, str] | None
     extra: dict[int, str] = field(default_factory=dict)
-    misfits: tuple[Misfit, ...] = ()
+    rejects: tuple[RejectedRecord, ...] = ()
 
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -153,7 +153,7 @@ class PageReader:
         envelope, deep = self._open(body)
         rows: list[dict[str, Any]] = []
         extra: dict[int, str] = {}
-        misfits: list[Misfit] = []
+        rejects: list[RejectedRecord] = []
         for raw in envelope.data:
             text = bytes(memoryview(raw))
             try:
@@ -161,14 +161,14 @@ class PageReader:
                 row, left = self._values(msgspec.json.decode(raw))
             except (ValueError, RecursionError) as reason:
                 received = deep.get(text, text).decode("utf-8", "backslashreplace")
-                misfits.append(Misfit(kept_reason(str(reason)), kept_text(received)))
+                rejects.append(RejectedRecord(kept_reason(str(reason)), kept_text(received)))
                 continue
             if left:
                 extra[len(rows)] = json_text(left)
             rows.append(row)
         values = {name: [row[name] for row in rows] for name in self._names}
         paging = self._paging(envelope)
-        return Decoded(values, len(envelope.data), *paging, extra, tuple(misfits))
+        return Decoded(values, len(envelope.data), *paging, extra, tuple(rejects))
 
     def _paging(self, page: Any) -> tuple[int, Mapping[str, str] | None]:
         """Return the page size in force and the query of the link to the next page."""

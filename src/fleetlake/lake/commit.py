@@ -104,7 +104,7 @@ def _write_proofs(lake: Lake, load: Load, done: Committed) -> None:
             load.run_id,
             load.profile,
             load.endpoint.name,
-            load.rows.num_rows + len(load.misfits),
+            load.rows.num_rows + len(load.rejects),
             done.added,
             done.changed,
             done.quarantined,

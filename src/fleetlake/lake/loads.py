@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from fleetlake.decoding.records import Misfit
+from fleetlake.decoding.records import RejectedRecord
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake.watermarks import LastRead
 from fleetlake.planning.coverage import Overlap, before
@@ -54,7 +54,7 @@ class Load:
     run_id: str
     rows: pa.Table
     seen_at: datetime
-    misfits: Sequence[Misfit] = ()
+    rejects: Sequence[RejectedRecord] = ()
     proven: Mapping[str, Sequence[Interval]] = field(default_factory=dict)
     is_whole: bool = False
     asked: Sequence[tuple[int, ...]] | None = None
@@ -74,7 +74,7 @@ class Load:
         sure = {partition: before(instant, proven) for partition, proven in self.proven.items()}
         if sure == self.proven and ends == self.ends:
             return self, None
-        left = replace(self, rows=self.rows.schema.empty_table(), misfits=(), is_whole=False)
+        left = replace(self, rows=self.rows.schema.empty_table(), rejects=(), is_whole=False)
         return replace(self, proven=sure, ends=None), left
 
     def proven_before(self, instant: datetime) -> "Load":

@@ -34,7 +34,7 @@ ANOTHER_SPELLING = timedelta(seconds=1)
 def write_rows(lake: Lake, load: Load) -> Committed:
     """Write a load's rows and rejected records in the open transaction; return what changed."""
     rows = load.rows
-    if not (rows.num_rows or load.misfits or load.is_whole):
+    if not (rows.num_rows or load.rejects or load.is_whole):
         return Committed(0, 0, 0)
     filled = 0
     if load.endpoint.mode is not Mode.APPEND:
@@ -169,19 +169,19 @@ def _is_at_rest(endpoint: Endpoint) -> str:
 
 def _quarantine(lake: Lake, load: Load) -> int:
     """Quarantine the rejected records, each of them only once."""
-    if not load.misfits:
+    if not load.rejects:
         return 0
     members = {
-        "reason": [misfit.reason for misfit in load.misfits],
-        "raw": [misfit.raw for misfit in load.misfits],
-        "partition": [misfit.partition for misfit in load.misfits],
+        "reason": [reject.reason for reject in load.rejects],
+        "raw": [reject.raw for reject in load.rejects],
+        "partition": [reject.partition for reject in load.rejects],
     }
-    with lake.view("misfits", pa.table(members)):
+    with lake.view("rejects", pa.table(members)):
         [(added,)] = lake.rows(
             "insert into meta.quarantine by name select ? as account_profile, ? as endpoint, "
             "any_value(reason) as reason, raw, ? as load_id, now() as quarantined_at, partition "
-            "from misfits where not exists (select 1 from meta.quarantine q "
-            "where q.endpoint = ? and q.raw = misfits.raw and q.partition = misfits.partition) "
+            "from rejects where not exists (select 1 from meta.quarantine q "
+            "where q.endpoint = ? and q.raw = rejects.raw and q.partition = rejects.partition) "
             "group by raw, partition",
             [load.profile, load.endpoint.name, load.load_id, load.endpoint.name],
         )

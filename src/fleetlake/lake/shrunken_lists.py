@@ -138,15 +138,15 @@ def _withheld_before(lake: Lake, load: Load) -> frozenset[str]:
 
 def _unreadable(lake: Lake, load: Load) -> int:
     """Return how many records of the list are unreadable; acknowledged ones do not count."""
-    if not load.misfits:
+    if not load.rejects:
         return 0
     found = lake.rows(
         "select raw from meta.quarantine where endpoint = ? and resolved_at is not null "
         "and raw in (select unnest(?))",
-        [load.endpoint.name, [misfit.raw for misfit in load.misfits]],
+        [load.endpoint.name, [reject.raw for reject in load.rejects]],
     )
     acknowledged = {raw for (raw,) in found}
-    return sum(misfit.raw not in acknowledged for misfit in load.misfits)
+    return sum(reject.raw not in acknowledged for reject in load.rejects)
 
 
 def _note(lake: Lake, load: Load, back: frozenset[str], away: frozenset[str]) -> None:
