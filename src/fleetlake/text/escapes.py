@@ -10,13 +10,13 @@ _BYTE = 256
 
 
 @cache
-def spelt(character: str) -> str:
+def escape_pattern(character: str) -> str:
     r"""Return the pattern of a character: plain, or escaped for URLs, HTML, JSON and languages.
 
     An escape may itself be escaped. The group is atomic, so a text that nearly matches takes no
     longer to search.
 
-    >>> re.sub(spelt("+"), "-", r"+ %2b %252b &#43; &#x2b; &amp;plus; \\x2b \\u002b \\+")
+    >>> re.sub(escape_pattern("+"), "-", r"+ %2b %252b &#43; &#x2b; &amp;plus; \\x2b \\u002b \\+")
     '- - - - - - - - -'
     """
     if character.isspace():

@@ -10,7 +10,7 @@ from urllib.parse import quote, unquote
 
 from pydantic import SecretStr
 
-from fleetlake.text.escapes import spelt
+from fleetlake.text.escapes import escape_pattern
 
 LONG = 6
 """Minimum length at which a secret is replaced even inside a word: a shorter one may be chance."""
@@ -51,10 +51,10 @@ def _pattern(secrets: frozenset[str]) -> re.Pattern[str] | None:
 
 def _ways(secret: str) -> Iterator[str]:
     """Yield the expressions that match a secret. A short one matches only as a whole word."""
-    for way in sorted(_spellings(secret), key=len, reverse=True):
+    for way in sorted(_escaped_forms(secret), key=len, reverse=True):
         yield re.escape(way) if len(way) >= LONG else _alone(re.escape(way))
     if len(secret) < LONG:
-        yield _alone("".join(map(spelt, secret)))
+        yield _alone("".join(map(escape_pattern, secret)))
         return
     yield "".join(map(_after, " " + secret, secret))
     yield "[ :-]?".join(f"{byte:02x}" for byte in secret.encode())
@@ -69,10 +69,10 @@ def _alone(way: str) -> str:
 def _after(before: str, character: str) -> str:
     """Return what matches a character of a long secret; a line break may precede it."""
     is_broken = not (before.isspace() or character.isspace())
-    return (r"\s*+" if is_broken else "") + spelt(character)
+    return (r"\s*+" if is_broken else "") + escape_pattern(character)
 
 
-def _spellings(secret: str) -> set[str]:
+def _escaped_forms(secret: str) -> set[str]:
     """Return the escaped forms that are matched as a whole.
 
     Character by character, a secret that itself looks like an escape would be missed.
@@ -107,5 +107,5 @@ def secrets_of(address: SecretStr) -> set[str]:
     parts = {login[1]} if login else set()
     parts |= {value.strip("'") for name, value in _MEMBER.findall(whole) if _SECRET.search(name)}
     parts = {part for part in parts if part}
-    spelled = {way for p in parts for way in (p, unquote(p), quote(unquote(p), safe=""))}
-    return spelled | {whole} if parts else set()
+    forms = {way for p in parts for way in (p, unquote(p), quote(unquote(p), safe=""))}
+    return forms | {whole} if parts else set()
