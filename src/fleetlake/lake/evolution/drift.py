@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from fleetlake.decoding.arrow import EXTRA
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.evolution.member_names import spelled
+from fleetlake.lake.evolution.member_names import format_path
 from fleetlake.lake.loads import Load
 
 LONGEST_EXAMPLE = 500
@@ -27,12 +27,12 @@ def note_drift(lake: Lake, load: Load) -> None:
     endpoint = load.endpoint.name
     found = lake.rows("select member from meta.schema_drift where endpoint = ?", [endpoint])
     known = {member for (member,) in found}
-    new = {spelled([name]): example for name, example in sent.items()}
+    new = {format_path([name]): example for name, example in sent.items()}
     for name in sent.keys() & known - new.keys():
         # An earlier release recorded plain names: there `a.b` would look like a path.
         sql = "update meta.schema_drift set member = ? where endpoint = ? and member = ?"
-        lake.execute(sql, [spelled([name]), endpoint, name])
-        known.add(spelled([name]))
+        lake.execute(sql, [format_path([name]), endpoint, name])
+        known.add(format_path([name]))
     members = [member for member in new if member not in known]
     if not members:
         return

@@ -29,24 +29,24 @@ _PART = re.compile(r'("(?:[^"\\]|\\.)*"|[^."\\]+)(\.|\Z)', re.DOTALL)
 _NOT_IN_A_NAME = re.compile(r"[^a-z0-9_]+")
 
 
-def spelled(path: Sequence[str]) -> str:
+def format_path(path: Sequence[str]) -> str:
     r"""Return the path to a member as people read and type it; each path has its own text.
 
-    >>> print(spelled(["tier", "level"]), spelled(["tier.level"]), spelled([""]))
+    >>> print(format_path(["tier", "level"]), format_path(["tier.level"]), format_path([""]))
     tier.level "tier.level" ""
     """
-    return ".".join(map(_spelled_part, path))
+    return ".".join(map(_format_part, path))
 
 
-def _spelled_part(part: str) -> str:
+def _format_part(part: str) -> str:
     is_plain = part and part.isprintable() and not _MISREAD.search(part)
     return part if is_plain else json.dumps(part)
 
 
-def path_of(text: str) -> tuple[str, ...]:
+def parse_path(text: str) -> tuple[str, ...]:
     """Return the path for a text. Raises: ValueError if it is not a path.
 
-    >>> path_of('tier."a.b"')
+    >>> parse_path('tier."a.b"')
     ('tier', 'a.b')
     """
     parts, at, more = [], 0, "."

@@ -10,7 +10,7 @@ from fleetlake.endpoints.columns import Column
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.current import is_current
-from fleetlake.lake.evolution.member_names import spelled
+from fleetlake.lake.evolution.member_names import format_path
 from fleetlake.lake.evolution.member_values import move_values
 from fleetlake.lake.evolution.registry import columns_new_to
 from fleetlake.lake.loads import Load
@@ -22,7 +22,7 @@ def fill_gained(lake: Lake, endpoint: Endpoint, column: Column) -> None:
     move_values(lake, endpoint, column)
     lake.execute(
         "delete from meta.schema_drift where endpoint = ? and member = ?",
-        [endpoint.name, spelled(column.path)],
+        [endpoint.name, format_path(column.path)],
     )
 
 

@@ -6,7 +6,7 @@ from fleetlake.endpoints.columns import Column, Kind
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import UsageError
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.evolution.member_names import column_name, path_of, spelled
+from fleetlake.lake.evolution.member_names import column_name, format_path, parse_path
 from fleetlake.lake.evolution.member_values import empty_column, fill_column, likely_kind
 from fleetlake.lake.evolution.promotions import (
     Promotion,
@@ -45,7 +45,7 @@ def promote(
             lake.execute(
                 "insert into meta.promoted by name select ? as endpoint, ? as member, ? as kind, "
                 "now() as promoted_at, ? as column_name",
-                [endpoint.name, spelled(path), kind, name],
+                [endpoint.name, format_path(path), kind, name],
             )
             filled = fill_column(lake, endpoint, column)
     return column, filled
@@ -78,11 +78,11 @@ def demote(lake: Lake, endpoint: Endpoint, member: str) -> tuple[Column, int]:
 def _path_meant(lake: Lake, endpoint: Endpoint, member: str) -> tuple[str, ...]:
     """Return the path to the member that the user named. Raises: UsageError if unknown."""
     known = [one.member for one in members(lake, endpoint.name)]
-    meant = {path for path in _readings(member) if spelled(path[:1]) in known}
+    meant = {path for path in _readings(member) if format_path(path[:1]) in known}
     if len(meant) > 1:
         raise UsageError(
             f"{member!r} may be a member of {endpoint.name}, or a path into another one.",
-            remedy=f"Type one of: {', '.join(sorted(map(spelled, meant)))}.",
+            remedy=f"Type one of: {', '.join(sorted(map(format_path, meant)))}.",
         )
     if not meant:
         raise UsageError(
@@ -95,7 +95,7 @@ def _path_meant(lake: Lake, endpoint: Endpoint, member: str) -> tuple[str, ...]:
 def _readings(member: str) -> set[tuple[str, ...]]:
     """Return the paths that a text may mean: the path it spells, and the text as one name."""
     try:
-        return {path_of(member), (member,)}
+        return {parse_path(member), (member,)}
     except ValueError:
         return {(member,)}
 
@@ -109,8 +109,8 @@ def _refuse_overlap(endpoint: Endpoint, path: tuple[str, ...]) -> None:
         if own.path == path:
             raise UsageError(f"{endpoint.name} already has a column {own.name}.")
         raise UsageError(
-            f"{spelled(path)} cannot be a column of {endpoint.name}: its column {own.name} holds "
-            f"{spelled(own.path)}.",
+            f"{format_path(path)} cannot be a column of {endpoint.name}: its column {own.name} holds "
+            f"{format_path(own.path)}.",
             remedy="Promote the other members of that object, or demote the column first.",
         )
 

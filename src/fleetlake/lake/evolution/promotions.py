@@ -14,7 +14,7 @@ from fleetlake.endpoints.columns import Column, Kind
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import StreamBusy
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.evolution.member_names import column_name, path_of
+from fleetlake.lake.evolution.member_names import column_name, parse_path
 from fleetlake.lake.evolution.registry import with_registered
 from fleetlake.lake.locks import commit_lock, stream_lock
 from fleetlake.text.quoting import quoted
@@ -60,7 +60,7 @@ class Promotion:
     def path(self) -> tuple[str, ...]:
         """The members that lead to the value."""
         try:
-            return path_of(self.member)
+            return parse_path(self.member)
         except ValueError:
             return tuple(self.member.split("."))
 
