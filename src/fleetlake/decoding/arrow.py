@@ -74,9 +74,9 @@ def read_page(endpoint: Endpoint, body: bytes) -> Page:
     """
     reader = reader_of(endpoint)
     try:
-        return _with_python_times(endpoint, _page(endpoint, reader.quick(body)))
+        return _with_python_times(endpoint, _page(endpoint, reader.fast(body)))
     except (ValueError, OddRecord, OverflowError, RecursionError):  # Arrow's and msgspec's too
-        return _page(endpoint, reader.patient(body))
+        return _page(endpoint, reader.lenient(body))
 
 
 def _with_python_times(endpoint: Endpoint, page: Page) -> Page:

@@ -35,7 +35,7 @@ from fleetlake.decoding.structs import (
     attribute_path,
     constant_at,
     envelope,
-    quick_decoder,
+    fast_decoder,
 )
 from fleetlake.decoding.values import json_text, link_query, read_value, relation_id
 from fleetlake.endpoints.columns import Kind
@@ -81,7 +81,7 @@ VERSION_AT = 14
 
 _TIMEUUID_DIGITS = b"0123456789abcdef-"
 
-_SPELLED_NUL = rb"\u0000"
+_ESCAPED_NUL = rb"\u0000"
 """The only way in which JSON can contain a NUL, which no text column accepts."""
 
 _MAY_BE_EMPTY = {Api.V2: set(), Api.V3: {("relationships",)}}
@@ -107,7 +107,7 @@ class PageReader:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        self._page = quick_decoder(endpoint)
+        self._page = fast_decoder(endpoint)
         self._raw_page = msgspec.json.Decoder(envelope(endpoint.api, msgspec.Raw))
         self._timeuuids = [c.name for c in endpoint.columns if c.kind is Kind.TIMEUUID]
         self._reals = [c.name for c in endpoint.columns if c.kind is Kind.REAL]
@@ -118,9 +118,9 @@ class PageReader:
         # Both readers must write content the same way if it is compared between reads.
         self._json = _raw_texts if endpoint.mode is Mode.APPEND else _canonical_texts
 
-    def quick(self, body: bytes) -> Decoded:
+    def fast(self, body: bytes) -> Decoded:
         """Decode a page of records exactly as declared. Raises: ValueError, OddRecord."""
-        if self._page is None or _SPELLED_NUL in body or may_have_many_records(body):
+        if self._page is None or _ESCAPED_NUL in body or may_have_many_records(body):
             raise OddRecord
         page: Any = self._page.decode(body)
         by_column = zip(*map(self._members, page.data), strict=True)
@@ -142,7 +142,7 @@ class PageReader:
             raise OddRecord
         return Decoded(values, len(page.data), *self._paging(page))
 
-    def patient(self, body: bytes) -> Decoded:
+    def lenient(self, body: bytes) -> Decoded:
         """Decode a page record by record.
 
         Raises: PageUnreadable if the body is not a list response.

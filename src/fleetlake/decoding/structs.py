@@ -50,7 +50,7 @@ def envelope(api: Api, record: Any) -> type[msgspec.Struct]:
     return msgspec.defstruct("Envelope", [("data", list[record]), rest])
 
 
-def quick_decoder(endpoint: Endpoint) -> msgspec.json.Decoder[Any] | None:
+def fast_decoder(endpoint: Endpoint) -> msgspec.json.Decoder[Any] | None:
     """Return the decoder for a page of records as declared, or None if no struct can express them.
 
     msgspec structs cannot name a member that JSON must escape, nor contain a member both whole and
