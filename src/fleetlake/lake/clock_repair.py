@@ -24,7 +24,7 @@ TOLERANCE = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, kw_only=True)
-class TakenBack:
+class ClockRepair:
     """A stream for which the lake claimed something about the future.
 
     `claimed_until` is the latest such instant. The stream is read again from `sure_until`, which
@@ -36,14 +36,14 @@ class TakenBack:
     sure_until: datetime | None
 
 
-def take_back_future(
+def repair_clock_claims(
     lake: Lake,
     profile: str,
     endpoints: Sequence[Endpoint],
     *,
     now: datetime,
     is_checked: bool,
-) -> list[TakenBack]:
+) -> list[ClockRepair]:
     """Correct what the lake claims for later than `now`; return the streams concerned.
 
     With `is_checked`, nothing may be claimed for later than the stream's last commit either:
@@ -60,7 +60,9 @@ def take_back_future(
         for endpoint in found:
             claimed, latest = claims[endpoint.name]
             sure = _take_back(lake, profile, endpoint, now=now, latest=latest)
-            taken.append(TakenBack(endpoint=endpoint.name, claimed_until=claimed, sure_until=sure))
+            taken.append(
+                ClockRepair(endpoint=endpoint.name, claimed_until=claimed, sure_until=sure)
+            )
     return taken
 
 

@@ -20,7 +20,7 @@ from fleetlake.lake.equal_json import as_stored
 from fleetlake.lake.evolution.drift import note_drift
 from fleetlake.lake.evolution.new_columns import fill_never_held, take_from_extra
 from fleetlake.lake.loads import Committed, Load, bounds_of
-from fleetlake.lake.shrunken_lists import Absence, end_versions, settle_absence
+from fleetlake.lake.shrunken_lists import MissingRecords, end_versions, judge_missing
 from fleetlake.text.quoting import literal, quoted
 
 RESTS_DAYS = 2
@@ -83,7 +83,7 @@ def _upsert(lake: Lake, load: Load) -> Committed:
 def _version(lake: Lake, load: Load) -> Committed:
     """Close the versions of changed and missing records; insert the new versions."""
     endpoint, table = load.endpoint, f"raw.{load.endpoint.name}"
-    absence = settle_absence(lake, load) if load.is_whole else Absence()
+    absence = judge_missing(lake, load) if load.is_whole else MissingRecords()
     filled = fill_never_held(lake, load, _is_no_others(endpoint))
     [(changed,)] = lake.rows(
         f"update {table} t set valid_to = greatest(?, t.valid_from) from ({_once(endpoint)}) b "

@@ -23,7 +23,7 @@ FEW = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Absence:
+class MissingRecords:
     """Records missing from a list, by key: `ended` versions, and `withheld` ones of `held`."""
 
     ended: frozenset[str] = frozenset()
@@ -32,7 +32,7 @@ class Absence:
     is_noted: bool = False
 
 
-def settle_absence(lake: Lake, load: Load) -> Absence:
+def judge_missing(lake: Lake, load: Load) -> MissingRecords:
     """Decide what happens to the records that are missing from the complete list in `batch`.
 
     Writes `meta.absent` within the open transaction. Raises: ListShrank if the list must be read
@@ -40,12 +40,12 @@ def settle_absence(lake: Lake, load: Load) -> Absence:
     """
     gone, before = _gone(lake, load), _withheld_before(lake, load)
     if not gone and not before:
-        return Absence()
+        return MissingRecords()
     held = _held(lake, load)
     ended, withheld = _divided(lake, load, gone, before, held)
     if withheld != before:
         _note(lake, load, before - withheld, withheld - before)
-    return Absence(
+    return MissingRecords(
         ended=ended,
         withheld=withheld,
         held=held.total(),

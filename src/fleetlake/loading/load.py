@@ -28,7 +28,7 @@ from fleetlake.errors import (
     StreamFailed,
     UsageError,
 )
-from fleetlake.lake.clock_repair import TakenBack, take_back_future
+from fleetlake.lake.clock_repair import ClockRepair, repair_clock_claims
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.evolution.promotions import with_promoted
 from fleetlake.lake.lateness import measured_lateness
@@ -133,7 +133,7 @@ def _prepare(
         )
     # By the later of two clocks: a slow one must not take back what is true.
     latest, is_checked = clock.latest(), clock.is_checked
-    taken = take_back_future(lake, profile, endpoints, now=latest, is_checked=is_checked)
+    taken = repair_clock_claims(lake, profile, endpoints, now=latest, is_checked=is_checked)
     _warn_of_clocks(clock, taken)
     clock.record_seen(newest_event(lake, profile, until=now))
     if scope.only is not None:
@@ -161,7 +161,7 @@ def _forget(lake: Lake, profile: str, endpoint: Endpoint, chosen: Interval, now:
             forget_interval(lake, profile, endpoint, Interval(start, chosen.end))
 
 
-def _warn_of_clocks(clock: Clock, taken: Sequence[TakenBack]) -> None:
+def _warn_of_clocks(clock: Clock, taken: Sequence[ClockRepair]) -> None:
     """Log that clocks differ, and what the lake claimed because one of them was wrong before."""
     if clock.is_doubtful:
         logger.warning(

@@ -15,7 +15,7 @@ from fleetlake.loading.run import Scope
 from fleetlake.planning.coverage import (
     LIST_LIFE,
     Overlap,
-    forgotten,
+    expired_ranges,
     needs_asking,
     overlap,
     still_to_read,
@@ -176,7 +176,7 @@ class _Planner:
             return expired
         for partition, interval in wanted:
             key = _key(partition)
-            for old in forgotten(proven.get(key, []), now=self.now, retention=retention):
+            for old in expired_ranges(proven.get(key, []), now=self.now, retention=retention):
                 start, end = max(old.start, interval.start), min(old.end, interval.end)
                 if start < end:
                     expired.setdefault(key, []).append(Interval(start, end))

@@ -19,7 +19,7 @@ from fleetlake.text.quoting import quoted
 logger = logging.getLogger(__name__)
 
 
-def yield_to_release(lake: Lake) -> None:
+def replace_superseded(lake: Lake) -> None:
     """Replace promoted columns that a release's columns have superseded.
 
     A stream that is being loaded is left for the next time. Raises: LakeError.
