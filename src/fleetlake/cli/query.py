@@ -76,7 +76,7 @@ def query(
         if not unsafe:
             close_off(lake)
         try:
-            for result in lake.ask(sql):
+            for result in lake.run_user_sql(sql):
                 printed[output](result)
         except duckdb.Error as error:
             raise failure(error, lake.path, lister=f'fleetlake query "{TABLES}"') from None

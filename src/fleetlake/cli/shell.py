@@ -120,7 +120,7 @@ def _run(lake: "Lake", screen: "Console", sql: str) -> None:
     from fleetlake.errors import UsageError
 
     try:
-        results = lake.ask(sql)
+        results = lake.run_user_sql(sql)
         while (fetched := _fetched(lake, results)) is not None:
             names, rows = fetched
             print_rows(screen, names, rows[:MOST_ROWS])
@@ -134,7 +134,7 @@ def _run(lake: "Lake", screen: "Console", sql: str) -> None:
     except duckdb.Error as error:
         _say(screen, failure(error, lake.path, lister=".tables"))
     finally:
-        lake.end_unasked()
+        lake.end_failed_user_sql()
 
 
 def _say(screen: "Console", error: "UsageError") -> None:

@@ -67,7 +67,7 @@ class Lake:
         with lake_errors(self.path), stoppable(self._connection):
             return cursor.fetchall()
 
-    def ask(self, sql: str) -> Iterator[duckdb.DuckDBPyConnection]:
+    def run_user_sql(self, sql: str) -> Iterator[duckdb.DuckDBPyConnection]:
         """Run a user's SQL; yield the rows of each statement, to be read before the next.
 
         Raises: duckdb.Error; UsageError for a statement that `check` refuses.
@@ -88,7 +88,7 @@ class Lake:
             if duckdb.ExpectedResultType.QUERY_RESULT in statement.expected_result_type:
                 yield result
 
-    def end_unasked(self) -> None:
+    def end_failed_user_sql(self) -> None:
         """End the transaction that a user's failed SQL left open, unless the SQL began it.
 
         DuckDB turns a PIVOT into several statements in a transaction.
