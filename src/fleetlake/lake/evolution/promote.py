@@ -109,8 +109,8 @@ def _refuse_overlap(endpoint: Endpoint, path: tuple[str, ...]) -> None:
         if own.path == path:
             raise UsageError(f"{endpoint.name} already has a column {own.name}.")
         raise UsageError(
-            f"{format_path(path)} cannot be a column of {endpoint.name}: its column {own.name} holds "
-            f"{format_path(own.path)}.",
+            f"{format_path(path)} cannot be a column of {endpoint.name}: "
+            f"its column {own.name} holds {format_path(own.path)}.",
             remedy="Promote the other members of that object, or demote the column first.",
         )
 
