@@ -12,15 +12,14 @@ import httpx
 from prefect.client.schemas.objects import State, TaskRun
 from prefect.tasks import Task, exponential_backoff
 
-from fleetlake.errors import Interrupted, LakeError, PageUnreadable, Unreachable
-
-WORTH_RETRYING = (Unreachable, PageUnreadable, LakeError)
-"""Errors that may go away by themselves; the others need a person."""
+from fleetlake.errors import FleetlakeError, Interrupted
 
 
 def is_worth_retrying(_task: Task[..., Any], _run: TaskRun, state: State[Any]) -> bool:
-    """Return whether the error that ended a task may go away by itself."""
-    return isinstance(state.data, WORTH_RETRYING) or is_of_server(state.data)
+    """Return whether the error that ended a task is transient."""
+    if isinstance(state.data, FleetlakeError):
+        return state.data.is_transient
+    return is_of_server(state.data)
 
 
 def is_of_server(error: object) -> bool:

@@ -14,7 +14,7 @@ from fleetlake.account import stream_name
 from fleetlake.lake import open_lake
 from fleetlake.lake.gaps import Gap
 from fleetlake.monitoring.status import LakeStatus, StreamStatus, lake_now, lake_status
-from fleetlake.planning.retention import State
+from fleetlake.planning.retention import RetentionState
 from fleetlake.settings import Settings
 
 QUARANTINE_GREW = "fleetlake.quarantine.grew"
@@ -130,11 +130,11 @@ def announce_risks(state: LakeState) -> list[str]:
     messages: list[str] = []
     for stream in state.status.streams:
         forecast = stream.retention
-        if forecast is None or forecast.state is State.OK:
+        if forecast is None or forecast.state is RetentionState.OK:
             continue
         hours = forecast.expires_in.total_seconds() / 3600
         when = f"expires at the service in {hours:,.1f} h"
-        if forecast.state is State.LOST:
+        if forecast.state is RetentionState.LOST:
             when = f"expired at the service {-hours:,.1f} h ago"
         messages += _announce(
             RETENTION_AT_RISK,

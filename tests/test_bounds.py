@@ -15,7 +15,7 @@ import stamina
 from fleetlake.errors import CredentialsRefused, PageUnreadable, ServiceError, Unreachable
 from fleetlake.service.bodies import DEFAULT_BOUNDS, REFUSAL_BYTES, whole_answer
 from fleetlake.service.client import Client
-from fleetlake.service.deadline import Patience
+from fleetlake.service.deadline import Deadline
 from fleetlake.settings import Settings
 
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -212,12 +212,12 @@ def test_waits_between_tries_end_with_the_patience_too(ask, transport):
 
 def test_what_we_hold_back_ourselves_does_not_use_up_the_patience_with_the_service():
     async def go() -> None:
-        patience = Patience(0.02)
-        async with patience.run():
-            with patience.uncounted():
+        deadline = Deadline(0.02)
+        async with deadline.run():
+            with deadline.uncounted():
                 await asyncio.sleep(0.05)
         with pytest.raises(TimeoutError):
-            async with Patience(0.02).run():
+            async with Deadline(0.02).run():
                 await asyncio.sleep(5)
 
     asyncio.run(go())

@@ -16,9 +16,9 @@ from fleetlake.demo import demo_settings
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import ClockRefused, UsageError
 from fleetlake.lake import open_lake
-from fleetlake.lake.future import take_back_future
+from fleetlake.lake.clock_repair import repair_clock_claims
 from fleetlake.lake.gaps import Gap, gaps
-from fleetlake.lake.watermarks import Mark, set_watermarks
+from fleetlake.lake.watermarks import StreamWatermark, set_watermarks
 from fleetlake.loading.ingest import backfill, ingest
 from fleetlake.loading.outcome import Outcome
 from fleetlake.loading.verify import verify
@@ -218,21 +218,21 @@ def test_a_service_whose_clock_runs_behind_takes_nothing_back(sim: Sim, caplog):
     load(sim, "alerts", transport=Lying(sim.transport, off=-2 * HOUR))
 
     assert "behind this machine's" in caplog.text
-    assert "went by a clock that ran ahead" not in caplog.text
+    assert "used a clock that was fast" not in caplog.text
 
 
 def test_a_lateness_measured_in_the_future_is_taken_back_with_the_rest(lake_path: Path):
     ahead, times = NOW + 40 * HOUR, "values (?, ?, 600, 1, ?), (?, ?, 600, 1, ?)"
     of_alerts = ["default", "alerts"]
     with open_lake(lake_path) as lake:
-        set_watermarks(lake, [Mark(profile="default", endpoint="alerts", newest=ahead)])
+        set_watermarks(lake, [StreamWatermark(profile="default", endpoint="alerts", newest=ahead)])
         lake.execute(
             "insert into meta.lateness (account_profile, endpoint, lateness_seconds, records, "
             f"measured_at) {times}",
             [*of_alerts, ahead, *of_alerts, NOW - HOUR],
         )
 
-        take_back_future(lake, "default", [ENDPOINTS["alerts"]], now=NOW, is_checked=True)
+        repair_clock_claims(lake, "default", [ENDPOINTS["alerts"]], now=NOW, is_checked=True)
 
         assert lake.rows("select measured_at from meta.lateness") == [(NOW - HOUR,)]
         assert lake.rows("select watermark_at > ? from meta.watermarks", [NOW]) == [(False,)]
@@ -249,7 +249,7 @@ def test_what_is_taken_back_is_said_once(sim: Sim, caplog):
         load(sim, "alerts")
 
     assert "used a clock that was fast" in said
-    assert "went by a clock" not in caplog.text
+    assert "used a clock that was fast" not in caplog.text
 
 
 def test_verify_finds_nothing_missing_after_a_lie_was_taken_back(sim: Sim, machine):

@@ -10,7 +10,7 @@ import pytest
 
 from fleetlake.endpoints import ENDPOINTS, endpoint_named, endpoints_named
 from fleetlake.endpoints.columns import columns_of
-from fleetlake.endpoints.model import Cursor, Endpoint, FanOut, Mode, Walk, Window
+from fleetlake.endpoints.model import Cursor, Endpoint, FanOut, Mode, Walk, WindowFilters
 from fleetlake.errors import UsageError
 
 ROWS = pytest.mark.parametrize("endpoint", ENDPOINTS.values(), ids=lambda e: e.name)
@@ -187,12 +187,12 @@ def test_an_unknown_column_is_an_error():
         {"key": ()},
         {"key": ("no_such_column",)},
         {"event_time": "created_at"},
-        {"window": Window(start="created_at__gt", end="created_at__lt")},
+        {"window": WindowFilters(start="created_at__gt", end="created_at__lt")},
         {"changes_until": "no_such_column"},
         {
             "mode": Mode.HISTORY,
             "event_time": "created_at",
-            "window": Window(start="created_at__gt", end="created_at__lt"),
+            "window": WindowFilters(start="created_at__gt", end="created_at__lt"),
         },
     ],
 )
@@ -219,7 +219,7 @@ def test_a_cursor_that_could_stand_still_does_not_construct(walk, parameter):
 @pytest.mark.parametrize("bounds", [("at__lt", "at__gt"), ("at", "at__lt"), ("at__gt", "at")])
 def test_a_window_needs_a_lower_and_an_upper_bound(bounds):
     with pytest.raises(ValueError, match="lower and an upper"):
-        Window(start=bounds[0], end=bounds[1])
+        WindowFilters(start=bounds[0], end=bounds[1])
 
 
 @pytest.mark.parametrize("ids", [0, 101])

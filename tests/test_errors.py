@@ -6,7 +6,8 @@ import re
 import pytest
 
 from fleetlake import errors
-from fleetlake.errors import FleetlakeError, Throttled
+from fleetlake.errors import FleetlakeError, ServiceError, Throttled
+from fleetlake.service.retry import wait_before_retry
 
 TREE = [kind for _, kind in inspect.getmembers(errors, inspect.isclass)]
 TREE = [kind for kind in TREE if issubclass(kind, FleetlakeError)]
@@ -53,3 +54,19 @@ def test_only_an_error_that_is_no_failure_ends_with_zero():
 
 def test_an_error_without_a_wait_asks_for_none():
     assert Throttled("Too many calls.").wait is None
+
+
+def test_each_error_says_whether_it_may_pass_by_itself():
+    transient = {kind.__name__ for kind in TREE if kind.is_transient}
+
+    assert transient == {
+        *("Unreachable", "Throttled", "PageUnreadable"),
+        *("LakeError", "StreamBusy", "CommitUnknown"),
+    }
+
+
+@pytest.mark.parametrize("kind", TREE)
+def test_a_request_is_repeated_after_a_transient_error_of_the_service(kind):
+    is_repeated = issubclass(kind, ServiceError) and kind.is_transient
+
+    assert wait_before_retry(kind("It broke.")) is is_repeated

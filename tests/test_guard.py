@@ -12,7 +12,7 @@ from fleetlake.lake import open_lake
 from fleetlake.lake.attach import attach_statements
 from fleetlake.lake.guard import close_off, spill_folder, spill_into
 from fleetlake.lake.login import split_password
-from fleetlake.lake_address import lake_place
+from fleetlake.lake_address import parse_lake_address
 from fleetlake.settings import load_settings
 from tests.processes import environment
 
@@ -43,7 +43,7 @@ def ask(guarded):
     """Return what runs SQL as `query` does, and gives the rows of its last statement."""
 
     def rows(sql: str) -> list[tuple[object, ...]]:
-        found = [result.fetchall() for result in guarded.ask(sql)]
+        found = [result.fetchall() for result in guarded.run_user_sql(sql)]
         return found[-1] if found else []
 
     yield rows
@@ -201,7 +201,7 @@ def test_a_sort_larger_than_memory_goes_to_the_disk_and_nothing_of_it_stays(outs
             "select t.note || r.i as wide, r.i from marts.trips t, range(6) r(i) "
             "order by hash(t.trip_id), r.i"
         )
-        [result] = lake.ask(f"create temp table sorted as {sql}")
+        [result] = lake.run_user_sql(f"create temp table sorted as {sql}")
         spilled = sum(file.stat().st_size for file in spill.iterdir())
 
         assert result.fetchall() == [(360_000,)]
@@ -216,7 +216,7 @@ def test_without_a_temporary_folder_queries_have_memory(outside, monkeypatch, tm
         spill_into(lake, spill)
         close_off(lake)
 
-        assert [r.fetchall() for r in lake.ask("select 40 + 2")] == [[(42,)]]
+        assert [r.fetchall() for r in lake.run_user_sql("select 40 + 2")] == [[(42,)]]
 
 
 @pytest.fixture
@@ -278,7 +278,7 @@ def test_unsafe_reads_and_writes_files_and_still_leaves_the_lake_alone(run, outs
     ],
 )
 def test_the_password_of_a_shared_catalog_is_a_secret_of_duckdb_and_in_no_address(address):
-    place = lake_place(f"postgres:{address}", "/mnt/files")
+    place = parse_lake_address(f"postgres:{address}", "/mnt/files")
 
     lines = attach_statements(place).splitlines()
 

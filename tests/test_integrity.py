@@ -142,7 +142,7 @@ def test_a_machine_whose_clock_is_slow_rewrites_no_history(sim: Sim, monkeypatch
 def test_one_impossible_value_costs_its_record_and_not_the_stream(odd: dict[str, str]):
     found = read_page(ENDPOINTS["alerts"], page(**odd))
 
-    assert (found.rows.num_rows, len(found.misfits)) == (1, 1)
+    assert (found.rows.num_rows, len(found.rejects)) == (1, 1)
     assert found.rows.column("created_at").to_pylist()
 
 

@@ -22,7 +22,7 @@ import pytest
 from filelock import FileLock, Timeout
 
 from fleetlake.decoding.arrow import read_page, schema_of
-from fleetlake.decoding.records import Misfit
+from fleetlake.decoding.records import RejectedRecord
 from fleetlake.decoding.timeuuid import smallest_at
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint, Mode
@@ -293,31 +293,31 @@ def test_nobody_shuts_readers_out_of_the_catalog_while_the_lake_is_open(lake_pat
 
 
 def test_one_process_at_a_time_opens_or_closes_a_catalog(lake_path, monkeypatch):
-    door = FileLock(lake_path / "locks" / "door.lock", timeout=0)
+    held_lock = FileLock(lake_path / "locks" / "door.lock", timeout=0)
 
     def attach(lake: Lake, *, read_only: bool) -> None:
         with pytest.raises(Timeout):
-            door.acquire()
+            held_lock.acquire()
         own(lake, read_only=read_only)
 
     own = Lake.attach
     monkeypatch.setattr(Lake, "attach", attach)
     with open_lake(lake_path, read_only=True) as lake:
-        with door:
+        with held_lock:
             assert lake.rows("select count(*) from meta.loads")
         held = []
         monkeypatch.setattr(
             catalog,
-            "catalog_door",
+            "open_lock",
             lambda path: closing(SimpleNamespace(close=lambda: held.append(path))),
         )
     assert held == [lake_path]
 
 
 def test_whoever_may_not_write_beside_a_lake_reads_it_all_the_same(lake_path):
-    door = lake_path / "locks" / "door.lock"
-    door.unlink(missing_ok=True)
-    door.mkdir()  # nobody, root included, can open it as a file
+    held_lock = lake_path / "locks" / "door.lock"
+    held_lock.unlink(missing_ok=True)
+    held_lock.mkdir()  # nobody, root included, can open it as a file
 
     with open_lake(lake_path, read_only=True) as lake:
         assert lake.rows("select count(*) from meta.loads") == [(0,)]
@@ -356,7 +356,11 @@ def test_several_may_open_a_new_lake_at_once(tmp_path):
 
 def full_load(**changes: Any) -> Load:
     hour = Interval(NOON, NOON + HOUR)
-    changes = {"proven": {WHOLE_STREAM: [hour]}, "misfits": [Misfit("odd", "{}")], **changes}
+    changes = {
+        "proven": {WHOLE_STREAM: [hour]},
+        "rejects": [RejectedRecord("odd", "{}")],
+        **changes,
+    }
     return load_of(ALERTS, alert(0), alert(1), **changes)
 
 
@@ -441,7 +445,7 @@ def test_a_commit_that_fails_in_the_middle_leaves_nothing(lake, monkeypatch, ste
                 load_of(
                     ALERTS,
                     alert(7),
-                    misfits=[Misfit("new", "[]")],
+                    rejects=[RejectedRecord("new", "[]")],
                     proven={WHOLE_STREAM: [Interval(NOON + 5 * HOUR, NOON + 6 * HOUR)]},
                 ),
             )
@@ -560,11 +564,15 @@ def test_a_range_from_the_beginning_comes_back_as_such(lake):
 
 
 def test_a_misfit_is_kept_once_however_often_it_is_met(lake):
-    twice = [Misfit("odd", '{"a":1}'), Misfit("odd", '{"a":1}'), Misfit("odd", '{"a":2}')]
+    twice = [
+        RejectedRecord("odd", '{"a":1}'),
+        RejectedRecord("odd", '{"a":1}'),
+        RejectedRecord("odd", '{"a":2}'),
+    ]
 
-    first = commit_load(lake, load_of(ALERTS, misfits=twice))
-    again = commit_load(lake, load_of(ALERTS, misfits=twice))
-    elsewhere = commit_load(lake, load_of(FAILOVERS, misfits=twice[:1]))
+    first = commit_load(lake, load_of(ALERTS, rejects=twice))
+    again = commit_load(lake, load_of(ALERTS, rejects=twice))
+    elsewhere = commit_load(lake, load_of(FAILOVERS, rejects=twice[:1]))
 
     assert (first.quarantined, again.quarantined, elsewhere.quarantined) == (2, 0, 1)
     assert count(lake, "meta.quarantine") == 3

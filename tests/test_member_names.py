@@ -11,8 +11,8 @@ from fleetlake.lake.evolution.member_names import (
     LONGEST_NAME,
     RESERVED,
     column_name,
-    path_of,
-    spelled,
+    format_path,
+    parse_path,
 )
 
 parts = st.text(max_size=20) | st.sampled_from(["a.b", '"a"', "a\\", ".", "", '"', "\x00", "\n"])
@@ -20,14 +20,14 @@ parts = st.text(max_size=20) | st.sampled_from(["a.b", '"a"', "a\\", ".", "", '"
 
 @given(st.lists(parts, min_size=1, max_size=4))
 def test_every_path_to_a_member_has_a_spelling_of_its_own(path: list[str]) -> None:
-    assert path_of(spelled(path)) == tuple(path)
-    assert spelled(path).isprintable()
+    assert parse_path(format_path(path)) == tuple(path)
+    assert format_path(path).isprintable()
 
 
 @pytest.mark.parametrize("text", ["", ".", "a.", ".a", "a..b", '"a', 'a"b', "a\\b"])
 def test_what_is_no_spelling_of_a_path_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="no path"):
-        path_of(text)
+        parse_path(text)
 
 
 @given(

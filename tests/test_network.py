@@ -17,7 +17,7 @@ from urllib.parse import quote
 import pytest
 
 from fleetlake import cli
-from fleetlake.errors import LakeError, SettingsError, of_system
+from fleetlake.errors import LakeError, SettingsError, from_os_error
 from fleetlake.lake import open_lake
 from fleetlake.lake_address import not_writable
 from fleetlake.service import rate_limit as ratelimit
@@ -225,7 +225,7 @@ def test_a_lake_that_is_opened_with_few_file_descriptors_fails_in_words(lake_pat
 
     assert failures
     for failure in failures:
-        known = of_system(failure) if isinstance(failure, OSError) else failure
+        known = from_os_error(failure) if isinstance(failure, OSError) else failure
         assert known is not None
         assert "open more files" in str(known) or "no more files" in str(known)
 

@@ -86,7 +86,7 @@ def test_the_count_includes_the_misfits():
 
     assert page.count == 3
     assert page.rows["id"].to_pylist() == [1, 2]
-    assert [misfit.reason for misfit in page.misfits] == ["id: missing"]
+    assert [reject.reason for reject in page.rejects] == ["id: missing"]
 
 
 def test_extra_members_stay_with_their_own_record_where_others_are_misfits():

@@ -24,7 +24,7 @@ from fleetlake.loading.quarantine import acknowledge_quarantined, quarantined, r
 from fleetlake.loading.verify import verify
 from fleetlake.monitoring.status import stream_statuses
 from fleetlake.planning.intervals import BEGINNING, Interval
-from fleetlake.planning.retention import State
+from fleetlake.planning.retention import RetentionState
 from tests.conftest import NOW, Sim
 
 DAY = timedelta(days=1)
@@ -107,10 +107,14 @@ def test_what_the_service_forgot_before_it_was_read_is_a_gap_with_exact_bounds(
 
 @pytest.mark.parametrize(
     ("behind", "state"),
-    [(DAY, State.OK), (29 * DAY + timedelta(hours=20), State.AT_RISK), (31 * DAY, State.LOST)],
+    [
+        (DAY, RetentionState.OK),
+        (29 * DAY + timedelta(hours=20), RetentionState.AT_RISK),
+        (31 * DAY, RetentionState.LOST),
+    ],
 )
 def test_status_tells_how_a_stream_stands_against_the_retention(
-    sim: Sim, behind: timedelta, state: State
+    sim: Sim, behind: timedelta, state: RetentionState
 ) -> None:
     sim.ingest("activity_logs")
 
@@ -123,10 +127,15 @@ def test_status_tells_how_a_stream_stands_against_the_retention(
 
 
 @pytest.mark.parametrize(
-    ("ago", "state"), [(2 * DAY, State.OK), (29.5 * DAY, State.AT_RISK), (31 * DAY, State.LOST)]
+    ("ago", "state"),
+    [
+        (2 * DAY, RetentionState.OK),
+        (29.5 * DAY, RetentionState.AT_RISK),
+        (31 * DAY, RetentionState.LOST),
+    ],
 )
 def test_a_hole_far_behind_the_newest_record_is_what_the_service_forgets_first(
-    sim: Sim, ago: timedelta, state: State
+    sim: Sim, ago: timedelta, state: RetentionState
 ) -> None:
     sim.ingest("activity_logs")
     endpoint = ENDPOINTS["activity_logs"]

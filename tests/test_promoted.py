@@ -20,8 +20,8 @@ from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.errors import StreamBusy, UsageError
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.commit import commit_load
-from fleetlake.lake.evolution.member_names import spelled
-from fleetlake.lake.evolution.promoted import demote, members, promote, with_promoted
+from fleetlake.lake.evolution.member_names import format_path
+from fleetlake.lake.evolution.promote import demote, members, promote, with_promoted
 from fleetlake.lake.loads import Committed, Load
 from fleetlake.lake.locks import stream_lock
 from fleetlake.monitoring.status import stream_statuses
@@ -385,12 +385,12 @@ def test_members_of_any_name_keep_every_value_from_promotion_to_demotion(
     before = shape_of(long_lake, without=name)
 
     loaded(long_lake, endpoint, sent[:2])
-    columns = {member: promote(long_lake, endpoint, spelled([member]))[0] for member in names}
+    columns = {member: promote(long_lake, endpoint, format_path([member]))[0] for member in names}
     again = loaded(long_lake, endpoint, sent[:2])
     loaded(long_lake, endpoint, sent)
     held = [kept(long_lake, endpoint, number) for number in range(3)]
     for member in names:
-        demote(long_lake, endpoint, spelled([member]))
+        demote(long_lake, endpoint, format_path([member]))
     back = [json.loads(kept(long_lake, endpoint, number)["_extra"] or "{}") for number in range(3)]
 
     try:
@@ -414,7 +414,7 @@ def loaded(lake: Lake, endpoint: Endpoint, extras: list[dict[str, Any]]) -> Comm
     records = [a_record(endpoint, number)[0] | extra for number, extra in enumerate(extras)]
     [endpoint] = with_promoted(lake, [endpoint])
     page = read_page(endpoint, a_page(endpoint, records))
-    assert not page.misfits
+    assert not page.rejects
     rows = pa.Table.from_batches([page.rows])
     load = Load(endpoint=endpoint, profile="default", run_id="test", rows=rows, seen_at=NOW)
     return commit_load(lake, load, only_changes=True)

@@ -55,11 +55,11 @@ def test_a_record_beyond_the_bounds_is_a_misfit_and_the_others_stay(record, odd)
 
     assert page.rows.column("id").to_pylist()[:1] == [1]
     assert page.rows.column("id").to_pylist()[-1:] == [3]
-    assert page.count == page.rows.num_rows + len(page.misfits) == 3
-    for misfit in page.misfits:
-        assert misfit.raw[:9] == record[:9]
-        assert len(misfit.reason) < 400
-        assert len(misfit.raw) < 1_000_200
+    assert page.count == page.rows.num_rows + len(page.rejects) == 3
+    for reject in page.rejects:
+        assert reject.raw[:9] == record[:9]
+        assert len(reject.reason) < 400
+        assert len(reject.raw) < 1_000_200
 
 
 @pytest.mark.parametrize(
@@ -72,15 +72,15 @@ def test_a_record_beyond_the_bounds_is_a_misfit_and_the_others_stay(record, odd)
     ],
 )
 def test_a_misfit_says_which_bound_it_is_beyond(name, reason):
-    [misfit] = read_page(ACCOUNTS, a_page('{"id": "1"}', BEYOND[name])).misfits
+    [reject] = read_page(ACCOUNTS, a_page('{"id": "1"}', BEYOND[name])).rejects
 
-    assert reason in misfit.reason
+    assert reason in reject.reason
 
 
 def test_a_small_misfit_is_kept_as_received_and_a_large_one_with_its_digest():
     small, large = BEYOND["nested 2,000 deep"], BEYOND["of 5 MB"]
 
-    kept = [misfit.raw for misfit in read_page(ACCOUNTS, a_page(small, large)).misfits]
+    kept = [reject.raw for reject in read_page(ACCOUNTS, a_page(small, large)).rejects]
 
     assert kept[0] == small
     assert kept[1].startswith(large[:1_000_000])
@@ -177,7 +177,7 @@ def test_brackets_within_texts_are_no_depth():
 def test_a_text_that_is_too_long_costs_its_record_only():
     page = read_page(ALERTS, a_page(an_alert("1"), an_alert(json.dumps("x" * 5_000_000))))
 
-    assert (page.rows.num_rows, len(page.misfits)) == (1, 1)
+    assert (page.rows.num_rows, len(page.rejects)) == (1, 1)
 
 
 @pytest.mark.parametrize("record", ["{}", "1", '{"id":"1"}'])
@@ -225,7 +225,7 @@ def committed(lake: Any, page: Page) -> None:
             run_id="run",
             rows=pa.Table.from_batches([page.rows]),
             seen_at=NOW,
-            misfits=list(page.misfits),
+            rejects=list(page.rejects),
         ),
     )
 

@@ -76,7 +76,7 @@ def read_rows(endpoint: Endpoint, body: bytes) -> list[dict[str, Any]]:
     """Return the page's rows, JSON columns as values."""
     rows = read_page(endpoint, body).rows.to_pylist()
     for row in rows:
-        for name in {*endpoint.json_columns, EXTRA}:
+        for name in [*(c.name for c in endpoint.columns if c.kind is Kind.JSON), EXTRA]:
             row[name] = json.loads(row[name]) if row[name] is not None else None
     return rows
 
@@ -84,7 +84,7 @@ def read_rows(endpoint: Endpoint, body: bytes) -> list[dict[str, Any]]:
 def by_column(decoded: Decoded) -> tuple[Any, ...]:
     """Return what a reader found, times as instants and JSON as values, for comparison."""
     values = {name: list(map(comparable, column)) for name, column in decoded.values.items()}
-    return values, decoded.count, decoded.limit, decoded.next, decoded.extra, decoded.misfits
+    return values, decoded.count, decoded.limit, decoded.next, decoded.extra, decoded.rejects
 
 
 def comparable(value: Any) -> Any:
@@ -111,7 +111,7 @@ def test_the_patient_reader_reads_what_the_quick_one_does(endpoint):
     body = a_page(endpoint, [a_record(endpoint, number)[0] for number in range(6)])
     reader = reader_of(endpoint)
 
-    assert by_column(reader.patient(body)) == by_column(reader.quick(body))
+    assert by_column(reader.lenient(body)) == by_column(reader.fast(body))
 
 
 @ROWS
@@ -178,9 +178,9 @@ def test_a_record_without_its_key_or_time_is_a_misfit_and_the_others_stay(endpoi
 
             assert page.count == 2
             assert page.rows.num_rows == 1
-            [misfit] = page.misfits
-            assert name in misfit.reason
-            assert json.loads(misfit.raw) == bad
+            [reject] = page.rejects
+            assert name in reject.reason
+            assert json.loads(reject.raw) == bad
             assert read_rows(endpoint, a_page(endpoint, [bad, good])) == [row]
 
 
@@ -194,8 +194,8 @@ def test_a_key_that_should_hold_its_time_and_does_not_is_a_misfit(odd):
 
     page = read_page(endpoint, a_page(endpoint, [bad, good]))
 
-    [misfit] = page.misfits
-    assert json.loads(misfit.raw) == bad
+    [reject] = page.rejects
+    assert json.loads(reject.raw) == bad
     assert read_rows(endpoint, a_page(endpoint, [bad, good])) == [row]
 
 
@@ -204,7 +204,7 @@ def test_a_key_that_should_hold_its_time_and_does_not_is_a_misfit(odd):
 def test_a_record_that_is_no_object_is_a_misfit(endpoint, record):
     page = read_page(endpoint, a_page(endpoint, [record, a_record(endpoint, 1)[0]]))
 
-    assert [json.loads(misfit.raw) for misfit in page.misfits] == [record]
+    assert [json.loads(reject.raw) for reject in page.rejects] == [record]
     assert (page.rows.num_rows, page.count) == (1, 2)
 
 
@@ -238,8 +238,8 @@ def test_a_text_with_a_nul_goes_aside_and_a_key_with_one_to_quarantine(endpoint,
         body = a_page(endpoint, [sent]).replace(b"a@b", spelled)
 
         if column.name in endpoint.required:
-            [misfit] = read_page(endpoint, body).misfits
-            assert misfit.reason == f"{column.name}: a text with a NUL character"
+            [reject] = read_page(endpoint, body).rejects
+            assert reject.reason == f"{column.name}: a text with a NUL character"
         else:
             assert read_rows(endpoint, body) == [row | {column.name: None, EXTRA: aside}]
 
@@ -352,7 +352,7 @@ def test_a_page_cut_anywhere_never_passes_for_a_shorter_one(endpoint):
 def test_an_empty_page_is_an_empty_page():
     page = read_page(ENDPOINTS["alerts"], a_page(ENDPOINTS["alerts"], []))
 
-    assert (page.count, page.rows.num_rows, page.misfits, page.is_last) == (0, 0, (), True)
+    assert (page.count, page.rows.num_rows, page.rejects, page.is_last) == (0, 0, (), True)
 
 
 odd_values = st.sampled_from(
@@ -379,7 +379,7 @@ def test_where_the_quick_reader_takes_a_page_the_patient_one_reads_the_same(data
     reader = reader_of(endpoint)
 
     try:
-        quick = reader.quick(body)
+        quick = reader.fast(body)
     except (ValueError, OddRecord):
         return
 
@@ -403,7 +403,7 @@ def test_no_record_disappears_whatever_its_members_hold(data):
 
     page = read_page(endpoint, a_page(endpoint, [record]))
 
-    assert page.rows.num_rows + len(page.misfits) == page.count == 1
+    assert page.rows.num_rows + len(page.rejects) == page.count == 1
 
 
 ODD_NAMES = [
@@ -474,4 +474,4 @@ def test_an_id_that_a_double_may_have_rounded_is_quarantined_and_no_other(sent, 
     page = read_page(ENDPOINTS["accounts"], body)
 
     assert page.rows.column("id").to_pylist() == kept
-    assert [misfit.raw for misfit in page.misfits] == [record] * (1 - len(kept))
+    assert [reject.raw for reject in page.rejects] == [record] * (1 - len(kept))

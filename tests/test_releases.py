@@ -15,7 +15,7 @@ from fleetlake.errors import LakeError
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.commit import commit_load
 from fleetlake.lake.evolution.format import FORMAT_VERSION
-from fleetlake.lake.evolution.promoted import promote
+from fleetlake.lake.evolution.promote import promote
 from fleetlake.lake.tables import META
 from tests.conftest import Sim
 from tests.test_lake import GROUPS, load_of

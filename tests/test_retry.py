@@ -68,8 +68,8 @@ class Flaky:
 
 
 def attempt(flaky: Flaky, attempts: int) -> str:
-    patience = timedelta(minutes=5)
-    return asyncio.run(with_retries(flaky, attempts=attempts, patience=patience))
+    within = timedelta(minutes=5)
+    return asyncio.run(with_retries(flaky, attempts=attempts, within=within))
 
 
 def test_an_answer_at_once_takes_one_try():

@@ -21,7 +21,7 @@ from fleetlake.cli.shell import _complete, _names, _run, _statements, attach_lin
 from fleetlake.errors import UsageError
 from fleetlake.lake import open_lake
 from fleetlake.lake.guard import close_off
-from fleetlake.lake_address import lake_place
+from fleetlake.lake_address import parse_lake_address
 from fleetlake.settings import load_settings
 from tests.processes import command, environment, fleetlake
 
@@ -247,7 +247,7 @@ def test_a_query_in_the_background_goes_on_at_a_ctrl_c_that_is_not_for_it(env, t
 def test_the_lines_that_attach_a_shared_lake_tell_no_key(monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIASOMEBODY")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s3cret")
-    place = lake_place("postgres:host=db user=fleet password=hunter2", "s3://bucket/fleet")
+    place = parse_lake_address("postgres:host=db user=fleet password=hunter2", "s3://bucket/fleet")
 
     lines = attach_lines(place)
 

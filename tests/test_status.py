@@ -13,7 +13,7 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import RecordsMissing
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.gaps import Gap
-from fleetlake.lake.watermarks import Mark, set_watermarks
+from fleetlake.lake.watermarks import StreamWatermark, set_watermarks
 from fleetlake.monitoring.status import LakeStatus, StreamStatus, lake_now
 from fleetlake.planning.intervals import Interval
 from fleetlake.planning.retention import forecast
@@ -129,7 +129,7 @@ def test_a_lake_is_measured_by_this_machines_clock_unless_the_services_is_believ
     monkeypatch.setattr("fleetlake.monitoring.status.machine_now", lambda: NOW)
 
     with open_lake(lake_path) as lake:
-        set_watermarks(lake, [Mark(profile="default", endpoint="alerts", newest=ahead)])
+        set_watermarks(lake, [StreamWatermark(profile="default", endpoint="alerts", newest=ahead)])
 
         assert lake_now(lake, ClockTrust.CHECKED) == NOW
         assert lake_now(lake, ClockTrust.SERVICE) == ahead

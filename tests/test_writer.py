@@ -36,7 +36,7 @@ class Lake:
         if self.error:
             raise self.error
         self.loads.append(load)
-        return Committed(load.rows.num_rows, 1, len(load.misfits))
+        return Committed(load.rows.num_rows, 1, len(load.rejects))
 
 
 class Clock:
@@ -220,7 +220,7 @@ def test_misfits_go_with_their_page(writer_of, lake):
     flush(writer, is_whole=True)
 
     [load] = lake.loads
-    assert [misfit.raw for misfit in load.misfits] == ['{"id":"x"}']
+    assert [reject.raw for reject in load.rejects] == ['{"id":"x"}']
     assert load.rows.num_rows == 1
 
 

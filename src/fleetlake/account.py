@@ -1,4 +1,4 @@
-"""An account of the service: its profile's name, and its keys.
+"""An account of the service: the name of its profile, and its keys.
 
 Keys are `SecretStr`: they print as stars.
 """
@@ -8,13 +8,13 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
 DEFAULT_PROFILE = "default"
-"""Whose rows they are that the settings' own keys read, unless FLEETLAKE_PROFILE says otherwise."""
+"""Profile of the rows read with the main keys, unless FLEETLAKE_PROFILE names another."""
 
 
 def _header_value(value: SecretStr) -> SecretStr:
     text = value.get_secret_value().strip()
     if not (text.isascii() and text.isprintable()):
-        raise ValueError("holds characters that no header can carry")
+        raise ValueError("contains characters that an HTTP header cannot carry")
     return SecretStr(text)
 
 
@@ -22,7 +22,7 @@ HeaderValue = Annotated[SecretStr, AfterValidator(_header_value)]
 
 
 class Account(BaseModel):
-    """The keys of one more account, and its own limits where they differ."""
+    """The keys of an additional account, and its own limits where they differ."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
@@ -36,7 +36,7 @@ class Account(BaseModel):
 
 
 def stream_name(endpoint: str, profile: str) -> str:
-    """Return a stream's name, with its account where that is not the default one.
+    """Return the name of a stream, with its account unless that is the default one.
 
     >>> stream_name("alerts", "default"), stream_name("alerts", "west")
     ('alerts', 'alerts of west')

@@ -1,4 +1,4 @@
-"""Running coroutines side by side, failing with the cause itself."""
+"""Running coroutines concurrently, and raising the first error itself."""
 
 import asyncio
 from collections.abc import Coroutine, Iterable
@@ -8,7 +8,7 @@ Result = TypeVar("Result")
 
 
 async def all_of(coroutines: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:
-    """Return all results in order. The first failure ends the others and is raised as it is."""
+    """Return all results in order. The first failure cancels the others and is raised unwrapped."""
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(coroutine) for coroutine in coroutines]

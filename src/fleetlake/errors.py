@@ -1,28 +1,28 @@
-"""Every error a caller may meet, grouped by what the caller may do.
+"""Every error that fleetlake raises, grouped by what the caller can do about it.
 
 FleetlakeError                    exit code
-├── UsageError                     2   mend the command
-├── SettingsError                  3   mend the settings
+├── UsageError                     2   fix the command
+├── SettingsError                  3   fix the settings
 ├── ServiceError
-│   ├── CredentialsRefused         4   mend the keys (401)
+│   ├── CredentialsRefused         4   fix the keys (401)
 │   ├── EndpointUnavailable        4   this account may not read it (403, 404, 405)
-│   ├── Unreachable                5   try again later: nobody answered, or not in full
-│   │   └── Throttled              5   likewise: 429, with the wait that was asked for
-│   ├── BudgetSpent                5   try again tomorrow: the day's calls are used
+│   ├── Unreachable                5   try again later: no response, or an incomplete one
+│   │   └── Throttled              5   the same: 429, with the wait that the service asks for
+│   ├── BudgetSpent                5   try again tomorrow: the day's calls are used up
 │   ├── RequestRejected            6   a bug or a changed service: 400, 409 with errors
-│   ├── ClockRefused               6   correct a clock: the service's and ours differ by a day
-│   ├── PageUnreadable             6   an answer that is no page; never read as an empty one
+│   ├── ClockRefused               6   correct a clock: the service's or this machine's
+│   ├── PageUnreadable             6   a response that is not a page; never read as an empty page
 │   ├── CursorStuck                6   the service repeats a page position
-│   └── ListShrank                 6   much of a list is gone: check, then accept it or not
-├── LakeError                      7   mend the disk, the folder or the catalog
-│   ├── StreamBusy                 0   another process is loading it: skipped, not failed
-│   └── CommitUnknown              7   settle by looking for the load id
+│   └── ListShrank                 6   a list lost many records: check, then accept the loss or not
+├── LakeError                      7   fix the disk, the folder or the catalog
+│   ├── StreamBusy                 0   another process is loading the stream: skipped, not failed
+│   └── CommitUnknown              7   look for the load id to learn the outcome
 ├── BuildFailed                    8   a model or a data test failed
-├── RecordsMissing                 9   the lake lacks what the service has, or had
-├── ExportFailed                  10   a target refused, or could not be reached
-├── StreamFailed                   1   a stream ended by an error nobody foresaw: a bug
+├── RecordsMissing                 9   records of the service are missing from the lake
+├── ExportFailed                  10   a target refused the rows, or could not be reached
+├── StreamFailed                   1   a stream ended with an unexpected error: a bug
 ├── OutputLost                   11   free some space, or choose another file
-└── Interrupted                  130   Ctrl-C or SIGTERM; all that was committed stays
+└── Interrupted                  130   Ctrl-C or SIGTERM; committed data stays
 """
 
 from datetime import timedelta
@@ -32,17 +32,19 @@ from fleetlake.text.plain import plain_lines
 
 
 class FleetlakeError(Exception):
-    """Says what was wrong, where, and what to do about it."""
+    """An error that says what happened, where, and what to do about it."""
 
     exit_code = 1
+    is_transient = False
+    """True where the same action may succeed later with nothing changed: it is worth a retry."""
 
     def __init__(self, what: str, *, remedy: str = "") -> None:
-        self.what = plain_lines(what)  # it may quote the service, a file or SQL
+        self.what = plain_lines(what)  # the text may quote the service, a file or SQL
         self.remedy = plain_lines(remedy)
         super().__init__(self.what)
 
     def __str__(self) -> str:
-        """One paragraph for people."""
+        """Return one paragraph: what happened, then what to do."""
         return f"{self.what} {self.remedy}".strip()
 
 
@@ -53,13 +55,13 @@ class UsageError(FleetlakeError):
 
 
 class SettingsError(FleetlakeError):
-    """A setting is missing or cannot be used."""
+    """A setting is missing or invalid."""
 
     exit_code = 3
 
 
 class ServiceError(FleetlakeError):
-    """The service did not give what was asked for."""
+    """The service did not return the requested records."""
 
     exit_code = 6
 
@@ -77,13 +79,14 @@ class EndpointUnavailable(ServiceError):
 
 
 class Unreachable(ServiceError):
-    """No whole answer arrived; worth a retry."""
+    """No complete response arrived."""
 
     exit_code = 5
+    is_transient = True
 
 
 class Throttled(Unreachable):
-    """The call limit was met; worth a retry after `wait`."""
+    """The call limit was reached; retry after `wait`, if the service sent one."""
 
     def __init__(self, what: str, *, remedy: str = "", wait: timedelta | None = None) -> None:
         super().__init__(what, remedy=remedy)
@@ -91,35 +94,38 @@ class Throttled(Unreachable):
 
 
 class BudgetSpent(ServiceError):
-    """The calls of this day are used; what was read so far is kept."""
+    """The calls of this day are used up; what was read so far is kept."""
 
     exit_code = 5
 
 
 class RequestRejected(ServiceError):
-    """The service found the request wrong (400, or 409 with errors)."""
+    """The service rejected the request as invalid (400, or 409 with errors)."""
 
 
 class ClockRefused(ServiceError):
-    """The service's clock and this machine's differ too much to load anything."""
+    """The clocks of the service and this machine differ too much to load anything."""
 
 
 class PageUnreadable(ServiceError):
-    """The answer is not a page of records; worth a retry, never an empty page."""
+    """The response is not a page of records. It is never read as an empty page."""
+
+    is_transient = True
 
 
 class CursorStuck(ServiceError):
-    """The walk does not move on."""
+    """The service returned a page position that does not advance."""
 
 
 class ListShrank(ServiceError):
-    """A list read whole lacks so much of what it held that nothing of it is closed."""
+    """A complete read of a list lacks so many records that no version of them is closed."""
 
 
 class LakeError(FleetlakeError):
     """The lake cannot be opened, read or written."""
 
     exit_code = 7
+    is_transient = True
 
 
 class StreamBusy(LakeError):
@@ -129,7 +135,7 @@ class StreamBusy(LakeError):
 
 
 class CommitUnknown(LakeError):
-    """It is not known whether a commit took place."""
+    """The outcome of a commit is unknown."""
 
 
 class BuildFailed(FleetlakeError):
@@ -139,44 +145,44 @@ class BuildFailed(FleetlakeError):
 
 
 class RecordsMissing(FleetlakeError):
-    """The lake lacks records of the service, for now or for ever."""
+    """Records of the service are missing from the lake, temporarily or permanently."""
 
     exit_code = 9
 
 
 class ExportFailed(FleetlakeError):
-    """An export target refused its rows, or could not be reached."""
+    """An export target refused the rows, or could not be reached."""
 
     exit_code = 10
 
 
 class StreamFailed(FleetlakeError):
-    """The load of a stream ended by an error that nobody foresaw; the other streams went on."""
+    """The load of a stream ended with an unexpected error; the other streams continued."""
 
 
 class OutputLost(FleetlakeError):
-    """What a command printed was not written."""
+    """The output of a command could not be written."""
 
     exit_code = 11
 
 
 class Interrupted(FleetlakeError):
-    """The run was stopped from outside; what was committed stays."""
+    """The run was stopped from outside; committed data stays."""
 
     exit_code = 130
 
 
-def of_system(error: OSError) -> FleetlakeError | None:
-    """Return what the system refuses in words, where people can mend it; None for a bug."""
+def from_os_error(error: OSError) -> FleetlakeError | None:
+    """Return a LakeError or SettingsError for a fault that the user can fix; None for others."""
     if error.errno in {EMFILE, ENFILE}:
         return SettingsError(
-            "The system lets this process open no more files.",
+            "This process has reached its limit of open files.",
             remedy="Raise the limit, for example by `ulimit -n 1024`, and run again.",
         )
     if error.errno not in {ENOSPC, EDQUOT, EROFS, EACCES, EPERM}:
         return None
-    place = f" {error.filename!r}" if error.filename else ""
+    path = f" {error.filename!r}" if error.filename else ""
     return LakeError(
-        f"The system refuses to write or read{place}: {error.strerror}.",
-        remedy="Make it accessible for this user, or free some space; what was committed is whole.",
+        f"The operating system refused to read or write{path}: {error.strerror}.",
+        remedy="Make it accessible to this user, or free some space. Committed data is intact.",
     )

@@ -1,4 +1,4 @@
-"""Where a lake is: in a folder of this machine, or shared by several through PostgreSQL."""
+"""The address of a lake: a folder on this machine, or a catalog that machines share."""
 
 import hashlib
 from dataclasses import dataclass
@@ -19,38 +19,38 @@ MORE_FILES = "Let the process open more files, for example by `ulimit -n 1024`"
 _FIRST_PRINTABLE = 32
 
 DEMO_MARK = "demo.json"
-"""File in a lake that says it holds the demo's simulated fleet."""
+"""File that marks a lake as holding the demo's simulated fleet."""
 
 
 @dataclass(frozen=True)
 class SharedLake:
-    """A lake whose catalog is a PostgreSQL database and whose files every machine reaches.
+    """A lake that machines share: the catalog is a PostgreSQL database, the files are reachable.
 
-    `catalog` is libpq's address of the database, `files` a folder or an object store's URL.
-    What a build keeps beside the lake is under a folder of each machine.
+    `catalog` is the libpq address of the database; `files` is a folder or the URL of an object
+    store. Each machine keeps local build files in a cache folder of its own.
     """
 
     catalog: SecretStr
     files: str
 
     def __str__(self) -> str:
-        """Return where it is without what is secret."""
+        """Return the address without secrets."""
         catalog = self.catalog.get_secret_value()
         return f"{SHARED}{without_secrets(catalog, self.catalog)}"
 
     def __truediv__(self, name: str) -> Path:
-        """Return the path of something that this machine keeps beside the lake."""
+        """Return the path of a file or folder that this machine keeps for the lake."""
         digest = hashlib.sha256(self.catalog.get_secret_value().encode()).hexdigest()[:16]
         return user_cache_path("fleetlake") / digest / name
 
     def resolve(self) -> Self:
-        """Return itself, as an absolute path would."""
+        """Return the address itself, as an absolute path would."""
         return self
 
     def connect(self) -> Any:
-        """Return a connection to the database, committing each statement by itself.
+        """Return a connection to the database that commits each statement by itself.
 
-        Raises: LakeError, without what is secret, if it does not answer.
+        Raises: LakeError, without secrets, if the database does not answer.
         """
         try:
             from adbc_driver_postgresql import dbapi  # noqa: PLC0415 - an extra, and slow to load
@@ -69,54 +69,54 @@ class SharedLake:
         )
 
 
-LakePlace = Path | SharedLake
+LakeAddress = Path | SharedLake
 
 
-def lake_place(text: str, files: str | None) -> LakePlace:
-    """Return the place that a setting names. Raises: ValueError without files to share."""
+def parse_lake_address(text: str, files: str | None) -> LakeAddress:
+    """Return the address that a setting holds. Raises: ValueError without a place for the files."""
     if not text.strip():
-        raise ValueError("is empty; name a folder, or unset it for data/lake")
+        raise ValueError("is empty; name a folder, or unset it to use data/lake")
     if not text.startswith(SHARED):
         return Path(text)
     if not files:
-        raise ValueError("a shared lake needs FLEETLAKE_LAKE_FILES, where its files lie")
+        raise ValueError("a shared lake also needs FLEETLAKE_LAKE_FILES, the location of its files")
     shared = files if "://" in files else str(Path(files).absolute())
     return SharedLake(SecretStr(text.removeprefix(SHARED)), shared.rstrip("/"))
 
 
 def not_writable(name: str, folder: Path, error: OSError, *, setting: str) -> LakeError:
-    """Return the error of a folder that the system lets nobody write to, or that is full."""
-    remedy = f"Make it writable for this user, or set {setting} to one that is."
+    """Return the error for a folder that is full, or that this user may not write to."""
+    remedy = f"Make it writable for this user, or set {setting} to a writable folder."
     if error.errno in {ENOSPC, EDQUOT, EFBIG}:
-        remedy = "Free some space and run again; what was there before is whole."
+        remedy = "Free some space and run again. Existing data is intact."
     if error.errno in {EMFILE, ENFILE}:
         remedy = f"{MORE_FILES}, and run again."
     reason = error.strerror or error
-    return LakeError(f"The {name} folder {folder} cannot be written: {reason}.", remedy=remedy)
+    return LakeError(f"Cannot write to the {name} folder {folder}: {reason}.", remedy=remedy)
 
 
 def refuse_unusable(name: str, folder: Path, *, setting: str) -> None:
-    """Raise LakeError for a folder in whose path DuckDB or SQLite would read more than a name.
+    """Raise LakeError for a folder whose path DuckDB or SQLite would misread.
 
-    DuckDB takes a question mark for the start of options, and a path that is no UTF-8 for none.
+    DuckDB reads a question mark as the start of options, and rejects paths that are not UTF-8.
     """
     path = str(folder.absolute())
-    told = "a question mark" if "?" in path else ""
+    problem = "a question mark" if "?" in path else ""
     try:
         path.encode()
     except UnicodeEncodeError:
-        told = "bytes that are no UTF-8"
+        problem = "bytes that are not UTF-8"
     if any(ord(character) < _FIRST_PRINTABLE for character in path):
-        told = "control characters"
-    if told:
+        problem = "control characters"
+    if problem:
         raise LakeError(
-            f"The {name} folder {path!r} cannot be used: its path holds {told}.",
+            f"The {name} folder {path!r} cannot be used: its path contains {problem}.",
             remedy=f"Rename it, or set {setting} to another folder.",
         )
 
 
-def as_settings(place: LakePlace) -> dict[str, str]:
-    """Return what a child process needs in its environment to find the same lake."""
+def as_settings(place: LakeAddress) -> dict[str, str]:
+    """Return the environment variables with which a child process finds the same lake."""
     if isinstance(place, SharedLake):
         address = f"{SHARED}{place.catalog.get_secret_value()}"
         return {"FLEETLAKE_LAKE": address, "FLEETLAKE_LAKE_FILES": place.files}

@@ -1,7 +1,7 @@
-"""Settings, read once from the environment and `fleetlake.toml`, frozen from then on.
+"""Settings, read once from the environment and `fleetlake.toml`, then frozen.
 
-The environment wins over the file. Keys are `SecretStr`: they print as stars, and only the
-client and the limiter ask for their text.
+The environment overrides the file. Keys are `SecretStr`: they print as stars, and only the
+client and the call limit read their text.
 """
 
 import re
@@ -33,19 +33,19 @@ from pydantic_settings import (
 
 from fleetlake.account import DEFAULT_PROFILE, Account, HeaderValue
 from fleetlake.errors import SettingsError
-from fleetlake.lake_address import LakePlace, lake_place
+from fleetlake.lake_address import LakeAddress, parse_lake_address
 from fleetlake.machine.umask import DEFAULT_UMASK, read_umask
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 HEADER_NAMES = ("X-PORTAL-API-ID", "X-PORTAL-API-KEY", "X-MGR-API-ID", "X-MGR-API-KEY")
-"""The service contract's four headers, in the order of the four keys."""
+"""The four headers of the service contract, in the order of the four keys."""
 
 KEY_SETTINGS = ("portal_api_id", "portal_api_key", "mgr_api_id", "mgr_api_key")
 
 DAY_ROWS = 100_000
-"""About a row group of Parquet: smaller files cost more to open than they spare."""
+"""About one Parquet row group: a smaller file costs more to open than it saves."""
 
 BUILD_MEMORY = "1500MB"
 
@@ -54,18 +54,18 @@ PROFILE_NAME = "^[a-z0-9_-]+$"
 PREFIX = "FLEETLAKE_"
 
 NO_SETTINGS = frozenset({"BUILD_FILE", "BUILD_SNAPSHOT", "SPARK_PYTHON", "TEST_POSTGRES"})
-"""Variables with our prefix that a build tells its child, or a test is told."""
+"""Variables with this prefix that are not settings: a build or a test sets them."""
 
 
 class ClockTrust(StrEnum):
-    """Which clocks a load goes by."""
+    """Which clocks a load trusts."""
 
     CHECKED = "checked"  # the earlier of the service's clock and this machine's
-    SERVICE = "service"  # the service's alone
+    SERVICE = "service"  # only the service's
 
 
 class Settings(BaseSettings):
-    """Everything that differs from one installation to the next."""
+    """Everything that differs between installations."""
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX,
@@ -76,73 +76,75 @@ class Settings(BaseSettings):
         hide_input_in_errors=True,
     )
 
-    base_url: str | None = Field(None, description="Root of v2, for example https://host/api/v2/")
-    v3_base_url: str | None = Field(None, description="Root of v3, without a trailing slash")
+    base_url: str | None = Field(None, description="Root URL of v2, e.g. https://host/api/v2/")
+    v3_base_url: str | None = Field(None, description="Root URL of v3, without a trailing slash")
     portal_api_id: HeaderValue = Field(SecretStr(""), description="Usage-tracking id")
     portal_api_key: HeaderValue = Field(SecretStr(""), description="Usage-tracking key")
     mgr_api_id: HeaderValue = Field(SecretStr(""), description="Authorizing id")
     mgr_api_key: HeaderValue = Field(SecretStr(""), description="Authorizing key")
-    v3_token: HeaderValue = Field(SecretStr(""), description="Bearer token of v3")
+    v3_token: HeaderValue = Field(SecretStr(""), description="Bearer token for v3")
     profile: str = Field(
-        DEFAULT_PROFILE, pattern=PROFILE_NAME, description="`account_profile` of the rows read"
+        DEFAULT_PROFILE,
+        pattern=PROFILE_NAME,
+        description="`account_profile` of rows read with the keys above",
     )
     profiles: dict[str, Account] = Field(
         default_factory=dict,
-        description="More accounts, as FLEETLAKE_PROFILES__<NAME>__<KEY>; same keys as above",
+        description="Additional accounts, as FLEETLAKE_PROFILES__<NAME>__<KEY>; same keys as above",
     )
     lake_files: str | None = Field(
-        None, description="Files of a shared lake: a folder, or s3://bucket/prefix"
+        None, description="Location of a shared lake's files: a folder, or s3://bucket/prefix"
     )
-    lake: LakePlace = Field(
+    lake: LakeAddress = Field(
         Path("data/lake"), description="Folder of the lake, or postgres:ADDRESS for a shared one"
     )
     build_memory: str = Field(
         BUILD_MEMORY,
-        description="Memory of a build, 8GB for example; what does not fit goes to the disk",
+        description="Memory limit of a build, e.g. 8GB; the rest spills to disk",
     )
-    published: Path = Field(Path("data/published"), description="Folder of published snapshots")
+    published: Path = Field(Path("data/published"), description="Folder for published snapshots")
     published_day_rows: int = Field(
         DAY_ROWS,
         ge=0,
         description="Rows per day above which a published mart is partitioned by date; 0: never",
     )
     exports: dict[str, SecretStr] = Field(
-        {}, description="Address of an export target, as in FLEETLAKE_EXPORTS__POSTGRES"
+        {}, description="Address of an export target, e.g. FLEETLAKE_EXPORTS__POSTGRES"
     )
     csv_guard: bool = Field(
         default=False,
-        description="Put ' before CSV texts that a spreadsheet would run as a formula",
+        description="Put ' before CSV values that a spreadsheet would run as a formula",
     )
     state: Path = Field(
         default_factory=lambda: user_state_path("fleetlake"),
-        description="Folder of the call limit that all processes share",
+        description="Folder for the call limit that all processes share",
     )
     umask: str = Field(
         DEFAULT_UMASK,
-        description="Octal umask of what is written; 027 shares published files with your group",
+        description="Octal umask of written files; 027 shares published files with your group",
     )
-    calls_per_minute: int = Field(450, ge=0, description="Calls a minute; 0 is no limit")
-    calls_per_day: int = Field(0, ge=0, description="Calls a day (UTC); 0 is no limit")
+    calls_per_minute: int = Field(450, ge=0, description="Maximum calls per minute; 0: no limit")
+    calls_per_day: int = Field(0, ge=0, description="Maximum calls per day (UTC); 0: no limit")
     shrink_pct: int = Field(
-        50, ge=0, le=100, description="Percent of a list that may be gone without being accepted"
+        50, ge=0, le=100, description="Percent of a list that may disappear without confirmation"
     )
-    concurrency: int = Field(8, ge=1, le=64, description="Calls under way at once, at most")
+    concurrency: int = Field(8, ge=1, le=64, description="Maximum concurrent calls")
     header_names: Annotated[tuple[str, str, str, str], NoDecode] = Field(
         HEADER_NAMES, description="Names of the four key headers, comma-separated"
     )
     clock: ClockTrust = Field(
         ClockTrust.CHECKED,
         description="`checked`: load up to the earlier of the service's clock and this machine's; "
-        "`service`: believe the service's, for simulators and replays",
+        "`service`: trust the service's alone, for simulators and replays",
     )
-    plain_http: bool = Field(default=False, description="Allow http beyond this machine")
+    plain_http: bool = Field(default=False, description="Allow plain http to other machines")
     timeout_seconds: float = Field(
         30.0,
         gt=0,
-        description="Seconds without a byte before a response fails; 4 times that for all of it",
+        description="Seconds without data before a response fails; 4 times that for the whole",
     )
     answer_megabytes: int = Field(
-        64, ge=1, le=1024, description="Largest answer that is read, in MB, once it is unpacked"
+        64, ge=1, le=1024, description="Maximum size of a response, unpacked, in MB"
     )
     retry_seconds: float = Field(
         300.0, ge=0, description="Maximum seconds per page, over all attempts"
@@ -151,8 +153,12 @@ class Settings(BaseSettings):
 
     @field_validator("lake", mode="before")
     @classmethod
-    def _is_place(cls, value: object, given: ValidationInfo) -> object:
-        return lake_place(value, given.data.get("lake_files")) if isinstance(value, str) else value
+    def _is_lake_address(cls, value: object, given: ValidationInfo) -> object:
+        return (
+            parse_lake_address(value, given.data.get("lake_files"))
+            if isinstance(value, str)
+            else value
+        )
 
     @field_validator("build_memory")
     @classmethod
@@ -181,7 +187,7 @@ class Settings(BaseSettings):
         if parts.scheme not in {"http", "https"} or not parts.hostname or parts.port == 0:
             raise ValueError("must be an http or https address")
         if parts.username or parts.password or parts.query or parts.fragment:
-            raise ValueError("must hold no user, password, query or fragment")
+            raise ValueError("must not contain a user, password, query or fragment")
         return f"{parts.scheme}://{parts.netloc}{parts.path}"
 
     @model_validator(mode="after")
@@ -190,13 +196,13 @@ class Settings(BaseSettings):
         plain = [name for name, root in roots.items() if root and _shows_keys(root)]
         if plain and not self.plain_http:
             raise ValueError(
-                f"{' and '.join(plain)}: plain http shows the keys to the network; "
-                "use https, or set FLEETLAKE_PLAIN_HTTP=true for a network you trust"
+                f"{' and '.join(plain)}: plain http exposes the keys to the network; "
+                "use https, or set FLEETLAKE_PLAIN_HTTP=true if you trust the network"
             )
         return self
 
     def is_on_this_machine(self) -> bool:
-        """Return whether the service answers on loopback addresses."""
+        """Return whether the service runs on this machine, at loopback addresses."""
         roots = [root for root in (self.base_url, self.v3_base_url) if root]
         return bool(roots) and all(_is_loopback(urlsplit(root).hostname or "") for root in roots)
 
@@ -213,9 +219,9 @@ class Settings(BaseSettings):
         return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
 
     def accounts(self) -> list["Settings"]:
-        """Return the settings of each account to read, those of the profiles after the own.
+        """Return the settings of each account to read: the main account first, then the profiles.
 
-        Where only profiles hold keys, there is nothing of its own to read.
+        Without keys of its own, the main account is left out.
         """
         named = [self.account(name) for name in self.profiles]
         own = self.model_copy(update={"profiles": {}})
@@ -223,14 +229,14 @@ class Settings(BaseSettings):
         return [own, *named] if has_own or not named else named
 
     def account(self, name: str) -> "Settings":
-        """Return the settings of one account. Raises: SettingsError naming those there are."""
+        """Return the settings of one account. Raises: SettingsError listing the profiles."""
         if name == self.profile:
             return self.model_copy(update={"profiles": {}})
         if name not in self.profiles:
             raise SettingsError(
                 f"There is no profile {name!r}.",
-                remedy=f"There are: {', '.join([self.profile, *self.profiles])}. A profile is set "
-                "by FLEETLAKE_PROFILES__<NAME>__<KEY>, for each of its four keys.",
+                remedy=f"The profiles are: {', '.join([self.profile, *self.profiles])}. "
+                "To define one, set FLEETLAKE_PROFILES__<NAME>__<KEY> for each of its four keys.",
             )
         own = {k: v for k, v in self.profiles[name] if v is not None}
         return self.model_copy(update={**own, "profile": name, "profiles": {}})
@@ -238,7 +244,7 @@ class Settings(BaseSettings):
     def keys(self) -> dict[str, str]:
         """Return the four key headers with their secret values.
 
-        Raises: SettingsError naming the keys that are missing.
+        Raises: SettingsError naming the missing keys.
         """
         values = [getattr(self, name).get_secret_value() for name in KEY_SETTINGS]
         missing = [n for n, v in zip(KEY_SETTINGS, values, strict=True) if not v]
@@ -246,12 +252,12 @@ class Settings(BaseSettings):
             names = ", ".join(f"FLEETLAKE_{name.upper()}" for name in missing)
             raise SettingsError(
                 f"The service's keys are not set: {names}.",
-                remedy="Export them, or try `fleetlake demo`, which brings its own service.",
+                remedy="Export them, or try `fleetlake demo`, which starts a simulated service.",
             )
         return dict(zip(self.header_names, values, strict=True))
 
     def v3_root(self) -> str | None:
-        """Return the v3 root, or None where this installation does not read v3."""
+        """Return the v3 root, or None if v3 is not configured."""
         if self.v3_base_url is None or not self.v3_token.get_secret_value():
             return None
         return f"{self.v3_base_url.rstrip('/')}/"
@@ -260,14 +266,14 @@ class Settings(BaseSettings):
         """Return the v2 root. Raises: SettingsError when it is not set."""
         if self.base_url is None:
             raise SettingsError(
-                "FLEETLAKE_BASE_URL is not set, so there is no service to read from.",
-                remedy="Export it (for example https://host/api/v2/), or try `fleetlake demo`.",
+                "FLEETLAKE_BASE_URL is not set.",
+                remedy="Export it, e.g. https://host/api/v2/, or try `fleetlake demo`.",
             )
         return self.base_url if self.base_url.endswith("/") else f"{self.base_url}/"
 
 
 def unknown_variables(names: Iterable[str]) -> Iterator[tuple[str, str | None]]:
-    """Yield the variables that look like settings and are none, with what was likely meant.
+    """Yield variables that look like settings but are not, each with the nearest setting.
 
     >>> list(unknown_variables(["HOME", "FLEETLAKE_LAKE", "FLEETLAKE_BASE_ULR"]))
     [('FLEETLAKE_BASE_ULR', 'FLEETLAKE_BASE_URL')]
@@ -286,7 +292,7 @@ def unknown_variables(names: Iterable[str]) -> Iterator[tuple[str, str | None]]:
 
 
 def _shows_keys(root: str) -> bool:
-    """Return whether keys sent to this root could be read on the way."""
+    """Return whether keys sent to this root could be read on the network."""
     parts = urlsplit(root)
     return parts.scheme == "http" and not _is_loopback(parts.hostname or "")
 
@@ -299,7 +305,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _words(fault: "ErrorDetails") -> str:
-    """Return which setting is at fault and how, without what pydantic puts before our words."""
+    """Return which setting is wrong and why, without pydantic's prefix."""
     name = "__".join(part for part in fault["loc"] if isinstance(part, str))
     if fault["type"] == "extra_forbidden" and len(fault["loc"]) == 1:
         nearest = get_close_matches(name, Settings.model_fields, n=1)
@@ -313,7 +319,7 @@ def _words(fault: "ErrorDetails") -> str:
 def load_settings() -> Settings:
     """Return the settings of this process, read on the first call only.
 
-    Raises: SettingsError naming each setting that cannot be used.
+    Raises: SettingsError naming each invalid setting.
     """
     try:
         return Settings()
@@ -322,10 +328,10 @@ def load_settings() -> Settings:
             _words(fault) for fault in error.errors(include_input=False, include_url=False)
         )
         raise SettingsError(
-            f"Settings cannot be used: {faults}.",
-            remedy="Mend them in the environment or in fleetlake.toml.",
+            f"Invalid settings: {faults}.",
+            remedy="Fix them in the environment or in fleetlake.toml.",
         ) from None
     except ValueError as error:
         raise SettingsError(
-            f"fleetlake.toml cannot be read: {error}.", remedy="Mend the file or remove it."
+            f"fleetlake.toml cannot be read: {error}.", remedy="Fix the file or remove it."
         ) from None

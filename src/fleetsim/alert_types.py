@@ -45,7 +45,6 @@ ALERT_TYPES: Final = (
 
 CODE: Final = {name: code for code, name in enumerate(ALERT_TYPES)}
 
-ACCOUNT_ALERTS: Final = frozenset({"account_locked", "acs_unlicensed_devices", "mgr_login_failure"})
 
 WAN_STATUS_ALERTS: Final = frozenset(
     name

@@ -29,7 +29,7 @@ def net(lake, then: ExportMark) -> tuple[set[tuple[object, ...]], set[int], set[
     """Return the rows that came, the keys that went stale, and those gone for good."""
     found = changes_since(lake, TRIPS, then, mark_of(lake, TRIPS))
     rows = {tuple(row.values()) for row in found.rows.read_all().to_pylist()}
-    return rows, *(set(keys["trip_id"].to_pylist()) for keys in (found.stale, found.gone))
+    return rows, *(set(keys["trip_id"].to_pylist()) for keys in (found.stale, found.deleted))
 
 
 def test_a_row_changed_twice_counts_once_and_one_changed_back_not_at_all(lake):

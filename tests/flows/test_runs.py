@@ -3,6 +3,7 @@
 
 import doctest
 import importlib
+import inspect
 import json
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -14,9 +15,16 @@ import httpx
 import pytest
 from tests.flows.server import ROOT
 
+from fleetlake import errors
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Api, Mode
-from fleetlake.errors import BuildFailed, CredentialsRefused, StreamBusy, Throttled
+from fleetlake.errors import (
+    BuildFailed,
+    CredentialsRefused,
+    FleetlakeError,
+    StreamBusy,
+    Throttled,
+)
 from fleetlake.lake import open_lake
 from fleetlake.lake.locks import stream_lock
 from fleetlake.lake.maintenance import Maintained
@@ -342,11 +350,22 @@ def answer_of_server(code):
         (answer_of_server(404), False),
     ],
 )
-def test_task_tries_again_what_may_pass_by_itself(error, is_worth_it):
+def test_task_retries_what_may_pass_by_itself(error, is_worth_it):
     from flows.retries import is_worth_retrying
     from prefect.states import Failed
 
     assert is_worth_retrying(None, None, Failed(data=error)) is is_worth_it
+
+
+def test_task_retries_exactly_the_errors_that_are_transient():
+    from flows.retries import is_worth_retrying
+    from prefect.states import Failed
+
+    kinds = [k for _, k in inspect.getmembers(errors, inspect.isclass)]
+    kinds = [k for k in kinds if issubclass(k, FleetlakeError)]
+    retried = {k for k in kinds if is_worth_retrying(None, None, Failed(data=k("x")))}
+
+    assert retried == {k for k in kinds if k.is_transient}
 
 
 def test_a_maintenance_says_what_it_wrote_apart_from_what_it_merged(monkeypatch):

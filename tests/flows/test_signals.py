@@ -8,7 +8,7 @@ import pytest
 from tests.streams import GAP, GOOD, NOW
 
 from fleetlake.monitoring.status import LakeStatus
-from fleetlake.planning.retention import Forecast, State
+from fleetlake.planning.retention import Forecast, RetentionState
 
 pytestmark = [
     pytest.mark.proof,
@@ -148,7 +148,10 @@ def _killed(*_args, **_options):
     raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize(("state", "events"), [(State.OK, 0), (State.AT_RISK, 1), (State.LOST, 1)])
+@pytest.mark.parametrize(
+    ("state", "events"),
+    [(RetentionState.OK, 0), (RetentionState.AT_RISK, 1), (RetentionState.LOST, 1)],
+)
 def test_stream_is_announced_while_the_service_may_forget_it(sent, state, events):
     from flows.signals import announce_risks
 

@@ -30,7 +30,7 @@ from fleetlake.cli.shell import shell
 from fleetlake.cli.startup import skip_unneeded_imports
 from fleetlake.cli.status import status
 from fleetlake.cli.verify import verify
-from fleetlake.errors import FleetlakeError, OutputLost, of_system
+from fleetlake.errors import FleetlakeError, OutputLost, from_os_error
 from fleetlake.machine.umask import apply_umask
 from fleetsim.command import simulate
 
@@ -141,7 +141,7 @@ def _run(stdout: OutputPipe) -> int:
     except FleetlakeError as error:
         return _exit_code_of(error)
     except OSError as error:
-        known = lost_output() or unwritable_output() or of_system(error)
+        known = lost_output() or unwritable_output() or from_os_error(error)
         if known is None:
             raise
         return _exit_code_of(known)

@@ -45,7 +45,7 @@ def list_members(
     from fleetlake.cli.screen import console, table_or_none
     from fleetlake.endpoints import endpoint_named
     from fleetlake.lake import open_lake
-    from fleetlake.lake.evolution.promoted import members
+    from fleetlake.lake.evolution.promote import members
     from fleetlake.settings import load_settings
 
     settings = load_settings()
@@ -80,7 +80,7 @@ def promote_member(
     from fleetlake.cli.screen import console
     from fleetlake.endpoints import endpoint_named
     from fleetlake.lake import open_lake
-    from fleetlake.lake.evolution.promoted import promote
+    from fleetlake.lake.evolution.promote import promote
     from fleetlake.settings import load_settings
 
     found = endpoint_named(endpoint)
@@ -95,7 +95,7 @@ def demote_member(endpoint: EndpointArgument, member: MemberArgument) -> None:
     from fleetlake.cli.screen import console
     from fleetlake.endpoints import endpoint_named
     from fleetlake.lake import open_lake
-    from fleetlake.lake.evolution.promoted import demote
+    from fleetlake.lake.evolution.promote import demote
     from fleetlake.settings import load_settings
 
     found = endpoint_named(endpoint)

@@ -22,9 +22,9 @@ def maintain(
     from fleetlake.lake.maintenance import maintain as maintain_lake
     from fleetlake.settings import load_settings
 
-    lake_place = load_settings().lake
-    require_lake(lake_place)
-    with open_lake(lake_place) as lake:
+    lake_address = load_settings().lake
+    require_lake(lake_address)
+    with open_lake(lake_address) as lake:
         done = maintain_lake(lake, keep=timedelta(days=keep_days))
     console().print(
         f"{done.files_written:,} data files written from rows in the catalog; "

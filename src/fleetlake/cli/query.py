@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
     from fleetlake.errors import UsageError
-    from fleetlake.lake_address import LakePlace
+    from fleetlake.lake_address import LakeAddress
 
 ROWS_AT_A_TIME = 10_000
 MOST_ROWS = 1_000
@@ -62,13 +62,13 @@ def query(
         if not unsafe:
             close_off(lake)
         try:
-            for result in lake.ask(sql):
+            for result in lake.run_user_sql(sql):
                 _print_result(result, output, is_guarded=is_guarded)
         except duckdb.Error as error:
             raise failure(error, lake.path, lister=f'fleetlake query "{TABLES}"') from None
 
 
-def failure(error: "duckdb.Error", place: "LakePlace", *, lister: str) -> "UsageError":
+def failure(error: "duckdb.Error", place: "LakeAddress", *, lister: str) -> "UsageError":
     """Return the error for SQL that DuckDB rejected, with what to do about it.
 
     DuckDB's own message points at wrong syntax. `lister` is the command that lists the tables.

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from fleetlake.errors import UsageError
     from fleetlake.lake import Lake
-    from fleetlake.lake_address import LakePlace
+    from fleetlake.lake_address import LakeAddress
 
 from fleetlake.cli.query import UNSAFE
 
@@ -44,10 +44,10 @@ def shell(
     from fleetlake.lake.guard import close_off, spill_folder, spill_into
     from fleetlake.settings import load_settings
 
-    lake_place = load_settings().lake.resolve()
-    with spill_folder() as spill, open_lake(lake_place, read_only=True) as lake:
+    lake_address = load_settings().lake.resolve()
+    with spill_folder() as spill, open_lake(lake_address, read_only=True) as lake:
         if attach:
-            sys.stdout.write(attach_lines(lake_place))
+            sys.stdout.write(attach_lines(lake_address))
             return
         spill_into(lake, spill)
         if not unsafe:
@@ -60,7 +60,7 @@ def shell(
             _run(lake, screen, statement)
 
 
-def attach_lines(place: "LakePlace") -> str:
+def attach_lines(place: "LakeAddress") -> str:
     """Return the SQL that attaches a lake, without the keys of a shared one."""
     from pydantic import SecretStr
 
@@ -120,7 +120,7 @@ def _run(lake: "Lake", screen: "Console", sql: str) -> None:
     from fleetlake.errors import UsageError
 
     try:
-        results = lake.ask(sql)
+        results = lake.run_user_sql(sql)
         while (fetched := _fetched(lake, results)) is not None:
             names, rows = fetched
             print_rows(screen, names, rows[:MOST_ROWS])
@@ -134,7 +134,7 @@ def _run(lake: "Lake", screen: "Console", sql: str) -> None:
     except duckdb.Error as error:
         _print_error(screen, failure(error, lake.path, lister=".tables"))
     finally:
-        lake.end_unasked()
+        lake.end_failed_user_sql()
 
 
 def _print_error(screen: "Console", error: "UsageError") -> None:

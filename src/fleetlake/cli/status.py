@@ -124,15 +124,15 @@ def verdict(found: "LakeStatus", now: datetime) -> Iterator[str]:
 
 def _faults(found: "LakeStatus", last_load: datetime, now: datetime) -> Iterator[str]:
     from fleetlake.account import stream_name
-    from fleetlake.lake.future import TOLERANCE
-    from fleetlake.planning.retention import State
+    from fleetlake.lake.clock_repair import TOLERANCE
+    from fleetlake.planning.retention import RetentionState
     from fleetlake.text.wording import age_in_words, counted
 
     for lost in sorted({stream_name(gap.endpoint, gap.account_profile) for gap in found.open_gaps}):
         yield f"{lost} lost records that the service deleted unread: see `fleetlake gaps`."
     for stream in found.streams:
         name, load = _name(stream), f"run `fleetlake ingest {stream.endpoint}`"
-        if stream.retention and stream.retention.state is not State.OK:
+        if stream.retention and stream.retention.state is not RetentionState.OK:
             yield f"{name} is {stream.retention.state}: {load}."
         if _is_stale(stream, last_load):
             yield f"{name} was last loaded {age_in_words(stream.loaded_at, now)}: {load}."

@@ -1,1 +1,1 @@
-"""Bytes to values to Arrow. Pure."""
+"""From bytes to values to Arrow. Pure."""

@@ -1,7 +1,7 @@
-"""Pages to Arrow: the endpoint's declared columns, typed, plus `_extra`.
+"""Pages as Arrow: the endpoint's declared columns, typed, plus `_extra`.
 
-Ids are 64-bit numbers, times UTC microseconds, JSON stays the service's text. Nothing here
-knows where a page came from or where its rows go.
+Ids are 64-bit integers, times are UTC microseconds, and JSON stays the service's text. Nothing
+here knows where a page comes from or where its rows go.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from fleetlake.decoding.records import Decoded, Misfit, OddRecord, reader_of
+from fleetlake.decoding.records import Decoded, OddRecord, RejectedRecord, reader_of
 from fleetlake.decoding.timeuuid import embedded_time
 from fleetlake.endpoints.columns import Column, Kind
 from fleetlake.endpoints.model import Endpoint
 
 EXTRA = "_extra"
-"""Column of the members that have no column of their own, as one JSON object."""
+"""Column of the members without a column of their own, as one JSON object."""
 
 _INSTANT = pa.timestamp("us", tz="UTC")
 _EARLIEST, _LATEST = -62_135_510_400_000_000, 253_402_214_400_000_000
@@ -40,25 +40,25 @@ _ARROW_TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One answer of a list: its records as rows, in the service's order.
+    """One response of a list: its records as rows, in the service's order.
 
-    `count` is the number of records received: rows plus misfits. `next` is the query of the
-    link to the next page, None at the end.
+    `count` is the number of records received: rows plus rejected records. `next` is the query of
+    the link to the next page, or None on the last page.
     """
 
     rows: pa.RecordBatch
-    misfits: tuple[Misfit, ...]
+    rejects: tuple[RejectedRecord, ...]
     count: int
     limit: int
     next: Mapping[str, str] | None
 
     @property
     def is_last(self) -> bool:
-        """True when the service links to no page after this one."""
+        """True if the service links to no further page."""
         return self.next is None
 
     def keys(self, names: Sequence[str]) -> set[tuple[Any, ...]]:
-        """Return the values of these columns, row by row, each once."""
+        """Return the distinct values of these columns."""
         columns = [self.rows.column(name).to_pylist() for name in names]
         return set(zip(*columns, strict=True))
 
@@ -68,19 +68,19 @@ class Page:
 
 
 def read_page(endpoint: Endpoint, body: bytes) -> Page:
-    """Return the page that the body of a list answer holds.
+    """Return the page in the body of a list response.
 
-    Raises: PageUnreadable if it is no list answer; that is never taken for an empty page.
+    Raises: PageUnreadable if the body is not a list response. It is never read as an empty page.
     """
     reader = reader_of(endpoint)
     try:
-        return _with_python_times(endpoint, _page(endpoint, reader.quick(body)))
+        return _with_python_times(endpoint, _page(endpoint, reader.fast(body)))
     except (ValueError, OddRecord, OverflowError, RecursionError):  # Arrow's and msgspec's too
-        return _page(endpoint, reader.patient(body))
+        return _page(endpoint, reader.lenient(body))
 
 
 def _with_python_times(endpoint: Endpoint, page: Page) -> Page:
-    """Return the page. Raises: OddRecord for a time that Arrow can hold and Python cannot."""
+    """Return the page. Raises: OddRecord for a time that fits Arrow but not Python."""
     count = page.rows.num_rows
     for column in endpoint.columns:
         if column.kind is Kind.TIME and count:
@@ -97,21 +97,20 @@ def schema_of(endpoint: Endpoint) -> pa.Schema:
 
 
 def stamp(endpoint: Endpoint, page: Page, partition: int) -> Page:
-    """Return the page with the id of the call on each record, which does not carry it."""
+    """Return the page with the id of the call added to each record, if records lack it."""
     if not endpoint.fan_out or not endpoint.fan_out.is_stamped:
         return page
-    place = page.rows.schema.get_field_index(endpoint.fan_out.partition)
+    index = page.rows.schema.get_field_index(endpoint.fan_out.partition)
     ids = pa.array([partition] * page.rows.num_rows, pa.int64())
-    rows = page.rows.set_column(place, page.rows.schema.field(place), ids)
-    misfits = tuple(Misfit(m.reason, m.raw, str(partition)) for m in page.misfits)
-    return Page(rows, misfits, page.count, page.limit, page.next)
+    rows = page.rows.set_column(index, page.rows.schema.field(index), ids)
+    rejects = tuple(RejectedRecord(m.reason, m.raw, str(partition)) for m in page.rejects)
+    return Page(rows, rejects, page.count, page.limit, page.next)
 
 
 def event_at(endpoint: Endpoint, page: Page, row: int) -> datetime | None:
-    """Return the instant of a row that the endpoint's window goes by, or None without a row.
+    """Return the instant of a row that the endpoint's window filters by, or None without a row.
 
-    Where the window is on a version-1 UUID that is its embedded time: `created_at` may be
-    spelled in whole seconds.
+    For a version-1 UUID this is its embedded time: `created_at` may be in whole seconds.
     """
     if endpoint.window_column is None:
         return None
@@ -123,10 +122,10 @@ def event_at(endpoint: Endpoint, page: Page, row: int) -> datetime | None:
 
 
 _SET_BY_SERVICE = ("updated_at", "update_ts")
-"""Times of a list's records that the service sets, never a device or a person."""
+"""Times that the service sets itself, never a device or a person."""
 
 
-def shown_by(endpoint: Endpoint, page: Page) -> datetime | None:
+def newest_service_time(endpoint: Endpoint, page: Page) -> datetime | None:
     """Return the newest time that the service itself put on a page's records, or None."""
     if endpoint.window_column is not None:
         # Pages are in the order of time, one way or the other.
@@ -139,15 +138,15 @@ def shown_by(endpoint: Endpoint, page: Page) -> datetime | None:
 
 def _page(endpoint: Endpoint, decoded: Decoded) -> Page:
     arrays = [array_of(column, decoded.values[column.name]) for column in endpoint.columns]
-    kept = decoded.count - len(decoded.misfits)
+    kept = decoded.count - len(decoded.rejects)
     extra = [decoded.extra.get(row) for row in range(kept)] if decoded.extra else [None] * kept
     arrays.append(_json_array(extra))
     rows = pa.RecordBatch.from_arrays(arrays, schema=schema_of(endpoint))
-    return Page(rows, decoded.misfits, decoded.count, decoded.limit, decoded.next)
+    return Page(rows, decoded.rejects, decoded.count, decoded.limit, decoded.next)
 
 
 def array_of(column: Column, values: list[Any]) -> pa.Array:
-    """Return a column's values, as the patient reader gives them, in the column's type."""
+    """Return values of the lenient reader as an array of the column's type."""
     if column.kind is Kind.TIME:
         return pa.array(values, pa.string()).cast(_INSTANT)
     if column.kind is Kind.JSON:

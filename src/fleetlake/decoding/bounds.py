@@ -1,8 +1,8 @@
-"""How large, wide and deep one record may be: what is beyond goes to quarantine, not its page.
+"""Limits on the size, width and depth of one record: one over them is quarantined, not its page.
 
-A record that a service sends by mistake, or somebody on purpose, must cost neither the memory of
-the machine nor the records beside it. The checks are made for pages as they usually are: they
-count what is quick to count, and look closely only where that count is large.
+A record sent by mistake or with bad intent must cost neither the machine's memory nor the
+other records of its page. The checks are cheap for ordinary pages: they count what is quick to
+count, and look closely only if that count is high.
 """
 
 import hashlib
@@ -15,35 +15,35 @@ import numpy as np
 from fleetlake.decoding.outline import COMMA, Numbers, deepest, outline
 
 MOST_DEPTH = 200
-"""Objects and lists within each other. The contract's deepest record has six.
+"""Maximum nesting of objects and lists. The deepest record of the contract has six levels.
 
-Decoders give up at some 1,000. A text must have 400 characters to be deeper than this, so most
-need no look.
+Decoders fail at about 1,000. A deeper text has at least 400 characters, so most texts need no
+check.
 """
 
 MOST_MEMBERS = 1_000
-"""Members of a record that have no column; a release of the service brings a few."""
+"""Maximum members without a column per record; a new release of the service adds a few."""
 
 MOST_RECORD_BYTES = 4_000_000
-"""Bytes of one record: the largest known, configurations of a device, have some 100,000."""
+"""Maximum bytes of one record: the largest known, a device's configuration, has about 100,000."""
 
 MOST_RECORDS = 5_000
-"""Records of one page, ten times what is asked for."""
+"""Maximum records of one page, ten times the requested number."""
 
 KEPT_CHARACTERS = 1_000_000
-"""How much of a record is kept in quarantine; of a longer one, its start and its digest."""
+"""Characters of a record kept in quarantine; a longer one is cut and its digest added."""
 
 REASON_CHARACTERS = 300
 
 LARGE_PAGE_BYTES = 1_000_000
 FEW_OBJECTS = 100_000
-"""Pages that are smaller, or hold fewer objects, cannot cost much memory however they are cut."""
+"""Smaller pages, or pages with fewer objects, cannot cost much memory however they are built."""
 
 _LIST_DEPTH = 2
-"""A page is an object, and within it the list of records."""
+"""A page is an object that contains the list of records."""
 
 _USUAL_DEPTH = 10
-"""As deep as records are that nobody made to be deep."""
+"""Depth up to which ordinary records nest."""
 
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _AS_LISTS = bytes.maketrans(b"{}", b"[]")
@@ -51,7 +51,7 @@ _LIST_START = re.compile(rb'"data"\s*+:\s*+\[')
 
 
 def kept_text(raw: str) -> str:
-    """Return a record's JSON as quarantine keeps it: whole, or its start and what identifies it."""
+    """Return a record's JSON for quarantine: whole, or its start and its digest."""
     if len(raw) <= KEPT_CHARACTERS:
         return raw
     digest = hashlib.sha256(raw.encode("utf-8", "replace")).hexdigest()
@@ -59,7 +59,7 @@ def kept_text(raw: str) -> str:
 
 
 def kept_reason(reason: str) -> str:
-    """Return why a record is not kept, without all of a long value."""
+    """Return why a record was rejected, with a long value cut."""
     return reason if len(reason) <= REASON_CHARACTERS else f"{reason[:REASON_CHARACTERS]}…"
 
 
@@ -76,27 +76,27 @@ def is_deep(json: bytes, most: int = MOST_DEPTH) -> bool:
         if not left:
             return False
         left = left.replace(b"[]", b"")
-    # Brackets are left over where it may be deep, and where a text holds some.
+    # Brackets are left if the text may be deep, or if a string contains some.
     return bool(left) and deepest(json) > most
 
 
 def has_many_records(body: bytes) -> bool:
-    """Return whether a page has more records than one may, without decoding them."""
+    """Return whether a page has more records than allowed, without decoding them."""
     if len(body) <= LARGE_PAGE_BYTES or body.count(b",") <= FEW_OBJECTS:
         return False
     return next(islice(_records(body), MOST_RECORDS, None), None) is not None
 
 
 def may_have_many_records(body: bytes) -> bool:
-    """Return whether a page may hold so many objects that decoding them all takes much memory."""
+    """Return whether a page has so many objects that decoding all of them may cost much memory."""
     return len(body) > LARGE_PAGE_BYTES and body.count(b"{") > FEW_OBJECTS
 
 
 def set_deep_aside(body: bytes) -> tuple[bytes, dict[bytes, bytes]]:
-    """Return a page without its deep records, and these by the text that stands for each now.
+    """Return a page without its deep records, and those records by the text that replaces each.
 
-    A decoder gives up a whole page for one of them: it goes down a level by a call of itself. A
-    page of more records than one may have is refused anyway, so it is not looked at to its end.
+    A recursive decoder rejects the whole page because of one such record. A page with too many
+    records is refused anyway, so it is not searched to its end.
     """
     parts: list[bytes] = []
     aside: dict[bytes, bytes] = {}
@@ -121,7 +121,7 @@ def has_deep_text(columns: Iterable[tuple[int, Iterable[str | None]]]) -> bool:
 
 
 def has_long_text(body: bytes, columns: Iterable[Iterable[object]]) -> bool:
-    """Return whether a page's columns hold a text that is larger than a record may be."""
+    """Return whether a page's columns contain a text larger than a record may be."""
     return len(body) > MOST_RECORD_BYTES and any(
         isinstance(value, str) and len(value) > MOST_RECORD_BYTES
         for values in columns
@@ -130,7 +130,7 @@ def has_long_text(body: bytes, columns: Iterable[Iterable[object]]) -> bool:
 
 
 def refuse_beyond_bounds(record: bytes, *, is_set_aside: bool) -> None:
-    """Raise ValueError for a record that is larger or deeper than one may be."""
+    """Raise ValueError for a record over the limits of size or depth."""
     if len(record) > MOST_RECORD_BYTES:
         raise ValueError(f"{len(record):,} bytes; a record has at most {MOST_RECORD_BYTES:,}")
     if is_set_aside or is_deep(record):
@@ -138,14 +138,14 @@ def refuse_beyond_bounds(record: bytes, *, is_set_aside: bool) -> None:
 
 
 def refuse_many_members(unknown: Mapping[str, object]) -> None:
-    """Raise ValueError for a record with more members than one may have that have no column."""
+    """Raise ValueError for a record with too many members that have no column."""
     inner = sum(len(value) for value in unknown.values() if isinstance(value, dict))
     if (count := len(unknown) + inner) > MOST_MEMBERS:
         raise ValueError(f"{count:,} members without a column; at most {MOST_MEMBERS:,}")
 
 
 def _records(body: bytes) -> Iterator[tuple[int, int, int]]:
-    """Yield where each record of a page starts and ends, and how deep it is."""
+    """Yield the start, end and depth of each record of a page."""
     lists = np.array([match.end() - 1 for match in _LIST_START.finditer(body)], np.int64)
     start, depth, is_inside = 0, 0, False
     for part in outline(body):
@@ -169,6 +169,6 @@ def _records(body: bytes) -> Iterator[tuple[int, int, int]]:
 
 
 def _first(found: Numbers, at: int) -> int | None:
-    """Return the first of these numbers, which ascend, from `at` on; None where none follows."""
-    place = int(np.searchsorted(found, at))
-    return int(found[place]) if place < found.size else None
+    """Return the first of these ascending numbers that is at least `at`, or None."""
+    index = int(np.searchsorted(found, at))
+    return int(found[index]) if index < found.size else None

@@ -1,26 +1,26 @@
-"""Bodies that are nearly JSON, as JSON: what some services write that no strict reader takes."""
+"""Turning bodies that are almost JSON, as some services write them, into strict JSON."""
 
 import json
 from math import isfinite
 from typing import Any
 
 MOST_DIGITS = 400
-"""A double has at most 309 digits before its point; Python itself refuses some thousands."""
+"""A double has at most 309 digits before its point; Python refuses a few thousand."""
 
 
-_SPELLED_OUT = {0xDC00 + byte: rf"\\x{byte:02x}" for byte in range(0x80, 0x100)}
-"""What stands for each byte that is no text, by the character that Python decodes it to."""
+_BYTE_ESCAPES = {0xDC00 + byte: rf"\\x{byte:02x}" for byte in range(0x80, 0x100)}
+"""Escape for each byte that is not text, by the character that Python decodes it to."""
 
 
 def strict_json(body: bytes) -> bytes:
     """Return the body as strict JSON: the service puts raw control characters in strings.
 
-    Bytes that are no text are spelled out. Half a surrogate pair becomes a question mark, but in
-    a member's name its escape: names must stay apart. NaN and the like become text, and so do
-    numbers that no computer's number holds. Raises: ValueError if it is not JSON even so.
+    Bytes that are not text are escaped. Half a surrogate pair becomes a question mark, but an
+    escape in a member's name, because names must stay distinct. NaN, infinities and numbers too
+    large for a double become text. Raises: ValueError if the body is not JSON even then.
     """
-    text = body.decode("utf-8", "surrogateescape")  # no UTF-8 decodes to such a character
-    text = text if text.isascii() else text.translate(_SPELLED_OUT)
+    text = body.decode("utf-8", "surrogateescape")  # UTF-8 never decodes to such a character
+    text = text if text.isascii() else text.translate(_BYTE_ESCAPES)
     answer = json.loads(
         text,
         strict=False,
@@ -33,7 +33,7 @@ def strict_json(body: bytes) -> bytes:
 
 
 def _named_apart(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object whose names are text; of two members of one name the last one counts."""
+    """Return an object whose names are valid text; of members with one name the last one counts."""
     return {name.encode("utf-8", "backslashreplace").decode(): value for name, value in members}
 
 

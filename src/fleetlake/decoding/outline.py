@@ -1,8 +1,8 @@
-"""Where brackets and commas stand in JSON, and how deep: the outline of what is not decoded yet.
+"""The positions and depths of brackets and commas in JSON that is not decoded yet.
 
-A page is looked at so only where a decoder gave it up or could take too much memory for it, so
-somebody may have made it to take long. A step of Python for each bracket of ten megabytes takes
-many seconds, in which no other answer is read. NumPy takes steps of `PART_BYTES` instead.
+Only pages that a decoder refused, or that could take too much memory, are scanned, so the page
+may be made to take long. One Python step per bracket of ten megabytes takes many seconds, during
+which no other response is read. NumPy processes `PART_BYTES` at a time instead.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ Numbers = npt.NDArray[np.int64]
 
 
 def _table(kind: type[Any], values: dict[int, int]) -> npt.NDArray[Any]:
-    """Return what looks up a value by byte, 0 for those that have none."""
+    """Return a lookup table by byte, with 0 for bytes without a value."""
     table = np.zeros(256, kind)
     for byte, value in values.items():
         table[byte] = value
@@ -34,9 +34,9 @@ _IS_SIGN = _table(np.bool_, dict.fromkeys([*_OPENING, *_CLOSING, COMMA, _QUOTE],
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The brackets and commas outside texts of a part of some JSON, in their order.
+    """The brackets and commas outside strings in one part of some JSON, in order.
 
-    Each has its place in the JSON, its byte, and the depth behind it.
+    Each has its position in the JSON, its byte, and the depth after it.
     """
 
     places: Numbers
@@ -45,13 +45,13 @@ class Part:
 
 
 def outline(json: bytes) -> Iterator[Part]:
-    r"""Yield the outline of JSON, part by part; it need not be strict JSON.
+    r"""Yield the outline of JSON, part by part; the JSON need not be strict.
 
     >>> [part] = outline(b'{"a": ["[,\\"", 1]}')
     >>> part.places.tolist(), bytes(part.signs), part.depths.tolist()
     ([0, 6, 13, 16, 17], b'{[,]}', [1, 2, 2, 1, 0])
     """
-    # No escape may end a text. A run of backslashes begins with one that escapes.
+    # Hide escapes, which could look like the end of a string. Escaped backslashes go first.
     plain = json.replace(rb"\\", b"..").replace(rb"\"", b"..")
     depth, is_in_text = 0, False
     for start in range(0, len(plain), PART_BYTES):

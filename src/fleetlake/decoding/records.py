@@ -1,11 +1,10 @@
-"""Bytes in, values out: the envelope of a list answer, checked and decoded.
+"""Reading the body of a list response: checking the envelope, decoding the records.
 
-Two readers share the work. The quick one decodes a page straight into typed structs and takes
-only records that are exactly as the endpoint row says. Whatever it refuses goes, record by
-record, through the patient one, which mends what can be mended, keeps unknown members and
-misfit values aside as `extra`, and turns only a record without its key or time into a
-`Misfit`. A page is never refused for its odd records, and a body that is no page never passes
-for an empty one.
+There are two readers. The fast one decodes a page directly into typed structs and accepts only
+records exactly as the endpoint row declares them. If it refuses a page, the lenient one reads the
+page record by record: it repairs what it can, keeps unknown members and unusable values as
+`extra`, and rejects only records without their key or time. A page is never refused for single
+bad records, and a body that is not a page is never read as an empty page.
 """
 
 from collections.abc import Mapping
@@ -36,7 +35,7 @@ from fleetlake.decoding.structs import (
     attribute_path,
     constant_at,
     envelope,
-    quick_decoder,
+    fast_decoder,
 )
 from fleetlake.decoding.values import json_text, link_query, read_value, relation_id
 from fleetlake.endpoints.columns import Kind
@@ -46,12 +45,12 @@ from fleetlake.text.plain import one_line
 
 
 class OddRecord(Exception):
-    """A page decodes but holds a record that only the patient reader may take."""
+    """A page decodes, but one of its records needs the lenient reader."""
 
 
 @dataclass(frozen=True, slots=True)
-class Misfit:
-    """A record that cannot be kept: why, its JSON as received, and the id it was asked for."""
+class RejectedRecord:
+    """A record that cannot be stored: why, its JSON as received, and the id of the request."""
 
     reason: str
     raw: str
@@ -62,8 +61,8 @@ class Misfit:
 class Decoded:
     """The values of one page by column, in the service's order.
 
-    `extra` holds, by row number, the members that have no column, as JSON text. `next` holds
-    the query of the link to the next page, or None at the end.
+    `extra` maps row numbers to the members without a column, as JSON text. `next` is the query of
+    the link to the next page, or None on the last page.
     """
 
     values: dict[str, list[Any]]
@@ -71,26 +70,26 @@ class Decoded:
     limit: int
     next: Mapping[str, str] | None
     extra: dict[int, str] = field(default_factory=dict)
-    misfits: tuple[Misfit, ...] = ()
+    rejects: tuple[RejectedRecord, ...] = ()
 
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 TIMEUUID_LENGTH = 36
 VERSION_AT = 14
-"""Where the text of a UUID says which kind it is."""
+"""Position of the version digit in the text of a UUID."""
 
 _TIMEUUID_DIGITS = b"0123456789abcdef-"
 
-_SPELLED_NUL = rb"\u0000"
-"""The only way in which JSON may hold the character that no text column takes."""
+_ESCAPED_NUL = rb"\u0000"
+"""The only way in which JSON can contain a NUL, which no text column accepts."""
 
 _MAY_BE_EMPTY = {Api.V2: set(), Api.V3: {("relationships",)}}
-"""Members that say nothing where nothing is in them."""
+"""Members that mean nothing if they are empty."""
 
 
 class _Ids(dict[str | int | None, int | None]):
-    """The ids that relations end in. A fleet's few URLs are remembered; others raise ValueError."""
+    """Cache of the ids at the end of relation URLs. A relation without an id raises ValueError."""
 
     def __missing__(self, relation: str | int | None) -> int:
         self[relation] = found = relation_id(relation)
@@ -98,17 +97,17 @@ class _Ids(dict[str | int | None, int | None]):
 
 
 @cache
-def reader_of(endpoint: Endpoint) -> "Reader":
+def reader_of(endpoint: Endpoint) -> "PageReader":
     """Return the endpoint's reader, built once."""
-    return Reader(endpoint)
+    return PageReader(endpoint)
 
 
-class Reader:
-    """The quick and the patient reader of one endpoint."""
+class PageReader:
+    """The fast and the lenient reader of one endpoint."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        self._page = quick_decoder(endpoint)
+        self._page = fast_decoder(endpoint)
         self._raw_page = msgspec.json.Decoder(envelope(endpoint.api, msgspec.Raw))
         self._timeuuids = [c.name for c in endpoint.columns if c.kind is Kind.TIMEUUID]
         self._reals = [c.name for c in endpoint.columns if c.kind is Kind.REAL]
@@ -116,12 +115,12 @@ class Reader:
         self._names = [c.name for c in endpoint.columns]
         self._members = attrgetter(*(attribute_path(c.path) for c in endpoint.columns))
         self._ids = _Ids({None: None})
-        # Content that is compared from read to read must be spelled one way by both readers.
+        # Both readers must write content the same way if it is compared between reads.
         self._json = _raw_texts if endpoint.mode is Mode.APPEND else _canonical_texts
 
-    def quick(self, body: bytes) -> Decoded:
-        """Decode a page in which every record is as declared. Raises: ValueError, OddRecord."""
-        if self._page is None or _SPELLED_NUL in body or may_have_many_records(body):
+    def fast(self, body: bytes) -> Decoded:
+        """Decode a page of records exactly as declared. Raises: ValueError, OddRecord."""
+        if self._page is None or _ESCAPED_NUL in body or may_have_many_records(body):
             raise OddRecord
         page: Any = self._page.decode(body)
         by_column = zip(*map(self._members, page.data), strict=True)
@@ -137,16 +136,16 @@ class Reader:
         if not all(_are_timeuuids(values[name]) for name in self._timeuuids):
             raise OddRecord
         if any(not isfinite(v) for name in self._reals for v in values[name] if v is not None):
-            raise OddRecord  # "nan" and the like are text, no measurement
+            raise OddRecord  # "nan" and the like are text, not measurements
         texts = ((depth, values[name]) for name, depth in self._texts.items())
         if has_long_text(body, values.values()) or has_deep_text(texts):
             raise OddRecord
         return Decoded(values, len(page.data), *self._paging(page))
 
-    def patient(self, body: bytes) -> Decoded:
+    def lenient(self, body: bytes) -> Decoded:
         """Decode a page record by record.
 
-        Raises: PageUnreadable if the body is no list answer.
+        Raises: PageUnreadable if the body is not a list response.
         """
         body = body.removeprefix(_BYTE_ORDER_MARK)
         if has_many_records(body):
@@ -154,7 +153,7 @@ class Reader:
         envelope, deep = self._open(body)
         rows: list[dict[str, Any]] = []
         extra: dict[int, str] = {}
-        misfits: list[Misfit] = []
+        rejects: list[RejectedRecord] = []
         for raw in envelope.data:
             text = bytes(memoryview(raw))
             try:
@@ -162,14 +161,14 @@ class Reader:
                 row, left = self._values(msgspec.json.decode(raw))
             except (ValueError, RecursionError) as reason:
                 received = deep.get(text, text).decode("utf-8", "backslashreplace")
-                misfits.append(Misfit(kept_reason(str(reason)), kept_text(received)))
+                rejects.append(RejectedRecord(kept_reason(str(reason)), kept_text(received)))
                 continue
             if left:
                 extra[len(rows)] = json_text(left)
             rows.append(row)
         values = {name: [row[name] for row in rows] for name in self._names}
         paging = self._paging(envelope)
-        return Decoded(values, len(envelope.data), *paging, extra, tuple(misfits))
+        return Decoded(values, len(envelope.data), *paging, extra, tuple(rejects))
 
     def _paging(self, page: Any) -> tuple[int, Mapping[str, str] | None]:
         """Return the page size in force and the query of the link to the next page."""
@@ -183,7 +182,7 @@ class Reader:
             raise _no_page(self._endpoint, error) from None
 
     def _open(self, body: bytes) -> tuple[Any, dict[bytes, bytes]]:
-        """Return the page, and its records that are too deep by what stands for them in it."""
+        """Return the page, and its too deep records by the text that replaces each in it."""
         with suppress(RecursionError):
             return self._envelope(body), {}
         body, deep = set_deep_aside(body)
@@ -206,9 +205,9 @@ class Reader:
             raise _no_page(self._endpoint, error) from None
 
     def _values(self, members: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return one record's values by column and the members that are left.
+        """Return one record's values by column, and the remaining members.
 
-        Raises: ValueError saying why the record cannot be kept.
+        Raises: ValueError saying why the record cannot be stored.
         """
         if not isinstance(members, dict):
             raise ValueError("a record must be an object")
@@ -233,7 +232,7 @@ class Reader:
 
 
 def _are_timeuuids(texts: list[str | None]) -> bool:
-    """Return whether all that are there have the form, looking at the whole column at once."""
+    """Return whether all texts have the form of a version-1 UUID, checked column-wise for speed."""
     given = [text for text in texts if text is not None]
     if not set(map(len, given)) <= {TIMEUUID_LENGTH}:
         return False
@@ -243,9 +242,9 @@ def _are_timeuuids(texts: list[str | None]) -> bool:
 
 
 def _raw_texts(raws: list[msgspec.Raw]) -> list[str | None]:
-    """Return the texts as received; decoded at once, for there are many and they are short.
+    """Return the texts as received, decoded in one call: they are many and short.
 
-    No JSON that was decoded holds a zero byte.
+    Decoded JSON never contains a zero byte.
     """
     texts: list[str | None] = [*b"\0".join(raws).decode().split("\0")] if raws else []
     return [None if text == "null" else text for text in texts] if "null" in texts else texts
@@ -258,21 +257,21 @@ def _canonical_texts(raws: list[msgspec.Raw]) -> list[str | None]:
 
 def _no_page(endpoint: Endpoint, reason: object) -> PageUnreadable:
     return PageUnreadable(
-        f"{endpoint.path} was answered 200 with something that is no page of records "
+        f"{endpoint.path} returned 200, but the body is not a page of records "
         f"({one_line(reason)}).",
-        remedy="Something between here and the service may answer in its place: check "
+        remedy="Another server may have answered instead of the service: check "
         "FLEETLAKE_BASE_URL. No record was taken from it.",
     )
 
 
 def members_left(endpoint: Endpoint, members: dict[str, Any]) -> dict[str, Any]:
-    """Return what is left of a record once its columns' values were taken out of it."""
+    """Return what remains of a record after the values of its columns were taken out."""
     emptied = {column.path[:-1] for column in endpoint.columns} | _MAY_BE_EMPTY[endpoint.api]
     return _without_empty(members, emptied, endpoint.api)
 
 
 def take_member(members: dict[str, Any], path: tuple[str, ...]) -> Any:
-    """Remove and return the member at `path`; None where it is missing."""
+    """Remove and return the member at `path`; None if it is missing."""
     *parents, last = path
     inner: Any = members
     for parent in parents:
@@ -291,7 +290,7 @@ def _put(members: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
 def _without_empty(
     members: dict[str, Any], parents: set[tuple[str, ...]], api: Api, path: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """Return what is left of a record without the objects that became columns whole."""
+    """Return the rest of a record, without objects whose every member became a column."""
     left = {}
     for name, value in members.items():
         below = (*path, name)

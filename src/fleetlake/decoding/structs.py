@@ -1,7 +1,7 @@
-"""Structs that msgspec decodes pages into, built from an endpoint's columns.
+"""msgspec structs that pages are decoded into, built from an endpoint's columns.
 
-The service names the members, so no name becomes code: each is kept in an attribute spelled from
-its bytes, and renamed on the wire.
+The service chooses the member names, so no name becomes code: each member is stored in an
+attribute named after its bytes, and renamed for decoding.
 """
 
 import re
@@ -15,7 +15,7 @@ from fleetlake.decoding.values import EXACT_LIMIT
 from fleetlake.endpoints.columns import Kind
 from fleetlake.endpoints.model import Api, Endpoint
 
-# Larger ones are for the patient reader: only it tells 9007199254740993 from 9007199254740993.0.
+# Only the lenient reader can tell 9007199254740993 from 9007199254740993.0.
 _Whole = Annotated[int, msgspec.Meta(gt=-EXACT_LIMIT, lt=EXACT_LIMIT)]
 
 _WIRE_TYPES: dict[Kind, Any] = {
@@ -45,16 +45,16 @@ class _Links(msgspec.Struct):
 
 
 def envelope(api: Api, record: Any) -> type[msgspec.Struct]:
-    """Return the struct of a list answer: records, and what tells of the next page."""
+    """Return the struct of a list response: the records, and the link to the next page."""
     rest = ("meta", _Meta) if api is Api.V2 else ("links", _Links)
     return msgspec.defstruct("Envelope", [("data", list[record]), rest])
 
 
-def quick_decoder(endpoint: Endpoint) -> msgspec.json.Decoder[Any] | None:
-    """Return what decodes a page of records as declared, or None where no struct can say it.
+def fast_decoder(endpoint: Endpoint) -> msgspec.json.Decoder[Any] | None:
+    """Return the decoder for a page of records as declared, or None if no struct can express them.
 
-    msgspec's structs cannot name a member that JSON must escape. Nor can they hold a member both
-    whole and in part, as a lake may have promoted it.
+    msgspec structs cannot name a member that JSON must escape, nor contain a member both whole and
+    in part, which promotions in a lake make possible.
     """
     paths = {column.path for column in endpoint.columns}
     is_split = any(path[:depth] in paths for path in paths for depth in range(1, len(path)))
@@ -65,11 +65,11 @@ def quick_decoder(endpoint: Endpoint) -> msgspec.json.Decoder[Any] | None:
 
 
 _ESCAPED = re.compile(r'[\x00-\x1f"\\]')
-"""Characters that JSON cannot hold as they are."""
+"""Characters that JSON must escape."""
 
 
 def attribute_of(member: str) -> str:
-    """Return the attribute that a struct keeps a member in: names of members may be anything.
+    """Return the attribute in which a struct stores a member: member names may be anything.
 
     >>> attribute_of("5g-band")
     'm35672d62616e64'
@@ -87,7 +87,7 @@ def _nested_struct(
 ) -> type[msgspec.Struct]:
     """Return a struct of members, each given by the path to the struct, the path in it, its kind.
 
-    Unknown members are refused; of those that every record repeats, the value says nothing.
+    Unknown members are refused. Members that every record repeats are ignored.
     """
     above = members[0][0]
     constant = constant_at(above, api)
@@ -108,7 +108,7 @@ def _nested_struct(
 
 
 def constant_at(path: tuple[str, ...], api: Api) -> Sequence[str]:
-    """Return the members that are alike in every record, in the object at `path`."""
+    """Return the members of the object at `path` that are the same in every record."""
     if api is Api.V3 and path[:1] == ("relationships",) and path[2:] == ("data",):
-        return CONSTANT[api]  # a to-one link repeats the kind of record that it points to
+        return CONSTANT[api]  # a to-one link repeats the kind of its target
     return CONSTANT[api] if not path else ()

@@ -1,7 +1,7 @@
 """Version-1 UUIDs as positions in time.
 
-The strings do not sort by time: the low bits of the clock come first. They are compared by
-the instant that they embed, and bounds are made from instants.
+The strings do not sort by time: the low bits of the clock come first. So positions are compared
+by the embedded instant, and bounds are made from instants.
 """
 
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,7 @@
-"""One value at a time: what a column's kind makes of whatever the service sent.
+"""Converting single values: how a column's kind stores what the service sent. Pure.
 
-The patient half of reading: every function returns the value as stored, None for null, or
-raises ValueError saying what is wrong with it. Pure.
+The lenient reader uses these functions. Each returns the value as stored, None for null, or
+raises ValueError saying what is wrong.
 """
 
 import math
@@ -18,24 +18,24 @@ from fleetlake.endpoints.columns import Kind
 INT64_LIMIT = 2**63
 
 EXACT_LIMIT = 2**53
-"""From here on a number with a point may stand for another whole one: a double has no more digits.
+"""From here on, a float may stand for several integers: a double has no more digits.
 
-Such a one is no id and no count. A column of doubles takes it: that is what the contract says.
+Such a number is refused as an id or a count. Columns of doubles accept it: the contract says so.
 """
 
 MOST_LINK_CHARACTERS = 8_000
-"""No service takes a longer address."""
+"""Maximum length of a link; no service accepts a longer address."""
 
 
 def read_value(kind: Kind, value: Any) -> Any:
     """Return the value as a column of that kind stores it.
 
-    Raises: ValueError if nothing of that kind can be read from it.
+    Raises: ValueError if the value is not of that kind.
 
     >>> read_value(Kind.ID, "371193"), read_value(Kind.FLAG, "true")
     (371193, True)
     """
-    if kind in _SPELLS_NULL and isinstance(value, str) and value.lower() == "null":
+    if kind in _NULL_WORD_KINDS and isinstance(value, str) and value.lower() == "null":
         return None
     try:
         return None if value is None else _READERS[kind](value)
@@ -43,14 +43,14 @@ def read_value(kind: Kind, value: Any) -> Any:
         raise ValueError("too large a value") from None
 
 
-_SPELLS_NULL = {Kind.ID, Kind.INTEGER, Kind.REAL, Kind.FLAG}
-"""Kinds where the word null can only mean that there is no value."""
+_NULL_WORD_KINDS = {Kind.ID, Kind.INTEGER, Kind.REAL, Kind.FLAG}
+"""Kinds in which the word null can only mean that there is no value."""
 
 
 def relation_id(relation: Any) -> int:
-    """Return the id that a relation stands for: a URL on any host, an id, or an inline object.
+    """Return the id of a relation given as a URL on any host, an id, or an inline object.
 
-    Raises: ValueError if there is no id in it.
+    Raises: ValueError if it contains no id.
 
     >>> relation_id("https://us0.example/api/v2/accounts/157/")
     157
@@ -70,14 +70,14 @@ def _integer(value: Any) -> int:
     if not math.isfinite(value) or value != int(value):
         raise ValueError(f"{value!r} is not a whole number")
     if isinstance(value, float) and abs(value) >= EXACT_LIMIT:
-        raise ValueError(f"{value!r} may not be all of its digits")
+        raise ValueError(f"{value!r} may have lost digits")
     if not -INT64_LIMIT <= value < INT64_LIMIT:
         raise ValueError(f"{value!r} does not fit 64 bits")
     return int(value)
 
 
 def _number(text: str) -> float:
-    """Return the number a text spells, whole where it can; Python's underscores are no digits."""
+    """Return the number in a text, as an integer if possible; underscores are not digits."""
     if "_" in text:
         raise ValueError(f"{text!r} is not a number")
     try:
@@ -104,7 +104,7 @@ def _flag(value: Any) -> bool:
 
 
 def _text(value: Any) -> str:
-    """Return a text. DuckLake fails at joins on one with a NUL, and PostgreSQL takes none."""
+    """Return a text. One with a NUL breaks DuckLake's joins, and PostgreSQL refuses it."""
     text = value if isinstance(value, str) else json_text(value)
     if "\0" in text:
         raise ValueError("a text with a NUL character")
@@ -112,7 +112,7 @@ def _text(value: Any) -> str:
 
 
 def _time(value: Any) -> str:
-    """Return the instant in one spelling; without a zone it is UTC."""
+    """Return the instant in one format; without a zone it is UTC."""
     if not isinstance(value, str):
         raise ValueError("a time must be text")
     moment = datetime.fromisoformat(value)
@@ -126,9 +126,9 @@ def _timeuuid(value: Any) -> str:
 
 
 def link_query(link: str | None) -> Mapping[str, str] | None:
-    """Return the query of a link; its host is not trusted with the keys.
+    """Return the query of a link; its host is ignored, so the keys never go there.
 
-    Raises: ValueError for a link that cannot be asked for.
+    Raises: ValueError for a link that cannot be requested.
     """
     if link is None:
         return None
@@ -136,13 +136,13 @@ def link_query(link: str | None) -> Mapping[str, str] | None:
         raise ValueError(f"its link to the next page has {len(link):,} characters")
     try:
         query = parse_qs(urlsplit(link).query)
-    except ValueError:  # its own words quote the link, which may echo a key
-        raise ValueError("its link to the next page is no address") from None
+    except ValueError:  # the error itself quotes the link, which may echo a key
+        raise ValueError("its link to the next page is not a valid address") from None
     return {name: values[-1] for name, values in query.items()}
 
 
 def json_text(value: Any) -> str:
-    """Return the JSON text of a value, without needless spaces."""
+    """Return a value as compact JSON text."""
     return msgspec.json.encode(value).decode()
 
 

@@ -1,8 +1,8 @@
-"""THE table: one row per endpoint. No other code names one.
+"""THE table: one row per endpoint. No other code names an endpoint.
 
 To add an endpoint, add a row to `inventory`, `events` or `v3`, the meaning of any new field to
-`columns`, and a staging view in `sql/`. Fields come from the service contract where it tables
-them, and from what the live service is seen to answer where it does not.
+`vocabulary`, and a staging view in `sql/`. Fields come from the service contract where it lists
+them, otherwise from what the live service returns.
 """
 
 from collections.abc import Iterable
@@ -18,10 +18,10 @@ ENDPOINTS: dict[str, Endpoint] = {row.name: row for row in _ROWS}
 
 
 PROBE = ENDPOINTS["accounts"]
-"""Asked for one record where an answer is wanted and nothing was read yet."""
+"""Endpoint asked for one record when any response will do and none was read yet."""
 
 V3_PROBE = v3.ROWS[0]
-"""The same for v3, which has keys and a root of its own."""
+"""The same for v3, which has its own keys and root."""
 
 
 def endpoint_named(name: str) -> Endpoint:

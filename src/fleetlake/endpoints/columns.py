@@ -28,11 +28,11 @@ SQL_TYPES = {
 class Column:
     """One column of a raw table and the field it is read from.
 
-    `is_tracked` is False where a change of the value alone does not make a new version of a
-    record kept as history (a counter of seconds, a URL whose host varies).
+    `is_tracked` is False if a change of this value alone does not start a new version of a record
+    kept as history (a counter of seconds, a URL whose host varies).
 
-    `members` and `stored_as` are given where path and name do not follow from the field: a
-    member of the service's that became a column of one lake may have any name.
+    `members` and `stored_as` are set if path and name do not follow from the field: a member
+    promoted to a column of one lake may have any name.
     """
 
     field: str
@@ -47,7 +47,7 @@ class Column:
     def name(self) -> str:
         """The column's name in the lake.
 
-        JSON:API wraps every record alike; its wrapping is no part of a name.
+        JSON:API wraps every record the same way; the wrapping is not part of a name.
         """
         if self.stored_as is not None:
             return self.stored_as
@@ -68,9 +68,9 @@ class Column:
 
 
 def columns_of(endpoint: str, fields: str) -> tuple[Column, ...]:
-    """Return the columns that an endpoint's whitespace-separated field names stand for.
+    """Return the columns for an endpoint's whitespace-separated field names.
 
-    Raises: KeyError naming a field that the vocabulary does not hold.
+    Raises: KeyError naming a field that is not in the vocabulary.
 
     >>> [c.name for c in columns_of("alerts", "created_at router type")]
     ['created_at', 'router_id', 'type']

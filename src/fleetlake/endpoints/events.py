@@ -1,15 +1,15 @@
-"""Lists ordered by time: what happened, and what was measured."""
+"""Lists ordered by time: events and measurements."""
 
 from datetime import timedelta
 
 from fleetlake.endpoints.columns import columns_of
-from fleetlake.endpoints.model import Cursor, Endpoint, FanOut, Mode, Moved, Walk, Window
+from fleetlake.endpoints.model import Cursor, Endpoint, FanOut, Mode, Moved, Walk, WindowFilters
 
 BY_OFFSET = Cursor(walk=Walk.OFFSET, parameter="offset")
 NEWEST_FIRST = Cursor(walk=Walk.TIMEUUID, parameter="created_at_timeuuid__lt")
 OLDEST_FIRST = Cursor(walk=Walk.TIMEUUID, parameter="created_at_timeuuid__gt")
 
-TIMEUUID_WINDOW = Window(start="created_at_timeuuid__gte", end="created_at_timeuuid__lt")
+TIMEUUID_WINDOW = WindowFilters(start="created_at_timeuuid__gte", end="created_at_timeuuid__lt")
 
 METRICS_MOVED = Moved(endpoint="net_device_metrics", id="net_device_id", at="update_ts")
 PLACE_MOVED = Moved(endpoint="locations", id="router_id", at="updated_at")
@@ -27,7 +27,7 @@ PER_ROUTER = FanOut(parameter="router__in", source="routers", partition="router_
 def _series(
     name: str, about: str, fields: str, *, of: str, fan_out: FanOut | None = None
 ) -> Endpoint:
-    """Return the row of a series that may be read oldest first; `of` is the id it belongs to."""
+    """Return the row of a series that can be read oldest first; `of` is the id it belongs to."""
     return Endpoint(
         name=name,
         about=about,
@@ -45,7 +45,7 @@ def _series(
 ROWS = (
     Endpoint(
         name="alerts",
-        about="What the service alerted on, by device or account.",
+        about="Alerts that the service raised, by device or account.",
         key=("created_at_timeuuid",),
         mode=Mode.APPEND,
         cursor=NEWEST_FIRST,
@@ -58,12 +58,12 @@ ROWS = (
     ),
     Endpoint(
         name="activity_logs",
-        about="Who did what to what, with the entity before and after.",
+        about="Who changed what, with the entity before and after.",
         key=("action_id",),
         mode=Mode.APPEND,
         cursor=Cursor(walk=Walk.ACTION_ID, parameter="action__id__lt"),
         event_time="action_timestamp",
-        window=Window(start="action__timestamp__gte", end="action__timestamp__lt"),
+        window=WindowFilters(start="action__timestamp__gte", end="action__timestamp__lt"),
         retention=timedelta(days=30),
         columns=columns_of(
             "activity_logs",
@@ -79,7 +79,7 @@ ROWS = (
         mode=Mode.UPSERT,
         cursor=BY_OFFSET,
         event_time="started_at",
-        window=Window(start="started_at__gte", end="started_at__lt"),
+        window=WindowFilters(start="started_at__gte", end="started_at__lt"),
         changes_until="ended_at",
         columns=columns_of(
             "failovers",
@@ -96,7 +96,7 @@ ROWS = (
         mode=Mode.APPEND,
         cursor=OLDEST_FIRST,
         event_time="created_at",
-        window=Window(start="created_at__gt", end="created_at__lte"),
+        window=WindowFilters(start="created_at__gt", end="created_at__lte"),
         fan_out=FanOut(
             parameter="router",
             source="routers",

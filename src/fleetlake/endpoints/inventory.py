@@ -1,4 +1,4 @@
-"""Lists that are read whole: what there is, and how it is set up."""
+"""Lists that are read whole: what exists, and how it is configured."""
 
 from datetime import timedelta
 

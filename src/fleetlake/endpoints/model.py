@@ -1,7 +1,7 @@
-"""What an endpoint row says: where records are, how to walk them, how to keep them.
+"""The row of an endpoint: where its records are, how to page through them, how to keep them.
 
-Rows are plain frozen values built by keyword; nothing here talks to anyone. A row that could
-not be read to its end does not construct.
+Rows are plain frozen values built by keyword; nothing here does I/O. A row that could not be
+read to its end raises an error when it is constructed.
 """
 
 from collections.abc import Mapping
@@ -15,26 +15,25 @@ MOST_IDS_PER_CALL = 100
 """Values the service takes in one `__in` filter (service contract, Limits)."""
 
 MOST_RECORDS_PER_PAGE = 500
-"""Page size beyond which the service answers no more rows (service contract, Limits)."""
-
+"""Maximum page size of v2 (service contract, Limits)."""
 
 MOST_RECORDS_PER_V3_PAGE = 50
-"""Largest `page[size]` of v3."""
+"""Maximum `page[size]` of v3."""
 
 
 class Api(StrEnum):
-    """The generation of the service that answers, with its own root, keys and envelope."""
+    """The version of the service's API, with its own root, keys and envelope."""
 
     V2 = "v2"
     V3 = "v3"
 
 
 class Walk(StrEnum):
-    """How the next page is asked for."""
+    """How the next page is requested."""
 
     TIMEUUID = "timeuuid"  # `next` carries a version-1 UUID, ordered by embedded time
     ACTION_ID = "action id"  # `next` carries an activity's id
-    ID_AFTER = "id after"  # ids ascend; ask past the highest seen
+    ID_AFTER = "id after"  # ids ascend; ask for ids above the highest seen
     OFFSET = "offset"  # `next` carries a start index
     LINK = "link"  # the whole query of `next` is the next request
 
@@ -55,10 +54,10 @@ class Cursor:
     parameter: str
 
     def __post_init__(self) -> None:
-        """Refuse a cursor that could never reach an end."""
+        """Refuse a cursor that could loop for ever."""
         one_way = self.walk not in {Walk.OFFSET, Walk.LINK}
         if one_way and not self.parameter.endswith(("__gt", "__lt")):
-            raise ValueError(f"a {self.walk} cursor must move one way: {self.parameter}")
+            raise ValueError(f"a {self.walk} cursor must move in one direction: {self.parameter}")
 
     @property
     def is_newest_first(self) -> bool:
@@ -67,21 +66,21 @@ class Cursor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Window:
-    """The pair of filters that bound an endpoint's event time."""
+class WindowFilters:
+    """The pair of filters that limit an endpoint's event time."""
 
     start: str
     end: str
 
     def __post_init__(self) -> None:
-        """Refuse bounds whose side cannot be told from the operator."""
+        """Refuse bounds whose operator does not show which side they limit."""
         if not self.start.endswith(("__gt", "__gte")) or not self.end.endswith(("__lt", "__lte")):
             raise ValueError(f"a window needs a lower and an upper bound: {self.start}, {self.end}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Moved:
-    """A bulk list that tells which ids have anything new: its table, and two columns of it."""
+    """A bulk list that shows which ids have changed: its table, and two of its columns."""
 
     endpoint: str
     id: str
@@ -90,12 +89,12 @@ class Moved:
 
 @dataclass(frozen=True, kw_only=True)
 class FanOut:
-    """A required filter: the endpoint is read for the ids that another endpoint lists.
+    """A required filter: the endpoint is read per id, for the ids that another endpoint lists.
 
-    `source` names that endpoint, whose key is the id. `ids_per_call` of 1 asks for one id by
-    `parameter`; more ask for a list. `partition` is the column that holds the id, and
-    `is_stamped` says that it is taken from the call because the record does not carry it.
-    `moved` spares the ids of which a bulk list says that nothing happened.
+    `source` names that endpoint; its key is the id. With `ids_per_call` of 1, `parameter` takes one
+    id; otherwise a list. `partition` is the column of the id. `is_stamped` means that the record
+    does not carry the id, so it is taken from the call. With `moved`, ids that have not changed
+    according to a bulk list are not asked for.
     """
 
     parameter: str
@@ -110,17 +109,17 @@ class FanOut:
         if not 1 <= self.ids_per_call <= MOST_IDS_PER_CALL:
             raise ValueError(f"ids_per_call must be 1 to {MOST_IDS_PER_CALL}")
         if self.is_stamped and self.ids_per_call != 1:
-            raise ValueError("an id can be stamped on records only when a call asks for one")
+            raise ValueError("an id can be added to records only if each call asks for one id")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Endpoint:
     """One readable list of the service and the raw table it fills.
 
-    `key` and `event_time` are column names. `event_time` and `window` belong together: with
-    them a read is cut by time and what was read is provable; without, every read is a whole
-    snapshot. `retention` is how long the service keeps a record. `resource` is the path where
-    that is not the name.
+    `key` and `event_time` are column names. With `event_time` and `window` (always both), a read is
+    cut by time and its ranges can be proven complete; without them, every read is a whole snapshot.
+    `retention` is how long the service keeps a record. `resource` is the path if it differs from
+    the name.
     """
 
     name: str
@@ -130,7 +129,7 @@ class Endpoint:
     cursor: Cursor
     columns: tuple[Column, ...]
     event_time: str | None = None
-    window: Window | None = None
+    window: WindowFilters | None = None
     fan_out: FanOut | None = None
     parameters: Mapping[str, str] = field(default_factory=dict)
     page_size: int = MOST_RECORDS_PER_PAGE
@@ -144,25 +143,25 @@ class Endpoint:
         names = {column.name for column in self.columns}
         wanted = {*self.key, *filter(None, (self.event_time, self.changes_until))}
         if not self.key or not wanted <= names:
-            raise ValueError(f"{self.name}: no such column: {sorted(wanted - names) or 'key'}")
+            raise ValueError(f"{self.name}: no such columns: {sorted(wanted - names) or 'key'}")
         if (self.event_time is None) != (self.window is None):
-            raise ValueError(f"{self.name}: event_time and window come together")
+            raise ValueError(f"{self.name}: event_time and window need each other")
         if self.mode is Mode.HISTORY and self.window is not None:
-            raise ValueError(f"{self.name}: history is kept of whole snapshots")
+            raise ValueError(f"{self.name}: history is kept only of whole snapshots")
 
     @property
     def path(self) -> str:
-        """Path below the generation's root: with a trailing slash in v2, without one in v3."""
+        """Path relative to the API's root: with a trailing slash in v2, without one in v3."""
         return f"{self.resource or self.name}{'/' if self.api is Api.V2 else ''}"
 
     @property
     def is_ordered(self) -> bool:
-        """True when the service promises that pages follow the event time."""
+        """True if the service promises pages in the order of the event time."""
         return self.cursor.walk in {Walk.TIMEUUID, Walk.ACTION_ID}
 
     @property
     def window_column(self) -> str | None:
-        """Column whose value the window's filters look at."""
+        """Column that the window's filters compare."""
         if self.window is None:
             return None
         is_embedded = "timeuuid" in self.window.end
@@ -171,12 +170,12 @@ class Endpoint:
 
     @property
     def is_snapshot(self) -> bool:
-        """True when each read takes the whole list."""
+        """True if each read takes the whole list."""
         return self.window is None
 
     @property
     def is_divisible(self) -> bool:
-        """True when a load may be left to read some ids of the fan-out, and others the rest."""
+        """True if several loads can share the ids of the fan-out between them."""
         return self.fan_out is not None and not self.is_snapshot
 
     def column(self, name: str) -> Column:
@@ -188,7 +187,7 @@ class Endpoint:
 
     @property
     def required(self) -> frozenset[str]:
-        """Columns without which a record cannot be kept."""
+        """Columns without which a record is quarantined."""
         stamped = {self.fan_out.partition} if self.fan_out and self.fan_out.is_stamped else set()
         return frozenset({*self.key, *([self.event_time] if self.event_time else [])} - stamped)
 
@@ -196,8 +195,3 @@ class Endpoint:
     def tracked(self) -> tuple[str, ...]:
         """Columns whose change is a change of the record."""
         return tuple(c.name for c in self.columns if c.is_tracked and c.name not in self.key)
-
-    @property
-    def json_columns(self) -> frozenset[str]:
-        """Columns that keep a value as the service wrote it."""
-        return frozenset(c.name for c in self.columns if c.kind is Kind.JSON)

@@ -1,9 +1,9 @@
-"""The column vocabulary: what each field of the service is, written once.
+"""The column vocabulary: the meaning of each field of the service, written once.
 
-A field that means the same on several endpoints has one entry, so the same quantity has the
-same type, unit and column name everywhere. Where a field means something of its own on one
-endpoint, the entry is keyed `endpoint.field` and wins over the plain one. A nested member is
-written with dots (`action.id`).
+A field with the same meaning on several endpoints has one entry, so a quantity has the same
+type, unit and column name everywhere. A field with a meaning of its own on one endpoint has an
+entry `endpoint.field`, which takes precedence. A nested member is written with dots
+(`action.id`).
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """How a value travels and how it is stored."""
+    """How a value is sent, and how it is stored."""
 
     ID = "id"  # decimal string or number -> BIGINT
     RELATION = "relation"  # URL, id or inline object -> BIGINT in <thing>_id
@@ -19,14 +19,14 @@ class Kind(StrEnum):
     REAL = "real"  # -> DOUBLE
     FLAG = "flag"  # -> BOOLEAN
     TEXT = "text"  # -> VARCHAR
-    TIME = "time"  # any of the service's spellings -> TIMESTAMP WITH TIME ZONE, UTC, µs
-    TIMEUUID = "timeuuid"  # version-1 UUID string -> VARCHAR; never ordered as text
+    TIME = "time"  # any of the service's formats -> TIMESTAMP WITH TIME ZONE, UTC, µs
+    TIMEUUID = "timeuuid"  # version-1 UUID string -> VARCHAR; does not sort by time as text
     JSON = "json"  # any value -> JSON, as the service wrote it
 
 
 @dataclass(frozen=True, kw_only=True)
 class Meaning:
-    """A vocabulary entry: everything about a column but the field it belongs to."""
+    """A vocabulary entry: everything about a column except its field name."""
 
     kind: Kind
     meaning: str

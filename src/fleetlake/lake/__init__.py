@@ -1,4 +1,4 @@
-"""The lake: Parquet files plus a catalog, every change in one transaction."""
+"""The lake: Parquet files plus a catalog; every change is one transaction."""
 
 from fleetlake.lake.catalog import open_lake
 from fleetlake.lake.connection import Lake

@@ -1,8 +1,8 @@
 """Locks of a shared lake: PostgreSQL's advisory locks, which all machines see.
 
-They belong to a connection, so the database itself lets go of those of a process that died.
-A process keeps one connection for its streams and one for its commits, so that a commit that
-waits for another machine's does not keep its streams from being let go.
+They belong to a connection, so the database releases those of a process that died. A process
+has one connection for its streams and one for its commits, so that a commit waiting for another
+machine does not block the release of streams.
 """
 
 import atexit
@@ -16,11 +16,11 @@ from fleetlake.lake_address import SharedLake
 from fleetlake.machine.file_locks import LockTaken
 
 _TOO_LONG = "55P03"
-"""PostgreSQL's code for a lock that was not to be had in time."""
+"""PostgreSQL's code for a lock that was not available in time."""
 
 
 class _Session:
-    """A connection that holds locks, and which they are: in one session they do not exclude."""
+    """A connection and the locks it holds: within one session, locks do not exclude each other."""
 
     def __init__(self, lake: SharedLake) -> None:
         self.connection = lake.connect()
@@ -39,7 +39,7 @@ _making = Lock()
 
 @contextmanager
 def advisory_lock(lake: SharedLake, name: str, *, seconds: float, purpose: str) -> Iterator[None]:
-    """Hold a lock by name, waiting for it so long at most. Raises: LockTaken, LakeError."""
+    """Hold a lock by name, waiting up to `seconds`. Raises: LockTaken, LakeError."""
     session = _session(lake, purpose)
     with _lost(lake, purpose), session.in_use:
         if name in session.held or not _acquire(session, name, seconds):
@@ -48,7 +48,7 @@ def advisory_lock(lake: SharedLake, name: str, *, seconds: float, purpose: str) 
     try:
         yield
     finally:
-        with session.in_use, suppress(Exception):  # a lost connection has let go already
+        with session.in_use, suppress(Exception):  # a lost connection has released it already
             session.held.discard(name)
             session.ask("SELECT pg_advisory_unlock(hashtextextended($1, 0))", name)
 
@@ -75,19 +75,19 @@ def _session(lake: SharedLake, purpose: str) -> _Session:
 
 @contextmanager
 def _lost(lake: SharedLake, purpose: str) -> Iterator[None]:
-    """Forget a connection that failed, so that the next lock gets a new one."""
+    """Drop a connection that failed, so that the next lock opens a new one."""
     try:
         yield
     except (LockTaken, FleetlakeError):
         raise
-    except Exception:  # noqa: BLE001 - the driver is only there where a lake is shared
+    except Exception:  # noqa: BLE001 - the driver is installed only where a lake is shared
         with suppress(Exception):
             _sessions.pop((lake, purpose)).connection.close()
     else:
         return
     raise LakeError(
         "The connection to the catalog of the shared lake was lost.",
-        remedy="Run again once the database answers; what was committed is whole.",
+        remedy="Run again once the database answers. Committed data is intact.",
     )
 
 

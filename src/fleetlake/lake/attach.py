@@ -1,6 +1,6 @@
-"""How DuckDB gets at a lake: its extensions, and the statements that attach it.
+"""How DuckDB opens a lake: its extensions, and the statements that attach the lake.
 
-The extensions are loaded from the wheels they were installed with, never from the internet.
+The extensions are loaded from their installed wheels, never from the internet.
 """
 
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fleetlake.errors import LakeError
 from fleetlake.lake.login import split_password
-from fleetlake.lake_address import LakePlace, SharedLake
+from fleetlake.lake_address import LakeAddress, SharedLake
 from fleetlake.text.quoting import literal
 
 CATALOG = "catalog.sqlite"
@@ -19,22 +19,22 @@ FILES = "files"
 EXTENSIONS: tuple[str, ...] = ("ducklake", "sqlite_scanner")
 SHARED_EXTENSIONS: tuple[str, ...] = ("ducklake", "postgres_scanner")
 UNCHECKED: dict[str, str | bool | int | float | list[str]] = {"allow_unsigned_extensions": True}
-"""Checking the extensions' signatures takes 0.2 s of CPU at every start, so `doctor` does it.
+"""Checking the extensions' signatures takes 0.2 s of CPU at each start, so `doctor` does it.
 
-They come in wheels whose hashes were checked when they were installed.
+Their wheels' hashes were checked on installation.
 """
 
 LOGIN = "catalog_login"
-"""Name of DuckDB's secret that holds the password of a shared catalog."""
+"""Name of the DuckDB secret that holds the password of a shared catalog."""
 
 BUSY_MILLISECONDS = 30_000
 
 
-def attach_statements(path: LakePlace, *, read_only: bool = False, version: int = 0) -> str:
+def attach_statements(path: LakeAddress, *, read_only: bool = False, version: int = 0) -> str:
     """Return the statements that attach a lake as `lake`, for any DuckDB 1.5.5.
 
-    `version` attaches it read-only as of one snapshot. The data path is given anew each time,
-    so that a lake may be moved.
+    `version` attaches one snapshot, read-only. The data path is passed each time, so that a lake
+    can be moved.
     """
     read_only = read_only or bool(version)
     if isinstance(path, SharedLake):
@@ -59,20 +59,20 @@ def attach_statements(path: LakePlace, *, read_only: bool = False, version: int 
 
 
 def _has_log(path: Path) -> bool:
-    """Return whether a catalog is in write-ahead mode, as far as one sees without opening it.
+    """Return whether a catalog is in write-ahead mode, judged without opening it.
 
-    One that was restored from a dump gets there with its next writer.
+    A catalog restored from a dump enters that mode with its next writer.
     """
     return (path / f"{CATALOG}-wal").exists()
 
 
 def _login_secret(password: str) -> str:
-    """Return what gives DuckDB the password of a shared catalog without showing it to queries."""
+    """Return the statement that gives DuckDB the catalog's password, hidden from queries."""
     return f"CREATE OR REPLACE SECRET {LOGIN} (TYPE postgres, PASSWORD {literal(password)});"
 
 
 def _store_secret(files: str) -> Iterator[str]:
-    """Yield what gives DuckDB the keys of an S3 store, from where its own tools look for them."""
+    """Yield the statement that gives DuckDB the keys of an S3 store, from the usual variables."""
     known = {
         "KEY_ID": os.environ.get("AWS_ACCESS_KEY_ID"),
         "SECRET": os.environ.get("AWS_SECRET_ACCESS_KEY"),
@@ -88,7 +88,7 @@ def _store_secret(files: str) -> Iterator[str]:
 
 
 def store_keys() -> list[str]:
-    """Return what of the environment is secret and may be in what DuckDB says."""
+    """Return the secrets of the environment that DuckDB's messages may contain."""
     names = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
     return [os.environ[name] for name in names if os.environ.get(name)]
 
@@ -101,5 +101,5 @@ def extension_path(name: str) -> Path:
     except (ModuleNotFoundError, StopIteration):
         raise LakeError(
             f"DuckDB's {name} extension is not installed.",
-            remedy="Install the package as the README says; `make test` does it all.",
+            remedy="Install it as the README describes; `make test` installs everything.",
         ) from None

@@ -1,12 +1,12 @@
-"""Opening a lake: DuckDB with the DuckLake extension, tables as the endpoint table says.
+"""Opening a lake: DuckDB with the DuckLake extension, and tables for all endpoints.
 
-In a folder the catalog is one SQLite file in write-ahead mode, so readers never wait for a
-writer; machines that share a lake keep it in PostgreSQL.
+In a folder, the catalog is one SQLite file in write-ahead mode, so readers never wait for a
+writer. Machines that share a lake keep the catalog in PostgreSQL.
 
-That holds while somebody has the SQLite file open. Whoever is the last to close it shuts others
-out while emptying the log, and DuckDB, which opens and closes it for each transaction, waits for
-a whole second before it tries again: its SQLite has no shorter sleep (1.5.5). So an open lake
-keeps the file open, and one process at a time opens or closes it.
+This is true only while some process has the SQLite file open. The last process to close it locks
+others out while it empties the log. DuckDB opens and closes the file for each transaction, and
+waits a whole second before it retries: its SQLite has no shorter sleep (1.5.5). So an open lake
+keeps the file open, and only one process at a time opens or closes it.
 """
 
 import os
@@ -22,28 +22,28 @@ from fleetlake.lake import tables
 from fleetlake.lake.attach import CATALOG, FILES, UNCHECKED
 from fleetlake.lake.connection import Lake, lake_errors
 from fleetlake.lake.evolution.format import note_format, require_known_format
-from fleetlake.lake.locks import catalog_door, commit_lock
-from fleetlake.lake_address import LakePlace, not_writable, refuse_unusable
+from fleetlake.lake.locks import commit_lock, open_lock
+from fleetlake.lake_address import LakeAddress, not_writable, refuse_unusable
 from fleetlake.machine.ownership import require_own
 from fleetlake.machine.umask import apply_umask
 
 READY = ".ready"
-"""File that appears once a new lake's catalog is whole."""
+"""File that marks the catalog of a new lake as complete."""
 
 
 @contextmanager
 def open_lake(
-    path: LakePlace, *, read_only: bool = False, threads: int | None = None
+    path: LakeAddress, *, read_only: bool = False, threads: int | None = None
 ) -> Iterator[Lake]:
-    """Open the lake in a folder, or a shared one; writing makes it, and tables it lacks.
+    """Open the lake in a folder, or a shared one. Opening for writing creates missing parts.
 
-    `threads` is how many DuckDB uses, by default one for each core. For many small statements
-    one is best: the others only look for work.
+    `threads` is the number of threads of DuckDB, by default one per core. One is best for many
+    small statements: additional threads find no work.
 
-    What this process writes from then on has the umask of FLEETLAKE_UMASK.
+    From then on, FLEETLAKE_UMASK applies to what this process writes.
 
-    Raises: LakeError if there is no lake to read, or the folder cannot be written, or is another
-    user's.
+    Raises: LakeError if there is no lake to read, or if the folder is not writable or belongs to
+    another user.
     """
     apply_umask()
     path = path.resolve()
@@ -53,10 +53,10 @@ def open_lake(
         connection = duckdb.connect(config=UNCHECKED | ({"threads": threads} if threads else {}))
     try:
         lake = Lake(path, connection)
-        # Two processes must not make the same catalog at once.
+        # Two processes must not create the same catalog at once.
         is_new = not read_only and not (isinstance(path, Path) and (path / READY).exists())
         with commit_lock(path) if is_new else nullcontext():
-            with catalog_door(path):
+            with open_lock(path):
                 lake.attach(read_only=read_only)
             with lake_errors(path):
                 noted = require_known_format(lake)
@@ -71,18 +71,18 @@ def open_lake(
                 note_format(lake)
         yield lake
     finally:
-        with catalog_door(path):
+        with open_lock(path):
             connection.close()
 
 
-def _mark_ready(path: LakePlace) -> None:
-    """Note that a folder's catalog is whole; a shared one is looked at on each opening."""
+def _mark_ready(path: LakeAddress) -> None:
+    """Mark a folder's catalog as complete; a shared one is checked each time it is opened."""
     if isinstance(path, Path):
         (path / READY).touch()
 
 
-def require_lake(path: LakePlace) -> None:
-    """Raise LakeError if a folder holds no lake; a shared one is found missing when opened."""
+def require_lake(path: LakeAddress) -> None:
+    """Raise LakeError if a folder holds no lake; a missing shared lake fails when it is opened."""
     if isinstance(path, Path) and not has_lake(path):
         raise LakeError(
             f"There is no lake in {path.resolve()}.",
@@ -90,10 +90,10 @@ def require_lake(path: LakePlace) -> None:
         )
 
 
-def has_lake(path: LakePlace) -> bool:
-    """Return whether there is a lake in a folder, or in a shared catalog.
+def has_lake(path: LakeAddress) -> bool:
+    """Return whether a lake exists in a folder, or in a shared catalog.
 
-    Raises: LakeError where the shared catalog does not answer.
+    Raises: LakeError if the shared catalog does not answer.
     """
     if isinstance(path, Path):
         return (path / CATALOG).exists()

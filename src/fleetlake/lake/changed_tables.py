@@ -1,9 +1,9 @@
-"""Which tables of a lake have changed since a snapshot, as the catalog tells it."""
+"""Which tables of a lake changed after a snapshot, according to the catalog."""
 
 from fleetlake.lake.connection import Lake
 
-# What a commit did is a map of lists: tables by their id, or by name where it made them. A
-# compaction changes no rows but counts as well, which costs a needless look and misses nothing.
+# The changes of a commit are a map of lists: tables by id, or by name if it created them. A
+# compaction changes no rows but counts too, which costs a needless look and misses nothing.
 _CHANGED = """
 WITH changed AS (
     SELECT unnest(flatten(map_values(changes))) AS what
@@ -18,10 +18,10 @@ OR s.schema_name || '.' || t.table_name IN (SELECT replace(what, '"', '') FROM c
 
 
 def changed_tables(lake: Lake, after: int, until: int) -> frozenset[str] | None:
-    """Return the tables that commits after one snapshot, up to another, have touched.
+    """Return the tables that commits changed after one snapshot, up to another.
 
-    None means that nobody can tell: some of these snapshots have been forgotten, or the lake
-    was restored from a time before them.
+    None means unknown: some of these snapshots have expired, or the lake was restored from an
+    earlier state.
     """
     [(known,)] = lake.rows(
         "SELECT count(*) FROM lake.snapshots() WHERE snapshot_id > ? AND snapshot_id <= ?",

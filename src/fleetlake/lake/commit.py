@@ -1,32 +1,38 @@
-"""One commit: rows, misfits, proven ranges, watermark and load record, or nothing of them.
+"""One commit: rows, rejected records, proven ranges, watermark and load record, or nothing.
 
 A commit is done, refused or unknown. Its load id is chosen before it starts and stays the same
-when it is tried again, so an unknown one is settled by looking for the id in `meta.loads`.
+on retry, so an unknown commit is resolved by looking for the id in `meta.loads`.
 """
 
 from collections.abc import Callable, Sequence
 
 from fleetlake.endpoints.model import Mode
 from fleetlake.errors import CommitUnknown, LakeError
+from fleetlake.lake.clock_repair import TOLERANCE
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.durable import flush_files
-from fleetlake.lake.future import TOLERANCE
 from fleetlake.lake.lateness import note_lateness
 from fleetlake.lake.loads import Committed, Load
 from fleetlake.lake.locks import commit_lock
 from fleetlake.lake.rows import write_rows
-from fleetlake.lake.watermarks import LastRead, Mark, add_intervals, set_last_reads, set_watermarks
+from fleetlake.lake.watermarks import (
+    LastRead,
+    StreamWatermark,
+    add_intervals,
+    set_last_reads,
+    set_watermarks,
+)
 from fleetlake.planning.intervals import Interval
 
 
 def commit_load(lake: Lake, load: Load, *, only_changes: bool = False) -> Committed:
-    """Commit a load once, however often it is asked for.
+    """Commit a load exactly once, however often this is called.
 
-    With `only_changes`, a load that brings nothing new is not committed at all; what it proves
-    is for `commit_proofs`, which takes many such loads at the price of one.
+    With `only_changes`, a load without new rows is not committed. `commit_proofs` commits what many
+    such loads prove in one transaction.
 
-    Raises: LakeError when it was refused and nothing of it is kept; CommitUnknown when that
-    cannot be told, because the catalog no longer answers.
+    Raises: LakeError if the commit was refused and nothing was kept; CommitUnknown if the outcome
+    is unknown because the catalog no longer answers.
     """
     with commit_lock(lake.path):
         try:
@@ -50,9 +56,9 @@ def commit_load(lake: Lake, load: Load, *, only_changes: bool = False) -> Commit
 def commit_proofs(
     lake: Lake, loads: Sequence[Load], *, also: Callable[[Lake], None] | None = None
 ) -> None:
-    """Commit what loads prove whose rows were all there already, in one transaction.
+    """Commit what loads prove that brought no new rows, in one transaction.
 
-    `also` writes what else belongs to the end of a run.
+    `also` writes whatever else belongs to the end of a run.
     """
     if not loads and also is None:
         return
@@ -98,7 +104,7 @@ def _write_proofs(lake: Lake, load: Load, done: Committed) -> None:
             load.run_id,
             load.profile,
             load.endpoint.name,
-            load.rows.num_rows + len(load.misfits),
+            load.rows.num_rows + len(load.rejects),
             done.added,
             done.changed,
             done.quarantined,
@@ -106,12 +112,14 @@ def _write_proofs(lake: Lake, load: Load, done: Committed) -> None:
     )
 
 
-def _mark(load: Load, load_id: str | None = None) -> Mark:
-    # A record may carry a time that is still to come: nothing is read as far as that.
+def _mark(load: Load, load_id: str | None = None) -> StreamWatermark:
+    # A record may carry a future time, but nothing was read up to then.
     newest = load.newest
     if newest and newest > load.seen_at + TOLERANCE:
         newest = load.seen_at
-    return Mark(profile=load.profile, endpoint=load.endpoint.name, newest=newest, load_id=load_id)
+    return StreamWatermark(
+        profile=load.profile, endpoint=load.endpoint.name, newest=newest, load_id=load_id
+    )
 
 
 def _ends(loads: Sequence[Load]) -> list[tuple[str, str, LastRead]]:
@@ -119,7 +127,7 @@ def _ends(loads: Sequence[Load]) -> list[tuple[str, str, LastRead]]:
 
 
 def _earlier(lake: Lake, load: Load) -> Committed | None:
-    """Return what a commit of the load did that has taken place already, or None."""
+    """Return the result of an earlier commit of this load, or None."""
     found = lake.rows(
         "select rows_added, rows_changed, quarantined from meta.loads where load_id = ?",
         [load.load_id],
@@ -128,15 +136,14 @@ def _earlier(lake: Lake, load: Load) -> Committed | None:
 
 
 def _settled(lake: Lake, load: Load, error: LakeError) -> Committed | None:
-    """Return what a commit did that was answered with an error, or None if it was refused.
+    """Return the result of a commit that ended with an error, or None if it was refused.
 
-    Raises: CommitUnknown when the catalog does not tell.
+    Raises: CommitUnknown if the catalog does not answer.
     """
     try:
         return _earlier(lake, load)
     except LakeError:
         raise CommitUnknown(
-            f"It is not known whether load {load.load_id} of {load.endpoint.name} took place: "
-            f"{error.what}",
-            remedy="Run again once the catalog answers: nothing is loaded twice.",
+            f"The outcome of load {load.load_id} of {load.endpoint.name} is unknown: {error.what}",
+            remedy="Run again once the catalog answers. Nothing is loaded twice.",
         ) from error

@@ -1,4 +1,4 @@
-"""An open lake: SQL in DuckDB, transactions, and what DuckDB's errors mean for the lake."""
+"""An open lake: SQL in DuckDB, transactions, and DuckDB's errors as errors of the lake."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -11,15 +11,15 @@ import pyarrow as pa
 
 from fleetlake.errors import LakeError
 from fleetlake.lake.attach import attach_statements, store_keys
-from fleetlake.lake_address import MORE_FILES, LakePlace, SharedLake
+from fleetlake.lake_address import MORE_FILES, LakeAddress, SharedLake
 from fleetlake.text.quoting import quoted
 from fleetlake.text.redaction import without_secrets
 
 PRESENCE = "BEGIN; USE __ducklake_metadata_lake"
-"""Opens the catalog's file in a transaction that reads nothing, so it holds up no checkpoint."""
+"""Opens the catalog file in a transaction that reads nothing, so it blocks no checkpoint."""
 
 FEW_ROWS = 100
-"""So few rows go to DuckDB as values: to scan Arrow it imports 0.06 s worth of pyarrow."""
+"""Up to so many rows are passed as values: scanning Arrow imports 0.06 s worth of pyarrow."""
 
 _SQL_TYPES = {
     pa.string(): "varchar",
@@ -33,23 +33,23 @@ _BEGIN = re.compile(r"\b(?:begin|start)\b", re.IGNORECASE)
 _FULL = ("no space left", "disk quota", "file too large", "database or disk is full")
 
 Check = Callable[[duckdb.DuckDBPyConnection, duckdb.Statement, str], None]
-"""Sees each statement of a person's SQL before it runs, and raises for one that may not."""
+"""Checks each statement of a user's SQL before it runs, and raises if it is not allowed."""
 
 
 class Lake:
     """An open lake; SQL runs with the lake as the default database and times in UTC."""
 
-    def __init__(self, path: LakePlace, connection: duckdb.DuckDBPyConnection) -> None:
+    def __init__(self, path: LakeAddress, connection: duckdb.DuckDBPyConnection) -> None:
         self.path = path
         self._connection = connection
         self._presence = connection.cursor()
         self.check: Check | None = None
-        self._is_begun = False  # by a BEGIN that a person wrote
-        self._is_open = False  # a transaction of ours
+        self._is_begun = False  # by a BEGIN in a user's SQL
+        self._is_open = False  # a transaction of fleetlake's own
 
     def attach(self, *, read_only: bool) -> None:
         """Attach the lake, and keep a folder's catalog open from now on. Raises: LakeError."""
-        # In a notebook, or with `python -c`, DuckDB draws a progress bar into standard output.
+        # In a notebook, or with `python -c`, DuckDB would draw a progress bar on standard output.
         self.execute("SET enable_progress_bar = false;")
         self.execute(f"{attach_statements(self.path, read_only=read_only)} USE lake;")
         if isinstance(self.path, Path):
@@ -57,7 +57,7 @@ class Lake:
                 self._presence.execute(PRESENCE)
 
     def execute(self, sql: str, parameters: object = None) -> duckdb.DuckDBPyConnection:
-        """Run one or more statements. Raises: LakeError saying what to mend."""
+        """Run one or more statements. Raises: LakeError saying what to fix."""
         with lake_errors(self.path), stoppable(self._connection):
             return self._connection.execute(sql, parameters)
 
@@ -67,8 +67,8 @@ class Lake:
         with lake_errors(self.path), stoppable(self._connection):
             return cursor.fetchall()
 
-    def ask(self, sql: str) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Run what a person wrote; yield each statement's rows, to be read before the next.
+    def run_user_sql(self, sql: str) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Run a user's SQL; yield the rows of each statement, to be read before the next.
 
         Raises: duckdb.Error; UsageError for a statement that `check` refuses.
         """
@@ -78,7 +78,7 @@ class Lake:
             raise duckdb.InvalidInputException("the statement is not UTF-8 text") from None
         statements = self._connection.extract_statements(sql)
         if not statements:
-            raise duckdb.InvalidInputException("there is no statement in it")
+            raise duckdb.InvalidInputException("it contains no statement")
         for statement in statements:
             if self.check:
                 self.check(self._connection, statement, sql)
@@ -88,19 +88,19 @@ class Lake:
             if duckdb.ExpectedResultType.QUERY_RESULT in statement.expected_result_type:
                 yield result
 
-    def end_unasked(self) -> None:
-        """End the transaction that failed SQL of a person left open, unless a BEGIN asked for it.
+    def end_failed_user_sql(self) -> None:
+        """End the transaction that a user's failed SQL left open, unless the SQL began it.
 
-        DuckDB makes several statements of a PIVOT and wraps a transaction around them.
+        DuckDB turns a PIVOT into several statements in a transaction.
         """
         if not self._is_begun:
             self.roll_back()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Commit all that is done within, or nothing of it if anything is raised.
+        """Commit everything done within, or nothing if an error is raised.
 
-        Whoever rolls back within ends the transaction: nothing is committed then.
+        A rollback within also ends the transaction: nothing is committed then.
         """
         self.execute("begin")
         self._is_open = True
@@ -114,7 +114,7 @@ class Lake:
 
     @contextmanager
     def single_snapshot(self) -> Iterator[None]:
-        """Let several queries see one snapshot; the catalog is read once for all of them."""
+        """Run several queries on one snapshot; the catalog is read once for all of them."""
         self.execute("begin")
         try:
             yield
@@ -132,13 +132,13 @@ class Lake:
 
     @contextmanager
     def view(self, name: str, table: pa.Table) -> Iterator[None]:
-        """Let SQL read an Arrow table under a name for a while."""
+        """Let SQL read an Arrow table under a name meanwhile."""
         if table.num_rows <= FEW_ROWS and all(kind in _SQL_TYPES for kind in table.schema.types):
             self._copy(name, table)
             try:
                 yield
             finally:
-                with suppress(LakeError):  # where a transaction failed, the copy is gone with it
+                with suppress(LakeError):  # if a transaction failed, the copy is gone with it
                     self.execute(f"drop table temp.{name}")
             return
         self._connection.register(name, table)
@@ -159,13 +159,13 @@ class Lake:
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
-        """The DuckDB connection itself, for what the lake has no method for."""
+        """The DuckDB connection itself, for operations without a method here."""
         return self._connection
 
 
 @contextmanager
-def lake_errors(path: LakePlace) -> Iterator[None]:
-    """Turn what DuckDB raises about the lake into one LakeError that says what to do."""
+def lake_errors(path: LakeAddress) -> Iterator[None]:
+    """Turn DuckDB's errors about the lake into one LakeError that says what to do."""
     try:
         yield
     except duckdb.Error as error:
@@ -173,21 +173,21 @@ def lake_errors(path: LakePlace) -> Iterator[None]:
         if any(sign in text.lower() for sign in _FULL):
             raise LakeError(
                 f"The disk of {path} is full.",
-                remedy="Free some space and run again; what was committed is whole.",
+                remedy="Free some space and run again. Committed data is intact.",
             ) from error
         if isinstance(path, SharedLake):
             text = without_secrets(text, path.catalog, *store_keys())
         failure = LakeError(f"The lake in {path} failed: {text}.", remedy=_remedy(text))
-        # What DuckDB says of a shared lake may tell the password.
+        # DuckDB's errors about a shared lake may contain the password.
         raise failure from (None if isinstance(path, SharedLake) else error)
 
 
 @contextmanager
 def stoppable(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Let what a signal raises through: Ctrl-C's KeyboardInterrupt, Prefect's own of SIGTERM.
+    """Re-raise the exception of a signal: KeyboardInterrupt, or Prefect's own for SIGTERM.
 
-    DuckDB 1.5.5 makes a RuntimeError of it, as if the query had failed, and its threads go on
-    with the query: whatever is done with the connection next, closing it too, waits for them.
+    DuckDB 1.5.5 turns it into a RuntimeError, as if the query had failed, while its threads
+    continue the query. The next use of the connection, even closing it, would wait for them.
     """
     try:
         yield
@@ -202,11 +202,11 @@ def stoppable(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
 def _remedy(text: str) -> str:
     lowered = text.lower()
     if "permission denied" in lowered or "readonly" in lowered or "read-only" in lowered:
-        return "Make the folder writable for this user, or set FLEETLAKE_LAKE to one that is."
+        return "Make the folder writable for this user, or set FLEETLAKE_LAKE to a writable one."
     if "too many open files" in lowered:
         return f"{MORE_FILES}."
     if "unable to open database file" in lowered:  # SQLite says so whatever the reason is
         return f"Check that this user may read and write it. {MORE_FILES}."
     if "not a database" in lowered or "malformed" in lowered:
         return "The catalog is damaged: restore catalog.sqlite from a backup."
-    return "Run `fleetlake doctor`; what was committed is whole."
+    return "Run `fleetlake doctor`. Committed data is intact."

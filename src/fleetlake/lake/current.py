@@ -1,4 +1,4 @@
-"""What the raw tables hold now, as a load needs it to know what to ask the service for."""
+"""What the raw tables hold now: what a load must know before it asks the service."""
 
 from datetime import datetime
 from typing import Any
@@ -11,9 +11,9 @@ from fleetlake.text.quoting import quoted
 
 
 def is_current(endpoint: Endpoint) -> str:
-    """Return the SQL condition for rows that hold now.
+    """Return the SQL condition for current rows.
 
-    They are the open versions of a list kept as history, and all rows of any other table.
+    These are the open versions of a list kept as history, and all rows of any other table.
     """
     return "valid_to is null" if endpoint.mode is Mode.HISTORY else "true"
 
@@ -23,7 +23,7 @@ def current_keys(
 ) -> set[tuple[Any, ...]]:
     """Return the keys of current rows, of one account or of all.
 
-    `within` bounds the event time, where the endpoint has one.
+    `within` limits the event time, if the endpoint has one.
     """
     bounds, parameters = [is_current(endpoint)], list[Any]()
     if profile is not None:
@@ -42,7 +42,7 @@ def current_keys(
 
 
 def fan_out_ids(lake: Lake, profile: str, endpoint: Endpoint) -> list[int]:
-    """Return the ids that the endpoint must be asked for, those that exist now, in order."""
+    """Return the ids for which the endpoint must be read: those that exist now, in order."""
     if endpoint.fan_out is None:
         return []
     source = ENDPOINTS[endpoint.fan_out.source]
@@ -50,7 +50,7 @@ def fan_out_ids(lake: Lake, profile: str, endpoint: Endpoint) -> list[int]:
 
 
 def last_moves(lake: Lake, moved: Moved) -> dict[Any, datetime | None]:
-    """Return when each id of a bulk list was last seen to move."""
+    """Return when each id of a bulk list last changed, according to the list."""
     found = lake.rows(f"select {quoted(moved.id)}, {quoted(moved.at)} from raw.{moved.endpoint}")
     return dict(found)
 

@@ -1,4 +1,4 @@
-"""What one commit brings to the lake, and what it changed there."""
+"""What one commit brings to the lake, and what it changes there."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from fleetlake.decoding.records import Misfit
+from fleetlake.decoding.records import RejectedRecord
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake.watermarks import LastRead
 from fleetlake.planning.coverage import Overlap, before
@@ -18,16 +18,16 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def new_load_id() -> str:
-    """Return an id that no other load has."""
+    """Return a new unique load id."""
     return str(uuid4())
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShrinkRule:
-    """When a list read whole has lost too much to be believed.
+    """When a complete read of a list has lost too many records to be trusted.
 
-    More than `limit_pct` percent of its records gone is too much, unless a person has said that
-    it `is_accepted`.
+    More than `limit_pct` percent is too much, unless a person has accepted the loss
+    (`is_accepted`).
     """
 
     limit_pct: int = 50
@@ -39,14 +39,14 @@ HALF = ShrinkRule()
 
 @dataclass(frozen=True, kw_only=True)
 class Load:
-    """What one commit brings: rows of one stream, and what they prove.
+    """The content of one commit: rows of one stream, and what they prove.
 
-    `seen_at` is the service's clock at the read; a snapshot's versions begin and end there.
-    `is_whole` says that the rows are the whole list, so what is not among them has gone.
-    Of a fan-out, `asked` holds the ids of each walk. `may_ask_again` has the commit refused where
-    the list has lost much and was read only once; `shrink` says how much that is.
-    `overlap` is what the load before has read already; `ends`, on the last commit of a read that
-    came to its end, is what the next load is to know of it.
+    `seen_at` is the service's clock at the read; versions of a snapshot begin and end there.
+    `is_whole` means that the rows are the complete list, so any other record is gone. For a
+    fan-out, `asked` holds the ids of each walk. With `may_ask_again`, the commit is refused if the
+    list has lost many records and was read only once; `shrink` is the limit. `overlap` is what the
+    previous load has already read. `ends`, on the last commit of a finished read, is what the next
+    load needs to know about it.
     """
 
     endpoint: Endpoint
@@ -54,7 +54,7 @@ class Load:
     run_id: str
     rows: pa.Table
     seen_at: datetime
-    misfits: Sequence[Misfit] = ()
+    rejects: Sequence[RejectedRecord] = ()
     proven: Mapping[str, Sequence[Interval]] = field(default_factory=dict)
     is_whole: bool = False
     asked: Sequence[tuple[int, ...]] | None = None
@@ -65,27 +65,27 @@ class Load:
     load_id: str = field(default_factory=new_load_id)
 
     def split_at(self, instant: datetime) -> tuple["Load", "Load | None"]:
-        """Return the load with what it proves before an instant, and the proof left, if any.
+        """Return the load with its proofs before an instant, and a load with the rest, if any.
 
-        What is left brings no row. The end of the read is part of it, for it says how far the
+        The second load brings no rows. It takes the end of the read, because that says how far the
         stream is proven.
         """
         ends = self.ends.proven_until(instant) if self.ends else None
         sure = {partition: before(instant, proven) for partition, proven in self.proven.items()}
         if sure == self.proven and ends == self.ends:
             return self, None
-        left = replace(self, rows=self.rows.schema.empty_table(), misfits=(), is_whole=False)
+        left = replace(self, rows=self.rows.schema.empty_table(), rejects=(), is_whole=False)
         return replace(self, proven=sure, ends=None), left
 
     def proven_before(self, instant: datetime) -> "Load":
-        """Return the load with what it proves before an instant, its end included."""
+        """Return the load with its proofs before an instant, including the end of the read."""
         sure = {partition: before(instant, proven) for partition, proven in self.proven.items()}
         ends = self.ends.proven_until(instant) if self.ends else None
         return replace(self, proven=sure, ends=ends)
 
     @property
     def newest(self) -> datetime | None:
-        """The newest event time among the rows; of a snapshot, when it was read."""
+        """The newest event time among the rows; for a snapshot, when it was read."""
         if self.endpoint.event_time is None:
             return self.seen_at
         return bounds_of(self.rows[self.endpoint.event_time])[1] if self.rows.num_rows else None
@@ -95,9 +95,9 @@ class Load:
 class Committed:
     """What a commit changed, in rows.
 
-    `withheld` records are gone from a list that has shrunk too much, `of` so many that the lake
-    holds as current; their versions stay open. `is_noted` says that something was written that
-    is no new row and no changed one.
+    `withheld` records are missing from a list that has shrunk too much, out of `of` current ones in
+    the lake; their versions stay open. `is_noted` means that something other than new or changed
+    rows was written.
     """
 
     added: int
@@ -108,7 +108,7 @@ class Committed:
     is_noted: bool = False
 
     def plus(self, later: Self) -> Self:
-        """Return what both changed; a list's shrinking is as the later one found it."""
+        """Return the sum of both; what is withheld comes from the later one."""
         return replace(
             later,
             added=self.added + later.added,
@@ -118,7 +118,7 @@ class Committed:
 
     @property
     def is_nothing(self) -> bool:
-        """True when the lake's rows are what they were."""
+        """True if the lake's rows are unchanged."""
         return not (self.added or self.changed or self.quarantined or self.is_noted)
 
 

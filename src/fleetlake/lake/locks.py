@@ -1,8 +1,8 @@
 """Locks of a lake: one load of a stream at a time, one commit of the catalog at a time.
 
-A stream that shards may divide has a lock for each part, so that a shard excludes whoever loads
-the same ids, and nobody else. In a folder they are locks of the operating system on files, in a
-shared lake PostgreSQL's: a killed process holds none.
+A stream that can be sharded has a lock for each part, so that a shard excludes only loads of
+the same ids. In a folder, the locks are operating-system locks on files; in a shared lake they
+are PostgreSQL's. A killed process holds none.
 """
 
 from collections.abc import Iterator
@@ -12,21 +12,21 @@ from pathlib import Path
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import LakeError, StreamBusy
 from fleetlake.lake.advisory import advisory_lock
-from fleetlake.lake_address import LakePlace, SharedLake, not_writable
+from fleetlake.lake_address import LakeAddress, SharedLake, not_writable
 from fleetlake.machine.file_locks import LockTaken, file_lock
 from fleetlake.planning.shards import WHOLE, Shard
 
-COMMIT_PATIENCE_SECONDS = 120.0
-DOOR_PATIENCE_SECONDS = 5.0
-DOOR_POLL_SECONDS = 0.005
+COMMIT_LOCK_SECONDS = 120.0
+OPEN_LOCK_SECONDS = 5.0
+OPEN_LOCK_POLL_SECONDS = 0.005
 
 
 @contextmanager
-def stream_lock(lake: LakePlace, stream: str, shard: Shard = WHOLE) -> Iterator[None]:
-    """Hold a stream, or a shard's parts of it, where it can be divided.
+def stream_lock(lake: LakeAddress, stream: str, shard: Shard = WHOLE) -> Iterator[None]:
+    """Hold a stream, or a shard's parts of it if it can be divided.
 
-    Raises: StreamBusy at once when another process is loading any of that, LakeError when the
-    lock is another user's.
+    Raises: StreamBusy at once if another process is loading any of these parts; LakeError if the
+    lock belongs to another user.
     """
     names = [stream]
     if ENDPOINTS[stream].is_divisible:
@@ -36,32 +36,30 @@ def stream_lock(lake: LakePlace, stream: str, shard: Shard = WHOLE) -> Iterator[
             for name in names:
                 held.enter_context(_lock(lake, name, seconds=0, purpose="streams"))
         except LockTaken:
-            raise StreamBusy(
-                f"{stream} is being loaded by another process, so it was left to that one."
-            ) from None
+            raise StreamBusy(f"{stream} was skipped: another process is loading it.") from None
         yield
 
 
 @contextmanager
-def export_lock(lake: LakePlace, target: str) -> Iterator[None]:
-    """Hold the exports to a target. Raises: LakeError at once when one is under way."""
+def export_lock(lake: LakeAddress, target: str) -> Iterator[None]:
+    """Hold the exports to a target. Raises: LakeError at once if one is under way."""
     with ExitStack() as held:
         try:
             held.enter_context(_lock(lake, f"export-{target}", seconds=0, purpose="streams"))
         except LockTaken:
             raise LakeError(
-                f"Another export to {target} is under way.", remedy="Wait for it, or end it."
+                f"Another export to {target} is under way.", remedy="Wait for it, or stop it."
             ) from None
         yield
 
 
 @contextmanager
-def commit_lock(lake: LakePlace) -> Iterator[None]:
-    """Hold the catalog for one commit. Raises: LakeError after two minutes of waiting."""
+def commit_lock(lake: LakeAddress) -> Iterator[None]:
+    """Hold the catalog for one commit. Raises: LakeError after waiting for two minutes."""
     with ExitStack() as held:
         try:
             held.enter_context(
-                _lock(lake, "commit", seconds=COMMIT_PATIENCE_SECONDS, purpose="commits")
+                _lock(lake, "commit", seconds=COMMIT_LOCK_SECONDS, purpose="commits")
             )
         except LockTaken:
             raise LakeError(
@@ -72,23 +70,23 @@ def commit_lock(lake: LakePlace) -> Iterator[None]:
 
 
 @contextmanager
-def catalog_door(lake: LakePlace) -> Iterator[None]:
-    """Hold the door of a folder's catalog, for as long as opening or closing it takes.
+def open_lock(lake: LakeAddress) -> Iterator[None]:
+    """Hold a folder's catalog while this process opens or closes it.
 
-    It spares others a wait and keeps nothing safe: who may not hold it goes on without.
+    The lock only saves others a wait. A process that cannot get it continues without it.
     """
     with ExitStack() as held:
         if isinstance(lake, Path) and (folder := lake / "locks").is_dir():
-            door = folder / "door.lock"
+            lock = folder / "door.lock"  # the file name that earlier releases use too
             with suppress(LockTaken, LakeError, OSError):
                 held.enter_context(
-                    file_lock(door, seconds=DOOR_PATIENCE_SECONDS, poll_seconds=DOOR_POLL_SECONDS)
+                    file_lock(lock, seconds=OPEN_LOCK_SECONDS, poll_seconds=OPEN_LOCK_POLL_SECONDS)
                 )
         yield
 
 
 def _lock(
-    lake: LakePlace, name: str, *, seconds: float, purpose: str
+    lake: LakeAddress, name: str, *, seconds: float, purpose: str
 ) -> AbstractContextManager[object]:
     if isinstance(lake, SharedLake):
         return advisory_lock(lake, f"fleetlake {name}", seconds=seconds, purpose=purpose)

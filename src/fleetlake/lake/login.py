@@ -1,7 +1,8 @@
-"""The password of a shared catalog, apart from its address.
+"""Separating the password of a shared catalog from its address.
 
-DuckDB lists the address of each attached database to everybody who may query (duckdb_databases),
-and repeats it in errors. The password goes into a secret of DuckDB, which shows only stars.
+DuckDB shows the address of each attached database to everyone who may query
+(duckdb_databases), and repeats it in errors. So the password goes into a DuckDB secret, which
+shows only stars.
 """
 
 import re
@@ -12,9 +13,9 @@ _URL = re.compile(r"postgres(?:ql)?://")
 
 
 def split_password(address: str) -> tuple[str, str | None]:
-    """Return a libpq address without its password, and the password; None where it has none.
+    """Return a libpq address without its password, and the password, or None if it has none.
 
-    An address without a password is returned as it is, so that libpq reads it as before.
+    An address without a password is returned unchanged, so libpq reads it as before.
 
     >>> split_password("host=db user=fleet password='s3 cret'")
     ("host='db' user='fleet'", 's3 cret')

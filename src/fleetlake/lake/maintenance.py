@@ -1,7 +1,7 @@
-"""Keeping a lake small and quick: merge small files, forget old snapshots, sweep leftovers.
+"""Keeping a lake small and fast: merge small files, expire old snapshots, remove leftovers.
 
-Files that no snapshot names are only removed once they are a day old and while every stream's
-lock is held: a commit under way has written files that the catalog does not know yet.
+Files that no snapshot names are removed only if they are a day old, and only while every
+stream's lock is held: a commit under way has written files that the catalog does not know yet.
 """
 
 from collections.abc import Iterator
@@ -16,17 +16,17 @@ from fleetlake.lake.lateness import forget_lateness
 from fleetlake.lake.locks import commit_lock, stream_lock
 
 KEEP_SNAPSHOTS = timedelta(days=7)
-"""How far back time travel reaches after a maintenance."""
+"""How far back time travel reaches after maintenance."""
 
 OLDEST_STRAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Maintained:
-    """What a maintenance did: files before and after merging, snapshots forgotten, files removed.
+    """The result of maintenance: files before and after, snapshots expired, files removed.
 
-    `files_written` are those of small loads, whose rows the catalog had kept until then; they
-    count among `files_before`.
+    `files_written` are those of small loads, whose rows the catalog had held until then; they
+    are part of `files_before`.
     """
 
     files_written: int
@@ -37,9 +37,9 @@ class Maintained:
 
 
 def maintain(lake: Lake, *, keep: timedelta = KEEP_SNAPSHOTS) -> Maintained:
-    """Compact the lake's files, forget snapshots older than `keep`, remove what nobody needs.
+    """Compact the lake's files, expire snapshots older than `keep`, remove unused files.
 
-    Raises: StreamBusy while a stream is being loaded.
+    Raises: StreamBusy if a stream is being loaded.
     """
     found = _files(lake)
     with ExitStack() as locks:
@@ -73,10 +73,10 @@ def maintain(lake: Lake, *, keep: timedelta = KEEP_SNAPSHOTS) -> Maintained:
 
 @contextmanager
 def _one_thread(lake: Lake) -> Iterator[None]:
-    """Have DuckDB use one thread meanwhile.
+    """Let DuckDB use only one thread meanwhile.
 
-    With several, DuckLake's flush spoils its own memory once in some dozens of times, and the
-    process aborts (observed 2026-11-22 with 1.5.5; `make soak-maintain` without this shows it).
+    With several, DuckLake's flush corrupts its own memory about once in some dozens of runs, and
+    the process aborts (observed 2026-11-22 with 1.5.5; `make soak-maintain` without this shows it).
     """
     [(threads,)] = lake.rows("select current_setting('threads')")
     lake.execute("set threads = 1")

@@ -1,10 +1,11 @@
-"""How rows get into a raw table, by the endpoint's mode; misfits and drift beside them.
+"""Writing rows to a raw table in the endpoint's mode, and its rejected records and drift.
 
-All of it within the transaction that a commit has opened.
+Everything happens within the transaction that a commit has opened.
 
-Several accounts may see one record, and not the same of it. It is kept once, as the account that
-read it first sees it: else each load in turn would make it another. A record that its account
-no longer sees, or has not read for `RESTS_DAYS`, goes to the next account that reads it.
+Several accounts may see one record, with different content. The lake keeps it once, as the
+account that read it first sees it. Otherwise each account's load would change it again. If that
+account no longer sees the record, or has not loaded the endpoint for `RESTS_DAYS`, the next
+account that reads the record takes it over.
 """
 
 from collections.abc import Sequence
@@ -14,26 +15,26 @@ from datetime import timedelta
 import pyarrow as pa
 
 from fleetlake.endpoints.model import Endpoint, Mode
-from fleetlake.lake.absent import Absence, end_versions, settle_absence
 from fleetlake.lake.connection import Lake
+from fleetlake.lake.equal_json import as_stored
 from fleetlake.lake.evolution.drift import note_drift
-from fleetlake.lake.evolution.gained import fill_never_held, take_from_extra
+from fleetlake.lake.evolution.new_columns import fill_never_held, take_from_extra
 from fleetlake.lake.loads import Committed, Load, bounds_of
-from fleetlake.lake.spelling import as_stored
+from fleetlake.lake.shrunken_lists import MissingRecords, end_versions, judge_missing
 from fleetlake.text.quoting import literal, quoted
 
 RESTS_DAYS = 2
-"""Longer than from one daily load to the next, however long they take."""
+"""Longer than the time between two daily loads, even slow ones."""
 
 
 ANOTHER_SPELLING = timedelta(seconds=1)
-"""How far a record's time may lie from what an earlier answer said: some are in whole seconds."""
+"""How much a record's time may differ between responses: some are in whole seconds."""
 
 
 def write_rows(lake: Lake, load: Load) -> Committed:
-    """Write a load's rows and misfits within the open transaction; return what they changed."""
+    """Write a load's rows and rejected records in the open transaction; return what changed."""
     rows = load.rows
-    if not (rows.num_rows or load.misfits or load.is_whole):
+    if not (rows.num_rows or load.rejects or load.is_whole):
         return Committed(0, 0, 0)
     filled = 0
     if load.endpoint.mode is not Mode.APPEND:
@@ -50,7 +51,7 @@ def write_rows(lake: Lake, load: Load) -> Committed:
 
 
 def _append(lake: Lake, load: Load) -> Committed:
-    """Insert the records that the table does not hold; their time bounds spare its old files."""
+    """Insert the records that the table lacks; their time range limits the files to compare."""
     endpoint = load.endpoint
     if load.rows.num_rows == 0:
         return Committed(0, 0, 0)
@@ -67,7 +68,7 @@ def _append(lake: Lake, load: Load) -> Committed:
 
 
 def _upsert(lake: Lake, load: Load) -> Committed:
-    """Insert new records and overwrite those whose content changed."""
+    """Insert new records and overwrite those with changed content."""
     endpoint, table = load.endpoint, f"raw.{load.endpoint.name}"
     sets = ", ".join(f"{quoted(c.name)} = b.{quoted(c.name)}" for c in endpoint.columns)
     [(changed,)] = lake.rows(
@@ -80,9 +81,9 @@ def _upsert(lake: Lake, load: Load) -> Committed:
 
 
 def _version(lake: Lake, load: Load) -> Committed:
-    """Close the versions whose content changed or whose record has gone; insert the new ones."""
+    """Close the versions of changed and missing records; insert the new versions."""
     endpoint, table = load.endpoint, f"raw.{load.endpoint.name}"
-    absence = settle_absence(lake, load) if load.is_whole else Absence()
+    absence = judge_missing(lake, load) if load.is_whole else MissingRecords()
     filled = fill_never_held(lake, load, _is_no_others(endpoint))
     [(changed,)] = lake.rows(
         f"update {table} t set valid_to = greatest(?, t.valid_from) from ({_once(endpoint)}) b "
@@ -120,9 +121,9 @@ _PROVENANCE = "?::varchar as account_profile, ?::varchar as _load_id, now() as _
 
 
 def _once(endpoint: Endpoint) -> str:
-    """Return the batch with each key once: pages may overlap while records are being added.
+    """Return SQL for the batch with each key once: pages may overlap while records are added.
 
-    Where a record may change between two readings of it, the last reading counts.
+    If a record may change between two readings, the last one counts.
     """
     key = _listed(endpoint.key)
     if endpoint.mode is Mode.APPEND:
@@ -145,9 +146,10 @@ def _differs(endpoint: Endpoint) -> str:
 
 
 def _is_no_others(endpoint: Endpoint) -> str:
-    """Return whether a row's account is the one that reads now, or no longer reads itself.
+    """Return the SQL condition that the reading account may overwrite a row.
 
-    Nor does it where its list no longer holds the record, and nobody has accepted that.
+    It may if it owns the row, if the owner no longer loads the endpoint, or if the owner's list no
+    longer contains the record and nobody has accepted that.
     """
     key = ", ".join(f"t.{quoted(name)}" for name in endpoint.key)
     withheld = (
@@ -166,20 +168,20 @@ def _is_at_rest(endpoint: Endpoint) -> str:
 
 
 def _quarantine(lake: Lake, load: Load) -> int:
-    """Keep the misfits; one that was met before is not kept again."""
-    if not load.misfits:
+    """Quarantine the rejected records, each of them only once."""
+    if not load.rejects:
         return 0
     members = {
-        "reason": [misfit.reason for misfit in load.misfits],
-        "raw": [misfit.raw for misfit in load.misfits],
-        "partition": [misfit.partition for misfit in load.misfits],
+        "reason": [reject.reason for reject in load.rejects],
+        "raw": [reject.raw for reject in load.rejects],
+        "partition": [reject.partition for reject in load.rejects],
     }
-    with lake.view("misfits", pa.table(members)):
+    with lake.view("rejects", pa.table(members)):
         [(added,)] = lake.rows(
             "insert into meta.quarantine by name select ? as account_profile, ? as endpoint, "
             "any_value(reason) as reason, raw, ? as load_id, now() as quarantined_at, partition "
-            "from misfits where not exists (select 1 from meta.quarantine q "
-            "where q.endpoint = ? and q.raw = misfits.raw and q.partition = misfits.partition) "
+            "from rejects where not exists (select 1 from meta.quarantine q "
+            "where q.endpoint = ? and q.raw = rejects.raw and q.partition = rejects.partition) "
             "group by raw, partition",
             [load.profile, load.endpoint.name, load.load_id, load.endpoint.name],
         )

@@ -1,4 +1,4 @@
-"""What a run did, for those who look after it: the calls it made, and what it may not read."""
+"""What a run did, for its operators: the calls it made, and the endpoints it may not read."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -11,7 +11,7 @@ from fleetlake.lake.connection import Lake
 def record_calls(
     lake: Lake, calls: Mapping[str, int], *, run_id: str, profile: str, started_at: datetime
 ) -> None:
-    """Keep how many calls each endpoint took, retries included. Within the open transaction."""
+    """Record how many calls each endpoint took, retries included. Within the open transaction."""
     members = {
         "run_id": [run_id] * len(calls),
         "account_profile": [profile] * len(calls),
@@ -26,9 +26,9 @@ def record_calls(
 
 
 def record_capabilities(lake: Lake, refusals: Mapping[str, str | None], *, profile: str) -> None:
-    """Keep which endpoints an account may read: why it may not, or None where it may.
+    """Record which endpoints an account may read: the reason for a refusal, or None if it may.
 
-    Within the open transaction; what is known already is not written again.
+    Within the open transaction; only changes are written.
     """
     known = dict(
         lake.rows(

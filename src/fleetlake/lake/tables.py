@@ -1,7 +1,7 @@
-"""The lake's tables: one raw table per endpoint, and what is known about the loads.
+"""The lake's tables: one raw table per endpoint, and the tables about loads.
 
-Tables and columns that the endpoint table has gained since are added on opening; nothing is
-ever dropped.
+Opening a lake adds tables and columns that are new in the endpoint table. Nothing is ever
+dropped.
 """
 
 from fleetlake.endpoints import ENDPOINTS
@@ -9,16 +9,16 @@ from fleetlake.endpoints.columns import Column
 from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.evolution.format import note_format
-from fleetlake.lake.evolution.gained import fill_gained
+from fleetlake.lake.evolution.new_columns import fill_gained
 from fleetlake.lake.evolution.registry import register_columns
 from fleetlake.text.quoting import quoted
 
 SCHEMAS = ("raw", "staging", "marts", "meta")
 
 PROVENANCE = {
-    "account_profile": "VARCHAR",  # whose keys read the record
-    "_extra": "JSON",  # members that have no column
-    "_load_id": "VARCHAR",  # meta.loads: when and how the row came
+    "account_profile": "VARCHAR",  # the account that read the record
+    "_extra": "JSON",  # members without a column
+    "_load_id": "VARCHAR",  # the load that wrote the row, see meta.loads
     "_loaded_at": "TIMESTAMP WITH TIME ZONE",
 }
 VERSIONS = {
@@ -36,9 +36,9 @@ META: dict[str, dict[str, str]] = {
         "load_id": "VARCHAR",
         "updated_at": _TIME,
     },
-    # One row per stream and shard ('1/1' is all of it): its last load that ended well, proven
-    # up to the one instant and read up to the other; and its last sweep, which asked every id
-    # and read the last day again.
+    # One row per stream and shard ('1/1' is the whole stream): its last finished load, proven
+    # up to `final_until` and read up to `read_until`; and its last sweep, which asked for every
+    # id and read the last day again.
     "reads": {
         "account_profile": "VARCHAR",
         "endpoint": "VARCHAR",
@@ -48,7 +48,7 @@ META: dict[str, dict[str, str]] = {
         "swept_at": _TIME,
         "wanted_from": _TIME,  # nothing before it was asked for; null is the beginning
     },
-    # How late the records of a load showed up, at most; 0 is on time.
+    # Maximum lateness of a load's records; 0 is on time.
     "lateness": {
         "account_profile": "VARCHAR",
         "endpoint": "VARCHAR",
@@ -57,7 +57,7 @@ META: dict[str, dict[str, str]] = {
         "records": "BIGINT",
         "measured_at": _TIME,
     },
-    # One row per commit. A load id that is here took place, whatever the writer got to hear.
+    # One row per commit. A load id in this table was committed, whatever the client saw.
     "loads": {
         "load_id": "VARCHAR",
         "run_id": "VARCHAR",
@@ -77,7 +77,7 @@ META: dict[str, dict[str, str]] = {
         "start_at": _TIME,
         "end_at": _TIME,
     },
-    # Ranges that the service forgot before they were read.
+    # Ranges that the service deleted before they were read.
     "gaps": {
         "account_profile": "VARCHAR",
         "endpoint": "VARCHAR",
@@ -88,7 +88,7 @@ META: dict[str, dict[str, str]] = {
         "recorded_at": _TIME,
         "acknowledged_at": _TIME,
     },
-    # Records that cannot be kept in a raw table, as they were received.
+    # Records that cannot be stored in a raw table, as received.
     "quarantine": {
         "account_profile": "VARCHAR",
         "endpoint": "VARCHAR",
@@ -99,7 +99,7 @@ META: dict[str, dict[str, str]] = {
         "partition": "VARCHAR",
         "resolved_at": _TIME,
     },
-    # Members that no column stands for, or whose type changed: at first sight.
+    # Members without a column, or with a changed type, when first seen.
     "schema_drift": {
         "account_profile": "VARCHAR",
         "endpoint": "VARCHAR",
@@ -108,7 +108,7 @@ META: dict[str, dict[str, str]] = {
         "load_id": "VARCHAR",
         "first_seen_at": _TIME,
     },
-    # Members that became columns of this lake: of which kind, and under which name.
+    # Members that became columns of this lake: kind and column name.
     "promoted": {
         "endpoint": "VARCHAR",
         "member": "VARCHAR",
@@ -116,7 +116,7 @@ META: dict[str, dict[str, str]] = {
         "promoted_at": _TIME,
         "column_name": "VARCHAR",
     },
-    # Whether an account may read an endpoint (403, 404 and 405 say no), as last asked.
+    # Whether an account may read an endpoint (403, 404 and 405 mean no), as of the last request.
     "capabilities": {
         "account_profile": "VARCHAR",
         "endpoint": "VARCHAR",
@@ -124,14 +124,14 @@ META: dict[str, dict[str, str]] = {
         "reason": "VARCHAR",
         "checked_at": _TIME,
     },
-    # Records whose versions stay open though the list no longer holds them: it shrank too much.
+    # Records missing from their list whose versions stay open, because the list shrank too much.
     "absent": {
         "account_profile": "VARCHAR",
         "endpoint": "VARCHAR",
         "record_key": "VARCHAR",  # the values of the key, as a JSON list
         "absent_since": _TIME,
     },
-    # What the columns of the raw tables are made of; `added_at` where a table got one later.
+    # Definitions of the raw tables' columns; `added_at` is set if a table got one later.
     "columns": {
         "endpoint": "VARCHAR",
         "member": "VARCHAR",
@@ -139,7 +139,7 @@ META: dict[str, dict[str, str]] = {
         "is_tracked": "BOOLEAN",
         "added_at": _TIME,
     },
-    # One row: the format of the lake, which a release must know to read or write it.
+    # One row: the format of the lake. A release must know it to read or write the lake.
     "lake": {
         "format_version": "BIGINT",
         "noted_at": _TIME,
@@ -163,12 +163,12 @@ def raw_columns(endpoint: Endpoint) -> dict[str, str]:
 
 
 def has_missing(lake: Lake) -> bool:
-    """Return whether the endpoint table has gained something that the lake does not have."""
+    """Return whether the endpoint table defines something that the lake lacks."""
     return bool(_statements(lake))
 
 
 def create_missing(lake: Lake) -> None:
-    """Add the schemas, tables and columns that the lake does not have yet."""
+    """Create the schemas, tables and columns that the lake lacks."""
     statements, gained = _statements(lake), _gained(lake)
     if not statements:
         return
@@ -182,7 +182,7 @@ def create_missing(lake: Lake) -> None:
 
 
 def _gained(lake: Lake) -> list[tuple[Endpoint, Column]]:
-    """Return the columns of records that tables of the lake do not have yet."""
+    """Return the columns that existing raw tables lack."""
     present = _present(lake)
     return [
         (endpoint, column)
@@ -216,11 +216,11 @@ def _statements(lake: Lake) -> list[str]:
 
 
 def give_statistics(table: str) -> str:
-    """Return statements that leave an empty table as it is, but with statistics.
+    """Return statements that give an empty table statistics and leave it empty.
 
-    Of a table that never had a row DuckLake has none, and asks the catalog for them anew for each
-    column of each query: 0.3 s for forty (observed 2026-11-22; mended after DuckLake 1.5.5). A row
-    that comes and goes within a transaction leaves nothing but them.
+    DuckLake has no statistics for a table that never had a row, and asks the catalog for them again
+    for each column of each query: 0.3 s for forty columns (observed 2026-11-22; fixed after
+    DuckLake 1.5.5). A row inserted and deleted in one transaction leaves only statistics.
     """
     return f"insert into {table} default values; delete from {table}"
 

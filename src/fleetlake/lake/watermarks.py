@@ -16,7 +16,7 @@ from fleetlake.planning.intervals import BEGINNING, Interval, coalesce, subtract
 _INSTANT = pa.timestamp("us", tz="UTC")
 
 WHOLE_STREAM = ""
-"""Partition of a stream that is not fanned out."""
+"""Partition of a stream without a fan-out."""
 
 
 def proven_intervals(lake: Lake, profile: str, endpoint: Endpoint) -> dict[str, list[Interval]]:
@@ -32,7 +32,7 @@ def proven_intervals(lake: Lake, profile: str, endpoint: Endpoint) -> dict[str, 
 
 
 def all_proven_intervals(lake: Lake, profile: str) -> dict[str, dict[str, list[Interval]]]:
-    """Return the ranges proven complete by endpoint and partition, oldest first: one query."""
+    """Return the proven ranges by endpoint and partition, oldest first, from one query."""
     proven: dict[str, dict[str, list[Interval]]] = {}
     for endpoint, partition, start, end in lake.rows(
         "select endpoint, partition, start_at, end_at from meta.intervals "
@@ -55,7 +55,7 @@ def watermark(lake: Lake, profile: str, endpoint: Endpoint) -> datetime | None:
 def add_intervals(
     lake: Lake, profile: str, endpoint: Endpoint, added: Mapping[str, Iterable[Interval]]
 ) -> None:
-    """Join newly proven ranges to those of their partitions, within the open transaction."""
+    """Add newly proven ranges to those of their partitions, in the open transaction."""
     known = proven_intervals(lake, profile, endpoint)
     joined = {p: [*known.get(p, ()), *intervals] for p, intervals in added.items()}
     replace_intervals(lake, profile, endpoint, joined)
@@ -93,7 +93,7 @@ def replace_intervals(
 
 
 def forget_interval(lake: Lake, profile: str, endpoint: Endpoint, interval: Interval) -> None:
-    """Take a range as not proven for any partition, so that it is read again."""
+    """StreamWatermark a range as not proven for any partition, so that it is read again."""
     known = proven_intervals(lake, profile, endpoint)
     left = {
         partition: [part for whole in intervals for part in subtract(whole, [interval])]
@@ -108,10 +108,10 @@ def forget_interval(lake: Lake, profile: str, endpoint: Endpoint, interval: Inte
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mark:
-    """How far a load brought its stream.
+class StreamWatermark:
+    """How far a load advanced its stream.
 
-    `newest` is the newest event time; `load_id` is None where the load brought no row.
+    `newest` is the newest event time; `load_id` is None if the load brought no rows.
     """
 
     profile: str
@@ -120,8 +120,8 @@ class Mark:
     load_id: str | None = None
 
 
-def set_watermarks(lake: Lake, marks: Sequence[Mark]) -> None:
-    """Move the streams' watermarks forward, never back, within the open transaction."""
+def set_watermarks(lake: Lake, marks: Sequence[StreamWatermark]) -> None:
+    """Advance the streams' watermarks, never back, in the open transaction."""
     if not marks:
         return
     members = {
@@ -148,11 +148,10 @@ def set_watermarks(lake: Lake, marks: Sequence[Mark]) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class LastRead:
-    """What is known of the last load that read all of a stream's shard that was to be read.
+    """What is known about the last finished load of a stream's shard.
 
-    `unsettled` is what it left to be read again, None as long as no load came to its end;
-    `swept_at` is when a load last trusted nothing of the day before. Nothing before
-    `wanted_from` is to be read unless somebody asks for it.
+    The next load reads `unsettled` again; None until a load has finished. At `swept_at`, a load
+    last read the whole previous day again. Nothing before `wanted_from` is read unless requested.
     """
 
     shard: str
@@ -161,14 +160,14 @@ class LastRead:
     wanted_from: datetime
 
     def proven_until(self, instant: datetime) -> Self:
-        """Return the same read, with nothing from `instant` on left as final."""
+        """Return the same read, with nothing final from `instant` on."""
         if self.unsettled is None or self.unsettled.start <= instant:
             return self
         return replace(self, unsettled=Interval(instant, self.unsettled.end))
 
 
 def newest_event(lake: Lake, profile: str, *, until: datetime) -> datetime | None:
-    """Return the newest time, up to `until`, that records of an account's streams carry."""
+    """Return the newest time, up to `until`, on the records of an account's streams."""
     snapshots = [endpoint.name for endpoint in ENDPOINTS.values() if endpoint.is_snapshot]
     [(newest,)] = lake.rows(
         "select max(watermark_at) from meta.watermarks where account_profile = ? "
@@ -182,7 +181,7 @@ def newest_event(lake: Lake, profile: str, *, until: datetime) -> datetime | Non
 def never_read(
     lake: Lake, profile: str, endpoints: Sequence[Endpoint], shard: str
 ) -> list[Endpoint]:
-    """Return the endpoints with event times of which no load of the shard ever began."""
+    """Return the endpoints with event times that no load of the shard has begun to read."""
     found = lake.rows(
         "select endpoint from meta.reads where account_profile = ? and shard = ?", [profile, shard]
     )
@@ -199,10 +198,10 @@ def begin_reads(
     now: datetime,
     since: datetime | None,
 ) -> None:
-    """Note of streams that are read for the first time from when on they are wanted.
+    """Record from when on streams are wanted that are read for the first time.
 
-    Nothing before `now` needs a sweep. A stream that was divided in another way until now is to
-    be swept when its shards would be, and is wanted as far back as they were.
+    Nothing before `now` needs a sweep. A stream that was sharded differently until now keeps the
+    sweep time and start of its previous shards.
     """
     if not new:
         return
@@ -225,7 +224,7 @@ def begin_reads(
 
 
 def want_since(lake: Lake, profile: str, endpoints: Sequence[Endpoint], since: datetime) -> None:
-    """Note that streams are wanted from an earlier instant on than they were."""
+    """Record that streams are wanted from an earlier instant on."""
     names = [endpoint.name for endpoint in endpoints if not endpoint.is_snapshot]
     which = "account_profile = ? and endpoint in (select unnest(?)) and wanted_from > ?"
     if lake.rows(f"select 1 from meta.reads where {which} limit 1", [profile, names, since]):
@@ -237,7 +236,7 @@ def want_since(lake: Lake, profile: str, endpoints: Sequence[Endpoint], since: d
 
 
 def last_read(lake: Lake, profile: str, endpoint: Endpoint, shard: str) -> LastRead | None:
-    """Return the last load of a stream's shard that ended well, or None before any began."""
+    """Return the last finished load of a stream's shard, or None before the first one."""
     found = lake.rows(
         "select final_until, read_until, swept_at, wanted_from from meta.reads "
         "where account_profile = ? and endpoint = ? and shard = ?",
@@ -255,7 +254,7 @@ def last_read(lake: Lake, profile: str, endpoint: Endpoint, shard: str) -> LastR
 
 
 def set_last_reads(lake: Lake, reads: Sequence[tuple[str, str, LastRead]]) -> None:
-    """Remember reads by profile and endpoint, within the open transaction."""
+    """Record finished reads by profile and endpoint, in the open transaction."""
     if not reads:
         return
     unsettled = [read.unsettled for _, _, read in reads]

@@ -25,7 +25,7 @@ from fleetlake.errors import (
 )
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.evolution.promotions import settle_names
-from fleetlake.lake.evolution.yielding import yield_to_release
+from fleetlake.lake.evolution.superseded import replace_superseded
 from fleetlake.lake_address import DEMO_MARK
 from fleetlake.loading.load import load_streams
 from fleetlake.loading.outcome import Outcome
@@ -71,7 +71,7 @@ def ingest(
     )
     with open_lake(settings.lake, threads=1) as lake:
         settle_names(lake)
-        yield_to_release(lake)
+        replace_superseded(lake)
 
         def load_account(account: Settings) -> list[Outcome]:
             named = [e for e in readable[account.profile] if e.is_divisible or shard.number == 1]
@@ -108,7 +108,7 @@ def backfill(
     _require_service(accounts)
     with open_lake(settings.lake, threads=1) as lake:
         settle_names(lake)
-        yield_to_release(lake)
+        replace_superseded(lake)
 
         def load_account(account: Settings) -> list[Outcome]:
             work = partial(

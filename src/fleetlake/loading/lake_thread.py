@@ -10,7 +10,7 @@ from typing import TypeVar
 from fleetlake.lake.commit import commit_load, commit_proofs
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.loads import Committed, Load
-from fleetlake.lake_address import LakePlace
+from fleetlake.lake_address import LakeAddress
 from fleetlake.service.clock import Clock
 
 Result = TypeVar("Result")
@@ -29,7 +29,7 @@ class LakeThread:
         self.totals: dict[str, Committed] = defaultdict(lambda: Committed(0, 0, 0))
 
     @property
-    def path(self) -> LakePlace:
+    def path(self) -> LakeAddress:
         """Where the lake is."""
         return self._lake.path
 
@@ -43,7 +43,7 @@ class LakeThread:
 
         Nothing is proven beyond the newest record time. Raises: LakeError.
         """
-        limit = self._clock.shown_until()
+        limit = self._clock.provable_until()
         sure, left = (load, None) if limit is None else load.split_at(limit)
         commit = self.do(lambda lake: commit_load(lake, sure, only_changes=True))
         done = await asyncio.shield(commit)
@@ -59,6 +59,6 @@ class LakeThread:
 
         `also` makes further writes at the end of the run, in the same transaction.
         """
-        limit = self._clock.shown_until()
+        limit = self._clock.provable_until()
         proofs = [load if limit is None else load.proven_before(limit) for load in self._waiting]
         await self.do(lambda lake: commit_proofs(lake, proofs, also=also))

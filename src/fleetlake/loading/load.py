@@ -28,9 +28,9 @@ from fleetlake.errors import (
     StreamFailed,
     UsageError,
 )
+from fleetlake.lake.clock_repair import ClockRepair, repair_clock_claims
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.evolution.promotions import with_promoted
-from fleetlake.lake.future import TakenBack, take_back_future
 from fleetlake.lake.lateness import measured_lateness
 from fleetlake.lake.locks import stream_lock
 from fleetlake.lake.run_log import record_calls, record_capabilities
@@ -133,9 +133,9 @@ def _prepare(
         )
     # By the later of two clocks: a slow one must not take back what is true.
     latest, is_checked = clock.latest(), clock.is_checked
-    taken = take_back_future(lake, profile, endpoints, now=latest, is_checked=is_checked)
+    taken = repair_clock_claims(lake, profile, endpoints, now=latest, is_checked=is_checked)
     _warn_of_clocks(clock, taken)
-    clock.show(newest_event(lake, profile, until=now))
+    clock.record_seen(newest_event(lake, profile, until=now))
     if scope.only is not None:
         for endpoint in endpoints:
             _forget(lake, profile, endpoint, scope.only, now)
@@ -161,7 +161,7 @@ def _forget(lake: Lake, profile: str, endpoint: Endpoint, chosen: Interval, now:
             forget_interval(lake, profile, endpoint, Interval(start, chosen.end))
 
 
-def _warn_of_clocks(clock: Clock, taken: Sequence[TakenBack]) -> None:
+def _warn_of_clocks(clock: Clock, taken: Sequence[ClockRepair]) -> None:
     """Log that clocks differ, and which claims a wrong clock left in the lake before."""
     if clock.is_doubtful:
         logger.warning(

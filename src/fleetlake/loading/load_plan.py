@@ -7,15 +7,15 @@ from typing import Any
 
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
-from fleetlake.lake.absent import withheld_ids
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.current import changing_since, fan_out_ids, last_moves
+from fleetlake.lake.shrunken_lists import withheld_ids
 from fleetlake.lake.watermarks import WHOLE_STREAM, last_read, proven_intervals, watermark
 from fleetlake.loading.run import Scope
 from fleetlake.planning.coverage import (
     LIST_LIFE,
     Overlap,
-    forgotten,
+    expired_ranges,
     needs_asking,
     overlap,
     still_to_read,
@@ -181,7 +181,7 @@ class _Planner:
             return expired
         for partition, interval in wanted:
             key = _key(partition)
-            for old in forgotten(proven.get(key, []), now=self.now, retention=retention):
+            for old in expired_ranges(proven.get(key, []), now=self.now, retention=retention):
                 start, end = max(old.start, interval.start), min(old.end, interval.end)
                 if start < end:
                     expired.setdefault(key, []).append(Interval(start, end))

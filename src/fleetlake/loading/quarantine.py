@@ -82,7 +82,7 @@ def _retry(lake: Lake, record: Quarantined) -> bool:
         page = read_page(endpoint, _as_answer(endpoint.api, record.raw))
     except PageUnreadable:
         return False  # a record too large to be stored whole
-    if page.misfits:
+    if page.rejects:
         return False
     if record.partition:
         page = stamp(endpoint, page, int(record.partition))

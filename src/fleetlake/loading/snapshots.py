@@ -6,7 +6,7 @@ from typing import Any
 
 from fleetlake.account import DEFAULT_PROFILE, stream_name
 from fleetlake.concurrency import all_of
-from fleetlake.decoding.arrow import shown_by
+from fleetlake.decoding.arrow import newest_service_time
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint, Mode, Walk
 from fleetlake.errors import ListShrank
@@ -83,7 +83,7 @@ async def _read_list(
         readings = []
         async for page in read_pages(run.client, endpoint, partitions=partitions):
             run.watcher.on_page(endpoint.name, page.count)
-            run.client.clock.show(shown_by(endpoint, page))
+            run.client.clock.record_seen(newest_service_time(endpoint, page))
             readings.append(Reading(page, partitions, None))
         return readings
 

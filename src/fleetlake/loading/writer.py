@@ -14,7 +14,7 @@ from datetime import datetime
 import pyarrow as pa
 
 from fleetlake.decoding.arrow import Page, schema_of
-from fleetlake.decoding.records import Misfit
+from fleetlake.decoding.records import RejectedRecord
 from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.lake.loads import HALF, Committed, Load, ShrinkRule
 from fleetlake.lake.watermarks import WHOLE_STREAM, LastRead
@@ -128,7 +128,7 @@ class Writer:
         batch, self._batch = self._batch, _Batch(since=self._clock())
         if not batch.pages and not is_whole:
             return
-        misfits: list[Misfit] = [misfit for page in batch.pages for misfit in page.misfits]
+        rejects: list[RejectedRecord] = [reject for page in batch.pages for reject in page.rejects]
         load = Load(
             endpoint=self._endpoint,
             profile=self._profile,
@@ -137,7 +137,7 @@ class Writer:
                 [page.rows for page in batch.pages], schema=schema_of(self._endpoint)
             ),
             seen_at=self._seen_at,
-            misfits=misfits,
+            rejects=rejects,
             proven=batch.proven if self._has_shown else {},
             is_whole=is_whole,
             asked=asked,

@@ -1,1 +1,1 @@
-"""This machine: who owns its files, who else may read them, and what its processes are given."""
+"""This machine: file ownership and permissions, locks, and the environment of child processes."""

@@ -1,12 +1,12 @@
-"""What a child process finds in its environment: what it needs, and no key of the service.
+"""The environment of a child process: what the process needs, and no key of the service.
 
-A process shows its environment to whatever it runs, writes into a crash report, or loads as a
-plugin. So a child gets a list of variables that are allowed, rather than all but some.
+A process exposes its environment to the programs it runs, to crash reports and to plugins. So a
+child gets an allowlist of variables, not everything minus a few.
 """
 
 import os
 
-from fleetlake.lake_address import LakePlace, SharedLake
+from fleetlake.lake_address import LakeAddress, SharedLake
 from fleetlake.machine.umask import VARIABLE as UMASK
 
 _PLAIN = frozenset(
@@ -28,15 +28,15 @@ _SERVER_PREFIX = "PREFECT_"
 
 
 def plain_environment() -> dict[str, str]:
-    """Return what any process needs: paths, language, Python's own variables."""
+    """Return the variables that every process needs: paths, language, Python's own."""
     return _chosen(_PLAIN, _PLAIN_PREFIXES)
 
 
-def lake_access(place: LakePlace) -> dict[str, str]:
-    """Return what a process needs to reach the catalog and the files of a lake.
+def lake_access(place: LakeAddress) -> dict[str, str]:
+    """Return the variables that a process needs to reach the catalog and files of a lake.
 
-    Of a folder that is nothing; of a shared lake libpq's variables, and of an object store the
-    keys that its own tools use.
+    A lake in a folder needs none. A shared lake needs libpq's variables, and an object store the
+    keys that its own tools read.
     """
     if not isinstance(place, SharedLake):
         return {}
@@ -47,7 +47,7 @@ def lake_access(place: LakePlace) -> dict[str, str]:
 
 
 def server_access() -> dict[str, str]:
-    """Return what a process needs to be Prefect's server, or to talk to it."""
+    """Return the variables that Prefect's server and its clients need."""
     return _chosen(_NETWORK, (_SERVER_PREFIX,))
 
 

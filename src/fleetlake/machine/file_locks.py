@@ -1,8 +1,8 @@
-"""Locks of the operating system on files, and whose they are: a killed process holds none.
+"""Operating-system locks on files: a killed process holds none.
 
-Whoever can open a lock file can hold it for ever, even one opened for reading. So lock files have
-mode 0600, whatever the umask, and a lock of another user is an error that says so: to wait for it,
-or to take it for a load of our own that is under way, would be wrong.
+Any user who can open a lock file can hold it indefinitely, even if it is opened for reading. So
+lock files have mode 0600 whatever the umask, and a lock that another user holds is an error.
+Waiting for it, or reading it as a load of our own, would be wrong.
 """
 
 import os
@@ -22,15 +22,15 @@ _KERNELS_LIST = Path("/proc/locks")
 
 
 class LockTaken(Exception):
-    """Somebody else holds the lock, and the patience is used up."""
+    """Another process holds the lock, and the time to wait is used up."""
 
 
 @contextmanager
 def file_lock(path: Path, *, seconds: float, poll_seconds: float = POLL_SECONDS) -> Iterator[None]:
-    """Hold a lock file, waiting for it so long at most, or `FOR_EVER`.
+    """Hold a lock file, waiting up to `seconds` for it, or `FOR_EVER`.
 
-    Raises: LockTaken when another process of this user or root holds it; LakeError when another
-    user does, when the file or its folder is another user's, or when it cannot be opened.
+    Raises: LockTaken if another process of this user or root holds the lock. LakeError if another
+    user holds it or owns the file or its folder, or if the file cannot be opened.
     """
     for place in (path.parent, path):
         if (owner := foreign_owner(place)) is not None:
@@ -61,13 +61,13 @@ def _refuse_foreign_holder(path: Path) -> None:
 
 
 def _holder(path: Path) -> int | None:
-    """Return the user whose process holds a lock file, where the kernel says so."""
+    """Return the user whose process holds a lock file, if the kernel lists it."""
     with suppress(OSError, ValueError):
         found = path.stat()
         device = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}"
         for line in _KERNELS_LIST.read_text("ascii", "replace").splitlines():
             fields = line.split()
-            # For example: 3: FLOCK ADVISORY WRITE 4711 08:01:131 0 EOF. Who waits has an arrow.
+            # E.g. 3: FLOCK ADVISORY WRITE 4711 08:01:131 0 EOF. A waiting process has an arrow.
             if "->" not in fields and f"{device}:{found.st_ino}" in fields:
                 pid = fields[fields.index(f"{device}:{found.st_ino}") - 1]
                 return Path(f"/proc/{int(pid)}").stat().st_uid
@@ -75,11 +75,11 @@ def _holder(path: Path) -> int | None:
 
 
 def _not_to_be_had(path: Path, error: OSError) -> LakeError:
-    """Return the error of a lock file, or its folder, that the system does not let us use."""
+    """Return the error for a lock file, or its folder, that this process cannot use."""
     if path.is_symlink():
         return LakeError(
-            f"The lock file {path} is a symbolic link, which fleetlake never makes.",
-            remedy="Find out who made it, and remove it.",
+            f"The lock file {path} is a symbolic link. fleetlake never creates one.",
+            remedy="Find out who created it, and remove it.",
         )
     with suppress(OSError):
         owner = path.stat().st_uid
@@ -94,6 +94,6 @@ def _not_to_be_had(path: Path, error: OSError) -> LakeError:
 def _of_another(path: Path, how: str) -> LakeError:
     return LakeError(
         f"The lock file {path} {how}, and this process runs as user {user_name(os.geteuid())}.",
-        remedy="Run the command as that user, or find out what that user does there; then remove "
-        "the lock file.",
+        remedy="Run the command as that user, or find out why that user holds the lock. Then "
+        "remove the lock file.",
     )

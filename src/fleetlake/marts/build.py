@@ -24,7 +24,7 @@ from fleetlake.lake.attach import UNCHECKED
 from fleetlake.lake.catalog import is_empty, require_lake
 from fleetlake.lake.connection import stoppable
 from fleetlake.lake.locks import commit_lock
-from fleetlake.lake_address import LakePlace, as_settings
+from fleetlake.lake_address import LakeAddress, as_settings
 from fleetlake.machine.child_environment import lake_access
 from fleetlake.machine.file_locks import LockTaken, file_lock
 from fleetlake.machine.ownership import require_own
@@ -96,7 +96,7 @@ def _ignore_step(_: BuildStep) -> None:
 
 
 def build_marts(
-    lake_path: LakePlace,
+    lake_path: LakeAddress,
     *,
     select: str | None = None,
     is_full: bool = False,
@@ -130,7 +130,7 @@ def build_marts(
     )
 
 
-def write_docs(lake_path: LakePlace) -> Path:
+def write_docs(lake_path: LakeAddress) -> Path:
     """Write the dbt docs site of a lake's marts as one page; return its path.
 
     Raises: BuildFailed if the marts were never built.
@@ -161,7 +161,7 @@ def _build_lock(work: Path) -> Iterator[Path]:
         ) from None
 
 
-def _newest_snapshot(path: LakePlace) -> tuple[int, bool]:
+def _newest_snapshot(path: LakeAddress) -> tuple[int, bool]:
     """Return the lake's newest snapshot, and whether the lake never received a row."""
     with open_lake(path) as lake:
         ((newest,),) = lake.rows("SELECT max(snapshot_id) FROM lake.snapshots()")
@@ -172,7 +172,7 @@ def _newest_snapshot(path: LakePlace) -> tuple[int, bool]:
 class _Build:
     """One build: the lake, dbt's folder, and the snapshot to read."""
 
-    lake: LakePlace
+    lake: LakeAddress
     work: Path
     snapshot: int
     memory: str = BUILD_MEMORY

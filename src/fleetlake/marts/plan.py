@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fleetlake.lake import open_lake
 from fleetlake.lake.changed_tables import changed_tables
-from fleetlake.lake_address import LakePlace
+from fleetlake.lake_address import LakeAddress
 from fleetlake.marts.catalogue import tracked_tables
 from fleetlake.marts.dbt import project_folder
 
@@ -36,7 +36,7 @@ class Plan:
 
 
 def plan_build(
-    lake: LakePlace, work: Path, *, select: str | None, is_full: bool, until: int
+    lake: LakeAddress, work: Path, *, select: str | None, is_full: bool, until: int
 ) -> Plan:
     """Return what to build of the lake's snapshot `until`, given the last build.
 

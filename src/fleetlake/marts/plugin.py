@@ -8,7 +8,7 @@ import os
 from dbt.adapters.duckdb.plugins import BasePlugin
 from duckdb import DuckDBPyConnection
 
-from fleetlake.lake_address import lake_place
+from fleetlake.lake_address import parse_lake_address
 from fleetlake.marts.session import SNAPSHOT_VARIABLE, attach_snapshot
 
 
@@ -18,7 +18,9 @@ class Plugin(BasePlugin):
     def configure_connection(self, conn: DuckDBPyConnection) -> None:
         """Attach the lake at the build's snapshot, so that all models read the same rows."""
         snapshot = int(os.environ[SNAPSHOT_VARIABLE])
-        lake = lake_place(os.environ["FLEETLAKE_LAKE"], os.environ.get("FLEETLAKE_LAKE_FILES"))
+        lake = parse_lake_address(
+            os.environ["FLEETLAKE_LAKE"], os.environ.get("FLEETLAKE_LAKE_FILES")
+        )
         attach_snapshot(conn, lake, snapshot)
 
     def configure_cursor(self, cursor: DuckDBPyConnection) -> None:

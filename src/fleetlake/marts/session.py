@@ -9,13 +9,13 @@ from pathlib import Path
 from duckdb import DuckDBPyConnection
 
 from fleetlake.lake.attach import attach_statements
-from fleetlake.lake_address import LakePlace
+from fleetlake.lake_address import LakeAddress
 
 SNAPSHOT_VARIABLE = "FLEETLAKE_BUILD_SNAPSHOT"
 MEMORY_VARIABLE = "FLEETLAKE_BUILD_MEMORY"
 
 
-def attach_snapshot(connection: DuckDBPyConnection, lake: LakePlace, snapshot: int) -> None:
+def attach_snapshot(connection: DuckDBPyConnection, lake: LakeAddress, snapshot: int) -> None:
     """Attach a lake read-only as `lake`, at one snapshot, with times in UTC."""
     connection.execute(attach_statements(lake, version=snapshot))
 

@@ -24,7 +24,7 @@ from fleetlake.loading.run import service_now
 from fleetlake.monitoring.permissions import exposed_paths
 from fleetlake.publishing.publish import published_folder
 from fleetlake.service.client import Client
-from fleetlake.service.clock import TOLD_SKEW, skew_in_words
+from fleetlake.service.clock import REPORTED_SKEW, skew_in_words
 from fleetlake.settings import ClockTrust, Settings, unknown_variables
 
 LOW_DISK_BYTES = 2 * 1024**3
@@ -173,7 +173,7 @@ def _service(settings: Settings) -> str:
 
     skew = asyncio.run(ask())
     clock = "its clock agrees with this machine's"
-    if abs(skew) > TOLD_SKEW:
+    if abs(skew) > REPORTED_SKEW:
         whose = "the service's" if settings.clock is ClockTrust.SERVICE else "the earlier one"
         clock = f"{skew_in_words(skew)}; loads go by {whose}"
     return f"{settings.service_root()} answers and accepts the keys; {clock}"

@@ -111,7 +111,9 @@ def needs_asking(proven: Sequence[Interval], *, moved_at: datetime | None) -> bo
     return moved_at >= covered
 
 
-def forgotten(proven: Iterable[Interval], *, now: datetime, retention: timedelta) -> list[Interval]:
+def expired_ranges(
+    proven: Iterable[Interval], *, now: datetime, retention: timedelta
+) -> list[Interval]:
     """Return the ranges that the service forgot before they were read, oldest first.
 
     What lies before the first proven instant was never promised to anyone: it is no gap.

@@ -16,7 +16,7 @@ MARGIN = 3.0
 """Catching up may take this many times as long as forecast before it would be too late."""
 
 
-class State(StrEnum):
+class RetentionState(StrEnum):
     """How a stream stands against the service's retention."""
 
     OK = "ok"
@@ -32,7 +32,7 @@ class Forecast:
     limit.
     """
 
-    state: State
+    state: RetentionState
     expires_in: timedelta
     calls: int
     catch_up: timedelta
@@ -53,15 +53,15 @@ def forecast(
     >>> day = timedelta(days=1)
     >>> forecast(unread=[Interval(now - 29.5 * day, now)], now=now, retention=30 * day,
     ...          records_per_second=1, calls_per_minute=450).state
-    <State.AT_RISK: 'at risk'>
+    <RetentionState.AT_RISK: 'at risk'>
     """
     expires_in = min(interval.start for interval in unread) + retention - now
     records = records_per_second * sum((i.end - i.start).total_seconds() for i in unread)
     calls = max(1, math.ceil(records / MOST_RECORDS_PER_PAGE))
     catch_up = timedelta(minutes=calls / calls_per_minute if calls_per_minute else 0)
-    state = State.OK
+    state = RetentionState.OK
     if expires_in <= timedelta(0):
-        state = State.LOST
+        state = RetentionState.LOST
     elif expires_in < max(WARN_BEFORE, MARGIN * catch_up):
-        state = State.AT_RISK
+        state = RetentionState.AT_RISK
     return Forecast(state=state, expires_in=expires_in, calls=calls, catch_up=catch_up)

@@ -28,7 +28,7 @@ from fleetlake.errors import LakeError
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.connection import lake_errors
 from fleetlake.lake.gaps import gaps
-from fleetlake.lake_address import DEMO_MARK, LakePlace, not_writable, refuse_unusable
+from fleetlake.lake_address import DEMO_MARK, LakeAddress, not_writable, refuse_unusable
 from fleetlake.machine.file_locks import FOR_EVER, file_lock
 from fleetlake.machine.ownership import require_own
 from fleetlake.publishing.layout import Layout, layout_of, read_call
@@ -69,7 +69,7 @@ def published_folder(settings: Settings) -> Path:
 
 
 def publish(
-    lake_path: LakePlace, published: Path, *, raw: Sequence[str] = (), day_rows: int = DAY_ROWS
+    lake_path: LakeAddress, published: Path, *, raw: Sequence[str] = (), day_rows: int = DAY_ROWS
 ) -> Published:
     """Write the lake's marts as a new snapshot and make `published` point to it.
 

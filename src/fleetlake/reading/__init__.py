@@ -1,1 +1,1 @@
-"""What to ask the service next: cursors, windows, pages, and several walks at a time."""
+"""What to ask the service next: cursors, windows, pages, and concurrent walks."""

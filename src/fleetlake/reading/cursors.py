@@ -1,8 +1,8 @@
-"""The next request from a page: pure, no I/O.
+"""The next request after a page: pure, no I/O.
 
-A walk ends only where the service says so: with a `next` that is null, or, where ids are
-paged, with a page that is not full. A position seen twice would loop for ever, so it is an
-error, never an end.
+A walk ends only where the service says so: with a `next` that is null or, where pages follow
+ids, with a page that is not full. A position seen twice would loop for ever, so it is an error,
+never an end.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from fleetlake.decoding.arrow import Page
 from fleetlake.decoding.timeuuid import embedded_ticks, smallest_at
-from fleetlake.endpoints.model import Cursor, Endpoint, Walk, Window
+from fleetlake.endpoints.model import Cursor, Endpoint, Walk, WindowFilters
 from fleetlake.errors import CursorStuck, PageUnreadable
 from fleetlake.planning.intervals import BEGINNING, Interval
 from fleetlake.text.plain import one_line
@@ -20,18 +20,18 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def first_position(endpoint: Endpoint) -> dict[str, str]:
-    """Return the cursor parameter of a walk's first request, where it takes one."""
+    """Return the cursor parameter of a walk's first request, if it takes one."""
     return {endpoint.cursor.parameter: "0"} if endpoint.cursor.walk is Walk.ID_AFTER else {}
 
 
 def next_position(
     endpoint: Endpoint, page: Page, seen: list[str], *, redact: Callable[[str], str] = str
 ) -> dict[str, str] | None:
-    """Return the cursor parameter that asks for the page after this one, or None at the end.
+    """Return the cursor parameter that requests the next page, or None at the end.
 
-    `seen` holds the values the walk has used, oldest first. A link may echo a key: `redact` takes
-    keys out of what a message quotes, before that is cut to its length. Raises: CursorStuck for a
-    value that does not move on, PageUnreadable for a `next` without the cursor.
+    `seen` holds the values that the walk has used, oldest first. A link may echo a key: `redact`
+    removes keys from text quoted in a message, before the text is cut. Raises: CursorStuck for a
+    value that does not advance, PageUnreadable for a `next` without the cursor.
     """
     cursor = endpoint.cursor
     if cursor.walk is Walk.LINK:
@@ -45,49 +45,49 @@ def next_position(
         moves_on = value not in seen and _moves_on(cursor, seen[-1] if seen else None, value)
     except ValueError:
         raise PageUnreadable(
-            f"{endpoint.path} links to the page position {shown}, which cannot be one.",
-            remedy="The service pages in a way this version does not know: report it.",
+            f"{endpoint.path} links to the page position {shown}, which is not valid.",
+            remedy="The service pages in a way that this version does not know: report it.",
         ) from None
     if not moves_on:
         raise CursorStuck(
-            f"{endpoint.path} gave the page position {shown} again.",
-            remedy="The read was stopped so that it cannot loop; run again, and report it "
-            "if it stays.",
+            f"{endpoint.path} returned the page position {shown} again.",
+            remedy="The read was stopped so that it cannot loop. Run again, and report it "
+            "if it persists.",
         )
     return {cursor.parameter: value}
 
 
 def mark_of(position: Mapping[str, str]) -> str:
-    """Return what tells a position from others: its value, or the whole query of a link."""
+    """Return the text that identifies a position: its value, or a link's whole query."""
     if len(position) == 1:
         return next(iter(position.values()))
     return urlencode(sorted(position.items()))
 
 
 def _next_link(endpoint: Endpoint, page: Page, seen: list[str]) -> dict[str, str] | None:
-    """Return the whole query of the link to the next page. Raises: CursorStuck, PageUnreadable."""
+    """Return the query of the link to the next page. Raises: CursorStuck, PageUnreadable."""
     if page.next is None:
         return None
     if not page.next:
         raise PageUnreadable(
             f"{endpoint.path} links to a next page without a query.",
-            remedy="The service pages in a way this version does not know: report it.",
+            remedy="The service pages in a way that this version does not know: report it.",
         )
     if mark_of(page.next) in seen:
         raise CursorStuck(
-            f"{endpoint.path} links to a page that it has given before.",
-            remedy="The read was stopped so that it cannot loop; run again, and report it "
-            "if it stays.",
+            f"{endpoint.path} links to a page that it has already returned.",
+            remedy="The read was stopped so that it cannot loop. Run again, and report it "
+            "if it persists.",
         )
     return dict(page.next)
 
 
-def window_parameters(window: Window, interval: Interval) -> dict[str, str]:
-    """Return the filters that take the half-open interval, whatever their operators include.
+def window_parameters(window: WindowFilters, interval: Interval) -> dict[str, str]:
+    """Return the filters for the half-open interval, whichever bounds their operators include.
 
     >>> from datetime import UTC
     >>> day = Interval(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC))
-    >>> window_parameters(Window(start="created_at__gt", end="created_at__lt"), day)
+    >>> window_parameters(WindowFilters(start="created_at__gt", end="created_at__lt"), day)
     {'created_at__gt': '2025-12-31T23:59:59.999999+00:00', \
 'created_at__lt': '2026-01-02T00:00:00.000000+00:00'}
     """
@@ -99,7 +99,7 @@ def window_parameters(window: Window, interval: Interval) -> dict[str, str]:
 
 
 def _bound(parameter: str, instant: datetime) -> str:
-    """Return the filter's value; `__gt` and `__lte` bounds lie one microsecond earlier."""
+    """Return the filter's value; `__gt` and `__lte` bounds are one microsecond earlier."""
     if parameter.endswith(("__gt", "__lte")):
         instant -= _MICROSECOND
     if "timeuuid" in parameter:
@@ -108,17 +108,17 @@ def _bound(parameter: str, instant: datetime) -> str:
 
 
 def _highest_id(endpoint: Endpoint, page: Page) -> str | None:
-    """Return the id that the next page comes after.
+    """Return the id after which the next page starts.
 
-    The last page is one that is not full and links to no other: a service may cut pages below
-    the limit that it names.
+    The last page is not full and has no link: a service may use a smaller page size than the limit
+    it reports.
     """
     if page.is_last and page.count < min(page.limit, endpoint.page_size):
         return None
     ids = [page.value(name, -1) for name in endpoint.key]
     if None in ids:
         raise CursorStuck(
-            f"{endpoint.path} gave a page of {page.count} records without a readable id.",
+            f"{endpoint.path} returned a page of {page.count} records without a readable id.",
             remedy="The records are in quarantine; report them.",
         )
     return str(ids[0])
@@ -131,15 +131,15 @@ def _linked(endpoint: Endpoint, page: Page) -> str | None:
     if endpoint.cursor.parameter not in page.next:
         raise PageUnreadable(
             f"{endpoint.path} links to a next page without {endpoint.cursor.parameter}.",
-            remedy="The service pages in a way this version does not know: report it.",
+            remedy="The service pages in a way that this version does not know: report it.",
         )
     return page.next[endpoint.cursor.parameter]
 
 
 def _moves_on(cursor: Cursor, before: str | None, value: str) -> bool:
-    """Return whether a value lies beyond the one before it, in the walk's direction.
+    """Return whether a value lies after the previous one, in the walk's direction.
 
-    Raises: ValueError if the value is no position at all.
+    Raises: ValueError if the value is not a position.
     """
     if cursor.walk is Walk.ACTION_ID:
         return value != before
@@ -148,6 +148,6 @@ def _moves_on(cursor: Cursor, before: str | None, value: str) -> bool:
     now = embedded_ticks(value)
     if before is None:
         return True
-    # Two records may share an instant, so equal times are no step back.
+    # Two records may share an instant, so equal times are not a step back.
     then = embedded_ticks(before)
     return now <= then if cursor.is_newest_first else now >= then

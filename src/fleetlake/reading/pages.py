@@ -1,4 +1,4 @@
-"""Endpoint and client to pages: one walk from its first request to its proven end."""
+"""From endpoint and client to pages: one walk, from its first request to its end."""
 
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
@@ -16,7 +16,7 @@ from fleetlake.reading.cursors import (
 from fleetlake.service.client import Client
 
 MOST_EMPTY_PAGES = 100
-"""Pages without a record, one after another, that may link to a next one."""
+"""Maximum empty pages in a row that link to a next page."""
 
 
 async def read_pages(
@@ -26,12 +26,11 @@ async def read_pages(
     interval: Interval | None = None,
     partitions: Sequence[int] = (),
 ) -> AsyncIterator[Page]:
-    """Yield the pages of one walk, in the service's order, the last one included.
+    """Yield the pages of one walk, in the service's order, including the last.
 
-    `interval` bounds the event time; `partitions` are the ids of a fan-out, as many as one
-    call takes. The iterator ends only at the service's own end. Raises: ServiceError for a
-    page that fails for good, CursorStuck for empty pages without end; pages already yielded stay
-    valid.
+    `interval` limits the event time; `partitions` are the ids of a fan-out, as many as one call
+    takes. The iterator ends only at the service's own end. Raises: ServiceError for a page that
+    fails for good, CursorStuck for too many empty pages. Pages already yielded stay valid.
     """
     size = "limit" if endpoint.api is Api.V2 else "page[size]"
     fixed = {size: str(endpoint.page_size), **endpoint.parameters}
@@ -57,8 +56,8 @@ async def read_pages(
         empty = 0 if page.count else empty + 1
         if position is not None and empty > MOST_EMPTY_PAGES:
             raise CursorStuck(
-                f"{endpoint.path} gave {empty} empty pages in a row, each with a link to a next.",
-                remedy="The read was stopped so that it cannot go on for ever; run again, and "
-                "report it if it stays.",
+                f"{endpoint.path} returned {empty} empty pages in a row, each with a next one.",
+                remedy="The read was stopped so that it cannot go on for ever. Run again, and "
+                "report it if it persists.",
             )
         yield stamp(endpoint, page, partitions[0]) if partitions else page

@@ -1,4 +1,4 @@
-"""Reading the spans of a stream with several walks at a time."""
+"""Reading the spans of a stream with several concurrent walks."""
 
 import asyncio
 from collections import deque
@@ -17,7 +17,7 @@ from fleetlake.service.client import Client
 
 @dataclass(frozen=True)
 class Reading:
-    """A page, whom it was asked for, and the range it proves complete (or none)."""
+    """A page, the ids it was requested for, and the range it proves complete (or None)."""
 
     page: Page
     partitions: tuple[int, ...]
@@ -27,10 +27,10 @@ class Reading:
 async def read_spans(
     client: Client, endpoint: Endpoint, spans: Sequence[Span], *, walks: int
 ) -> AsyncIterator[Reading]:
-    """Yield the pages of all spans as they come, with at most `walks` walks under way.
+    """Yield the pages of all spans as they arrive, with at most `walks` concurrent walks.
 
-    A slow consumer slows the walks: at most one page per walk waits. Raises: ServiceError for
-    a page that fails for good, after yielding what had arrived by then.
+    A slow consumer slows the walks: at most one page per walk waits. Raises: ServiceError for a
+    page that fails for good, after yielding the pages that arrived before.
     """
     pool = _Walks(client, endpoint, spans, walks)
     running = asyncio.create_task(pool.run())
@@ -45,9 +45,9 @@ async def read_spans(
 
 
 class _Walks:
-    """The walks under way, and what of each span is still to be handed out.
+    """The walks under way, and the parts of each span that are not assigned yet.
 
-    `arrived` holds the pages read, and None behind the last.
+    `arrived` holds the pages read, and None after the last one.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class _Walks:
         self.arrived: asyncio.Queue[Reading | None] = asyncio.Queue(maxsize=walks)
 
     async def run(self) -> None:
-        """Keep walks going until no frontier has anything left."""
+        """Run walks until no frontier has anything left."""
         try:
             while self._begin():
                 done, _ = await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
@@ -74,21 +74,21 @@ class _Walks:
             await asyncio.gather(*self._running, return_exceptions=True)
             this = asyncio.current_task()
             if this is None or not this.cancelling():
-                # A cancelled pool has no consumer left, and the queue may be full.
+                # After a cancellation there is no consumer, and the queue may be full.
                 await self.arrived.put(None)
 
     def _begin(self) -> bool:
-        """Let idle walks begin what is left to read; return whether any walk is under way."""
+        """Start walks for what is left to read; return whether any walk is under way."""
         while len(self._running) < self._most and (found := self._next_window()):
             frontier, window = found
             self._running[asyncio.create_task(self._walk(frontier, window))] = frontier
         return bool(self._running)
 
     def _next_window(self) -> tuple[Frontier, Window] | None:
-        """Return the next window of the first frontier that has one; drop those that have none.
+        """Return the next window of the first frontier that has one; drop the others.
 
-        A frontier dropped here comes back when one of its walks ends, for that walk may have
-        given something back.
+        A dropped frontier returns when one of its walks ends, because the walk may have given a
+        part back.
         """
         while self._frontiers:
             window = self._frontiers[0].take()
@@ -102,10 +102,10 @@ class _Walks:
         return len(self._running) < self._most and not self._frontiers
 
     async def _walk(self, frontier: Frontier, window: Window) -> None:
-        """Walk a window to its end, or until others had better read the rest of it too.
+        """Walk a window to its end, or until other walks should share the rest.
 
-        That is where it proves too full, or where other walks have nothing left to do. A walk
-        that shrinks no further goes on by itself.
+        That is when the window proves too full, or when other walks are idle. A walk whose window
+        does not shrink goes on alone.
         """
         endpoint, partitions, rest = self._endpoint, frontier.span.partitions, window.interval
         count = number = 0

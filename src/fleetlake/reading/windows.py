@@ -1,18 +1,18 @@
-"""Cutting one time-ordered stream into windows that are read at the same time.
+"""Cutting one time-ordered stream into windows that are read concurrently.
 
-Pure: what to ask next, decided from what the answers held. A walk through one window is a
-normal walk of the cursor; windows only decide where it starts and stops.
+Pure: it decides what to request next from what the responses held. A walk through a window is
+an ordinary walk of the cursor; a window only sets where it starts and stops.
 
-The first page of a span tells how dense it is. The rest is cut into windows of up to
-`PAGES_PER_WINDOW` pages; each finished window corrects the measure, an empty one lets the next
-grow, and one that turns out far too full is given back and cut again. Where walks would be idle
-at the end, what others have still before them is given back too, and shared.
+The first page of a span shows how dense it is. The rest is cut into windows of up to
+`PAGES_PER_WINDOW` pages. Each finished window corrects the estimate, and an empty one makes the
+next larger. A window that is far too full is given back and cut again. When walks become idle at
+the end, the others give back and share what they have left.
 
-Where the stream's beginning is not known, a window may lie before it and be asked for in vain.
-So one probe at a time leaps ahead and asks for all that is older still: sixteen times as far
-back as records were met, and once that brought none, the middle of what is in doubt. All that is
-newer than a record met is read without a doubt meanwhile, and a probe in vain is a proof: the
-service itself says that there is no more.
+If the beginning of the stream is unknown, a window may lie before it and its request be wasted.
+So one probe at a time asks for everything older than a point far back: sixteen times as far as
+records were found, and after a probe without records, the middle of the uncertain range.
+Meanwhile, everything newer than a found record is read. A probe without records is a proof: the
+service itself says that there is nothing older.
 """
 
 from collections.abc import Sequence
@@ -23,13 +23,13 @@ from fleetlake.endpoints.model import Endpoint
 from fleetlake.planning.intervals import BEGINNING, Interval
 
 PAGES_PER_WINDOW = 12
-"""A window's last page is half empty on average: twelve pages cost about 4 % more calls."""
+"""A window's last page is half empty on average, so twelve pages cost about 4 % more calls."""
 
 FEWEST_PAGES = 7
-"""Windows grow smaller towards the end, so that the last walks do not run alone."""
+"""Windows shrink towards the end, so that the last walks do not run alone."""
 
 FEWEST_SHARED_PAGES = 6
-"""What is left of a window is shared with an idle walk down to this many pages."""
+"""Minimum pages left in a window for an idle walk to share it."""
 
 FULL_WINDOW_PAGES = 2 * PAGES_PER_WINDOW
 LEAP = 16
@@ -42,7 +42,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 @dataclass(frozen=True)
 class Span:
-    """A stretch of event time to read, for the ids of one call of a fan-out (or none)."""
+    """A range of event time to read, for the ids of one call of a fan-out (or none)."""
 
     partitions: tuple[int, ...]
     interval: Interval
@@ -50,35 +50,35 @@ class Span:
 
 @dataclass(frozen=True)
 class Window:
-    """Part of a span, to be given back once `most_pages` are read and it is not at its end."""
+    """Part of a span. It is given back if `most_pages` pages do not reach its end."""
 
     interval: Interval
     most_pages: int
 
 
 class Frontier:
-    """What of a span is still to be asked for."""
+    """The part of a span that is not requested yet."""
 
     def __init__(self, endpoint: Endpoint, span: Span, *, walks: int = 1) -> None:
         self.span = span
         self._walks = walks
         self._page_size = endpoint.page_size
         self._is_newest_first = endpoint.cursor.is_newest_first
-        # What the service forgets soonest is read first.
+        # What the service deletes soonest is read first.
         self._oldest_first = endpoint.retention is not None
         self._left = [span.interval]  # oldest first
         self._halves: list[Window] = []
         self._per_second: float | None = None  # records; unknown until the first page
         self._probe: Window | None = None
         interval = span.interval
-        # There are records as far back as here, or all is to be read without asking whether.
+        # Records exist as far back as here, or the whole span is read without probing.
         self._met_from = interval.end if interval.is_open else interval.start
-        # There are none before this.
+        # No records exist before this.
         self._none_until = interval.start
         self._newest = interval.end
 
     def take(self) -> Window | None:
-        """Return the next window to read, or None when nothing is to be asked for now."""
+        """Return the next window to read, or None if there is nothing to request now."""
         if self._halves:
             return self._halves.pop()
         if not self._left:
@@ -90,7 +90,7 @@ class Frontier:
             return self._probe
         sure = [stretch for stretch in self._left if stretch.start >= self._met_from]
         if not sure:
-            return None  # what the probe finds tells how to go on
+            return None  # the result of the probe decides how to go on
         stretch = sure[0 if self._oldest_first else -1]
         window = self._cut(stretch, self._width(self._per_second, sure))
         return Window(self._taken(window), most_pages=FULL_WINDOW_PAGES)
@@ -108,7 +108,7 @@ class Frontier:
             self._measure(count, window.interval.end - window.interval.start)
 
     def given_back(self, window: Window, rest: Interval, count: int, spread: timedelta) -> None:
-        """Take back what was not read of a window whose `count` records spread so far."""
+        """Take back the unread rest of a window whose `count` records span `spread` so far."""
         if self._per_second is None:
             self._measure(count, spread)
             if self._is_newest_first:
@@ -124,19 +124,19 @@ class Frontier:
         self._put_back(rest)
 
     def shared(self, rest: Interval) -> None:
-        """Take back the rest of a window to be read as two, since a walk has nothing to do.
+        """Take back the rest of a window and split it in two, because a walk is idle.
 
-        It is not cut by what the window held so far: two halves cost one more call at most.
+        Splitting by density is not worth it: two halves cost at most one more call.
         """
         middle = rest.start + (rest.end - rest.start) / 2
         for half in (Interval(rest.start, middle), Interval(middle, rest.end)):
             self._halves.append(Window(half, most_pages=FULL_WINDOW_PAGES))
 
     def _older(self, per_second: float) -> Interval | None:
-        """Return all that is older than where to look next; None where nothing is in doubt."""
+        """Return everything older than the next point to look at; None if nothing is uncertain."""
         doubt = self._met_from - self._none_until
         if doubt <= self._length(FEWEST_PAGES, per_second):
-            self._met_from = self._none_until  # too little to go on probing
+            self._met_from = self._none_until  # too short to probe further
             return None
         back = doubt / 2
         if self._none_until == BEGINNING:
@@ -149,18 +149,18 @@ class Frontier:
         self._per_second = count / max(spread, _MICROSECOND).total_seconds()
 
     def _width(self, per_second: float, sure: Sequence[Interval]) -> timedelta:
-        """Return how long a window should be, given all that is read without a doubt."""
+        """Return how long a window should be, given the ranges that certainly hold records."""
         seconds = sum((stretch.end - stretch.start).total_seconds() for stretch in sure)
         pages = seconds * per_second / self._page_size / self._walks
         return self._length(min(max(pages, FEWEST_PAGES), PAGES_PER_WINDOW), per_second)
 
     def _length(self, pages: float, per_second: float) -> timedelta:
-        """Return the time that so many pages take up."""
+        """Return the time that so many pages span."""
         seconds = min(pages * self._page_size / per_second, LARGEST_WINDOW.total_seconds())
         return max(timedelta(seconds=seconds), SMALLEST_WINDOW)
 
     def _cut(self, stretch: Interval, width: timedelta) -> Interval:
-        """Return a window from the end of the stretch that goes first."""
+        """Return a window from the end of the stretch that is read first."""
         if stretch.end - stretch.start <= width * 1.5:
             return stretch
         if self._oldest_first:
@@ -168,7 +168,7 @@ class Frontier:
         return Interval(stretch.end - width, stretch.end)
 
     def _taken(self, window: Interval) -> Interval:
-        """Take a window out of the stretch that holds it."""
+        """Remove a window from the stretch that contains it."""
         for stretch in self._left:
             if stretch.start <= window.start and window.end <= stretch.end:
                 self._left.remove(stretch)
@@ -184,14 +184,14 @@ class Frontier:
 
 
 def is_worth_sharing(endpoint: Endpoint, rest: Interval, count: int, spread: timedelta) -> bool:
-    """Return whether a window's rest is worth halving, given how its `count` records spread."""
+    """Return whether a window's rest is worth splitting, given how its `count` records spread."""
     length = rest.end - rest.start
     pages = length / max(spread, _MICROSECOND) * count / endpoint.page_size
     return length > _MICROSECOND and pages >= FEWEST_SHARED_PAGES
 
 
 @dataclass(frozen=True)
-class Progress:
+class WalkProgress:
     """What a page proves complete of the range being read, and what is left of it."""
 
     proven: Interval | None
@@ -200,32 +200,31 @@ class Progress:
 
 def after_page(
     endpoint: Endpoint, rest: Interval, last: datetime | None, *, at_end: bool
-) -> Progress:
-    """Return where a walk stands after a page whose last record happened at `last`.
+) -> WalkProgress:
+    """Return the state of a walk after a page whose last record happened at `last`.
 
-    Records that share that microsecond may still be on the next page, so it stays unproven
-    until the walk goes beyond it. An order that the service does not promise proves nothing
-    before the end.
+    Records of the same microsecond may still follow on the next page, so it is not proven until the
+    walk is past it. Without a promised order, nothing is proven before the end.
     """
     if at_end:
-        return Progress(rest, Interval(rest.start, rest.start))
+        return WalkProgress(rest, Interval(rest.start, rest.start))
     if last is None or not endpoint.is_ordered:
-        return Progress(None, rest)
+        return WalkProgress(None, rest)
     if endpoint.cursor.is_newest_first:
         edge = min(max(last + _MICROSECOND, rest.start), rest.end)
-        return Progress(Interval(edge, rest.end), Interval(rest.start, edge))
+        return WalkProgress(Interval(edge, rest.end), Interval(rest.start, edge))
     edge = min(max(last, rest.start), rest.end)
-    return Progress(Interval(rest.start, edge), Interval(edge, rest.end))
+    return WalkProgress(Interval(rest.start, edge), Interval(edge, rest.end))
 
 
 TOGETHER = timedelta(hours=1)
-"""Partitions whose ranges begin further apart are not asked for in one call."""
+"""Partitions whose ranges start further apart are not requested in one call."""
 
 
 def spans_of(endpoint: Endpoint, wanted: Sequence[tuple[int | None, Interval]]) -> list[Span]:
-    """Return the wanted ranges as spans, as many partitions in one as a call takes.
+    """Return the wanted ranges as spans, each with as many partitions as a call takes.
 
-    Partitions travel together only where their ranges begin together, so that one that lags
+    Partitions share a call only if their ranges start close together, so that one that lags behind
     does not make the others be read again.
     """
     if endpoint.fan_out is None:

@@ -1,7 +1,7 @@
-"""Bodies of answers, taken in as they arrive and never larger than they may be.
+"""Response bodies, read as they arrive and up to a size limit.
 
-A service, or what answers in its place, may send without end, or send a little that unpacks to
-gigabytes. So bytes are counted as they come and as they are unpacked, whatever a header says.
+A service, or a server in its place, may send data without end, or a few bytes that unpack to
+gigabytes. So bytes are counted as they arrive and as they are unpacked, whatever a header says.
 """
 
 import zlib
@@ -11,10 +11,10 @@ from itertools import count
 import httpx
 
 REFUSAL_BYTES = 64 * 1024
-"""How much of an answer other than 200 is read: it is only quoted, and an excerpt is enough."""
+"""Bytes read of a response other than 200: an excerpt is enough to quote."""
 
 ACCEPTED_CODINGS = "gzip, deflate"
-"""What is asked for. Every coding here is one whose unpacked size can be bounded."""
+"""The codings requested: their unpacked size can be limited while unpacking."""
 
 _IDENTITY = {"", "identity"}
 _GZIP = {"gzip", "x-gzip"}
@@ -23,17 +23,17 @@ _GZIP_START = b"\x1f\x8b"
 
 
 class BodyRefused(Exception):
-    """A body that is too large, or packed in a way that cannot be unpacked."""
+    """A body that is too large, or that cannot be unpacked."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds:
-    """How many bytes an answer may have, both on the wire and unpacked."""
+    """The size limit of a response, both on the wire and unpacked."""
 
-    answer_bytes: int = 64_000_000  # a hundred times a usual page; more is set, not expected
+    answer_bytes: int = 64_000_000  # a hundred times a usual page
 
     def of(self, status: int) -> int:
-        """Return how many bytes of an answer with this status are read at most."""
+        """Return the maximum number of bytes read of a response with this status."""
         return self.answer_bytes if status == httpx.codes.OK else REFUSAL_BYTES
 
 
@@ -41,10 +41,10 @@ DEFAULT_BOUNDS = Bounds()
 
 
 async def whole_answer(response: httpx.Response, bounds: Bounds) -> httpx.Response:
-    """Return an answer whose body was not read yet with its body, unpacked.
+    """Return a streamed response with its whole body, unpacked.
 
-    A refusal's body is cut where it is too long. Raises: BodyRefused for a body of a good answer
-    that is larger than allowed or cannot be unpacked, and what the transport raises.
+    The body of an error response is cut to the limit. Raises: BodyRefused if the body of a 200
+    response is over the limit or cannot be unpacked; errors of the transport.
     """
     most, is_good = bounds.of(response.status_code), response.status_code == httpx.codes.OK
     assert isinstance(response.stream, httpx.AsyncByteStream)
@@ -67,11 +67,11 @@ async def whole_answer(response: httpx.Response, bounds: Bounds) -> httpx.Respon
 
 
 _OF_THE_WIRE = {b"content-encoding", b"content-length", b"transfer-encoding"}
-"""Headers that no longer hold for a body that was unpacked."""
+"""Headers that are no longer true of an unpacked body."""
 
 
 def unpacked(packed: bytes, coding: str, *, most: int) -> bytes:
-    """Return the bytes that were packed, unpacking no more than `most` and one of them.
+    """Return the unpacked bytes, unpacking at most one byte more than `most`.
 
     Raises: BodyRefused.
 
@@ -87,15 +87,15 @@ def unpacked(packed: bytes, coding: str, *, most: int) -> bytes:
             return _inflated(packed, most)
     except zlib.error as error:
         raise BodyRefused(f"cannot be unpacked as {coding} ({error})") from None
-    raise BodyRefused(f"is packed as {coding[:60]!r}, which was not asked for")
+    raise BodyRefused(f"is packed as {coding[:60]!r}, which was not requested")
 
 
 MOST_MEMBERS = 100
-"""Members of a gzip body: a service writes one, and each costs a copy of all behind it."""
+"""Maximum members of a gzip body: a service writes one, and each costs a copy of the rest."""
 
 
 def _gunzipped(packed: bytes, most: int) -> bytes:
-    """Return what the members of a gzip file hold; bytes behind the last are no part of it."""
+    """Return the content of the members of a gzip file; trailing bytes are ignored."""
     body = bytearray()
     for number in count():
         if number and not packed.startswith(_GZIP_START):
@@ -111,7 +111,7 @@ def _gunzipped(packed: bytes, most: int) -> bytes:
 
 
 def _inflated(packed: bytes, most: int) -> bytes:
-    """Return what a deflate body holds; some services leave out the header of zlib's format."""
+    """Return the content of a deflate body; some services omit the zlib header."""
     try:
         return _bounded(zlib.decompressobj(), packed, most)
     except zlib.error:
@@ -123,5 +123,5 @@ def _bounded(unpacking: "zlib._Decompress", packed: bytes, most: int) -> bytes:
     if len(body) > most:
         raise BodyRefused(f"unpacks to more than {most:,} bytes")
     if not unpacking.eof:
-        raise BodyRefused("is cut: its packed body does not end")
+        raise BodyRefused("is truncated: its packed body does not end")
     return body

@@ -1,8 +1,8 @@
-"""One request in, one checked answer out.
+"""The client: one request in, one checked response out.
 
-The client sends the four key headers, paces itself before it is refused, and sorts every
-answer into one of the errors that say what the caller may do. It never follows a redirect: the
-keys go to the configured host only, and a redirected call would count twice.
+The client sends the four key headers, keeps to the call limit before the service refuses, and
+turns every bad response into an error that says what the caller can do. It never follows a
+redirect: the keys go only to the configured host, and a redirected call would count twice.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from fleetlake.errors import (
 )
 from fleetlake.service.bodies import ACCEPTED_CODINGS, BodyRefused, Bounds, whole_answer
 from fleetlake.service.clock import Clock
-from fleetlake.service.deadline import Patience
+from fleetlake.service.deadline import Deadline
 from fleetlake.service.gate import NOT_URGENT, Gate
 from fleetlake.service.network import proxies, proxy_secrets, tls_context
 from fleetlake.service.retry import with_retries
@@ -43,35 +43,34 @@ from fleetlake.text.redaction import starred
 Answer = TypeVar("Answer")
 
 FIRST_CONTACT_ATTEMPTS = 3
-"""Tries while the service has not answered once: a wrong address should not take minutes."""
+"""Attempts before the first response: a wrong address should not take minutes to report."""
 
 CLOCK_PROBES = 3
-"""Answers asked for at most to learn the service's clock, where the first ones look wrong."""
+"""Maximum requests to learn the service's clock, if the first dates look wrong."""
 
 MOST_SEARCHED = 65_536
-"""Bytes of an answer in which a person finds what it says: a whole page takes long to search."""
+"""Bytes of a response that are searched for its message: a whole page would take long."""
 LONGEST_ECHO = 4_096
 
 V3 = "application/vnd.api+json"
 EXPIRES_SOON = timedelta(hours=48)
-"""Records that the service forgets within this time are asked for before all others."""
+"""Records that the service deletes within this time are requested before all others."""
 
 MOST_SECONDS = 86_400
 MEGABYTE = 1_000_000
 ANSWER_FACTOR = 4
-"""An answer may be silent for FLEETLAKE_TIMEOUT_SECONDS, and take so many times that in all.
+"""Time for a whole response, as a multiple of FLEETLAKE_TIMEOUT_SECONDS, the time without data.
 
-So a slow line still brings a large page, and a byte now and then does not hold a load for ever.
+A slow line can still deliver a large page, but a trickle of bytes cannot block a load.
 """
 
-_TRANSIENT = {408, 500, 502, 503, 504}
 _UNAVAILABLE = {403, 404, 405}
 
 
 class Client:
-    """Reads the service; use as an async context.
+    """A client of the service; use it as an async context manager.
 
-    `calls` counts the requests made, retries included, by path.
+    `calls` counts the requests by path, retries included.
     """
 
     def __init__(
@@ -87,21 +86,21 @@ class Client:
         self._secrets = [*keys.values(), token]
         self._attempts = settings.retry_attempts
         self._answer_seconds = settings.timeout_seconds * ANSWER_FACTOR
-        # Without retries a page is one answer, and may take as long.
+        # Without retries a page is one response, and may take as long as one.
         self._page_seconds = settings.retry_seconds or self._answer_seconds
-        self._retry_patience = timedelta(seconds=settings.retry_seconds)
+        self._retry_timeout = timedelta(seconds=settings.retry_seconds)
         self._bounds = Bounds(answer_bytes=settings.answer_megabytes * MEGABYTE)
         self._limit = call_limit(
             settings, f"{self._roots[Api.V2]} {settings.mgr_api_id.get_secret_value()}"
         )
         self._gate = Gate(settings.concurrency)
-        # A proxy of the environment is for hosts beyond this machine.
+        # A proxy from the environment serves other hosts, not this machine.
         named = {} if settings.is_on_this_machine() else proxies()
         has_proxy = bool(named)
         self._secrets += proxy_secrets(named.values())
         tls = tls_context(self._roots.values(), has_proxy=has_proxy)
         self._http = httpx.AsyncClient(
-            # A cache between us and the service would repeat old records and an old clock.
+            # A cache on the way would repeat old records and an old date.
             headers={
                 "User-Agent": "fleetlake",
                 "Accept-Encoding": ACCEPTED_CODINGS,
@@ -139,20 +138,19 @@ class Client:
         api: Api = Api.V2,
         expires_at: datetime | None = None,
     ) -> Answer:
-        """Return what `read` makes of the body of `path` below the generation's root.
+        """Return the result of `read` for the response body of `path`, relative to the API's root.
 
-        Where calls wait for each other, those go first whose records the service will soon
-        forget, at `expires_at`. `read` may raise PageUnreadable, which is worth a retry like a
-        cut connection is. Raises: ServiceError once it is clear
-        that no good answer will come.
+        `expires_at` is when the service deletes the records: the most urgent calls go first.
+        `read` may raise PageUnreadable, which is retried like a lost connection. Raises:
+        ServiceError once further attempts are useless.
         """
 
         async def attempt() -> Answer:
-            async with self._turn(patience, expires_at):
+            async with self._turn(deadline, expires_at):
                 response = await self._ask(path, parameters, api)
             try:
-                # Here, not in a thread: the next answers arrive meanwhile all the same, and
-                # handing pages over and back took a seventh of a load's CPU time.
+                # Not in a thread: the next responses arrive meanwhile anyway, and passing pages
+                # between threads took a seventh of a load's CPU time.
                 answer = read(response.content)
             except PageUnreadable as error:
                 said = f"{self.without_keys(error.what)} It begins: {self._excerpt(response)}"
@@ -165,33 +163,33 @@ class Client:
         attempts = (
             self._attempts if self._has_answered else min(self._attempts, FIRST_CONTACT_ATTEMPTS)
         )
-        patience = Patience(self._page_seconds)
+        deadline = Deadline(self._page_seconds)
         try:
-            async with patience.run():
-                return await with_retries(attempt, attempts=attempts, patience=self._retry_patience)
+            async with deadline.run():
+                return await with_retries(attempt, attempts=attempts, within=self._retry_timeout)
         except TimeoutError:
             raise Unreachable(
-                f"No good answer from {self._roots[api]}{path} within {self._page_seconds:g} s, "
-                "all tries together.",
-                remedy="Run again later; nothing was lost. FLEETLAKE_RETRY_SECONDS says how long "
-                "a page may take.",
+                f"No valid response from {self._roots[api]}{path} within {self._page_seconds:g} s, "
+                "over all attempts.",
+                remedy="Run again later; nothing was lost. FLEETLAKE_RETRY_SECONDS sets the time "
+                "for a page.",
             ) from None
 
     @asynccontextmanager
-    async def _turn(self, patience: Patience, expires_at: datetime | None) -> AsyncIterator[None]:
-        """Hold a place among the calls under way, once the call limit allows one more call."""
+    async def _turn(self, deadline: Deadline, expires_at: datetime | None) -> AsyncIterator[None]:
+        """Hold a slot for a call, once the gate and the call limit allow one more."""
         async with AsyncExitStack() as held:
-            with patience.uncounted():
+            with deadline.uncounted():
                 await held.enter_async_context(self._gate.admit(self._urgency(expires_at)))
                 await self._limit.wait_turn()
             yield
 
     async def service_now(self, probe: str, read: Callable[[bytes], object]) -> datetime:
-        """Return until when records may exist, in UTC, by the clock of the service.
+        """Return the time up to which records may exist, in UTC, by the service's clock.
 
-        It is read off the answers; `probe` is the path asked for one record when there was no
-        good answer yet, and again while the clock is doubtful: one date may be a cache's.
-        Raises: ClockRefused.
+        The clock comes from the `Date` of responses. Before the first good response, one record
+        of the path `probe` is requested, and again while the clock is doubtful: a cache may have
+        repeated an old date. Raises: ClockRefused.
         """
         while not self._has_answered or (
             self.clock.is_doubtful and self.clock.dates < CLOCK_PROBES
@@ -216,14 +214,14 @@ class Client:
             async with asyncio.timeout(self._answer_seconds):
                 response = await self._answer(request)
         except BodyRefused as refused:
-            raise PageUnreadable(f"The answer from {url} {refused}.", remedy=_TOO_LARGE) from None
+            raise PageUnreadable(f"The response from {url} {refused}.", remedy=_TOO_LARGE) from None
         except (httpx.HTTPError, TimeoutError) as error:
-            within = f"it was not whole after {self._answer_seconds:g} s"
+            within = f"it was incomplete after {self._answer_seconds:g} s"
             said = within if isinstance(error, TimeoutError) else str(error)
             raise Unreachable(
-                f"No whole answer from {url}: "
+                f"No complete response from {url}: "
                 f"{one_line(self.without_keys(said or type(error).__name__))}.",
-                remedy="Check the address and the network; nothing was lost, run again later.",
+                remedy="Check the address and the network, and run again later. Nothing was lost.",
             ) from None
         if response.status_code == httpx.codes.OK:
             self._gate.answered(path, began)
@@ -234,7 +232,7 @@ class Client:
         raise refusal
 
     async def _answer(self, request: httpx.Request) -> httpx.Response:
-        """Return the answer to a request, its body whole."""
+        """Return the response to a request, with its whole body."""
         response = await self._http.send(request, stream=True)
         try:
             return await whole_answer(response, self._bounds)
@@ -242,9 +240,9 @@ class Client:
             await response.aclose()
 
     def _refusal(self, url: str, response: httpx.Response, api: Api) -> ServiceError:
-        """Return the error that a status other than 200 stands for."""
+        """Return the error for a status other than 200."""
         status = response.status_code
-        what = f"GET {url} was answered {status}: {self._excerpt(response).rstrip('.')}."
+        what = f"GET {url} returned {status}: {self._excerpt(response).rstrip('.')}."
         if status == httpx.codes.UNAUTHORIZED:
             settings = "the four FLEETLAKE_*_API_* settings"
             keys = "FLEETLAKE_V3_TOKEN" if api is Api.V3 else settings
@@ -252,44 +250,46 @@ class Client:
         if status in _UNAVAILABLE:
             root = "FLEETLAKE_V3_BASE_URL" if api is Api.V3 else "FLEETLAKE_BASE_URL"
             return EndpointUnavailable(
-                what, remedy=f"The keys' role may not read it, or {root} is wrong."
+                what, remedy=f"The role of the keys may not read it, or {root} is wrong."
             )
         if status == httpx.codes.TOO_MANY_REQUESTS or _is_v3_limit(response, api):
             return Throttled(
                 what,
-                remedy="Lower FLEETLAKE_CALLS_PER_MINUTE; other clients share the limit.",
+                remedy="Lower FLEETLAKE_CALLS_PER_MINUTE: other clients share the limit.",
                 wait=_retry_after(response),
             )
-        if status in _TRANSIENT or status >= httpx.codes.INTERNAL_SERVER_ERROR:
-            return Unreachable(what, remedy="The service is in trouble; run again later.")
+        if status == httpx.codes.REQUEST_TIMEOUT or status >= httpx.codes.INTERNAL_SERVER_ERROR:
+            return Unreachable(what, remedy="The service has a problem; run again later.")
         if response.is_redirect:
             return RequestRejected(
-                what, remedy="FLEETLAKE_BASE_URL must be the root that answers without redirect."
+                what, remedy="Set FLEETLAKE_BASE_URL to the root that answers without a redirect."
             )
-        return RequestRejected(what, remedy="The service no longer takes this request: report it.")
+        return RequestRejected(
+            what, remedy="The service no longer accepts this request: report it."
+        )
 
     def _excerpt(self, response: httpx.Response) -> str:
-        """Return one line that tells what an answer says, without keys."""
+        """Return one line with the message of a response, without keys."""
         start = response.content[:MOST_SEARCHED]
         body = self.without_keys(start.decode("utf-8", "replace"))
-        if len(response.content) > MOST_SEARCHED:  # a key that is cut at its end is not found
+        if len(response.content) > MOST_SEARCHED:  # a key that is cut off is not recognised
             body = body[:-LONGEST_ECHO]
-        # A text in JSON may spell a key in its own way; once it is cut, nothing finds the key.
+        # JSON may escape a key, and a key that is cut off is not recognised: redact once more.
         return one_line(self.without_keys(_said(body)))
 
     def without_keys(self, text: str) -> str:
-        """Return the text with every key in it starred: a service may echo what it was sent."""
+        """Return the text with every key replaced by stars: a service may echo what it receives."""
         return starred(text, self._secrets)
 
 
 _TOO_LARGE = (
-    "No record was taken from it. Something between here and the service may answer in its "
-    "place; if its pages are that large, raise FLEETLAKE_ANSWER_MEGABYTES."
+    "No record was taken from it. A proxy or another server may have answered instead of the "
+    "service. If its pages really are that large, raise FLEETLAKE_ANSWER_MEGABYTES."
 )
 
 
 def _is_v3_limit(response: httpx.Response, api: Api) -> bool:
-    """Return whether a 409 means the call limit: in v3 it does where it names no errors."""
+    """Return whether a 409 means the call limit: in v3 it does if it lists no errors."""
     if api is not Api.V3 or response.status_code != httpx.codes.CONFLICT:
         return False
     try:
@@ -300,7 +300,7 @@ def _is_v3_limit(response: httpx.Response, api: Api) -> bool:
 
 
 def _said(body: str) -> str:
-    """Return the part of an error body that a person needs."""
+    """Return the part of an error body that a person needs to read."""
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError):
@@ -316,7 +316,7 @@ def _said(body: str) -> str:
 
 
 def _faults(errors: object) -> str:
-    """Return what a JSON:API answer says is wrong, in its own words; nothing where it is none."""
+    """Return the errors that a JSON:API body lists, in its own words; "" if it lists none."""
     if not isinstance(errors, list):
         return ""
     named = [e.get("detail") or e.get("title") for e in errors if isinstance(e, dict)]
@@ -324,7 +324,7 @@ def _faults(errors: object) -> str:
 
 
 def _retry_after(response: httpx.Response) -> timedelta | None:
-    """Return the wait that the service asks for, as seconds or as a date; None without one."""
+    """Return the wait that the service asks for, in seconds or as a date; None without one."""
     asked = response.headers.get("retry-after", "")
     if asked.isascii() and asked.isdigit():
         return timedelta(seconds=min(int(asked), MOST_SECONDS))
@@ -333,9 +333,9 @@ def _retry_after(response: httpx.Response) -> timedelta | None:
 
 
 def _date(header: str) -> datetime | None:
-    """Return the instant of an HTTP date, or None where there is none to read."""
+    """Return the instant of an HTTP date, or None if it is not a valid date."""
     try:
         moment = email.utils.parsedate_to_datetime(header)
-    except (ValueError, OverflowError):  # a year or a zone may have any number of digits
+    except (ValueError, OverflowError):  # a year or zone may have any number of digits
         return None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -1,17 +1,17 @@
-"""The service's clock, and how far it is to be believed. Pure.
+"""The clock of the service, and how far loads trust it. Pure.
 
-The service's clock decides what a load may call proven: a clock that runs ahead makes a load
-claim hours in which records are still to come, and they are lost for good. So three witnesses
-are heard: the `Date` of the service's answers, this machine's clock, and the times that records
-carry. Loads read up to the earlier of the two clocks, and call proven what lies before the
-newest record as well, for so far the service's time has certainly come.
+The service's clock decides what a load may call proven. If it is ahead, a load claims hours
+whose records are still to come, and those records are lost. So three sources are compared: the
+`Date` header of the responses, this machine's clock, and the times on the records. Loads read
+up to the earlier of the two clocks, and call proven what is also older than the newest record:
+the service's time has certainly passed that point.
 
-A `Date` may be wrong by itself: a cache repeats an old one, one of several hosts has lost its
-time server. So of several dates the slowest counts among those near this machine's clock, and
-the nearest where none is.
+A `Date` can be wrong: a cache repeats an old one, or one of several hosts has lost its time
+server. Of several dates, the slowest one near this machine's clock is used; if none is near,
+the nearest.
 
-`ClockTrust.SERVICE` believes the service alone, for simulators and replays whose clock runs
-elsewhere.
+`ClockTrust.SERVICE` trusts the service alone, for simulators and replays with a clock of their
+own.
 """
 
 import time
@@ -23,23 +23,23 @@ from fleetlake.planning.intervals import BEGINNING
 from fleetlake.settings import ClockTrust
 from fleetlake.text.wording import duration_in_words
 
-TOLD_SKEW = timedelta(minutes=5)
-"""Clocks that differ by more are told of. Time servers keep them within a second."""
+REPORTED_SKEW = timedelta(minutes=5)
+"""Larger differences between the clocks are reported. Time servers keep them within a second."""
 
 REFUSED_SKEW = timedelta(days=1)
-"""Clocks that differ by more stop a load: one of them is wrong, and nobody knows which."""
+"""Larger differences stop a load: one clock is wrong, and it is unknown which."""
 
 QUIET = timedelta(days=7)
-"""How long a fleet may show no new time before the clocks alone are believed.
+"""How long no new record may appear before the clocks alone are trusted.
 
-It is shorter than any retention of the service: what is asked for in vain must not look lost.
+It is shorter than any retention of the service, so that an empty range does not look lost.
 """
 
 _FIRST_YEAR, _LAST_YEAR = 2000, 2199
-"""No service answers outside of these years."""
+"""Years outside this range are no plausible date of a service."""
 
 _BOOT = datetime(1970, 1, 1, tzinfo=UTC)
-"""Where the monotonic clock is taken to start. Only differences are ever used."""
+"""Arbitrary origin of the monotonic clock. Only differences are ever used."""
 
 
 def machine_now() -> datetime:
@@ -48,58 +48,58 @@ def machine_now() -> datetime:
 
 
 class Clock:
-    """The time at the service, from the dates of its answers.
+    """The time at the service, from the `Date` headers of its responses.
 
-    `steady` gives seconds that never jump. `dates` is how many dates were read.
+    `steady` returns seconds that never jump. `dates` counts the headers read.
     """
 
     def __init__(self, trust: ClockTrust, *, steady: Callable[[], float] = time.monotonic) -> None:
         self._trust = trust
         self._steady = steady
         self.dates = 0
-        self._reference: timedelta | None = None  # what dates are held against
-        self._ahead: timedelta | None = None  # the service's clock, against the steady one
-        self._shown: datetime | None = None
+        self._reference: timedelta | None = None  # what dates are compared with
+        self._ahead: timedelta | None = None  # the service's clock, relative to the steady one
+        self._newest_record: datetime | None = None
 
     def read_date(self, date: datetime) -> None:
-        """Take note of the `Date` of an answer that has just arrived."""
+        """Record the `Date` of a response that has just arrived."""
         self.dates += 1
         elapsed = timedelta(seconds=self._steady())
         ahead = date - _BOOT - elapsed
         if self.is_checked:
             self._reference = machine_now() - _BOOT - elapsed
         elif self._reference is None or ahead > self._reference:
-            self._reference = ahead  # a later date than all others is no repeated one
+            self._reference = ahead  # a date later than all others is not a repeated one
         if self._ahead is None or self._is_better(ahead, self._ahead, self._reference):
             self._ahead = ahead
 
-    def show(self, moment: datetime | None) -> None:
-        """Take note of a time that the service itself put on a record."""
-        if moment is not None and (self._shown is None or moment > self._shown):
-            self._shown = moment
+    def record_seen(self, moment: datetime | None) -> None:
+        """Record a time that the service itself has put on a record."""
+        if moment is not None and (self._newest_record is None or moment > self._newest_record):
+            self._newest_record = moment
 
     @property
     def is_checked(self) -> bool:
-        """True when this machine's clock counts too."""
+        """True if this machine's clock counts too."""
         return self._trust is ClockTrust.CHECKED
 
     @property
     def skew(self) -> timedelta:
-        """How far the service's clock is ahead of this machine's; negative where it is behind."""
+        """How far the service's clock is ahead of this machine's; negative if it is behind."""
         if self._ahead is None:
             return timedelta(0)
         return self._ahead - (machine_now() - _BOOT - timedelta(seconds=self._steady()))
 
     @property
     def is_doubtful(self) -> bool:
-        """True when the two clocks differ by so much that the dates should be asked for again."""
-        return self.is_checked and abs(self.skew) > TOLD_SKEW
+        """True if the clocks differ so much that another date should be requested."""
+        return self.is_checked and abs(self.skew) > REPORTED_SKEW
 
     def now(self) -> datetime:
-        """Return until when records may exist, in UTC: no later than the service's own time.
+        """Return the time up to which records may exist, in UTC: never after the service's time.
 
-        A service that sends no date is taken to share this machine's clock. Raises:
-        ClockRefused when the clocks differ by more than a day, or the date is no date.
+        Without a `Date` header, the service is taken to share this machine's clock. Raises:
+        ClockRefused if the clocks differ by more than a day, or the date is implausible.
         """
         here = machine_now()
         if self._ahead is None:
@@ -115,25 +115,25 @@ class Clock:
             raise _refused(self.skew)
         return min(service, here) if self.is_checked else service
 
-    def shown_until(self) -> datetime | None:
-        """Return until when records show that time has come; None where that is not asked.
+    def provable_until(self) -> datetime | None:
+        """Return the time up to which records confirm the clock; None if that is not required.
 
-        What lies behind the newest record is read again by the next load, which costs no call.
-        Where nothing has happened for a week the two clocks are enough: a fleet may be quiet.
+        The next load reads again what is newer than the newest record, which costs no extra call.
+        After a week without records the two clocks suffice: the fleet may be quiet.
         """
         if not self.is_checked:
             return None
-        return max(self._shown or BEGINNING, machine_now() - QUIET)
+        return max(self._newest_record or BEGINNING, machine_now() - QUIET)
 
     def latest(self) -> datetime:
-        """Return the later of the clocks that count, in UTC: nothing happened after that."""
+        """Return the later of the clocks that count, in UTC: nothing has happened after that."""
         now = self.now()
         return now if not self.is_checked else max(now, now + self.skew, machine_now())
 
     @staticmethod
     def _is_better(ahead: timedelta, known: timedelta, reference: timedelta) -> bool:
-        """Return whether a date tells the service's clock better than the one known so far."""
-        is_near, was_near = (abs(one - reference) <= TOLD_SKEW for one in (ahead, known))
+        """Return whether a date is a better estimate of the service's clock than the known one."""
+        is_near, was_near = (abs(one - reference) <= REPORTED_SKEW for one in (ahead, known))
         if is_near and was_near:
             return ahead < known
         if is_near or was_near:
@@ -142,7 +142,7 @@ class Clock:
 
 
 def skew_in_words(skew: timedelta) -> str:
-    """Return how the service's clock stands to this machine's.
+    """Return the difference between the two clocks, in words.
 
     >>> skew_in_words(timedelta(hours=-40))
     "the service's clock is 40 h behind this machine's"
@@ -154,8 +154,8 @@ def skew_in_words(skew: timedelta) -> str:
 def _refused(skew: timedelta) -> ClockRefused:
     words = skew_in_words(skew)
     return ClockRefused(
-        f"{words[0].upper()}{words[1:]}, so it is not known which records exist by now. "
+        f"{words[0].upper()}{words[1:]}, so it is unknown which records exist by now. "
         "Nothing was loaded.",
-        remedy="Correct the clock that is wrong. For a simulator or a replay whose clock runs "
-        "elsewhere, set FLEETLAKE_CLOCK=service.",
+        remedy="Correct the clock that is wrong. For a simulator or replay with a clock of its "
+        "own, set FLEETLAKE_CLOCK=service.",
     )

@@ -1,7 +1,7 @@
-"""How long a page may take: all its tries, the waits between them and the bodies they read.
+"""The deadline of a page: all attempts, the waits between them and their response bodies.
 
-What we hold a call back for ourselves, the call limit and the calls under way, does not count:
-that is no trouble of the service, and may take far longer than a page.
+Time that fleetlake itself holds a call back, for the call limit or for other calls under way,
+does not count. It says nothing about the service, and may take far longer than a page.
 """
 
 import asyncio
@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
 
-class Patience:
-    """Seconds that may pass within `run`, except while they do not count."""
+class Deadline:
+    """A limit on the seconds that `run` may take, except while they do not count."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -18,13 +18,13 @@ class Patience:
 
     @asynccontextmanager
     async def run(self) -> AsyncIterator[None]:
-        """Run a block for as long as there is patience. Raises: TimeoutError when it ends."""
+        """Run a block until the deadline. Raises: TimeoutError when it passes."""
         async with self._timeout:
             yield
 
     @contextmanager
     def uncounted(self) -> Iterator[None]:
-        """Let time pass that does not count."""
+        """Stop the clock of the deadline meanwhile."""
         loop = asyncio.get_running_loop()
         ends_at = self._timeout.when()
         assert ends_at is not None

@@ -1,8 +1,8 @@
-"""How many calls may be under way at once, and which one goes next.
+"""How many calls may be under way at once, and which call goes next.
 
-The gate starts at its full width. A refusal for the call limit, or answers that take clearly
-longer than that path's usual ones, halve it; every good answer widens it by a little, one call
-for each round of them. So the service sets the pace, whatever else it has to do.
+The gate starts fully open. A refusal for the call limit, or responses much slower than usual for
+their path, halve it. Every good response widens it again, by one call per round of responses.
+So the gate adapts to how much the service can take.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 NOT_URGENT = math.inf
 SLOW_FACTOR = 2.0
 SLOW_SECONDS = 0.5
-"""An answer is slow at twice its path's usual time and half a second more."""
+"""A response is slow if it takes twice its path's usual time plus half a second."""
 
 _WEIGHT = 0.2
 _FORGETTING = 1.01
@@ -25,7 +25,7 @@ _FORGETTING = 1.01
 
 @dataclass
 class _Pace:
-    """Seconds an answer of one path takes: lately, and at its best."""
+    """Seconds that a response of one path takes: recently, and at best."""
 
     recent: float
     best: float
@@ -40,7 +40,7 @@ class _Pace:
 
 
 class Gate:
-    """Admits up to `most` calls at once, the most urgent first and otherwise in turn."""
+    """Admits up to `most` calls at once: the most urgent first, otherwise in order of arrival."""
 
     def __init__(self, most: int, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._most = most
@@ -54,12 +54,12 @@ class Gate:
 
     @property
     def width(self) -> int:
-        """How many calls may be under way now."""
+        """How many calls may be under way at the moment."""
         return max(1, int(self._width))
 
     @asynccontextmanager
     async def admit(self, urgency: float = NOT_URGENT) -> AsyncIterator[None]:
-        """Hold a place among the calls under way; the least `urgency` is admitted first."""
+        """Hold one of the slots for calls; the lowest `urgency` is admitted first."""
         await self._wait(urgency)
         try:
             yield
@@ -68,7 +68,7 @@ class Gate:
             self._call_next()
 
     def answered(self, path: str, began: float) -> None:
-        """Learn from a good answer to a call that began at that instant of the clock."""
+        """Adapt to a good response to a call that began at `began` on the gate's clock."""
         seconds = self._clock() - began
         pace = self._paces.setdefault(path, _Pace(seconds, seconds))
         pace.note(seconds)
@@ -78,11 +78,11 @@ class Gate:
             self._width = min(self._width + 1 / self._width, self._most)
 
     def refused(self, began: float) -> None:
-        """Learn from a call that the service refused because there were too many."""
+        """Adapt to a call that the service refused because there were too many."""
         self._narrow(began)
 
     def _narrow(self, began: float) -> bool:
-        """Halve the width, once for all calls that were under way at that time."""
+        """Halve the width, once for all calls that were under way at the same time."""
         if began < self._narrowed_at:
             return False
         self._narrowed_at = self._clock()
@@ -99,7 +99,7 @@ class Gate:
             await admitted
         except asyncio.CancelledError:
             if admitted.done() and not admitted.cancelled():
-                # Admitted and cancelled at once: the place goes to the next.
+                # Admitted and cancelled at the same time: the slot goes to the next call.
                 self._under_way -= 1
                 self._call_next()
             raise

@@ -1,9 +1,10 @@
-"""The call limit, shared by every fleetlake process of one user on one machine.
+"""The call limit that all fleetlake processes of one user on one machine share.
 
-A file keeps the instants of the latest calls in a ring. A call may go when the call that lies
-`calls_per_minute` back is a minute old, so no span of sixty seconds ever holds more calls than
-that, whoever makes them. The file is locked only while it is looked at, never while waiting,
-and a killed process leaves nothing to clean up. Behind the ring it counts the calls of the day.
+A file keeps the times of the latest calls in a ring. A call may go once the call that is
+`calls_per_minute` positions back is a minute old, so no span of sixty seconds contains more
+calls, whichever process makes them. The file is locked only while it is read or written, never
+while a process waits, and a killed process leaves nothing to clean up. Behind the ring, the file
+counts the calls of the day.
 """
 
 import asyncio
@@ -32,9 +33,9 @@ _DAY_PLACE = _COUNT.size + MOST_CALLS_PER_MINUTE * _INSTANT.size
 
 
 class CallLimit:
-    """Paces calls to at most `calls_per_minute` in any sixty seconds; 0 is no limit.
+    """Limits calls to `calls_per_minute` in any sixty seconds; 0 means no limit.
 
-    At most `calls_per_day` go on one day, UTC; 0 is no limit here too.
+    `calls_per_day` limits the calls of a day in UTC; 0 means no limit here too.
     """
 
     def __init__(
@@ -57,20 +58,20 @@ class CallLimit:
         self._file = -1
         self._folder = folder
         if calls_per_minute or calls_per_day:
-            # The name holds a digest: an account is recognised again, never written down.
+            # The name holds a digest: the file identifies an account without naming it.
             digest = hashlib.sha256(account.encode()).hexdigest()[:16]
             self._file = _open(folder / f"calls-{digest}.ring")
 
     async def wait_turn(self) -> None:
-        """Return once a call may be made; the call counts from then.
+        """Wait until a call may be made, and count it.
 
-        Raises: BudgetSpent when the day's calls are used.
+        Raises: BudgetSpent if the calls of the day are used up.
         """
         while (seconds := self._reserve()) > 0:  # noqa: ASYNC110 - other processes set no event
             await asyncio.sleep(seconds)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
@@ -87,13 +88,13 @@ class CallLimit:
     def _reserve_in_file(self) -> float:
         fcntl.flock(self._file, fcntl.LOCK_EX)
         try:
-            now = self._clock()  # read under the lock, so that instants in the ring ascend
+            now = self._clock()  # read under the lock, so that times in the ring ascend
             day, used = self._used_today(now)
             count = self._read(_COUNT, 0) or 0
             if self._calls_per_minute and count >= self._calls_per_minute:
                 oldest = self._read(_INSTANT, self._place(count - self._calls_per_minute)) or 0.0
                 if oldest > now + CLOCK_STEP_SECONDS:
-                    # The clock was set back: the instants in the ring mean nothing any more.
+                    # The clock was set back: the times in the ring are no longer valid.
                     self._forget(count)
                 elif (wait := oldest + SPAN_SECONDS - now) > 0:
                     return wait
@@ -105,7 +106,7 @@ class CallLimit:
             fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def _used_today(self, now: float) -> tuple[int, int]:
-        """Return the day, and its calls so far. Raises: BudgetSpent when they are all used."""
+        """Return the day and its calls so far. Raises: BudgetSpent if they are used up."""
         today = int(now // SECONDS_A_DAY)
         stored = os.pread(self._file, _DAY.size, _DAY_PLACE)
         day, used = _DAY.unpack(stored) if len(stored) == _DAY.size else (today, 0)
@@ -113,13 +114,13 @@ class CallLimit:
         if self._calls_per_day and used >= self._calls_per_day:
             raise BudgetSpent(
                 f"All {self._calls_per_day:,} calls of this day are used.",
-                remedy="The next run after midnight UTC goes on from here; "
-                "FLEETLAKE_CALLS_PER_DAY sets how many there are.",
+                remedy="The next run after midnight UTC continues from here. "
+                "FLEETLAKE_CALLS_PER_DAY sets the limit.",
             )
         return today, used
 
     def _forget(self, count: float) -> None:
-        """Take the last calls of the ring to lie long ago."""
+        """Mark the last calls of the ring as made long ago."""
         for call in range(int(count) - self._calls_per_minute, int(count)):
             os.pwrite(self._file, _INSTANT.pack(0.0), self._place(call))
 
@@ -144,8 +145,8 @@ def _open(path: Path) -> int:
         if error.errno in {ENOSPC, EDQUOT, EROFS, EMFILE, ENFILE}:
             raise _not_writable(path.parent, error) from None
         raise SettingsError(
-            f"The shared call limit cannot be kept in {path.parent}: {error.strerror}.",
-            remedy="Make the folder writable, or set FLEETLAKE_STATE to one that is.",
+            f"The shared call limit cannot be stored in {path.parent}: {error.strerror}.",
+            remedy="Make the folder writable, or set FLEETLAKE_STATE to a writable one.",
         ) from None
 
 

@@ -1,7 +1,7 @@
-"""The one owner of retries: how often, how long, and what is worth one.
+"""Retries of one request: how often, for how long, and after which errors.
 
-No other module sleeps and tries again, so patience never multiplies. Tests switch the waits
-off with `stamina.set_testing`.
+No other module sleeps and retries, so timeouts never multiply. Tests switch the waits off with
+`stamina.set_testing`.
 """
 
 import logging
@@ -12,51 +12,54 @@ from typing import TypeVar
 import stamina
 from stamina.instrumentation import RetryDetails, set_on_retry_hooks
 
-from fleetlake.errors import PageUnreadable, Throttled, Unreachable
+from fleetlake.errors import ServiceError, Throttled
 
 logger = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
 
 LONGEST_WAIT = timedelta(seconds=60)
-"""A `Retry-After` beyond this is cut: the call limit is counted by the minute."""
-
+"""A longer `Retry-After` is cut to this: the service counts calls per minute."""
 
 WORTH_A_WARNING = 3
-"""Tries of one page after which people want to know; before that it is the usual weather."""
+"""Retries of one page from which the log says WARNING; fewer are normal operation."""
 
 
-def _tell(details: RetryDetails) -> None:
+def _log_retry(details: RetryDetails) -> None:
     level = logging.WARNING if details.retry_num >= WORTH_A_WARNING else logging.INFO
-    logger.log(level, "%s Trying again in %.1f s.", details.caused_by, details.wait_for)
+    logger.log(level, "%s Retrying in %.1f s.", details.caused_by, details.wait_for)
 
 
-set_on_retry_hooks([_tell])
+set_on_retry_hooks([_log_retry])
 
 
 def wait_before_retry(error: Exception) -> bool | timedelta:
-    """Return whether an error is worth a retry, or the wait that the service asked for."""
+    """Return whether to send the request again, or the wait that the service asks for.
+
+    A request is repeated only for a transient error of the service: a full disk under the call
+    limit is transient too, but no request can help there.
+    """
     if isinstance(error, Throttled) and error.wait is not None:
         return min(error.wait, LONGEST_WAIT)
-    return isinstance(error, (Unreachable, PageUnreadable))
+    return isinstance(error, ServiceError) and error.is_transient
 
 
 async def with_retries(
-    attempt: Callable[[], Awaitable[Answer]], *, attempts: int, patience: timedelta
+    attempt: Callable[[], Awaitable[Answer]], *, attempts: int, within: timedelta
 ) -> Answer:
-    """Return what `attempt` gives, trying again while that is worth it.
+    """Return the result of `attempt`, retrying it after transient errors of the service.
 
-    Waits grow from a quarter second to twenty, with jitter; a wait that the service asks for
-    goes first. Raises: the last error, once `attempts` or `patience` is used up.
+    Waits grow from 0.25 to 20 seconds, with jitter. A wait that the service asks for takes
+    precedence. Raises: the last error, once `attempts` or the time `within` is used up.
     """
     async for trial in stamina.retry_context(
         on=wait_before_retry,
         attempts=attempts,
-        timeout=patience,
+        timeout=within,
         wait_initial=0.25,
         wait_max=20.0,
         wait_jitter=1.0,
     ):
         with trial:
             return await attempt()
-    raise AssertionError("stamina leaves its loop by a result or an error")
+    raise AssertionError("stamina leaves its loop only with a result or an error")

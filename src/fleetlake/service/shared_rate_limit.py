@@ -1,7 +1,8 @@
-"""The call limit of machines that share a lake: kept in the lake's database, by its clock.
+"""The call limit of machines that share a lake. It is kept in the lake's database.
 
-A row stands for each call of the last minute, and one for the calls of the day. They are only
-looked at under a lock, which the database lets go of by itself when a process dies.
+One row stands for each call of the last minute, and one row counts the calls of the day. They
+are read only under a lock, which the database releases when a process dies. The database's clock
+dates the calls.
 """
 
 import asyncio
@@ -29,7 +30,7 @@ CREATE TABLE IF NOT EXISTS fleetlake_call_days (account text PRIMARY KEY, day bi
 
 
 def call_limit(settings: Settings, account: str) -> "CallLimit | SharedCallLimit":
-    """Return the limit that everybody who loads this lake with these keys keeps together."""
+    """Return the limit shared by all processes that load this lake with these keys."""
     minute, day = settings.calls_per_minute, settings.calls_per_day
     if isinstance(settings.lake, SharedLake) and (minute or day):
         return SharedCallLimit(
@@ -39,7 +40,7 @@ def call_limit(settings: Settings, account: str) -> "CallLimit | SharedCallLimit
 
 
 class SharedCallLimit:
-    """Paces the calls of all machines together, as `CallLimit` does those of one."""
+    """Limits the calls of all machines together, as `CallLimit` does for one machine."""
 
     def __init__(
         self, lake: SharedLake, *, account: str, calls_per_minute: int, calls_per_day: int
@@ -53,22 +54,22 @@ class SharedCallLimit:
             self._run(_DAYS)
 
     async def wait_turn(self) -> None:
-        """Return once a call may be made; the call counts from then.
+        """Wait until a call may be made, and count it.
 
-        Raises: BudgetSpent when the day's calls are used.
+        Raises: BudgetSpent if the calls of the day are used up.
         """
         while (seconds := self.reserve()) > 0:  # noqa: ASYNC110 - other machines set no event
             await asyncio.sleep(seconds)
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the connection to the database."""
         self._connection.close()
 
     def reserve(self) -> float:
         """Count a call and return 0, or return the seconds to wait."""
         with self._lock():
             [now] = self._row("SELECT extract(epoch FROM clock_timestamp())::float8")
-            # A call in the future was noted before the clock was set back, and means nothing.
+            # A call in the future was recorded before the clock was set back, and no longer counts.
             self._run(
                 "DELETE FROM fleetlake_calls WHERE account = $1 "
                 "AND (called_at <= $2 OR called_at > $3)",
@@ -91,7 +92,7 @@ class SharedCallLimit:
             return 0.0
 
     def _count_of_day(self, today: int) -> None:
-        """Count a call of the day. Raises: BudgetSpent when they are all used."""
+        """Count a call of the day. Raises: BudgetSpent if they are used up."""
         [used] = self._row(
             "INSERT INTO fleetlake_call_days AS d (account, day, used) VALUES ($1, $2, 1) "
             "ON CONFLICT (account) "
@@ -103,8 +104,8 @@ class SharedCallLimit:
         if 0 < self._calls_per_day < used:
             raise BudgetSpent(
                 f"All {self._calls_per_day:,} calls of this day are used.",
-                remedy="The next run after midnight UTC goes on from here; "
-                "FLEETLAKE_CALLS_PER_DAY sets how many there are.",
+                remedy="The next run after midnight UTC continues from here. "
+                "FLEETLAKE_CALLS_PER_DAY sets the limit.",
             )
 
     @contextmanager

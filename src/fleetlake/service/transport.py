@@ -1,9 +1,9 @@
-"""What carries the client's requests: HTTP/1.1 over kept connections, at the cost of the wire.
+"""The HTTP transport of the client: HTTP/1.1 over persistent connections, with little overhead.
 
-httpx is what the client speaks, h11 knows the protocol. Between them httpx's own transport
-takes half of a load's CPU time for what lists of records never need: answers here are wanted
-whole, one at a time on each connection, and never through a proxy. "Whole" has an end: of a body
-that is larger than it may be, one byte too many is read, which tells whoever asked.
+The client uses httpx, and h11 implements the protocol. httpx's own transport between them takes
+half of a load's CPU time for features that lists of records do not need. Here each response is
+read whole, one at a time per connection, and never through a proxy. A body over its limit is
+read to one byte beyond the limit, so that the caller can see that it is too large.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ import httpx
 from fleetlake.service.bodies import DEFAULT_BOUNDS, Bounds
 
 KEPT_SECONDS = 5.0
-"""How long a connection may have been idle and be used again: many services close it soon."""
+"""How long an idle connection is kept for reuse: many services soon close it."""
 
 _LARGEST_HEAD = 100 * 1024
 _PORTS = {"http": 80, "https": 443}
@@ -27,9 +27,9 @@ Origin = tuple[str, str, int]
 
 
 class Wire(httpx.AsyncBaseTransport):
-    """Connections to the hosts asked for, as many as there are requests under way.
+    """Connections to the hosts requested, as many as there are requests under way.
 
-    Raises what httpx's own transport does: TransportError for an answer that did not come whole.
+    Raises what httpx's own transport raises: TransportError for an incomplete response.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Wire(httpx.AsyncBaseTransport):
         self._idle: dict[Origin, list[_Connection]] = {}
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Return the whole answer to a request."""
+        """Return the whole response to a request."""
         url = request.url
         origin = (url.scheme, url.host, url.port or _PORTS[url.scheme])
         seconds = request.extensions.get("timeout", {})
@@ -48,7 +48,7 @@ class Wire(httpx.AsyncBaseTransport):
         try:
             answer = await connection.exchange(request, seconds.get("read"))
         except BaseException:
-            # Whatever may still come belongs to nobody.
+            # Nobody is waiting for the rest of the response any more.
             connection.close()
             raise
         if connection.is_free:
@@ -92,33 +92,33 @@ class Wire(httpx.AsyncBaseTransport):
 
 
 class _Connection(asyncio.Protocol):
-    """One connection: a request goes out, its answer comes in whole, then the next may follow."""
+    """One connection: it sends a request and reads the whole response before the next request."""
 
     def __init__(self, bounds: Bounds) -> None:
         self._bounds = bounds
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_LARGEST_HEAD)
         self._answer: asyncio.Future[httpx.Response] | None = None
         self._head: h11.Response | None = None
-        self._body = bytearray()  # not a list: chunks of a byte or two would take fifty each
+        self._body = bytearray()  # a list would take fifty bytes for each chunk of one or two
         self.used_at = time.monotonic()
 
     @property
     def is_free(self) -> bool:
-        """True when another request may be sent."""
+        """True if another request may be sent."""
         unasked, _ = self._http.trailing_data
         is_ready = self._http.our_state is h11.IDLE and not unasked
         return is_ready and not self._transport.is_closing()
 
     def close(self) -> None:
-        """Close at once; what is on its way is dropped."""
+        """Close at once and drop what is in transit."""
         self._transport.abort()
 
     async def exchange(self, request: httpx.Request, seconds: float | None) -> httpx.Response:
-        """Send a request and return its answer; `seconds` may pass without a byte of it."""
+        """Send a request and return its response; up to `seconds` may pass without a byte of it."""
         loop = asyncio.get_running_loop()
         self._head, self._body = None, bytearray()
         self._answer = loop.create_future()
-        self._transport.write(await self._spelled(request))
+        self._transport.write(await self._encoded(request))
         try:
             async with asyncio.timeout(seconds) as self._deadline:
                 self._seconds = seconds
@@ -129,8 +129,8 @@ class _Connection(asyncio.Protocol):
             self._answer = None
             self.used_at = time.monotonic()
 
-    async def _spelled(self, request: httpx.Request) -> bytes:
-        """Return a request as the bytes to be sent."""
+    async def _encoded(self, request: httpx.Request) -> bytes:
+        """Return a request as bytes for the wire."""
         method, target = request.method.encode(), request.url.raw_path
         body = await request.aread()
         try:
@@ -141,11 +141,11 @@ class _Connection(asyncio.Protocol):
             raise httpx.LocalProtocolError(str(error)) from None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep what writes; not every loop's transport is of asyncio's own class."""
+        """Keep the transport to write to; not every event loop's is of asyncio's own class."""
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Take what came; where no answer is awaited nothing may come."""
+        """Read data; without a request under way, no data may arrive."""
         if self._answer is None:
             self.close()
             return
@@ -154,13 +154,13 @@ class _Connection(asyncio.Protocol):
         self._take(data)
 
     def eof_received(self) -> None:
-        """Take the end of the connection, which may be the end of an answer too."""
+        """Handle the end of the connection, which may also be the end of a response."""
         if self._head is None:
-            self._fail(httpx.RemoteProtocolError("the connection ended before an answer came"))
+            self._fail(httpx.RemoteProtocolError("the connection ended before a response arrived"))
         self._take(b"")
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Fail the answer that will not come."""
+        """Fail the response that can no longer arrive."""
         self._fail(httpx.ReadError(str(error) if error else "the connection was closed"))
 
     def _take(self, data: bytes) -> None:
@@ -172,14 +172,14 @@ class _Connection(asyncio.Protocol):
             self._fail(httpx.RemoteProtocolError(str(error)))
 
     def _read_event(self) -> bool:
-        """Take one event off the connection; return whether there may be more."""
+        """Process one event of the connection; return whether there may be more."""
         event = self._http.next_event()
         if isinstance(event, h11.Response):
             self._head = event
         elif isinstance(event, h11.Data):
             self._body += event.data
             if self._is_too_large():
-                self._end()  # in the middle, so the connection is not used again
+                self._end()  # in the middle of a body, so the connection is not reused
                 return False
         elif isinstance(event, h11.EndOfMessage):
             self._end()
@@ -189,7 +189,7 @@ class _Connection(asyncio.Protocol):
         return True
 
     def _end(self) -> None:
-        """Give the answer, and make ready for the next request where the service allows it."""
+        """Deliver the response, and prepare for the next request if the service allows one."""
         assert self._head is not None
         if self._answer is not None and not self._answer.done():
             answer = httpx.Response(

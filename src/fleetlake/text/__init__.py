@@ -1,1 +1,1 @@
-"""Texts: for people, for SQL, for spreadsheets, and without the secrets they may hold. Pure."""
+"""Text for people, SQL and spreadsheets, and text with its secrets removed. Pure."""

@@ -1,21 +1,21 @@
-"""Values as text that a terminal, a log or a page shows and never obeys. Pure.
+"""Values as text that is safe to show in a terminal, a log or a page. Pure.
 
-Names and messages come from the service, the file system, SQL and users. A terminal acts on
-escape sequences in them, and characters that are invisible or reverse the reading direction make
-a text look like another one.
+Names and messages come from the service, the file system, SQL and users. A terminal executes
+escape sequences in them, and invisible or direction-changing characters make one text look
+like another.
 """
 
 from unicodedata import category
 
 _SHOWN_AS_CODES = {"Cc", "Cf", "Cs", "Zl", "Zp"}
-"""Unicode's categories of control, format, surrogate and line separating characters."""
+"""Unicode categories of control, format, surrogate and line-separator characters."""
 
 MOST_QUOTED = 200
-"""Characters of a text of others that a message quotes, where nothing else is said."""
+"""Default number of characters that a message quotes from a foreign text."""
 
 
 def plain(value: object) -> str:
-    r"""Return a value as one line of text, with control characters as codes.
+    r"""Return a value as one line of text, with control characters escaped.
 
     >>> print(plain("a\x1b[31mb\nc\u202ed"))
     a\x1b[31mb\nc\u202ed
@@ -24,7 +24,7 @@ def plain(value: object) -> str:
 
 
 def plain_lines(value: object) -> str:
-    r"""Return a message likewise, which may have several lines and tabs.
+    r"""Return a message the same way, but keep line breaks and expand tabs.
 
     >>> print(plain_lines("one\x07\n\ttwo"))
     one\x07
@@ -34,7 +34,7 @@ def plain_lines(value: object) -> str:
 
 
 def one_line(value: object, most: int = MOST_QUOTED) -> str:
-    r"""Return what to quote of a text within a sentence: one line of so many characters at most.
+    r"""Return a text as one line of at most `most` characters, to quote in a sentence.
 
     >>> one_line("gone.\r\nWhat to do: nothing", most=12)
     'gone. What …'

@@ -1,15 +1,15 @@
-"""Names and texts as SQL writes them, so that data never becomes a statement. Pure.
+"""Names and texts quoted for SQL, so that data never becomes a statement. Pure.
 
 Names of columns, tables and files come from the service, from users and from the file system.
-Every statement of DuckDB that holds such a name goes through here. Values travel as parameters
-where a statement takes parameters, and as a `literal` where it takes none (ATTACH, COPY).
+Every DuckDB statement with such a name is built with this module. Values are passed as
+parameters where a statement takes parameters, and as a `literal` where it does not (ATTACH, COPY).
 """
 
 import re
 
 
 def quoted(name: str) -> str:
-    """Return a name as a quoted SQL identifier. Raises: ValueError for a name with a NUL.
+    """Return a name as a quoted SQL identifier. Raises: ValueError if it contains a NUL.
 
     >>> print(quoted('o"brien'), quoted("5g_band"))
     "o""brien" "5g_band"
@@ -20,7 +20,7 @@ def quoted(name: str) -> str:
 
 
 def literal(text: object) -> str:
-    """Return a text as an SQL string. Raises: ValueError for a text with a NUL.
+    """Return a text as an SQL string. Raises: ValueError if it contains a NUL.
 
     >>> print(literal("o'brien"))
     'o''brien'
@@ -32,7 +32,7 @@ def literal(text: object) -> str:
 
 
 def exact(path: object) -> str:
-    """Return a path as a pattern that fits only itself, for DuckDB's readers of files.
+    """Return a path as a glob pattern that matches only itself, for DuckDB's file readers.
 
     >>> exact("/data/[a]*/x")
     '/data/[[]a][*]/x'

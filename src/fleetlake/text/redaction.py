@@ -1,4 +1,4 @@
-"""Keeping what an address holds secret out of every text that people or logs get to see."""
+"""Removing the secrets of an address from every text that people or logs may see."""
 
 import base64
 import html
@@ -10,10 +10,10 @@ from urllib.parse import quote, unquote
 
 from pydantic import SecretStr
 
-from fleetlake.text.spellings import spelt
+from fleetlake.text.escapes import escape_pattern
 
 LONG = 6
-"""Characters from which on a secret is starred inside words too: no word holds it by chance."""
+"""Minimum length at which a secret is replaced even inside a word: a shorter one may be chance."""
 
 _LOGIN = re.compile(r"^(?:[\w+.-]+://)?[^:/?@]*:(.*)@")
 _MEMBER = re.compile(r"([\w.-]+)\s*=\s*('[^']*'|[^&;\s]*)")
@@ -21,7 +21,7 @@ _SECRET = re.compile(r"pass|pwd|secret|token|key|credential|sig", re.IGNORECASE)
 
 
 def without_secrets(text: str, address: SecretStr, *more: str) -> str:
-    """Return the text with the address, each secret part of it, and what more there is, starred.
+    """Return the text with the address, its secret parts and `more` replaced by stars.
 
     >>> without_secrets("no login: s3cr/t", SecretStr("postgresql://fleet:s3cr%2Ft@host/db"))
     'no login: ***'
@@ -30,12 +30,11 @@ def without_secrets(text: str, address: SecretStr, *more: str) -> str:
 
 
 def starred(text: str, secrets: Iterable[str]) -> str:
-    """Return the text with every secret in it starred, however it is spelled there.
+    """Return the text with every secret replaced by stars, however it is escaped.
 
-    A service or a proxy may echo a key as a header, a URL, JSON, HTML, hex or base64 spells it,
-    each character its own way, over several lines. One that is short is starred only where it
-    stands by itself: a key of one letter is in each word.
-
+    A service or proxy may echo a key as a header, a URL, JSON, HTML, hex or base64, with each
+    character escaped differently, and across several lines. A short secret is replaced only where
+    it is a word of its own: every word contains a key of one letter.
     >>> starred("no a; key%2D7788", ["a", "key-7788"])
     'no ***; ***'
     """
@@ -45,17 +44,17 @@ def starred(text: str, secrets: Iterable[str]) -> str:
 
 @lru_cache(maxsize=16)
 def _pattern(secrets: frozenset[str]) -> re.Pattern[str] | None:
-    """Return what finds the secrets, the longest first: one may begin with another."""
+    """Return the pattern of all secrets, longest first: one may start with another."""
     ways = [way for secret in sorted(secrets, key=len, reverse=True) for way in _ways(secret)]
     return re.compile("|".join(ways), re.IGNORECASE) if ways else None
 
 
 def _ways(secret: str) -> Iterator[str]:
-    """Yield the expressions that find a secret. A short one is found as a word alone."""
-    for way in sorted(_spellings(secret), key=len, reverse=True):
+    """Yield the expressions that match a secret. A short one matches only as a whole word."""
+    for way in sorted(_escaped_forms(secret), key=len, reverse=True):
         yield re.escape(way) if len(way) >= LONG else _alone(re.escape(way))
     if len(secret) < LONG:
-        yield _alone("".join(map(spelt, secret)))
+        yield _alone("".join(map(escape_pattern, secret)))
         return
     yield "".join(map(_after, " " + secret, secret))
     yield "[ :-]?".join(f"{byte:02x}" for byte in secret.encode())
@@ -68,26 +67,26 @@ def _alone(way: str) -> str:
 
 
 def _after(before: str, character: str) -> str:
-    """Return what finds a character of a long secret; a line may break ahead of it."""
+    """Return what matches a character of a long secret; a line break may precede it."""
     is_broken = not (before.isspace() or character.isspace())
-    return (r"\s*+" if is_broken else "") + spelt(character)
+    return (r"\s*+" if is_broken else "") + escape_pattern(character)
 
 
-def _spellings(secret: str) -> set[str]:
-    """Return spellings that are found as a whole.
+def _escaped_forms(secret: str) -> set[str]:
+    """Return the escaped forms that are matched as a whole.
 
-    Character by character, one whose marks look like an escape themselves would be missed.
+    Character by character, a secret that itself looks like an escape would be missed.
     """
     plain = {secret, quote(secret), quote(secret, safe=""), html.escape(secret)}
     return plain | {json.dumps(secret)[1:-1], json.dumps(secret)[1:-1].replace("/", "\\/")}
 
 
 def _as_base64(secret: bytes) -> set[str]:
-    """Return what base64 makes of a secret wherever in a text it begins, but for its ends."""
+    """Return the base64 of a secret at each of the three alignments, without the shared ends."""
     found = set()
     for before in range(3):
         encoded = base64.b64encode(b"\0" * before + secret).decode().rstrip("=")
-        # Digits that hold bits of a neighbour too are not the secret's alone.
+        # Digits at either end that also encode bits of a neighbour are not part of the secret.
         first = (0, 2, 3)[before]
         last = len(encoded) if (before + len(secret)) % 3 == 0 else len(encoded) - 1
         found.add(encoded[first:last])
@@ -98,15 +97,15 @@ _URL_SAFE = str.maketrans("+/", "-_")
 
 
 def secrets_of(address: SecretStr) -> set[str]:
-    """Return what nobody else may see of an address, however a driver may spell it.
+    """Return the secret parts of an address, in every form that a driver may print.
 
-    That is the password of `user:password@host`, and every member that is named like a secret,
-    in a query or in `name=value` form. An address with such a part is itself a secret.
+    These are the password of `user:password@host` and every parameter with a name like a secret, in
+    a query or in `name=value` form. An address with such a part is itself a secret.
     """
     whole = address.get_secret_value()
     login = _LOGIN.match(whole)
     parts = {login[1]} if login else set()
     parts |= {value.strip("'") for name, value in _MEMBER.findall(whole) if _SECRET.search(name)}
     parts = {part for part in parts if part}
-    spelled = {way for p in parts for way in (p, unquote(p), quote(unquote(p), safe=""))}
-    return spelled | {whole} if parts else set()
+    forms = {way for p in parts for way in (p, unquote(p), quote(unquote(p), safe=""))}
+    return forms | {whole} if parts else set()

@@ -1,7 +1,7 @@
-r"""Texts that a spreadsheet would run as a formula, and the mark that keeps it from doing so. Pure.
+r"""Text that a spreadsheet would run as a formula, and the apostrophe that prevents it. Pure.
 
-A text that begins with = + - @, a tab or a carriage return gets an apostrophe in front. So does
-one that has apostrophes before such a character: then the mark can be taken off again exactly.
+A text that starts with = + - @, a tab or a carriage return gets an apostrophe in front. So does
+a text with apostrophes before such a character, so that the mark can be removed exactly.
 """
 
 import re
@@ -11,7 +11,7 @@ _MARKED = "^'+[=+@\\t\\r-]"
 
 
 def guarded(text: str) -> str:
-    """Return a text as a cell that no spreadsheet runs.
+    """Return a text as a cell that no spreadsheet runs as a formula.
 
     >>> guarded("=1+1"), guarded("'=1+1"), guarded("router-1")
     ("'=1+1", "''=1+1", 'router-1')
@@ -20,12 +20,12 @@ def guarded(text: str) -> str:
 
 
 def guarded_sql(column: str) -> str:
-    """Return SQL that does the same to a text column, given as SQL."""
+    """Return SQL that does the same to a text column, given as an SQL expression."""
     return f"CASE WHEN {_matches(column, _FORMULA)} THEN chr(39) || {column} ELSE {column} END"
 
 
 def unguarded_sql(column: str) -> str:
-    """Return SQL that gives the text back that was guarded."""
+    """Return SQL that restores the original text."""
     return f"CASE WHEN {_matches(column, _MARKED)} THEN {column}[2:] ELSE {column} END"
 
 

@@ -1,4 +1,4 @@
-"""Schema drift: members that the service sends and no column stands for, at their first sight."""
+"""Schema drift: members without a column that the service sends, when first seen."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from fleetlake.decoding.arrow import EXTRA
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.evolution.member_names import spelled
+from fleetlake.lake.evolution.member_names import format_path
 from fleetlake.lake.loads import Load
 
 LONGEST_EXAMPLE = 500
@@ -16,7 +16,7 @@ _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def note_drift(lake: Lake, load: Load) -> None:
-    """Keep the first sight of each member that has no column, with an example, as JSON.
+    """Record each member without a column when it is first seen, with an example as JSON.
 
     Within the open transaction.
     """
@@ -27,12 +27,12 @@ def note_drift(lake: Lake, load: Load) -> None:
     endpoint = load.endpoint.name
     found = lake.rows("select member from meta.schema_drift where endpoint = ?", [endpoint])
     known = {member for (member,) in found}
-    new = {spelled([name]): example for name, example in sent.items()}
+    new = {format_path([name]): example for name, example in sent.items()}
     for name in sent.keys() & known - new.keys():
-        # Noted by a release that wrote names as they are: `a.b` would read like a path.
+        # An earlier release recorded plain names: there `a.b` would look like a path.
         sql = "update meta.schema_drift set member = ? where endpoint = ? and member = ?"
-        lake.execute(sql, [spelled([name]), endpoint, name])
-        known.add(spelled([name]))
+        lake.execute(sql, [format_path([name]), endpoint, name])
+        known.add(format_path([name]))
     members = [member for member in new if member not in known]
     if not members:
         return
@@ -46,7 +46,7 @@ def note_drift(lake: Lake, load: Load) -> None:
 
 
 def _examples(texts: Iterable[str]) -> dict[str, str]:
-    """Return the members of these objects by name, each with the first value met."""
+    """Return the members of these objects by name, each with its first value."""
     examples: dict[str, str] = {}
     for text in texts:
         for name, value in _OBJECT.decode(text).items():

@@ -1,7 +1,7 @@
-"""The format of a lake, and that a release refuses one that it does not know.
+"""The format of a lake; a release refuses a format that it does not know.
 
-A new column or table is no new format: releases tolerate what they do not know. The number rises
-when an older release would read the lake wrongly or damage it.
+A new column or table is not a new format: releases ignore what they do not know. The number
+increases only if an older release would misread or damage the lake.
 """
 
 import duckdb
@@ -14,8 +14,8 @@ FORMAT_VERSION = 1
 
 
 def format_version(opened: Lake) -> int | None:
-    """Return a lake's format, or None where no release has noted it yet."""
-    # No variable here may be called `lake`: DuckDB would take it for a table that is missing.
+    """Return a lake's format, or None if none is recorded yet."""
+    # No variable here may be called `lake`: DuckDB would take it for the missing table.
     try:
         found = opened.connection.execute("select max(format_version) from meta.lake").fetchone()
     except duckdb.CatalogException:
@@ -25,20 +25,20 @@ def format_version(opened: Lake) -> int | None:
 
 
 def require_known_format(lake: Lake) -> int | None:
-    """Return a lake's format, as noted. Raises: LakeError where this release is too old for it."""
+    """Return the recorded format. Raises: LakeError if this release is too old for the lake."""
     version = format_version(lake)
     if version is not None and version > FORMAT_VERSION:
         raise LakeError(
-            f"The lake in {lake.path} has format {version}, and this release of fleetlake "
-            f"reads formats up to {FORMAT_VERSION}.",
-            remedy="Upgrade fleetlake to the release that wrote the lake, or a later one; nothing "
+            f"The lake in {lake.path} has format {version}, but this release of fleetlake "
+            f"supports formats up to {FORMAT_VERSION}.",
+            remedy="Upgrade fleetlake to the release that wrote the lake, or a later one. Nothing "
             "was read or changed.",
         )
     return version
 
 
 def note_format(lake: Lake) -> None:
-    """Write the format of a lake that has none noted, within the open transaction."""
+    """Record the format of a lake without one, in the open transaction."""
     lake.execute(
         "insert into meta.lake (format_version, noted_at) select ?, now() "
         "where not exists (select 1 from meta.lake)",

@@ -1,8 +1,8 @@
-"""Names of the service's members: how they are written for people, and as columns. Pure.
+"""Names of the service's members: written for people, and as columns. Pure.
 
-A member may have any name that JSON can spell, a dot or nothing at all among them. So a path to
-one is written with dots between its parts, and a part that could be misread as a JSON string:
-`a.b` is the member b of the object a, and `"a.b"` is one member.
+A member may have any name that JSON allows, even one with a dot or an empty one. So the path to
+a member is written with dots between its parts, and an ambiguous part is written as a JSON
+string: `a.b` is the member b of the object a, and `"a.b"` is one member.
 """
 
 import json
@@ -11,42 +11,42 @@ import unicodedata
 from collections.abc import Collection, Sequence
 
 LONGEST_NAME = 63
-"""Of a longer column name PostgreSQL, an export target, would keep only as much."""
+"""PostgreSQL, an export target, would cut longer column names to this length."""
 
 RESERVED = frozenset(
     {
-        # what the lake adds to a record (names with an underscore at their head are ours as well)
+        # added to each record by the lake (names that start with an underscore are reserved too)
         *("account_profile", "valid_from", "valid_to"),
-        # what DuckLake and the exports add to the rows of a table
+        # added to the rows of a table by DuckLake and the exports
         *("rowid", "snapshot_id", "change_type", "is_arrival", "filename"),
         *("file_index", "file_row_number"),
     }
 )
-"""Columns that a member cannot have, for they are not the service's."""
+"""Column names that a member cannot have."""
 
 _MISREAD = re.compile(r'[."\\]')
 _PART = re.compile(r'("(?:[^"\\]|\\.)*"|[^."\\]+)(\.|\Z)', re.DOTALL)
 _NOT_IN_A_NAME = re.compile(r"[^a-z0-9_]+")
 
 
-def spelled(path: Sequence[str]) -> str:
-    r"""Return the path to a member as people read and type it; every path has its own spelling.
+def format_path(path: Sequence[str]) -> str:
+    r"""Return the path to a member as people read and type it; each path has its own text.
 
-    >>> print(spelled(["tier", "level"]), spelled(["tier.level"]), spelled([""]))
+    >>> print(format_path(["tier", "level"]), format_path(["tier.level"]), format_path([""]))
     tier.level "tier.level" ""
     """
-    return ".".join(map(_spelled_part, path))
+    return ".".join(map(_format_part, path))
 
 
-def _spelled_part(part: str) -> str:
+def _format_part(part: str) -> str:
     is_plain = part and part.isprintable() and not _MISREAD.search(part)
     return part if is_plain else json.dumps(part)
 
 
-def path_of(text: str) -> tuple[str, ...]:
-    """Return the path that a spelling stands for. Raises: ValueError if it is none.
+def parse_path(text: str) -> tuple[str, ...]:
+    """Return the path for a text. Raises: ValueError if it is not a path.
 
-    >>> path_of('tier."a.b"')
+    >>> parse_path('tier."a.b"')
     ('tier', 'a.b')
     """
     parts, at, more = [], 0, "."
@@ -61,11 +61,11 @@ def path_of(text: str) -> tuple[str, ...]:
 
 
 def column_name(path: Sequence[str], *, is_relation: bool, taken: Collection[str]) -> str:
-    """Return the name of a promoted member's column: lower-case letters, digits, underscores.
+    """Return the column name of a promoted member: lower-case letters, digits, underscores.
 
-    Other characters become underscores, accents are dropped. A name that would begin with
-    something else than a letter, or is reserved, begins with `member_`; one that is taken ends in
-    a number. The wrapping of JSON:API is no part of a name.
+    Other characters become underscores, and accents are dropped. A name that is reserved or does
+    not start with a letter gets the prefix `member_`; a name that is taken gets a number at the
+    end. The wrapping of JSON:API is not part of a name.
 
     >>> column_name(["5g-Band"], is_relation=False, taken=["id"])
     'member_5g_band'

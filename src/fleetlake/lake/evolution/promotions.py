@@ -1,7 +1,7 @@
 """Members of `_extra` that became columns of this lake, without waiting for a release.
 
-A promoted member is a column like any other from then on: read, compared and kept in its type.
-Which ones there are is a table of the lake, so that every process that loads knows of them.
+A promoted member is then an ordinary column: it is read, compared and stored in its type. The
+promotions are a table of the lake, so every process that loads knows them.
 """
 
 import logging
@@ -14,7 +14,7 @@ from fleetlake.endpoints.columns import Column, Kind
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import StreamBusy
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.evolution.member_names import column_name, path_of
+from fleetlake.lake.evolution.member_names import column_name, parse_path
 from fleetlake.lake.evolution.registry import with_registered
 from fleetlake.lake.locks import commit_lock, stream_lock
 from fleetlake.text.quoting import quoted
@@ -26,10 +26,10 @@ MEANING = "A member that the service added; promoted to a column in this lake."
 
 @dataclass(frozen=True, kw_only=True)
 class Member:
-    """A member without a column of the endpoint table's: where, since when, an example of it.
+    """A member without a column in the endpoint table: endpoint, first sight, an example.
 
-    `member` is its path as `member_names.spelled` writes it. `kind` and `column` are there once
-    it is a column of this lake.
+    `member` is its path as `member_names` writes it. `kind` and `column` are set once it is a
+    column of this lake.
     """
 
     endpoint: str
@@ -42,7 +42,7 @@ class Member:
 
 @dataclass(frozen=True, kw_only=True)
 class Promotion:
-    """A row of `meta.promoted`; `column_name` is None where a release named columns otherwise."""
+    """A row of `meta.promoted`; `column_name` is None if an older release wrote it."""
 
     endpoint: str
     member: str
@@ -60,7 +60,7 @@ class Promotion:
     def path(self) -> tuple[str, ...]:
         """The members that lead to the value."""
         try:
-            return path_of(self.member)
+            return parse_path(self.member)
         except ValueError:
             return tuple(self.member.split("."))
 
@@ -73,10 +73,10 @@ def promoted_column(path: tuple[str, ...], kind: Kind, stored_as: str) -> Column
 
 
 def promotions(lake: Lake, endpoint: str | None = None) -> list[Promotion]:
-    """Return what was promoted, of one endpoint or of all, in the order of time."""
+    """Return the promotions of one endpoint or of all, oldest first."""
     cursor = lake.execute("select * from meta.promoted order by promoted_at")
     names = [column[0] for column in cursor.description or ()]
-    # A lake that was not written since a release before may lack the newest column.
+    # A lake that only an older release has written may lack the newest column.
     found = [
         {"column_name": None, **dict(zip(names, row, strict=True))} for row in cursor.fetchall()
     ]
@@ -85,9 +85,9 @@ def promotions(lake: Lake, endpoint: str | None = None) -> list[Promotion]:
 
 
 def with_promoted(lake: Lake, endpoints: Sequence[Endpoint]) -> list[Endpoint]:
-    """Return the endpoints with the columns that this lake has beyond the endpoint table's.
+    """Return the endpoints with the columns that this lake has in addition.
 
-    Columns that it had when they were asked for before, and has no more, are left out.
+    Promoted columns that the endpoints have but the lake no longer has are left out.
     """
     columns: dict[str, list[Column]] = {}
     for one in promotions(lake):
@@ -97,7 +97,7 @@ def with_promoted(lake: Lake, endpoints: Sequence[Endpoint]) -> list[Endpoint]:
 
 
 def _widened(endpoint: Endpoint, columns: Sequence[Column]) -> Endpoint:
-    """Return the endpoint with those of the columns that its row has not got by now."""
+    """Return the endpoint with the columns that its row does not have by now."""
     own = [column for column in endpoint.columns if column.stored_as is None]
     held = {column.name for column in own} | {column.path for column in own}
     more = [column for column in columns if not {column.name, column.path} & held]
@@ -107,7 +107,7 @@ def _widened(endpoint: Endpoint, columns: Sequence[Column]) -> Endpoint:
 
 
 def members(lake: Lake, endpoint: str | None = None) -> list[Member]:
-    """Return the members that came without a column, of one endpoint or of all."""
+    """Return the members without a column in the endpoint table, of one endpoint or of all."""
     found = {
         (name, member): (seen, example)
         for name, member, seen, example in lake.rows(
@@ -118,7 +118,7 @@ def members(lake: Lake, endpoint: str | None = None) -> list[Member]:
     }
     promoted = {(one.endpoint, one.member): one for one in promotions(lake, endpoint)}
     for place, one in promoted.items():
-        found.setdefault(place, (one.promoted_at, ""))  # a part of a member that is an object
+        found.setdefault(place, (one.promoted_at, ""))  # a member within an object
     return [
         Member(
             endpoint=name,
@@ -133,7 +133,7 @@ def members(lake: Lake, endpoint: str | None = None) -> list[Member]:
 
 
 def columns_of_table(lake: Lake, endpoint: str) -> set[str]:
-    """Return the names of a raw table's columns, in lower case: SQL does not tell them apart."""
+    """Return a raw table's column names in lower case: SQL ignores case."""
     found = lake.rows(
         "select lower(column_name) from duckdb_columns() "
         "where database_name = 'lake' and schema_name = 'raw' and table_name = ?",
@@ -143,10 +143,10 @@ def columns_of_table(lake: Lake, endpoint: str) -> set[str]:
 
 
 def settle_names(lake: Lake) -> None:
-    """Give columns that an earlier release promoted a name that loads and SQL can take.
+    """Rename promoted columns whose names, given by an earlier release, break loads and SQL.
 
-    Such a release named them after the member, whatever that was. A stream that is being loaded
-    is left for the next time. Raises: LakeError.
+    That release named columns exactly after the member. A stream that is being loaded is left for
+    the next time. Raises: LakeError.
     """
     unsettled = [one for one in promotions(lake) if one.column_name is None]
     for one in unsettled:
@@ -158,7 +158,7 @@ def settle_names(lake: Lake) -> None:
 
 
 def _settle(lake: Lake, one: Promotion) -> None:
-    """Rename one column in a transaction; where there is none, forget the promotion."""
+    """Rename one column in a transaction; without a column, delete the promotion."""
     held = columns_of_table(lake, one.endpoint)
     old = one.column.name.lower()
     own = {column.name for column in ENDPOINTS[one.endpoint].columns}
@@ -169,12 +169,14 @@ def _settle(lake: Lake, one: Promotion) -> None:
             lake.execute(f"delete from meta.promoted {which}", [one.endpoint, one.member])
             logger.warning("%s has no column for %s: it is not promoted.", one.endpoint, one.member)
         else:
-            if old in own:  # a release has brought the column since
+            if old in own:  # a release has added the column since
                 new = old
             if new != old:
                 sql = f"alter table raw.{quoted(one.endpoint)} rename column {quoted(old)}"
                 lake.execute(f"{sql} to {quoted(new)}")
-                said = "The column %s of raw.%s is called %s from now on: loads could not take it."
+                said = (
+                    "The column %s of raw.%s was renamed to %s: loads could not use its old name."
+                )
                 logger.warning(said, old, one.endpoint, new)
             lake.execute(
                 f"update meta.promoted set column_name = ? {which}", [new, one.endpoint, one.member]

@@ -1,8 +1,8 @@
-"""Columns of the raw tables as the releases that made them describe them.
+"""Columns of the raw tables, described by the releases that added them.
 
-Releases of different age may load one lake in turn. A release reads here what a column that its
-own endpoint table lacks is made of, and fills it like its own. Otherwise it would write the member
-to `_extra`, and each of the two releases would take the other's rows for changed.
+Releases of different ages may load one lake in turn. Here a release reads the definitions of
+columns that its own endpoint table lacks, and fills them like its own. Otherwise it would write
+the member to `_extra`, and each of the two releases would see the other's rows as changed.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -27,7 +27,7 @@ def with_registered(lake: Lake, endpoints: Sequence[Endpoint]) -> list[Endpoint]
         "select endpoint, member, kind, is_tracked from meta.columns order by added_at, member"
     ):
         if kind not in _KINDS:
-            continue  # of a newer release: its members stay in `_extra`
+            continue  # from a newer release: its members stay in `_extra`
         column = Column(field=member, kind=Kind(kind), meaning=MEANING, is_tracked=is_tracked)
         if (name, column.name) not in known:
             columns.setdefault(name, []).append(column)
@@ -35,7 +35,7 @@ def with_registered(lake: Lake, endpoints: Sequence[Endpoint]) -> list[Endpoint]
 
 
 def _widened(endpoint: Endpoint, more: Iterable[Column]) -> Endpoint:
-    """Return the endpoint with more columns; a member that has a column already keeps that one."""
+    """Return the endpoint with more columns; a member that already has a column keeps it."""
     columns = list(endpoint.columns)
     for column in more:
         if not any(column.name == own.name or _overlap(column, own) for own in columns):
@@ -54,9 +54,9 @@ def _overlap(one: Column, other: Column) -> bool:
 def register_columns(
     lake: Lake, endpoints: Iterable[Endpoint], gained: Collection[tuple[str, str]]
 ) -> None:
-    """Describe the columns that are not described yet, within the open transaction.
+    """Record the definitions of new columns, in the open transaction.
 
-    `gained` are those, by endpoint and name, that a table with rows has just got.
+    `gained` are the columns, by endpoint and name, just added to a table with rows.
     """
     described = set(lake.rows("select endpoint, member from meta.columns"))
     new = [
@@ -87,7 +87,7 @@ def register_columns(
 
 
 def columns_new_to(lake: Lake, profile: str, endpoint: Endpoint) -> list[Column]:
-    """Return the columns that the lake has gained since an account last loaded the endpoint."""
+    """Return the columns added to the lake since an account last loaded the endpoint."""
     found = lake.rows(
         "select c.member from meta.columns c join meta.watermarks w on w.endpoint = c.endpoint "
         "where w.account_profile = ? and c.endpoint = ? and c.added_at > w.updated_at",

@@ -1,4 +1,4 @@
-"""Making a column of a member, and a member of a promoted column again."""
+"""Promoting a member to a column, and demoting the column to a member again."""
 
 from collections.abc import Sequence
 
@@ -6,8 +6,8 @@ from fleetlake.endpoints.columns import Column, Kind
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import UsageError
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.evolution.member_names import column_name, path_of, spelled
-from fleetlake.lake.evolution.moving import empty_column, fill_column, likely_kind
+from fleetlake.lake.evolution.member_names import column_name, format_path, parse_path
+from fleetlake.lake.evolution.member_values import empty_column, fill_column, likely_kind
 from fleetlake.lake.evolution.promotions import (
     Promotion,
     columns_of_table,
@@ -25,12 +25,12 @@ __all__ = ["demote", "members", "promote", "with_promoted"]
 def promote(
     lake: Lake, endpoint: Endpoint, member: str, kind: Kind | None = None
 ) -> tuple[Column, int]:
-    """Make a column of a member, take its values out of `_extra`; return it and the rows filled.
+    """Make a member a column and move its values out of `_extra`; return it and the rows filled.
 
-    `member` is spelled as `member_names` says: it may lead into an object by a dot. Without
-    `kind` it is the narrowest that takes every value there is; a value that the kind does not
-    take stays where it is. Raises: UsageError for a member that never came, or one that a column
-    holds already, whole or in part; StreamBusy while the endpoint is being loaded.
+    `member` is written as in `member_names`; a dot leads into an object. Without `kind`, the
+    narrowest kind that fits all values is used; a value that does not fit the kind stays in
+    `_extra`. Raises: UsageError for an unknown member, or one that a column already holds, whole or
+    in part; StreamBusy while the endpoint is being loaded.
     """
     settle_names(lake)
     path = _path_meant(lake, endpoint, member)
@@ -45,7 +45,7 @@ def promote(
             lake.execute(
                 "insert into meta.promoted by name select ? as endpoint, ? as member, ? as kind, "
                 "now() as promoted_at, ? as column_name",
-                [endpoint.name, spelled(path), kind, name],
+                [endpoint.name, format_path(path), kind, name],
             )
             filled = fill_column(lake, endpoint, column)
     return column, filled
@@ -54,16 +54,16 @@ def promote(
 def demote(lake: Lake, endpoint: Endpoint, member: str) -> tuple[Column, int]:
     """Put a promoted column's values back into `_extra` and drop it; return it and the rows.
 
-    A value goes back as the column holds it: a time in UTC, a number as a number. `member` may
-    also be the column's name. Raises: UsageError for a member that was not promoted; StreamBusy
-    while the endpoint is being loaded.
+    A value returns as the column holds it: a time in UTC, a number as a number. `member` may also
+    be the column's name. Raises: UsageError for a member that was not promoted; StreamBusy while
+    the endpoint is being loaded.
     """
     settle_names(lake)
     with stream_lock(lake.path, endpoint.name):
         found = _promotion_meant(promotions(lake, endpoint.name), endpoint, member)
         if found.column.name in {own.name for own in endpoint.columns if own.stored_as is None}:
             raise UsageError(
-                f"{found.column.name} is by now a column of every lake's raw.{endpoint.name}, "
+                f"{found.column.name} is now a column of raw.{endpoint.name} in every lake, "
                 "so it cannot be demoted."
             )
         with commit_lock(lake.path), lake.transaction():
@@ -76,47 +76,47 @@ def demote(lake: Lake, endpoint: Endpoint, member: str) -> tuple[Column, int]:
 
 
 def _path_meant(lake: Lake, endpoint: Endpoint, member: str) -> tuple[str, ...]:
-    """Return the path to the member that a person named. Raises: UsageError if there is none."""
+    """Return the path to the member that the user named. Raises: UsageError if unknown."""
     known = [one.member for one in members(lake, endpoint.name)]
-    meant = {path for path in _readings(member) if spelled(path[:1]) in known}
+    meant = {path for path in _readings(member) if format_path(path[:1]) in known}
     if len(meant) > 1:
         raise UsageError(
-            f"{member!r} may be a member of {endpoint.name}, or lead into another one.",
-            remedy=f"Type one of: {', '.join(sorted(map(spelled, meant)))}.",
+            f"{member!r} may be a member of {endpoint.name}, or a path into another one.",
+            remedy=f"Type one of: {', '.join(sorted(map(format_path, meant)))}.",
         )
     if not meant:
         raise UsageError(
-            f"{endpoint.name} never had a member {member!r} without a column.",
-            remedy=f"It had: {', '.join(known) or 'none'}.",
+            f"{endpoint.name} has never sent a member {member!r} without a column.",
+            remedy=f"It has sent: {', '.join(known) or 'none'}.",
         )
     return meant.pop()
 
 
 def _readings(member: str) -> set[tuple[str, ...]]:
-    """Return the paths that a text may stand for: as it is spelled, and as a name as it is."""
+    """Return the paths that a text may mean: the path it spells, and the text as one name."""
     try:
-        return {path_of(member), (member,)}
+        return {parse_path(member), (member,)}
     except ValueError:
         return {(member,)}
 
 
 def _refuse_overlap(endpoint: Endpoint, path: tuple[str, ...]) -> None:
-    """Raise UsageError where a column holds the member, some of it, or an object around it."""
+    """Raise UsageError if a column holds the member, a part of it, or an object around it."""
     for own in endpoint.columns:
         depth = min(len(own.path), len(path))
         if own.path[:depth] != path[:depth]:
             continue
         if own.path == path:
-            raise UsageError(f"{endpoint.name} has a column {own.name} already.")
+            raise UsageError(f"{endpoint.name} already has a column {own.name}.")
         raise UsageError(
-            f"{spelled(path)} cannot be a column of {endpoint.name}: its column {own.name} holds "
-            f"{spelled(own.path)}.",
-            remedy="Promote the members beside that one, or demote that one first.",
+            f"{format_path(path)} cannot be a column of {endpoint.name}: "
+            f"its column {own.name} holds {format_path(own.path)}.",
+            remedy="Promote the other members of that object, or demote the column first.",
         )
 
 
 def _promotion_meant(promoted: Sequence[Promotion], endpoint: Endpoint, member: str) -> Promotion:
-    """Return the promotion that a person named, by its member or its column."""
+    """Return the promotion that the user named by its member or its column."""
     by_path = [one for one in promoted if one.path in _readings(member)]
     found = by_path or [one for one in promoted if one.column.name == member]
     if len(found) > 1:
@@ -124,6 +124,6 @@ def _promotion_meant(promoted: Sequence[Promotion], endpoint: Endpoint, member: 
     if not found:
         raise UsageError(
             f"{member!r} of {endpoint.name} was not promoted.",
-            remedy=f"Promoted are: {', '.join(one.member for one in promoted) or 'none'}.",
+            remedy=f"Promoted members: {', '.join(one.member for one in promoted) or 'none'}.",
         )
     return found[0]

@@ -1,4 +1,4 @@
-"""The ways to spell a character that a text may hold, as a regular expression. Pure."""
+"""Regular expressions that match a character in every escaped form. Pure."""
 
 import json
 import re
@@ -6,17 +6,17 @@ from functools import cache
 from html.entities import html5
 
 _BYTE = 256
-"""From this code on, a character is more than a byte in every escape by bytes."""
+"""From this code on, a character takes more than one byte in every byte-wise escape."""
 
 
 @cache
-def spelt(character: str) -> str:
-    r"""Return what finds a character, plain or as URLs, HTML, JSON and languages escape it.
+def escape_pattern(character: str) -> str:
+    r"""Return the pattern of a character: plain, or escaped for URLs, HTML, JSON and languages.
 
-    An escape may be escaped again. The group is atomic, so a text that nearly holds a secret
-    takes no longer to search.
+    An escape may itself be escaped. The group is atomic, so a text that nearly matches takes no
+    longer to search.
 
-    >>> re.sub(spelt("+"), "-", r"+ %2b %252b &#43; &#x2b; &amp;plus; \\x2b \\u002b \\+")
+    >>> re.sub(escape_pattern("+"), "-", r"+ %2b %252b &#43; &#x2b; &amp;plus; \\x2b \\u002b \\+")
     '- - - - - - - - -'
     """
     if character.isspace():
@@ -30,7 +30,7 @@ def spelt(character: str) -> str:
 
 
 def _escapes(character: str) -> list[str]:
-    """Return the escapes of a character, those that begin with another one first."""
+    """Return the escapes of a character, those that start with another one first."""
     code, utf8 = ord(character), character.encode("utf-8", "surrogatepass")
     utf16 = character.encode("utf-16-be", "surrogatepass").hex()
     units = [utf16[at : at + 4] for at in range(0, len(utf16), 4)]

@@ -1,8 +1,8 @@
-"""Rows that were written by a release without a column, and how they get its values.
+"""Filling a new column in rows that an older release wrote without it.
 
-What the service sent is in their `_extra`, and is moved from there. Where it is not, a record
-kept as history gets the value at the next load into its current version: that the column is new
-is no change of the record, so it makes no new version.
+Values that the service sent are moved out of the rows' `_extra`. Otherwise, for records kept as
+history, the next load writes the value into the current version. A new column is not a change
+of the record, so it starts no new version.
 """
 
 from fleetlake.decoding.arrow import EXTRA
@@ -10,26 +10,26 @@ from fleetlake.endpoints.columns import Column
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.current import is_current
-from fleetlake.lake.evolution.member_names import spelled
-from fleetlake.lake.evolution.moving import move_values
+from fleetlake.lake.evolution.member_names import format_path
+from fleetlake.lake.evolution.member_values import move_values
 from fleetlake.lake.evolution.registry import columns_new_to
 from fleetlake.lake.loads import Load
 from fleetlake.text.quoting import quoted
 
 
 def fill_gained(lake: Lake, endpoint: Endpoint, column: Column) -> None:
-    """Fill a column that a table has just got from `_extra`, within the open transaction."""
+    """Fill a column just added to a table from `_extra`, in the open transaction."""
     move_values(lake, endpoint, column)
     lake.execute(
         "delete from meta.schema_drift where endpoint = ? and member = ?",
-        [endpoint.name, spelled(column.path)],
+        [endpoint.name, format_path(column.path)],
     )
 
 
 def take_from_extra(lake: Lake, load: Load) -> int:
-    """Move what a release without some column left in `_extra`; return how many rows it was.
+    """Move values that a release without some column left in `_extra`; return the number of rows.
 
-    Of a record kept as history only the current version is looked at.
+    For records kept as history, only the current version is considered.
     """
     endpoint = load.endpoint
     current = is_current(endpoint)
@@ -43,10 +43,10 @@ def take_from_extra(lake: Lake, load: Load) -> int:
 
 
 def fill_never_held(lake: Lake, load: Load, is_own: str) -> int:
-    """Give current versions the values of columns that are new to them; return how many rows.
+    """Fill columns that are new to current versions; return the number of rows.
 
-    Only the first load after a column was gained does so: from then on its nulls are the
-    service's. `is_own` is the condition on the account, with one parameter.
+    Only the first load after a column was added does so: later nulls come from the service.
+    `is_own` is the condition on the account, with one parameter.
     """
     endpoint, filled = load.endpoint, 0
     same = " and ".join(f"t.{quoted(name)} = b.{quoted(name)}" for name in endpoint.key)

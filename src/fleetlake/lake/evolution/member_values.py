@@ -1,7 +1,7 @@
-"""Moving a member's values between `_extra` and a column of its own, in either direction.
+"""Moving a member's values between `_extra` and a column, in either direction.
 
-The texts of `_extra` are changed here and not by JSON functions of SQL: what a member is called
-then never becomes a path or a statement.
+The texts of `_extra` are changed in Python, not with SQL's JSON functions, so that a member's
+name never becomes a path or a statement.
 """
 
 import re
@@ -24,7 +24,7 @@ from fleetlake.text.quoting import quoted
 TEXTS_AT_ONCE = 50_000
 
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|\+00:00)")
-"""Times that a column gives back as they were; `20260615` may be a date, or a number of parts."""
+"""Times that survive a round trip; `20260615` may be a date, or a part number."""
 
 
 def _is_time(value: object) -> bool:
@@ -61,11 +61,11 @@ _LIKELY: dict[Kind, Callable[[Any], bool]] = {
     Kind.TIME: _is_time,
     Kind.TEXT: _is_text,
 }
-"""Kinds to try on a member's values, the narrowest first; JSON takes whatever is left."""
+"""Kinds to try on a member's values, the narrowest first; JSON accepts any value."""
 
 
 def likely_kind(lake: Lake, endpoint: Endpoint, path: tuple[str, ...]) -> Kind:
-    """Return the narrowest kind that takes every value the lake holds of a member, unchanged."""
+    """Return the narrowest kind that stores every known value of a member unchanged."""
     likely, is_known = list(_LIKELY), False
     for texts in _texts_with(lake, endpoint, path):
         found = [take_member(msgspec.json.decode(text), path) for text in texts]
@@ -76,14 +76,14 @@ def likely_kind(lake: Lake, endpoint: Endpoint, path: tuple[str, ...]) -> Kind:
 
 
 def fill_column(lake: Lake, endpoint: Endpoint, column: Column) -> int:
-    """Add the column and move its values there, in the open transaction; return the rows."""
+    """Add the column and move its values there, in the open transaction; return the row count."""
     table, name = f"raw.{quoted(endpoint.name)}", quoted(column.name)
     lake.execute(f"alter table {table} add column {name} {column.sql_type}")
     return move_values(lake, replace(endpoint, columns=(*endpoint.columns, column)), column)
 
 
 def move_values(lake: Lake, endpoint: Endpoint, column: Column) -> int:
-    """Move a column's values there out of `_extra`, in the open transaction; return the rows."""
+    """Move a column's values out of `_extra`, in the open transaction; return the row count."""
     table, name = f"raw.{quoted(endpoint.name)}", quoted(column.name)
     filled = 0
     for texts in _texts_with(lake, endpoint, column.path):
@@ -100,7 +100,7 @@ def move_values(lake: Lake, endpoint: Endpoint, column: Column) -> int:
 
 
 def empty_column(lake: Lake, endpoint: Endpoint, column: Column) -> int:
-    """Move a column's values back and drop it, in the open transaction; return the rows."""
+    """Move a column's values back and drop it, in the open transaction; return the row count."""
     table, name = f"raw.{quoted(endpoint.name)}", quoted(column.name)
     as_value = f"r.{name}::varchar" if column.kind is Kind.JSON else f"r.{name}"
     pairs = lake.execute(
@@ -120,7 +120,7 @@ def empty_column(lake: Lake, endpoint: Endpoint, column: Column) -> int:
 
 
 def _texts_with(lake: Lake, endpoint: Endpoint, path: tuple[str, ...]) -> Iterator[Sequence[str]]:
-    """Yield the distinct `_extra` texts that may hold a member, in portions."""
+    """Yield the distinct `_extra` texts that contain a member, in chunks."""
     found = lake.rows(
         f"select distinct {EXTRA}::varchar from raw.{quoted(endpoint.name)} "
         f"where contains({EXTRA}::varchar, ?)",
@@ -141,14 +141,14 @@ def _holds(extra: Any, path: tuple[str, ...]) -> bool:
 
 
 def _taken_out(endpoint: Endpoint, column: Column, texts: Sequence[str]) -> pa.Table:
-    """Return by `_extra` text the column's value and what is left of the text."""
+    """Return, for each `_extra` text, the column's value and the rest of the text."""
     rows: list[tuple[str, Any, str | None]] = []
     for text in texts:
         extra = msgspec.json.decode(text)
         try:
             value = read_value(column.kind, take_member(extra, column.path))
         except ValueError:
-            continue  # as a load keeps it: in `_extra`, for the column cannot hold it
+            continue  # it stays in `_extra`, as in a load: the column cannot hold it
         left = members_left(endpoint, extra)
         rows.append((text, value, json_text(left) if left else None))
     moved, values, extras = (list(part) for part in zip(*rows, strict=True)) if rows else ([],) * 3
@@ -159,7 +159,7 @@ def _taken_out(endpoint: Endpoint, column: Column, texts: Sequence[str]) -> pa.T
 
 
 def _put_back(column: Column, pairs: pa.Table) -> pa.Table:
-    """Return by `_extra` text and value the text with the value in it."""
+    """Return, for each pair of `_extra` text and value, the text with the value put back."""
     extras = [
         json_text(_with_value(text, column, value))
         for text, value in zip(*(part.to_pylist() for part in pairs.columns), strict=True)
@@ -168,10 +168,10 @@ def _put_back(column: Column, pairs: pa.Table) -> pa.Table:
 
 
 def _with_value(text: str | None, column: Column, value: Any) -> dict[str, Any]:
-    """Return what `_extra` holds with the value at the column's path.
+    """Return the content of `_extra` with the value at the column's path.
 
-    Where a record has something else there, which then was no value for the column, that stays
-    and the value is kept beside it, under the column's name.
+    If the record has another value there, one that the column could not hold, that value stays and
+    this one is kept beside it, under the column's name.
     """
     extra: dict[str, Any] = msgspec.json.decode(text) if text else {}
     inner: Any = extra

@@ -1,7 +1,8 @@
-"""A promoted member whose column a release has brought since, under another name or kind.
+"""Replacing promoted columns by a release's columns for the same members.
 
-The release's column is the one that every later load fills. So the promoted column gives its
-values back, they move into the release's column, and the promotion is forgotten.
+A release may add a column for a promoted member under another name or kind. Later loads fill
+only the release's column. So the promoted column's values move to it, and the promotion is
+deleted.
 """
 
 import logging
@@ -10,7 +11,7 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.columns import Column
 from fleetlake.errors import StreamBusy
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.evolution.moving import empty_column, move_values
+from fleetlake.lake.evolution.member_values import empty_column, move_values
 from fleetlake.lake.evolution.promotions import Promotion, columns_of_table, promotions
 from fleetlake.lake.locks import commit_lock, stream_lock
 from fleetlake.text.quoting import quoted
@@ -18,8 +19,8 @@ from fleetlake.text.quoting import quoted
 logger = logging.getLogger(__name__)
 
 
-def yield_to_release(lake: Lake) -> None:
-    """Let columns of the release take the place of promoted ones.
+def replace_superseded(lake: Lake) -> None:
+    """Replace promoted columns that a release's columns have superseded.
 
     A stream that is being loaded is left for the next time. Raises: LakeError.
     """
@@ -30,11 +31,13 @@ def yield_to_release(lake: Lake) -> None:
             with stream_lock(lake.path, one.endpoint), commit_lock(lake.path):
                 _yield(lake, one)
         except StreamBusy:
-            logger.debug("%s is being loaded; its promoted columns yield later", one.endpoint)
+            logger.debug(
+                "%s is being loaded; its promoted columns are replaced later", one.endpoint
+            )
 
 
 def _taken_over(one: Promotion) -> list[Column]:
-    """Return the release's columns that clash with a promoted one: same member or same name."""
+    """Return the release's columns that clash with a promoted one: same member or name."""
     own = ENDPOINTS[one.endpoint].columns if one.endpoint in ENDPOINTS else ()
     promoted = (one.path, one.column.name, one.kind)
     return [
@@ -63,7 +66,7 @@ def _yield(lake: Lake, one: Promotion) -> None:
             [one.endpoint, one.member],
         )
     logger.warning(
-        "The member %s of %s has a column of the release now; its promoted column was taken back.",
+        "The member %s of %s now has a column of the release; its promoted column was removed.",
         one.member,
         one.endpoint,
     )

@@ -1,9 +1,9 @@
-"""What a list read whole no longer holds: which versions end, and which wait for a person.
+"""Records missing from a complete read of a list: which versions end, which wait for a person.
 
-An empty or short list may be a wrong answer, or what keys with fewer rights see. So where a list
-has lost more than a share of its records, their versions stay open until a person accepts it or
-the records are back. Their keys are kept in `meta.absent`. When a later load is judged, they count
-neither as gone nor as held, so that new records cannot outweigh them.
+An empty or short list may be an error, or all that keys with fewer rights can see. So if a list
+loses more than a certain share of its records, their versions stay open until a person accepts
+the loss or the records return. Their keys are kept in `meta.absent`. Later loads count them
+neither as lost nor as present, so that new records cannot offset them.
 """
 
 import json
@@ -19,12 +19,12 @@ from fleetlake.lake.loads import Load
 from fleetlake.text.quoting import quoted
 
 FEW = 3
-"""Records that any list may lose at once: of a fleet of three, two may well be retired."""
+"""Records that any list may lose at once: two of three routers may well be retired."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Absence:
-    """What a list no longer holds, by key: `ended` versions, and `withheld` ones of `held`."""
+class MissingRecords:
+    """Records missing from a list, by key: `ended` versions, and `withheld` ones of `held`."""
 
     ended: frozenset[str] = frozenset()
     withheld: frozenset[str] = frozenset()
@@ -32,20 +32,20 @@ class Absence:
     is_noted: bool = False
 
 
-def settle_absence(lake: Lake, load: Load) -> Absence:
-    """Return what becomes of the records that are missing in the whole list of `batch`.
+def judge_missing(lake: Lake, load: Load) -> MissingRecords:
+    """Decide what happens to the records that are missing from the complete list in `batch`.
 
-    Writes `meta.absent` within the open transaction. Raises: ListShrank where the list is to be
-    read once more before anything is decided.
+    Writes `meta.absent` within the open transaction. Raises: ListShrank if the list must be read
+    once more before a decision.
     """
     gone, before = _gone(lake, load), _withheld_before(lake, load)
     if not gone and not before:
-        return Absence()
+        return MissingRecords()
     held = _held(lake, load)
     ended, withheld = _divided(lake, load, gone, before, held)
     if withheld != before:
         _note(lake, load, before - withheld, withheld - before)
-    return Absence(
+    return MissingRecords(
         ended=ended,
         withheld=withheld,
         held=held.total(),
@@ -60,7 +60,7 @@ def _divided(
     before: frozenset[str],
     held: Counter[int | None],
 ) -> tuple[frozenset[str], frozenset[str]]:
-    """Return of the gone records those whose versions end, and those that are withheld."""
+    """Return the missing records whose versions end, and those that are withheld."""
     if load.shrink.is_accepted:
         return frozenset(gone), frozenset()
     retired = {key for key, id_ in gone.items() if not _is_asked(load, id_)}
@@ -68,7 +68,7 @@ def _divided(
     new = gone.keys() - retired - before
     lost = Counter(gone[key] for key in new)
     held = held - Counter(gone[key] for key in still)
-    # A misfit has no readable key: it may be any of the records that seem to be gone.
+    # A rejected record has no readable key: it may be any of the missing records.
     unreadable = _unreadable(lake, load) if new else 0
     if load.may_ask_again and _is_too_much(load, lost, held, few=0, unreadable=unreadable):
         raise ListShrank(f"{load.endpoint.name} has lost {len(new):,} records at once.")
@@ -80,7 +80,7 @@ def _divided(
 def _is_too_much(
     load: Load, lost: Counter[int | None], held: Counter[int | None], *, few: int, unreadable: int
 ) -> bool:
-    """Return whether the list, or what one walk of it answered, has lost too large a share."""
+    """Return whether the list, or the response of one walk, has lost too large a share."""
     walks = load.asked or ()
     of_walks = [(sum(lost[i] for i in walk), sum(held[i] for i in walk)) for walk in walks]
     shares = [(lost.total(), held.total()), *of_walks]
@@ -91,7 +91,7 @@ def _is_too_much(
 
 
 def _is_asked(load: Load, id_: int | None) -> bool:
-    """Return whether the list was read for the id that a record belongs to."""
+    """Return whether the list was requested for the id that a record belongs to."""
     return load.asked is None or any(id_ in walk for walk in load.asked)
 
 
@@ -108,7 +108,7 @@ _IS_CURRENT = "valid_to is null and account_profile = ?"
 
 
 def _gone(lake: Lake, load: Load) -> dict[str, int | None]:
-    """Return the current records that the list lacks: their keys, and the ids of a fan-out."""
+    """Return the current records that the list lacks: their keys and fan-out ids."""
     same = " and ".join(f"t.{quoted(name)} = b.{quoted(name)}" for name in load.endpoint.key)
     found = lake.rows(
         f"select {_key(load)}, {_partition(load)} from raw.{quoted(load.endpoint.name)} t "
@@ -137,20 +137,20 @@ def _withheld_before(lake: Lake, load: Load) -> frozenset[str]:
 
 
 def _unreadable(lake: Lake, load: Load) -> int:
-    """Return how many records of the list could not be read; acknowledged ones do not count."""
-    if not load.misfits:
+    """Return how many records of the list are unreadable; acknowledged ones do not count."""
+    if not load.rejects:
         return 0
     found = lake.rows(
         "select raw from meta.quarantine where endpoint = ? and resolved_at is not null "
         "and raw in (select unnest(?))",
-        [load.endpoint.name, [misfit.raw for misfit in load.misfits]],
+        [load.endpoint.name, [reject.raw for reject in load.rejects]],
     )
     acknowledged = {raw for (raw,) in found}
-    return sum(misfit.raw not in acknowledged for misfit in load.misfits)
+    return sum(reject.raw not in acknowledged for reject in load.rejects)
 
 
 def _note(lake: Lake, load: Load, back: frozenset[str], away: frozenset[str]) -> None:
-    """Bring `meta.absent` to what is withheld now."""
+    """Update `meta.absent` to what is withheld now."""
     whose = [load.profile, load.endpoint.name]
     if back:
         with lake.view("back", pa.table({"record_key": sorted(back)})):
@@ -169,9 +169,9 @@ def _note(lake: Lake, load: Load, back: frozenset[str], away: frozenset[str]) ->
 
 
 def withheld_ids(lake: Lake, profile: str, source: str) -> set[str]:
-    """Return the ids of a list's records that it no longer holds and that are not given up.
+    """Return the ids of records that are missing from their list but not given up.
 
-    What a fan-out is answered for them proves nothing: the account may not see them now.
+    A fan-out's response for them proves nothing: the account may currently not see them.
     """
     found = lake.rows(
         "select record_key from meta.absent where account_profile = ? and endpoint = ?",
@@ -181,7 +181,7 @@ def withheld_ids(lake: Lake, profile: str, source: str) -> set[str]:
 
 
 def end_versions(lake: Lake, load: Load, keys: frozenset[str]) -> int:
-    """End the current versions of the records with these keys; return how many."""
+    """End the current versions of the records with these keys; return their number."""
     if not keys:
         return 0
     with lake.view("leaving", pa.table({"record_key": sorted(keys)})):

@@ -1,8 +1,8 @@
-"""JSON that a table holds already, in another spelling: such a record has not changed.
+"""JSON that is stored with its members in another order: the record has not changed.
 
-The members of an object have no order, and some services give them another one at each answer.
-Texts that differ only in that count as one, and the one that was stored first stays: so no row
-of any release is written anew, and releases that load one lake in turn agree.
+The members of an object have no order, and some services change it from response to response.
+Texts that differ only in this count as equal, and the stored text stays. So no release rewrites
+the rows of another, and releases that load one lake in turn agree.
 """
 
 from collections.abc import Iterable
@@ -18,10 +18,10 @@ from fleetlake.text.quoting import quoted
 
 
 def as_stored(lake: Lake, endpoint: Endpoint, rows: pa.Table) -> pa.Table:
-    """Return the rows with JSON texts as the table spells them, where their content is the same.
+    """Return the rows with JSON texts as stored, where the content is the same.
 
-    The rows are those of the view `batch`, numbered in `_row`. Of a record kept as history the
-    current version counts.
+    The rows are those of the view `batch`, numbered in `_row`. For history, the current version
+    counts.
     """
     kinds = {column.name: column.kind for column in endpoint.columns}
     names = [*(name for name in endpoint.tracked if kinds[name] is Kind.JSON), EXTRA]
@@ -38,7 +38,7 @@ def as_stored(lake: Lake, endpoint: Endpoint, rows: pa.Table) -> pa.Table:
 
 
 def _differing(lake: Lake, endpoint: Endpoint, name: str) -> list[tuple[int, str, str]]:
-    """Return of a JSON column the texts that differ: the row of the batch, stored, and sent."""
+    """Return the differing texts of a JSON column: row of the batch, stored text, sent text."""
     same = " and ".join(f"t.{quoted(key)} = b.{quoted(key)}" for key in endpoint.key)
     current = "and t.valid_to is null" if endpoint.mode is Mode.HISTORY else ""
     column = quoted(name)
@@ -54,5 +54,5 @@ def _respelled(texts: Iterable[tuple[int, str, str]]) -> dict[int, str]:
 
 
 def _sorted(text: str) -> bytes:
-    """Return JSON with the members of each object in the order of their names."""
+    """Return JSON with the members of each object sorted by name."""
     return msgspec.json.encode(msgspec.json.decode(text), order="sorted")

@@ -1,10 +1,10 @@
-"""What a clock that ran ahead has left in a lake, and how it is taken back.
+"""Repairing a lake after a load by a clock that was ahead.
 
-A load that believed such a clock called hours proven in which records were still to come. The
-next loads would not ask for those hours, and their records would be lost. So what the lake
-claims for later than now is taken back to what records show: a proven range ends a lookback
-before the newest record that was read of it, and is read again from there. Versions of lists
-that begin or end later than now get the time of the commit that wrote them.
+Such a load called hours proven whose records were still to come. The next loads would not ask
+for those hours, and their records would be lost. So claims about the future are reduced to what
+records confirm: a proven range ends one lookback before the newest record read from it, and is
+read again from there. Versions of lists that begin or end in the future get the time of the
+commit that wrote them.
 """
 
 from collections.abc import Sequence
@@ -20,15 +20,15 @@ from fleetlake.planning.intervals import Interval
 from fleetlake.text.quoting import quoted
 
 TOLERANCE = timedelta(minutes=5)
-"""How far the clocks of machines that load the same lake may differ."""
+"""Allowed difference between the clocks of machines that load the same lake."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class TakenBack:
-    """A stream of which the lake claimed something for later than now.
+class ClockRepair:
+    """A stream for which the lake claimed something about the future.
 
-    `claimed_until` is the latest such instant; `sure_until` is where the stream is read again
-    from, None where only its versions or times of loading were wrong.
+    `claimed_until` is the latest such instant. The stream is read again from `sure_until`, which
+    is None if only its versions or load times were wrong.
     """
 
     endpoint: str
@@ -36,19 +36,19 @@ class TakenBack:
     sure_until: datetime | None
 
 
-def take_back_future(
+def repair_clock_claims(
     lake: Lake,
     profile: str,
     endpoints: Sequence[Endpoint],
     *,
     now: datetime,
     is_checked: bool,
-) -> list[TakenBack]:
-    """Correct what the lake claims for later than `now`; return what that was, stream by stream.
+) -> list[ClockRepair]:
+    """Correct what the lake claims for later than `now`; return the streams concerned.
 
-    With `is_checked`, nothing may be claimed for later than the last commit of the stream either:
-    this machine's clock dates commits, and loads go by no later one. One transaction for all of
-    it; without a claim nothing is written.
+    With `is_checked`, nothing may be claimed for later than the stream's last commit either:
+    this machine's clock dates commits, and loads never trust a later clock. Everything is one
+    transaction; without a wrong claim nothing is written.
     """
     claims = _claims(lake, profile, now=now, is_checked=is_checked)
     found = [endpoint for endpoint in endpoints if endpoint.name in claims]
@@ -60,16 +60,18 @@ def take_back_future(
         for endpoint in found:
             claimed, latest = claims[endpoint.name]
             sure = _take_back(lake, profile, endpoint, now=now, latest=latest)
-            taken.append(TakenBack(endpoint=endpoint.name, claimed_until=claimed, sure_until=sure))
+            taken.append(
+                ClockRepair(endpoint=endpoint.name, claimed_until=claimed, sure_until=sure)
+            )
     return taken
 
 
 def _claims(
     lake: Lake, profile: str, *, now: datetime, is_checked: bool
 ) -> dict[str, tuple[datetime, datetime]]:
-    """Return by endpoint the latest instant claimed and the latest allowed, where it is beyond.
+    """Return by endpoint the latest claimed and the latest allowed instant, if it is exceeded.
 
-    A proven range may also end no later than the last commit of its stream: see above.
+    A proven range may not end after the last commit of its stream either.
     """
     found = lake.rows(
         "with claims as (select endpoint, end_at as claimed, "
@@ -78,7 +80,7 @@ def _claims(
         "where account_profile = $profile "
         "union all select endpoint, watermark_at, $now from meta.watermarks "
         "where account_profile = $profile "
-        # This machine's clock alone dates loads, also where the service's is another.
+        # Only this machine's clock dates loads, even if loads trust the service's clock.
         "union all select endpoint, $now + (updated_at - now()), $now from meta.watermarks "
         "where account_profile = $profile "
         "union all select endpoint, unnest([swept_at, read_until]), $now from meta.reads "
@@ -93,7 +95,7 @@ def _claims(
 def _take_back(
     lake: Lake, profile: str, endpoint: Endpoint, *, now: datetime, latest: datetime
 ) -> datetime | None:
-    """Correct what the lake claims of one stream; return where it is read again from."""
+    """Correct the lake's claims about one stream; return where it must be read again from."""
     if endpoint.mode is Mode.HISTORY:
         _date_versions_by_their_commits(lake, profile, endpoint, now=now, latest=latest)
     sure_until = None if endpoint.is_snapshot else _unprove(lake, profile, endpoint, latest)
@@ -110,7 +112,7 @@ def _take_back(
             "endpoint": endpoint.name,
         },
     )
-    # The next load sweeps: what the loads since then passed over is found at once.
+    # The next load sweeps, so it finds what loads since then skipped.
     lake.execute(
         "update meta.reads set swept_at = if(swept_at > $latest, $long_ago, swept_at), "
         "final_until = null, read_until = null "
@@ -127,7 +129,7 @@ def _take_back(
 
 
 def _unprove(lake: Lake, profile: str, endpoint: Endpoint, latest: datetime) -> datetime | None:
-    """Cut proven ranges that end too late; return the earliest end, None where none did."""
+    """Cut proven ranges that end too late; return the earliest new end, or None."""
     proven = all_proven_intervals(lake, profile).get(endpoint.name, {})
     wrong = {p for p, ranges in proven.items() if any(r.end > latest for r in ranges)}
     if not wrong:
@@ -147,7 +149,7 @@ def _unprove(lake: Lake, profile: str, endpoint: Endpoint, latest: datetime) -> 
 
 
 def _cut(proven: Interval, newest: datetime | None, latest: datetime) -> Interval:
-    """Return a proven range, ended where records show that it was read if it ends too late."""
+    """Return a proven range; if it ends too late, cut it to what records confirm."""
     if proven.end <= latest:
         return proven
     sure = newest - SETTLE - LOOKBACK if newest and newest > proven.start else proven.start
@@ -180,9 +182,9 @@ def _newest(lake: Lake, profile: str, endpoint: Endpoint, latest: datetime) -> d
 def _date_versions_by_their_commits(
     lake: Lake, profile: str, endpoint: Endpoint, *, now: datetime, latest: datetime
 ) -> None:
-    """Give versions from later than now the time of the commit that wrote them.
+    """Give versions from the future the time of the commit that wrote them.
 
-    The version before one of them ended when that one began, so it gets the same time.
+    The version before each of them ended when it began, so it gets the same time.
     """
     table = f"raw.{quoted(endpoint.name)}"
     moments = lake.rows(
@@ -207,7 +209,7 @@ def _date_versions_by_their_commits(
 
 
 def _take_back_lateness(lake: Lake, profile: str, latest: datetime) -> None:
-    """Drop measurements from later than now: they would outlive all honest ones."""
+    """Delete measurements from the future: they would outlive all correct ones."""
     lake.execute(
         "delete from meta.lateness where account_profile = ? and measured_at > ?",
         [profile, latest],
