@@ -34,6 +34,7 @@ def test_every_function_that_the_architecture_links_to_is_in_the_linked_file():
     }
 
     assert len(links) > 50
+    assert len(links) == ARCHITECTURE.read_text().count("](../"), "a link that names no function"
     assert missing == set()
 
 
