@@ -53,3 +53,25 @@ def test_a_page_passes_as_many_modules_as_the_architecture_says_and_none_twice()
     assert all(len(of_step) == 1 for of_step in modules)
     assert len(flat) == len(set(flat))
     assert f"**{len(flat)} modules, none of them twice**" in ARCHITECTURE.read_text()
+
+
+def test_every_file_that_contributing_names_exists():
+    named = {
+        name
+        for name in re.findall(
+            r"[\w./-]+\.(?:py|md|sql|yml|toml)\b|\b(?:src|tests|sql|docs)/[\w/]+/",
+            (ROOT / "CONTRIBUTING.md").read_text(),
+        )
+        # A leading underscore or a slash is what is left of a name that has a <placeholder>.
+        if "/" in name.lstrip("/") and not name.startswith(("/", "_"))
+    }
+
+    assert len(named) > 30
+    assert {name for name in named if not (ROOT / name).exists()} == set()
+
+
+def test_every_make_target_that_contributing_names_exists():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+    assert set(re.findall(r"(?:`|\$ )make ([a-z-]+)", text)) <= targets
