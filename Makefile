@@ -45,6 +45,17 @@ check: $(READY)  ## Lint, formatting and types
 	@$(BIN)/ruff format --check --quiet
 	@$(BIN)/mypy
 
+# What git has not committed yet; deleted files left out.
+CHANGED = $(wildcard $(shell git ls-files --modified --others --exclude-standard -- '*.py'))
+TYPED = $(filter src/% flows/%,$(CHANGED))
+
+check-one: $(READY)  ## Quick loop: lint and types of uncommitted files, one test (FILE=tests/test_x.py)
+	@test -n "$(FILE)" || { echo "Name a test: make check-one FILE=tests/test_cursors.py"; exit 2; }
+	@$(if $(CHANGED),$(BIN)/ruff check --quiet $(sort $(CHANGED)))
+	@$(if $(CHANGED),$(BIN)/ruff format --check --quiet $(sort $(CHANGED)))
+	@$(if $(TYPED),$(BIN)/mypy --no-error-summary $(sort $(TYPED)))
+	@$(BIN)/python -m pytest -q $(FILE) $(if $(K),-k "$(K)")
+
 format: $(READY)  ## Mend formatting and what lint can mend
 	@$(BIN)/ruff check --fix --quiet || true
 	@$(BIN)/ruff format --quiet

@@ -32,7 +32,7 @@ def settings_table() -> str:
     for name, field in Settings.model_fields.items():
         default = field.default
         if field.default_factory not in {None, dict}:
-            default = "per user"  # a folder of whoever runs it
+            default = "~/.local/state/fleetlake"  # on Linux; XDG_STATE_HOME moves it
         is_empty = default in ({}, None) or str(default) in {"", "PydanticUndefined"}
         shown = "" if is_empty else f"`{default}`"
         if isinstance(default, tuple):
