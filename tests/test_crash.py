@@ -9,14 +9,17 @@ import random
 import sys
 from datetime import datetime, timedelta
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 from fleetlake.endpoints import ENDPOINTS
+from fleetlake.lake import open_lake
 from fleetlake.planning.coverage import SWEEP
+from fleetlake.settings import Settings
 from fleetsim.scenarios import SCENARIOS
-from tests.processes import UNSETTLED, Service, environment, fleetlake, kill_after, query, service
-from tests.test_load import key_of
+from tests.processes import UNSETTLED, Service, environment, fleetlake, kill_after, service
+from tests.test_load import key_of, keys_in
 
 KILLS = int(os.environ.get("CRASH_TEST_KILLS", "15"))
 LONGEST_LIFE_SECONDS = 1.6
@@ -31,13 +34,12 @@ def compare(fleet: Service, env: dict[str, str], settled: str) -> tuple[int, int
     `settled` is the instant before which everything must be there.
     """
     rows = doubles = losses = 0
+    with patch.dict(os.environ, env):
+        place = Settings().lake
+    with open_lake(place, read_only=True) as lake:
+        kept = {name: keys_in(lake, endpoint) for name, endpoint in ENDPOINTS.items()}
     for endpoint in ENDPOINTS.values():
-        listed = ", ".join(f'"{name}"' for name in endpoint.key)
-        current = "where valid_to is null" if endpoint.mode == "history" else ""
-        keys = [
-            tuple(row.values())
-            for row in query(f"select {listed} from raw.{endpoint.name} {current}", env)
-        ]
+        keys = kept[endpoint.name]
         until = "" if endpoint.is_snapshot else settled
         wanted = {key_of(endpoint, record) for record in fleet.truth(endpoint.name, until)}
         ever = {key_of(endpoint, record) for record in fleet.truth(endpoint.name)}
@@ -51,6 +53,7 @@ def compare(fleet: Service, env: dict[str, str], settled: str) -> tuple[int, int
     return rows, doubles, losses
 
 
+@pytest.mark.proof
 @pytest.mark.xdist_group("processes")
 def test_ingest_killed_again_and_again_loses_and_doubles_nothing(tmp_path: Path) -> None:
     chance = random.Random(5)

@@ -65,6 +65,7 @@ def started(script: str, number: int, env: dict[str, str]) -> subprocess.Popen[s
     )
 
 
+@pytest.mark.proof
 @pytest.mark.xdist_group("processes")
 def test_readers_see_whole_commits_and_never_wait_while_three_writers_write(tmp_path):
     env = environment(tmp_path)
