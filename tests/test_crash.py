@@ -6,6 +6,8 @@ moves. `make crash-test N=200` runs the same proof at full count.
 
 import os
 import random
+import signal
+import subprocess
 import sys
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -17,9 +19,12 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.lake import open_lake
 from fleetlake.planning.coverage import SWEEP
 from fleetlake.settings import Settings
+from fleetsim.app import create_app
+from fleetsim.options import SimulatorOptions
 from fleetsim.scenarios import SCENARIOS
+from tests.conftest import NOW, Sim
 from tests.processes import UNSETTLED, Service, environment, fleetlake, kill_after, service
-from tests.test_load import key_of, keys_in
+from tests.test_load import assert_complete, key_of, keys_in
 
 KILLS = int(os.environ.get("CRASH_TEST_KILLS", "15"))
 LONGEST_LIFE_SECONDS = 1.6
@@ -51,6 +56,45 @@ def compare(fleet: Service, env: dict[str, str], settled: str) -> tuple[int, int
             for key in sorted(found, key=str)[:NAMED]:
                 sys.stdout.write(f"{endpoint.name} {key} {what}\n")
     return rows, doubles, losses
+
+
+KILLED_IN_A_COMMIT = """
+import os, signal, sys
+from pathlib import Path
+from fleetlake.lake import commit
+from tests.conftest import NOW, Sim
+from tests.test_crash import SMALL
+from fleetsim.app import create_app
+
+def die(_):
+    print("rows are written, and their commit is not", flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+commit.flush_files = die
+Sim(create_app(SMALL), Path(sys.argv[1])).ingest("alerts")
+"""
+SMALL = SimulatorOptions(routers=6, days=1, now=NOW, speed=0)
+
+
+def test_ingest_killed_in_its_commit_is_made_good_by_the_next(lake_path: Path) -> None:
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED_IN_A_COMMIT, str(lake_path.parent)],
+        cwd=Path(__file__).parents[1],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    with open_lake(lake_path, read_only=True) as lake:
+        left = lake.rows(
+            "select count(*) from raw.alerts union all from (select count(*) from meta.loads)"
+        )
+    sim = Sim(create_app(SMALL), lake_path.parent)
+    sim.ingest("alerts")
+
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert "rows are written" in killed.stdout
+    assert left == [(0,), (0,)]
+    assert_complete(sim, ENDPOINTS["alerts"])
 
 
 @pytest.mark.proof
