@@ -40,7 +40,7 @@ every_target = pytest.mark.parametrize("place", [target(name) for name in TARGET
 every_other_target = pytest.mark.parametrize(
     "place",
     [
-        target(name, *([pytest.mark.proof] if name == "jsonl" else []))
+        target(name, *([pytest.mark.proof] if name in {"jsonl", "bigquery"} else []))
         for name in TARGETS
         if name != "parquet"
     ],
