@@ -18,6 +18,7 @@ from fleetlake.errors import ExportFailed
 from fleetlake.exporters import TARGETS, files
 from fleetlake.exporters.export import export
 from fleetlake.lake import Lake, open_lake
+from tests.exporters.targets import listed
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +56,7 @@ def test_new_rows_are_a_new_file_and_the_others_stay_untouched(lake, tmp_path):
 
     assert before < names(tmp_path / "out")
     assert len(names(tmp_path / "out") - before) == 1
-    assert pl.read_parquet(tmp_path / "out" / "trips" / "*.parquet").height == 1001
+    assert pl.read_parquet(listed(tmp_path / "out" / "trips")).height == 1001
 
 
 def test_small_files_do_not_gather(lake, tmp_path):
@@ -92,10 +93,10 @@ DAMAGED = [{"mark": "{}"}, {"mark": None}, {"files": [{}]}, {"files": 1}, "", "[
 
 def test_a_list_that_cannot_be_read_is_as_no_list(lake, tmp_path):
     send(lake, tmp_path / "out")
-    listed = tmp_path / "out" / "trips" / files.LIST
+    place = tmp_path / "out" / "trips" / files.LIST
     for damaged in DAMAGED:
-        told = json.loads(listed.read_text())
-        listed.write_text(damaged if isinstance(damaged, str) else json.dumps(told | damaged))
+        told = json.loads(place.read_text())
+        place.write_text(damaged if isinstance(damaged, str) else json.dumps(told | damaged))
 
         assert send(lake, tmp_path / "out") == 1000, damaged
     assert pl.read_parquet(tmp_path / "out" / "trips" / "*.parquet").height == 1000
