@@ -6,17 +6,25 @@ moves. `make crash-test N=200` runs the same proof at full count.
 
 import os
 import random
+import signal
+import subprocess
 import sys
 from datetime import datetime, timedelta
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 from fleetlake.endpoints import ENDPOINTS
+from fleetlake.lake import open_lake
 from fleetlake.planning.coverage import SWEEP
+from fleetlake.settings import Settings
+from fleetsim.app import create_app
+from fleetsim.options import SimulatorOptions
 from fleetsim.scenarios import SCENARIOS
-from tests.processes import UNSETTLED, Service, environment, fleetlake, kill_after, query, service
-from tests.test_load import key_of
+from tests.conftest import NOW, Sim
+from tests.processes import UNSETTLED, Service, environment, fleetlake, kill_after, service
+from tests.test_load import assert_complete, key_of, keys_in
 
 KILLS = int(os.environ.get("CRASH_TEST_KILLS", "15"))
 LONGEST_LIFE_SECONDS = 1.6
@@ -31,13 +39,12 @@ def compare(fleet: Service, env: dict[str, str], settled: str) -> tuple[int, int
     `settled` is the instant before which everything must be there.
     """
     rows = doubles = losses = 0
+    with patch.dict(os.environ, env):
+        place = Settings().lake
+    with open_lake(place, read_only=True) as lake:
+        kept = {name: keys_in(lake, endpoint) for name, endpoint in ENDPOINTS.items()}
     for endpoint in ENDPOINTS.values():
-        listed = ", ".join(f'"{name}"' for name in endpoint.key)
-        current = "where valid_to is null" if endpoint.mode == "history" else ""
-        keys = [
-            tuple(row.values())
-            for row in query(f"select {listed} from raw.{endpoint.name} {current}", env)
-        ]
+        keys = kept[endpoint.name]
         until = "" if endpoint.is_snapshot else settled
         wanted = {key_of(endpoint, record) for record in fleet.truth(endpoint.name, until)}
         ever = {key_of(endpoint, record) for record in fleet.truth(endpoint.name)}
@@ -51,6 +58,46 @@ def compare(fleet: Service, env: dict[str, str], settled: str) -> tuple[int, int
     return rows, doubles, losses
 
 
+KILLED_IN_A_COMMIT = """
+import os, signal, sys
+from pathlib import Path
+from fleetlake.lake import commit
+from tests.conftest import NOW, Sim
+from tests.test_crash import SMALL
+from fleetsim.app import create_app
+
+def die(_):
+    print("rows are written, and their commit is not", flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+commit.flush_files = die
+Sim(create_app(SMALL), Path(sys.argv[1])).ingest("alerts")
+"""
+SMALL = SimulatorOptions(routers=6, days=1, now=NOW, speed=0)
+
+
+def test_ingest_killed_in_its_commit_is_made_good_by_the_next(lake_path: Path) -> None:
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED_IN_A_COMMIT, str(lake_path.parent)],
+        cwd=Path(__file__).parents[1],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    with open_lake(lake_path, read_only=True) as lake:
+        left = lake.rows(
+            "select count(*) from raw.alerts union all from (select count(*) from meta.loads)"
+        )
+    sim = Sim(create_app(SMALL), lake_path.parent)
+    sim.ingest("alerts")
+
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert "rows are written" in killed.stdout
+    assert left == [(0,), (0,)]
+    assert_complete(sim, ENDPOINTS["alerts"])
+
+
+@pytest.mark.proof
 @pytest.mark.xdist_group("processes")
 def test_ingest_killed_again_and_again_loses_and_doubles_nothing(tmp_path: Path) -> None:
     chance = random.Random(5)

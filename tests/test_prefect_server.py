@@ -7,6 +7,8 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+import pytest
+
 SERVE = """
 import threading, weakref
 from fleetlake.cli.prefect.server import collect_in_background
@@ -72,10 +74,15 @@ def settings_of_server(home: Path, **own: str) -> list[object]:
     return found
 
 
-def test_server_forgets_old_runs_and_keeps_leases_on_disk_unless_it_is_told_otherwise(
-    tmp_path: Path,
-) -> None:
+def test_server_forgets_old_runs_and_keeps_leases_on_disk(tmp_path: Path) -> None:
     kinds, days, leases = settings_of_server(tmp_path)
+
+    assert (kinds, days) == (["events", "flow_runs", "orphans"], 30)
+    assert leases == "prefect.server.concurrency.lease_storage.filesystem"
+
+
+@pytest.mark.proof
+def test_server_forgets_and_keeps_what_it_is_told_to(tmp_path: Path) -> None:
     own = settings_of_server(
         tmp_path,
         PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED="events",
@@ -83,6 +90,4 @@ def test_server_forgets_old_runs_and_keeps_leases_on_disk_unless_it_is_told_othe
         PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE="elsewhere",
     )
 
-    assert (kinds, days) == (["events", "flow_runs", "orphans"], 30)
-    assert leases == "prefect.server.concurrency.lease_storage.filesystem"
     assert own == [["events"], 7, "elsewhere"]

@@ -43,6 +43,7 @@ def test_its_first_screen_is_one_sentence_two_commands_and_what_they_print() -> 
     assert re.findall(r"^\$ (.*)$", first, flags=re.MULTILINE) == ["make demo", "make test"]
 
 
+@pytest.mark.proof
 def test_the_demo_prints_the_table_that_it_shows(demo: tuple[Path, str]) -> None:
     shown = re.findall(r"<!-- demo -->\n```text\n(.*?)```", README.read_text(), flags=re.DOTALL)[0]
     title, _, header, *_ = shown.splitlines()
@@ -53,6 +54,7 @@ def test_the_demo_prints_the_table_that_it_shows(demo: tuple[Path, str]) -> None
     assert all(name in printed for name in names)
 
 
+@pytest.mark.proof
 def test_the_demo_runs_again_and_loads_only_what_is_new(demo: tuple[Path, str]) -> None:
     folder, first = demo
     env = {k: v for k, v in environment(folder).items() if not k.startswith("FLEETLAKE_")}
@@ -69,6 +71,7 @@ def test_the_demo_runs_again_and_loads_only_what_is_new(demo: tuple[Path, str]) 
     assert rows[1] < rows[0] / 20
 
 
+@pytest.mark.proof
 def test_its_commands_do_what_it_says(demo: tuple[Path, str]) -> None:
     """Every fleetlake and python command is run, in order, against a simulated service."""
     folder, _ = demo

@@ -65,6 +65,24 @@ def started(script: str, number: int, env: dict[str, str]) -> subprocess.Popen[s
     )
 
 
+def test_a_reader_sees_nothing_of_a_commit_under_way_and_then_all_of_it(lake_path):
+    both = "select (select count(*) from marts.trips), (select sum(rows_added) from meta.loads)"
+    with open_lake(lake_path) as writer, open_lake(lake_path, read_only=True) as reader:
+        writer.execute("create table marts.trips (trip_id bigint)")
+        writer.execute("insert into meta.loads (load_id, rows_added) values ('all', 0)")
+        seen = [reader.rows(both)]
+        writer.execute("begin")
+        writer.execute("insert into marts.trips select i from range(1000) r(i)")
+        seen.append(reader.rows(both))
+        writer.execute("update meta.loads set rows_added = rows_added + 1000")
+        seen.append(reader.rows(both))
+        writer.execute("commit")
+        seen.append(reader.rows(both))
+
+    assert seen == [[(0, 0)]] * 3 + [[(1000, 1000)]]
+
+
+@pytest.mark.proof
 @pytest.mark.xdist_group("processes")
 def test_readers_see_whole_commits_and_never_wait_while_three_writers_write(tmp_path):
     env = environment(tmp_path)

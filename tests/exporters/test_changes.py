@@ -1,5 +1,8 @@
 """What changed since a mark, and not what was only written again."""
 
+import shutil
+from pathlib import Path
+
 import pytest
 
 from fleetlake.endpoints import ENDPOINTS
@@ -15,14 +18,21 @@ from fleetlake.marts.catalogue import mart_keys, marts
 TRIPS = Source(schema="marts", table="trips", key=("trip_id",))
 
 
+@pytest.fixture(scope="module")
+def opened(empty_lake, tmp_path_factory):
+    """Open one lake for all tests; each makes its table anew."""
+    copy = shutil.copytree(empty_lake, tmp_path_factory.mktemp("changes") / "lake")
+    with open_lake(Path(copy)) as lake:
+        yield lake
+
+
 @pytest.fixture
-def lake(lake_path):
-    with open_lake(lake_path) as opened:
-        opened.execute("create table marts.trips (trip_id bigint, note varchar)")
-        for part in range(3):
-            rows = f"select i, 'a' from range({part}0, {part}9) r(i)"
-            opened.execute(f"insert into marts.trips {rows}")
-        yield opened
+def lake(opened):
+    opened.execute("create or replace table marts.trips (trip_id bigint, note varchar)")
+    for part in range(3):
+        rows = f"select i, 'a' from range({part}0, {part}9) r(i)"
+        opened.execute(f"insert into marts.trips {rows}")
+    return opened
 
 
 def net(lake, then: ExportMark) -> tuple[set[tuple[object, ...]], set[int], set[int]]:

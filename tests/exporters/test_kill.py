@@ -16,6 +16,7 @@ ROWS = 100_000
 TARGETS = ["parquet", "delta", "iceberg", pytest.param("postgres", marks=needs_postgres)]
 
 
+@pytest.mark.proof
 @pytest.mark.xdist_group("processes")
 @pytest.mark.parametrize("name", TARGETS)
 def test_an_export_killed_again_and_again_is_made_good_by_the_next(tmp_path, monkeypatch, name):

@@ -14,17 +14,29 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from tests.flows.alone import Alone, put_alone
 from tests.flows.server import ROOT, SERVE, Server, processes_of, server_at, wait_for
 
 from fleetlake.settings import load_settings
 
 if str(ROOT) not in sys.path:  # as Prefect does, which loads flows from the project's folder
     sys.path.insert(0, str(ROOT))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let what needs the server come first: it makes the settings that Prefect reads once."""
+    places = [place for place, item in enumerate(items) if "flows" in item.path.parts]
+    in_order = sorted(
+        (items[place] for place in places), key=lambda item: not item.get_closest_marker("proof")
+    )
+    for place, item in zip(places, in_order, strict=True):
+        items[place] = item
 
 
 @dataclass(frozen=True)
@@ -124,3 +136,23 @@ def worker_environment(
     load_settings.cache_clear()
     yield tmp_path
     load_settings.cache_clear()
+
+
+@pytest.fixture(scope="session")
+def prefect_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Let Prefect be imported without a server: it finds none, starts none, and keeps nothing."""
+    with pytest.MonkeyPatch.context() as patch:
+        if "prefect" not in sys.modules:
+            patch.setenv("PREFECT_HOME", str(tmp_path_factory.mktemp("prefect-home")))
+            patch.setenv("PREFECT_SERVER_ALLOW_EPHEMERAL_MODE", "false")
+            patch.setenv("PREFECT_LOGGING_TO_API_ENABLED", "false")
+            patch.setenv("DO_NOT_TRACK", "1")
+        import_module("prefect")
+        yield
+
+
+@pytest.fixture
+def alone(prefect_home: None, monkeypatch: pytest.MonkeyPatch) -> Alone:
+    """Let flows be called as functions; return what they would tell a server."""
+    del prefect_home
+    return put_alone(monkeypatch)

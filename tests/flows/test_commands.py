@@ -19,12 +19,21 @@ from fleetlake.settings import load_settings
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("command", ["worker", "prefect-setup"])
+UNSET = ("", "PREFECT_API_URL is not set", 3)
+UNANSWERED = (
+    "http://127.0.0.1:1/api",
+    "No Prefect server answers at http://127.0.0.1:1/api",
+    5,
+)
+
+
 @pytest.mark.parametrize(
-    ("url", "told", "code"),
+    ("command", "url", "told", "code"),
     [
-        ("", "PREFECT_API_URL is not set", 3),
-        ("http://127.0.0.1:1/api", "No Prefect server answers at http://127.0.0.1:1/api", 5),
+        ("worker", *UNSET),
+        ("prefect-setup", *UNANSWERED),
+        pytest.param("worker", *UNANSWERED, marks=pytest.mark.proof),
+        pytest.param("prefect-setup", *UNSET, marks=pytest.mark.proof),
     ],
 )
 def test_what_needs_a_prefect_server_says_in_a_sentence_that_there_is_none(

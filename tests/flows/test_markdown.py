@@ -1,10 +1,10 @@
 """Texts of the service in artifacts: shown as they are, never obeyed."""
+# ruff: noqa: PLC0415 - Prefect reads its settings when it is imported: not while tests are collected
 
 from html import unescape
 
 import pytest
 from flows.markdown import as_text, table_of_text
-from flows.reports import ingest_summary
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
@@ -43,6 +43,8 @@ def test_addresses_are_no_links_of_themselves():
 
 
 def test_what_the_service_said_is_text_in_every_artifact_of_an_ingest():
+    from flows.reports import ingest_summary
+
     numbers = dict.fromkeys(["added", "changed", "quarantined", "calls", "holes"], 0)
     row = {"endpoint": next(iter(ENDPOINTS)), "note": HOSTILE[0], "seconds": 0.1, **numbers}
 

@@ -1,9 +1,7 @@
 """Each flow runs once under a real Prefect server, and the lake then holds the truth."""
 # ruff: noqa: PLC0415 - Prefect reads its settings when it is imported: not before the fixture
 
-import doctest
 import importlib
-import inspect
 import json
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -11,25 +9,14 @@ from functools import partial
 from itertools import chain, repeat
 
 import duckdb
-import httpx
 import pytest
-from tests.flows.server import ROOT
+from tests.flows.cases import OUT_OF_BOUNDS, REFUSED_BACKFILLS, answer_of_server
 
-from fleetlake import errors
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Api, Mode
-from fleetlake.errors import (
-    BuildFailed,
-    CredentialsRefused,
-    FleetlakeError,
-    StreamBusy,
-    Throttled,
-)
 from fleetlake.lake import open_lake
 from fleetlake.lake.locks import stream_lock
-from fleetlake.lake.maintenance import Maintained
 from fleetlake.planning.coverage import SETTLE
-from fleetlake.planning.shards import PARTS
 
 pytestmark = [
     pytest.mark.proof,
@@ -179,20 +166,8 @@ def test_backfill_keeps_each_record_once_and_shows_its_progress(remote_sim, work
     assert artifacts("backfill-alerts")["backfill-alerts"].data == 100
 
 
-JUNE = {"start": datetime(2026, 6, 1), "end": datetime(2026, 6, 2)}  # noqa: DTZ001 - as people type it
-
-
 @pytest.mark.usefixtures("worker_environment")
-@pytest.mark.parametrize(
-    ("parameters", "told"),
-    [
-        ({**JUNE, "endpoint": "alertz"}, "Did you mean alerts?"),
-        ({**JUNE, "endpoint": "Activity Logs"}, "`fleetlake ingest --plan` lists them all"),
-        ({**JUNE, "endpoint": "routers"}, "no past range to read again"),
-        ({"endpoint": "alerts", "start": JUNE["end"], "end": JUNE["start"]}, "not before end"),
-        ({"endpoint": "alerts", "start": JUNE["end"], "end": JUNE["end"]}, "not before end"),
-    ],
-)
+@pytest.mark.parametrize(("parameters", "told"), REFUSED_BACKFILLS)
 def test_backfill_of_what_cannot_be_is_refused_in_words_before_it_shows_progress(
     parameters, told, monkeypatch
 ):
@@ -206,17 +181,6 @@ def test_backfill_of_what_cannot_be_is_refused_in_words_before_it_shows_progress
     assert state.is_failed()
     assert told in state.message
     assert not shown
-
-
-OUT_OF_BOUNDS = [
-    ("backfill", "backfill", {**JUNE, "endpoint": "alerts", "slice_hours": 0}),
-    ("backfill", "backfill", {**JUNE, "endpoint": "alerts", "slice_hours": -1}),
-    ("maintain", "maintain", {"keep_days": -5}),
-    ("maintain", "nightly", {"days": 0}),
-    ("ingest", "ingest", {"group": "series", "shards": 0}),
-    ("ingest", "ingest", {"group": "series", "shards": PARTS + 1}),
-    ("ingest", "ingest_shard", {"group": "series", "shards": 2, "shard": 0}),
-]
 
 
 @pytest.mark.usefixtures("worker_environment")
@@ -330,62 +294,3 @@ def test_profiles_come_from_a_secret_block_and_the_environment_wins(monkeypatch)
     assert (north.calls_per_minute, south.calls_per_minute) == (7, 0)
     assert (south.profile, set(south.keys().values())) == ("south", {"from-the-environment"})
     assert "as-stored" not in repr(settings_of_run())
-
-
-def answer_of_server(code):
-    request = httpx.Request("POST", "http://prefect")
-    return httpx.HTTPStatusError("", request=request, response=httpx.Response(code))
-
-
-@pytest.mark.parametrize(
-    ("error", "is_worth_it"),
-    [
-        (Throttled("again later"), True),
-        (StreamBusy("held"), True),
-        (CredentialsRefused("wrong key"), False),
-        (BuildFailed("a test found rows"), False),
-        (ValueError("a bug"), False),
-        (httpx.ConnectError("the server is being started again"), True),
-        (answer_of_server(503), True),
-        (answer_of_server(404), False),
-    ],
-)
-def test_task_retries_what_may_pass_by_itself(error, is_worth_it):
-    from flows.retries import is_worth_retrying
-    from prefect.states import Failed
-
-    assert is_worth_retrying(None, None, Failed(data=error)) is is_worth_it
-
-
-def test_task_retries_exactly_the_errors_that_are_transient():
-    from flows.retries import is_worth_retrying
-    from prefect.states import Failed
-
-    kinds = [k for _, k in inspect.getmembers(errors, inspect.isclass)]
-    kinds = [k for k in kinds if issubclass(k, FleetlakeError)]
-    retried = {k for k in kinds if is_worth_retrying(None, None, Failed(data=k("x")))}
-
-    assert retried == {k for k in kinds if k.is_transient}
-
-
-def test_a_maintenance_says_what_it_wrote_apart_from_what_it_merged(monkeypatch):
-    from flows import maintain as flow
-
-    done = Maintained(
-        files_written=2, files_before=12, files_after=7, snapshots_expired=0, files_removed=0
-    )
-    monkeypatch.setattr(flow, "compact", lambda _: done)
-
-    assert flow.maintain.fn().message == "2 files written; 12 files became 7."
-
-
-FLOWS = sorted((ROOT / "flows").glob("*.py"))
-DOCTESTED = [file.stem for file in FLOWS if ">>>" in file.read_text()]
-
-
-@pytest.mark.parametrize("name", DOCTESTED)
-def test_examples_in_docstrings_are_true(name):
-    result = doctest.testmod(importlib.import_module(f"flows.{name}"))
-
-    assert result.attempted > 0
-    assert result.failed == 0

@@ -11,22 +11,22 @@ from fleetlake.monitoring.status import LakeStatus
 from fleetlake.planning.retention import Forecast, RetentionState
 
 pytestmark = [
-    pytest.mark.proof,
     pytest.mark.xdist_group("prefect"),
-    pytest.mark.usefixtures("prefect_server", "sent"),
+    pytest.mark.usefixtures("sent"),
     pytest.mark.filterwarnings("ignore:unclosed <socket.socket:ResourceWarning"),
 ]
 
 STREAM = replace(GOOD, quarantined=1, drifted=2)
 
 
-@pytest.fixture
-def sent(monkeypatch):
-    """Return the events that are sent, instead of sending them."""
-    from prefect.variables import Variable
-
+@pytest.fixture(params=["in memory", pytest.param("at a server", marks=pytest.mark.proof)])
+def sent(request, monkeypatch):
+    """Return the events that are sent, instead of sending them; what was told is kept there."""
+    kept_at_server = request.param == "at a server"
+    request.getfixturevalue("prefect_server" if kept_at_server else "alone")
     from flows import signals
 
+    Variable = signals.Variable  # noqa: N806 - a class, Prefect's or its stand-in
     for profile in ("default", "west"):
         Variable.unset(f"fleetlake_told_{profile}")
     events = []

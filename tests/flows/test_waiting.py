@@ -106,23 +106,3 @@ def test_a_run_without_a_deployment_has_nobody_waiting_for_it(queue, monkeypatch
     monkeypatch.setattr(waiting, "deployment", SimpleNamespace(id=None))
 
     assert waiting.waiting_runs() == []
-
-
-def test_builds_wait_on_when_the_one_before_them_failed(monkeypatch):
-    from flows import build
-
-    def fail(**_options):
-        raise ValueError("a model failed")
-
-    skipped = []
-    monkeypatch.setattr(build, "waiting_runs", lambda: ["another"])
-    monkeypatch.setattr(build, "skip", skipped.extend)
-    monkeypatch.setattr(build, "build_models", fail)
-
-    with pytest.raises(ValueError, match="a model failed"):
-        build.build_marts()
-    assert skipped == []
-    monkeypatch.setattr(build, "build_models", lambda **_: SimpleNamespace(models=[], seconds=1.0))
-    monkeypatch.setattr(build, "publish_snapshot", lambda: None)
-    build.build_marts()
-    assert skipped == ["another"]

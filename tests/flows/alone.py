@@ -1,0 +1,120 @@
+"""Flows as plain functions: what they would tell Prefect's server is noted, and none is asked."""
+# ruff: noqa: PLC0415 - Prefect reads its settings when it is imported: not while tests are collected
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import httpx
+import pytest
+from tests.conftest import Sim
+
+MODULES = ("alarm", "backfill", "build", "credentials", "ingest", "maintain", "reports", "signals")
+ARTIFACTS = ("create_table_artifact", "create_markdown_artifact", "create_progress_artifact")
+READERS = ("ingest_endpoints", "backfill_endpoint", "backfill", "verify")
+"""What reads the service, by the names that flows call it."""
+
+
+@dataclass
+class Alone:
+    """What flows told, and what they find stored at the server."""
+
+    artifacts: dict[str, Any] = field(default_factory=dict)
+    events: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    started: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    variables: dict[str, Any] = field(default_factory=dict)
+    blocks: dict[str, Any] = field(default_factory=dict)
+
+    def show(self, content: Any = None, *, key: str, **_: Any) -> str:
+        """Keep an artifact's content."""
+        self.artifacts[key] = content
+        return key
+
+    def progress(self, key: str, progress: float) -> None:
+        """Keep how far an artifact of progress has come."""
+        self.artifacts[key] = progress
+
+    def emit(self, event: str, **rest: Any) -> None:
+        """Keep an event."""
+        self.events.append((event, rest))
+
+    def start(self, name: str, **options: Any) -> None:
+        """Keep that a run of a deployment was asked for."""
+        self.started.append((name, options))
+
+    def stand_ins(self) -> dict[str, Any]:
+        """Return what flows call instead of Prefect's own, by its name."""
+        alone = self
+
+        class Variable:
+            @staticmethod
+            def get(name: str, default: Any = None) -> Any:
+                return alone.variables.get(name, default)
+
+            @staticmethod
+            def set(name: str, value: Any, **_: Any) -> None:
+                alone.variables[name] = value
+
+            @staticmethod
+            def unset(name: str) -> None:
+                alone.variables.pop(name, None)
+
+        class Secret:
+            def __init__(self, name: str) -> None:
+                self._value = alone.blocks[name]
+
+            @classmethod
+            def load(cls, name: str) -> "Secret":
+                if name not in alone.blocks:
+                    raise ValueError(name)
+                return cls(name)
+
+            def get(self) -> Any:
+                return self._value
+
+        return {
+            **dict.fromkeys(ARTIFACTS, self.show),
+            "get_run_logger": lambda: logging.getLogger(__name__),
+            "update_progress_artifact": self.progress,
+            "emit_event": self.emit,
+            "run_deployment": self.start,
+            "Variable": Variable,
+            "Secret": Secret,
+        }
+
+
+def put_alone(monkeypatch: pytest.MonkeyPatch) -> Alone:
+    """Let flows and their tasks be called as functions (`flow.fn`) until the test ends."""
+    from prefect.tasks import Task
+
+    alone = Alone()
+    stand_ins = alone.stand_ins()
+    for module in [import_module(f"flows.{name}") for name in MODULES]:
+        for name, value in list(vars(module).items()):
+            if isinstance(value, Task):
+                monkeypatch.setattr(module, name, value.fn)
+            elif name in stand_ins:
+                monkeypatch.setattr(module, name, stand_ins[name])
+    return alone
+
+
+def let_read(
+    sim: Sim,
+    monkeypatch: pytest.MonkeyPatch,
+    transport: httpx.AsyncBaseTransport | None = None,
+) -> None:
+    """Let flows read a simulated service of this process into its lake."""
+
+    def with_transport(read: Callable[..., Any]) -> Callable[..., Any]:
+        return partial(read, transport=transport or sim.transport)
+
+    for module in [import_module(f"flows.{name}") for name in MODULES]:
+        if hasattr(module, "load_settings"):
+            monkeypatch.setattr(module, "load_settings", sim.settings)
+        for name in READERS:
+            read = getattr(module, name, None)
+            if getattr(read, "__module__", "").startswith("fleetlake."):
+                monkeypatch.setattr(module, name, with_transport(read))

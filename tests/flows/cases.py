@@ -1,0 +1,33 @@
+"""What flows are asked for and must refuse, and answers of a server, for tests with and without."""
+
+from datetime import datetime
+
+import httpx
+
+from fleetlake.planning.shards import PARTS
+
+JUNE = {"start": datetime(2026, 6, 1), "end": datetime(2026, 6, 2)}  # noqa: DTZ001 - as people type it
+
+REFUSED_BACKFILLS = [
+    ({**JUNE, "endpoint": "alertz"}, "Did you mean alerts?"),
+    ({**JUNE, "endpoint": "Activity Logs"}, "`fleetlake ingest --plan` lists them all"),
+    ({**JUNE, "endpoint": "routers"}, "no past range to read again"),
+    ({"endpoint": "alerts", "start": JUNE["end"], "end": JUNE["start"]}, "not before end"),
+    ({"endpoint": "alerts", "start": JUNE["end"], "end": JUNE["end"]}, "not before end"),
+]
+
+OUT_OF_BOUNDS = [
+    ("backfill", "backfill", {**JUNE, "endpoint": "alerts", "slice_hours": 0}),
+    ("backfill", "backfill", {**JUNE, "endpoint": "alerts", "slice_hours": -1}),
+    ("maintain", "maintain", {"keep_days": -5}),
+    ("maintain", "nightly", {"days": 0}),
+    ("ingest", "ingest", {"group": "series", "shards": 0}),
+    ("ingest", "ingest", {"group": "series", "shards": PARTS + 1}),
+    ("ingest", "ingest_shard", {"group": "series", "shards": 2, "shard": 0}),
+]
+
+
+def answer_of_server(code: int) -> httpx.HTTPStatusError:
+    """Return the error that an answer of Prefect's server is."""
+    request = httpx.Request("POST", "http://prefect")
+    return httpx.HTTPStatusError("", request=request, response=httpx.Response(code))

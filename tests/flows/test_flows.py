@@ -1,0 +1,364 @@
+"""What flows do, without Prefect's server: `make test` has this, `make proofs` a real server."""
+# ruff: noqa: PLC0415 - Prefect reads its settings when it is imported: not before the fixture
+
+import doctest
+import importlib
+import inspect
+from datetime import datetime, timedelta
+from types import SimpleNamespace
+
+import httpx
+import pytest
+from tests.conftest import NOW
+from tests.flows.alone import let_read
+from tests.flows.cases import OUT_OF_BOUNDS, REFUSED_BACKFILLS, answer_of_server
+from tests.flows.server import ROOT
+from tests.test_load import SmallPages, assert_complete, keys_in
+
+from fleetlake import errors
+from fleetlake.endpoints import ENDPOINTS
+from fleetlake.errors import (
+    BuildFailed,
+    CredentialsRefused,
+    FleetlakeError,
+    StreamBusy,
+    Throttled,
+    Unreachable,
+    UsageError,
+)
+from fleetlake.lake import open_lake
+from fleetlake.lake.locks import stream_lock
+from fleetlake.lake.maintenance import KEEP_SNAPSHOTS, Maintained
+from fleetlake.planning.coverage import SETTLE
+from fleetlake.planning.shards import WHOLE, Shard
+from fleetlake.settings import KEY_SETTINGS, Settings
+
+pytestmark = [
+    pytest.mark.xdist_group("prefect"),
+    pytest.mark.usefixtures("prefect_home"),
+    # With a server in this process, Prefect's clients leave connections to the garbage collector.
+    pytest.mark.filterwarnings("ignore:unclosed <socket.socket:ResourceWarning"),
+]
+
+
+@pytest.fixture
+def sim(make_sim):
+    """Return a service of few records: flows are shown here, and loads in tests/test_load.py."""
+    return make_sim(routers=3, days=1)
+
+
+HAS_CHANGED = "fleetlake.has-changed"
+MAINTAINED = Maintained(
+    files_written=2, files_before=12, files_after=7, snapshots_expired=0, files_removed=0
+)
+
+
+def test_a_group_is_loaded_whole_and_told_and_nothing_is_added_twice(alone, sim, monkeypatch):
+    from flows.groups import Group, endpoints_of
+    from flows.ingest import ingest
+
+    let_read(sim, monkeypatch)
+
+    first, again = ingest.fn(Group.ACTIVITY), ingest.fn(Group.ACTIVITY)
+
+    names = endpoints_of(Group.ACTIVITY)
+    for name in names:
+        assert_complete(sim, ENDPOINTS[name])
+    with open_lake(sim.settings().lake, read_only=True) as lake:
+        [(held,)] = lake.rows(f"select {' + '.join(map(count_of, names))}")
+    loads = [event for name, event in alone.events if name == "fleetlake.ingest.completed"]
+    assert (first.is_completed(), first.name) == (True, "Completed")
+    assert first.message == f"{held:,} rows added, 0 changed."
+    assert again.message == "0 rows added, 0 changed."
+    assert [load["resource"][HAS_CHANGED] for load in loads] == ["true", "false"]
+    assert [load["payload"]["added"] for load in loads] == [held, 0]
+    rows = alone.artifacts["ingest-activity"]
+    assert {row["endpoint"].replace("\\", "") for row in rows} == set(names)
+    assert "0 rows added" in alone.artifacts["ingest-activity-summary"]
+
+
+def count_of(table: str) -> str:
+    return f"(select count(*) from raw.{table})"
+
+
+def test_a_stream_that_fails_fails_the_run_after_the_others_were_told(alone, sim, monkeypatch):
+    from flows.groups import Group, endpoints_of
+    from flows.ingest import ingest
+
+    failing, *others = endpoints_of(Group.EVENTS)
+    let_read(sim, monkeypatch, SmallPages(sim, ENDPOINTS[failing], good=0))
+
+    with pytest.raises(Unreachable, match=failing):
+        ingest.fn(Group.EVENTS)
+
+    [load] = [event for name, event in alone.events if name == "fleetlake.ingest.completed"]
+    assert load["payload"]["failed"] == [failing]
+    for name in others:
+        assert_complete(sim, ENDPOINTS[name])
+
+
+def test_a_divided_run_starts_each_shard_once_and_loads_what_cannot_be_divided(alone, monkeypatch):
+    from flows.groups import Group
+
+    from flows import ingest as flow
+
+    loaded = []
+
+    def note(group, shard=WHOLE, *, is_divisible=None, **_):
+        loaded.append((group, shard, is_divisible))
+        return []
+
+    monkeypatch.setattr(flow, "load_streams", note)
+    flow.ingest.fn(Group.SERIES, shards=2)
+    started = list(alone.started)
+    flow.ingest.fn(Group.EVENTS, shards=2)
+    flow.ingest.fn(Group.SERIES)
+    for _, options in started:
+        flow.ingest_shard.fn(**options["parameters"])
+
+    assert alone.started == started
+    assert [name for name, _ in started] == ["ingest_shard/shard"] * 2
+    assert len({options["idempotency_key"] for _, options in started}) == 2
+    assert {options["timeout"] for _, options in started} == {0}
+    assert loaded == [
+        (Group.SERIES, WHOLE, False),
+        (Group.EVENTS, WHOLE, None),
+        (Group.SERIES, WHOLE, None),
+        (Group.SERIES, Shard(1, 2), True),
+        (Group.SERIES, Shard(2, 2), True),
+    ]
+
+
+def test_run_that_finds_every_stream_held_ends_as_skipped(alone, sim, monkeypatch):
+    from flows.groups import Group
+    from flows.ingest import ingest
+
+    let_read(sim, monkeypatch)
+    with stream_lock(sim.settings().lake, "activity_logs"):
+        state = ingest.fn(Group.ACTIVITY)
+
+    assert (state.is_completed(), state.name) == (True, "Skipped")
+    assert "activity_logs" in state.message
+    assert alone.artifacts["ingest-activity"]
+
+
+def test_backfill_reads_a_range_slice_by_slice_and_shows_its_progress(alone, sim, monkeypatch):
+    from flows.backfill import backfill
+
+    let_read(sim, monkeypatch)
+    start, end = NOW - timedelta(hours=9), NOW - SETTLE
+    first = backfill.fn("alerts", start, end, slice_hours=4)
+    again = backfill.fn("alerts", start.replace(tzinfo=None), end.replace(tzinfo=None))
+
+    truth = [
+        record
+        for record in sim.truth("alerts", end)
+        if datetime.fromisoformat(record["created_at"]) >= start
+    ]
+    assert first.message == f"{len(truth):,} rows added in 3 slices."
+    assert again.message == "0 rows added in 1 slice."
+    assert alone.artifacts["backfill-alerts"] == 100
+    with (
+        stream_lock(sim.settings().lake, "alerts"),
+        pytest.raises(StreamBusy),
+    ):  # for the task to try again
+        backfill.fn("alerts", start, end)
+
+
+@pytest.mark.parametrize(("parameters", "told"), REFUSED_BACKFILLS)
+def test_backfill_of_what_cannot_be_is_refused_in_words_before_it_shows_progress(
+    alone, parameters, told
+):
+    from flows.backfill import backfill
+
+    with pytest.raises(UsageError) as refused:
+        backfill.fn(**parameters)
+
+    assert told in str(refused.value)
+    assert not alone.artifacts
+
+
+@pytest.mark.parametrize(("module", "name", "parameters"), OUT_OF_BOUNDS)
+def test_number_that_makes_no_sense_is_refused(module, name, parameters):
+    from prefect.exceptions import ParameterTypeError
+
+    flow = getattr(importlib.import_module(f"flows.{module}"), name)
+
+    with pytest.raises(ParameterTypeError, match=next(reversed(parameters))):
+        flow.validate_parameters(parameters)
+
+
+def test_the_night_reads_again_what_misses_and_tries_refused_records_and_maintains(
+    alone, sim, monkeypatch
+):
+    from flows import maintain as flow
+
+    kept = []
+
+    def maintain(_, *, keep):
+        kept.append(keep)
+        return MAINTAINED
+
+    let_read(sim, monkeypatch)
+    monkeypatch.setattr(flow, "maintain_lake", maintain)
+    sim.ingest("alerts")
+    with open_lake(sim.settings().lake) as lake:
+        fifth = "(select created_at from raw.alerts order by created_at desc offset 5 limit 1)"
+        read = keys_in(lake, ENDPOINTS["alerts"])
+        lake.execute(f"delete from raw.alerts where created_at = {fifth}")
+
+    missing, found = flow.nightly.fn(days=1), flow.nightly.fn(days=1)
+    watched = flow.retention_watch.fn()
+
+    assert missing.message == "1 record missing of 1 streams."
+    assert found.message == "0 records missing of 1 streams."
+    with open_lake(sim.settings().lake, read_only=True) as lake:
+        assert keys_in(lake, ENDPOINTS["alerts"]) == read
+    assert [row["endpoint"] for row in alone.artifacts["verify"]] == ["alerts"]
+    assert kept == [KEEP_SNAPSHOTS] * 2
+    assert "12 data files became 7" in alone.artifacts["maintain-summary"]
+    assert watched.message == "0 streams at risk."
+    assert "nothing is at risk" in alone.artifacts["retention-summary"]
+
+
+def test_a_maintenance_says_what_it_wrote_apart_from_what_it_merged(monkeypatch):
+    from flows import maintain as flow
+
+    monkeypatch.setattr(flow, "compact", lambda _: MAINTAINED)
+
+    assert flow.maintain.fn().message == "2 files written; 12 files became 7."
+
+
+def test_a_maintenance_that_always_met_a_load_ends_as_skipped(monkeypatch):
+    from flows import maintain as flow
+
+    def held(_):
+        raise StreamBusy("alerts is being loaded.")
+
+    monkeypatch.setattr(flow, "compact", held)
+
+    assert flow.maintain.fn().name == "Skipped"
+
+
+@pytest.mark.usefixtures("alone")
+def test_builds_wait_on_when_the_one_before_them_failed(monkeypatch):
+    from flows import build
+
+    def fail(**_options):
+        raise ValueError("a model failed")
+
+    skipped = []
+    monkeypatch.setattr(build, "waiting_runs", lambda: ["another"])
+    monkeypatch.setattr(build, "skip", skipped.extend)
+    monkeypatch.setattr(build, "build_models", fail)
+
+    with pytest.raises(ValueError, match="a model failed"):
+        build.build_marts.fn()
+    assert skipped == []
+    monkeypatch.setattr(build, "build_models", lambda **_: SimpleNamespace(models=[], seconds=1.0))
+    monkeypatch.setattr(build, "publish_snapshot", lambda: None)
+    build.build_marts.fn()
+    assert skipped == ["another"]
+
+
+def test_keys_come_from_secret_blocks_where_the_environment_has_none(alone, sim, monkeypatch):
+    from flows.credentials import settings_of_run
+
+    from flows import credentials
+
+    given = sim.settings(mgr_api_key="", portal_api_id="from-the-environment")
+    monkeypatch.setattr(credentials, "load_settings", lambda: given)
+    account = dict.fromkeys(KEY_SETTINGS, "from-a-block") | {"calls_per_minute": 7}
+    alone.blocks |= {
+        "fleetlake-mgr-api-key": "from-a-block",
+        "fleetlake-portal-api-id": "from-a-block",
+        "fleetlake-profiles": {"north": account},
+    }
+
+    settings = settings_of_run()
+
+    assert settings.mgr_api_key.get_secret_value() == "from-a-block"
+    assert settings.portal_api_id.get_secret_value() == "from-the-environment"
+    assert settings.profiles["north"].calls_per_minute == 7
+    assert "from-a-block" not in repr(settings)
+    assert isinstance(settings, Settings)
+
+
+def test_refused_keys_fail_the_run_and_are_not_told(alone, sim, monkeypatch):
+    from flows.groups import Group
+
+    from flows import credentials
+    from flows import ingest as flow
+
+    let_read(sim, monkeypatch)
+    wrong = sim.settings(mgr_api_key="wrong-and-secret")
+    monkeypatch.setattr(credentials, "load_settings", lambda: wrong)
+
+    with pytest.raises(CredentialsRefused) as refused:
+        flow.ingest.fn(Group.ACTIVITY)
+
+    assert "wrong-and-secret" not in f"{refused.value!r} {alone}"
+
+
+def test_an_alarm_stays_red_and_shows_what_it_is_about(alone):
+    from flows.alarm import alarm
+
+    state = alarm.fn("fleetlake.gap.recorded", "activity_logs", "Two hours are *lost*.")
+
+    assert (state.is_failed(), state.name) == (True, "Alarm")
+    assert state.message == "Two hours are *lost*."
+    assert r"Two hours are \*lost\*" in alone.artifacts["alarm-activity-logs"]
+
+
+@pytest.mark.parametrize(
+    ("error", "is_worth_it"),
+    [
+        (Throttled("again later"), True),
+        (StreamBusy("held"), True),
+        (CredentialsRefused("wrong key"), False),
+        (BuildFailed("a test found rows"), False),
+        (ValueError("a bug"), False),
+        (httpx.ConnectError("the server is being started again"), True),
+        (answer_of_server(503), True),
+        (answer_of_server(404), False),
+    ],
+)
+def test_task_tries_again_what_may_pass_by_itself(error, is_worth_it):
+    from flows.retries import is_worth_retrying
+    from prefect.states import Failed
+
+    assert is_worth_retrying(None, None, Failed(data=error)) is is_worth_it
+
+
+def test_task_retries_exactly_the_errors_that_are_transient():
+    from flows.retries import is_worth_retrying
+    from prefect.states import Failed
+
+    kinds = [k for _, k in inspect.getmembers(errors, inspect.isclass)]
+    kinds = [k for k in kinds if issubclass(k, FleetlakeError)]
+    retried = {k for k in kinds if is_worth_retrying(None, None, Failed(data=k("x")))}
+
+    assert retried == {k for k in kinds if k.is_transient}
+
+
+def test_every_task_tries_again_by_the_rule_of_the_house():
+    from flows.retries import is_worth_retrying
+    from prefect.tasks import Task
+
+    modules = [importlib.import_module(f"flows.{file.stem}") for file in FLOWS]
+    tasks = {task for module in modules for task in vars(module).values() if type(task) is Task}
+
+    assert len(tasks) >= 7
+    assert {task.retry_condition_fn for task in tasks} == {is_worth_retrying}
+
+
+FLOWS = sorted((ROOT / "flows").glob("*.py"))
+DOCTESTED = [file.stem for file in FLOWS if ">>>" in file.read_text()]
+
+
+@pytest.mark.parametrize("name", DOCTESTED)
+def test_examples_in_docstrings_are_true(name):
+    result = doctest.testmod(importlib.import_module(f"flows.{name}"))
+
+    assert result.attempted > 0
+    assert result.failed == 0
