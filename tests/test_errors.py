@@ -3,10 +3,9 @@
 import inspect
 import re
 
-import pytest
-
 from fleetlake import errors
 from fleetlake.errors import FleetlakeError, Throttled
+from tests.every import every
 
 TREE = [kind for _, kind in inspect.getmembers(errors, inspect.isclass)]
 TREE = [kind for kind in TREE if issubclass(kind, FleetlakeError)]
@@ -31,14 +30,14 @@ def test_the_drawing_at_the_head_shows_every_error_where_it_stands():
         assert drawing[kind.__name__][1] == depth, kind.__name__
 
 
-@pytest.mark.parametrize("kind", TREE)
+@every("kind", TREE)
 def test_the_drawing_states_each_exit_code(kind):
     code, _ = drawn()[kind.__name__]
 
     assert code in {None, kind.exit_code}
 
 
-@pytest.mark.parametrize("kind", TREE)
+@every("kind", TREE)
 def test_an_error_is_one_paragraph_of_what_and_what_to_do(kind):
     error = kind("It broke.", remedy="Mend it.")
 
