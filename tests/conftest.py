@@ -38,18 +38,20 @@ KEYS = {
 }
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(scope="session", autouse=True)
 def no_waits() -> Iterator[None]:
     """Retry at once: tests never sleep."""
     with stamina.set_testing(True, attempts=20):
         yield
 
 
-@pytest.fixture(autouse=True)
-def no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="session", autouse=True)
+def no_settings_of_this_machine() -> Iterator[None]:
     """Keep the settings of whoever runs the tests out of them."""
-    for name in [name for name in os.environ if name.startswith("FLEETLAKE_")]:
-        monkeypatch.delenv(name)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("FLEETLAKE_")]:
+            patch.delenv(name)
+        yield
 
 
 @dataclass
