@@ -25,7 +25,9 @@ from fleetlake.settings import Settings
 from fleetsim.app import create_app
 from fleetsim.options import SimulatorOptions
 
-hypothesis.settings.register_profile("promises", deadline=None)  # a busy machine is no bug
+# A busy machine is no bug. Among the proofs, properties are tried on more examples.
+hypothesis.settings.register_profile("promises", deadline=None, max_examples=25)
+hypothesis.settings.register_profile("thorough", deadline=None, max_examples=200)
 hypothesis.settings.load_profile("promises")
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
@@ -119,6 +121,27 @@ class Sim:
         return ingest(self.settings(), list(names), transport=transport, **options)
 
 
+def new_sim(folder: Path, **options: Any) -> Sim:
+    """Return a simulated service at its start, to be read into a lake in the folder."""
+    chosen = {"routers": 6, "days": 3, "now": NOW, "speed": 0, **options}
+    return Sim(create_app(SimulatorOptions(**chosen)), folder)
+
+
+def loaded_sim(folder: Path, empty_lake: Path, *names: str, **options: Any) -> Sim:
+    """Return a service whose endpoints, or all, were loaded: to be copied by a module's tests."""
+    sim = new_sim(folder, **options)
+    shutil.copytree(empty_lake, folder / "lake")
+    outcomes = sim.ingest(*names)
+    assert [outcome.error for outcome in outcomes] == [None] * len(outcomes)
+    return sim
+
+
+def copied(loaded: Sim, folder: Path, **options: Any) -> Sim:
+    """Return a service at its start, over a copy of the lake of one with the same options."""
+    shutil.copytree(loaded.folder / "lake", folder / "lake")
+    return new_sim(folder, **options)
+
+
 @pytest.fixture(scope="session")
 def empty_lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a lake without a row, to copy: that is quicker than to make one."""
@@ -139,8 +162,7 @@ def make_sim(lake_path: Path) -> Callable[..., Sim]:
     """Return what starts a simulated service, to be read into this test's lake."""
 
     def make(**options: Any) -> Sim:
-        chosen = {"routers": 6, "days": 3, "now": NOW, "speed": 0, **options}
-        return Sim(create_app(SimulatorOptions(**chosen)), lake_path.parent)
+        return new_sim(lake_path.parent, **options)
 
     return make
 

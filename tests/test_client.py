@@ -30,6 +30,7 @@ from fleetlake.errors import (
     Unreachable,
 )
 from fleetlake.service.client import Client
+from fleetlake.service.network import tls_context
 from fleetlake.settings import Settings
 from tests.every import every
 
@@ -86,6 +87,15 @@ def settings(tmp_path: Path) -> Callable[..., Settings]:
 def as_many_tries_as_set() -> Iterator[None]:
     """Never wait, and try as often as the settings say."""
     with stamina.set_testing(True, attempts=100, cap=True):
+        yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_tls_context() -> Iterator[None]:
+    """Load the authorities once: that takes 25 ms a client."""
+    context = tls_context(["https://svc.example/"], has_proxy=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fleetlake.service.client.tls_context", lambda *_, **__: context)
         yield
 
 
@@ -511,6 +521,7 @@ def test_nothing_older_than_tls_1_2_is_spoken_and_certificates_are_checked(
 ):
     contexts = []
     make = httpx.AsyncClient
+    monkeypatch.setattr("fleetlake.service.client.tls_context", tls_context)
     monkeypatch.setattr(
         httpx, "AsyncClient", lambda **given: contexts.append(given["verify"]) or make(**given)
     )

@@ -5,7 +5,6 @@ truth comes from the simulator; our own output is never the measure.
 """
 
 import pkgutil
-import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -25,9 +24,7 @@ from fleetlake.lake.commit import commit_load
 from fleetlake.lake.locks import stream_lock
 from fleetlake.loading.ingest import ingest, raise_worst
 from fleetlake.loading.outcome import Outcome
-from fleetsim.app import create_app
-from fleetsim.options import SimulatorOptions
-from tests.conftest import KEYS, NOW, Sim
+from tests.conftest import KEYS, NOW, Sim, copied, loaded_sim
 from tests.every import ONE_OF_EACH_SORT
 
 SETTLE = timedelta(seconds=60)
@@ -95,25 +92,16 @@ def assert_complete(sim: Sim, endpoint: Endpoint, now: datetime = NOW) -> None:
     assert flaws(sim, [endpoint], now) == {}
 
 
-def whole_sim(folder: Path) -> Sim:
-    """Return the service of which every endpoint is loaded, to be read into a folder."""
-    return Sim(create_app(SimulatorOptions(routers=6, days=3, now=NOW, speed=0)), folder)
-
-
 @pytest.fixture(scope="module")
 def first_load(empty_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Sim:
     """Return a service of which every endpoint was loaded once: to look at, not to change."""
-    sim = whole_sim(tmp_path_factory.mktemp("first-load"))
-    shutil.copytree(empty_lake, sim.folder / "lake")
-    sim.ingest()
-    return sim
+    return loaded_sim(tmp_path_factory.mktemp("first-load"), empty_lake)
 
 
 @pytest.fixture
 def loaded(first_load: Sim, tmp_path: Path) -> Sim:
     """Return a service of which every endpoint was loaded once, with a lake to go on with."""
-    shutil.copytree(first_load.folder / "lake", tmp_path / "lake")
-    return whole_sim(tmp_path)
+    return copied(first_load, tmp_path)
 
 
 @shares_a_load
@@ -149,7 +137,7 @@ def test_a_load_after_a_day_walks_small_pages_to_the_end_and_brings_what_happene
 
 
 def test_answers_that_fail_now_and_then_lose_and_double_nothing(make_sim: Any) -> None:
-    sim = make_sim(days=2)
+    sim = make_sim(days=1)
     kinds = ("status_500", "status_429", "reset", "truncate", "html", "no_data")
     sim.faults(**dict.fromkeys(kinds, 0.05))
 
@@ -186,7 +174,7 @@ class SmallPages(httpx.AsyncBaseTransport):
 def test_a_second_page_that_fails_for_good_is_an_error_and_the_next_load_makes_it_whole(
     make_sim: Any, lake_of: Any
 ) -> None:
-    sim = make_sim(days=2)
+    sim = make_sim(days=1)
     sources = {e.fan_out.source for e in ENDPOINTS.values() if e.fan_out}
     listing = [e for e in ENDPOINTS.values() if e.name in sources]
     others = [e for e in ENDPOINTS.values() if e.name not in sources]
@@ -250,7 +238,7 @@ def test_loads_that_crashed_around_their_commit_are_made_whole_by_the_next(
 
 
 def test_ids_that_did_not_move_are_spared_and_nothing_is_missed(make_sim: Any) -> None:
-    sim = make_sim(routers=12)
+    sim = make_sim(routers=12, days=1)
     bulk = ["locations", "net_device_metrics"]
     series = [e for e in events if e.fan_out and e.fan_out.moved]
     spared = 0
