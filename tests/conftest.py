@@ -19,6 +19,7 @@ import pytest
 import stamina
 
 from fleetlake.lake import open_lake
+from fleetlake.lake.attach import UNCHECKED
 from fleetlake.loading.ingest import ingest
 from fleetlake.loading.outcome import Outcome
 from fleetlake.settings import Settings
@@ -53,6 +54,14 @@ def no_settings_of_this_machine() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith("FLEETLAKE_")]:
             patch.delenv(name)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> Iterator[None]:
+    """Open the tests' small lakes with one thread: others only look for work, and use the CPU."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fleetlake.lake.catalog.UNCHECKED", UNCHECKED | {"threads": 1})
         yield
 
 

@@ -52,13 +52,13 @@ NET_DEVICES = ENDPOINTS["net_devices"]  # history with columns that are not trac
 def shared(empty_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     """Return one lake for tests that each keep to a table of their own."""
     path = tmp_path_factory.mktemp("shared") / "lake"
-    with open_lake(Path(shutil.copytree(empty_lake, path)), threads=1) as opened:
+    with open_lake(Path(shutil.copytree(empty_lake, path))) as opened:
         yield opened
 
 
 @pytest.fixture
 def lake(lake_path: Path) -> Iterator[Lake]:
-    with open_lake(lake_path, threads=1) as opened:  # as a load does
+    with open_lake(lake_path) as opened:
         yield opened
 
 

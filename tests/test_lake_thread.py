@@ -28,7 +28,7 @@ GROUPS, USERS = ENDPOINTS["groups"], ENDPOINTS["users"]
 
 @pytest.fixture
 def lake(lake_path: Path) -> Iterator[Lake]:
-    with open_lake(lake_path, threads=1) as opened:
+    with open_lake(lake_path) as opened:
         yield opened
 
 
