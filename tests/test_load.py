@@ -242,14 +242,14 @@ def test_ids_that_did_not_move_are_spared_and_nothing_is_missed(make_sim: Any) -
     bulk = ["locations", "net_device_metrics"]
     series = [e for e in events if e.fan_out and e.fan_out.moved]
     spared = 0
-    for _ in range(4):
+    for _ in range(3):
         outcomes = sim.ingest(*bulk, *(e.name for e in series))
         spared += sum(outcome.spared for outcome in outcomes)
         sim.advance(1800)
     sim.ingest(*bulk, *(e.name for e in series))
 
     assert spared > 0
-    assert flaws(sim, series, NOW + timedelta(seconds=4 * 1800)) == {}
+    assert flaws(sim, series, NOW + timedelta(seconds=3 * 1800)) == {}
 
 
 def test_a_stream_that_another_process_loads_is_left_to_it_and_is_no_failure(sim: Sim) -> None:

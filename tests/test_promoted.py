@@ -476,8 +476,9 @@ def after(more: Any, place: str) -> Any:
     """Return what does as before, and then more."""
     real = pkgutil.resolve_name(place)
 
-    def both(*arguments: Any) -> None:
-        real(*arguments)
+    def both(*arguments: Any, **named: Any) -> Any:
+        done = real(*arguments, **named)
         more(*arguments)
+        return done
 
     return both
