@@ -37,8 +37,9 @@ demo: $(READY)  ## From a simulated service to marts, published as Parquet
 test: check  ## Check, then run every test but the slow proofs
 	@$(BIN)/python -m pytest -n $(CORES) --dist loadgroup -m "not proof"
 
-proofs: $(READY)  ## Run the slow proofs: servers, kills, the whole README
-	@$(BIN)/python -m pytest -n $(CORES) --dist loadgroup -m proof
+proofs: $(READY)  ## Run the slow proofs: servers, kills, the whole README, properties on many examples
+	@$(BIN)/python -m pytest -n $(CORES) --dist loadgroup -m "proof or hypothesis" \
+	  --hypothesis-profile thorough
 
 check: $(READY)  ## Lint, formatting and types
 	@$(BIN)/ruff check --quiet

@@ -19,13 +19,16 @@ import pytest
 import stamina
 
 from fleetlake.lake import open_lake
+from fleetlake.lake.attach import UNCHECKED
 from fleetlake.loading.ingest import ingest
 from fleetlake.loading.outcome import Outcome
 from fleetlake.settings import Settings
 from fleetsim.app import create_app
 from fleetsim.options import SimulatorOptions
 
-hypothesis.settings.register_profile("promises", deadline=None)  # a busy machine is no bug
+# A busy machine is no bug. Among the proofs, properties are tried on more examples.
+hypothesis.settings.register_profile("promises", deadline=None, max_examples=25)
+hypothesis.settings.register_profile("thorough", deadline=None, max_examples=200)
 hypothesis.settings.load_profile("promises")
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
@@ -38,18 +41,28 @@ KEYS = {
 }
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(scope="session", autouse=True)
 def no_waits() -> Iterator[None]:
     """Retry at once: tests never sleep."""
     with stamina.set_testing(True, attempts=20):
         yield
 
 
-@pytest.fixture(autouse=True)
-def no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="session", autouse=True)
+def no_settings_of_this_machine() -> Iterator[None]:
     """Keep the settings of whoever runs the tests out of them."""
-    for name in [name for name in os.environ if name.startswith("FLEETLAKE_")]:
-        monkeypatch.delenv(name)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("FLEETLAKE_")]:
+            patch.delenv(name)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> Iterator[None]:
+    """Open the tests' small lakes with one thread: others only look for work, and use the CPU."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fleetlake.lake.catalog.UNCHECKED", UNCHECKED | {"threads": 1})
+        yield
 
 
 @dataclass
@@ -117,6 +130,27 @@ class Sim:
         return ingest(self.settings(), list(names), transport=transport, **options)
 
 
+def new_sim(folder: Path, **options: Any) -> Sim:
+    """Return a simulated service at its start, to be read into a lake in the folder."""
+    chosen = {"routers": 6, "days": 3, "now": NOW, "speed": 0, **options}
+    return Sim(create_app(SimulatorOptions(**chosen)), folder)
+
+
+def loaded_sim(folder: Path, empty_lake: Path, *names: str, **options: Any) -> Sim:
+    """Return a service whose endpoints, or all, were loaded: to be copied by a module's tests."""
+    sim = new_sim(folder, **options)
+    shutil.copytree(empty_lake, folder / "lake")
+    outcomes = sim.ingest(*names)
+    assert [outcome.error for outcome in outcomes] == [None] * len(outcomes)
+    return sim
+
+
+def copied(loaded: Sim, folder: Path, **options: Any) -> Sim:
+    """Return a service at its start, over a copy of the lake of one with the same options."""
+    shutil.copytree(loaded.folder / "lake", folder / "lake")
+    return new_sim(folder, **options)
+
+
 @pytest.fixture(scope="session")
 def empty_lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a lake without a row, to copy: that is quicker than to make one."""
@@ -137,8 +171,7 @@ def make_sim(lake_path: Path) -> Callable[..., Sim]:
     """Return what starts a simulated service, to be read into this test's lake."""
 
     def make(**options: Any) -> Sim:
-        chosen = {"routers": 6, "days": 3, "now": NOW, "speed": 0, **options}
-        return Sim(create_app(SimulatorOptions(**chosen)), lake_path.parent)
+        return new_sim(lake_path.parent, **options)
 
     return make
 

@@ -1,6 +1,7 @@
 """What a load will cost: told from the lake alone, and near what the service then counts."""
 
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,9 +11,8 @@ from fleetlake.errors import BudgetSpent
 from fleetlake.lake import open_lake
 from fleetlake.loading.forecast import CallForecast, plan_ingest
 from fleetlake.loading.ingest import ingest
-from fleetsim.app import create_app
-from fleetsim.options import SimulatorOptions
-from tests.conftest import NOW, Sim
+from tests.conftest import NOW, Sim, loaded_sim
+from tests.every import every
 from tests.test_load import assert_complete
 
 LATER = timedelta(hours=6)
@@ -20,12 +20,11 @@ LATER = timedelta(hours=6)
 
 @pytest.fixture(scope="module")
 def forecast_and_counted(
+    empty_lake: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[dict[str, CallForecast], dict[str, int], dict[str, int]]:
     """Return the forecast for a load six hours after the first, and the calls it then made."""
-    app = create_app(SimulatorOptions(routers=30, days=2, now=NOW, speed=0))
-    sim = Sim(app, tmp_path_factory.mktemp("budget"))
-    sim.ingest()
+    sim = loaded_sim(tmp_path_factory.mktemp("budget"), empty_lake, routers=12, days=1)
     sim.advance(LATER.total_seconds())
     before = sim.ask("GET", "/sim/state").json()["calls"]
     plan = plan_ingest(sim.settings(), [], now=NOW + LATER)
@@ -41,7 +40,7 @@ a_forecast = pytest.mark.xdist_group("forecast")  # they share two loads, which 
 
 
 @a_forecast
-@pytest.mark.parametrize("name", [e.name for e in ENDPOINTS.values() if e.api == "v2"])
+@every("name", [e.name for e in ENDPOINTS.values() if e.api == "v2"])
 def test_the_forecast_is_near_what_the_service_counts(forecast_and_counted: Any, name: str) -> None:
     forecast, counted, _ = forecast_and_counted
 

@@ -30,7 +30,9 @@ from fleetlake.errors import (
     Unreachable,
 )
 from fleetlake.service.client import Client
+from fleetlake.service.network import tls_context
 from fleetlake.settings import Settings
+from tests.every import every
 
 KEYS = {
     "portal_api_id": "PORTALID-1f0c",
@@ -85,6 +87,15 @@ def settings(tmp_path: Path) -> Callable[..., Settings]:
 def as_many_tries_as_set() -> Iterator[None]:
     """Never wait, and try as often as the settings say."""
     with stamina.set_testing(True, attempts=100, cap=True):
+        yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_tls_context() -> Iterator[None]:
+    """Load the authorities once: that takes 25 ms a client."""
+    context = tls_context(["https://svc.example/"], has_proxy=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fleetlake.service.client.tls_context", lambda *_, **__: context)
         yield
 
 
@@ -145,7 +156,7 @@ TRANSIENT = {
 }
 
 
-@pytest.mark.parametrize(("status", "kind"), FINAL.items())
+@every("status, kind", FINAL.items())
 def test_an_answer_that_will_not_change_is_its_error_at_once(ask, status, kind):
     service = Service(says(status, VALIDATION))
 
@@ -159,7 +170,7 @@ def test_an_answer_that_will_not_change_is_its_error_at_once(ask, status, kind):
     assert failure.value.remedy
 
 
-@pytest.mark.parametrize(("status", "kind"), TRANSIENT.items())
+@every("status, kind", TRANSIENT.items())
 def test_an_answer_that_may_pass_is_tried_again_until_patience_ends(ask, status, kind):
     service = Service(says(status, "internal error shard-router-3"))
 
@@ -182,7 +193,7 @@ BAD_BODIES = {
 }
 
 
-@pytest.mark.parametrize("answer", BAD_BODIES.values(), ids=BAD_BODIES)
+@every("answer", BAD_BODIES.values(), ids=BAD_BODIES)
 def test_a_body_that_is_no_page_is_tried_again_and_never_an_empty_page(ask, answer):
     service = Service(answer)
 
@@ -202,7 +213,7 @@ PASSING = [
 ]
 
 
-@pytest.mark.parametrize("trouble", range(len(PASSING)))
+@every("trouble", range(len(PASSING)))
 def test_after_trouble_that_passes_the_page_is_whole(ask, trouble):
     def broken(_: httpx.Request) -> httpx.Response:
         if isinstance(PASSING[trouble], Exception):
@@ -386,8 +397,8 @@ FORGERIES = {
 }
 
 
-@pytest.mark.parametrize("status", [200, 400, 503])
-@pytest.mark.parametrize("body", FORGERIES.values(), ids=FORGERIES)
+@every("status", [200, 400, 503])
+@every("body", FORGERIES.values(), ids=FORGERIES)
 def test_what_an_answer_says_is_quoted_on_one_short_line(ask, status, body):
     with pytest.raises(ServiceError) as failure:
         ask(Service(httpx.Response(status, text=body)))
@@ -454,12 +465,13 @@ def test_no_answer_out_of_a_cache_is_asked_for(ask):
     assert service.requests[0].headers["cache-control"] == "no-cache"
 
 
-@pytest.mark.parametrize("status", [200, 302, 400, 401, 403, 409, 429, 500])
-@pytest.mark.parametrize("pattern", ECHOES.values(), ids=ECHOES)
+@every("status", [200, 302, 400, 401, 403, 409, 429, 500])
+@every("pattern", ECHOES.values(), ids=ECHOES)
 def test_no_key_shows_in_an_error_or_a_log_even_if_the_service_says_it_back(
     ask, caplog, status, pattern
 ):
     caplog.set_level(logging.DEBUG)
+    caplog.clear()
 
     with pytest.raises(ServiceError) as failure:
         ask(Service(echoing(status, pattern)))
@@ -509,6 +521,7 @@ def test_nothing_older_than_tls_1_2_is_spoken_and_certificates_are_checked(
 ):
     contexts = []
     make = httpx.AsyncClient
+    monkeypatch.setattr("fleetlake.service.client.tls_context", tls_context)
     monkeypatch.setattr(
         httpx, "AsyncClient", lambda **given: contexts.append(given["verify"]) or make(**given)
     )

@@ -7,16 +7,13 @@ import pytest
 from fleetlake.decoding.arrow import schema_of
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.columns import SQL_TYPES, VOCABULARY, Column, Kind, columns_of
+from tests.every import every, every_endpoint
 
-ALL_COLUMNS = [
-    pytest.param(endpoint, column, id=f"{endpoint.name}.{column.field}")
-    for endpoint in ENDPOINTS.values()
-    for column in endpoint.columns
-]
+ALL_COLUMNS = [(endpoint, column) for endpoint in ENDPOINTS.values() for column in endpoint.columns]
 
 
 def test_every_kind_has_a_type_in_the_lake_and_in_arrow():
-    used = {column.kind for _, column in (p.values for p in ALL_COLUMNS)}
+    used = {column.kind for _, column in ALL_COLUMNS}
 
     assert set(SQL_TYPES) == set(Kind)
     assert used == set(Kind)
@@ -83,14 +80,14 @@ def test_a_columns_name_follows_from_its_field(field, kind, name, path):
     assert (column.name, column.path) == (name, path)
 
 
-@pytest.mark.parametrize(("endpoint", "column"), ALL_COLUMNS)
+@every("endpoint, column", ALL_COLUMNS)
 def test_every_column_says_what_it_means(endpoint, column):
     assert column.meaning.endswith("."), endpoint.name
     assert column.unit is None or column.kind in {Kind.INTEGER, Kind.REAL}
     assert not column.name.startswith("_")  # those are the lake's own
 
 
-@pytest.mark.parametrize("endpoint", ENDPOINTS.values(), ids=lambda e: e.name)
+@every_endpoint
 def test_no_two_columns_of_a_table_share_a_name(endpoint):
     names = [column.name for column in endpoint.columns]
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
@@ -24,6 +25,7 @@ from fleetlake.service.client import Client
 from fleetlake.settings import Settings
 from fleetlake.text.plain import MOST_QUOTED
 from tests.conftest import KEYS
+from tests.every import Test, every
 
 NOON = datetime(2026, 6, 15, 12, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
@@ -34,8 +36,8 @@ LINKED = [
 WINDOWED = [e for e in ENDPOINTS.values() if e.window]
 
 
-def rows(endpoints: list[Endpoint]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("endpoint", endpoints, ids=lambda e: e.name)
+def rows(endpoints: list[Endpoint]) -> Callable[[Test], Test]:
+    return every("endpoint", endpoints)
 
 
 def page_of(
@@ -128,7 +130,7 @@ def test_a_full_page_without_a_readable_id_is_an_error_not_an_end(endpoint):
 
 
 @rows(BY_ID)
-@pytest.mark.parametrize("seen", [["20"], ["21"], ["20", "15"]])
+@every("seen", [["20"], ["21"], ["20", "15"]])
 def test_an_id_walk_that_does_not_move_on_is_an_error(endpoint, seen):
     page = page_of(endpoint, ids(11, 20), limit=10)
 
@@ -156,7 +158,7 @@ def test_a_linked_walk_ends_only_where_there_is_no_link(endpoint):
 
 
 @rows(LINKED)
-@pytest.mark.parametrize("seen", [[1], [1, 2], [2, 1]])
+@every("seen", [[1], [1, 2], [2, 1]])
 def test_a_position_seen_before_is_an_error_not_an_end(endpoint, seen):
     values = [position(endpoint, step) for step in seen]
 
@@ -179,8 +181,8 @@ def test_two_positions_may_share_an_instant(endpoint):
 
 
 @rows([e for e in LINKED if e.cursor.walk is not Walk.ACTION_ID])
-@pytest.mark.parametrize("is_first", [True, False])
-@pytest.mark.parametrize("value", ["junk", "1.5", str(UUID(int=0))])
+@every("is_first", [True, False])
+@every("value", ["junk", "1.5", str(UUID(int=0))])
 def test_a_position_that_cannot_be_one_is_an_error_of_the_service(endpoint, value, is_first):
     seen = [] if is_first else [position(endpoint, 1)]
 
@@ -189,7 +191,7 @@ def test_a_position_that_cannot_be_one_is_an_error_of_the_service(endpoint, valu
 
 
 @rows(LINKED)
-@pytest.mark.parametrize("query", ["", "limit=500", "page=2", "cursor="])
+@every("query", ["", "limit=500", "page=2", "cursor="])
 def test_a_link_without_the_walks_parameter_is_an_error_not_an_end(endpoint, query):
     page = page_of(endpoint, [], limit=500, link=f"https://h/api/v2/{endpoint.path}?{query}")
 
@@ -209,7 +211,7 @@ def takes(parameter: str, value: str, instant: datetime) -> bool:
     }[operator]
 
 
-@rows(WINDOWED)
+@pytest.mark.parametrize("endpoint", WINDOWED, ids=lambda e: e.name)
 @given(start=st.integers(0, 10**9), length=st.integers(1, 10**9), shift=st.sampled_from([-1, 0, 1]))
 def test_a_windows_filters_take_the_start_and_leave_the_end(endpoint, start, length, shift):
     interval = Interval(NOON + start * MICROSECOND, NOON + (start + length) * MICROSECOND)
@@ -250,7 +252,7 @@ def test_a_walk_by_links_takes_their_whole_query_and_ends_where_there_is_none(en
 
 
 @rows(BY_LINK)
-@pytest.mark.parametrize(
+@every(
     "links",
     [
         ["https://h/x?page[cursor]=a"] * 3,
@@ -279,12 +281,13 @@ def test_a_walk_by_links_that_go_round_comes_to_an_error(endpoint, links):
 
 
 @rows([ENDPOINTS["users"], ENDPOINTS["subscriptions"]])
-@pytest.mark.parametrize("empty", [100, 10_000])
+@every("empty", [100, 10_000])
 def test_empty_pages_that_link_onwards_without_end_come_to_an_error(endpoint, empty):
     """`empty` pages hold nothing; the one after them is the last."""
 
     class Endless:
         asked = 0
+        without_keys = str
 
         async def get(self, _path, _parameters, read, **_):
             self.asked += 1

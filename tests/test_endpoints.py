@@ -12,8 +12,7 @@ from fleetlake.endpoints import ENDPOINTS, endpoint_named, endpoints_named
 from fleetlake.endpoints.columns import columns_of
 from fleetlake.endpoints.model import Cursor, Endpoint, FanOut, Mode, Walk, WindowFilters
 from fleetlake.errors import UsageError
-
-ROWS = pytest.mark.parametrize("endpoint", ENDPOINTS.values(), ids=lambda e: e.name)
+from tests.every import every, every_endpoint
 
 WITHOUT_OFFSET = {
     "activity_logs",
@@ -66,12 +65,12 @@ def a_row(**changes: object) -> Endpoint:
     return Endpoint(**values)
 
 
-@pytest.mark.parametrize("name", ASKED_FOR)
+@every("name", ASKED_FOR)
 def test_every_endpoint_asked_for_is_in_the_table(name):
     assert endpoint_named(name).name == name
 
 
-@ROWS
+@every_endpoint
 def test_a_walk_uses_only_the_paging_that_the_service_has(endpoint):
     walk = endpoint.cursor.walk
 
@@ -80,12 +79,12 @@ def test_a_walk_uses_only_the_paging_that_the_service_has(endpoint):
     assert (walk is Walk.ACTION_ID) == (endpoint.name == "activity_logs")
 
 
-@ROWS
+@every_endpoint
 def test_no_page_asked_for_is_larger_than_the_service_gives(endpoint):
     assert 1 <= endpoint.page_size <= 500
 
 
-@ROWS
+@every_endpoint
 def test_required_filters_are_given_with_no_more_ids_than_are_taken(endpoint):
     fan_out = endpoint.fan_out
     asked = (fan_out.parameter, fan_out.ids_per_call) if fan_out else None
@@ -93,7 +92,7 @@ def test_required_filters_are_given_with_no_more_ids_than_are_taken(endpoint):
     assert asked == REQUIRED_FILTERS.get(endpoint.name)
 
 
-@ROWS
+@every_endpoint
 def test_a_fan_out_takes_its_ids_from_an_endpoint_that_is_read_before_it(endpoint):
     if endpoint.fan_out is None:
         return
@@ -106,14 +105,14 @@ def test_a_fan_out_takes_its_ids_from_an_endpoint_that_is_read_before_it(endpoin
     assert endpoint.column(endpoint.fan_out.partition)
 
 
-@ROWS
+@every_endpoint
 def test_what_the_service_forgets_is_known(endpoint):
     days = RETENTION_DAYS.get(endpoint.name)
 
     assert endpoint.retention == (timedelta(days=days) if days else None)
 
 
-@ROWS
+@every_endpoint
 def test_order_is_asked_for_only_where_the_service_takes_it(endpoint):
     if endpoint.name in NEWEST_FIRST_ONLY:
         assert endpoint.cursor.is_newest_first
@@ -123,7 +122,7 @@ def test_order_is_asked_for_only_where_the_service_takes_it(endpoint):
         assert endpoint.cursor.parameter == "created_at_timeuuid__gt"
 
 
-@ROWS
+@every_endpoint
 def test_a_path_of_v2_ends_with_a_slash_and_one_of_v3_does_not(endpoint):
     is_v2 = getattr(endpoint, "api", "v2") == "v2"
 
@@ -131,7 +130,7 @@ def test_a_path_of_v2_ends_with_a_slash_and_one_of_v3_does_not(endpoint):
     assert not endpoint.path.startswith("/")
 
 
-@ROWS
+@every_endpoint
 def test_an_append_row_has_a_time_and_a_key_that_tells_records_apart(endpoint):
     if endpoint.mode is not Mode.APPEND:
         return
@@ -140,7 +139,7 @@ def test_an_append_row_has_a_time_and_a_key_that_tells_records_apart(endpoint):
     assert any("timeuuid" in name or "action_id" in name for name in endpoint.key)
 
 
-@ROWS
+@every_endpoint
 def test_columns_that_only_the_call_knows_are_not_required_of_a_record(endpoint):
     stamped = endpoint.fan_out and endpoint.fan_out.is_stamped
 
@@ -152,7 +151,7 @@ def test_columns_that_only_the_call_knows_are_not_required_of_a_record(endpoint)
     assert not set(endpoint.tracked) & set(endpoint.key)
 
 
-@ROWS
+@every_endpoint
 def test_a_change_of_address_or_of_uptime_alone_is_no_new_version(endpoint):
     assert not {"resource_url", "uptime"} & set(endpoint.tracked)
 

@@ -3,11 +3,10 @@
 import inspect
 import re
 
-import pytest
-
 from fleetlake import errors
 from fleetlake.errors import FleetlakeError, ServiceError, Throttled
 from fleetlake.service.retry import wait_before_retry
+from tests.every import every
 
 TREE = [kind for _, kind in inspect.getmembers(errors, inspect.isclass)]
 TREE = [kind for kind in TREE if issubclass(kind, FleetlakeError)]
@@ -32,14 +31,14 @@ def test_the_drawing_at_the_head_shows_every_error_where_it_stands():
         assert drawing[kind.__name__][1] == depth, kind.__name__
 
 
-@pytest.mark.parametrize("kind", TREE)
+@every("kind", TREE)
 def test_the_drawing_states_each_exit_code(kind):
     code, _ = drawn()[kind.__name__]
 
     assert code in {None, kind.exit_code}
 
 
-@pytest.mark.parametrize("kind", TREE)
+@every("kind", TREE)
 def test_an_error_is_one_paragraph_of_what_and_what_to_do(kind):
     error = kind("It broke.", remedy="Mend it.")
 
@@ -65,7 +64,7 @@ def test_each_error_says_whether_it_may_pass_by_itself():
     }
 
 
-@pytest.mark.parametrize("kind", TREE)
+@every("kind", TREE)
 def test_a_request_is_repeated_after_a_transient_error_of_the_service(kind):
     is_repeated = issubclass(kind, ServiceError) and kind.is_transient
 

@@ -1,5 +1,8 @@
 """What `query` and `shell` refuse, and what goes on working."""
 
+import shutil
+from contextlib import suppress
+
 import duckdb
 import pyarrow as pa
 import pytest
@@ -14,13 +17,15 @@ from fleetlake.lake.guard import close_off, spill_folder, spill_into
 from fleetlake.lake.login import split_password
 from fleetlake.lake_address import parse_lake_address
 from fleetlake.settings import load_settings
+from tests.every import every
 from tests.processes import environment
 
 
 @pytest.fixture(scope="module")
-def outside(tmp_path_factory):
+def outside(empty_lake, tmp_path_factory):
     """Return a folder with a lake, and a text beside it that no query may read."""
     folder = tmp_path_factory.mktemp("outside")
+    shutil.copytree(empty_lake, folder / "lake")
     with open_lake(folder / "lake") as lake:
         lake.execute(
             "create table marts.trips as select i as trip_id, i % 3 as kind, "
@@ -47,10 +52,13 @@ def ask(guarded):
         return found[-1] if found else []
 
     yield rows
-    try:
-        guarded.connection.execute("rollback")
-    except duckdb.Error:
-        return
+    roll_back(guarded)
+
+
+def roll_back(lake):
+    """End the transaction that refused SQL may have left open."""
+    with suppress(duckdb.Error):
+        lake.connection.execute("rollback")
 
 
 FILE = "{outside}/secret.txt"
@@ -120,15 +128,16 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("sql", REFUSED)
+@every("sql", REFUSED)
 def test_a_statement_that_does_more_than_read_the_lake_is_refused_and_changes_nothing(
-    ask, outside, sql
+    ask, guarded, outside, sql
 ):
     before = sorted(outside.rglob("*"))
 
     with pytest.raises((UsageError, duckdb.Error)):
         ask(sql.format(outside=outside))
 
+    roll_back(guarded)
     assert sorted(outside.rglob("*")) == before
 
 
@@ -157,7 +166,7 @@ def test_a_variable_of_this_program_is_no_table(guarded):
     assert rows.num_rows == 1
 
 
-@pytest.mark.parametrize(
+@every(
     "sql",
     [
         "select count(*) from marts.trips",
@@ -186,10 +195,11 @@ def test_a_variable_of_this_program_is_no_table(guarded):
         "select unnest(json_keys('{{\"a\": 1}}'))",
     ],
 )
-def test_a_question_about_the_lake_is_answered(ask, outside, sql):
+def test_a_question_about_the_lake_is_answered(ask, guarded, outside, sql):
     ask("use lake")
 
     assert ask(sql.format(outside=outside)) is not None
+    roll_back(guarded)
 
 
 def test_a_sort_larger_than_memory_goes_to_the_disk_and_nothing_of_it_stays(outside):

@@ -38,6 +38,7 @@ from fleetlake.lake.locks import commit_lock, stream_lock
 from fleetlake.lake.tables import raw_columns
 from fleetlake.lake.watermarks import WHOLE_STREAM, proven_intervals, watermark
 from fleetlake.planning.intervals import BEGINNING, Interval
+from tests.every import ONE_OF_EACH_SORT, every, every_endpoint
 
 NOON = datetime(2026, 6, 15, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -106,7 +107,7 @@ def versions(lake: Lake, endpoint: Endpoint, *columns: str) -> list[tuple[Any, .
 # --- tables ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("endpoint", ENDPOINTS.values(), ids=lambda e: e.name)
+@every_endpoint
 def test_every_endpoint_has_its_raw_table_with_its_columns_and_types(shared, endpoint):
     found = shared.rows(f"describe raw.{endpoint.name}")
 
@@ -845,13 +846,7 @@ def test_a_record_read_twice_in_one_list_has_one_version(lake, snapshot):
     assert versions(lake, GROUPS, "name") == [("last", NOON, None)]
 
 
-ONE_OF_EACH_SORT = {
-    (e.mode, e.path.endswith("/"), e.fan_out is None, len(e.key), e.event_time is None): e
-    for e in ENDPOINTS.values()
-}
-
-
-@pytest.mark.parametrize("endpoint", ONE_OF_EACH_SORT.values(), ids=lambda e: e.name)
+@every("endpoint", ONE_OF_EACH_SORT.values())
 def test_loading_the_same_records_again_changes_nothing_on_any_sort_of_endpoint(shared, endpoint):
     record: dict[str, Any] = {}
     for column in endpoint.columns:

@@ -27,8 +27,8 @@ GROUPS, USERS = ENDPOINTS["groups"], ENDPOINTS["users"]
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Iterator[Lake]:
-    with open_lake(tmp_path / "lake") as opened:
+def lake(lake_path: Path) -> Iterator[Lake]:
+    with open_lake(lake_path) as opened:
         yield opened
 
 

@@ -5,10 +5,11 @@ truth comes from the simulator; our own output is never the measure.
 """
 
 import pkgutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from math import inf
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -23,13 +24,13 @@ from fleetlake.lake.commit import commit_load
 from fleetlake.lake.locks import stream_lock
 from fleetlake.loading.ingest import ingest, raise_worst
 from fleetlake.loading.outcome import Outcome
-from tests.conftest import KEYS, NOW, Sim
+from tests.conftest import KEYS, NOW, Sim, copied, loaded_sim
+from tests.every import ONE_OF_EACH_SORT
 
 SETTLE = timedelta(seconds=60)
 
-every_endpoint = pytest.mark.parametrize("endpoint", ENDPOINTS.values(), ids=lambda e: e.name)
 events = [e for e in ENDPOINTS.values() if not e.is_snapshot]
-every_event_stream = pytest.mark.parametrize("endpoint", events, ids=lambda e: e.name)
+shares_a_load = pytest.mark.xdist_group("loads")  # of all endpoints, which takes seconds
 
 
 @pytest.fixture
@@ -61,164 +62,194 @@ def keys_in(lake: Lake, endpoint: Endpoint) -> list[tuple[Any, ...]]:
     return sorted(lake.rows(f"select {listed} from raw.{endpoint.name} {current}"))
 
 
-def assert_complete(sim: Sim, endpoint: Endpoint, now: datetime = NOW) -> None:
-    """Assert that the lake holds what the service had by one settle time before its clock.
+def flaws(
+    sim: Sim, endpoints: Iterable[Endpoint] = ENDPOINTS.values(), now: datetime = NOW
+) -> dict[str, dict[str, Any]]:
+    """Return by endpoint what the lake lacks, holds twice or made up; nothing of a good one.
 
-    A load may see a second or two more than that, never anything the service did not have.
+    It is to hold what the service had by one settle time before its clock. A load may see a
+    second or two more than that, never anything the service did not have.
     """
+    found = {}
     with open_lake(sim.settings().lake, read_only=True) as lake:
-        kept = keys_in(lake, endpoint)
-    until = None if endpoint.is_snapshot else now - SETTLE
-    wanted = {key_of(endpoint, record) for record in sim.truth(endpoint.name, until)}
-    ever = {key_of(endpoint, record) for record in sim.truth(endpoint.name)}
-    assert wanted
-    assert len(kept) == len(set(kept)), "doubled"
-    assert wanted - set(kept) == set(), "lost"
-    assert set(kept) - ever == set(), "invented"
+        for endpoint in endpoints:
+            kept = keys_in(lake, endpoint)
+            until = None if endpoint.is_snapshot else now - SETTLE
+            wanted = {key_of(endpoint, record) for record in sim.truth(endpoint.name, until)}
+            ever = {key_of(endpoint, record) for record in sim.truth(endpoint.name)}
+            seen = {
+                "doubled": len(kept) - len(set(kept)),
+                "lost": wanted - set(kept),
+                "invented": set(kept) - ever,
+                "served nothing": not wanted,
+            }
+            found[endpoint.name] = {what: keys for what, keys in seen.items() if keys}
+    return {name: seen for name, seen in found.items() if seen}
 
 
-@every_endpoint
-def test_every_record_that_the_service_had_is_in_the_lake_once(
-    sim: Sim, endpoint: Endpoint
-) -> None:
-    sim.ingest(endpoint.name)
-
-    assert_complete(sim, endpoint)
+def assert_complete(sim: Sim, endpoint: Endpoint, now: datetime = NOW) -> None:
+    """Assert that the lake holds what the service had, each record once."""
+    assert flaws(sim, [endpoint], now) == {}
 
 
-@every_event_stream
+@pytest.fixture(scope="module")
+def first_load(empty_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Sim:
+    """Return a service of which every endpoint was loaded once: to look at, not to change."""
+    return loaded_sim(tmp_path_factory.mktemp("first-load"), empty_lake)
+
+
+@pytest.fixture
+def loaded(first_load: Sim, tmp_path: Path) -> Sim:
+    """Return a service of which every endpoint was loaded once, with a lake to go on with."""
+    return copied(first_load, tmp_path)
+
+
+@shares_a_load
+def test_every_record_that_the_service_had_is_in_the_lake_once(first_load: Sim) -> None:
+    assert flaws(first_load) == {}
+
+
+@shares_a_load
 def test_a_second_load_with_nothing_new_adds_nothing_and_asks_once_per_call_of_its_fan_out(
-    sim: Sim, endpoint: Endpoint
+    loaded: Sim,
 ) -> None:
-    sim.ingest(endpoint.name)
-    before = sim.calls(endpoint.name)
+    routers = len(loaded.truth("routers"))
 
-    [outcome] = [o for o in sim.ingest(endpoint.name) if o.endpoint == endpoint.name]
+    outcomes = {outcome.endpoint: outcome for outcome in loaded.ingest(*(e.name for e in events))}
 
-    asked = sim.calls(endpoint.name) - before
-    one_id_a_call = endpoint.fan_out is not None and endpoint.fan_out.ids_per_call == 1
-    assert outcome.added == outcome.changed == 0
-    assert asked == (len(sim.truth("routers")) if one_id_a_call else 1)
-
-
-@every_endpoint
-def test_a_load_after_a_day_brings_what_happened_since(sim: Sim, endpoint: Endpoint) -> None:
-    sim.ingest(endpoint.name)
-    sim.advance(86_400)
-
-    sim.ingest(endpoint.name)
-
-    assert_complete(sim, endpoint, NOW + timedelta(days=1))
+    one_id_a_call = {e.name for e in events if e.fan_out and e.fan_out.ids_per_call == 1}
+    assert {outcomes[e.name].error for e in events} == {None}
+    assert {(outcomes[e.name].added, outcomes[e.name].changed) for e in events} == {(0, 0)}
+    assert {e.name: loaded.calls(e.name) for e in events} == {
+        e.name: routers if e.name in one_id_a_call else 1 for e in events
+    }
 
 
-@every_endpoint
-def test_answers_that_fail_now_and_then_lose_and_double_nothing(
-    sim: Sim, endpoint: Endpoint
+@shares_a_load
+def test_a_load_after_a_day_walks_small_pages_to_the_end_and_brings_what_happened_since(
+    loaded: Sim,
 ) -> None:
+    loaded.advance(86_400)
+
+    loaded.ingest(transport=SmallPages(loaded, ENDPOINTS.values()))
+
+    assert flaws(loaded, now=NOW + timedelta(days=1)) == {}
+
+
+def test_answers_that_fail_now_and_then_lose_and_double_nothing(make_sim: Any) -> None:
+    sim = make_sim(days=1)
     kinds = ("status_500", "status_429", "reset", "truncate", "html", "no_data")
     sim.faults(**dict.fromkeys(kinds, 0.05))
 
-    sim.ingest(endpoint.name)
+    sim.ingest()
 
-    assert_complete(sim, endpoint)
+    assert flaws(sim) == {}
 
 
 class SmallPages(httpx.AsyncBaseTransport):
-    """A service whose pages are small, and that answers a path well only so many times."""
+    """A service whose pages are small, and that answers some paths well only so many times."""
 
-    def __init__(self, sim: Sim, endpoint: Endpoint, *, good: float = inf) -> None:
-        self._inner, self._path, self._good = sim.transport, endpoint.path, good
-        self.limit = "100" if endpoint.fan_out else "2"
-        self._size = "limit" if endpoint.api is Api.V2 else "page[size]"
+    def __init__(self, sim: Sim, endpoints: Iterable[Endpoint], *, good: float = inf) -> None:
+        self._inner = sim.transport
+        self._endpoints = {f"/api/{e.api}/{e.path}": e for e in endpoints}
+        self._good = dict.fromkeys(self._endpoints, good)
+
+    @staticmethod
+    def limit(endpoint: Endpoint) -> int:
+        """Return how many records a page of the endpoint holds."""
+        return 100 if endpoint.fan_out else 2
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        size = request.url.params.get(self._size, "1")
-        if request.url.path.endswith(f"/{self._path}") and size != "1":
-            self._good -= 1
-            if self._good < 0:
-                return httpx.Response(500, text="internal error shard-router-3")
-            request.url = request.url.copy_set_param(self._size, self.limit)
+        path = request.url.path
+        if endpoint := self._endpoints.get(path):
+            size = "limit" if endpoint.api is Api.V2 else "page[size]"
+            if request.url.params.get(size) != "1":  # as one asks for the clock
+                self._good[path] -= 1
+                if self._good[path] < 0:
+                    return httpx.Response(500, text="internal error shard-router-3")
+                request.url = request.url.copy_set_param(size, str(self.limit(endpoint)))
         return await self._inner.handle_async_request(request)
 
 
-@every_endpoint
-def test_pages_smaller_than_asked_for_are_walked_to_the_end(sim: Sim, endpoint: Endpoint) -> None:
-    sim.ingest(endpoint.name, transport=SmallPages(sim, endpoint))
-
-    assert_complete(sim, endpoint)
-
-
-@every_endpoint
 def test_a_second_page_that_fails_for_good_is_an_error_and_the_next_load_makes_it_whole(
-    sim: Sim, lake_of: Any, endpoint: Endpoint
+    make_sim: Any, lake_of: Any
 ) -> None:
-    broken = SmallPages(sim, endpoint, good=1)
-    outcomes = sim.ingest(endpoint.name, transport=broken)
-    [outcome] = [o for o in outcomes if o.endpoint == endpoint.name]
-    with lake_of(sim) as lake:
-        kept = keys_in(lake, endpoint)
+    sim = make_sim(days=1)
+    sources = {e.fan_out.source for e in ENDPOINTS.values() if e.fan_out}
+    listing = [e for e in ENDPOINTS.values() if e.name in sources]
+    others = [e for e in ENDPOINTS.values() if e.name not in sources]
+    errors, kept = {}, {}
+    for endpoints in (listing, others):
+        names = [endpoint.name for endpoint in endpoints]
+        outcomes = sim.ingest(*names, transport=SmallPages(sim, endpoints, good=1))
+        errors |= {outcome.endpoint: str(outcome.error) for outcome in outcomes}
+        with lake_of(sim) as lake:
+            kept |= {endpoint.name: len(keys_in(lake, endpoint)) for endpoint in endpoints}
+        sim.ingest(*names)
 
-    sim.ingest(endpoint.name)
-
-    assert_complete(sim, endpoint)
-    if len(sim.truth(endpoint.name)) > int(
-        broken.limit
-    ):  # a list that fits its first page never meets it
-        assert "answered 500" in str(outcome.error)
-        assert len(kept) < len(sim.truth(endpoint.name))
+    # A list that fits its first page never meets the second.
+    served = {e.name: len(sim.truth(e.name)) for e in ENDPOINTS.values()}
+    met = {e.name for e in ENDPOINTS.values() if served[e.name] > SmallPages.limit(e)}
+    assert flaws(sim) == {}
+    assert len(met) > len(ENDPOINTS) / 2
+    assert {name for name in met if "answered 500" not in errors[name]} == set()
+    assert {name for name in met if kept[name] >= served[name]} == set()
 
 
 class Crash(BaseException):
     """Stands for the end of the process."""
 
 
-@pytest.fixture
-def crash_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
-    """Return what makes the process end right before or right after its first commit."""
+@contextmanager
+def crash_at(moment: str, name: str) -> Iterator[None]:
+    """Let the process end right before or right after the first commit of an endpoint."""
 
-    @contextmanager
-    def crashing(moment: str) -> Iterator[None]:
-        def commit(lake: Lake, load: Any, **options: Any) -> Any:
-            if moment == "after commit":
-                commit_load(lake, load, **options)
-            raise Crash
+    def commit(lake: Lake, load: Any, **options: Any) -> Any:
+        if load.endpoint.name != name:
+            return commit_load(lake, load, **options)
+        if moment == "after commit":
+            commit_load(lake, load, **options)
+        raise Crash
 
-        with monkeypatch.context() as patch:
-            patch.setattr("fleetlake.loading.lake_thread.commit_load", commit)
-            yield
-
-    return crashing
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fleetlake.loading.lake_thread.commit_load", commit)
+        yield
 
 
-@every_endpoint
 @pytest.mark.parametrize("moment", ["before commit", "after commit"])
-def test_a_load_that_crashed_around_its_commit_is_made_whole_by_the_next(
-    sim: Sim, endpoint: Endpoint, crash_at: Callable[[str], Any], moment: str
+@pytest.mark.parametrize(
+    "endpoints",
+    [
+        pytest.param([*ONE_OF_EACH_SORT.values()], id="one of each sort"),
+        pytest.param([*ENDPOINTS.values()], id="all", marks=pytest.mark.proof),
+    ],
+)
+def test_loads_that_crashed_around_their_commit_are_made_whole_by_the_next(
+    make_sim: Any, endpoints: list[Endpoint], moment: str
 ) -> None:
-    if endpoint.fan_out:
-        sim.ingest(endpoint.fan_out.source)
-    with crash_at(moment), pytest.raises(Crash):
-        sim.ingest(endpoint.name)
+    sim = make_sim(days=1)
+    for endpoint in endpoints:
+        with crash_at(moment, endpoint.name), pytest.raises(Crash):
+            sim.ingest(endpoint.name)
 
-    sim.ingest(endpoint.name)
+    sim.ingest(*(endpoint.name for endpoint in endpoints))
 
-    assert_complete(sim, endpoint)
+    assert flaws(sim, endpoints) == {}
 
 
 def test_ids_that_did_not_move_are_spared_and_nothing_is_missed(make_sim: Any) -> None:
-    sim = make_sim(routers=12)
+    sim = make_sim(routers=12, days=1)
     bulk = ["locations", "net_device_metrics"]
     series = [e for e in events if e.fan_out and e.fan_out.moved]
     skipped = 0
-    for _ in range(4):
+    for _ in range(3):
         outcomes = sim.ingest(*bulk, *(e.name for e in series))
         skipped += sum(outcome.skipped for outcome in outcomes)
         sim.advance(1800)
     sim.ingest(*bulk, *(e.name for e in series))
 
     assert skipped > 0
-    for endpoint in series:
-        assert_complete(sim, endpoint, NOW + timedelta(seconds=4 * 1800))
+    assert flaws(sim, series, NOW + timedelta(seconds=3 * 1800)) == {}
 
 
 def test_a_stream_that_another_process_loads_is_left_to_it_and_is_no_failure(sim: Sim) -> None:
@@ -244,7 +275,7 @@ def test_a_fan_out_whose_ids_another_process_loads_for_the_first_time_is_no_fail
 
 
 def test_one_stream_that_fails_does_not_stop_the_others(sim: Sim) -> None:
-    broken = SmallPages(sim, ENDPOINTS["alerts"], good=0)
+    broken = SmallPages(sim, [ENDPOINTS["alerts"]], good=0)
 
     outcomes = sim.ingest("users", "alerts", transport=broken)
 
@@ -348,10 +379,9 @@ def test_raw_rows_hold_what_the_service_sent(sim: Sim, lake_of: Any) -> None:
         assert (info is None) == (record["info"] is None)
 
 
-def test_a_service_that_keeps_to_its_contract_shows_no_drift(sim: Sim, lake_of: Any) -> None:
-    sim.ingest()
-
-    with lake_of(sim) as lake:
+@shares_a_load
+def test_a_service_that_keeps_to_its_contract_shows_no_drift(first_load: Sim, lake_of: Any) -> None:
+    with lake_of(first_load) as lake:
         assert lake.rows("select endpoint, member, example from meta.schema_drift") == []
 
 

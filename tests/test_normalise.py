@@ -11,8 +11,8 @@ from fleetlake.decoding.arrow import EXTRA, event_at, read_page, schema_of, stam
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.columns import Kind
 from fleetlake.endpoints.model import Endpoint
+from tests.every import every_endpoint
 
-ROWS = pytest.mark.parametrize("endpoint", ENDPOINTS.values(), ids=lambda e: e.name)
 ALERTS, FIXES = ENDPOINTS["alerts"], ENDPOINTS["historical_locations"]
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
 NEW_YEAR_UUID = "d0c3c000-e6a4-11f0-8080-808080808080"
@@ -35,7 +35,7 @@ def alert(**members: Any) -> dict[str, Any]:
     }
 
 
-@ROWS
+@every_endpoint
 def test_a_page_has_the_declared_columns_and_one_for_the_rest(endpoint):
     page = page_of(endpoint)
 
@@ -43,7 +43,7 @@ def test_a_page_has_the_declared_columns_and_one_for_the_rest(endpoint):
     assert page.rows.schema.names == [*(c.name for c in endpoint.columns), EXTRA]
 
 
-@ROWS
+@every_endpoint
 def test_ids_are_64_bit_numbers_and_times_utc_microseconds(endpoint):
     schema = schema_of(endpoint)
     kinds = {column.name: column.kind for column in endpoint.columns}

@@ -25,7 +25,7 @@ from fleetlake.loading.verify import verify
 from fleetlake.monitoring.status import stream_statuses
 from fleetlake.planning.intervals import BEGINNING, Interval
 from fleetlake.planning.retention import RetentionState
-from tests.conftest import NOW, Sim
+from tests.conftest import NOW, Sim, copied, loaded_sim
 
 DAY = timedelta(days=1)
 MAINTAINED_LAKES = int(os.environ.get("SOAK_LAKES", "3"))
@@ -52,6 +52,21 @@ class Rewriting(httpx.AsyncBaseTransport):
         return httpx.Response(
             answer.status_code, text=text, headers={"date": answer.headers["date"]}
         )
+
+
+LOADED = ("alerts", "activity_logs", "users", "products", "routers")
+
+
+@pytest.fixture(scope="module")
+def loaded_once(empty_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Sim:
+    """Return a service of which some endpoints were loaded: to be copied."""
+    return loaded_sim(tmp_path_factory.mktemp("loaded"), empty_lake, *LOADED)
+
+
+@pytest.fixture
+def loaded(loaded_once: Sim, tmp_path: Path) -> Sim:
+    """Return a service of which some endpoints were loaded into a lake of the test's own."""
+    return copied(loaded_once, tmp_path)
 
 
 def rows(sim: Sim, sql: str) -> list[tuple[Any, ...]]:
@@ -114,11 +129,9 @@ def test_what_the_service_forgot_before_it_was_read_is_a_gap_with_exact_bounds(
     ],
 )
 def test_status_tells_how_a_stream_stands_against_the_retention(
-    sim: Sim, behind: timedelta, state: RetentionState
+    loaded: Sim, behind: timedelta, state: RetentionState
 ) -> None:
-    sim.ingest("activity_logs")
-
-    with open_lake(sim.settings().lake, read_only=True) as lake:
+    with open_lake(loaded.settings().lake, read_only=True) as lake:
         found = stream_statuses(lake, now=NOW + behind, calls_per_minute=450)
 
     [stream] = [s for s in found if s.endpoint == "activity_logs"]
@@ -135,12 +148,11 @@ def test_status_tells_how_a_stream_stands_against_the_retention(
     ],
 )
 def test_a_hole_far_behind_the_newest_record_is_what_the_service_forgets_first(
-    sim: Sim, ago: timedelta, state: RetentionState
+    loaded: Sim, ago: timedelta, state: RetentionState
 ) -> None:
-    sim.ingest("activity_logs")
     endpoint = ENDPOINTS["activity_logs"]
 
-    with open_lake(sim.settings().lake) as lake:
+    with open_lake(loaded.settings().lake) as lake:
         forget_interval(lake, "default", endpoint, Interval(NOW - ago, NOW - ago + DAY / 24))
         found = stream_statuses(lake, now=NOW, calls_per_minute=450)
 
@@ -152,15 +164,14 @@ def test_a_hole_far_behind_the_newest_record_is_what_the_service_forgets_first(
 
 
 def test_verify_finds_nothing_wrong_with_a_good_lake_and_names_what_a_bad_one_lacks(
-    sim: Sim,
+    loaded: Sim,
 ) -> None:
-    sim.ingest("alerts")
-    good = verify(sim.settings(), "alerts", start=BEGINNING, transport=sim.transport)
-    with open_lake(sim.settings().lake) as lake:
+    good = verify(loaded.settings(), "alerts", start=BEGINNING, transport=loaded.transport)
+    with open_lake(loaded.settings().lake) as lake:
         [(lost,)] = lake.rows("select min(created_at_timeuuid) from raw.alerts")
         lake.execute("delete from raw.alerts where created_at_timeuuid = ?", [lost])
 
-    bad = verify(sim.settings(), "alerts", start=BEGINNING, transport=sim.transport)
+    bad = verify(loaded.settings(), "alerts", start=BEGINNING, transport=loaded.transport)
 
     assert good.missing == good.surplus == frozenset()
     assert good.served > 100
@@ -177,31 +188,31 @@ def test_verify_compares_every_kind_of_endpoint(sim: Sim, name: str) -> None:
     assert verdict.missing == verdict.surplus == frozenset()
 
 
-def test_backfill_reads_a_chosen_range_again_and_brings_back_what_was_lost(sim: Sim) -> None:
-    sim.ingest("alerts")
+def test_backfill_reads_a_chosen_range_again_and_brings_back_what_was_lost(loaded: Sim) -> None:
     day = Interval(datetime(2026, 6, 13, tzinfo=UTC), datetime(2026, 6, 14, tzinfo=UTC))
-    before = rows(sim, "select count(*) from raw.alerts")
-    with open_lake(sim.settings().lake) as lake:
+    before = rows(loaded, "select count(*) from raw.alerts")
+    with open_lake(loaded.settings().lake) as lake:
         lake.execute(
             "delete from raw.alerts where created_at >= ? and created_at < ?", [day.start, day.end]
         )
-    proven = rows(sim, "select start_at, end_at from meta.intervals where endpoint = 'alerts'")
+    ranges = "select start_at, end_at from meta.intervals where endpoint = 'alerts'"
+    proven = rows(loaded, ranges)
 
-    [outcome] = backfill(sim.settings(), "alerts", day, transport=sim.transport)
+    [outcome] = backfill(loaded.settings(), "alerts", day, transport=loaded.transport)
 
     assert outcome.error is None
     assert outcome.added > 0
-    assert rows(sim, "select count(*) from raw.alerts") == before
+    assert rows(loaded, "select count(*) from raw.alerts") == before
     assert (
-        rows(sim, "select start_at, end_at from meta.intervals where endpoint = 'alerts'") == proven
+        rows(loaded, "select start_at, end_at from meta.intervals where endpoint = 'alerts'")
+        == proven
     )
 
 
-def test_backfill_twice_is_the_same_as_once(sim: Sim) -> None:
-    sim.ingest("alerts")
+def test_backfill_twice_is_the_same_as_once(loaded: Sim) -> None:
     day = Interval(datetime(2026, 6, 13, tzinfo=UTC), datetime(2026, 6, 14, tzinfo=UTC))
 
-    [outcome] = backfill(sim.settings(), "alerts", day, transport=sim.transport)
+    [outcome] = backfill(loaded.settings(), "alerts", day, transport=loaded.transport)
 
     assert (outcome.added, outcome.changed) == (0, 0)
 
@@ -384,6 +395,7 @@ def test_small_loads_are_written_by_one_thread_and_the_rest_by_as_many_as_before
     assert len(seen) >= 2
 
 
+@pytest.mark.proof
 def test_maintenance_of_lake_after_lake_ends_well(tmp_path: Path) -> None:
     """In a process of its own: what this looks for is one that aborts, a new lake's above all."""
     lake_after_lake = """if True:
@@ -428,33 +440,30 @@ def test_merged_files_are_on_the_disk_before_those_they_replace_are_removed(
     assert old | left <= at_flush
 
 
-def test_maintenance_waits_for_nobody_and_touches_nothing_while_a_stream_loads(sim: Sim) -> None:
-    sim.ingest("routers")
-
+def test_maintenance_waits_for_nobody_and_touches_nothing_while_a_stream_loads(loaded: Sim) -> None:
     with (
-        stream_lock(sim.settings().lake, "alerts"),
-        open_lake(sim.settings().lake) as lake,
+        stream_lock(loaded.settings().lake, "alerts"),
+        open_lake(loaded.settings().lake) as lake,
         pytest.raises(StreamBusy),
     ):
         maintain(lake)
 
 
-def test_history_keeps_a_version_for_each_change_and_closes_what_has_gone(sim: Sim) -> None:
-    name = sim.truth("users")[0]["last_name"]
-    everyone = len(sim.truth("users"))
-    sim.ingest("users")
-
-    sim.ingest(
-        "users", transport=Rewriting(sim, {f'"last_name":"{name}"': '"last_name":"Newname"'})
+def test_history_keeps_a_version_for_each_change_and_closes_what_has_gone(loaded: Sim) -> None:
+    name = loaded.truth("users")[0]["last_name"]
+    everyone = len(loaded.truth("users"))
+    loaded.ingest(
+        "users", transport=Rewriting(loaded, {f'"last_name":"{name}"': '"last_name":"Newname"'})
     )
 
     [(count, renamed)] = rows(
-        sim,
+        loaded,
         "select count(*), count(*) filter (last_name = 'Newname') from raw.users "
         "where valid_to is null",
     )
     closed = rows(
-        sim, f"select count(*) from raw.users where valid_to is not null and last_name = '{name}'"
+        loaded,
+        f"select count(*) from raw.users where valid_to is not null and last_name = '{name}'",
     )
     assert count == everyone
     assert renamed >= 1

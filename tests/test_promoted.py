@@ -26,20 +26,26 @@ from fleetlake.lake.loads import Committed, Load
 from fleetlake.lake.locks import stream_lock
 from fleetlake.monitoring.status import stream_statuses
 from fleetlake.text.quoting import quoted
-from tests.conftest import NOW, Sim
+from tests.conftest import NOW, Sim, copied, loaded_sim
+from tests.every import every
 from tests.test_load import assert_complete
 from tests.test_operations import Rewriting
 from tests.test_records import a_page, a_record
 
 NEW = "service_tier"  # the member that the scenario adds to every record
+DRIFT: dict[str, Any] = {"scenario": "schema-drift", "days": 1}
+
+
+@pytest.fixture(scope="module")
+def drifted(empty_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Sim:
+    """Return a service that has added a member to its records; two endpoints are loaded."""
+    return loaded_sim(tmp_path_factory.mktemp("drifted"), empty_lake, "groups", "alerts", **DRIFT)
 
 
 @pytest.fixture
-def drifting(make_sim: Any) -> Sim:
-    """Return a service that has added a member to its records; two endpoints are loaded."""
-    sim: Sim = make_sim(scenario="schema-drift", days=1)
-    sim.ingest("groups", "alerts")
-    return sim
+def drifting(drifted: Sim, tmp_path: Path) -> Sim:
+    """Return such a service over a lake of the test's own."""
+    return copied(drifted, tmp_path, **DRIFT)
 
 
 def rows(sim: Sim, sql: str) -> list[tuple[Any, ...]]:
@@ -131,8 +137,8 @@ def test_values_that_the_chosen_type_does_not_take_stay_where_they_were(drifting
     assert rows(drifting, "select _extra from raw.groups order by id") == before
 
 
-@pytest.mark.parametrize(
-    ("texts", "kind"),
+@every(
+    "texts, kind",
     [
         (["1", "-2"], Kind.INTEGER),
         (["1", "2.5"], Kind.REAL),
@@ -147,23 +153,26 @@ def test_values_that_the_chosen_type_does_not_take_stay_where_they_were(drifting
     ],
 )
 def test_the_type_is_the_narrowest_that_takes_every_value(
-    sim: Sim, texts: list[str], kind: Kind
+    long_lake: Lake, texts: list[str], kind: Kind
 ) -> None:
-    sim.ingest("products")
-    with open_lake(sim.settings().lake) as lake:
+    try:
         for number, text in enumerate(texts):
-            lake.execute(
+            long_lake.execute(
                 "insert into raw.products (id, _extra) values (?, ?)",
                 [number, f'{{"new": {text}, "other": 1}}'],
             )
-        lake.execute(
+        long_lake.execute(
             "insert into meta.schema_drift values ('default', 'products', 'new', ?, 'x', now())",
             [texts[0]],
         )
 
-        column, filled = promote(lake, ENDPOINTS["products"], "new")
+        column, filled = promote(long_lake, ENDPOINTS["products"], "new")
 
-        [(others,)] = lake.rows("select count(*) from raw.products where _extra->>'$.other' = '1'")
+        held = "select count(*) from raw.products where _extra->>'$.other' = '1'"
+        [(others,)] = long_lake.rows(held)
+        demote(long_lake, ENDPOINTS["products"], "new")
+    finally:
+        long_lake.execute("delete from raw.products; delete from meta.schema_drift")
     assert column.kind is kind
     assert (filled, others) == (len(texts), len(texts))
 
@@ -467,8 +476,9 @@ def after(more: Any, place: str) -> Any:
     """Return what does as before, and then more."""
     real = pkgutil.resolve_name(place)
 
-    def both(*arguments: Any) -> None:
-        real(*arguments)
+    def both(*arguments: Any, **named: Any) -> Any:
+        done = real(*arguments, **named)
         more(*arguments)
+        return done
 
     return both

@@ -20,8 +20,8 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.columns import Column, Kind
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import PageUnreadable
+from tests.every import every, every_endpoint
 
-ROWS = pytest.mark.parametrize("endpoint", ENDPOINTS.values(), ids=lambda e: e.name)
 MOMENT = datetime(2026, 6, 6, 12, 59, 11, 462000, tzinfo=UTC)
 SHARDS = ("https://www.svc.example", "https://us0.svc.example")
 SPELLINGS = ("%Y-%m-%dT%H:%M:%S.%f+00:00", "%Y-%m-%dT%H:%M:%S.%fZ", "%Y-%m-%dT%H:%M:%S+00:00")
@@ -99,14 +99,14 @@ def comparable(value: Any) -> Any:
     return value
 
 
-@ROWS
+@every_endpoint
 def test_every_column_of_a_record_is_read(endpoint):
     sent, rows = zip(*(a_record(endpoint, number) for number in range(6)), strict=True)
 
     assert read_rows(endpoint, a_page(endpoint, list(sent))) == list(rows)
 
 
-@ROWS
+@every_endpoint
 def test_the_patient_reader_reads_what_the_quick_one_does(endpoint):
     body = a_page(endpoint, [a_record(endpoint, number)[0] for number in range(6)])
     reader = reader_of(endpoint)
@@ -114,7 +114,7 @@ def test_the_patient_reader_reads_what_the_quick_one_does(endpoint):
     assert by_column(reader.lenient(body)) == by_column(reader.fast(body))
 
 
-@ROWS
+@every_endpoint
 def test_nulls_are_read_as_nulls_wherever_no_key_is(endpoint):
     sent, row = a_record(endpoint, 1)
     for column in endpoint.columns:
@@ -125,7 +125,7 @@ def test_nulls_are_read_as_nulls_wherever_no_key_is(endpoint):
     assert read_rows(endpoint, a_page(endpoint, [sent])) == [row]
 
 
-@ROWS
+@every_endpoint
 def test_members_that_are_missing_are_nulls(endpoint):
     sent: dict[str, Any] = {}
     for column in endpoint.columns:
@@ -137,7 +137,7 @@ def test_members_that_are_missing_are_nulls(endpoint):
     assert {name for name, value in row.items() if value is not None} == endpoint.required
 
 
-@ROWS
+@every_endpoint
 def test_an_unknown_member_is_kept_aside_and_costs_nothing_else(endpoint):
     (plain, plain_row), (odd, odd_row) = a_record(endpoint, 1), a_record(endpoint, 2)
     odd["a_new_member"] = {"since": [2027]}
@@ -147,7 +147,7 @@ def test_an_unknown_member_is_kept_aside_and_costs_nothing_else(endpoint):
     assert rows == [plain_row, odd_row | {EXTRA: {"a_new_member": {"since": [2027]}}}]
 
 
-@ROWS
+@every_endpoint
 def test_a_value_of_another_type_goes_aside_and_its_record_stays(endpoint):
     for column in endpoint.columns:
         if column.name in endpoint.required or column.kind in {Kind.TEXT, Kind.JSON, Kind.TIMEUUID}:
@@ -162,7 +162,7 @@ def test_a_value_of_another_type_goes_aside_and_its_record_stays(endpoint):
         ]
 
 
-@ROWS
+@every_endpoint
 def test_a_record_without_its_key_or_time_is_a_misfit_and_the_others_stay(endpoint):
     for name in endpoint.required:
         good, row = a_record(endpoint, 1)
@@ -199,8 +199,8 @@ def test_a_key_that_should_hold_its_time_and_does_not_is_a_misfit(odd):
     assert read_rows(endpoint, a_page(endpoint, [bad, good])) == [row]
 
 
-@ROWS
-@pytest.mark.parametrize("record", [None, 1, "text", [], True])
+@every_endpoint
+@every("record", [None, 1, "text", [], True])
 def test_a_record_that_is_no_object_is_a_misfit(endpoint, record):
     page = read_page(endpoint, a_page(endpoint, [record, a_record(endpoint, 1)[0]]))
 
@@ -208,8 +208,8 @@ def test_a_record_that_is_no_object_is_a_misfit(endpoint, record):
     assert (page.rows.num_rows, page.count) == (1, 2)
 
 
-@ROWS
-@pytest.mark.parametrize("control", ["\x01", "\n", "\t", "\x1f"])
+@every_endpoint
+@every("control", ["\x01", "\n", "\t", "\x1f"])
 def test_raw_control_characters_in_any_text_are_kept(endpoint, control):
     text = next((c for c in endpoint.columns if c.kind is Kind.TEXT), None)
     sent, row = a_record(endpoint, 1)
@@ -225,8 +225,8 @@ def test_raw_control_characters_in_any_text_are_kept(endpoint, control):
     assert read_rows(endpoint, body) == [row]
 
 
-@ROWS
-@pytest.mark.parametrize("spelled", [b"a\x00b", rb"a\u0000b"])
+@every_endpoint
+@every("spelled", [b"a\x00b", rb"a\u0000b"])
 def test_a_text_with_a_nul_goes_aside_and_a_key_with_one_to_quarantine(endpoint, spelled):
     for column in endpoint.columns:
         if column.kind is not Kind.TEXT:
@@ -331,8 +331,8 @@ NO_PAGES = {
 }
 
 
-@ROWS
-@pytest.mark.parametrize("body", NO_PAGES.values(), ids=NO_PAGES)
+@every_endpoint
+@every("body", NO_PAGES.values(), ids=NO_PAGES)
 def test_an_answer_that_is_no_page_never_passes_for_an_empty_one(endpoint, body):
     with pytest.raises(PageUnreadable) as failure:
         read_page(endpoint, body)
@@ -340,7 +340,7 @@ def test_an_answer_that_is_no_page_never_passes_for_an_empty_one(endpoint, body)
     assert endpoint.path in failure.value.what
 
 
-@ROWS
+@every_endpoint
 def test_a_page_cut_anywhere_never_passes_for_a_shorter_one(endpoint):
     body = a_page(endpoint, [a_record(endpoint, number)[0] for number in range(2)])
 

@@ -1,9 +1,10 @@
 """Releases that know different columns load one lake, one after the other or in turn."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -17,11 +18,11 @@ from fleetlake.lake.commit import commit_load
 from fleetlake.lake.evolution.format import FORMAT_VERSION
 from fleetlake.lake.evolution.promote import promote
 from fleetlake.lake.tables import META
-from tests.conftest import Sim
+from tests.conftest import Sim, copied, new_sim
 from tests.test_lake import GROUPS, load_of
 
-Release = Callable[..., AbstractContextManager[None]]
 COLUMNS = {"groups": "name", "alerts": "type", "locations": "method", "routers": "account_id"}
+SMALL: dict[str, Any] = {"routers": 4, "days": 1}
 
 
 def without(endpoint: Endpoint, column: str) -> Endpoint:
@@ -29,34 +30,30 @@ def without(endpoint: Endpoint, column: str) -> Endpoint:
     return replace(endpoint, columns=tuple(c for c in endpoint.columns if c.name != column))
 
 
-@pytest.fixture
-def older(monkeypatch: pytest.MonkeyPatch) -> Release:
-    """Return what runs a release without some columns for a while."""
-
-    @contextmanager
-    def release() -> Any:
-        rows = {name: without(ENDPOINTS[name], column) for name, column in COLUMNS.items()}
-        with monkeypatch.context() as patch:
-            for name, row in rows.items():
-                patch.setitem(ENDPOINTS, name, row)
-            patch.setattr("fleetlake.endpoints._ROWS", tuple(ENDPOINTS.values()))
-            yield
-
-    return release
+@contextmanager
+def older(columns: Mapping[str, str] = MappingProxyType(COLUMNS)) -> Iterator[None]:
+    """Run a release without some columns for a while."""
+    rows = {name: without(ENDPOINTS[name], column) for name, column in columns.items()}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, row in rows.items():
+            patch.setitem(ENDPOINTS, name, row)
+        patch.setattr("fleetlake.endpoints._ROWS", tuple(ENDPOINTS.values()))
+        yield
 
 
-@pytest.fixture
-def new_sim(tmp_path: Path, make_sim: Any) -> Sim:
-    """Return a service whose lake is still to be made."""
-    return Sim(make_sim(routers=4, days=1).app, tmp_path / "old")
-
-
-@pytest.fixture
-def old_sim(new_sim: Sim, older: Release) -> Sim:
-    """Return a service, loaded into a lake that was made by the older release."""
+@pytest.fixture(scope="module")
+def made_before(tmp_path_factory: pytest.TempPathFactory) -> Sim:
+    """Return a service, loaded into a lake that was made by the older release: to be copied."""
+    sim = new_sim(tmp_path_factory.mktemp("old"), **SMALL)
     with older():
-        new_sim.ingest(*COLUMNS)
-    return new_sim
+        sim.ingest(*COLUMNS)
+    return sim
+
+
+@pytest.fixture
+def old_sim(made_before: Sim, tmp_path: Path) -> Sim:
+    """Return a service, loaded into a lake that was made by the older release."""
+    return copied(made_before, tmp_path, **SMALL)
 
 
 def held(sim: Sim, sql: str) -> list[tuple[Any, ...]]:
@@ -93,9 +90,7 @@ def test_a_column_that_a_release_adds_is_filled_and_makes_no_version(old_sim: Si
     assert held(old_sim, "select * from meta.schema_drift") == []
 
 
-def test_two_releases_in_turn_write_no_version_and_lose_no_value(
-    old_sim: Sim, older: Release
-) -> None:
+def test_two_releases_in_turn_write_no_version_and_lose_no_value(old_sim: Sim) -> None:
     outcomes = old_sim.ingest(*COLUMNS)
     for _ in range(2):
         with older():
@@ -106,7 +101,7 @@ def test_two_releases_in_turn_write_no_version_and_lose_no_value(
     assert_as_served(old_sim)
 
 
-def test_an_older_release_fills_the_columns_of_a_newer_one(sim: Sim, older: Release) -> None:
+def test_an_older_release_fills_the_columns_of_a_newer_one(sim: Sim) -> None:
     with older():
         sim.ingest(*COLUMNS)
 
@@ -196,33 +191,29 @@ def test_a_lake_of_a_newer_format_is_refused_in_words(lake_path: Path, read_only
     assert "Upgrade fleetlake" in refusal.value.remedy
 
 
-@pytest.mark.parametrize(
-    "promoted",
-    [
-        ("groups", "name", "name", Kind.JSON),
-        ("net_devices", "router_id", "router", Kind.TEXT),
-        ("routers", "created_at", "created_at", Kind.TEXT),
-    ],
-)
-def test_a_column_of_a_release_takes_the_place_of_one_promoted_otherwise(
-    new_sim: Sim, monkeypatch: pytest.MonkeyPatch, promoted: tuple[str, str, str, Kind]
-):
-    sim, (name, column, member, kind) = new_sim, promoted
-    with monkeypatch.context() as patch:
-        patch.setitem(ENDPOINTS, name, without(ENDPOINTS[name], column))
-        patch.setattr("fleetlake.endpoints._ROWS", tuple(ENDPOINTS.values()))
-        sim.ingest(name)
+PROMOTED = [
+    ("groups", "name", "name", Kind.JSON),
+    ("net_devices", "router_id", "router", Kind.TEXT),
+    ("routers", "created_at", "created_at", Kind.TEXT),
+]
+
+
+def test_a_column_of_a_release_takes_the_place_of_one_promoted_otherwise(tmp_path: Path) -> None:
+    sim, names = new_sim(tmp_path, **SMALL), [name for name, *_ in PROMOTED]
+    with older({name: column for name, column, *_ in PROMOTED}):
+        sim.ingest(*names)
         with open_lake(sim.settings().lake) as lake:
-            promote(lake, ENDPOINTS[name], member, kind)
-    before = held(sim, f"select count(*) from raw.{name}")
+            for name, _, member, kind in PROMOTED:
+                promote(lake, ENDPOINTS[name], member, kind)
+    before = {name: held(sim, f"select count(*) from raw.{name}") for name in names}
 
     for _ in range(2):
-        assert [outcome.error for outcome in sim.ingest(name)] == [None]
+        assert [outcome.error for outcome in sim.ingest(*names)] == [None] * len(names)
 
-    empty = f"select count(*) from raw.{name} where _extra is not null"
-    found = held(sim, f"select count({column}) from raw.{name}")
-    served = [record for record in sim.truth(name) if record[member] is not None]
-    assert held(sim, f"select count(*) from raw.{name}") == before
-    assert found == [(len(served),)]
-    assert held(sim, empty) == [(0,)]
+    for name, column, member, _ in PROMOTED:
+        served = [record for record in sim.truth(name) if record[member] is not None]
+        extra = held(sim, f"select count(*) from raw.{name} where _extra is not null")
+        assert held(sim, f"select count(*) from raw.{name}") == before[name], name
+        assert held(sim, f"select count({column}) from raw.{name}") == [(len(served),)], name
+        assert extra == [(0,)], name
     assert held(sim, "select count(*) from meta.promoted") == [(0,)]

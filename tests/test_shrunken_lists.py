@@ -22,9 +22,7 @@ from fleetlake.loading.ingest import ingest
 from fleetlake.loading.outcome import Outcome
 from fleetlake.loading.quarantine import acknowledge_quarantined
 from fleetlake.monitoring.status import stream_statuses
-from fleetsim.app import create_app
-from fleetsim.options import SimulatorOptions
-from tests.conftest import KEYS, NOW, Sim
+from tests.conftest import KEYS, NOW, Sim, loaded_sim
 from tests.test_lake import load_of
 
 BATTERIES = ENDPOINTS["batteries"]
@@ -89,10 +87,7 @@ def ids(sim: Sim, name: str = "routers") -> set[int]:
 def loaded(empty_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Sim:
     """Return a service of ten routers, loaded into a lake to copy."""
     folder = tmp_path_factory.mktemp("fleet")
-    shutil.copytree(empty_lake, folder / "lake")
-    sim = Sim(create_app(SimulatorOptions(routers=10, days=1, now=NOW, speed=0)), folder)
-    sim.ingest("routers", "batteries")
-    return sim
+    return loaded_sim(folder, empty_lake, "routers", "batteries", routers=10, days=1)
 
 
 @pytest.fixture

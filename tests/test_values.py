@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from fleetlake.decoding.values import json_text, read_value, relation_id
 from fleetlake.endpoints.columns import Kind
+from tests.every import every
 
 READABLE = [
     (Kind.ID, "371193", 371193),
@@ -65,7 +66,7 @@ UNREADABLE = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "sent", "stored"), READABLE)
+@every("kind, sent, stored", READABLE)
 def test_a_value_is_read_in_each_of_its_spellings(kind, sent, stored):
     value = read_value(kind, sent)
 
@@ -73,13 +74,13 @@ def test_a_value_is_read_in_each_of_its_spellings(kind, sent, stored):
     assert type(value) is type(stored)
 
 
-@pytest.mark.parametrize(("kind", "sent"), UNREADABLE)
+@every("kind, sent", UNREADABLE)
 def test_a_value_that_is_not_of_its_kind_is_refused_with_a_reason(kind, sent):
     with pytest.raises(ValueError, match=r"\w"):
         read_value(kind, sent)
 
 
-@pytest.mark.parametrize("kind", Kind)
+@every("kind", Kind)
 def test_null_is_null_in_every_kind(kind):
     assert read_value(kind, None) is None
 

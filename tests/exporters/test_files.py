@@ -93,7 +93,7 @@ DAMAGED = [{"mark": "{}"}, {"mark": None}, {"files": [{}]}, {"files": 1}, "", "[
 
 def test_a_list_that_cannot_be_read_is_as_no_list(lake, tmp_path):
     send(lake, tmp_path / "out")
-    place = tmp_path / "out" / "trips" / files.LIST
+    place = tmp_path / "out" / "trips" / files.MANIFEST
     for damaged in DAMAGED:
         told = json.loads(place.read_text())
         place.write_text(damaged if isinstance(damaged, str) else json.dumps(told | damaged))

@@ -1,0 +1,70 @@
+"""One test over many cases: it runs them all, and its failure lists the cases that do not hold."""
+
+import inspect
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import Any
+
+import pytest
+
+from fleetlake.endpoints import ENDPOINTS
+
+Test = Callable[..., None]
+FAILURES = (Exception, BaseExceptionGroup, pytest.fail.Exception)
+
+
+def every(names: str, cases: Iterable[Any], *, ids: Iterable[str] = ()) -> Callable[[Test], Test]:
+    """Return a decorator like `pytest.mark.parametrize` that makes one item of all cases.
+
+    The test's fixtures are made once, for all cases together, so a case must leave nothing
+    behind in them. `names` are the test's parameters, separated by commas; with several, each
+    case is a tuple. `ids` are what a failure calls the cases; without them, they are shown.
+    """
+    parameters = [name.strip() for name in names.split(",")]
+    values = [case if len(parameters) > 1 else (case,) for case in cases]
+    labels = list(ids) or [", ".join(map(label_of, value)) for value in values]
+    named = list(zip(labels, values, strict=True))
+    if not named:
+        raise ValueError(f"there is no case of {names}")
+
+    def decorate(test: Test) -> Test:
+        @wraps(test)
+        def run(**fixtures: Any) -> None:
+            failures = []
+            for label, value in named:
+                try:
+                    test(**fixtures, **dict(zip(parameters, value, strict=True)))
+                except FAILURES as failure:
+                    failure.add_note(f"in the case {label}")
+                    failures.append((label, failure))
+            if failures:
+                listed = "; ".join(label for label, _ in failures)
+                what = f"{len(failures)} of {len(named)} cases do not hold: {listed}"
+                raise BaseExceptionGroup(what, [failure for _, failure in failures])
+
+        signature = inspect.signature(test)
+        left = [p for name, p in signature.parameters.items() if name not in parameters]
+        run.__signature__ = signature.replace(parameters=left)  # what pytest takes for fixtures
+        return run
+
+    return decorate
+
+
+def label_of(value: Any) -> str:
+    """Return the name of a case, or a short view of it.
+
+    >>> label_of(ENDPOINTS["alerts"]), label_of(["a", 1])
+    ('alerts', "['a', 1]")
+    """
+    name = getattr(value, "name", None) or getattr(value, "__name__", None)
+    return name if isinstance(name, str) else repr(value)[:60]
+
+
+every_endpoint = every("endpoint", ENDPOINTS.values(), ids=ENDPOINTS)
+"""Run a test for each row of the endpoint table, so that a new row is tested by being there."""
+
+ONE_OF_EACH_SORT = {
+    (e.mode, e.api, e.fan_out is None, len(e.key), e.event_time is None): e
+    for e in ENDPOINTS.values()
+}
+"""Endpoints that between them differ in all that a load may treat in another way."""
