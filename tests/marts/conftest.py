@@ -81,12 +81,12 @@ def empty_build(
 
 
 @pytest.fixture(scope="session")
-def make_lake() -> Callable[[Path], Path]:
-    """Return what ingests a small simulated fleet into a lake below a folder."""
+def make_lake(empty_lake: Path) -> Callable[..., Path]:
+    """Return what ingests a small simulated fleet, or some endpoints, into a lake in a folder."""
 
-    def make(folder: Path) -> Path:
+    def make(folder: Path, *endpoints: str) -> Path:
         app = create_app(SimulatorOptions(routers=12, days=4, now=LOADED_AT, speed=0))
-        lake = folder / "lake"
+        lake = Path(shutil.copytree(empty_lake, folder / "lake"))
         settings = Settings(
             base_url="http://localhost/api/v2/",
             lake=lake,
@@ -97,7 +97,7 @@ def make_lake() -> Callable[[Path], Path]:
             mgr_api_id="admin-id",
             mgr_api_key="admin-key",
         )
-        raise_worst(ingest(settings, [], transport=httpx.ASGITransport(app=app)))
+        raise_worst(ingest(settings, [*endpoints], transport=httpx.ASGITransport(app=app)))
         return lake
 
     return make

@@ -6,9 +6,10 @@ What is left out, the real command line and dbt's own cache of a parsed project,
 tests that use `real_dbt` and by every test of the command `fleetlake build`.
 """
 
+import importlib
 import json
 import os
-import signal
+import select
 import socket
 import subprocess
 import sys
@@ -64,7 +65,12 @@ class WarmDbt:
             yield
 
     def _command(self, arguments: list[str], work: Path) -> list[str]:
-        """Return the command line of the client, with what is said to the real child."""
+        """Return the command line of the client, with what is said to the real child.
+
+        A project of a test's own gets the real child, since it has to be parsed.
+        """
+        if dbt.project_folder() != project_folder():
+            return REAL(arguments, work)
         _, _, module, *words = REAL(arguments, work)
         assert module == "fleetlake.marts.child"
         return [sys.executable, "-I", "-S", "-c", _CLIENT, self._address, *words]
@@ -73,10 +79,11 @@ class WarmDbt:
     def _address(self) -> str:
         address = str(Path(self._open.enter_context(tempfile.TemporaryDirectory())) / "dbt")
         command = [sys.executable, "-m", "tests.marts.warm_dbt", address, str(project_folder())]
-        server = subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE)
-        self._open.enter_context(server)
-        self._open.callback(server.terminate)
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        server = self._open.enter_context(subprocess.Popen(command, cwd=_ROOT, **pipes))
+        assert server.stdin is not None
         assert server.stdout is not None
+        self._open.callback(server.stdin.close)
         assert server.stdout.readline() == b"ready\n"
         return address
 
@@ -90,6 +97,7 @@ def _parsed(project: Path, folder: Path) -> Any:
 
     scratch = {"FLEETLAKE_BUILD_FILE": str(folder / SCRATCH), MEMORY_VARIABLE: BUILD_MEMORY}
     os.environ |= {**scratch, "DO_NOT_TRACK": "1", "DBT_SEND_ANONYMOUS_USAGE_STATS": "false"}
+    importlib.import_module("dbt_common.clients.agate_helper")  # as each run does, when it begins
     words = ["--quiet", "--log-level-file", "none", "--log-path", folder, "--no-write-json"]
     words += ["parse", "--project-dir", project, "--profiles-dir", project]
     words += ["--target-path", folder / "target"]
@@ -99,7 +107,7 @@ def _parsed(project: Path, folder: Path) -> Any:
     return outcome.result
 
 
-def _run(request: dict[str, Any], streams: list[int], project: str, manifest: Any) -> int:
+def _run(request: dict[str, Any], streams: list[int], manifest: Any) -> int:
     """Become the child that runs one dbt command; return its exit code."""
     from fleetlake.marts import child  # noqa: PLC0415 - it imports dbt
 
@@ -111,8 +119,7 @@ def _run(request: dict[str, Any], streams: list[int], project: str, manifest: An
     os.chdir(request["folder"])
     sys.argv = ["child", *request["arguments"]]
     child._LINES = os.fdopen(os.dup(1), "w", encoding="utf-8")  # noqa: SLF001
-    if project in request["arguments"]:
-        child.dbtRunner = partial(child.dbtRunner, manifest)
+    child.dbtRunner = partial(child.dbtRunner, manifest)
     return child.main()
 
 
@@ -127,7 +134,7 @@ def _end(run: Callable[[], int]) -> None:
 
 
 def _serve(address: str, project: str) -> None:
-    """Fork a run for each client, one after the other."""
+    """Fork a run for each client, one after the other, until standard input ends."""
     with tempfile.TemporaryDirectory() as folder:
         manifest = _parsed(Path(project), Path(folder))
     with socket.socket(socket.AF_UNIX) as listener:
@@ -135,7 +142,7 @@ def _serve(address: str, project: str) -> None:
         listener.listen()
         sys.stdout.write("ready\n")
         sys.stdout.flush()
-        while True:
+        while listener in select.select([listener, sys.stdin], [], [])[0]:
             client, _ = listener.accept()
             with client:
                 _, streams, _, _ = socket.recv_fds(client, 1, 3)
@@ -143,7 +150,7 @@ def _serve(address: str, project: str) -> None:
                 run = os.fork()
                 if not run:
                     client.close()
-                    _end(partial(_run, request, streams, project, manifest))
+                    _end(partial(_run, request, streams, manifest))
                 for stream in streams:
                     os.close(stream)
                 _, status = os.waitpid(run, 0)
@@ -153,5 +160,4 @@ def _serve(address: str, project: str) -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     _serve(*sys.argv[1:])
