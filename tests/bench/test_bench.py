@@ -5,12 +5,13 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 
 import pytest
 
 from tests.bench import cases, figures, moved, profiled, tried
 from tests.bench.__main__ import bench, check
-from tests.bench.cases import CASES, DLT_PYTHON, PEERS, chosen
+from tests.bench.cases import CASES, DLT_PYTHON, PEERS, Peer, chosen
 from tests.bench.figures import AGAIN, FIRST, LAKE_REPORT, PEER_REPORT, Figures, Section, read
 from tests.bench.lake import LargeLake, merge
 from tests.bench.measure import Measure, mb_of_tree, measure
@@ -26,13 +27,9 @@ def a_measure(cpu_seconds: float) -> Measure:
     return Measure(cpu_seconds=cpu_seconds, wall_seconds=1.0, peak_mb=100.0, calls=2)
 
 
-@pytest.mark.parametrize("resource", sorted(CURSORS))
-def test_every_peer_takes_every_record_and_none_again_when_nothing_is_new(resource):
-    some, peers = chosen([resource, *(peer.name for peer in PRESENT)], COUNT)
-
-    [section] = bench(some, peers, rounds=1).sections  # it ends where a peer lacks a record
-
-    for peer in PRESENT:
+def took_all(section: Section, peers: Sequence[Peer]) -> None:
+    """Fail where a peer of a bench read no page, or read all of them twice."""
+    for peer in peers:
         [first] = section.result(peer.name, FIRST).measures
         assert first.calls >= 2, "a page holds 500"
         assert first.cpu_seconds > 0
@@ -40,6 +37,24 @@ def test_every_peer_takes_every_record_and_none_again_when_nothing_is_new(resour
         if peer.keeps:
             [again] = section.result(peer.name, AGAIN).measures
             assert again.calls < first.calls or peer.name == "fleetlake"
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("resource", sorted(CURSORS))
+def test_every_peer_takes_every_record_and_none_again_when_nothing_is_new(resource):
+    some, peers = chosen([resource, *(peer.name for peer in PRESENT)], COUNT)
+
+    [section] = bench(some, peers, rounds=1).sections  # it ends where a peer lacks a record
+
+    took_all(section, peers)
+
+
+def test_a_peer_is_given_every_record_and_none_again_when_nothing_is_new():
+    some, peers = chosen(["alerts", "floor", "script"], COUNT)
+
+    [section] = bench(some, peers, rounds=1).sections
+
+    took_all(section, peers)
 
 
 def test_a_peer_that_lacks_a_record_or_keeps_one_twice_ends_the_bench():
@@ -171,6 +186,7 @@ def test_a_profile_tells_every_place_and_its_share():
     assert shares == [("ask (client.py)", "httpx", 0.7), ("outside", "threading.py", 0.3)]
 
 
+@pytest.mark.proof
 def test_everything_tried_otherwise_still_loads_every_record(tmp_path):
     [case], _ = chosen(["alerts"], COUNT)
     write_records(case.resource, case.records, tmp_path / "records")
@@ -180,6 +196,7 @@ def test_everything_tried_otherwise_still_loads_every_record(tmp_path):
     assert [result.name for result in section.results] == list(tried.VARIANTS)
 
 
+@pytest.mark.proof
 def test_a_large_lake_is_scanned_whole_and_read_again_adds_what_is_new(tmp_path):
     lake = LargeLake(240_000, tmp_path)  # in 35 days: 30 interfaces
     lake.fill("2 days", 0, 2 * 86_400)
@@ -194,6 +211,7 @@ def test_a_large_lake_is_scanned_whole_and_read_again_adds_what_is_new(tmp_path)
     assert lake.step("scan", "the newest day", "scan-day")["rows"] < held
 
 
+@pytest.mark.proof
 def test_routers_that_did_not_move_are_spared_their_calls_and_no_fix_is_missed(capsys):
     assert moved.bench(routers=12) == 0
     assert "of 12 routers" in capsys.readouterr().out

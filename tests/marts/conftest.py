@@ -1,19 +1,22 @@
 """Lakes with hand-made rows, for tests that show what the SQL layer does with them."""
 
 import json
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from tests.marts.warm_dbt import REAL, WarmDbt
 
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Mode
 from fleetlake.lake import open_lake
 from fleetlake.loading.ingest import ingest, raise_worst
-from fleetlake.marts import BuildResult, build_marts
+from fleetlake.marts import BuildResult, build_marts, dbt
 from fleetlake.settings import Settings
 from fleetsim.app import create_app
 from fleetsim.options import SimulatorOptions
@@ -48,21 +51,42 @@ def add() -> AddRows:
 
 
 @pytest.fixture(scope="session")
-def empty_build(tmp_path_factory) -> tuple[Path, BuildResult]:
-    """Return a lake without a row, built; for reading only, since many tests share it."""
-    lake = tmp_path_factory.mktemp("empty") / "lake"
-    with open_lake(lake):
-        pass
-    return lake, build_marts(lake)
+def warm_dbt() -> Iterator[WarmDbt]:
+    """Return what makes runs of dbt cheap."""
+    with closing(WarmDbt()) as warm:
+        yield warm
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _dbt_is_warm(warm_dbt: WarmDbt) -> Iterator[None]:
+    """Have all tests here run dbt cheaply."""
+    with warm_dbt.used():
+        yield
+
+
+@pytest.fixture
+def real_dbt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a test run dbt by its real command line."""
+    monkeypatch.setattr(dbt, "_command", REAL)
 
 
 @pytest.fixture(scope="session")
-def make_lake() -> Callable[[Path], Path]:
-    """Return what ingests a small simulated fleet into a lake below a folder."""
+def empty_build(
+    empty_lake: Path, tmp_path_factory: pytest.TempPathFactory, warm_dbt: WarmDbt
+) -> tuple[Path, BuildResult]:
+    """Return a lake without a row, built; for reading only, since many tests share it."""
+    lake = shutil.copytree(empty_lake, tmp_path_factory.mktemp("built") / "lake")
+    with warm_dbt.used():
+        return lake, build_marts(lake)
 
-    def make(folder: Path) -> Path:
+
+@pytest.fixture(scope="session")
+def make_lake(empty_lake: Path) -> Callable[..., Path]:
+    """Return what ingests a small simulated fleet, or some endpoints, into a lake in a folder."""
+
+    def make(folder: Path, *endpoints: str) -> Path:
         app = create_app(SimulatorOptions(routers=12, days=4, now=LOADED_AT, speed=0))
-        lake = folder / "lake"
+        lake = Path(shutil.copytree(empty_lake, folder / "lake"))
         settings = Settings(
             base_url="http://localhost/api/v2/",
             lake=lake,
@@ -73,7 +97,7 @@ def make_lake() -> Callable[[Path], Path]:
             mgr_api_id="admin-id",
             mgr_api_key="admin-key",
         )
-        raise_worst(ingest(settings, [], transport=httpx.ASGITransport(app=app)))
+        raise_worst(ingest(settings, [*endpoints], transport=httpx.ASGITransport(app=app)))
         return lake
 
     return make

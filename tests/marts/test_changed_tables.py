@@ -8,6 +8,7 @@ import pytest
 from fleetlake.lake import open_lake
 from fleetlake.lake.maintenance import maintain
 from fleetlake.marts import build_marts
+from fleetlake.marts.plan import plan_build
 
 pytestmark = pytest.mark.xdist_group("marts")  # they share a build, which takes seconds
 
@@ -43,6 +44,25 @@ def test_only_models_below_new_rows_are_computed_and_tested(lake, add):
     assert computed(build_marts(lake)) == set()
 
 
+def planned(lake, **wish):
+    """Return what a build of the lake's newest snapshot would compute."""
+    with open_lake(lake, read_only=True) as opened:
+        ((newest,),) = opened.rows("select max(snapshot_id) from lake.snapshots()")
+    choice = {"select": None, "is_full": False, **wish}
+    return plan_build(lake, lake / "dbt", until=newest, **choice)
+
+
+EVERYTHING = ()
+"""dbt's options for it."""
+
+
+def test_a_full_build_is_planned_to_compute_everything(lake):
+    plan = planned(lake, is_full=True)
+
+    assert (plan.options, plan.is_full) == (EVERYTHING, True)
+
+
+@pytest.mark.proof
 def test_a_full_build_computes_everything(lake, empty_build):
     assert computed(build_marts(lake, is_full=True)) == computed(empty_build[1])
 
@@ -54,10 +74,22 @@ def test_changes_that_a_selection_left_out_are_computed_by_the_next_build(lake, 
     assert computed(build_marts(lake)) == {"change_log", "security_events"}
 
 
-def test_when_the_lake_no_longer_knows_what_changed_everything_is_computed(lake, add, empty_build):
+@pytest.fixture
+def forgetful(lake, add):
+    """Return a lake with new rows that has forgotten which tables they are in."""
     add(lake, "activity_logs", LOGIN)
     with open_lake(lake) as opened:
         maintain(opened, keep=timedelta(0))
+    return lake
+
+
+def test_when_the_lake_has_forgotten_what_changed_everything_is_planned(forgetful):
+    assert planned(forgetful).options == EVERYTHING
+
+
+@pytest.mark.proof
+def test_when_the_lake_has_forgotten_what_changed_everything_is_computed(forgetful, empty_build):
+    lake = forgetful
 
     assert computed(build_marts(lake)) == computed(empty_build[1])
 
@@ -86,7 +118,7 @@ def test_a_record_stamped_ahead_of_the_service_does_not_move_now(lake, add):
     add(lake, "failovers", ahead)
     read_until(lake, NOON + timedelta(hours=1))
 
-    build_marts(lake)
+    build_marts(lake, select="+failover_now")
 
     with open_lake(lake, read_only=True) as opened:
         assert opened.rows("select as_of_at, so_far_s from marts.failover_now") == [

@@ -18,6 +18,8 @@ from fleetlake.marts import build_marts
 from fleetlake.marts.catalogue import marts
 from fleetlake.planning.coverage import SWEEP
 
+pytestmark = [pytest.mark.proof, pytest.mark.xdist_group("processes")]
+
 INCREMENTS = int(os.environ.get("MART_INCREMENTS", "3"))
 KILLS = 3 if INCREMENTS >= 50 else 1
 BUILD_EVERY = 6
@@ -94,14 +96,12 @@ def lakes(tmp_path_factory):
     return bits / "lake", whole / "lake", again
 
 
-@pytest.mark.xdist_group("processes")
 def test_marts_built_bit_by_bit_are_those_of_one_build(lakes):
     bits, _, again = lakes
 
     assert content(bits) == content(again)
 
 
-@pytest.mark.xdist_group("processes")
 def test_marts_of_a_lake_filled_bit_by_bit_are_those_of_one_filled_in_one_go(lakes):
     bits, whole = ({k: v for k, v in content(i).items() if k not in POLLED} for i in lakes[:2])
     rows = sum(count for [(count, _)] in bits.values())

@@ -2,6 +2,8 @@
 
 import shutil
 from datetime import UTC, datetime, timedelta
+from itertools import chain
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +12,7 @@ from fleetlake.lake import open_lake
 from fleetlake.marts import build_marts
 from fleetlake.marts.plan import plan_build
 
-pytestmark = pytest.mark.xdist_group("increments")  # they share a build, which takes seconds
+pytestmark = pytest.mark.xdist_group("marts")  # they share what makes a run of dbt cheap
 
 START = datetime(2026, 6, 1, 6, tzinfo=UTC)
 MARTS = (
@@ -58,10 +60,10 @@ def content(lake, mart):
 
 
 @pytest.fixture(scope="module")
-def increments(tmp_path_factory, add):
+def increments(empty_lake, tmp_path_factory, add):
     """Build after each of three loads, the second late; a fourth build finds nothing new."""
     folder = tmp_path_factory.mktemp("increments")
-    steps, whole = folder / "steps", folder / "whole"
+    steps, whole = (shutil.copytree(empty_lake, folder / name) for name in ("steps", "whole"))
     loads = [
         [f for day in (0, 2) for router in (1, 2) for f in fixes(router, day)],
         fixes(1, 1),  # late: the day between, of one router
@@ -70,11 +72,12 @@ def increments(tmp_path_factory, add):
     samples = [[usage(5, 0, 1), usage(6, 0, 1)], [usage(5, 0, 0)], [usage(5, 1, 1)]]
     results = []
     for load, sample in zip(loads, samples, strict=True):
-        for lake in (steps, whole):
-            add(lake, "historical_locations", *load)
-            add(lake, "net_device_usage_samples", *sample)
+        add(steps, "historical_locations", *load)
+        add(steps, "net_device_usage_samples", *sample)
         results.append(build_marts(steps, select=SELECT))
     results.append(build_marts(steps, select=SELECT))
+    add(whole, "historical_locations", *chain(*loads))
+    add(whole, "net_device_usage_samples", *chain(*samples))
     build_marts(whole, select=SELECT)
     return steps, whole, results
 
@@ -147,8 +150,8 @@ def test_a_full_build_over_marts_gives_the_same_rows_in_one_commit(increments, t
     assert commits == old[3] + 1
 
 
-def test_rows_of_a_failed_build_reach_the_lake_with_the_next_good_one(tmp_path, add):
-    lake = tmp_path / "lake"
+def test_rows_of_a_failed_build_reach_the_lake_with_the_next_good_one(lake_path, add):
+    lake = lake_path
     select = "+data_usage_daily +security_events"
     add(lake, "net_device_usage_samples", usage(5, 0, 0))
     build_marts(lake, select=select)
@@ -165,9 +168,12 @@ def test_rows_of_a_failed_build_reach_the_lake_with_the_next_good_one(tmp_path, 
     assert len(content(lake, "data_usage_daily")) == 2
 
 
-@pytest.mark.parametrize("good", [[], fixes(1, 0)], ids=["first", "more"])
-def test_bad_rows_of_a_failed_build_fail_the_next_one_too(tmp_path, add, good):
-    lake, select = tmp_path / "lake", "+location_track_points"
+@pytest.mark.parametrize(
+    "good",
+    [pytest.param([], id="first", marks=pytest.mark.proof), pytest.param(fixes(1, 0), id="more")],
+)
+def test_bad_rows_of_a_failed_build_fail_the_next_one_too(lake_path, add, good):
+    lake, select = lake_path, "+location_track_points"
     add(lake, "historical_locations", *good)
     build_marts(lake, select=select)
     add(lake, "historical_locations", fixes(1, 1)[0], fixes(1, 1)[0])  # as the lake never would
@@ -177,8 +183,8 @@ def test_bad_rows_of_a_failed_build_fail_the_next_one_too(tmp_path, add, good):
             build_marts(lake, select=select)
 
 
-def test_a_new_row_that_repeats_an_old_one_fails_the_build(tmp_path, add):
-    lake, select = tmp_path / "lake", "+location_track_points"
+def test_a_new_row_that_repeats_an_old_one_fails_the_build(lake_path, add):
+    lake, select = lake_path, "+location_track_points"
     add(lake, "historical_locations", *fixes(1, 0))
     build_marts(lake, select=select)
     old = fixes(1, 0)[0]
@@ -196,8 +202,8 @@ def judged(lake):
         )
 
 
-def test_a_late_fix_has_its_neighbours_judged_again_and_no_other_fix(tmp_path, add):
-    lake, select = tmp_path / "lake", "+location_track_points"
+def test_a_late_fix_has_its_neighbours_judged_again_and_no_other_fix(lake_path, add):
+    lake, select = lake_path, "+location_track_points"
     first, far, second, *rest = fixes(1, 0)
     there = {"latitude": 50.0}
     add(lake, "historical_locations", first, far | there, second)
@@ -229,8 +235,9 @@ def test_a_selection_includes_its_parents_until_everything_was_built_once(lake_p
     assert plan.options == ("--select", "+trips", "+routers")
 
 
-def test_wrong_fixes_that_come_bit_by_bit_are_judged_as_all_at_once(tmp_path, add):
-    steps, whole, select = tmp_path / "steps", tmp_path / "whole", "+location_track_points"
+def test_wrong_fixes_that_come_bit_by_bit_are_judged_as_all_at_once(lake_path, tmp_path, add):
+    steps, whole = lake_path, Path(shutil.copytree(lake_path, tmp_path / "whole"))
+    select = "+location_track_points"
     days = [fix for day in range(4) for fix in fixes(1, day)]
     wrong = [fix | {"latitude": 41.0 + number % 3} for number, fix in enumerate(days)]
     is_wrong = [number % 14 in (5, 6, 7, 9) for number in range(len(days))]

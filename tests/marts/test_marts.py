@@ -73,9 +73,9 @@ def least_row(endpoint):
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory):
+def built(empty_lake, tmp_path_factory):
     """Build a lake with such a row in each table; return it, the result and each step."""
-    lake = tmp_path_factory.mktemp("built") / "lake"
+    lake = shutil.copytree(empty_lake, tmp_path_factory.mktemp("built") / "lake")
     with open_lake(lake) as opened:
         opened.execute("begin")
         for endpoint in ENDPOINTS.values():
@@ -122,14 +122,23 @@ def test_a_dbt_process_that_ends_before_its_models_fails_the_build(tmp_path, emp
         run_dbt(["build"], work=tmp_path, environment=environment)
 
 
-def test_a_data_test_in_a_file_of_its_own_counts(tmp_path, empty_build, monkeypatch):
-    project = tmp_path / "sql"
-    shutil.copytree(project_folder(), project)
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """Have dbt run a project of one mart, whose parse is quick; return its folder."""
+    folder = tmp_path / "sql"
+    without_models = shutil.ignore_patterns("models")
+    shutil.copytree(project_folder(), folder, ignore=without_models)
+    (folder / "models").mkdir()
+    (folder / "models" / "trips.sql").write_text("select 1 as trip_id")
+    monkeypatch.setattr(dbt, "project_folder", lambda: folder)
+    return folder
+
+
+def test_a_data_test_in_a_file_of_its_own_counts(tmp_path, empty_build, project):
     (project / "tests").mkdir()
     (project / "tests" / "nothing_is_good.sql").write_text(
         "-- depends_on: {{ ref('trips') }}\nselect 1 as bad"
     )
-    monkeypatch.setattr(dbt, "project_folder", lambda: project)
     environment = of_build(tmp_path, empty_build[0], empty_build[1].snapshot_id)
 
     run = run_dbt(["test", "--select", "nothing_is_good"], work=tmp_path, environment=environment)
@@ -145,11 +154,9 @@ def test_a_data_test_in_a_file_of_its_own_counts(tmp_path, empty_build, monkeypa
 
 @pytest.mark.parametrize("is_built", [False, True])
 def test_a_selection_that_matches_no_model_is_an_error_with_the_nearest_name(
-    tmp_path, empty_build, is_built
+    lake_path, empty_build, is_built
 ):
-    lake = empty_build[0] if is_built else tmp_path / "lake"
-    with open_lake(lake):
-        pass
+    lake = empty_build[0] if is_built else lake_path
 
     with pytest.raises(UsageError, match=r"'trip' or 'nosuch'.*Did you mean trips\?"):
         build_marts(lake, select="trip nosuch stg_accounts")
@@ -181,12 +188,10 @@ def test_a_dbt_process_that_fails_without_results_is_a_failed_build_with_its_las
         run_dbt(["build"], work=tmp_path, environment={})
 
 
-def test_a_hook_that_fails_after_good_models_fails_the_build(tmp_path, empty_build, monkeypatch):
-    project = tmp_path / "sql"
-    shutil.copytree(project_folder(), project)
+@pytest.mark.proof
+def test_a_hook_that_fails_after_good_models_fails_the_build(tmp_path, empty_build, project):
     with (project / "dbt_project.yml").open("a") as settings:
         settings.write('on-run-end: "select no_such_column"\n')
-    monkeypatch.setattr(dbt, "project_folder", lambda: project)
     environment = of_build(tmp_path, empty_build[0], empty_build[1].snapshot_id)
 
     with pytest.raises(BuildFailed, match="no_such_column"):
@@ -248,8 +253,8 @@ def test_staging_views_of_the_lake_can_be_queried(built):
     assert rows(lake, "select failover_id from staging.stg_failovers") == [("1",)]
 
 
-def test_a_failed_build_names_the_bad_rows_and_leaves_the_marts_as_they_were(tmp_path, add):
-    lake = tmp_path / "lake"
+def test_a_failed_build_names_the_bad_rows_and_leaves_the_marts_as_they_were(lake_path, add):
+    lake = lake_path
     add(lake, "activity_logs", LOGIN)
     build_marts(lake, select=FEW)
     add(lake, "activity_logs", LOGIN)  # twice in raw, which the lake itself would never do
@@ -260,8 +265,8 @@ def test_a_failed_build_names_the_bad_rows_and_leaves_the_marts_as_they_were(tmp
     assert rows(lake, "select count(*) from marts.security_events") == [(1,)]
 
 
-def test_bad_rows_of_the_service_are_reported_and_do_not_stop_the_build(tmp_path, add):
-    lake = tmp_path / "lake"
+def test_bad_rows_of_the_service_are_reported_and_do_not_stop_the_build(lake_path, add):
+    lake = lake_path
     add(lake, "failovers", FAILOVER | {"ended_at": NOON.replace(hour=1)})
 
     result = build_marts(lake, select="+failover_daily")
@@ -273,8 +278,8 @@ def test_bad_rows_of_the_service_are_reported_and_do_not_stop_the_build(tmp_path
     assert rows(lake, "select episodes, longest_s from marts.failover_daily") == [(1, 0.0)]
 
 
-def test_an_unchanged_mart_is_not_written_again(tmp_path, add):
-    lake = tmp_path / "lake"
+def test_an_unchanged_mart_is_not_written_again(lake_path, add):
+    lake = lake_path
     add(lake, "activity_logs", LOGIN)
     first = build_marts(lake, select=FEW)
     second = build_marts(lake, select=FEW)
@@ -283,11 +288,14 @@ def test_an_unchanged_mart_is_not_written_again(tmp_path, add):
     assert {m.is_written for m in second.models if m.schema == "marts"} == {False}
 
 
-@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.usefixtures("real_dbt")
+@pytest.mark.parametrize(
+    "ending", [pytest.param(signal.SIGINT, marks=pytest.mark.proof), signal.SIGKILL]
+)
 def test_a_build_stopped_in_the_middle_ends_its_child_and_the_next_one_is_good(
-    tmp_path, add, ending
+    lake_path, add, ending
 ):
-    lake = tmp_path / "lake"
+    lake = lake_path
     add(lake, "activity_logs", LOGIN)
     code = (
         f"from pathlib import Path; from fleetlake.marts import build_marts;"
@@ -355,6 +363,18 @@ def test_every_mart_is_exposed_as_published_and_every_column_is_explained():
             assert entry in explained
 
 
+def test_the_docs_site_of_a_lake_shows_the_lineage_of_its_marts(tmp_path, monkeypatch, empty_build):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["fleetlake.marts", "docs", str(empty_build[0])])
+
+    assert chores.main() == 0
+
+    page = (tmp_path / chores.SITE).read_text(encoding="utf-8")
+    assert '"model.fleetlake.trips": ["model.fleetlake.location_track_points"]' in page
+
+
+@pytest.mark.proof
+@pytest.mark.usefixtures("real_dbt")
 def test_the_docs_site_is_one_page_with_every_mart_and_its_lineage(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", ["fleetlake.marts", "docs"])

@@ -9,11 +9,13 @@ import pytest
 from fleetlake.lake import open_lake
 from fleetlake.marts import build_marts
 
-pytestmark = pytest.mark.xdist_group("increments")  # they share a build, which takes seconds
+pytestmark = pytest.mark.xdist_group("marts")  # they share what makes a run of dbt cheap
 
 MARTS = ("failover_episodes", "failover_daily", "failover_cost_monthly", "failover_now")
 MARTS += ("wan_availability_daily", "data_usage_daily", "data_usage_month")
 SELECT = " ".join(f"+{mart}" for mart in MARTS)
+LOADED = ("routers", "net_devices", "failovers", "alerts")
+LOADED += ("net_device_usage_samples", "net_device_signal_samples")
 TWIN = 987654321
 
 
@@ -42,7 +44,7 @@ def change(opened, net_device, instant, values):
 def fleet(tmp_path_factory, make_lake):
     """Build a simulated fleet's marts, let four modems change on one day, and build again."""
     folder = tmp_path_factory.mktemp("moves")
-    lake = make_lake(folder)
+    lake = make_lake(folder, *LOADED)
     with open_lake(lake) as opened:
         # Of each router that failed over to a modem: the modem, and when it began last.
         backups = opened.rows(

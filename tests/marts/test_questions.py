@@ -20,19 +20,25 @@ def places(empty_build, tmp_path_factory):
     lake, _ = empty_build
     published = tmp_path_factory.mktemp("questions") / "published"
     publish(lake, published)
-    return lake, published
+    with (
+        open_lake(lake, read_only=True) as opened,
+        duckdb.connect(published / "fleet.duckdb", read_only=True) as reader,
+    ):
+        yield opened, reader
 
 
 @pytest.mark.parametrize(("question", "sql"), QUESTIONS, ids=[q for q, _ in QUESTIONS])
 def test_a_question_is_answered_by_its_query(places, question, sql):
-    with open_lake(places[0], read_only=True) as lake:
-        assert lake.execute(sql).description, question
+    lake, _ = places
+
+    assert lake.execute(sql).description, question
 
 
 @pytest.mark.parametrize(("question", "sql"), QUESTIONS, ids=[q for q, _ in QUESTIONS])
 def test_a_question_is_answered_by_published_files(places, question, sql):
-    with duckdb.connect(places[1] / "fleet.duckdb", read_only=True) as reader:
-        assert reader.execute(sql.replace("marts.", "")).description, question
+    _, reader = places
+
+    assert reader.execute(sql.replace("marts.", "")).description, question
 
 
 def test_every_mart_answers_a_question():

@@ -1,0 +1,163 @@
+"""dbt runs forked from one process that has imported dbt and parsed the project.
+
+An import takes two CPU seconds and a parse three, a small build half a second. A run is still a
+process of its own, started and ended by the code under test: only its command line differs.
+What is left out, the real command line and dbt's own cache of a parsed project, is shown by the
+tests that use `real_dbt` and by every test of the command `fleetlake build`.
+"""
+
+import importlib
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleetlake.marts import dbt
+from fleetlake.marts.dbt import project_folder
+from fleetlake.marts.plan import SCRATCH
+from fleetlake.marts.session import MEMORY_VARIABLE
+from fleetlake.settings import BUILD_MEMORY
+
+_CLIENT = """
+import json, os, signal, socket, sys
+with socket.socket(socket.AF_UNIX) as server:
+    server.connect(sys.argv[1])
+    socket.send_fds(server, [b"."], [0, 1, 2])
+    words = {"arguments": sys.argv[2:], "environment": dict(os.environ), "folder": os.getcwd()}
+    server.sendall(json.dumps(words).encode() + b"\\n")
+    code = json.loads(server.makefile().readline())
+if code < 0:
+    os.kill(os.getpid(), -code)
+sys.exit(code)
+"""
+"""Hands its arguments, environment and streams to the server, and ends as that run ends."""
+
+REAL = dbt._command  # noqa: SLF001 - the one thing that differs
+_ROOT = Path(__file__).parents[2]
+
+
+class WarmDbt:
+    """The server, started by the first command."""
+
+    def __init__(self) -> None:
+        self._open = ExitStack()
+
+    def close(self) -> None:
+        """End the server."""
+        self._open.close()
+
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """Have every run of dbt forked from the server, until the end of the block."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(dbt, "_command", self._command)
+            yield
+
+    def _command(self, arguments: list[str], work: Path) -> list[str]:
+        """Return the command line of the client, with what is said to the real child.
+
+        A project of a test's own gets the real child, since it has to be parsed.
+        """
+        if dbt.project_folder() != project_folder():
+            return REAL(arguments, work)
+        _, _, module, *words = REAL(arguments, work)
+        assert module == "fleetlake.marts.dbt_child"
+        return [sys.executable, "-I", "-S", "-c", _CLIENT, self._address, *words]
+
+    @cached_property
+    def _address(self) -> str:
+        address = str(Path(self._open.enter_context(tempfile.TemporaryDirectory())) / "dbt")
+        command = [sys.executable, "-m", "tests.marts.warm_dbt", address, str(project_folder())]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        server = self._open.enter_context(subprocess.Popen(command, cwd=_ROOT, **pipes))
+        assert server.stdin is not None
+        assert server.stdout is not None
+        self._open.callback(server.stdin.close)
+        assert server.stdout.readline() == b"ready\n"
+        return address
+
+
+def _parsed(project: Path, folder: Path) -> Any:
+    """Return the manifest of a project.
+
+    Of the build's settings it holds the name of the scratch file, which all builds share.
+    """
+    from fleetlake.marts.dbt_child import dbtRunner  # noqa: PLC0415 - tests import this module
+
+    scratch = {"FLEETLAKE_BUILD_FILE": str(folder / SCRATCH), MEMORY_VARIABLE: BUILD_MEMORY}
+    os.environ |= {**scratch, "DO_NOT_TRACK": "1", "DBT_SEND_ANONYMOUS_USAGE_STATS": "false"}
+    importlib.import_module("dbt_common.clients.agate_helper")  # as each run does, when it begins
+    words = ["--quiet", "--log-level-file", "none", "--log-path", folder, "--no-write-json"]
+    words += ["parse", "--project-dir", project, "--profiles-dir", project]
+    words += ["--target-path", folder / "target"]
+    outcome = dbtRunner().invoke([*map(str, words)])
+    if outcome.exception is not None:
+        raise outcome.exception
+    return outcome.result
+
+
+def _run(request: dict[str, Any], streams: list[int], manifest: Any) -> int:
+    """Become the child that runs one dbt command; return its exit code."""
+    from fleetlake.marts import dbt_child as child  # noqa: PLC0415 - it imports dbt
+
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    os.chdir(request["folder"])
+    sys.argv = ["child", *request["arguments"]]
+    child._LINES = os.fdopen(os.dup(1), "w", encoding="utf-8")  # noqa: SLF001
+    child.dbtRunner = partial(child.dbtRunner, manifest)
+    return child.main()
+
+
+def _end(run: Callable[[], int]) -> None:
+    """End this process with the code of a run, or as Python does with an error."""
+    code = 1
+    try:
+        code = run()
+    except BaseException:  # noqa: BLE001 - whatever it is, the server's loop is not ours
+        traceback.print_exc()
+    os._exit(code)
+
+
+def _serve(address: str, project: str) -> None:
+    """Fork a run for each client, one after the other, until standard input ends."""
+    with tempfile.TemporaryDirectory() as folder:
+        manifest = _parsed(Path(project), Path(folder))
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address)
+        listener.listen()
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        while listener in select.select([listener, sys.stdin], [], [])[0]:
+            client, _ = listener.accept()
+            with client:
+                _, streams, _, _ = socket.recv_fds(client, 1, 3)
+                request = json.loads(client.makefile().readline())
+                run = os.fork()
+                if not run:
+                    client.close()
+                    _end(partial(_run, request, streams, manifest))
+                for stream in streams:
+                    os.close(stream)
+                _, status = os.waitpid(run, 0)
+                code = os.waitstatus_to_exitcode(status)
+                with suppress(BrokenPipeError):  # where the client was ended
+                    client.sendall(f"{code}\n".encode())
+
+
+if __name__ == "__main__":
+    _serve(*sys.argv[1:])
