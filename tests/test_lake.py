@@ -182,7 +182,7 @@ def test_a_folder_that_cannot_be_made_is_a_clear_error(tmp_path):
     (tmp_path / "file").write_text("in the way")
 
     with (
-        pytest.raises(LakeError, match="cannot be written") as failure,
+        pytest.raises(LakeError, match="Cannot write to") as failure,
         open_lake(tmp_path / "file"),
     ):
         pass
