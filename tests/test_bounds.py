@@ -158,7 +158,7 @@ DRIBBLES = {
 @TRANSPORTS
 @pytest.mark.parametrize(("start", "more"), DRIBBLES.values(), ids=DRIBBLES)
 def test_an_answer_that_comes_byte_by_byte_is_given_up_after_its_time(ask, transport, start, more):
-    with pytest.raises(Unreachable, match=r"not whole after 0\.4 s"):
+    with pytest.raises(Unreachable, match=r"incomplete after 0\.4 s"):
         ask(without_end(start, more, pause=0.01), transport, timeout_seconds=0.1)
 
 

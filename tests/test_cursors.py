@@ -285,6 +285,7 @@ def test_empty_pages_that_link_onwards_without_end_come_to_an_error(endpoint, em
 
     class Endless:
         asked = 0
+        without_keys = str
 
         async def get(self, _path, _parameters, read, **_):
             self.asked += 1

@@ -164,7 +164,7 @@ def test_a_second_page_that_fails_for_good_is_an_error_and_the_next_load_makes_i
     if len(sim.truth(endpoint.name)) > int(
         broken.limit
     ):  # a list that fits its first page never meets it
-        assert "answered 500" in str(outcome.error)
+        assert "returned 500" in str(outcome.error)
         assert len(kept) < len(sim.truth(endpoint.name))
 
 
