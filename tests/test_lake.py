@@ -898,7 +898,7 @@ def test_a_lock_is_let_go_when_its_work_fails(tmp_path):
 
 
 def test_waiting_for_the_catalog_comes_to_an_end(tmp_path, monkeypatch):
-    monkeypatch.setattr("fleetlake.lake.locks.COMMIT_PATIENCE_SECONDS", 0)
+    monkeypatch.setattr("fleetlake.lake.locks.COMMIT_LOCK_SECONDS", 0)
 
     with (
         commit_lock(tmp_path),
