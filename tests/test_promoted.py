@@ -464,11 +464,12 @@ def columns_of(sim: Sim, endpoint: str) -> set[str]:
 
 
 def after(more: Any, place: str) -> Any:
-    """Return what does as before, and then more."""
+    """Return a function that calls the real one, then `more`, and returns the real result."""
     real = pkgutil.resolve_name(place)
 
-    def both(*arguments: Any, **named: Any) -> None:
-        real(*arguments, **named)
+    def both(*arguments: Any, **named: Any) -> Any:
+        result = real(*arguments, **named)
         more(*arguments)
+        return result
 
     return both
