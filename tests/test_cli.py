@@ -154,7 +154,7 @@ def test_html_in_place_of_a_page_is_an_error_and_never_an_empty_page(tmp_path: P
 
     assert done.returncode == 6
     assert "hotel network" in done.stderr
-    assert "no page of records" in done.stderr
+    assert "not a page of records" in done.stderr
     assert query("select count(*) as n from meta.loads", env) == [{"n": 0}]
 
 

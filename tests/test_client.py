@@ -633,5 +633,5 @@ def test_a_refused_v3_token_is_named_in_the_words_of_the_service(settings):
     with pytest.raises(CredentialsRefused) as refused:
         asyncio.run(ask())
 
-    assert refused.value.what.endswith("was answered 401: The token is old.")
+    assert refused.value.what.endswith("returned 401: The token is old.")
     assert refused.value.remedy == "Check FLEETLAKE_V3_TOKEN."

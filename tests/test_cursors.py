@@ -347,7 +347,7 @@ def test_a_link_that_is_no_address_is_not_quoted():
     endpoint = LINKED[0]
     answer = {"data": [], "meta": {"limit": 500, "next": "https://a\u2100key-7788/?x=1"}}
 
-    with pytest.raises(PageUnreadable, match="is no address") as failure:
+    with pytest.raises(PageUnreadable, match="is not a valid address") as failure:
         read_page(endpoint, json.dumps(answer).encode())
 
     assert "key-7788" not in failure.value.what

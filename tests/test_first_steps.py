@@ -194,4 +194,4 @@ def test_doctor_says_that_a_lake_could_not_be_made_there(tmp_path: Path) -> None
 
     found = {c.name: c for c in run_checks(Settings(lake=tmp_path / "afile" / "lake"))}
 
-    assert "cannot be written" in found["lake"].found
+    assert "Cannot write to" in found["lake"].found

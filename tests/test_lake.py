@@ -183,7 +183,7 @@ def test_a_folder_that_cannot_be_made_is_a_clear_error(tmp_path):
     (tmp_path / "file").write_text("in the way")
 
     with (
-        pytest.raises(LakeError, match="cannot be written") as failure,
+        pytest.raises(LakeError, match="Cannot write to") as failure,
         open_lake(tmp_path / "file"),
     ):
         pass
@@ -893,7 +893,7 @@ def test_a_lock_is_let_go_when_its_work_fails(tmp_path):
 
 
 def test_waiting_for_the_catalog_comes_to_an_end(tmp_path, monkeypatch):
-    monkeypatch.setattr("fleetlake.lake.locks.COMMIT_PATIENCE_SECONDS", 0)
+    monkeypatch.setattr("fleetlake.lake.locks.COMMIT_LOCK_SECONDS", 0)
 
     with (
         commit_lock(tmp_path),

@@ -192,7 +192,7 @@ def test_a_second_page_that_fails_for_good_is_an_error_and_the_next_load_makes_i
     met = {e.name for e in ENDPOINTS.values() if served[e.name] > SmallPages.limit(e)}
     assert flaws(sim) == {}
     assert len(met) > len(ENDPOINTS) / 2
-    assert {name for name in met if "answered 500" not in errors[name]} == set()
+    assert {name for name in met if "returned 500" not in errors[name]} == set()
     assert {name for name in met if kept[name] >= served[name]} == set()
 
 

@@ -66,10 +66,10 @@ def test_plain_http_needs_no_authorities_unless_a_proxy_may_speak_tls():
     ("url", "said"),
     [
         ("socks5://127.0.0.1:1080", "socksio"),
-        ("ftp://proxy.example", "no address of a proxy"),
-        ("http://", "no address of a proxy"),
-        ("http://proxy.example:port", "no address of a proxy"),
-        ("http://[proxy", "no address of a proxy"),
+        ("ftp://proxy.example", "not the address of a proxy"),
+        ("http://", "not the address of a proxy"),
+        ("http://proxy.example:port", "not the address of a proxy"),
+        ("http://[proxy", "not the address of a proxy"),
     ],
 )
 def test_a_proxy_that_cannot_be_used_is_a_fault_of_the_settings(monkeypatch, url, said):

@@ -67,7 +67,7 @@ def test_ids_are_64_bit_numbers_and_times_utc_microseconds(endpoint):
         ("1969-12-31T23:59:59.999999Z", datetime(1969, 12, 31, 23, 59, 59, 999999, UTC)),
     ],
 )
-@pytest.mark.parametrize("others", [{}, {"unknown": 1}], ids=["quick", "patient"])
+@pytest.mark.parametrize("others", [{}, {"unknown": 1}], ids=["fast", "lenient"])
 def test_each_spelling_of_a_time_becomes_its_instant(spelling, instant, others):
     page = page_of(ALERTS, alert(detected_at=spelling, **others))
 

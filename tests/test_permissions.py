@@ -209,7 +209,7 @@ def test_doctor_names_a_settings_file_with_keys_that_others_can_read(sim, tmp_pa
 def test_a_lock_that_this_user_holds_is_busy_and_not_an_error(lake_path):
     with (
         stream_lock(lake_path, STREAM),
-        pytest.raises(StreamBusy, match="is being loaded by another process"),
+        pytest.raises(StreamBusy, match="another process is loading it"),
         stream_lock(lake_path, STREAM),
     ):
         pass

@@ -178,7 +178,7 @@ def test_the_type_is_the_narrowest_that_takes_every_value(
 
 
 def test_a_member_that_never_came_is_refused_with_those_that_did(drifting: Sim) -> None:
-    with pytest.raises(UsageError, match="never had a member 'nonsense'") as refusal:
+    with pytest.raises(UsageError, match="never sent a member 'nonsense'") as refusal:
         promoted(drifting, "alerts", "nonsense")
 
     assert NEW in refusal.value.remedy
@@ -187,7 +187,7 @@ def test_a_member_that_never_came_is_refused_with_those_that_did(drifting: Sim) 
 def test_a_member_is_promoted_once(drifting: Sim) -> None:
     promoted(drifting, "alerts")
 
-    with pytest.raises(UsageError, match="has a column service_tier already"):
+    with pytest.raises(UsageError, match="already has a column service_tier"):
         promoted(drifting, "alerts")
 
 
@@ -313,7 +313,7 @@ def test_columns_that_no_load_could_take_are_renamed_by_the_next_ingest(
     names = "signal_strength, member_5g_band, o_brien, member_row"
     assert (first.error, second.error, second.added) == (None, None, 0)
     assert rows(sim, f"select distinct {names}, _extra from raw.products") == [(0, 1, 2, 3, None)]
-    assert "raw.products is called member_row" in caplog.text
+    assert "raw.products was renamed to member_row" in caplog.text
 
 
 HOSTILE = [
@@ -473,7 +473,7 @@ def columns_of(sim: Sim, endpoint: str) -> set[str]:
 
 
 def after(more: Any, place: str) -> Any:
-    """Return what does as before, and then more."""
+    """Return a function that calls the real one, then `more`, and returns the real result."""
     real = pkgutil.resolve_name(place)
 
     def both(*arguments: Any, **named: Any) -> Any:

@@ -183,7 +183,7 @@ def test_a_lake_of_a_newer_format_is_refused_in_words(lake_path: Path, read_only
         lake.execute("update meta.lake set format_version = ?", [FORMAT_VERSION + 1])
 
     with (
-        pytest.raises(LakeError, match=r"has format 2.* reads formats up to 1") as refusal,
+        pytest.raises(LakeError, match=r"has format 2.* supports formats up to 1") as refusal,
         open_lake(lake_path, read_only=read_only),
     ):
         pass

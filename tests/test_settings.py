@@ -112,7 +112,7 @@ def test_a_root_that_cannot_be_one_is_refused_by_name_and_not_shown(monkeypatch,
 
     told = failure_of_loading()
 
-    assert told.startswith("Settings cannot be used: FLEETLAKE_BASE_URL: ")
+    assert told.startswith("Invalid settings: FLEETLAKE_BASE_URL: ")
     assert "Value error" not in told  # which pydantic would put before it
     assert "secretword" not in told
 
@@ -124,7 +124,7 @@ def test_plain_http_is_for_this_machine_only_and_refused_by_the_name_of_the_root
 
     told = failure_of_loading()
 
-    assert told.startswith(f"Settings cannot be used: {name}: plain http")
+    assert told.startswith(f"Invalid settings: {name}: plain http")
     assert "use https" in told
 
 

@@ -78,7 +78,7 @@ def test_what_a_stopped_export_left_is_gone_after_the_next(lake, tmp_path, monke
         raise RuntimeError("stopped")
 
     with monkeypatch.context() as patch:
-        patch.setattr(files.FileExporter, "_switch", stop)
+        patch.setattr(files.FileExporter, "_write_manifest", stop)
         with pytest.raises(ExportFailed, match="stopped"):
             send(lake, tmp_path / "out")
     assert len(names(tmp_path / "out") - before) == 1

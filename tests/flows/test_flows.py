@@ -86,7 +86,7 @@ def test_a_stream_that_fails_fails_the_run_after_the_others_were_told(alone, sim
     from flows.ingest import ingest
 
     failing, *others = endpoints_of(Group.EVENTS)
-    let_read(sim, monkeypatch, SmallPages(sim, ENDPOINTS[failing], good=0))
+    let_read(sim, monkeypatch, SmallPages(sim, [ENDPOINTS[failing]], good=0))
 
     with pytest.raises(Unreachable, match=failing):
         ingest.fn(Group.EVENTS)
@@ -210,7 +210,7 @@ def test_the_night_reads_again_what_misses_and_tries_refused_records_and_maintai
     missing, found = flow.nightly.fn(days=1), flow.nightly.fn(days=1)
     watched = flow.retention_watch.fn()
 
-    assert missing.message == "1 record missing of 1 streams."
+    assert missing.message == "1 record missing in 1 streams."
     assert found.message == "0 records missing of 1 streams."
     with open_lake(sim.settings().lake, read_only=True) as lake:
         assert keys_in(lake, ENDPOINTS["alerts"]) == read

@@ -157,7 +157,7 @@ def test_after_the_database_was_away_locks_are_to_be_had_again(shared):
 
 
 def test_a_commit_that_waits_too_long_says_so(shared, monkeypatch):
-    monkeypatch.setattr("fleetlake.lake.locks.COMMIT_PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr("fleetlake.lake.locks.COMMIT_LOCK_SECONDS", 0.05)
     with shared.connect() as connection, connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_lock(hashtextextended('fleetlake commit', 0))::text")
         with pytest.raises(LakeError, match="held the catalog"), commit_lock(shared):

@@ -346,7 +346,7 @@ def test_a_folder_that_fleetlake_did_not_publish_is_not_touched(lake, published)
 def test_a_folder_that_cannot_be_written_is_an_error_that_names_it(lake, tmp_path, name):
     (tmp_path / "afile").touch()
 
-    with pytest.raises(LakeError, match="cannot be written") as refused:
+    with pytest.raises(LakeError, match="Cannot write to") as refused:
         publish(lake, tmp_path / name)
 
     assert str(tmp_path / name) in refused.value.what

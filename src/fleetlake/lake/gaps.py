@@ -1,4 +1,4 @@
-"""Ranges that the service forgot before they were read: recorded for ever, until acknowledged."""
+"""Ranges that the service deleted before they were read: recorded, and open until acknowledged."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from fleetlake.planning.intervals import Interval
 
 @dataclass(frozen=True, kw_only=True)
 class Gap:
-    """A lost range, half-open, in UTC; `acknowledged_at` once somebody said they know."""
+    """A lost range, half-open, in UTC; `acknowledged_at` is set once a person has confirmed it."""
 
     account_profile: str
     endpoint: str
@@ -33,10 +33,10 @@ def record_gaps(
     expired: Mapping[str, Sequence[Interval]],
     first: Mapping[str, datetime],
 ) -> int:
-    """Record what was lost of expired ranges that were asked for; return how many gaps that is.
+    """Record the lost parts of expired ranges that were read; return the number of gaps.
 
-    A range is lost up to the `first` record that the service still gave of its partition. In one
-    transaction all of it counts as proven from then on: there is nothing left to read in it.
+    A range is lost up to the `first` record that the service still returned for its partition.
+    In the same transaction the ranges become proven: nothing is left to read in them.
     """
     rows = [
         (partition, lost)

@@ -1,11 +1,11 @@
-"""What `query` and `shell` let a statement do: read the lake, and nothing else on this machine.
+"""Restricting `query` and `shell` to reading the lake, and nothing else on this machine.
 
-DuckDB's own limits come first: no file but the lake's, no extension, no change of its settings.
-They leave four ways out, which a look at each statement closes: COPY and EXPORT may write where
-reading is allowed; the SQLite and PostgreSQL extensions open files and servers past these limits;
-functions of DuckLake change the lake or its files; and DuckDB allows the files of what is
-attached, the catalog's among them. The lake's other files are Parquet, so no function that reads
-a file in another format is allowed.
+DuckDB's own limits come first: only the lake's files, no extensions, no changes to settings.
+They leave four gaps, which a check of each statement closes. COPY and EXPORT may write where
+reading is allowed. The SQLite and PostgreSQL extensions open files and servers despite the
+limits. DuckLake functions change the lake or its files. DuckDB allows the files of attached
+databases, including the catalog. The lake's other files are Parquet, so no function that reads
+another format is allowed.
 """
 
 import json
@@ -85,9 +85,9 @@ def spill_folder() -> Iterator[Path | None]:
 
 
 def close_off(lake: Lake) -> None:
-    """Let a person's SQL only read an open lake from now on. This cannot be undone."""
-    place = lake.path
-    files = place.files if isinstance(place, SharedLake) else str(place / FILES)
+    """Restrict SQL on an open lake to reading from now on. This cannot be undone."""
+    address = lake.path
+    files = address.files if isinstance(address, SharedLake) else str(address / FILES)
     lake.execute(
         f"SET allowed_directories = [{literal(f'{files}/')}];"
         "SET python_enable_replacements = false;"  # a name is never a variable of this program

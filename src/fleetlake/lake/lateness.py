@@ -1,11 +1,11 @@
-"""How late records show up, as loads find it, and how far back a load should look for them.
+"""Measuring how late records become visible, and so how far back a load should look.
 
-A load reads the last stretch of the one before it again. A record that is new there was not
-visible when that one read it at a certain age, and is now: it was late by something between the
-two ages. Taken is twice the first, or the second if that is less. So where loads are rare the
-lookback does not jump to the time between them, and where records come later than it reaches it
-doubles until it finds them. A record beyond that stretch came with its first reading and counts
-as on time. In a range that was never asked for every record is new, and nothing is measured.
+A load reads the end of the previous load's range again. A record that is new there was invisible
+at one age and visible at another, so its lateness lies between the two. The measurement is twice
+the first age, or the second if that is less. So with rare loads the lookback does not grow to
+the time between them, and if records are later than the lookback, it doubles until it finds
+them. A record after that range came with its first read and counts as on time. In a range that
+was never read, every record is new, and nothing is measured.
 """
 
 from datetime import datetime, timedelta
@@ -18,10 +18,10 @@ from fleetlake.planning.coverage import SETTLE, Overlap
 from fleetlake.text.quoting import quoted
 
 REMEMBERED = timedelta(days=14)
-"""How long a measurement counts: what was late a month ago may long be mended."""
+"""How long a measurement counts: a cause from a month ago may be fixed."""
 
 SHARE_ON_TIME = 0.999
-"""Of the records, this many should have shown up by the time they count as read for good."""
+"""Share of the records that should be visible by the time a range counts as final."""
 
 RESOLUTION_SECONDS = 10
 
@@ -62,7 +62,7 @@ def note_lateness(lake: Lake, load: "Load", overlap: Overlap) -> None:
 
 
 def measured_lateness(lake: Lake, profile: str, *, now: datetime) -> dict[str, timedelta]:
-    """Return by endpoint how late all but one record in a thousand were, at most."""
+    """Return by endpoint the lateness that only one record in a thousand exceeds."""
     found = lake.rows(
         "with measured as (select endpoint, lateness_seconds, sum(records) as records "
         "from meta.lateness where account_profile = ? and measured_at >= ? group by all), "

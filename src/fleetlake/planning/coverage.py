@@ -1,8 +1,8 @@
-"""What of a stream is still to be read, and what a read may call proven. Pure.
+"""Which ranges of a stream are still to be read, and which count as proven. Pure.
 
-A record may become visible some time after the instant it carries. So reads stop one settle
-time before now, and a range counts as proven only once it is older than the lookback too: what
-is younger is read again by the next load, whatever became of this one.
+A record may become visible some time after its event time. So reads stop one settle time before
+now, and a range counts as proven only once it is older than the lookback too. The next load
+reads younger ranges again, whether or not this load succeeded.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,16 +15,16 @@ SETTLE = timedelta(seconds=60)
 """Records younger than this may not all be visible yet, so reads stop short of them."""
 
 LOOKBACK = timedelta(minutes=10)
-"""How much later than that a record may still show up and be caught, at least."""
+"""Minimum additional delay after which a record is still found."""
 
 SWEEP = timedelta(hours=24)
-"""How often a load asks every id and reads again all since the sweep before.
+"""How often a load asks for every id and reads everything since the previous sweep again.
 
-What the usual lookback missed is found then, and makes the lookback longer.
+A sweep finds what the usual lookback missed, and then lengthens the lookback.
 """
 
 SWEEP_LOOKBACK = timedelta(hours=6)
-"""How far before the last sweep the next one begins: what comes later than that is lost to it."""
+"""How far before the last sweep the next one begins: it misses records that are later still."""
 
 
 def still_to_read(
@@ -53,10 +53,10 @@ def still_to_read(
 def sweep_from(
     swept_at: datetime, proven: Iterable[Sequence[Interval]], *, now: datetime
 ) -> datetime | None:
-    """Return from where on the load at `now` reads all again, or None while no sweep is due.
+    """Return the start of the sweep that the load at `now` makes, or None if none is due.
 
-    `proven` is what the ids, or the stream, are read of. Where that is newer than the last
-    sweep by more than a day, loads of other shards have swept what lies between.
+    `proven` holds the proven ranges of the ids, or of the stream. If they end more than a day
+    after the last sweep, loads of other shards have swept the range between.
     """
     if now - swept_at < SWEEP:
         return None
@@ -66,10 +66,10 @@ def sweep_from(
 
 @dataclass(frozen=True)
 class Overlap:
-    """What a load reads that the one before it had read already.
+    """What a load reads again although the previous load has read it.
 
-    `unsettled` is what that one left to be read again; `starts` is by partition from where on
-    it is, which for a sweep lies further back.
+    `unsettled` is the range that the previous load left to be read again. `starts` is where the
+    overlap begins by partition; for a sweep, that is earlier.
     """
 
     unsettled: Interval
@@ -79,9 +79,9 @@ class Overlap:
 def overlap(
     proven: Mapping[str, Sequence[Interval]], unsettled: Interval, *, swept_from: datetime | None
 ) -> Overlap:
-    """Return what a load reads again; `unsettled` is what the last one left to it.
+    """Return what a load reads again; `unsettled` is what the previous load left.
 
-    A partition that the last load did not ask, or did not finish, is not in it.
+    It omits partitions that the previous load did not ask for, or did not finish.
     """
     last = [(partition, max(ranges, key=_end)) for partition, ranges in proven.items() if ranges]
     starts = {
@@ -93,17 +93,17 @@ def overlap(
 
 
 LIST_LIFE = timedelta(hours=1)
-"""How old a bulk list may be that another load read, to spare a shard the ids that did not move.
+"""Maximum age of a bulk list, read by another load, from which a shard skips unchanged ids.
 
-What happened since the list was read waits for the next one, and nothing is claimed of it.
+Events since the list was read wait for the next list, and are not called proven.
 """
 
 
 def needs_asking(proven: Sequence[Interval], *, moved_at: datetime | None) -> bool:
-    """Return whether an id of a fan-out may have anything new.
+    """Return whether an id of a fan-out may have new records.
 
-    `moved_at` is when the bulk list last saw it move, None where the list does not know it. An
-    id that is not asked stays proven only as far as it was, so nothing is claimed of it.
+    `moved_at` is when the id last changed according to the bulk list, or None if the list lacks
+    it. An id that is not asked for stays proven only as far as before.
     """
     covered = max((interval.end for interval in proven), default=None)
     if covered is None or moved_at is None or len(coalesce(proven)) > 1:
@@ -114,9 +114,9 @@ def needs_asking(proven: Sequence[Interval], *, moved_at: datetime | None) -> bo
 def expired_ranges(
     proven: Iterable[Interval], *, now: datetime, retention: timedelta
 ) -> list[Interval]:
-    """Return the ranges that the service forgot before they were read, oldest first.
+    """Return the ranges that the service deleted before they were read, oldest first.
 
-    What lies before the first proven instant was never promised to anyone: it is no gap.
+    Records before the first proven instant were never expected, so they are not a gap.
     """
     proven = list(proven)
     horizon = now - retention
@@ -135,9 +135,9 @@ def lookback_for(lateness: timedelta | None) -> timedelta:
 
 
 def unsettled(now: datetime, lateness: timedelta | None) -> Interval:
-    """Return the end of what is read at `now`: what the next load reads again.
+    """Return the last part of what is read at `now`, which the next load reads again.
 
-    All before it stays as it is, for what is known of how late records show up.
+    Everything before it is final, as far as the lateness of records is known.
     """
     return Interval(now - SETTLE - lookback_for(lateness), now - SETTLE)
 

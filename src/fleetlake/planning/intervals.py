@@ -1,7 +1,7 @@
-"""Half-open ranges of time: which are proven complete, which are still to be read.
+"""Half-open ranges of time: proven complete, or still to be read. Pure.
 
-Pure: start is included, end is not, instants are UTC. A set of ranges is kept sorted,
-disjoint and not touching.
+The start is included, the end is not, and instants are UTC. A set of ranges is kept sorted,
+disjoint and not adjacent.
 """
 
 from collections.abc import Iterable
@@ -50,7 +50,7 @@ def coalesce(intervals: Iterable[Interval]) -> list[Interval]:
 
 
 def subtract(wanted: Interval, proven: Iterable[Interval]) -> list[Interval]:
-    """Return what of `wanted` no proven range covers, oldest first."""
+    """Return the parts of `wanted` that no proven range covers, oldest first."""
     holes: list[Interval] = []
     start = wanted.start
     for interval in coalesce(proven):

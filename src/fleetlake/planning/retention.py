@@ -1,4 +1,4 @@
-"""The retention watch: will a record be read before the service forgets it? Pure."""
+"""The retention watch: will records be read before the service deletes them? Pure."""
 
 import math
 from collections.abc import Sequence
@@ -10,14 +10,14 @@ from fleetlake.endpoints.model import MOST_RECORDS_PER_PAGE
 from fleetlake.planning.intervals import Interval
 
 WARN_BEFORE = timedelta(hours=24)
-"""Somebody must hear of it while a day is left, however quick the catching up would be."""
+"""Warn while at least a day is left, however fast the backlog could be read."""
 
 MARGIN = 3.0
-"""Catching up may take this many times as long as forecast before it would be too late."""
+"""Safety factor: reading the backlog may take this many times as long as forecast."""
 
 
 class RetentionState(StrEnum):
-    """How a stream stands against the service's retention."""
+    """Whether a stream is read before the service deletes its records."""
 
     OK = "ok"
     AT_RISK = "at risk"
@@ -46,7 +46,7 @@ def forecast(
     records_per_second: float,
     calls_per_minute: int,
 ) -> Forecast:
-    """Return how a stream stands at `now` of which some ranges are unread, one or more; in UTC.
+    """Return the forecast at `now`, in UTC, for a stream with one or more unread ranges.
 
     >>> from datetime import UTC
     >>> now = datetime(2026, 1, 31, tzinfo=UTC)

@@ -1,8 +1,7 @@
-"""A large fleet's ids dealt out to a few loads, which may run in any order or at once. Pure.
+"""Dividing the ids of a large fleet between loads that run in any order or at once. Pure.
 
-Each id falls into one of `PARTS` parts, by a checksum of it that is the same everywhere and for
-ever. Shard 2 of 4 takes the parts 1, 5 and 9; so even shards of different counts know which ids
-both would load.
+A stable checksum assigns each id to one of `PARTS` parts. Shard 2 of 4 takes the parts 1, 5 and
+9, so even shards of different counts know which ids both would load.
 """
 
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ PARTS = 12
 
 @dataclass(frozen=True)
 class Shard:
-    """One of `of` shares of the ids of a fan-out, numbered from 1; by default all of them."""
+    """One of `of` shares of the ids of a fan-out, numbered from 1; by default, all ids."""
 
     number: int = 1
     of: int = 1
@@ -26,7 +25,7 @@ class Shard:
 
     @classmethod
     def parse(cls, text: str) -> "Shard":
-        """Return the shard that is written so. Raises: ValueError.
+        """Return the shard for a text like 2/4. Raises: ValueError.
 
         >>> Shard.parse("2/4")
         Shard(number=2, of=4)
