@@ -211,7 +211,7 @@ def test_the_night_reads_again_what_misses_and_tries_refused_records_and_maintai
     watched = flow.retention_watch.fn()
 
     assert missing.message == "1 record missing in 1 streams."
-    assert found.message == "0 records missing of 1 streams."
+    assert found.message == "0 records missing in 1 streams."
     with open_lake(sim.settings().lake, read_only=True) as lake:
         assert keys_in(lake, ENDPOINTS["alerts"]) == read
     assert [row["endpoint"] for row in alone.artifacts["verify"]] == ["alerts"]
