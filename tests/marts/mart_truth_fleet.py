@@ -25,6 +25,8 @@ KEYS = {
     "mgr_api_key": "admin-key",
 }
 BORN = datetime(2026, 5, 1, tzinfo=UTC)
+HISTORY = timedelta(days=0.01)
+"""How long a fleet had lived before it was first polled; no record is older."""
 POLL = timedelta(hours=6)
 FIX_INTERVAL_S = 61.0
 """A moving vehicle takes a fix a minute, each up to a second late."""
@@ -97,7 +99,8 @@ class Fleet:
 
 def born(*, routers: int, seed: int, lake: Path) -> Fleet:
     """Return a fleet at the beginning of its history."""
-    options = SimulatorOptions(routers=routers, days=0.01, seed=seed, now=BORN, speed=0)
+    history_days = HISTORY / timedelta(days=1)
+    options = SimulatorOptions(routers=routers, days=history_days, seed=seed, now=BORN, speed=0)
     return Fleet(options, lake)
 
 

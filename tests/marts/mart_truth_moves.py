@@ -116,11 +116,16 @@ group by all
 
 
 def polls_unseen(spans: pl.DataFrame, key: str, now: datetime) -> pl.DataFrame:
-    """Return from when to when each change of a modem or router was not yet seen by a poll."""
-    changes = spans.filter(pl.col("started_at") > spans["started_at"].min())
+    """Return from when to when each change of a modem or router was not yet seen by a poll.
+
+    No poll ever saw what was there at first if it changed before the first poll.
+    """
     since = (pl.col("started_at") - BORN).dt.total_microseconds()
     poll = POLL // timedelta(microseconds=1)
-    seen = pl.lit(BORN) + pl.duration(microseconds=(since // poll + 1) * poll)
+    next_poll = pl.lit(BORN) + pl.duration(microseconds=(since // poll + 1) * poll)
+    seen = pl.max_horizontal(next_poll, pl.lit(BORN + POLL))
+    is_change = pl.col("started_at") > spans["started_at"].min()
+    changes = spans.filter(is_change | (pl.col("ended_at") < seen))
     return changes.select(
         pl.col(key).alias("device"),
         pl.col("started_at").alias("changed_at"),

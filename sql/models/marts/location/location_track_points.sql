@@ -8,6 +8,11 @@
     meta={'unit': unit}, post_hook="{{ remember_built() }}"
 ) }}
 
+{% set cannot_reach = too_far('b.last_lat', 'b.last_lon', 'w.first_lat', 'w.first_lon',
+    seconds_between('b.last_at', 'w.first_at')) %}
+{% set cannot_leave = too_far('w.last_lat', 'w.last_lon', 'a.first_lat', 'a.first_lon',
+    seconds_between('w.last_at', 'a.first_at')) %}
+
 -- The rating of a fix depends on the fixes within 2.25 days: the span between the confirmed fixes
 -- before and after, such a span on either side, and how long the fixes there agree. A new fix
 -- therefore changes the rating of its neighbours, which need their own neighbours.
@@ -85,7 +90,9 @@ lasting as (
 ),
 
 -- A jump is a run that cannot be reached by driving from the run before nor left to the run after,
--- while these two agree. A run that only cannot be reached is a move.
+-- while these two agree. A run that only cannot be reached is a move. But if these two agree within
+-- an hour, and both last longer than the run between them, one of the two impossible drives is
+-- enough: the time without a fix that follows a jump may be long enough to drive back.
 doubted as (
     select
         w.router_id,
@@ -104,12 +111,16 @@ doubted as (
     inner join lasting as a on w.router_id = a.router_id and a.run_number = w.run_number + ahead.n
     where {{ seconds_between('b.last_at', 'a.first_at') }} <= {{ var('jump_within_s') }}
         and w.run_s <= greatest({{ var('jump_s') }}, b.sure_s + a.sure_s)
-        and {{ too_far('b.last_lat', 'b.last_lon', 'w.first_lat', 'w.first_lon',
-            seconds_between('b.last_at', 'w.first_at')) }}
-        and {{ too_far('w.last_lat', 'w.last_lon', 'a.first_lat', 'a.first_lon',
-            seconds_between('w.last_at', 'a.first_at')) }}
         and not {{ too_far('b.last_lat', 'b.last_lon', 'a.first_lat', 'a.first_lon',
             seconds_between('b.last_at', 'a.first_at')) }}
+        and (
+            ({{ cannot_reach }} and {{ cannot_leave }})
+            or (
+                ({{ cannot_reach }} or {{ cannot_leave }})
+                and {{ seconds_between('b.last_at', 'a.first_at') }} <= {{ var('jump_s') }}
+                and w.run_s < least(b.sure_s, a.sure_s)
+            )
+        )
 ),
 
 most_doubted as (
