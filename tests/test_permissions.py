@@ -173,7 +173,7 @@ def test_doctor_names_what_others_can_read_with_the_command_that_ends_it(
     assert f"chmod -R go-rwx {settings.lake} && chmod" in remedy
     assert f"chmod -R go-rwx '{password}'" in remedy
     assert stat.S_IMODE(settings.lake.stat().st_mode) == 0o755, "told, not changed"
-    for command in remedy.removeprefix("Run: ").partition(". Where")[0].split(" && "):
+    for command in remedy.removeprefix("Run: ").partition(". If others")[0].split(" && "):
         subprocess.run(command, shell=True, check=True)
     assert permissions(settings)[1] == ""
 
