@@ -5,6 +5,7 @@ import errno
 import html
 import json
 import os
+import re
 import resource
 import ssl
 import sys

@@ -393,7 +393,7 @@ def test_a_link_planted_where_calls_are_counted_is_refused(tmp_path):
     ring.rename(tmp_path / "elsewhere")
     ring.symlink_to("elsewhere")
 
-    with pytest.raises(SettingsError, match="cannot be kept"):
+    with pytest.raises(SettingsError, match="cannot be stored"):
         CallLimit(tmp_path, account="a", calls_per_minute=1)
 
 
