@@ -63,7 +63,7 @@ def test_set_up_twice_is_set_up_once_and_a_stream_at_risk_raises_the_alarm(
     [alarm, *_] = server.runs("alarm")
     assert alarm["parameters"]["endpoint"] == "activity_logs"
     assert alarm["parameters"]["event"] == "fleetlake.retention.at_risk"
-    assert "forgotten by the service" in alarm["state"]["message"]
+    assert "expired at the service" in alarm["state"]["message"]
 
 
 @pytest.mark.usefixtures("prefect_server")
@@ -107,7 +107,7 @@ def test_what_was_paused_disabled_or_is_no_longer_wanted_stays_and_is_told_by_th
         assert not client.read_deployment_by_name("ingest/events").paused
         assert [found(name).enabled for name in names] == [False, False]
         assert found("fleetlake-build-after-ingest").enabled
-        assert "Still paused at the server: series." in said
+        assert "Still paused on the server: series." in said
         assert "No longer in prefect.yaml, and left as they are: of-before." in said
         assert "fleetlake-of-before" in said.partition("Secret blocks of an earlier set-up")[2]
         assert "prefect --no-prompt block delete secret/" in said
