@@ -108,7 +108,7 @@ def test_what_was_paused_disabled_or_is_no_longer_wanted_stays_and_is_told_by_th
         assert [found(name).enabled for name in names] == [False, False]
         assert found("fleetlake-build-after-ingest").enabled
         assert "Still paused on the server: series." in said
-        assert "No longer in prefect.yaml, and left as they are: of-before." in said
+        assert "No longer in prefect.yaml, left unchanged: of-before." in said
         assert "fleetlake-of-before" in said.partition("Secret blocks of an earlier set-up")[2]
         assert "prefect --no-prompt block delete secret/" in said
         client.delete_deployment(old)
