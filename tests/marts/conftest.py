@@ -13,15 +13,16 @@ import pytest
 from tests.marts.warm_dbt import REAL, WarmDbt
 
 from fleetlake.endpoints import ENDPOINTS
-from fleetlake.endpoints.model import Mode
+from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.lake import open_lake
 from fleetlake.loading.ingest import ingest, raise_worst
-from fleetlake.marts import BuildResult, build_marts, dbt
+from fleetlake.marts import BuildResult, BuildStep, build_marts, dbt
 from fleetlake.settings import Settings
 from fleetsim.app import create_app
 from fleetsim.options import SimulatorOptions
 
 LOADED_AT = datetime(2026, 11, 20, tzinfo=UTC)
+NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 
 AddRows = Callable[..., None]
 
@@ -70,14 +71,33 @@ def real_dbt(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dbt, "_command", REAL)
 
 
+def _least_row(endpoint: Endpoint) -> dict[str, Any]:
+    """Return the row that says no more than a record must."""
+    times = {*filter(None, [endpoint.event_time])}
+    times |= {"valid_from"} if endpoint.mode is Mode.HISTORY else set()
+    return dict.fromkeys(endpoint.key, "1") | dict.fromkeys(times, NOON)
+
+
 @pytest.fixture(scope="session")
-def empty_build(
+def built(
     empty_lake: Path, tmp_path_factory: pytest.TempPathFactory, warm_dbt: WarmDbt
-) -> tuple[Path, BuildResult]:
-    """Return a lake without a row, built; for reading only, since many tests share it."""
-    lake = shutil.copytree(empty_lake, tmp_path_factory.mktemp("built") / "lake")
+) -> tuple[Path, BuildResult, list[BuildStep]]:
+    """Build everything of a lake with one such row in each table; return it, the result, each step.
+
+    For reading only, since many tests share it.
+    """
+    lake = Path(shutil.copytree(empty_lake, tmp_path_factory.mktemp("built") / "lake"))
+    with open_lake(lake) as opened:
+        opened.execute("begin")
+        for endpoint in ENDPOINTS.values():
+            row = _least_row(endpoint)
+            names, marks = ", ".join(row), ", ".join("?" for _ in row)
+            sql = f'insert into raw."{endpoint.name}" ({names}) values ({marks})'
+            opened.execute(sql, list(row.values()))
+        opened.execute("commit")
+    steps: list[BuildStep] = []
     with warm_dbt.used():
-        return lake, build_marts(lake)
+        return lake, build_marts(lake, on_progress=steps.append), steps
 
 
 @pytest.fixture(scope="session")

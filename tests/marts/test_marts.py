@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from fleetlake.endpoints import ENDPOINTS
-from fleetlake.endpoints.model import Mode
 from fleetlake.errors import BuildFailed, UsageError
 from fleetlake.lake import open_lake
 from fleetlake.lake.attach import CATALOG
@@ -57,40 +56,33 @@ def rows(lake: Path, sql: str) -> list[tuple[object, ...]]:
         return opened.rows(sql)
 
 
-def test_an_empty_lake_builds_every_mart_with_no_rows(empty_build):
-    lake, result = empty_build
+@pytest.fixture(scope="module")
+def empty_marts(empty_lake, tmp_path_factory):
+    """Build some marts of a lake without a row; return it and the result."""
+    lake = Path(shutil.copytree(empty_lake, tmp_path_factory.mktemp("empty") / "lake"))
+    return lake, build_marts(lake, select="trips security_events")
+
+
+def test_an_empty_lake_builds_marts_with_no_rows(empty_marts):
+    lake, result = empty_marts
+
+    made = {m.name: m.rows for m in result.models if m.schema == "marts"}
+    assert made == dict.fromkeys(("location_track_points", "trips", "security_events"), 0)
+    assert rows(lake, "select count(*) from marts.trips") == [(0,)]
+
+
+@pytest.mark.proof
+def test_an_empty_lake_builds_every_mart_with_no_rows(lake_path):
+    result = build_marts(lake_path)
 
     made = {m.name: m.rows for m in result.models if m.schema == "marts"}
     assert made == dict.fromkeys((m["name"] for m in marts()), 0)
-    assert rows(lake, "select count(*) from marts.failover_episodes") == [(0,)]
+    assert rows(lake_path, "select count(*) from marts.failover_episodes") == [(0,)]
 
 
-def least_row(endpoint):
-    """Return the row that says no more than a record must."""
-    times = {*filter(None, [endpoint.event_time])}
-    times |= {"valid_from"} if endpoint.mode is Mode.HISTORY else set()
-    return dict.fromkeys(endpoint.key, "1") | dict.fromkeys(times, NOON)
-
-
-@pytest.fixture(scope="module")
-def built(empty_lake, tmp_path_factory):
-    """Build a lake with such a row in each table; return it, the result and each step."""
-    lake = shutil.copytree(empty_lake, tmp_path_factory.mktemp("built") / "lake")
-    with open_lake(lake) as opened:
-        opened.execute("begin")
-        for endpoint in ENDPOINTS.values():
-            row = least_row(endpoint)
-            names, marks = ", ".join(row), ", ".join("?" for _ in row)
-            sql = f'insert into raw."{endpoint.name}" ({names}) values ({marks})'
-            opened.execute(sql, list(row.values()))
-        opened.execute("commit")
-    steps = []
-    return lake, build_marts(lake, on_progress=steps.append), steps
-
-
-def test_an_empty_table_of_the_lake_has_statistics_that_a_query_is_planned_by(empty_build):
+def test_an_empty_table_of_the_lake_has_statistics_that_a_query_is_planned_by(empty_marts):
     """Without them DuckLake asks its catalog once a column whenever a query is planned."""
-    lake, _ = empty_build
+    lake, _ = empty_marts
 
     with closing(sqlite3.connect(lake / CATALOG)) as catalog:
         without = catalog.execute(
@@ -115,8 +107,8 @@ def of_build(folder, lake, snapshot):
     }
 
 
-def test_a_dbt_process_that_ends_before_its_models_fails_the_build(tmp_path, empty_build):
-    environment = of_build(tmp_path, empty_build[0], snapshot=1_000_000)  # which it does not have
+def test_a_dbt_process_that_ends_before_its_models_fails_the_build(tmp_path, built):
+    environment = of_build(tmp_path, built[0], snapshot=1_000_000)  # which it does not have
 
     with pytest.raises(BuildFailed, match="1000000"):
         run_dbt(["build"], work=tmp_path, environment=environment)
@@ -134,12 +126,13 @@ def project(tmp_path, monkeypatch):
     return folder
 
 
-def test_a_data_test_in_a_file_of_its_own_counts(tmp_path, empty_build, project):
+@pytest.mark.proof
+def test_a_data_test_in_a_file_of_its_own_counts(tmp_path, built, project):
     (project / "tests").mkdir()
     (project / "tests" / "nothing_is_good.sql").write_text(
         "-- depends_on: {{ ref('trips') }}\nselect 1 as bad"
     )
-    environment = of_build(tmp_path, empty_build[0], empty_build[1].snapshot_id)
+    environment = of_build(tmp_path, built[0], built[1].snapshot_id)
 
     run = run_dbt(["test", "--select", "nothing_is_good"], work=tmp_path, environment=environment)
 
@@ -154,9 +147,9 @@ def test_a_data_test_in_a_file_of_its_own_counts(tmp_path, empty_build, project)
 
 @pytest.mark.parametrize("is_built", [False, True])
 def test_a_selection_that_matches_no_model_is_an_error_with_the_nearest_name(
-    lake_path, empty_build, is_built
+    lake_path, built, is_built
 ):
-    lake = empty_build[0] if is_built else lake_path
+    lake = built[0] if is_built else lake_path
 
     with pytest.raises(UsageError, match=r"'trip' or 'nosuch'.*Did you mean trips\?"):
         build_marts(lake, select="trip nosuch stg_accounts")
@@ -189,10 +182,10 @@ def test_a_dbt_process_that_fails_without_results_is_a_failed_build_with_its_las
 
 
 @pytest.mark.proof
-def test_a_hook_that_fails_after_good_models_fails_the_build(tmp_path, empty_build, project):
+def test_a_hook_that_fails_after_good_models_fails_the_build(tmp_path, built, project):
     with (project / "dbt_project.yml").open("a") as settings:
         settings.write('on-run-end: "select no_such_column"\n')
-    environment = of_build(tmp_path, empty_build[0], empty_build[1].snapshot_id)
+    environment = of_build(tmp_path, built[0], built[1].snapshot_id)
 
     with pytest.raises(BuildFailed, match="no_such_column"):
         run_dbt(["seed"], work=tmp_path, environment=environment)
@@ -212,17 +205,17 @@ raise SystemExit(1)
     assert not run.is_good
 
 
-def test_help_given_as_a_selection_fails_the_build(empty_build):
+def test_help_given_as_a_selection_fails_the_build(built):
     with pytest.raises(BuildFailed):
-        build_marts(empty_build[0], select="stg_accounts --help")
+        build_marts(built[0], select="stg_accounts --help")
 
 
-def test_an_error_of_dbt_appears_once_and_without_colours(empty_build):
+def test_an_error_of_dbt_appears_once_and_without_colours(built):
     with pytest.raises(BuildFailed) as failed:
-        build_marts(empty_build[0], select="bogus:thing")
+        build_marts(built[0], select="bogus:thing")
 
     assert str(failed.value).count("bogus") == 1
-    assert "\x1b" not in str(failed.value) + (empty_build[0] / "dbt/logs/dbt.log").read_text()
+    assert "\x1b" not in str(failed.value) + (built[0] / "dbt/logs/dbt.log").read_text()
 
 
 def test_rows_with_only_the_required_members_break_no_mart(built):
@@ -253,10 +246,23 @@ def test_staging_views_of_the_lake_can_be_queried(built):
     assert rows(lake, "select failover_id from staging.stg_failovers") == [("1",)]
 
 
-def test_a_failed_build_names_the_bad_rows_and_leaves_the_marts_as_they_were(lake_path, add):
-    lake = lake_path
+@pytest.fixture(scope="module")
+def few(empty_lake, tmp_path_factory, add):
+    """Build one mart twice over one row; return the lake and the results."""
+    lake = Path(shutil.copytree(empty_lake, tmp_path_factory.mktemp("few") / "lake"))
     add(lake, "activity_logs", LOGIN)
-    build_marts(lake, select=FEW)
+    return lake, [build_marts(lake, select=FEW) for _ in range(2)]
+
+
+def test_an_unchanged_mart_is_not_written_again(few):
+    _, results = few
+
+    written = [{m.is_written for m in r.models if m.schema == "marts"} for r in results]
+    assert written == [{True}, {False}]
+
+
+def test_a_failed_build_names_the_bad_rows_and_leaves_the_marts_as_they_were(few, tmp_path, add):
+    lake = Path(shutil.copytree(few[0], tmp_path / "lake"))
     add(lake, "activity_logs", LOGIN)  # twice in raw, which the lake itself would never do
 
     with pytest.raises(BuildFailed, match="event_id="):
@@ -276,16 +282,6 @@ def test_bad_rows_of_the_service_are_reported_and_do_not_stop_the_build(lake_pat
         (NOON.replace(hour=1), 0.0)
     ]
     assert rows(lake, "select episodes, longest_s from marts.failover_daily") == [(1, 0.0)]
-
-
-def test_an_unchanged_mart_is_not_written_again(lake_path, add):
-    lake = lake_path
-    add(lake, "activity_logs", LOGIN)
-    first = build_marts(lake, select=FEW)
-    second = build_marts(lake, select=FEW)
-
-    assert {m.is_written for m in first.models if m.schema == "marts"} == {True}
-    assert {m.is_written for m in second.models if m.schema == "marts"} == {False}
 
 
 @pytest.mark.usefixtures("real_dbt")
@@ -363,9 +359,9 @@ def test_every_mart_is_exposed_as_published_and_every_column_is_explained():
             assert entry in explained
 
 
-def test_the_docs_site_of_a_lake_shows_the_lineage_of_its_marts(tmp_path, monkeypatch, empty_build):
+def test_the_docs_site_of_a_lake_shows_the_lineage_of_its_marts(tmp_path, monkeypatch, built):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.argv", ["fleetlake.marts", "docs", str(empty_build[0])])
+    monkeypatch.setattr("sys.argv", ["fleetlake.marts", "docs", str(built[0])])
 
     assert chores.main() == 0
 

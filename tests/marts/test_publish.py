@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from datetime import UTC, date, datetime
 from errno import ENOSPC
 from pathlib import Path
@@ -23,12 +24,18 @@ from fleetlake.publishing.publish import publish
 from fleetlake.settings import load_settings
 
 
-@pytest.fixture
-def lake(lake_path) -> Path:
-    with open_lake(lake_path) as opened:
+@pytest.fixture(scope="module")
+def two_marts(empty_lake, tmp_path_factory) -> Path:
+    path = Path(shutil.copytree(empty_lake, tmp_path_factory.mktemp("two") / "lake"))
+    with open_lake(path) as opened:
         opened.execute("create table marts.trips as select 1 as trip_id, now() as started_at")
         opened.execute("create table marts.stops (stop_id bigint)")
-    return lake_path
+    return path
+
+
+@pytest.fixture
+def lake(two_marts, tmp_path) -> Path:
+    return Path(shutil.copytree(two_marts, tmp_path / "lake"))
 
 
 @pytest.fixture
@@ -164,10 +171,10 @@ def test_sums_of_integers_stay_integers_and_rows_are_sorted_by_key(lake, publish
 DAYS, ROUTERS = 4, 50
 
 
-@pytest.fixture
-def drives(tmp_path) -> Path:
-    """Return a lake with 50 trips a day, among other marts."""
-    path = tmp_path / "lake"
+@pytest.fixture(scope="module")
+def all_drives(empty_lake, tmp_path_factory) -> Path:
+    """Return a lake with 50 trips a day, for reading only."""
+    path = Path(shutil.copytree(empty_lake, tmp_path_factory.mktemp("drives") / "lake"))
     with open_lake(path) as opened:
         opened.execute(
             "create table marts.trips as select 9007199254740993 + d as trip_id, r as router_id, "
@@ -179,11 +186,18 @@ def drives(tmp_path) -> Path:
 
 
 @pytest.fixture
-def cut_and_whole(drives, tmp_path) -> tuple[Path, Path]:
-    """Publish the same trips in both layouts."""
-    cut, whole = tmp_path / "cut", tmp_path / "whole"
-    publish(drives, cut, day_rows=ROUTERS)
-    publish(drives, whole, day_rows=ROUTERS + 1)
+def drives(all_drives, tmp_path) -> Path:
+    """Return a lake with 50 trips a day of the test's own."""
+    return Path(shutil.copytree(all_drives, tmp_path / "lake"))
+
+
+@pytest.fixture(scope="module")
+def cut_and_whole(all_drives, tmp_path_factory) -> tuple[Path, Path]:
+    """Publish the same trips in both layouts, for reading only."""
+    folder = tmp_path_factory.mktemp("layouts")
+    cut, whole = folder / "cut", folder / "whole"
+    publish(all_drives, cut, day_rows=ROUTERS)
+    publish(all_drives, whole, day_rows=ROUTERS + 1)
     return cut, whole
 
 
@@ -238,8 +252,9 @@ def test_both_layouts_read_the_same_in_duckdb_polars_and_pandas(cut_and_whole):
     assert len(of_pandas(cut)) == DAYS * ROUTERS
 
 
-def test_a_day_of_a_partitioned_mart_is_one_file_to_duckdb_polars_and_pandas(cut_and_whole):
-    cut, _ = cut_and_whole
+def test_a_day_of_a_partitioned_mart_is_one_file_to_duckdb_polars_and_pandas(all_drives, tmp_path):
+    cut = tmp_path / "cut"
+    publish(all_drives, cut, day_rows=ROUTERS)
     spoil(cut, keep="2026-01-01")
     day = date(2026, 1, 1)
 

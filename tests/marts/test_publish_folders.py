@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import shutil
 from pathlib import Path
 
 import duckdb
@@ -18,11 +19,17 @@ from fleetlake.publishing.publish import publish
 up = importlib.import_module("fleetlake.cli.prefect.up")  # the package has a command of that name
 
 
-@pytest.fixture
-def lake(lake_path) -> Path:
-    with open_lake(lake_path) as opened:
+@pytest.fixture(scope="module")
+def one_mart(empty_lake, tmp_path_factory) -> Path:
+    path = Path(shutil.copytree(empty_lake, tmp_path_factory.mktemp("one") / "lake"))
+    with open_lake(path) as opened:
         opened.execute("create table marts.trips as select 1 as trip_id")
-    return lake_path
+    return path
+
+
+@pytest.fixture
+def lake(one_mart, tmp_path) -> Path:
+    return Path(shutil.copytree(one_mart, tmp_path / "lake"))
 
 
 def test_folders_of_somebody_else_beside_the_snapshots_stay(lake, tmp_path):

@@ -16,8 +16,8 @@ QUESTIONS = re.findall(r"### (.*?)\n\n```sql\n(.*?)```", PAGE, re.DOTALL)
 
 
 @pytest.fixture(scope="module")
-def places(empty_build, tmp_path_factory):
-    lake, _ = empty_build
+def places(built, tmp_path_factory):
+    lake, *_ = built
     published = tmp_path_factory.mktemp("questions") / "published"
     publish(lake, published)
     with (

@@ -17,8 +17,8 @@ RULES = [rule["name"] for file in FILES for rule in yaml.safe_load(file.read_tex
 
 
 @pytest.fixture(scope="module")
-def shown(empty_build):
-    lake, _ = empty_build
+def shown(built):
+    lake, *_ = built
     with open_lake(lake, read_only=True) as opened:
         ((snapshot,),) = opened.rows("select max(snapshot_id) from lake.snapshots()")
     run = run_dbt(

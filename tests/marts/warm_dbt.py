@@ -93,17 +93,21 @@ def _parsed(project: Path, folder: Path) -> Any:
 
     Of the build's settings it holds the name of the scratch file, which all builds share.
     """
-    from fleetlake.marts.dbt_child import dbtRunner  # noqa: PLC0415 - tests import this module
+    from dbt_common.clients import jinja  # noqa: PLC0415 - tests import this module
+
+    from fleetlake.marts.dbt_child import dbtRunner  # noqa: PLC0415 - likewise
 
     scratch = {"FLEETLAKE_BUILD_FILE": str(folder / SCRATCH), MEMORY_VARIABLE: BUILD_MEMORY}
     os.environ |= {**scratch, "DO_NOT_TRACK": "1", "DBT_SEND_ANONYMOUS_USAGE_STATS": "false"}
-    importlib.import_module("dbt_common.clients.agate_helper")  # as each run does, when it begins
     words = ["--quiet", "--log-level-file", "none", "--log-path", folder, "--no-write-json"]
     words += ["parse", "--project-dir", project, "--profiles-dir", project]
     words += ["--target-path", folder / "target"]
     outcome = dbtRunner().invoke([*map(str, words)])
     if outcome.exception is not None:
         raise outcome.exception
+    importlib.import_module("dbt_common.clients.agate_helper")  # as each run does
+    for macro in outcome.result.macros.values():  # which each run compiles as it needs them
+        jinja.template_cache.get_node_template(macro)
     return outcome.result
 
 
