@@ -22,27 +22,22 @@ LATER = timedelta(hours=6)
 def forecast_and_counted(
     empty_lake: Path,
     tmp_path_factory: pytest.TempPathFactory,
-) -> tuple[dict[str, CallForecast], dict[str, int], dict[str, int]]:
+) -> tuple[dict[str, CallForecast], dict[str, int]]:
     """Return the forecast for a load six hours after the first, and the calls it then made."""
     sim = loaded_sim(tmp_path_factory.mktemp("budget"), empty_lake, routers=12, days=1)
     sim.advance(LATER.total_seconds())
     before = sim.ask("GET", "/sim/state").json()["calls"]
     plan = plan_ingest(sim.settings(), [], now=NOW + LATER)
-    after_plan = sim.ask("GET", "/sim/state").json()["calls"]
     sim.ingest()
     after = sim.ask("GET", "/sim/state").json()["calls"]
     counted = {name: count - before.get(name, 0) for name, count in after.items()}
-    planned = {name: count - before.get(name, 0) for name, count in after_plan.items()}
-    return {f.endpoint: f for f in plan}, counted, planned
+    return {f.endpoint: f for f in plan}, counted
 
 
-a_forecast = pytest.mark.xdist_group("forecast")  # they share two loads, which take seconds
-
-
-@a_forecast
+@pytest.mark.proof
 @every("name", [e.name for e in ENDPOINTS.values() if e.api == "v2"])
 def test_the_forecast_is_near_what_the_service_counts(forecast_and_counted: Any, name: str) -> None:
-    forecast, counted, _ = forecast_and_counted
+    forecast, counted = forecast_and_counted
 
     calls = forecast[name].calls
     fan_out = ENDPOINTS[name].fan_out
@@ -52,11 +47,13 @@ def test_the_forecast_is_near_what_the_service_counts(forecast_and_counted: Any,
         assert calls <= counted[name] * 1.3 + 2
 
 
-@a_forecast
-def test_a_forecast_asks_nothing_of_the_service(forecast_and_counted: Any) -> None:
-    _, _, asked_by_plan = forecast_and_counted
+def test_a_forecast_asks_nothing_of_the_service(sim: Sim) -> None:
+    sim.ingest("routers", "alerts")
+    before = sim.ask("GET", "/sim/state").json()["calls"]
 
-    assert set(asked_by_plan.values()) == {0}
+    plan_ingest(sim.settings(), [], now=NOW + LATER)
+
+    assert sim.ask("GET", "/sim/state").json()["calls"] == before
 
 
 def test_a_forecast_counts_the_records_of_its_own_account_only(sim: Sim) -> None:

@@ -176,6 +176,7 @@ def small_files(megabytes: float) -> Callable[[], None]:
     return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 
 
+@pytest.mark.proof
 def test_a_full_disk_stops_the_load_and_the_next_one_makes_it_whole(
     fleet: Service, tmp_path: Path
 ) -> None:
@@ -231,6 +232,7 @@ def test_a_query_that_is_no_sql_shows_where_it_is_wrong(fleet: Service, tmp_path
     assert "selec" in done.stderr
 
 
+@pytest.mark.proof
 def test_what_verify_advises_brings_back_what_it_found_missing(
     fleet: Service, tmp_path: Path
 ) -> None:
@@ -413,6 +415,7 @@ def test_doctor_says_which_part_to_mend(tmp_path: Path) -> None:
     assert "What to do" in done.stdout
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("shape", ["table", "csv", "json"])
 def test_a_reader_that_has_enough_is_no_error(tmp_path: Path, shape: str) -> None:
     words = command("query", "from range(1_000_000)", "--format", shape)
@@ -431,6 +434,7 @@ def test_a_reader_that_has_enough_is_no_error(tmp_path: Path, shape: str) -> Non
     assert (process.returncode, said) == (0, "")
 
 
+@pytest.mark.proof
 def test_ctrl_c_ends_an_ingest_in_order_and_the_next_one_goes_on(tmp_path: Path) -> None:
     with service(routers=20, days=3) as fleet:
         fleet.faults(latency_ms=60)
@@ -453,6 +457,7 @@ def test_ctrl_c_ends_an_ingest_in_order_and_the_next_one_goes_on(tmp_path: Path)
     assert again.returncode == 0
 
 
+@pytest.mark.proof
 def test_a_second_ctrl_c_leaves_at_once_and_loses_nothing_that_was_committed(
     tmp_path: Path,
 ) -> None:
@@ -474,6 +479,7 @@ def test_a_second_ctrl_c_leaves_at_once_and_loses_nothing_that_was_committed(
     assert kept == [{"n": 20}]
 
 
+@pytest.mark.proof
 def test_no_key_shows_up_in_logs_errors_the_lake_or_parquet(fleet: Service, tmp_path: Path) -> None:
     keys = {
         "portal_api_id": "portal-id",

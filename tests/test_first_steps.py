@@ -49,6 +49,7 @@ def test_status_of_a_lake_without_a_load_says_so(place: Path) -> None:
     assert "Nothing loaded yet: run `fleetlake ingest`." in shown.output
 
 
+@pytest.mark.proof
 def test_building_a_lake_without_a_load_warns_in_one_line(place: Path) -> None:
     with open_lake(place):
         pass
@@ -59,6 +60,7 @@ def test_building_a_lake_without_a_load_warns_in_one_line(place: Path) -> None:
     assert "Warning: nothing was ever loaded" in shown.stderr
 
 
+@pytest.mark.proof
 def test_a_build_keeps_to_the_memory_that_is_set(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -346,6 +346,7 @@ def test_an_endpoint_that_the_account_may_not_read_is_marked_and_the_others_go_o
     assert found["users"].unavailable is None
 
 
+@pytest.mark.proof
 def test_maintenance_leaves_every_row_and_fewer_files(sim: Sim) -> None:
     names = ["batteries", "net_device_usage_samples", "router_state_samples"]
     for _ in range(8):

@@ -184,6 +184,7 @@ def env(tmp_path_factory):
 JSON = ("query", "select 1 as a", "--format", "json")
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     "words", [("gaps",), JSON, ("query", "select 1 as a")], ids=["gaps", "json", "table"]
 )

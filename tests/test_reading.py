@@ -376,9 +376,8 @@ LONG_STREAMS = [
 ]
 
 
-@pytest.mark.parametrize(
-    "is_other_half", [False, pytest.param(True, marks=pytest.mark.proof)], ids=["half", "rest"]
-)
+@pytest.mark.proof
+@pytest.mark.parametrize("is_other_half", [False, True], ids=["half", "rest"])
 @every("name, kind, is_open", LONG_STREAMS)
 def test_a_long_stream_costs_about_a_tenth_more_calls_than_one_walk(
     name, kind, is_open, is_other_half

@@ -284,10 +284,9 @@ def test_bad_rows_of_the_service_are_reported_and_do_not_stop_the_build(lake_pat
     assert rows(lake, "select episodes, longest_s from marts.failover_daily") == [(1, 0.0)]
 
 
+@pytest.mark.proof
 @pytest.mark.usefixtures("real_dbt")
-@pytest.mark.parametrize(
-    "ending", [pytest.param(signal.SIGINT, marks=pytest.mark.proof), signal.SIGKILL]
-)
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])
 def test_a_build_stopped_in_the_middle_ends_its_child_and_the_next_one_is_good(
     lake_path, add, ending
 ):
