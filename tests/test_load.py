@@ -30,6 +30,8 @@ from tests.every import ONE_OF_EACH_SORT
 SETTLE = timedelta(seconds=60)
 
 events = [e for e in ENDPOINTS.values() if not e.is_snapshot]
+ONE_OF_EACH = pytest.param([*ONE_OF_EACH_SORT.values()], id="one of each sort")
+ALL = pytest.param([*ENDPOINTS.values()], id="all", marks=pytest.mark.proof)
 shares_a_load = pytest.mark.xdist_group("loads")  # of all endpoints, which takes seconds
 
 
@@ -126,24 +128,28 @@ def test_a_second_load_with_nothing_new_adds_nothing_and_asks_once_per_call_of_i
 
 
 @shares_a_load
+@pytest.mark.parametrize("endpoints", [ONE_OF_EACH, ALL])
 def test_a_load_after_a_day_walks_small_pages_to_the_end_and_brings_what_happened_since(
-    loaded: Sim,
+    loaded: Sim, endpoints: list[Endpoint]
 ) -> None:
     loaded.advance(86_400)
 
-    loaded.ingest(transport=SmallPages(loaded, ENDPOINTS.values()))
+    loaded.ingest(*(e.name for e in endpoints), transport=SmallPages(loaded, endpoints))
 
-    assert flaws(loaded, now=NOW + timedelta(days=1)) == {}
+    assert flaws(loaded, endpoints, NOW + timedelta(days=1)) == {}
 
 
-def test_answers_that_fail_now_and_then_lose_and_double_nothing(make_sim: Any) -> None:
+@pytest.mark.parametrize("endpoints", [ONE_OF_EACH, ALL])
+def test_answers_that_fail_now_and_then_lose_and_double_nothing(
+    make_sim: Any, endpoints: list[Endpoint]
+) -> None:
     sim = make_sim(days=1)
     kinds = ("status_500", "status_429", "reset", "truncate", "html", "no_data")
     sim.faults(**dict.fromkeys(kinds, 0.05))
 
-    sim.ingest()
+    sim.ingest(*(e.name for e in endpoints))
 
-    assert flaws(sim) == {}
+    assert flaws(sim, endpoints) == {}
 
 
 class SmallPages(httpx.AsyncBaseTransport):
@@ -171,25 +177,21 @@ class SmallPages(httpx.AsyncBaseTransport):
         return await self._inner.handle_async_request(request)
 
 
-ONE_OF_EACH = pytest.param([*ONE_OF_EACH_SORT.values()], id="one of each sort")
-ALL = pytest.param([*ENDPOINTS.values()], id="all", marks=pytest.mark.proof)
-
-
-@pytest.mark.parametrize("chosen", [ONE_OF_EACH, ALL])
+@pytest.mark.parametrize("endpoints", [ONE_OF_EACH, ALL])
 def test_a_second_page_that_fails_for_good_is_an_error_and_the_next_load_makes_it_whole(
-    make_sim: Any, lake_of: Any, chosen: list[Endpoint]
+    make_sim: Any, lake_of: Any, endpoints: list[Endpoint]
 ) -> None:
     sim = make_sim(days=1)
-    sources = {e.fan_out.source for e in chosen if e.fan_out}
+    sources = {e.fan_out.source for e in endpoints if e.fan_out}
     listing = [e for e in ENDPOINTS.values() if e.name in sources]
-    others = [e for e in chosen if e.name not in sources]
+    others = [e for e in endpoints if e.name not in sources]
     errors, kept = {}, {}
-    for endpoints in (listing, others):
-        names = [endpoint.name for endpoint in endpoints]
-        outcomes = sim.ingest(*names, transport=SmallPages(sim, endpoints, good=1))
+    for some in (listing, others):
+        names = [endpoint.name for endpoint in some]
+        outcomes = sim.ingest(*names, transport=SmallPages(sim, some, good=1))
         errors |= {outcome.endpoint: str(outcome.error) for outcome in outcomes}
         with lake_of(sim) as lake:
-            kept |= {endpoint.name: len(keys_in(lake, endpoint)) for endpoint in endpoints}
+            kept |= {endpoint.name: len(keys_in(lake, endpoint)) for endpoint in some}
         sim.ingest(*names)
 
     # A list that fits its first page never meets the second.
@@ -238,7 +240,7 @@ def test_loads_that_crashed_around_their_commit_are_made_whole_by_the_next(
 
 
 def test_ids_that_did_not_move_are_spared_and_nothing_is_missed(make_sim: Any) -> None:
-    sim = make_sim(routers=12, days=1)
+    sim = make_sim(days=1)
     bulk = ["locations", "net_device_metrics"]
     series = [e for e in events if e.fan_out and e.fan_out.moved]
     skipped = 0
