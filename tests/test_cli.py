@@ -334,6 +334,7 @@ def test_a_query_without_a_lake_says_how_to_get_one(tmp_path: Path) -> None:
     assert "fleetlake demo" in done.stderr
 
 
+@pytest.mark.proof
 def test_query_prints_the_same_rows_as_table_json_and_csv(fleet: Service, tmp_path: Path) -> None:
     env = environment(tmp_path, fleet.url)
     fleetlake("ingest", "accounts", env=env)

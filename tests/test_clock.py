@@ -119,6 +119,7 @@ def test_a_load_by_a_clock_that_ran_ahead_loses_nothing_in_the_loads_after_it(
         assert missing(sim, endpoint) == set()
 
 
+@pytest.mark.proof
 def test_a_first_load_by_a_clock_half_a_day_ahead_loses_nothing(sim: Sim, machine, caplog):
     with caplog.at_level(logging.WARNING, logger="fleetlake"):
         load(sim, transport=Lying(sim.transport, off=12 * HOUR))

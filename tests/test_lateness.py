@@ -67,6 +67,7 @@ def test_the_daily_sweep_finds_what_came_too_late_and_from_then_on_each_load_loo
     assert LATE_BY < late <= 3 * LATE_BY
 
 
+@pytest.mark.proof
 def test_loads_that_never_come_to_their_end_leave_no_late_record_behind(
     make_sim: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

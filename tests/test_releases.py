@@ -90,6 +90,7 @@ def test_a_column_that_a_release_adds_is_filled_and_makes_no_version(old_sim: Si
     assert held(old_sim, "select * from meta.schema_drift") == []
 
 
+@pytest.mark.proof
 def test_two_releases_in_turn_write_no_version_and_lose_no_value(old_sim: Sim) -> None:
     outcomes = old_sim.ingest(*COLUMNS)
     for _ in range(2):
@@ -142,6 +143,7 @@ def test_a_column_that_a_version_never_had_is_filled_in_place_once(lake_path: Pa
     assert versions == [(1, 1), (2, 2)]
 
 
+@pytest.mark.proof
 def test_tables_with_columns_that_this_release_does_not_know_are_loaded(sim: Sim) -> None:
     with open_lake(sim.settings().lake) as lake:
         for table in META:
@@ -198,6 +200,7 @@ PROMOTED = [
 ]
 
 
+@pytest.mark.proof
 def test_a_column_of_a_release_takes_the_place_of_one_promoted_otherwise(tmp_path: Path) -> None:
     sim, names = new_sim(tmp_path, **SMALL), [name for name, *_ in PROMOTED]
     with older({name: column for name, column, *_ in PROMOTED}):

@@ -123,6 +123,7 @@ def test_first_shard_alone_loads_what_cannot_be_divided(sim: Sim) -> None:
     assert_complete(sim, ENDPOINTS["alerts"])
 
 
+@pytest.mark.proof
 def test_shard_spares_the_ids_that_a_list_of_this_hour_says_did_not_move(sim: Sim) -> None:
     bulk = SERIES.fan_out.moved.endpoint
     sim.ingest(bulk, SERIES.name)

@@ -27,13 +27,14 @@ UNANSWERED = (
 )
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     ("command", "url", "told", "code"),
     [
         ("worker", *UNSET),
         ("prefect-setup", *UNANSWERED),
-        pytest.param("worker", *UNANSWERED, marks=pytest.mark.proof),
-        pytest.param("prefect-setup", *UNSET, marks=pytest.mark.proof),
+        ("worker", *UNANSWERED),
+        ("prefect-setup", *UNSET),
     ],
 )
 def test_what_needs_a_prefect_server_says_in_a_sentence_that_there_is_none(
