@@ -126,6 +126,21 @@ def test_samples_of_modems_that_moved_are_what_their_routers_carried(world: Serv
 
 
 @section("Observed: Fields")
+def test_a_modem_in_a_drawer_keeps_the_samples_from_before(world: Service, spans):
+    stored = [device for device in spans.values() if device[-1]["router_id"] is None and device[1:]]
+
+    assert stored
+    for device in stored:
+        number, since = device[-1]["net_device_id"], instant(device[-1]["started_at"])
+        path = f"net_device_usage_samples/?limit=500&net_device={number}"
+        times = [instant(sample["created_at"]) for sample in world.walk(path)]
+        [shown, now] = [[s for s in times if holds(span, s)] for span in (device[-2], device[-1])]
+        assert len(shown) > 4 * 24
+        assert now == []
+        assert max(times) < since
+
+
+@section("Observed: Fields")
 def test_failovers_and_their_alerts_name_the_modem_that_was_there(world: Service, spans):
     episodes = world.truth("failover_episodes")
     records = {(r["router_id"], instant(r["started_at"])): r for r in world.truth("failovers")}

@@ -7,6 +7,7 @@ import numpy as np
 from fleetsim.blocks import Block
 from fleetsim.definition import Resource, Series
 from fleetsim.fleet import LAN, MODEM_ONE, MODEM_TWO, SLOTS_PER_ROUTER, WIRED
+from fleetsim.organisation import ROOT
 from fleetsim.resource_columns import (
     EXACT_IN,
     EXACT_RANGE,
@@ -48,7 +49,7 @@ def sample_series(stream: str, sampled: Sampled) -> Series:
     ) -> Iterator[Block]:
         assert devices is not None, "these endpoints require their device filter"
         chosen = devices[sampled(view.world, devices)]
-        chosen = chosen[is_seen(view, chosen, view.remembered)]
+        chosen = chosen[has_visible_samples(view, chosen)]
         if len(chosen) == 0:
             return
         for first, last in _pieces(
@@ -179,12 +180,20 @@ def _measured(name: str) -> Callable[[View, Block], Reals]:
     return read
 
 
-def is_seen(view: View, device: Ints, scope: Flags) -> Flags:
-    """Return which net devices are now in a router that the caller sees, by its row."""
+def is_seen(view: View, device: Ints, scope: Flags, *, in_drawer: bool = False) -> Flags:
+    """Return which net devices are now in a router of the scope; `in_drawer` if in none."""
     moves = view.world.fleet.moves
     bay = moves.bay_of(device, np.full(len(device), view.now))
     lone = moves.is_drawer(bay)
-    return ~lone & scope[np.where(lone, 0, bay // SLOTS_PER_ROUTER)]
+    return np.where(lone, in_drawer, scope[np.where(lone, 0, bay // SLOTS_PER_ROUTER)])
+
+
+def has_visible_samples(view: View, device: Ints) -> Flags:
+    """Return which net devices have samples that the caller sees.
+
+    A modem that was put in a drawer keeps those it sent before; it belongs to the root account.
+    """
+    return is_seen(view, device, view.remembered, in_drawer=ROOT in view.accounts)
 
 
 def wan_slots(world: World, device: Ints) -> Flags:
