@@ -72,7 +72,9 @@ def test_a_day_later_only_what_changed_is_sent_and_all_tables_are_equal(
     assert sum(o.sent for o in third) == 0
 
 
-def test_a_table_of_another_schema_of_the_search_path_stays(lake_path, tmp_path, monkeypatch):
+def test_a_table_in_another_schema_of_the_search_path_is_left_alone(
+    lake_path, tmp_path, monkeypatch
+):
     target, other = (OPENERS["postgres"](tmp_path, monkeypatch) for _ in range(2))
     theirs = other.address.get_secret_value().rpartition("%3D")[2]
     both = SecretStr(f"{target.address.get_secret_value()},{theirs}")

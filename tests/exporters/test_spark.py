@@ -65,7 +65,7 @@ def assert_same_rows(lake: Lake, theirs: Path, ours: str) -> None:
 
 
 @pytest.mark.parametrize("kind", FILES)
-def test_spark_counts_and_sums_what_the_lake_does(make_sim, tmp_path, kind):
+def test_spark_counts_and_sums_the_same_as_the_lake(make_sim, tmp_path, kind):
     sim = make_sim()
     sim.ingest()
     place = SecretStr(str(tmp_path / kind))
@@ -84,7 +84,7 @@ def test_spark_counts_and_sums_what_the_lake_does(make_sim, tmp_path, kind):
 
 
 @pytest.mark.parametrize("day_rows", [1, 0])
-def test_spark_reads_a_published_mart_by_its_folder_cut_by_date_or_whole(tmp_path, day_rows):
+def test_spark_reads_a_published_mart_from_its_folder_partitioned_or_not(tmp_path, day_rows):
     place, published = tmp_path / "lake", tmp_path / "published"
     with open_lake(place) as lake:
         lake.execute(
