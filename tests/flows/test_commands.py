@@ -36,7 +36,7 @@ UNANSWERED = (
         pytest.param("prefect-setup", *UNSET, marks=pytest.mark.proof),
     ],
 )
-def test_what_needs_a_prefect_server_says_in_a_sentence_that_there_is_none(
+def test_a_command_that_needs_a_prefect_server_reports_in_one_sentence_that_there_is_none(
     tmp_path, command, url, told, code
 ):
     env = {**os.environ, "PREFECT_HOME": str(tmp_path), "PREFECT_API_URL": url}
@@ -54,7 +54,7 @@ def test_what_needs_a_prefect_server_says_in_a_sentence_that_there_is_none(
     assert told in done.stderr
 
 
-def test_a_taken_port_is_told_before_anything_is_started(monkeypatch, tmp_path):
+def test_a_port_in_use_is_reported_before_anything_starts(monkeypatch, tmp_path):
     (tmp_path / "prefect.yaml").touch()
     monkeypatch.chdir(tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -76,7 +76,7 @@ def own_environment(tmp_path, monkeypatch):
     load_settings.cache_clear()
 
 
-def test_up_reads_and_writes_nothing_of_the_service_and_server_that_one_has(own_environment):
+def test_up_does_not_touch_the_users_own_service_or_server(own_environment):
     os.environ.update(
         {
             "FLEETLAKE_V3_BASE_URL": "https://real.example/api/v3",
@@ -97,7 +97,7 @@ def test_up_reads_and_writes_nothing_of_the_service_and_server_that_one_has(own_
     assert not load_settings().profiles
 
 
-def test_up_refuses_to_read_the_accounts_of_a_settings_file(own_environment):
+def test_up_refuses_a_settings_file_with_accounts(own_environment):
     keys = ("portal_api_id", "portal_api_key", "mgr_api_id", "mgr_api_key")
     account = "\n".join(["[profiles.west]", *(f'{key} = "real"' for key in keys)])
     (own_environment / "fleetlake.toml").write_text(account)
@@ -106,7 +106,7 @@ def test_up_refuses_to_read_the_accounts_of_a_settings_file(own_environment):
         put_environment(environment(own_environment, "http://127.0.0.1:1", 4200))
 
 
-def test_a_second_up_leaves_the_folder_of_the_first_alone(monkeypatch, tmp_path):
+def test_a_second_up_does_not_touch_the_folder_of_the_first(monkeypatch, tmp_path):
     (tmp_path / "prefect.yaml").touch()
     log = tmp_path / "data/up/server.log"
     log.parent.mkdir(parents=True)

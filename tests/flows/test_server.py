@@ -20,7 +20,7 @@ pytestmark = [
 ]
 
 
-def test_set_up_twice_is_set_up_once_and_a_stream_at_risk_raises_the_alarm(
+def test_setup_is_idempotent_and_a_stream_at_risk_raises_the_alarm(
     prefect_server, worker_environment, monkeypatch
 ):
     from flows.groups import Group
@@ -67,9 +67,7 @@ def test_set_up_twice_is_set_up_once_and_a_stream_at_risk_raises_the_alarm(
 
 
 @pytest.mark.usefixtures("prefect_server")
-def test_what_was_paused_disabled_or_is_no_longer_wanted_stays_and_is_told_by_the_next_set_up(
-    monkeypatch, capsys
-):
+def test_the_next_setup_keeps_and_reports_paused_disabled_and_obsolete_items(monkeypatch, capsys):
     from prefect import flow
     from prefect.blocks.system import Secret
     from prefect.client.orchestration import get_client
@@ -129,7 +127,7 @@ def test_a_worker_refuses_a_server_that_was_not_set_up(prefect_server, monkeypat
 
 
 @pytest.mark.usefixtures("prefect_server")
-def test_a_run_that_was_taken_on_and_never_began_is_marked_crashed_and_one_that_began_is_not(
+def test_an_accepted_run_is_marked_crashed_if_it_never_starts_and_only_then(
     tmp_path,
 ):
     from prefect import flow

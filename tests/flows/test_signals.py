@@ -152,7 +152,7 @@ def _killed(*_args, **_options):
     ("state", "events"),
     [(RetentionState.OK, 0), (RetentionState.AT_RISK, 1), (RetentionState.LOST, 1)],
 )
-def test_stream_is_announced_while_the_service_may_forget_it(sent, state, events):
+def test_stream_is_announced_while_its_records_may_expire(sent, state, events):
     from flows.signals import announce_risks
 
     forecast = Forecast(
