@@ -33,7 +33,7 @@ def run_and_kill(env: dict[str, str], chance: random.Random) -> int:
     return killed
 
 
-def test_workers_killed_at_random_lose_and_double_nothing(tmp_path, catalog):
+def test_workers_killed_at_random_lose_and_duplicate_nothing(tmp_path, catalog):
     chance = random.Random(8)
     with service(routers=12, days=3) as fleet:
         env = environment(

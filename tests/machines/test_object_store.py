@@ -37,7 +37,7 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[fs.S3FileSystem]:
     server.stop()
 
 
-def test_rows_lie_in_the_store_and_are_read_from_there(catalog, bucket):
+def test_rows_are_written_to_the_store_and_read_from_it(catalog, bucket):
     place = SharedLake(SecretStr(catalog), "s3://fleet/lake")
     with open_lake(place) as lake:
         lake.execute("create table marts.trips as select i as trip_id from range(5000) r(i)")
