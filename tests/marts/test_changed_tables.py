@@ -26,7 +26,7 @@ def computed(result):
     return {m.name for m in result.models}
 
 
-def test_with_nothing_new_nothing_is_computed(lake):
+def test_nothing_is_computed_if_nothing_is_new(lake):
     steps = []
 
     result = build_marts(lake, on_progress=steps.append)
@@ -67,7 +67,7 @@ def test_a_full_build_computes_everything(lake, built):
     assert computed(build_marts(lake, is_full=True)) == computed(built[1])
 
 
-def test_changes_that_a_selection_left_out_are_computed_by_the_next_build(lake, add):
+def test_the_next_build_computes_changes_that_a_selection_left_out(lake, add):
     add(lake, "activity_logs", LOGIN)
     build_marts(lake, select="security_events")
 
@@ -83,12 +83,12 @@ def forgetful(lake, add):
     return lake
 
 
-def test_when_the_lake_has_forgotten_what_changed_everything_is_planned(forgetful):
+def test_everything_is_planned_if_the_lake_no_longer_knows_what_changed(forgetful):
     assert planned(forgetful).options == EVERYTHING
 
 
 @pytest.mark.proof
-def test_when_the_lake_has_forgotten_what_changed_everything_is_computed(forgetful, built):
+def test_everything_is_computed_if_the_lake_no_longer_knows_what_changed(forgetful, built):
     lake = forgetful
 
     assert computed(build_marts(lake)) == computed(built[1])
@@ -112,7 +112,7 @@ def test_a_read_without_new_rows_starts_no_build(lake):
     assert computed(build_marts(lake)) == set()
 
 
-def test_a_record_stamped_ahead_of_the_service_does_not_move_now(lake, add):
+def test_a_record_stamped_ahead_of_the_service_does_not_advance_the_current_time(lake, add):
     far = NOON.replace(year=2031)
     ahead = {"uuid": "f1", "router_id": 1, "started_at": NOON, "updated_at": far}
     add(lake, "failovers", ahead)

@@ -96,13 +96,13 @@ def lakes(tmp_path_factory):
     return bits / "lake", whole / "lake", again
 
 
-def test_marts_built_bit_by_bit_are_those_of_one_build(lakes):
+def test_marts_built_incrementally_equal_those_of_one_build(lakes):
     bits, _, again = lakes
 
     assert content(bits) == content(again)
 
 
-def test_marts_of_a_lake_filled_bit_by_bit_are_those_of_one_filled_in_one_go(lakes):
+def test_marts_of_a_lake_filled_incrementally_equal_those_of_a_lake_filled_at_once(lakes):
     bits, whole = ({k: v for k, v in content(i).items() if k not in POLLED} for i in lakes[:2])
     rows = sum(count for [(count, _)] in bits.values())
     sys.stdout.write(f"{len(bits)} marts with {rows:,} rows\n")

@@ -90,7 +90,7 @@ def increments(empty_lake, tmp_path_factory, add):
     return lake, results
 
 
-def test_the_trips_are_those_that_were_driven(increments):
+def test_the_trips_are_the_ones_that_were_driven(increments):
     with open_lake(increments[0], read_only=True) as lake:
         driven = lake.rows("select router_id, trip_date::varchar from marts.trips order by all")
         times = lake.rows(
@@ -145,14 +145,14 @@ def whole(increments, tmp_path_factory):
         return lake, before, reader.rows(SEEN)
 
 
-def test_increments_with_a_late_load_give_what_one_build_gives(increments, whole):
+def test_increments_with_a_late_load_give_the_same_as_one_build(increments, whole):
     rows = content(increments[0], *MARTS)
 
     assert rows == content(whole[0], *MARTS)
     assert all(rows.values())
 
 
-def test_a_full_build_over_marts_is_one_commit_that_readers_do_not_see(whole):
+def test_a_full_build_over_existing_marts_is_one_commit_that_readers_do_not_notice(whole):
     lake, before, meanwhile = whole
     with open_lake(lake, read_only=True) as opened:
         [(*builds, built_at, commits)] = opened.rows(SEEN)
@@ -163,7 +163,7 @@ def test_a_full_build_over_marts_is_one_commit_that_readers_do_not_see(whole):
     assert commits == before[0][3] + 1
 
 
-def test_rows_of_a_failed_build_reach_the_lake_with_the_next_good_one(lake_path, add):
+def test_rows_of_a_failed_build_reach_the_lake_with_the_next_good_build(lake_path, add):
     lake = lake_path
     select = "+data_usage_daily +security_events"
     add(lake, "net_device_usage_samples", usage(5, 0, 0))
@@ -215,7 +215,7 @@ def judged(lake):
         )
 
 
-def test_a_late_fix_has_its_neighbours_judged_again_and_no_other_fix(lake_path, add):
+def test_a_late_fix_re_rates_its_neighbours_and_no_other_fix(lake_path, add):
     lake, select = lake_path, "+location_track_points"
     first, far, second, *rest = fixes(1, 0)
     there = {"latitude": 50.0}
@@ -249,7 +249,9 @@ def test_a_selection_includes_its_parents_until_everything_was_built_once(lake_p
 
 
 @pytest.mark.proof
-def test_wrong_fixes_that_come_bit_by_bit_are_judged_as_all_at_once(lake_path, tmp_path, add):
+def test_wrong_fixes_that_arrive_incrementally_are_rated_as_if_they_arrived_at_once(
+    lake_path, tmp_path, add
+):
     steps, whole = lake_path, Path(shutil.copytree(lake_path, tmp_path / "whole"))
     select = "+location_track_points"
     days = [fix for day in range(4) for fix in fixes(1, day)]

@@ -80,7 +80,7 @@ def test_an_empty_lake_builds_every_mart_with_no_rows(lake_path):
     assert rows(lake_path, "select count(*) from marts.failover_episodes") == [(0,)]
 
 
-def test_an_empty_table_of_the_lake_has_statistics_that_a_query_is_planned_by(empty_marts):
+def test_an_empty_table_has_statistics_for_the_query_planner(empty_marts):
     """Without them DuckLake asks its catalog once a column whenever a query is planned."""
     lake, _ = empty_marts
 
@@ -127,7 +127,7 @@ def project(tmp_path, monkeypatch):
 
 
 @pytest.mark.proof
-def test_a_data_test_in_a_file_of_its_own_counts(tmp_path, built, project):
+def test_a_data_test_in_a_separate_file_counts(tmp_path, built, project):
     (project / "tests").mkdir()
     (project / "tests" / "nothing_is_good.sql").write_text(
         "-- depends_on: {{ ref('trips') }}\nselect 1 as bad"

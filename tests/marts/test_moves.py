@@ -91,7 +91,7 @@ def test_episodes_before_a_change_keep_the_interface_that_took_over(fleet):
             assert found == [(net_device,)]
 
 
-def test_every_record_is_one_episode(fleet):
+def test_every_failover_record_is_one_episode(fleet):
     with open_lake(fleet.lake, read_only=True) as opened:
         assert opened.rows(
             "select count(*) from marts.failover_episodes where source = 'record'"
@@ -121,7 +121,7 @@ def test_no_day_has_more_seconds_than_a_day(fleet):
 
 
 @pytest.mark.proof
-def test_marts_built_before_and_after_a_change_are_those_of_one_build(fleet, tmp_path):
+def test_marts_built_before_and_after_a_change_equal_those_of_one_build(fleet, tmp_path):
     steps = shutil.copytree(fleet.lake, tmp_path / "steps")
     whole = shutil.copytree(steps, tmp_path / "lake", ignore=shutil.ignore_patterns("dbt"))
 

@@ -68,7 +68,7 @@ def both(tmp_path_factory, make_lake):
 
 
 @pytest.mark.parametrize("mart", MARTS)
-def test_spark_gives_the_rows_that_duckdb_gives(both, mart):
+def test_spark_gives_the_same_rows_as_duckdb(both, mart):
     lake, out = both
     with open_lake(lake, read_only=True) as opened:
         ours = checksum(opened.connection, f"lake.marts.{mart}")
