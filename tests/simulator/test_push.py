@@ -213,7 +213,7 @@ def test_any_answer_but_a_2xx_is_a_push_failure(status):
 
 
 @section("States and transitions: Push destinations")
-def test_unreachable_receiver_is_an_error_text_and_no_exception():
+def test_unreachable_receiver_gives_an_error_text_and_no_exception():
     assert "Error" in asyncio.run(send_over_http("http://127.0.0.1:1/", b"{}", {}))
 
 

@@ -34,7 +34,7 @@ def sent(service: Service, method: str, target: str, headers=HEADERS, body: byte
 
 @section("Observed: Required filters")
 @pytest.mark.parametrize("name", [*BY_ROUTER, *BY_INTERFACE])
-def test_device_that_does_not_exist_has_no_records(service: Service, name):
+def test_nonexistent_device_has_no_records(service: Service, name):
     devices, field = (
         ("net_devices", "net_device") if name in BY_INTERFACE else ("routers", "router")
     )

@@ -64,7 +64,7 @@ def test_primary_outage_shows_as_disconnect_failover_and_reconnect_alerts(world:
 
 
 @section("Events: Alert types")
-def test_there_is_a_failover_event_for_each_failover_and_no_other(world: Service, alerts):
+def test_there_is_exactly_one_failover_event_per_failover(world: Service, alerts):
     events = {
         router: len(found) for (router, kind), found in alerts.items() if kind == "failover_event"
     }
