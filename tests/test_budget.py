@@ -41,7 +41,9 @@ a_forecast = pytest.mark.xdist_group("forecast")  # they share two loads, which 
 
 @a_forecast
 @every("name", [e.name for e in ENDPOINTS.values() if e.api == "v2"])
-def test_the_forecast_is_near_what_the_service_counts(forecast_and_counted: Any, name: str) -> None:
+def test_the_forecast_is_close_to_the_calls_that_the_service_counts(
+    forecast_and_counted: Any, name: str
+) -> None:
     forecast, counted, _ = forecast_and_counted
 
     calls = forecast[name].calls
@@ -53,7 +55,7 @@ def test_the_forecast_is_near_what_the_service_counts(forecast_and_counted: Any,
 
 
 @a_forecast
-def test_a_forecast_asks_nothing_of_the_service(forecast_and_counted: Any) -> None:
+def test_a_forecast_makes_no_calls(forecast_and_counted: Any) -> None:
     _, _, asked_by_plan = forecast_and_counted
 
     assert set(asked_by_plan.values()) == {0}
@@ -72,7 +74,7 @@ def test_a_forecast_counts_the_records_of_its_own_account_only(sim: Sim) -> None
     assert alerts.records == 0
 
 
-def test_a_forecast_asks_once_for_what_the_service_should_have_forgotten(sim: Sim) -> None:
+def test_a_forecast_includes_one_call_for_what_should_have_expired(sim: Sim) -> None:
     sim.ingest("activity_logs")
     later = NOW + timedelta(days=45)
 
@@ -86,13 +88,13 @@ def test_a_forecast_asks_once_for_what_the_service_should_have_forgotten(sim: Si
     assert sim.calls("activity_logs") - before <= 1.3 * forecast.calls + 2
 
 
-def test_of_what_was_never_loaded_nothing_is_claimed(sim: Sim) -> None:
+def test_a_stream_that_was_never_loaded_has_no_forecast(sim: Sim) -> None:
     plan = plan_ingest(sim.settings(), ["alerts"], now=NOW)
 
     assert plan == [CallForecast(endpoint="alerts", unread=None, records=None, calls=None)]
 
 
-def test_a_day_whose_calls_are_used_ends_the_load_and_the_next_day_makes_it_whole(
+def test_a_load_ends_at_the_daily_call_limit_and_the_next_day_completes_it(
     sim: Sim,
 ) -> None:
     outcomes = _ingest_with(sim, calls_per_day=4)

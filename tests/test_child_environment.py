@@ -77,7 +77,7 @@ def build_of(lake, folder) -> _Build:
     return _Build(lake=lake, work=folder, snapshot=1)
 
 
-def test_dbt_gets_what_it_needs_and_no_key(tmp_path):
+def test_dbt_gets_the_variables_it_needs_and_no_key(tmp_path):
     show = "import json, os; print(json.dumps({'line': 'x', **os.environ}))"
     environment = build_of(tmp_path / "lake", tmp_path).environment()
 
@@ -98,7 +98,7 @@ def test_dbt_gets_what_it_needs_and_no_key(tmp_path):
     ("files", "needed"),
     [("/mnt/fleet", DATABASE.keys()), ("s3://bucket/fleet", DATABASE.keys() | STORE.keys())],
 )
-def test_dbt_gets_the_keys_of_the_store_and_the_database_only_where_the_lake_is_there(
+def test_dbt_gets_the_keys_of_the_store_and_the_database_only_if_the_lake_is_there(
     tmp_path, files, needed
 ):
     build = build_of(SharedLake(SHARED, files), tmp_path)
@@ -120,7 +120,7 @@ def test_the_simulator_gets_no_key(started, tmp_path, monkeypatch):
     assert [keys_in(environment) for environment in started] == [set(), set()]
 
 
-def test_what_registers_deployments_gets_the_key_of_the_server_and_no_other(started):
+def test_the_process_that_registers_deployments_gets_the_servers_key_and_no_other(started):
     with pytest.raises(FleetlakeError, match="noted"):
         prefect_setup.deploy({})
 
@@ -128,5 +128,5 @@ def test_what_registers_deployments_gets_the_key_of_the_server_and_no_other(star
     assert keys_in(environment) == SERVER.keys()
 
 
-def test_the_server_gets_no_key_of_the_service():
+def test_the_prefect_server_gets_no_key_of_the_service():
     assert keys_in(plain_environment() | server_access()) == SERVER.keys()

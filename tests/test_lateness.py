@@ -38,7 +38,7 @@ def measured(sim: Sim, now: Any) -> timedelta | None:
         return measured_lateness(lake, "default", now=now).get(SAMPLES.name)
 
 
-def test_the_daily_sweep_finds_what_came_too_late_and_from_then_on_each_load_looks_far_enough(
+def test_the_daily_sweep_finds_late_records_and_later_loads_look_back_far_enough(
     make_sim: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     sim, now = make_sim(routers=8, days=1, scenario="late-data"), NOW
@@ -67,7 +67,7 @@ def test_the_daily_sweep_finds_what_came_too_late_and_from_then_on_each_load_loo
     assert LATE_BY < late <= 3 * LATE_BY
 
 
-def test_loads_that_never_come_to_their_end_leave_no_late_record_behind(
+def test_loads_that_are_never_completed_leave_no_late_record_behind(
     make_sim: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sim, now = make_sim(routers=8, days=1, scenario="late-data"), NOW
@@ -86,7 +86,7 @@ def test_loads_that_never_come_to_their_end_leave_no_late_record_behind(
     assert lost(sim, now - LATE_BY - SETTLE) == 0
 
 
-def test_records_that_come_in_time_leave_the_lookback_as_it_is(make_sim: Any) -> None:
+def test_records_that_arrive_in_time_leave_the_lookback_unchanged(make_sim: Any) -> None:
     sim = make_sim(routers=8, days=1)
     sim.ingest(SAMPLES.name)
     sim.advance(TEN_MINUTES.total_seconds())
@@ -98,13 +98,13 @@ def test_records_that_come_in_time_leave_the_lookback_as_it_is(make_sim: Any) ->
     assert lookback_for(late) == LOOKBACK
 
 
-def test_a_first_load_measures_nothing_for_all_of_it_is_new(sim: Sim) -> None:
+def test_a_first_load_measures_no_lateness_because_all_of_it_is_new(sim: Sim) -> None:
     sim.ingest(SAMPLES.name)
 
     assert measured(sim, NOW) is None
 
 
-def test_what_was_late_long_ago_no_longer_counts(sim: Sim) -> None:
+def test_lateness_of_long_ago_no_longer_counts(sim: Sim) -> None:
     sim.ingest(SAMPLES.name)
     with open_lake(sim.settings().lake) as lake:
         lake.execute(
@@ -136,9 +136,7 @@ def test_a_sweep_is_due_once_a_day() -> None:
     assert sweep_from(NOW - SWEEP, [], now=NOW) == NOW - SWEEP - SWEEP_LOOKBACK
 
 
-def test_a_sweep_after_an_outage_leaves_nothing_out_and_one_after_other_shards_is_no_longer() -> (
-    None
-):
+def test_a_sweep_after_an_outage_omits_nothing_and_one_after_other_shards_is_not_longer() -> None:
     week_ago = NOW - timedelta(days=7)
 
     after_outage = sweep_from(week_ago, [[Interval(BEGINNING, week_ago + SWEEP)]], now=NOW)
@@ -148,6 +146,6 @@ def test_a_sweep_after_an_outage_leaves_nothing_out_and_one_after_other_shards_i
     assert after_others == NOW - LOOKBACK - SWEEP - SWEEP_LOOKBACK
 
 
-def test_an_id_of_which_nothing_is_known_is_asked() -> None:
+def test_an_unknown_id_is_requested() -> None:
     assert needs_asking([], moved_at=NOW)
     assert needs_asking([unsettled(NOW, None)], moved_at=None)

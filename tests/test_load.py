@@ -105,12 +105,12 @@ def loaded(first_load: Sim, tmp_path: Path) -> Sim:
 
 
 @shares_a_load
-def test_every_record_that_the_service_had_is_in_the_lake_once(first_load: Sim) -> None:
+def test_every_record_of_the_service_is_in_the_lake_once(first_load: Sim) -> None:
     assert flaws(first_load) == {}
 
 
 @shares_a_load
-def test_a_second_load_with_nothing_new_adds_nothing_and_asks_once_per_call_of_its_fan_out(
+def test_a_second_load_with_nothing_new_adds_nothing_and_makes_one_request_per_fan_out_call(
     loaded: Sim,
 ) -> None:
     routers = len(loaded.truth("routers"))
@@ -126,7 +126,7 @@ def test_a_second_load_with_nothing_new_adds_nothing_and_asks_once_per_call_of_i
 
 
 @shares_a_load
-def test_a_load_after_a_day_walks_small_pages_to_the_end_and_brings_what_happened_since(
+def test_a_load_after_a_day_walks_small_pages_to_the_end_and_adds_what_is_new(
     loaded: Sim,
 ) -> None:
     loaded.advance(86_400)
@@ -136,7 +136,7 @@ def test_a_load_after_a_day_walks_small_pages_to_the_end_and_brings_what_happene
     assert flaws(loaded, now=NOW + timedelta(days=1)) == {}
 
 
-def test_answers_that_fail_now_and_then_lose_and_double_nothing(make_sim: Any) -> None:
+def test_occasional_errors_lose_and_duplicate_nothing(make_sim: Any) -> None:
     sim = make_sim(days=1)
     kinds = ("status_500", "status_429", "reset", "truncate", "html", "no_data")
     sim.faults(**dict.fromkeys(kinds, 0.05))
@@ -171,7 +171,7 @@ class SmallPages(httpx.AsyncBaseTransport):
         return await self._inner.handle_async_request(request)
 
 
-def test_a_second_page_that_fails_for_good_is_an_error_and_the_next_load_makes_it_whole(
+def test_a_second_page_that_keeps_failing_is_an_error_and_the_next_load_completes_it(
     make_sim: Any, lake_of: Any
 ) -> None:
     sim = make_sim(days=1)
@@ -224,7 +224,7 @@ def crash_at(moment: str, name: str) -> Iterator[None]:
         pytest.param([*ENDPOINTS.values()], id="all", marks=pytest.mark.proof),
     ],
 )
-def test_loads_that_crashed_around_their_commit_are_made_whole_by_the_next(
+def test_the_next_load_completes_loads_that_crashed_around_their_commit(
     make_sim: Any, endpoints: list[Endpoint], moment: str
 ) -> None:
     sim = make_sim(days=1)
@@ -237,7 +237,7 @@ def test_loads_that_crashed_around_their_commit_are_made_whole_by_the_next(
     assert flaws(sim, endpoints) == {}
 
 
-def test_ids_that_did_not_move_are_spared_and_nothing_is_missed(make_sim: Any) -> None:
+def test_ids_that_did_not_move_are_skipped_and_nothing_is_missed(make_sim: Any) -> None:
     sim = make_sim(routers=12, days=1)
     bulk = ["locations", "net_device_metrics"]
     series = [e for e in events if e.fan_out and e.fan_out.moved]
@@ -252,7 +252,7 @@ def test_ids_that_did_not_move_are_spared_and_nothing_is_missed(make_sim: Any) -
     assert flaws(sim, series, NOW + timedelta(seconds=3 * 1800)) == {}
 
 
-def test_a_stream_that_another_process_loads_is_left_to_it_and_is_no_failure(sim: Sim) -> None:
+def test_a_stream_that_another_process_loads_is_skipped_and_not_a_failure(sim: Sim) -> None:
     sim.ingest("accounts")
 
     with stream_lock(sim.settings().lake, "alerts"):
@@ -263,7 +263,7 @@ def test_a_stream_that_another_process_loads_is_left_to_it_and_is_no_failure(sim
     assert sim.calls("alerts") == 0
 
 
-def test_a_fan_out_whose_ids_another_process_loads_for_the_first_time_is_no_failure(
+def test_a_fan_out_whose_ids_another_process_loads_first_is_not_a_failure(
     sim: Sim,
 ) -> None:
     sim.ingest("accounts")
@@ -288,7 +288,7 @@ def test_one_stream_that_fails_does_not_stop_the_others(sim: Sim) -> None:
 @pytest.mark.parametrize(
     "place", ["fleetlake.loading.lake_thread.commit_load", "fleetlake.loading.snapshots.read_pages"]
 )
-def test_an_unexpected_error_in_one_stream_costs_only_that_stream(
+def test_an_unexpected_error_in_one_stream_ends_only_that_stream(
     sim: Sim, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     real: Any = pkgutil.resolve_name(place)
@@ -310,7 +310,7 @@ def test_an_unexpected_error_in_one_stream_costs_only_that_stream(
     assert KEYS["mgr_api_key"] not in str(failure.value)
 
 
-def test_a_bug_is_told_before_other_failures() -> None:
+def test_a_bug_is_reported_before_other_failures() -> None:
     failures = [LakeError("full"), StreamFailed("a bug"), LakeError("full")]
     outcomes = [Outcome(endpoint="users", error=failure) for failure in failures]
 
@@ -325,7 +325,7 @@ def test_refused_keys_end_the_run_at_once(sim: Sim) -> None:
     assert sim.calls("accounts") == 1
 
 
-def test_since_leaves_out_what_happened_before(sim: Sim, lake_of: Any) -> None:
+def test_since_leaves_out_earlier_records(sim: Sim, lake_of: Any) -> None:
     start = datetime(2026, 6, 15, tzinfo=UTC)
 
     sim.ingest("alerts", since=start)
@@ -338,7 +338,7 @@ def test_since_leaves_out_what_happened_before(sim: Sim, lake_of: Any) -> None:
     assert 0 < len(until_settled) - len(before) <= kept < len(until_settled)
 
 
-def test_what_came_before_since_is_left_alone_by_later_loads_until_it_is_asked_for(
+def test_later_loads_ignore_records_before_since_until_they_are_requested(
     sim: Sim, lake_of: Any
 ) -> None:
     start = datetime(2026, 6, 15, tzinfo=UTC)
@@ -358,7 +358,7 @@ def test_what_came_before_since_is_left_alone_by_later_loads_until_it_is_asked_f
     assert_complete(sim, ENDPOINTS["alerts"])
 
 
-def test_a_fan_out_brings_along_the_endpoint_that_lists_its_ids(sim: Sim, lake_of: Any) -> None:
+def test_a_fan_out_also_loads_the_endpoint_that_lists_its_ids(sim: Sim, lake_of: Any) -> None:
     sim.ingest("batteries")
 
     with lake_of(sim) as lake:
@@ -366,7 +366,7 @@ def test_a_fan_out_brings_along_the_endpoint_that_lists_its_ids(sim: Sim, lake_o
     assert routers == len(sim.truth("routers"))
 
 
-def test_raw_rows_hold_what_the_service_sent(sim: Sim, lake_of: Any) -> None:
+def test_raw_rows_have_the_values_that_the_service_sent(sim: Sim, lake_of: Any) -> None:
     sim.ingest("alerts")
 
     with lake_of(sim) as lake:
@@ -385,7 +385,7 @@ def test_a_service_that_keeps_to_its_contract_shows_no_drift(first_load: Sim, la
         assert lake.rows("select endpoint, member, example from meta.schema_drift") == []
 
 
-def test_an_unknown_endpoint_is_refused_with_the_names_there_are(sim: Sim) -> None:
+def test_an_unknown_endpoint_is_refused_with_the_valid_names(sim: Sim) -> None:
     with pytest.raises(FleetlakeError, match="no endpoint called 'alert'") as refusal:
         sim.ingest("alert")
 

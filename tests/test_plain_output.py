@@ -42,7 +42,7 @@ def printed(monkeypatch):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_name_is_printed_as_it_is_in_tables_lists_and_messages(printed, name):
+def test_a_name_is_printed_literally_in_tables_lists_and_messages(printed, name):
     drawn = screen.table(name, (name,), [(name,)])
 
     assert printed(lambda on: on.print(drawn)).count(name) == 3
@@ -52,7 +52,7 @@ def test_a_name_is_printed_as_it_is_in_tables_lists_and_messages(printed, name):
     assert printed(lambda on: on.print(f"say {name}")) == f"say {name}\n"
 
 
-def test_control_characters_reach_no_terminal_and_are_seen(printed):
+def test_control_characters_are_shown_escaped_and_never_reach_a_terminal(printed):
     drawn = screen.table(HIDDEN, (HIDDEN,), [(HIDDEN,)])
 
     for out in (
@@ -67,7 +67,7 @@ def test_control_characters_reach_no_terminal_and_are_seen(printed):
         assert not set(HIDDEN) - set("[31m") & set(out)
 
 
-def test_text_of_any_language_stays_as_it_is():
+def test_text_in_any_language_is_unchanged():
     text = "Muñoz 車両 Ελλάδα наклейка 🚚 “ok”"
 
     assert plain(text) == plain_lines(text) == text
@@ -160,13 +160,13 @@ def test_only_one_place_prints(file):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_progress_bar_shows_a_name_as_it_is(name):
+def test_a_progress_bar_shows_a_name_literally(name):
     column = screen.text_column("{task.description}")
 
     assert column.render(SimpleNamespace(description=name)).plain == name
 
 
-def test_a_console_of_rich_itself_would_have_failed_this():
+def test_a_plain_rich_console_fails_this_check():
     out = io.StringIO()
 
     with pytest.raises(Exception, match="closing tag"):
@@ -188,7 +188,7 @@ JSON = ("query", "select 1 as a", "--format", "json")
     "words", [("gaps",), JSON, ("query", "select 1 as a")], ids=["gaps", "json", "table"]
 )
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_output_on_a_full_disk_ends_with_its_own_exit_code(env, words, unbuffered):
+def test_output_to_a_full_disk_has_its_own_exit_code(env, words, unbuffered):
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             command(*words),
@@ -215,7 +215,7 @@ def test_a_closed_output_ends_a_command_before_it_begins(env):
     )
 
 
-def test_help_that_is_read_no_further_is_no_error(env):
+def test_help_cut_off_by_a_closed_pipe_is_not_an_error(env):
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(command("--help"), env=env, stdout=writing, check=False)
@@ -232,7 +232,7 @@ def test_help_that_is_read_no_further_is_no_error(env):
     ],
     ids=["ascii", "C"],
 )
-def test_a_terminal_without_these_characters_shows_others(env, locale):
+def test_a_terminal_without_these_characters_shows_replacements(env, locale):
     words = command("query", "select '…✓é' as shown, 'Muñoz' as name")
     done = subprocess.run(words, env={**env, **locale}, capture_output=True, check=False)
 

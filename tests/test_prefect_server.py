@@ -74,7 +74,7 @@ def settings_of_server(home: Path, **own: str) -> list[object]:
     return found
 
 
-def test_server_forgets_old_runs_and_keeps_leases_on_disk(tmp_path: Path) -> None:
+def test_server_deletes_old_runs_and_keeps_leases_on_disk(tmp_path: Path) -> None:
     kinds, days, leases = settings_of_server(tmp_path)
 
     assert (kinds, days) == (["events", "flow_runs", "orphans"], 30)
@@ -82,7 +82,7 @@ def test_server_forgets_old_runs_and_keeps_leases_on_disk(tmp_path: Path) -> Non
 
 
 @pytest.mark.proof
-def test_server_forgets_and_keeps_what_it_is_told_to(tmp_path: Path) -> None:
+def test_server_follows_the_settings_for_retention_and_leases(tmp_path: Path) -> None:
     own = settings_of_server(
         tmp_path,
         PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED="events",

@@ -67,7 +67,7 @@ def test_each_account_is_asked_for_its_own_devices_only(loaded: Sim, tmp_path: P
     assert asked["branch"] + asked["root"] == len(sim.truth("net_devices"))
 
 
-def test_status_tells_the_accounts_apart(loaded: Sim) -> None:
+def test_status_shows_the_accounts_separately(loaded: Sim) -> None:
     with open_lake(loaded.settings().lake, read_only=True) as lake:
         found = stream_statuses(lake, now=NOW, calls_per_minute=450)
 
@@ -85,7 +85,7 @@ def test_an_account_whose_keys_are_refused_does_not_stop_the_others(sim: Sim) ->
     assert users > 0
 
 
-def test_each_account_has_a_budget_of_its_own(sim: Sim) -> None:
+def test_each_account_has_its_own_call_limit(sim: Sim) -> None:
     outcomes = ingest(both(sim, calls_per_day=1), ["users", "groups"], transport=sim.transport)
 
     errors = {o.profile: type(o.error) for o in outcomes if o.error}
@@ -106,7 +106,7 @@ def test_profiles_are_set_by_the_environment_and_their_keys_print_as_stars(
     assert not any(value in repr(settings) + repr(north) for value in ROOT.values())
 
 
-def test_a_profile_that_does_not_exist_is_refused_with_those_that_do(sim: Sim) -> None:
+def test_an_unknown_profile_is_refused_with_the_valid_names(sim: Sim) -> None:
     with pytest.raises(SettingsError, match="no profile 'south'") as refusal:
         both(sim).account("south")
 

@@ -75,7 +75,7 @@ def test_a_promoted_member_is_a_column_with_the_values_that_the_service_sent(
 
 
 @pytest.mark.parametrize("endpoint", ["groups", "alerts"])
-def test_later_loads_fill_the_column_and_see_no_change_in_what_was_there(
+def test_later_loads_fill_the_column_and_see_no_change_in_existing_rows(
     drifting: Sim, endpoint: str
 ) -> None:
     promoted(drifting, endpoint)
@@ -91,7 +91,7 @@ def test_later_loads_fill_the_column_and_see_no_change_in_what_was_there(
         assert_complete(drifting, ENDPOINTS[endpoint])
 
 
-def test_a_member_within_a_member_can_be_promoted_alone(drifting: Sim) -> None:
+def test_a_nested_member_can_be_promoted_alone(drifting: Sim) -> None:
     sent = rows(drifting, f"select (_extra->>'$.{NEW}.level')::bigint from raw.groups order by id")
 
     filled = promoted(drifting, "groups", f"{NEW}.level")
@@ -128,7 +128,7 @@ def test_status_counts_the_members_that_were_not_promoted(drifting: Sim) -> None
     assert waiting() == before - 1
 
 
-def test_values_that_the_chosen_type_does_not_take_stay_where_they_were(drifting: Sim) -> None:
+def test_values_that_do_not_fit_the_chosen_type_stay_in_extra(drifting: Sim) -> None:
     before = rows(drifting, "select _extra from raw.groups order by id")
 
     filled = promoted(drifting, "groups", kind=Kind.INTEGER)
@@ -152,7 +152,7 @@ def test_values_that_the_chosen_type_does_not_take_stay_where_they_were(drifting
         (["null", "7"], Kind.INTEGER),
     ],
 )
-def test_the_type_is_the_narrowest_that_takes_every_value(
+def test_the_type_is_the_narrowest_that_fits_every_value(
     long_lake: Lake, texts: list[str], kind: Kind
 ) -> None:
     try:
@@ -177,7 +177,7 @@ def test_the_type_is_the_narrowest_that_takes_every_value(
     assert (filled, others) == (len(texts), len(texts))
 
 
-def test_a_member_that_never_came_is_refused_with_those_that_did(drifting: Sim) -> None:
+def test_an_unseen_member_is_refused_with_the_names_that_were_seen(drifting: Sim) -> None:
     with pytest.raises(UsageError, match="never sent a member 'nonsense'") as refusal:
         promoted(drifting, "alerts", "nonsense")
 
@@ -191,7 +191,7 @@ def test_a_member_is_promoted_once(drifting: Sim) -> None:
         promoted(drifting, "alerts")
 
 
-def test_a_demoted_member_is_back_in_extra_with_every_value(drifting: Sim) -> None:
+def test_a_demoted_member_returns_to_extra_with_every_value(drifting: Sim) -> None:
     sent = rows(drifting, "select id, _extra from raw.groups order by all")
     promoted(drifting, "groups")
 
@@ -205,7 +205,7 @@ def test_a_demoted_member_is_back_in_extra_with_every_value(drifting: Sim) -> No
     assert (again.added, again.changed, again.error) == (0, 0, None)
 
 
-def test_a_part_of_a_member_goes_back_to_where_it_was(drifting: Sim) -> None:
+def test_part_of_a_member_returns_to_its_place(drifting: Sim) -> None:
     sent = [json.loads(e) for (e,) in rows(drifting, "select _extra from raw.alerts order by all")]
     promoted(drifting, "alerts", f"{NEW}.level")
 
@@ -224,7 +224,7 @@ def test_a_demoted_member_can_be_promoted_again(drifting: Sim) -> None:
     assert promoted(drifting, "groups") == first
 
 
-def test_what_was_not_promoted_cannot_be_demoted(drifting: Sim) -> None:
+def test_a_member_that_was_not_promoted_cannot_be_demoted(drifting: Sim) -> None:
     promoted(drifting, "groups")
 
     with (
@@ -294,7 +294,7 @@ def test_a_member_is_not_promoted_both_whole_and_in_part(
 BADLY_NAMED = ["signal-strength", "5g_band", "o'brien", "_row"]
 
 
-def test_columns_that_no_load_could_take_are_renamed_by_the_next_ingest(
+def test_the_next_ingest_renames_columns_that_no_load_could_use(
     sim: Sim, caplog: pytest.LogCaptureFixture
 ) -> None:
     sent = ",".join(f"{json.dumps(name)}:{n}" for n, name in enumerate(BADLY_NAMED))

@@ -220,7 +220,7 @@ def moments(draw: st.DrawFn) -> list[datetime]:
 @EACH_STREAM
 @COSTLY
 @given(moments=moments(), walks=st.integers(1, 6), is_open=st.booleans(), devices=st.data())
-def test_every_record_is_read_and_every_range_is_proven_truly(
+def test_every_record_is_read_and_every_proven_range_is_complete(
     endpoint, moments, walks, is_open, devices
 ):
     model = Model(endpoint)
@@ -238,7 +238,7 @@ def test_every_record_is_read_and_every_range_is_proven_truly(
 @EACH_STREAM
 @COSTLY
 @given(moments=moments(), fail_at=st.integers(1, 12))
-def test_a_page_that_fails_ends_the_read_with_its_error_and_what_came_stays_true(
+def test_a_failed_page_ends_the_read_with_its_error_and_proven_ranges_stay_correct(
     endpoint, moments, fail_at
 ):
     model = Model(endpoint)
@@ -268,7 +268,7 @@ def test_a_page_that_fails_ends_the_read_with_its_error_and_what_came_stays_true
 @EACH_STREAM
 @COSTLY
 @given(moments=moments(), most=st.integers(1, 8))
-def test_a_read_that_is_left_early_can_be_finished_from_what_was_proven(endpoint, moments, most):
+def test_an_abandoned_read_can_be_finished_from_its_proven_ranges(endpoint, moments, most):
     model = Model(endpoint)
     for moment in moments:
         model.add(moment)
@@ -288,7 +288,7 @@ def whole_seconds(moment: datetime) -> str:
 @pytest.mark.parametrize("name", ["alerts", "net_device_usage_samples"])
 @COSTLY
 @given(moments=moments(), most=st.integers(1, 8))
-def test_times_spelled_in_whole_seconds_prove_no_more_than_was_read(name, moments, most):
+def test_times_in_whole_seconds_prove_no_more_than_was_read(name, moments, most):
     endpoint = STREAMS[name]
     model = Model(endpoint, spell=whole_seconds)
     for moment in moments:
@@ -303,7 +303,7 @@ def test_times_spelled_in_whole_seconds_prove_no_more_than_was_read(name, moment
 
 
 @pytest.mark.parametrize("name", ["alerts", "net_device_usage_samples"])
-def test_more_records_in_one_microsecond_than_pages_hold_come_to_an_end(name):
+def test_more_records_in_one_microsecond_than_a_page_holds_are_all_read(name):
     endpoint = STREAMS[name]
     model = Model(endpoint)
     for _ in range(40 * endpoint.page_size):
@@ -321,7 +321,7 @@ def test_more_records_in_one_microsecond_than_pages_hold_come_to_an_end(name):
     pages=st.lists(st.integers(1, 5), min_size=1, max_size=3),
     gap=st.integers(0, 3 * 86400),
 )
-def test_late_records_are_read_though_every_run_but_the_last_was_killed(late, pages, gap):
+def test_late_records_are_read_even_if_every_run_but_the_last_was_killed(late, pages, gap):
     endpoint = STREAMS["alerts"]
     model = Model(endpoint)
     for minute in range(0, 2000, 31):
@@ -407,7 +407,7 @@ def test_a_stream_with_nothing_new_costs_one_call(name):
 
 
 @pytest.mark.parametrize("name", ["alerts", "activity_logs"])
-def test_an_empty_stream_costs_one_call_though_its_beginning_is_unknown(name):
+def test_an_empty_stream_costs_one_call_even_if_its_beginning_is_unknown(name):
     model = Quick(STREAMS[name], [])
 
     assert model.read(WHOLE, walks=8) == 0
@@ -416,7 +416,7 @@ def test_an_empty_stream_costs_one_call_though_its_beginning_is_unknown(name):
 
 @pytest.mark.parametrize("shape", ["even", "growing", "by day"])
 @pytest.mark.parametrize("name", WALKED_BY_TIME)
-def test_no_walk_goes_on_alone_for_long_while_others_have_nothing_to_do(name, shape):
+def test_no_walk_runs_alone_for_long_while_others_are_idle(name, shape):
     endpoint, dice, pages, walks = STREAMS[name], random.Random(7), 200, 16
     back = [SHAPES[shape][1](dice) for _ in range(pages * endpoint.page_size)]
     model = InStep(endpoint, sorted(NOW - timedelta(seconds=seconds) for seconds in back))

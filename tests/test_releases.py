@@ -78,7 +78,7 @@ def assert_as_served(sim: Sim) -> None:
         assert extra == [(0,)], name
 
 
-def test_a_column_that_a_release_adds_is_filled_and_makes_no_version(old_sim: Sim) -> None:
+def test_a_column_added_by_a_release_is_filled_without_a_new_version(old_sim: Sim) -> None:
     with open_lake(old_sim.settings().lake):
         pass
     assert_as_served(old_sim)
@@ -90,7 +90,7 @@ def test_a_column_that_a_release_adds_is_filled_and_makes_no_version(old_sim: Si
     assert held(old_sim, "select * from meta.schema_drift") == []
 
 
-def test_two_releases_in_turn_write_no_version_and_lose_no_value(old_sim: Sim) -> None:
+def test_two_alternating_releases_write_no_new_version_and_lose_no_value(old_sim: Sim) -> None:
     outcomes = old_sim.ingest(*COLUMNS)
     for _ in range(2):
         with older():
@@ -108,7 +108,7 @@ def test_an_older_release_fills_the_columns_of_a_newer_one(sim: Sim) -> None:
     assert_as_served(sim)
 
 
-def test_what_a_release_left_in_extra_beside_the_column_is_moved_without_a_version(
+def test_a_value_left_in_extra_beside_its_column_is_moved_without_a_new_version(
     lake_path: Path,
 ) -> None:
     old = without(GROUPS, "name")
@@ -122,7 +122,7 @@ def test_what_a_release_left_in_extra_beside_the_column_is_moved_without_a_versi
     assert rows == [("a", None, None)]
 
 
-def test_a_column_that_a_version_never_had_is_filled_in_place_once(lake_path: Path) -> None:
+def test_a_column_missing_from_a_version_is_filled_in_place_once(lake_path: Path) -> None:
     def load(lake: Lake, name: str | None) -> tuple[int, int]:
         done = commit_load(lake, load_of(GROUPS, {"id": "1", "name": name}, {"id": "2"}))
         return done.added, done.changed
@@ -142,7 +142,7 @@ def test_a_column_that_a_version_never_had_is_filled_in_place_once(lake_path: Pa
     assert versions == [(1, 1), (2, 2)]
 
 
-def test_tables_with_columns_that_this_release_does_not_know_are_loaded(sim: Sim) -> None:
+def test_tables_with_columns_unknown_to_this_release_are_loaded(sim: Sim) -> None:
     with open_lake(sim.settings().lake) as lake:
         for table in META:
             lake.execute(f"alter table meta.{table} add column of_later varchar")
@@ -158,13 +158,13 @@ def test_tables_with_columns_that_this_release_does_not_know_are_loaded(sim: Sim
     assert_as_served(sim)
 
 
-def test_a_new_lake_notes_its_format(lake_path: Path) -> None:
+def test_a_new_lake_records_its_format(lake_path: Path) -> None:
     with open_lake(lake_path, read_only=True) as lake:
         assert lake.rows("select format_version from meta.lake") == [(FORMAT_VERSION,)]
 
 
 @pytest.mark.parametrize("left", ["drop table meta.lake", "delete from meta.lake"])
-def test_a_lake_of_a_release_that_noted_no_format_is_read_and_noted_when_written(
+def test_a_lake_without_a_recorded_format_is_read_and_gets_one_when_written(
     lake_path: Path, left: str
 ) -> None:
     with open_lake(lake_path) as lake:
@@ -178,7 +178,9 @@ def test_a_lake_of_a_release_that_noted_no_format_is_read_and_noted_when_written
 
 
 @pytest.mark.parametrize("read_only", [True, False])
-def test_a_lake_of_a_newer_format_is_refused_in_words(lake_path: Path, read_only: bool) -> None:
+def test_a_lake_of_a_newer_format_is_refused_with_an_explanation(
+    lake_path: Path, read_only: bool
+) -> None:
     with open_lake(lake_path) as lake:
         lake.execute("update meta.lake set format_version = ?", [FORMAT_VERSION + 1])
 
@@ -198,7 +200,7 @@ PROMOTED = [
 ]
 
 
-def test_a_column_of_a_release_takes_the_place_of_one_promoted_otherwise(tmp_path: Path) -> None:
+def test_a_releases_column_replaces_one_promoted_differently(tmp_path: Path) -> None:
     sim, names = new_sim(tmp_path, **SMALL), [name for name, *_ in PROMOTED]
     with older({name: column for name, column, *_ in PROMOTED}):
         sim.ingest(*names)

@@ -65,7 +65,7 @@ def started(script: str, number: int, env: dict[str, str]) -> subprocess.Popen[s
     )
 
 
-def test_a_reader_sees_nothing_of_a_commit_under_way_and_then_all_of_it(lake_path):
+def test_a_reader_sees_nothing_of_an_unfinished_commit_and_then_all_of_it(lake_path):
     both = "select (select count(*) from marts.trips), (select sum(rows_added) from meta.loads)"
     with open_lake(lake_path) as writer, open_lake(lake_path, read_only=True) as reader:
         writer.execute("create table marts.trips (trip_id bigint)")
