@@ -29,7 +29,7 @@ def ready(*command: str) -> Iterator[str]:
 
 
 def write_records(resource: str, count: int, path: Path) -> None:
-    """Take records from the simulator, which knows all that ever were.
+    """Read records from the simulator's truth.
 
     Raises: SystemExit if the simulated fleet has fewer of them.
     """

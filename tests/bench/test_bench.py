@@ -1,4 +1,4 @@
-"""The bench measures what it says: every peer takes every record, and none twice."""
+"""The bench measures what it claims: every peer loads every record, and none twice."""
 
 import doctest
 import json
@@ -28,7 +28,7 @@ def a_measure(cpu_seconds: float) -> Measure:
 
 
 def took_all(section: Section, peers: Sequence[Peer]) -> None:
-    """Fail where a peer of a bench read no page, or read all of them twice."""
+    """Fail if a peer of a bench read no page, or read all of them twice."""
     for peer in peers:
         [first] = section.result(peer.name, FIRST).measures
         assert first.calls >= 2, "a page holds 500"
@@ -44,7 +44,7 @@ def took_all(section: Section, peers: Sequence[Peer]) -> None:
 def test_every_peer_loads_every_record_and_nothing_on_a_second_run(resource):
     some, peers = chosen([resource, *(peer.name for peer in PRESENT)], COUNT)
 
-    [section] = bench(some, peers, rounds=1).sections  # it ends where a peer lacks a record
+    [section] = bench(some, peers, rounds=1).sections  # it ends if a peer misses a record
 
     took_all(section, peers)
 
@@ -191,7 +191,7 @@ def test_every_variant_still_loads_every_record(tmp_path):
     [case], _ = chosen(["alerts"], COUNT)
     write_records(case.resource, case.records, tmp_path / "records")
 
-    section = tried.bench(case, 1, tmp_path / "records")  # it ends where a load fails
+    section = tried.bench(case, 1, tmp_path / "records")  # it ends if a load fails
 
     assert [result.name for result in section.results] == list(tried.VARIANTS)
 
