@@ -1,4 +1,4 @@
-"""What changed since a mark, and not what was only written again."""
+"""What changed since a mark, without rows that were only rewritten."""
 
 import shutil
 from pathlib import Path
@@ -20,7 +20,7 @@ TRIPS = Source(schema="marts", table="trips", key=("trip_id",))
 
 @pytest.fixture(scope="module")
 def opened(empty_lake, tmp_path_factory):
-    """Open one lake for all tests; each makes its table anew."""
+    """Open one lake for all tests; each test recreates its table."""
     copy = shutil.copytree(empty_lake, tmp_path_factory.mktemp("changes") / "lake")
     with open_lake(Path(copy)) as lake:
         yield lake
@@ -36,7 +36,7 @@ def lake(opened):
 
 
 def net(lake, then: ExportMark) -> tuple[set[tuple[object, ...]], set[int], set[int]]:
-    """Return the rows that came, the keys that went stale, and those gone for good."""
+    """Return the new rows, the keys that became stale, and the deleted keys."""
     found = changes_since(lake, TRIPS, then, mark_of(lake, TRIPS))
     rows = {tuple(row.values()) for row in found.rows.read_all().to_pylist()}
     return rows, *(set(keys["trip_id"].to_pylist()) for keys in (found.stale, found.deleted))

@@ -1,4 +1,4 @@
-"""What every export target promises, held against each of them."""
+"""The contract of export targets, tested against each of them."""
 
 import shutil
 from collections.abc import Iterator
@@ -29,8 +29,8 @@ def target(name: str, *marks: pytest.MarkDecorator) -> Any:
     return pytest.param(name, marks=[*marks, *([needs_postgres] if name == "postgres" else [])])
 
 
-# The formats of files share one module: `make test` holds the whole contract against Parquet,
-# `make proofs` against each other module too. What a format decides by itself, each shows.
+# The file formats share one module: `make test` runs the whole contract against Parquet,
+# `make proofs` also against each other module. What differs by format is tested for each.
 ONE_OF_EACH_MODULE = [
     target(name, *([] if name == "parquet" else [pytest.mark.proof]))
     for name in TARGETS
@@ -57,7 +57,7 @@ def place(
 
 @pytest.fixture(scope="module")
 def opened(empty_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
-    """Open one lake for all tests; each makes its mart anew."""
+    """Open one lake for all tests; each test recreates its mart."""
     copy = shutil.copytree(empty_lake, tmp_path_factory.mktemp("mart") / "lake")
     with open_lake(Path(copy)) as lake:
         yield lake
@@ -83,7 +83,7 @@ def fill(lake: Lake, rows: int = 60) -> None:
 
 
 def send(lake: Lake, place: OpenedTarget, **options: object) -> Exported:
-    """Export the mart and return what that took."""
+    """Export the mart and return the result."""
     [done] = export(lake, TARGETS[place.name], place.address, [TABLE], **options)
     return done
 
@@ -247,7 +247,7 @@ def test_a_full_export_sends_everything_again(lake, place):
 
 
 def stop_after(batches: int):
-    """Return what stops an export once so many batches were taken."""
+    """Return a hook that stops an export after this many batches."""
     seen = 0
 
     def on_rows(_table: str, _rows: int) -> None:
@@ -307,7 +307,7 @@ STRANGERS = "fixes"
 
 
 def make_stranger(place: OpenedTarget, folder: Path) -> None:
-    """Make a table of the mart's name at the target, by other means than an export."""
+    """Create a table with the mart's name at the target, without an export."""
     rows = pa.table({STRANGERS: [42]})
     create = f'CREATE TABLE "{TABLE}" AS SELECT 42 AS {STRANGERS}'
     if place.name == "delta":

@@ -1,4 +1,4 @@
-"""Exports as files: which are written, which stay, and an object store as the place."""
+"""Exports as files: which are written, which stay, and an object store as the target."""
 
 import csv
 import json
@@ -147,7 +147,7 @@ FORMULAS = ["=1+1", "+1", "-1", "@x", "\tx", "\rx", "'=1", "plain", "'", ""]
 
 
 def read_csv(folder: Path) -> list[str]:
-    """Return the texts of an export as a spreadsheet would see them."""
+    """Return the texts of an export as a spreadsheet would read them."""
     found = []
     for path in sorted((folder / "trips").glob("*.csv")):
         with path.open(newline="") as file:

@@ -1,4 +1,4 @@
-"""A fleet's whole way into PostgreSQL, twice, with a day of its life between."""
+"""A fleet's export to PostgreSQL, end to end, twice, with a day between."""
 
 import sys
 
@@ -22,7 +22,7 @@ def export_all(settings, address: SecretStr) -> list[Exported]:
 
 
 def unequal_tables(settings, address: SecretStr, names: list[str]) -> dict[str, tuple[int, int]]:
-    """Return of each table the rows that only the lake has, and those that only the target has."""
+    """Return for each table the rows that only the lake has, and those that only the target has."""
     found = {}
     with (
         open_lake(settings.lake, read_only=True) as lake,

@@ -1,4 +1,4 @@
-"""Kill -9 at any instant of an export: the next one leaves at the target what the lake holds."""
+"""Kill -9 at any moment of an export: after the next export, the target equals the lake."""
 
 import os
 import random
@@ -31,7 +31,7 @@ def test_the_next_export_repairs_what_a_killed_export_left(tmp_path, monkeypatch
         )
     began = time.monotonic()
     fleetlake("export", "csv", "--to", str(tmp_path / "elsewhere"), env=env)
-    takes = time.monotonic() - began  # on this machine, now: no target is quicker
+    takes = time.monotonic() - began  # on this machine, now: no target is faster
     killed = 0
     for attempt in range(5 * KILLS):
         if killed == KILLS:

@@ -1,4 +1,4 @@
-"""What an address keeps secret is in no error, no output and no log."""
+"""The secrets of an address appear in no error, output or log."""
 
 import logging
 

@@ -1,6 +1,6 @@
-"""Snowflake and BigQuery, which no test reaches: the exact statements that their drivers get.
+"""Snowflake and BigQuery, which no test can reach: the exact statements sent to their drivers.
 
-`<target>.sql` beside this file is the whole of it, for a first export and one of changes.
+`<target>.sql` beside this file has all statements of a first export and of one with changes.
 """
 
 import re
