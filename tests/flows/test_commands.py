@@ -1,4 +1,4 @@
-"""What the commands around Prefect say when they cannot begin: a sentence, never a traceback."""
+"""Prefect-related commands that cannot start print one sentence, never a traceback."""
 
 import os
 import socket
@@ -68,7 +68,7 @@ def test_a_port_in_use_is_reported_before_anything_starts(monkeypatch, tmp_path)
 
 @pytest.fixture
 def own_environment(tmp_path, monkeypatch):
-    """Let a test change settings as it likes: folder and environment are put back after it."""
+    """Let a test change settings freely: folder and environment are restored after it."""
     monkeypatch.chdir(tmp_path)
     with patch.dict(os.environ):
         load_settings.cache_clear()
@@ -115,7 +115,7 @@ def test_a_second_up_does_not_touch_the_folder_of_the_first(monkeypatch, tmp_pat
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
 
-    with FileLock(tmp_path / "data/up.lock"):  # as the first holds it
+    with FileLock(tmp_path / "data/up.lock"):  # as the first `up` does
         done = CliRunner().invoke(app, ["up", "--port", port])
 
     assert isinstance(done.exception, UsageError)

@@ -1,4 +1,4 @@
-"""What flows do, without Prefect's server: `make test` has this, `make proofs` a real server."""
+"""Flows without Prefect's server (`make test`); `make proofs` runs them with a real server."""
 # ruff: noqa: PLC0415 - Prefect reads its settings when it is imported: not before the fixture
 
 import doctest
@@ -43,7 +43,7 @@ pytestmark = [
 
 @pytest.fixture
 def sim(make_sim):
-    """Return a service of few records: flows are shown here, and loads in tests/test_load.py."""
+    """Return a service with few records: loads are covered by tests/test_load.py."""
     return make_sim(routers=3, days=1)
 
 
@@ -163,7 +163,7 @@ def test_backfill_reads_a_range_slice_by_slice_and_shows_its_progress(alone, sim
     with (
         stream_lock(sim.settings().lake, "alerts"),
         pytest.raises(StreamBusy),
-    ):  # for the task to try again
+    ):  # for the task to retry
         backfill.fn("alerts", start, end)
 
 

@@ -1,4 +1,4 @@
-"""Texts of the service in artifacts: shown as they are, never obeyed."""
+"""Texts from the service in artifacts: shown literally, never interpreted."""
 # ruff: noqa: PLC0415 - Prefect reads its settings when it is imported: not while tests are collected
 
 from html import unescape

@@ -28,10 +28,10 @@ pytestmark = [
 
 
 def rows_in(lake_path, until):
-    """Return the rows of each raw table: events before `until`, of histories what is valid now.
+    """Return the rows of each raw table: events before `until`, current versions of histories.
 
-    The client's idea of the service's clock runs on while the simulated one stands still, so a
-    load may bring events of the second after.
+    The client's estimate of the service's clock advances while the simulated clock stands still,
+    so a load may add events of the following second.
     """
     with open_lake(lake_path, read_only=True) as lake:
         return {
@@ -65,7 +65,7 @@ def test_groups_loaded_in_sequence_load_every_record_once(
     for group in sorted(Group, key=lambda group: group is not Group.INVENTORY):
         state = ingest(group, return_state=True)
         assert state.is_completed(), state.message
-    # All marts take a minute to build; tests/marts has them.
+    # Building all marts takes a minute; tests/marts covers them.
     few = partial(build.build_lake_marts, select="+battery_health")
     monkeypatch.setattr(build, "build_lake_marts", few)
     build.build_marts()
@@ -262,7 +262,7 @@ def test_keys_come_from_secret_blocks_if_the_environment_has_none(monkeypatch):
 
 @pytest.fixture
 def no_profiles_afterwards() -> Iterator[None]:
-    """Take the block of profiles away again: other tests' flows would read those accounts too."""
+    """Remove the block of profiles again: other tests' flows would read those accounts too."""
     from prefect.blocks.system import Secret
 
     yield

@@ -1,4 +1,4 @@
-"""Builds that wait: one does for all that ask for nothing more, once it has done well."""
+"""Queued builds: one successful build replaces all that request no more than it does."""
 # ruff: noqa: PLC0415 - Prefect reads its settings when it is imported: not before the fixture
 
 from datetime import UTC, datetime, timedelta
@@ -17,7 +17,7 @@ pytestmark = [
 
 @pytest.fixture
 def queue(monkeypatch):
-    """Return what queues a run of a deployment of its own, and what reads a run's state."""
+    """Return a queue with its own deployment, which adds runs and reads their state."""
     from prefect import flow
     from prefect.client.orchestration import get_client
     from prefect.states import Scheduled
