@@ -13,7 +13,7 @@ from fleetlake.lake_address import SharedLake
 
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[fs.S3FileSystem]:
-    """Return an object store with a bucket `fleet`, and set what leads there."""
+    """Return an object store with a bucket `fleet`, and set the variables that point to it."""
     server = ThreadedMotoServer(port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()

@@ -1,4 +1,4 @@
-"""A lake whose catalog is in PostgreSQL: everything that a folder's lake does, for machines."""
+"""A lake whose catalog is in PostgreSQL does everything that a lake in a folder does."""
 
 import json
 import signal
@@ -113,7 +113,7 @@ def test_a_stream_locked_by_another_process_is_busy_until_that_process_dies(shar
         with pytest.raises(StreamBusy), stream_lock(shared, STREAM):
             pass
         other.send_signal(signal.SIGKILL)
-    with commit_lock(shared):  # waits for nobody: it is another lock
+    with commit_lock(shared):  # does not wait: it is another lock
         pass
     _until_free(shared)
 
