@@ -18,7 +18,7 @@ LOGIN = {"action_id": "a1", "action_type_name": "login", "action_timestamp": NOO
 
 @pytest.fixture
 def lake(built, tmp_path):
-    """Return a lake of which everything was built."""
+    """Return a lake with everything built."""
     return shutil.copytree(built[0], tmp_path / "lake")
 
 
@@ -45,7 +45,7 @@ def test_only_models_below_new_rows_are_computed_and_tested(lake, add):
 
 
 def planned(lake, **wish):
-    """Return what a build of the lake's newest snapshot would compute."""
+    """Return the models that a build of the lake's newest snapshot would compute."""
     with open_lake(lake, read_only=True) as opened:
         ((newest,),) = opened.rows("select max(snapshot_id) from lake.snapshots()")
     choice = {"select": None, "is_full": False, **wish}
@@ -76,7 +76,7 @@ def test_the_next_build_computes_changes_that_a_selection_left_out(lake, add):
 
 @pytest.fixture
 def forgetful(lake, add):
-    """Return a lake with new rows that has forgotten which tables they are in."""
+    """Return a lake with new rows that no longer knows which tables have them."""
     add(lake, "activity_logs", LOGIN)
     with open_lake(lake) as opened:
         maintain(opened, keep=timedelta(0))

@@ -1,4 +1,4 @@
-"""Incremental marts: late rows, re-read rows and unlucky builds give what one full build gives."""
+"""Incremental marts equal a full build after late rows, re-read rows and failed builds."""
 
 import shutil
 from datetime import UTC, datetime, timedelta
@@ -22,7 +22,7 @@ SELECT = " ".join(f"+{mart}" for mart in MARTS)
 
 
 def fixes(router: int, day: int) -> list[dict[str, object]]:
-    """Return a drive north: standing, ten minutes at 60 km/h, standing."""
+    """Return a drive north: stop, ten minutes at 60 km/h, stop."""
     begin = START + timedelta(days=day)
     moved = [0, 0, *range(1, 11), 10, 10]
     minutes = [-15, 0, *range(1, 11), 11, 26]
@@ -65,7 +65,7 @@ def signal(device: int, day: int, hour: int) -> dict[str, object]:
 
 
 def content(lake, *some):
-    """Return the rows of each mart, without when they were built."""
+    """Return the rows of each mart, without `built_at`."""
     sql = "select columns(c -> c <> 'built_at') from marts.{} order by all"
     with open_lake(lake, read_only=True) as opened:
         return {mart: opened.rows(sql.format(mart)) for mart in some}
@@ -134,9 +134,9 @@ SEEN = """
 
 @pytest.fixture(scope="module")
 def whole(increments, tmp_path_factory):
-    """Build the same rows in one go over the marts, while somebody reads them.
+    """Build the same rows at once over the marts, while a reader reads them.
 
-    Returns the lake, and `SEEN` before the build and by who read meanwhile.
+    Returns the lake, and `SEEN` before the build and as the reader saw it.
     """
     lake = shutil.copytree(increments[0], tmp_path_factory.mktemp("whole") / "lake")
     with open_lake(lake, read_only=True) as reader, reader.single_snapshot():
@@ -188,7 +188,7 @@ def test_bad_rows_of_a_failed_build_fail_the_next_one_too(lake_path, add, good):
     lake, select = lake_path, "+location_track_points"
     add(lake, "historical_locations", *good)
     build_marts(lake, select=select)
-    add(lake, "historical_locations", fixes(1, 1)[0], fixes(1, 1)[0])  # as the lake never would
+    add(lake, "historical_locations", fixes(1, 1)[0], fixes(1, 1)[0])  # the lake never writes this
 
     for _ in range(2):
         with pytest.raises(BuildFailed, match="fix_id=1-1--15"):
@@ -227,7 +227,7 @@ def test_a_late_fix_re_rates_its_neighbours_and_no_other_fix(lake_path, add):
         rest[n] | there | {"created_at": rest[0]["created_at"] + hour}
         for n, hour in enumerate(hours)
     ]
-    add(lake, "historical_locations", *late)  # it was moved there, and what came between is wrong
+    add(lake, "historical_locations", *late)  # it was moved there, and the fixes between are wrong
 
     build_marts(lake, select=select)
 

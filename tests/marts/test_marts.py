@@ -42,11 +42,11 @@ FEW = "+security_events"
 """A mart that stands on one table: where any will do, the quickest to build."""
 
 NOT_STAGED = {
-    "resource_url",  # an address whose host varies, made of the id
-    "is_upgrade_available",  # said to be inaccurate by the contract since 2023-12-31
+    "resource_url",  # an address built from the id, with varying host
+    "is_upgrade_available",  # inaccurate since 2023-12-31, according to the contract
     "mn_ha_ss",  # state of a secret
     "authentication_secret",  # always a star
-    "external_rules",  # null in every answer
+    "external_rules",  # null in every response
     "net_device_id",  # on net_device_metrics the same as its id
 }
 
@@ -81,7 +81,7 @@ def test_an_empty_lake_builds_every_mart_with_no_rows(lake_path):
 
 
 def test_an_empty_table_has_statistics_for_the_query_planner(empty_marts):
-    """Without them DuckLake asks its catalog once a column whenever a query is planned."""
+    """Without them, DuckLake queries its catalog once per column to plan a query."""
     lake, _ = empty_marts
 
     with closing(sqlite3.connect(lake / CATALOG)) as catalog:
@@ -116,7 +116,7 @@ def test_a_dbt_process_that_ends_before_its_models_fails_the_build(tmp_path, bui
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """Have dbt run a project of one mart, whose parse is quick; return its folder."""
+    """Let dbt run a project of one mart, which is fast to parse; return its folder."""
     folder = tmp_path / "sql"
     without_models = shutil.ignore_patterns("models")
     shutil.copytree(project_folder(), folder, ignore=without_models)
@@ -263,7 +263,7 @@ def test_an_unchanged_mart_is_not_written_again(few):
 
 def test_a_failed_build_names_the_bad_rows_and_leaves_the_marts_as_they_were(few, tmp_path, add):
     lake = Path(shutil.copytree(few[0], tmp_path / "lake"))
-    add(lake, "activity_logs", LOGIN)  # twice in raw, which the lake itself would never do
+    add(lake, "activity_logs", LOGIN)  # twice in raw, which the lake itself never writes
 
     with pytest.raises(BuildFailed, match="event_id="):
         build_marts(lake, select=FEW)
@@ -308,7 +308,7 @@ def test_a_build_stopped_in_the_middle_ends_its_child_and_the_next_one_is_good(
 
 
 def wait_until_ended(lake: Path) -> None:
-    """Wait for the end of every process that names the lake; fail when one stays."""
+    """Wait for the end of every process that names the lake; fail if one remains."""
     for _ in range(200):
         running = subprocess.run(
             ["pgrep", "-f", re.escape(os.fspath(lake))], capture_output=True, check=False

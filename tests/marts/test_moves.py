@@ -42,11 +42,11 @@ def change(opened, net_device, instant, values):
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory, make_lake):
-    """Build a simulated fleet's marts, let four modems change on one day, and build again."""
+    """Build a simulated fleet's marts, change four modems on one day, and build again."""
     folder = tmp_path_factory.mktemp("moves")
     lake = make_lake(folder, *LOADED)
     with open_lake(lake) as opened:
-        # Of each router that failed over to a modem: the modem, and when it began last.
+        # Per router that failed over to a modem: the modem, and the start of the last failover.
         backups = opened.rows(
             "select d.id, any_value(d.router_id), any_value(d.uid), any_value(d.carrier),"
             " max(f.started_at)"

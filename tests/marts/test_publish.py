@@ -187,7 +187,7 @@ def all_drives(empty_lake, tmp_path_factory) -> Path:
 
 @pytest.fixture
 def drives(all_drives, tmp_path) -> Path:
-    """Return a lake with 50 trips a day of the test's own."""
+    """Return a separate lake with 50 trips a day."""
     return Path(shutil.copytree(all_drives, tmp_path / "lake"))
 
 
@@ -215,7 +215,7 @@ def test_a_mart_with_enough_rows_per_day_is_partitioned_by_date_and_sorted_withi
 
 
 def test_the_days_of_a_large_mart_are_written_one_at_a_time(lake_path, published):
-    days, rows = 200, 1_200_000  # more than DuckDB keeps open, or in memory, at once
+    days, rows = 200, 1_200_000  # more than DuckDB keeps open or in memory at once
     with open_lake(lake_path) as opened:
         opened.execute(
             "create table marts.trips as select i as trip_id, i // 200 as router_id, "

@@ -1,4 +1,4 @@
-"""Publishing removes only what it made itself, wherever the folders are."""
+"""Publishing removes only what it created itself, wherever the folders are."""
 
 import importlib
 import json
@@ -38,7 +38,7 @@ def test_other_folders_beside_the_snapshots_are_left_alone(lake, tmp_path):
     for folder in (store / "mine", store / "20260101T000000.000000Z", outside):
         folder.mkdir()
         (folder / "note.txt").write_text("keep")
-    (outside / ".fleetlake").touch()  # it looks like ours, and is reached by a link only
+    (outside / ".fleetlake").touch()  # it looks like ours, but is reached only through a link
     (store / "20260102T000000.000000Z").symlink_to(outside)
     half = store / "20260103T000000.000000Z"
     half.mkdir()
