@@ -1,4 +1,4 @@
-"""What some tests need beyond the README's commands: `make test` leaves those out and says so."""
+"""What some tests need beyond the README's commands: `make test` skips those and reports it."""
 
 import os
 

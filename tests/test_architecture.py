@@ -1,4 +1,4 @@
-"""The order of the modules, and what may be known where: read off the source itself."""
+"""The layers of the modules and their import rules, checked against the source."""
 
 import ast
 import doctest
@@ -57,7 +57,7 @@ def module_of(file: Path) -> str:
 
 
 def imports_of(file: Path) -> Iterator[str]:
-    """Yield every module that a file imports, wherever in it, by its full name."""
+    """Yield the full name of every module that a file imports, anywhere in the file."""
     for node in ast.walk(TREES[file]):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -69,7 +69,7 @@ def imports_of(file: Path) -> Iterator[str]:
 
 
 def words_of(file: Path) -> set[str]:
-    """Return the string literals of a file, docstrings left out."""
+    """Return the string literals of a file, without docstrings."""
     tree = TREES[file]
     docstrings = {
         id(node.body[0].value)
@@ -112,7 +112,7 @@ def test_a_package_imports_only_from_lower_layers():
 
 
 def test_there_are_no_circular_imports():
-    # A package stands for its `__init__`, which its own modules run before themselves.
+    # A package means its `__init__`, which runs before its modules.
     order = TopologicalSorter(
         {
             module: {name for name in names if name != module and name in MODULES}
@@ -172,7 +172,7 @@ def test_only_the_command_line_imports_the_simulator():
 
 
 def test_no_two_modules_share_a_name():
-    # A command has the name of what it runs.
+    # A command module may have the name of the module that it runs.
     names = Counter(
         file.stem for file in FILES if "cli" not in file.parts and "__" not in file.stem
     )

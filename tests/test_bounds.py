@@ -1,4 +1,4 @@
-"""What comes in has an end: bytes and seconds of an answer, over both transports."""
+"""Responses are limited in bytes and seconds, over both transports."""
 
 import asyncio
 import gzip
@@ -35,7 +35,7 @@ def as_many_tries_as_set() -> Iterator[None]:
 
 @pytest.fixture
 def ask(tmp_path: Path) -> Callable[..., bytes]:
-    """Return what asks a service that writes its answers with `write`, and returns the body."""
+    """Return a function that calls a service that responds with `write`, and returns the body."""
 
     def get(write: Write, transport: Any, **changes: Any) -> bytes:
         ended = asyncio.Event()

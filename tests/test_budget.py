@@ -1,4 +1,4 @@
-"""What a load will cost: told from the lake alone, and near what the service then counts."""
+"""The forecast of a load's calls: from the lake alone, and close to the service's later count."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -23,7 +23,7 @@ def forecast_and_counted(
     empty_lake: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[dict[str, CallForecast], dict[str, int], dict[str, int]]:
-    """Return the forecast for a load six hours after the first, and the calls it then made."""
+    """Return the forecast for a load six hours after the first, and the calls that it then made."""
     sim = loaded_sim(tmp_path_factory.mktemp("budget"), empty_lake, routers=12, days=1)
     sim.advance(LATER.total_seconds())
     before = sim.ask("GET", "/sim/state").json()["calls"]
@@ -50,7 +50,7 @@ def test_the_forecast_is_close_to_the_calls_that_the_service_counts(
     fan_out = ENDPOINTS[name].fan_out
     assert calls is not None
     assert calls >= counted[name] * 0.7 - 2
-    if fan_out is None or fan_out.moved is None:  # ids that did not move may be skipped
+    if fan_out is None or fan_out.moved is None:  # ids that did not move can be skipped
         assert calls <= counted[name] * 1.3 + 2
 
 

@@ -1,4 +1,4 @@
-"""No process that fleetlake starts finds a key that it does not need in its environment."""
+"""No process that fleetlake starts has a key in its environment that it does not need."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from fleetlake.machine.child_environment import lake_access, plain_environment, 
 from fleetlake.marts import dbt
 from fleetlake.marts.build import _Build
 
-# The package names the commands, which are called as their modules are.
+# The package exports the commands, which have the names of their modules.
 up = import_module("fleetlake.cli.prefect.up")
 prefect_setup = import_module("fleetlake.cli.prefect.setup")
 
@@ -48,20 +48,20 @@ SHARED = SecretStr("host=db dbname=fleet")
 
 @pytest.fixture(autouse=True)
 def every_key():
-    """Let this process have every key there is."""
+    """Set every possible key in this process."""
     with patch.dict(os.environ, {**ALL, "FLEETLAKE_UMASK": "027", "LC_ALL": "C.UTF-8"}):
         yield
 
 
 def keys_in(environment) -> set[str]:
-    """Return which of the keys an environment holds, by whatever name."""
+    """Return which of the keys an environment contains, under any name."""
     values = set(environment.values())
     return {name for name, value in ALL.items() if value in values}
 
 
 @pytest.fixture
 def started(monkeypatch):
-    """Return the environments of the processes that were to be started; none is."""
+    """Return the environments of the processes that would be started; none is."""
     environments = []
 
     def note(*_words, env=None, **_options):

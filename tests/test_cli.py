@@ -1,4 +1,4 @@
-"""The command line as a person meets it, above all when something is wrong."""
+"""The command line as a user sees it, above all when something is wrong."""
 
 import csv
 import http.server
@@ -41,7 +41,7 @@ def fleet() -> Iterator[Service]:
 
 @contextmanager
 def answering(body: bytes, content_type: str) -> Iterator[str]:
-    """Serve the same answer to everything; yield the address."""
+    """Serve the same response to every request; yield the address."""
 
     class Answer(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -171,7 +171,7 @@ def test_a_lake_folder_that_cannot_be_written_is_named(fleet: Service, tmp_path:
 
 
 def small_files(megabytes: float) -> Callable[[], None]:
-    """Return what lets a process write no file beyond that size, as on a full disk."""
+    """Return a hook that limits the size of a process's files, as on a full disk."""
     most = int(megabytes * 1024 * 1024)
     return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 
@@ -254,7 +254,7 @@ def test_the_command_that_verify_suggests_restores_the_missing_records(
 
 @pytest.fixture
 def printed(fleet: Service, tmp_path: Path) -> Iterator[Callable[..., list[dict[str, Any]]]]:
-    """Return what runs a command on a lake of its own and gives its rows, JSON and CSV alike."""
+    """Return a function that runs a command on a separate lake and returns its JSON and CSV."""
     env = environment(tmp_path, fleet.url, calls_per_minute=450)
     with open_lake(tmp_path / "lake"):
         pass
@@ -463,7 +463,7 @@ def test_a_second_ctrl_c_exits_at_once_and_loses_nothing_committed(
             assert run.stderr is not None
             while "routers: " not in run.stderr.readline():
                 assert run.poll() is None
-            with commit_lock(Path(env["FLEETLAKE_LAKE"])):  # no commit comes to its end
+            with commit_lock(Path(env["FLEETLAKE_LAKE"])):  # no commit completes
                 run.send_signal(signal.SIGINT)
                 while "Stopping" not in run.stderr.readline():
                     assert run.poll() is None

@@ -1,4 +1,4 @@
-"""One request in, one checked answer out: each answer its error, and no secret in any of them."""
+"""One request, one checked response: each kind has its own error, and none shows a secret."""
 
 import asyncio
 import json
@@ -38,7 +38,7 @@ KEYS = {
     "portal_api_id": "PORTALID-1f0c",
     "portal_api_key": "PORTALKEY-77aa41",
     "mgr_api_id": "MGRID-9d",
-    "mgr_api_key": "MGRID-9d-KEY-b04ce1a2",  # begins with another one
+    "mgr_api_key": "MGRID-9d-KEY-b04ce1a2",  # starts with another key
 }
 ACCOUNTS = ENDPOINTS["accounts"]
 EMPTY = {"data": [], "meta": {"limit": 500, "next": None}}
@@ -48,7 +48,7 @@ Answer = Callable[[httpx.Request], httpx.Response]
 
 
 class Service:
-    """Answers in turn; the last answer stays. Keeps the requests."""
+    """Returns the responses in turn and repeats the last one. Records the requests."""
 
     def __init__(self, *answers: Answer | httpx.Response | Exception) -> None:
         self.answers = list(answers)
@@ -85,14 +85,14 @@ def settings(tmp_path: Path) -> Callable[..., Settings]:
 
 @pytest.fixture(autouse=True)
 def as_many_tries_as_set() -> Iterator[None]:
-    """Never wait, and try as often as the settings say."""
+    """Never wait, and make as many attempts as the settings say."""
     with stamina.set_testing(True, attempts=100, cap=True):
         yield
 
 
 @pytest.fixture(autouse=True, scope="module")
 def one_tls_context() -> Iterator[None]:
-    """Load the authorities once: that takes 25 ms a client."""
+    """Load the authorities once: it takes 25 ms per client."""
     context = tls_context(["https://svc.example/"], has_proxy=False)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("fleetlake.service.client.tls_context", lambda *_, **__: context)
@@ -101,7 +101,7 @@ def one_tls_context() -> Iterator[None]:
 
 @pytest.fixture
 def ask(settings: Callable[..., Settings]) -> Callable[..., Page]:
-    """Return what asks a service for a page of accounts, after a first good answer or none."""
+    """Return a function that requests a page of accounts, optionally after one good response."""
 
     def get(service: Service, *, is_known: bool = True, **changes: Any) -> Page:
         async def go() -> Page:
@@ -362,7 +362,7 @@ def test_a_response_with_an_unreadable_date_is_treated_like_one_without(ask, hea
 
 
 def echoing(status: int, pattern: str) -> Answer:
-    """Return a service that says back what it was sent."""
+    """Return a service that echoes what it was sent."""
 
     def answer(request: httpx.Request) -> httpx.Response:
         sent = " ".join(v for k, v in request.headers.items() if k.startswith("x-"))
@@ -409,7 +409,7 @@ def test_an_error_body_is_quoted_on_one_short_line(ask, status, body):
 
 
 def leaks(text: str) -> list[str]:
-    """Return the parts of keys, eight characters or more, that a text shows."""
+    """Return the parts of keys, eight characters or more, that appear in a text."""
     return [
         key[start : start + 8]
         for key in KEYS.values()
@@ -420,7 +420,7 @@ def leaks(text: str) -> list[str]:
 
 @pytest.fixture
 def ask_a_proxy(settings, monkeypatch):
-    """Return what asks through a proxy that says no with `reason`; it gives what both said."""
+    """Return a function that calls through a proxy, which refuses with `reason`."""
 
     def told(login: str, reason: str) -> tuple[list[bytes], str]:
         heard = []

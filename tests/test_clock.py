@@ -1,4 +1,4 @@
-"""Clocks: a wrong one loses no record, is told of, and what it left in a lake is taken back."""
+"""Clocks: a wrong one loses no record, is reported, and its claims in the lake are revoked."""
 
 import logging
 from collections.abc import Callable
@@ -38,7 +38,7 @@ KEYS_SQL = {
 
 
 class Lying(httpx.AsyncBaseTransport):
-    """A service whose answers carry another date: `off` by so much, or just `date`."""
+    """A service whose responses have another date: shifted by `off`, or exactly `date`."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ def sim(make_sim: Callable[..., Sim]) -> Sim:
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch, sim: Sim) -> Callable[[], None]:
-    """Set this machine's clock to the simulated service's; return what does so again."""
+    """Set this machine's clock to the simulated service's; return a function that repeats it."""
 
     def set_clock(off: timedelta = timedelta(0)) -> None:
         now = datetime.fromisoformat(sim.ask("GET", "/sim/state").json()["now"]) + off
@@ -93,7 +93,7 @@ def load(
 
 
 def missing(sim: Sim, endpoint: str) -> set[str]:
-    """Return what the service had for an hour and the lake does not hold."""
+    """Return the records that the service has had for an hour and that the lake does not have."""
     member = {"activity_logs": lambda r: r["action"]["id"]}.get(
         endpoint, lambda r: r["created_at_timeuuid"]
     )
@@ -196,7 +196,7 @@ def test_commands_that_start_a_simulator_trust_its_clock(tmp_path: Path):
 def test_a_wrong_claim_in_the_past_is_detected_by_its_commit_time(sim: Sim, machine):
     load(sim, "alerts", trust="service", transport=Lying(sim.transport, off=40 * HOUR))
     with open_lake(sim.folder / "lake") as lake:
-        # The machine's clock was right all the time, which in tests only the service has.
+        # The machine's clock was right all the time; in tests, only the service has that clock.
         lake.execute("update meta.watermarks set updated_at = ?", [NOW])
 
     sim.advance(80 * 3600)
@@ -283,7 +283,7 @@ def test_a_since_in_the_future_is_refused(sim: Sim):
 
 
 class Steady:
-    """Seconds that pass when told."""
+    """A clock whose seconds pass on request."""
 
     def __init__(self) -> None:
         self.seconds = 1000.0
@@ -346,7 +346,7 @@ def test_a_doubtful_clock_is_checked_again_a_few_times_and_not_per_stream(sim: S
 
 @pytest.fixture
 def short_retention(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the service be taken to forget activity logs after five days. It keeps them thirty."""
+    """Pretend that activity logs expire after five days. The service keeps them for thirty."""
     shorter = replace(ENDPOINTS["activity_logs"], retention=timedelta(days=5))
     monkeypatch.setitem(ENDPOINTS, "activity_logs", shorter)
 
@@ -364,7 +364,7 @@ def test_a_range_beyond_the_retention_is_requested_before_it_is_recorded_as_lost
     [outcome] = load(sim, "activity_logs", trust="service")
 
     assert missing(sim, "activity_logs") == set()
-    # Until the first record nobody can tell whether there were others.
+    # Before the first record, it is unknown whether there were others.
     held = [gap for gap in open_gaps(sim) if gap.end_at - gap.start_at > timedelta(days=1)]
     assert (held, outcome.lost) == ([], len(open_gaps(sim)))
 

@@ -1,4 +1,4 @@
-"""One grammar for all commands: sub-commands, `--format`, suggestions, completion, help."""
+"""One grammar for all commands: subcommands, `--format`, suggestions, completion, help."""
 
 import csv
 import io
@@ -25,7 +25,7 @@ NASTY = "=1+1, “é”\x1b[31m\n"
 
 
 def commands(group=None, *path: str) -> Iterator[tuple[tuple[str, ...], object]]:
-    """Yield the words and the command of every command, groups and sub-commands included."""
+    """Yield the words and the object of every command, including groups and subcommands."""
     group = group or typer.main.get_command(app)
     for name, command in group.commands.items():
         yield (*path, name), command
@@ -56,7 +56,7 @@ def env(lake_path):
 
 @pytest.fixture
 def run(env):
-    """Return what runs a command line on this test's lake."""
+    """Return a function that runs a command line on this test's lake."""
 
     def invoke(*words: str, **settings: str):
         load_settings.cache_clear()
@@ -67,7 +67,7 @@ def run(env):
 
 @pytest.fixture
 def filled(lake_path, run):
-    """Return the same over a lake with a gap, quarantined records and an unknown member."""
+    """Return the same for a lake with a gap, quarantined records and an unknown member."""
     with open_lake(lake_path) as lake:
         lake.execute(
             "insert into meta.gaps values ('west', 'alerts', '7', '2026-01-01 02:00:00+02', "
@@ -192,7 +192,7 @@ def test_csv_has_the_same_values_and_names_as_json(filled, words):
 
 
 def in_csv(name: str, value: object) -> str:
-    """Return a JSON value as CSV has it: times with their offset, nothing for null."""
+    """Return a JSON value as CSV shows it: times with their offset, empty for null."""
     if value is None:
         return ""
     return str(value).replace("Z", "+00:00") if name.endswith("_at") else str(value)
@@ -346,7 +346,7 @@ def test_tab_in_bash_offers_commands_options_values_and_endpoints(typed, offered
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_completion_script_of_each_shell_can_be_shown(shell):
-    # Detection would find the shell of whoever runs the tests.
+    # Detection would find the user's own shell.
     script = (
         "import sys; sys.argv = ['fleetlake', '--show-completion', sys.argv[1]]\n"
         "from fleetlake.__main__ import main; main()"

@@ -1,6 +1,6 @@
-"""Kill -9 at any instant: whatever was committed stays, and nothing is there twice.
+"""Kill -9 at any moment: everything committed stays, and nothing is stored twice.
 
-All troubles at once: answers of every broken kind, records that show up late, a clock that
+All faults at once: broken responses of every kind, records that appear late, a clock that
 moves. `make crash-test N=200` runs the same proof at full count.
 """
 
@@ -34,9 +34,9 @@ FLAKY = SCENARIOS["flaky"].faults
 
 
 def compare(fleet: Service, env: dict[str, str], settled: str) -> tuple[int, int, int]:
-    """Return rows compared, doubles and losses over all tables, measured at the service.
+    """Return the compared rows, duplicates and losses over all tables, according to the service.
 
-    `settled` is the instant before which everything must be there.
+    `settled` is the time before which everything must be in the lake.
     """
     rows = doubles = losses = 0
     with patch.dict(os.environ, env):

@@ -1,4 +1,4 @@
-"""The next request from a page: forwards only, and to the end only where the service says so."""
+"""The next request after a page: forwards only, and no end unless the service says so."""
 
 import asyncio
 import json
@@ -200,7 +200,7 @@ def test_a_link_without_the_walks_parameter_is_an_error_not_an_end(endpoint, que
 
 
 def takes(parameter: str, value: str, instant: datetime) -> bool:
-    """Return whether the service's filter takes a record of the instant, by its contract."""
+    """Return whether, by the contract, the service's filter selects a record of this time."""
     bound = embedded_time(value) if "timeuuid" in parameter else datetime.fromisoformat(value)
     operator = parameter.rsplit("__", 1)[1]
     return {
@@ -235,7 +235,7 @@ BY_LINK = [e for e in ENDPOINTS.values() if not e.path.endswith("/")]
 
 
 def linked(endpoint: Endpoint, link: str | None) -> Page:
-    """Return a page of v3 with its link, which may be left out."""
+    """Return a page of v3 with an optional link."""
     links = {} if link is None else {"next": link}
     return read_page(endpoint, json.dumps({"data": [], "links": links, "meta": {}}).encode())
 
@@ -283,7 +283,7 @@ def test_a_walk_by_links_that_form_a_loop_is_an_error(endpoint, links):
 @rows([ENDPOINTS["users"], ENDPOINTS["subscriptions"]])
 @every("empty", [100, 10_000])
 def test_endless_linked_empty_pages_are_an_error(endpoint, empty):
-    """`empty` pages hold nothing; the one after them is the last."""
+    """`empty` pages have no records; the page after them is the last."""
 
     class Endless:
         asked = 0

@@ -1,4 +1,4 @@
-"""What docs/architecture.md, CONTRIBUTING.md and CHANGELOG.md name is there."""
+"""Everything that docs/architecture.md and CONTRIBUTING.md name exists."""
 
 import ast
 import re
@@ -62,7 +62,7 @@ def test_every_file_that_contributing_names_exists():
             r"[\w./-]+\.(?:py|md|sql|yml|toml)\b|\b(?:src|tests|sql|docs)/[\w/]+/",
             (ROOT / "CONTRIBUTING.md").read_text(),
         )
-        # A leading underscore or a slash is what is left of a name that has a <placeholder>.
+        # A leading underscore or slash is the rest of a name that has a <placeholder>.
         if "/" in name.lstrip("/") and not name.startswith(("/", "_"))
     }
 

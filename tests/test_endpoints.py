@@ -1,6 +1,6 @@
-"""The endpoint table against the service contract, and rows that contradict themselves.
+"""The endpoint table compared with the service contract, and rows that contradict themselves.
 
-The facts on the right are written from the contract and from observation, not from the table.
+The expected facts come from the contract and from observation, not from the table.
 """
 
 from dataclasses import replace

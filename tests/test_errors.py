@@ -1,4 +1,4 @@
-"""The tree of errors: its drawing is true, and each error says what to do."""
+"""The tree of errors: its drawing is correct, and each error says what to do."""
 
 import inspect
 import re

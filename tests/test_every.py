@@ -1,4 +1,4 @@
-"""A test over many cases runs them all and names those that do not hold."""
+"""A test over many cases runs them all and names those that fail."""
 
 import inspect
 

@@ -1,4 +1,4 @@
-"""What a person meets who has just begun: folders without a lake, lakes without a row."""
+"""What a new user sees: folders without a lake, lakes without a row."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from fleetlake.settings import KEY_SETTINGS, Settings, load_settings
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Set the folder of a lake that is not there yet."""
+    """Set the folder of a lake that does not exist yet."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FLEETLAKE_LAKE", str(tmp_path / "lake"))
     monkeypatch.setenv("FLEETLAKE_PUBLISHED", str(tmp_path / "published"))
@@ -70,7 +70,7 @@ def test_a_build_stays_within_its_memory_limit(
 
     assert isinstance(done.exception, BuildFailed)
     assert "FLEETLAKE_BUILD_MEMORY" in done.exception.remedy
-    assert "Possible solutions" not in str(done.exception)  # DuckDB's, of which none is open here
+    assert "Possible solutions" not in str(done.exception)  # DuckDB's own lock is not held
 
 
 def test_publishing_a_lake_without_a_load_warns_in_one_line(place: Path) -> None:

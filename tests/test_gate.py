@@ -1,4 +1,4 @@
-"""The gate: as many calls at once as the service bears, the most urgent first."""
+"""The gate: as many concurrent calls as the service can take, the most urgent first."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from fleetlake.service.gate import NOT_URGENT, Gate
 
 
 class Clock:
-    """A clock that is set."""
+    """A clock that tests set."""
 
     now = 0.0
 
@@ -28,7 +28,7 @@ def gate_of(clock: Clock) -> Callable[[int], Gate]:
 
 
 def answer(gate: Gate, clock: Clock, seconds: float, path: str = "alerts/") -> None:
-    """Let a call be answered after so many seconds."""
+    """Complete a call after this many seconds."""
     began = clock.now
     clock.now += seconds
     gate.answered(path, began)
@@ -89,7 +89,7 @@ def test_a_cancelled_call_frees_its_place_for_the_next(gate_of):
             given_up = asyncio.create_task(enter(gate, log, "given up"))
             next_one = asyncio.create_task(enter(gate, log, "next"))
             await asyncio.sleep(0)
-        # Its turn has come, but it has not taken it yet.
+        # Its turn has come, but it has not started yet.
         given_up.cancel()
         await asyncio.gather(given_up, next_one, return_exceptions=True)
 

@@ -1,4 +1,4 @@
-"""What `query` and `shell` refuse, and what goes on working."""
+"""What `query` and `shell` refuse, and what still works."""
 
 import shutil
 from contextlib import suppress
@@ -23,7 +23,7 @@ from tests.processes import environment
 
 @pytest.fixture(scope="module")
 def outside(empty_lake, tmp_path_factory):
-    """Return a folder with a lake, and a text beside it that no query may read."""
+    """Return a folder with a lake, and a text file beside it that no query may read."""
     folder = tmp_path_factory.mktemp("outside")
     shutil.copytree(empty_lake, folder / "lake")
     with open_lake(folder / "lake") as lake:
@@ -45,7 +45,7 @@ def guarded(outside):
 
 @pytest.fixture
 def ask(guarded):
-    """Return what runs SQL as `query` does, and gives the rows of its last statement."""
+    """Return a function that runs SQL as `query` does and returns its last statement's rows."""
 
     def rows(sql: str) -> list[tuple[object, ...]]:
         found = [result.fetchall() for result in guarded.run_user_sql(sql)]

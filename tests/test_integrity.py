@@ -1,4 +1,4 @@
-"""Records stay once and true, whatever an answer, a clock or an account's rights do."""
+"""Records stay unique and correct, whatever responses, clocks or account rights do."""
 
 import gzip
 import json
@@ -27,7 +27,7 @@ HOUR = timedelta(hours=1)
 
 
 class Edited(httpx.AsyncBaseTransport):
-    """The simulated service, with the records of a list edited on their way."""
+    """The simulated service, with the records of a list edited in transit."""
 
     def __init__(self, sim: Sim, **edits: Callable[[list[dict[str, Any]]], Any]) -> None:
         self._inner, self._edits = sim.transport, edits
@@ -76,7 +76,7 @@ def test_a_gap_ends_at_the_first_record_that_the_service_still_serves(make_sim):
 
     with open_lake(sim.settings().lake, read_only=True) as lake:
         [gap] = gaps(lake)
-    assert unproven > 0  # what the first load left to the second is no sign of what was lost
+    assert unproven > 0  # what the first load leaves to the second does not show what was lost
     assert abs(gap.end_at - (NOW + 15 * DAY)) < timedelta(minutes=1)
 
 
@@ -215,7 +215,7 @@ def test_a_record_dated_in_the_future_is_kept_and_not_taken_for_a_wrong_clock(si
 def test_an_empty_first_answer_does_not_prove_that_a_stream_has_no_records(make_sim):
     sim = make_sim(routers=30, days=5)
     silent = Edited(sim, alerts=lambda _: [])
-    names = ["alerts", "failovers", "activity_logs"]  # the others show how late it is
+    names = ["alerts", "failovers", "activity_logs"]  # the other records show the current time
     whole(ingest(sim.settings(), names, transport=silent))
     sim.advance(HOUR.total_seconds())
 

@@ -1,4 +1,4 @@
-"""The algebra of half-open ranges, held against plain sets of instants."""
+"""The algebra of half-open ranges, compared with plain sets of instants."""
 
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -22,7 +22,7 @@ def interval(start: int, end: int) -> Interval:
 
 
 def minutes_of(*intervals: Interval) -> set[int]:
-    """Return the minutes that lie in the ranges: start included, end not."""
+    """Return the minutes in the ranges: start included, end not."""
     return {
         number
         for number in range(LAST_MINUTE + 1)

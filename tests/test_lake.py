@@ -1,4 +1,4 @@
-"""The lake: every commit whole or not at all, each record once, every version of it kept."""
+"""The lake: commits are atomic, each record is stored once, and every version is kept."""
 
 import ctypes
 import errno
@@ -50,7 +50,7 @@ NET_DEVICES = ENDPOINTS["net_devices"]  # history with columns that are not trac
 
 @pytest.fixture(scope="module")
 def shared(empty_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
-    """Return one lake for tests that each keep to a table of their own."""
+    """Return one lake for tests that each use a different table."""
     path = tmp_path_factory.mktemp("shared") / "lake"
     with open_lake(Path(shutil.copytree(empty_lake, path))) as opened:
         yield opened
@@ -63,7 +63,7 @@ def lake(lake_path: Path) -> Iterator[Lake]:
 
 
 def rows_of(endpoint: Endpoint, records: list[dict[str, Any]]) -> pa.Table:
-    """Return records as one batch each, as pages would bring them."""
+    """Return each list of records as one batch, like a page."""
     is_v2 = endpoint.path.endswith("/")
     rest = {"meta": {"limit": 1, "next": None}} if is_v2 else {"links": {}}
     pages = [read_page(endpoint, json.dumps({"data": [r], **rest}).encode()) for r in records]
@@ -93,7 +93,7 @@ def count(lake: Lake, table: str) -> int:
 
 
 def everything(lake: Lake) -> dict[str, list[tuple[Any, ...]]]:
-    """Return what a commit of alerts could change, and the lake's own count of changes."""
+    """Return all that a commit of alerts could change, and the lake's own count of changes."""
     tables = ["raw.alerts", *(f"meta.{name}" for name in ("loads", "intervals", "quarantine"))]
     content = {table: lake.rows(f"select * from {table} order by all") for table in tables}
     return {**content, "changes": lake.rows("select max(snapshot_id) from lake.snapshots()")}
@@ -275,7 +275,7 @@ except sqlite3.OperationalError:
 
 
 def gets_catalog_alone(lake_path: Path) -> bool:
-    """Return whether another process may shut all others out, as whoever closes it last does."""
+    """Return whether a process can lock all others out, as the last to close the catalog does."""
     run = [sys.executable, "-c", ALONE, lake_path / CATALOG]
     done = subprocess.run(run, capture_output=True, text=True, check=False)
     assert done.stderr in {"", "locked\n"}
@@ -318,7 +318,7 @@ def test_one_process_at_a_time_opens_or_closes_a_catalog(lake_path, monkeypatch)
 def test_a_user_without_write_access_to_the_folder_can_read_the_lake(lake_path):
     held_lock = lake_path / "locks" / "door.lock"
     held_lock.unlink(missing_ok=True)
-    held_lock.mkdir()  # nobody, root included, can open it as a file
+    held_lock.mkdir()  # nobody, not even root, can open it as a file
 
     with open_lake(lake_path, read_only=True) as lake:
         assert lake.rows("select count(*) from meta.loads") == [(0,)]
@@ -388,7 +388,7 @@ def test_a_commit_writes_rows_misfits_ranges_watermark_and_load_record_together(
 
 
 class Crash(BaseException):
-    """What no code expects."""
+    """An error that no code expects."""
 
 
 def test_rows_are_on_the_disk_before_the_catalog_names_their_file(lake, monkeypatch):
@@ -481,7 +481,7 @@ def test_a_load_requested_twice_is_committed_once(lake):
 
 @contextmanager
 def losing_the_answer(lake: Lake, *, answers_after: bool) -> Iterator[None]:
-    """Let a lake commit and then say that it failed."""
+    """Let a lake commit and then report a failure."""
     execute, rows = lake.execute, lake.rows
     has_failed = False
 
@@ -647,7 +647,7 @@ def test_an_unknown_member_alone_is_a_change(lake):
 
 @pytest.fixture
 def snapshot(lake: Lake) -> Callable[..., Committed]:
-    """Return what commits a whole list an hour after the one before."""
+    """Return a function that commits a whole list an hour after the previous one."""
     hours = iter(range(100))
 
     def commit(endpoint: Endpoint, *records: dict[str, Any], **changes: Any) -> Committed:
@@ -783,7 +783,7 @@ def test_a_record_that_two_accounts_see_differently_is_stored_as_the_first_sees_
 
 
 def last_read(lake: Lake, ago: timedelta) -> None:
-    """Let the first account have read what it read so long ago, and another table just now."""
+    """Set when the first account last read its records; it has just read another table."""
     commit_load(lake, load_of(ALERTS, alert(0), profile="one"))
     lake.execute(
         "update meta.watermarks set updated_at = now() - ?::interval "
@@ -905,7 +905,7 @@ def test_waiting_for_the_catalog_times_out(tmp_path, monkeypatch):
 
 def test_an_exception_from_a_signal_handler_during_a_query_reaches_the_caller(lake):
     class Told(BaseException):
-        """As Prefect's own for SIGTERM."""
+        """Like Prefect's handler for SIGTERM."""
 
     def tell(*_: object) -> None:
         raise Told

@@ -1,4 +1,4 @@
-"""The lake of one run: what its loads came to, and proofs that wait for its end."""
+"""The lake of one run: the totals of its loads, and ranges that are proven at its end."""
 
 import asyncio
 from collections.abc import Iterator

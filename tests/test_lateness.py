@@ -1,4 +1,4 @@
-"""Late records: measured as they are found, and looked for as far back as that takes."""
+"""Late records: lateness is measured as they are found, and the lookback follows it."""
 
 from datetime import timedelta
 from typing import Any
@@ -22,12 +22,12 @@ from tests.conftest import NOW, Sim
 from tests.test_load import SETTLE, key_of, keys_in
 
 SAMPLES = ENDPOINTS["net_device_usage_samples"]
-LATE_BY = timedelta(minutes=15)  # of one record in five, says the scenario
+LATE_BY = timedelta(minutes=15)  # one record in five, according to the scenario
 TEN_MINUTES = timedelta(minutes=10)
 
 
 def lost(sim: Sim, until: Any) -> int:
-    """Return how many of the service's samples of that time the lake does not hold."""
+    """Return how many of the service's samples of that time are missing from the lake."""
     with open_lake(sim.settings().lake, read_only=True) as lake:
         kept = set(keys_in(lake, SAMPLES))
     return len({key_of(SAMPLES, record) for record in sim.truth(SAMPLES.name, until)} - kept)
@@ -72,7 +72,7 @@ def test_loads_that_are_never_completed_leave_no_late_record_behind(
 ) -> None:
     sim, now = make_sim(routers=8, days=1, scenario="late-data"), NOW
     with monkeypatch.context() as patch:
-        # Each commits what it read, but none gets to say that it has read it all.
+        # Each commits what it read, but none completes its read.
         patch.setattr("fleetlake.lake.commit._ends", lambda _loads: [])
         for wait in [timedelta(minutes=12)] * 5 + [timedelta(hours=30)]:
             sim.ingest(SAMPLES.name)

@@ -1,7 +1,7 @@
-"""Loads against the simulated service: what was served is in the lake, once.
+"""Loads from the simulated service: every served record is in the lake, once.
 
-Table-driven over the endpoint table, so that a new row is held to the same promises. The
-truth comes from the simulator; our own output is never the measure.
+Parametrised over the endpoint table, so that a new row is tested in the same way. The
+truth comes from the simulator, never from our own output.
 """
 
 import pkgutil
@@ -35,7 +35,7 @@ shares_a_load = pytest.mark.xdist_group("loads")  # of all endpoints, which take
 
 @pytest.fixture
 def lake_of() -> Callable[[Sim], Any]:
-    """Return what opens a simulation's lake for reading."""
+    """Return a function that opens a simulation's lake for reading."""
     return lambda sim: open_lake(sim.settings().lake, read_only=True)
 
 
@@ -56,7 +56,7 @@ def key_of(endpoint: Endpoint, record: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def keys_in(lake: Lake, endpoint: Endpoint) -> list[tuple[Any, ...]]:
-    """Return the keys in the lake, doubles and all; of a history, those that are current."""
+    """Return the keys in the lake, with duplicates; for a history, those of current versions."""
     listed = ", ".join(f'"{name}"' for name in endpoint.key)
     current = "where valid_to is null" if endpoint.mode is Mode.HISTORY else ""
     return sorted(lake.rows(f"select {listed} from raw.{endpoint.name} {current}"))
@@ -65,10 +65,10 @@ def keys_in(lake: Lake, endpoint: Endpoint) -> list[tuple[Any, ...]]:
 def flaws(
     sim: Sim, endpoints: Iterable[Endpoint] = ENDPOINTS.values(), now: datetime = NOW
 ) -> dict[str, dict[str, Any]]:
-    """Return by endpoint what the lake lacks, holds twice or made up; nothing of a good one.
+    """Return what is missing, duplicated or invented in the lake, without correct endpoints.
 
-    It is to hold what the service had by one settle time before its clock. A load may see a
-    second or two more than that, never anything the service did not have.
+    The lake must have what the service had one settle time before its clock. A load may see a
+    second or two more, but never anything that the service did not have.
     """
     found = {}
     with open_lake(sim.settings().lake, read_only=True) as lake:
@@ -88,19 +88,19 @@ def flaws(
 
 
 def assert_complete(sim: Sim, endpoint: Endpoint, now: datetime = NOW) -> None:
-    """Assert that the lake holds what the service had, each record once."""
+    """Assert that the lake has every record of the service, once."""
     assert flaws(sim, [endpoint], now) == {}
 
 
 @pytest.fixture(scope="module")
 def first_load(empty_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Sim:
-    """Return a service of which every endpoint was loaded once: to look at, not to change."""
+    """Return a service with every endpoint loaded once, for reading only."""
     return loaded_sim(tmp_path_factory.mktemp("first-load"), empty_lake)
 
 
 @pytest.fixture
 def loaded(first_load: Sim, tmp_path: Path) -> Sim:
-    """Return a service of which every endpoint was loaded once, with a lake to go on with."""
+    """Return a service with every endpoint loaded once, and its own copy of the lake."""
     return copied(first_load, tmp_path)
 
 
@@ -147,7 +147,7 @@ def test_occasional_errors_lose_and_duplicate_nothing(make_sim: Any) -> None:
 
 
 class SmallPages(httpx.AsyncBaseTransport):
-    """A service whose pages are small, and that answers some paths well only so many times."""
+    """A service with small pages that responds to some paths only a limited number of times."""
 
     def __init__(self, sim: Sim, endpoints: Iterable[Endpoint], *, good: float = inf) -> None:
         self._inner = sim.transport
@@ -156,14 +156,14 @@ class SmallPages(httpx.AsyncBaseTransport):
 
     @staticmethod
     def limit(endpoint: Endpoint) -> int:
-        """Return how many records a page of the endpoint holds."""
+        """Return the number of records per page of the endpoint."""
         return 100 if endpoint.fan_out else 2
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         path = request.url.path
         if endpoint := self._endpoints.get(path):
             size = "limit" if endpoint.api is Api.V2 else "page[size]"
-            if request.url.params.get(size) != "1":  # as one asks for the clock
+            if request.url.params.get(size) != "1":  # because one call reads the clock
                 self._good[path] -= 1
                 if self._good[path] < 0:
                     return httpx.Response(500, text="internal error shard-router-3")
@@ -187,7 +187,7 @@ def test_a_second_page_that_keeps_failing_is_an_error_and_the_next_load_complete
             kept |= {endpoint.name: len(keys_in(lake, endpoint)) for endpoint in endpoints}
         sim.ingest(*names)
 
-    # A list that fits its first page never meets the second.
+    # A list that fits on one page has no second page.
     served = {e.name: len(sim.truth(e.name)) for e in ENDPOINTS.values()}
     met = {e.name for e in ENDPOINTS.values() if served[e.name] > SmallPages.limit(e)}
     assert flaws(sim) == {}
@@ -197,12 +197,12 @@ def test_a_second_page_that_keeps_failing_is_an_error_and_the_next_load_complete
 
 
 class Crash(BaseException):
-    """Stands for the end of the process."""
+    """Stands for the death of the process."""
 
 
 @contextmanager
 def crash_at(moment: str, name: str) -> Iterator[None]:
-    """Let the process end right before or right after the first commit of an endpoint."""
+    """Let the process die right before or right after the first commit of an endpoint."""
 
     def commit(lake: Lake, load: Any, **options: Any) -> Any:
         if load.endpoint.name != name:

@@ -1,4 +1,4 @@
-"""What members are called may be anything; what people type and what columns are called may not."""
+"""Members may have any name; typed paths and column names may not."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What the environment says of the way to the service is used, or refused in words."""
+"""Proxy and certificate settings of the environment are used, or refused with an explanation."""
 
 import base64
 import errno
@@ -130,7 +130,7 @@ def test_a_key_is_masked_however_it_is_echoed(echo):
     assert starred(f"you sent {echo}.", [KEY]) in {
         "you sent ***.",
         "you sent xx***yy.",
-        "you sent ***Q==.",  # what the end of base64 holds is not the key's alone
+        "you sent ***Q==.",  # the last base64 character does not depend on the key alone
     }
 
 

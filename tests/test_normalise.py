@@ -1,4 +1,4 @@
-"""Pages to Arrow: types, times, links, and ids that only the call knows."""
+"""Pages to Arrow: types, times, links, and ids that come from the call."""
 
 import json
 from datetime import UTC, datetime

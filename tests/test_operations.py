@@ -1,4 +1,4 @@
-"""What an operator does with a lake: watch, repair, look into, keep small."""
+"""What an operator does with a lake: watch, repair, inspect, keep small."""
 
 import os
 import subprocess
@@ -32,7 +32,7 @@ MAINTAINED_LAKES = int(os.environ.get("SOAK_LAKES", "3"))
 
 
 class Rewriting(httpx.AsyncBaseTransport):
-    """Passes answers on with parts of their text replaced, or refuses a path."""
+    """Passes responses on with parts of their text replaced, or refuses a path."""
 
     def __init__(
         self, sim: Sim, replace: dict[str, str], refuse: str = "", status: int = 403
@@ -59,13 +59,13 @@ LOADED = ("alerts", "activity_logs", "users", "products", "routers")
 
 @pytest.fixture(scope="module")
 def loaded_once(empty_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Sim:
-    """Return a service of which some endpoints were loaded: to be copied."""
+    """Return a service with some endpoints loaded, to be copied."""
     return loaded_sim(tmp_path_factory.mktemp("loaded"), empty_lake, *LOADED)
 
 
 @pytest.fixture
 def loaded(loaded_once: Sim, tmp_path: Path) -> Sim:
-    """Return a service of which some endpoints were loaded into a lake of the test's own."""
+    """Return a service with some endpoints loaded into this test's own lake."""
     return copied(loaded_once, tmp_path)
 
 
@@ -373,7 +373,7 @@ def test_maintenance_counts_written_files_and_merged_files_separately(sim: Sim) 
 def test_small_loads_are_written_by_one_thread_and_the_rest_by_as_many_as_before(
     sim: Sim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With several, DuckLake aborts the process now and then."""
+    """With several threads, DuckLake occasionally aborts the process."""
     sim.ingest("accounts")
     threads = "select current_setting('threads')"
     seen: dict[str, object] = {}
@@ -395,7 +395,7 @@ def test_small_loads_are_written_by_one_thread_and_the_rest_by_as_many_as_before
 
 @pytest.mark.proof
 def test_maintenance_of_lake_after_lake_succeeds(tmp_path: Path) -> None:
-    """In a process of its own: what this looks for is one that aborts, a new lake's above all."""
+    """Runs in a separate process, because the failure is an abort, mostly with a new lake."""
     lake_after_lake = """if True:
         import sys
         from pathlib import Path

@@ -1,4 +1,4 @@
-"""Who may read and write what fleetlake makes, and what it does about files of other users."""
+"""Permissions of the files that fleetlake creates, and its handling of other users' files."""
 
 import fcntl
 import os
@@ -33,7 +33,7 @@ STRANGER = 54321
 
 @pytest.fixture(autouse=True)
 def own_umask() -> Iterator[None]:
-    """Begin as a shell does, and put the umask of this process back."""
+    """Start with a shell's usual umask, and restore the umask of this process."""
     before = os.umask(0o022)
     umask._is_applied = False  # noqa: SLF001 - a process has one umask, and tests share a process
     yield
@@ -42,7 +42,7 @@ def own_umask() -> Iterator[None]:
 
 
 def modes_below(folder: Path) -> set[str]:
-    """Return the kinds and modes of a folder and of all in it, links left out."""
+    """Return the kinds and modes of a folder and everything in it, except links."""
     found = [folder, *folder.rglob("*")]
     kinds = {True: "folder", False: "file"}
     return {
@@ -53,7 +53,7 @@ def modes_below(folder: Path) -> set[str]:
 
 
 def give_away(path: Path, monkeypatch: pytest.MonkeyPatch, *, owner: int = STRANGER) -> None:
-    """Let a path belong to another user; where we may not do that, become one ourselves."""
+    """Let a path belong to another user; if that is not permitted, become another user instead."""
     if os.geteuid() == 0:
         os.chown(path, owner, -1, follow_symlinks=False)
     else:
@@ -78,7 +78,7 @@ def test_a_lake_its_locks_and_its_state_follow_the_umask(
         locks = modes_below(lake / "locks")
 
     assert any((lake / "files").rglob("*.parquet"))
-    # Lock files and the call limit are for one user, whoever else may read the lake.
+    # Lock files and the call limit are for one user, even if others may read the lake.
     assert locks == {f"folder {folder}", "file 600"}
     assert modes_below(lake) == {f"folder {folder}", f"file {file}", "file 600"}
     assert modes_below(tmp_path / "state") == {"folder 700", "file 600"}
@@ -106,7 +106,7 @@ def test_published_and_exported_files_follow_the_umask(
             where = SecretStr(str(tmp_path / "exports" / target))
             assert export(lake, TARGETS[target], where)
 
-    locks = {"file 600"}  # for one user, whoever else may read
+    locks = {"file 600"}  # for one user, even if others may read
     assert modes_below(tmp_path / "open") == {f"folder {folder}", f"file {file}"} | locks
     assert modes_below(tmp_path / "exports") == {f"folder {folder}", f"file {file}"}
 
@@ -142,7 +142,7 @@ def test_an_invalid_umask_is_refused_and_grants_no_rights(monkeypatch, value):
 
 
 def permissions(settings) -> tuple[str, str]:
-    """Return what doctor says of permissions, and what to do."""
+    """Return what doctor reports about permissions, and the remedy."""
     check = next(check for check in run_checks(settings) if check.name == "permissions")
     return check.found, check.error.remedy if check.error else ""
 
@@ -274,7 +274,7 @@ def test_a_lock_file_that_cannot_be_opened_names_its_owner(tmp_path, monkeypatch
 
     monkeypatch.setattr(os, "open", refuse)
     monkeypatch.setattr(file_locks.os, "geteuid", lambda: STRANGER)
-    monkeypatch.setattr(file_locks, "foreign_owner", lambda _: None)  # root's, which others trust
+    monkeypatch.setattr(file_locks, "foreign_owner", lambda _: None)  # root's, which is trusted
 
     with (
         pytest.raises(LakeError, match=f"{file} belongs to user '?\\w+"),

@@ -1,4 +1,4 @@
-"""What is printed is text: a terminal obeys none of it, and a lost output is no success."""
+"""Output is plain text: a terminal interprets none of it, and lost output is not a success."""
 
 import ast
 import io
@@ -29,7 +29,7 @@ HIDDEN = "\x1b[31m\x07\r\x9b\u202e\u200b\u2066\ufeff\u2028\x00"
 
 @pytest.fixture
 def printed(monkeypatch):
-    """Return what prints on a console of ours, and gives what came out."""
+    """Return a function that prints on our console and returns the output."""
 
     def show(act) -> str:
         out = io.StringIO()
@@ -131,7 +131,7 @@ RAW = {
 
 
 def raw_prints(file: Path) -> list[str]:
-    """Return the calls in a file that print past the one place that makes text plain."""
+    """Return the calls in a file that print without the function that makes text plain."""
     found = []
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Call):

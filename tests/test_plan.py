@@ -1,4 +1,4 @@
-"""What is still to be read: never less than what is not final, never what is too fresh."""
+"""What is still to be read: everything that is not final, and nothing that is too recent."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""The password of the Prefect server: where it is kept, and who is given it. Without Prefect."""
+"""The password of the Prefect server: where it is stored, and who gets it. Without Prefect."""
 
 import os
 import stat
@@ -24,7 +24,7 @@ HERE = "http://127.0.0.1:4200/api"
 
 @pytest.fixture(autouse=True)
 def home(tmp_path, monkeypatch):
-    """Give a test a Prefect home of its own; the environment is put back after it."""
+    """Give a test its own Prefect home; the environment is restored after it."""
     with patch.dict(os.environ):
         for name in [name for name in os.environ if name.startswith("PREFECT_")]:
             monkeypatch.delenv(name)
@@ -33,7 +33,7 @@ def home(tmp_path, monkeypatch):
 
 
 def given_password() -> str | None:
-    """Return what Prefect's clients of this process send."""
+    """Return the credentials that Prefect's clients in this process send."""
     use_password()
     return os.environ.get(CLIENT_AUTH)
 

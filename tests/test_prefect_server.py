@@ -1,4 +1,4 @@
-"""What `fleetlake prefect-server` does for a server over SQLite; without one, so quick."""
+"""What `fleetlake prefect-server` does for a server on SQLite. Fast: without a server."""
 
 import json
 import os
@@ -59,7 +59,7 @@ prefect_server()
 
 
 def settings_of_server(home: Path, **own: str) -> list[object]:
-    """Return what the server forgets, after how many days, and where it keeps leases."""
+    """Return what the server deletes, after how many days, and where it keeps leases."""
     names = import_module("fleetlake.cli.prefect.server").DEFAULTS
     env = {name: value for name, value in os.environ.items() if name not in names}
     done = subprocess.run(

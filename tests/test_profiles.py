@@ -1,4 +1,4 @@
-"""Several accounts in one lake: every row once, and whose keys read it."""
+"""Several accounts in one lake: every row once, with the account that read it."""
 
 import shutil
 from pathlib import Path
@@ -22,7 +22,7 @@ FLEET = {"routers": 12, "days": 1}
 
 
 def both(sim: Sim, **root: Any) -> Settings:
-    """Return settings whose own keys are a sub-account's, with the root account as a profile."""
+    """Return settings whose main keys are a sub-account's, with the root account as a profile."""
     return sim.settings(**SUBACCOUNT, profile="branch", profiles={"root": {**ROOT, **root}})
 
 
@@ -33,7 +33,7 @@ def sim(make_sim: Any) -> Sim:
 
 @pytest.fixture(scope="module")
 def loaded(empty_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Sim:
-    """Return a service that both accounts have read: to look at, or to be copied."""
+    """Return a service that both accounts have read, to inspect or copy."""
     sim = new_sim(tmp_path_factory.mktemp("both"), **FLEET)
     shutil.copytree(empty_lake, sim.folder / "lake")
     outcomes = ingest(both(sim), NAMES, transport=sim.transport)

@@ -1,4 +1,4 @@
-"""A member that the service added becomes a column, with all that came before."""
+"""A member that the service added becomes a column, including its earlier values."""
 
 import json
 import pkgutil
@@ -38,13 +38,13 @@ DRIFT: dict[str, Any] = {"scenario": "schema-drift", "days": 1}
 
 @pytest.fixture(scope="module")
 def drifted(empty_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Sim:
-    """Return a service that has added a member to its records; two endpoints are loaded."""
+    """Return a service that added a member to its records; two endpoints are loaded."""
     return loaded_sim(tmp_path_factory.mktemp("drifted"), empty_lake, "groups", "alerts", **DRIFT)
 
 
 @pytest.fixture
 def drifting(drifted: Sim, tmp_path: Path) -> Sim:
-    """Return such a service over a lake of the test's own."""
+    """Return such a service with this test's own lake."""
     return copied(drifted, tmp_path, **DRIFT)
 
 
@@ -368,7 +368,7 @@ values = st.sampled_from(
 
 @pytest.fixture(scope="module")
 def long_lake(empty_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
-    """Return an open lake that many examples go through, one after the other."""
+    """Return an open lake that many examples use in turn."""
     path = tmp_path_factory.mktemp("hostile") / "lake"
     shutil.copytree(empty_lake, path)
     with open_lake(path, threads=1) as lake:
@@ -430,7 +430,7 @@ def loaded(lake: Lake, endpoint: Endpoint, extras: list[dict[str, Any]]) -> Comm
 
 
 def kept(lake: Lake, endpoint: Endpoint, number: int) -> dict[str, Any]:
-    """Return what the lake holds of a record."""
+    """Return a record as the lake stores it."""
     key = endpoint.key[0]
     _, row = a_record(endpoint, number)
     current = "and valid_to is null" if endpoint.mode is Mode.HISTORY else ""
@@ -442,7 +442,7 @@ def kept(lake: Lake, endpoint: Endpoint, number: int) -> dict[str, Any]:
 
 
 def shape_of(lake: Lake, *, without: str) -> list[tuple[Any, ...]]:
-    """Return every table with its columns, and the rows of those that are not loaded here."""
+    """Return every table with its columns, and the rows of tables that are not loaded here."""
     columns = lake.rows(
         "select schema_name, table_name, column_name, data_type from duckdb_columns() "
         "where database_name = 'lake' order by all"
@@ -453,7 +453,7 @@ def shape_of(lake: Lake, *, without: str) -> list[tuple[Any, ...]]:
 
 
 def alike(found: Any, sent: Any) -> bool:
-    """Return whether two values are the same; a time may be spelled in another way."""
+    """Return whether two values are equal; a time may have another format."""
     if isinstance(found, datetime):
         return found == datetime.fromisoformat(sent)
     if isinstance(found, str) and isinstance(sent, str) and found != sent:
@@ -462,7 +462,7 @@ def alike(found: Any, sent: Any) -> bool:
 
 
 def sorted_items(members: Any) -> Any:
-    """Return members in an order of their own, within members too."""
+    """Return members in sorted order, nested members too."""
     if not isinstance(members, dict):
         return members
     return sorted((name, sorted_items(value)) for name, value in members.items())

@@ -1,4 +1,4 @@
-"""Names with quotes and backslashes in them stay names, wherever SQL or YAML holds them."""
+"""Names with quotes and backslashes stay names in SQL and YAML."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The call limit: no sixty seconds hold more calls than set, whoever makes them."""
+"""The call limit: no sixty seconds have more calls than allowed, over all processes."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,7 +16,7 @@ START = 1_800_000_000.0
 
 
 class Clock:
-    """A clock that only moves when someone sleeps, or is set."""
+    """A clock that moves only when somebody sleeps or when it is set."""
 
     def __call__(self) -> float:
         return self.now

@@ -1,4 +1,4 @@
-"""What the README says is so: its tables come from the code, its commands are run."""
+"""The README is correct: its tables come from the code, and its commands run."""
 
 import re
 import shlex
@@ -73,7 +73,7 @@ def test_the_demo_runs_again_and_loads_only_what_is_new(demo: tuple[Path, str]) 
 
 @pytest.mark.proof
 def test_its_commands_succeed(demo: tuple[Path, str]) -> None:
-    """Every fleetlake and python command is run, in order, against a simulated service."""
+    """Run every fleetlake and python command, in sequence, against a simulated service."""
     folder, _ = demo
     own = {k: v for k, v in environment(folder).items() if not k.startswith("FLEETLAKE_")}
     loads = re.compile(r"fleetlake (doctor|ingest|build|publish|verify|backfill)")
@@ -81,7 +81,7 @@ def test_its_commands_succeed(demo: tuple[Path, str]) -> None:
     commands = [c for c in console_commands() if c.startswith(".venv/bin/") and not stays.search(c)]
     with service(routers=5, days=1) as fleet:
         for line in commands:
-            # Loads go to a service into a lake of their own, the rest asks the demo's lake.
+            # Loads read a service into a separate lake; the other commands use the demo's lake.
             reads_service = loads.search(line)
             published = folder / "data" / "published"
             fleet_env = environment(folder / "fleet", fleet.url, published=published)

@@ -1,4 +1,4 @@
-"""One record beyond its bounds goes to quarantine, and its page stays."""
+"""A record beyond its bounds goes to quarantine, and the rest of its page is kept."""
 
 import json
 import re

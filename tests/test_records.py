@@ -1,6 +1,6 @@
-"""Bytes to values: two readers that must agree, and odd records that cost nobody else theirs.
+"""Bytes to values: two readers that must agree, and odd records that do not affect others.
 
-Records are made up from each row's columns, so a new row is tested by being there.
+Records are generated from each endpoint's columns, so a new endpoint is tested automatically.
 """
 
 import json
@@ -66,7 +66,7 @@ def a_record(endpoint: Endpoint, number: int) -> tuple[dict[str, Any], dict[str,
 
 
 def a_page(endpoint: Endpoint, records: list[Any], **spaces: Any) -> bytes:
-    """Return a last page as the endpoint's generation of the service words it."""
+    """Return a last page in the format of the endpoint's API version."""
     is_v2 = endpoint.path.endswith("/")
     rest = {"meta": {"limit": 500, "next": None, "offset": 0}} if is_v2 else {"links": {}}
     return json.dumps({"data": records, **rest}, ensure_ascii=False, **spaces).encode()
@@ -82,13 +82,13 @@ def read_rows(endpoint: Endpoint, body: bytes) -> list[dict[str, Any]]:
 
 
 def by_column(decoded: Decoded) -> tuple[Any, ...]:
-    """Return what a reader found, times as instants and JSON as values, for comparison."""
+    """Return a reader's result, with times as instants and JSON as values, for comparison."""
     values = {name: list(map(comparable, column)) for name, column in decoded.values.items()}
     return values, decoded.count, decoded.limit, decoded.next, decoded.extra, decoded.rejects
 
 
 def comparable(value: Any) -> Any:
-    """Return a value so that two spellings of the same are equal."""
+    """Return a value in a canonical form, so that different spellings are equal."""
     if not isinstance(value, str):
         return (type(value), value)
     for read in (datetime.fromisoformat, json.loads):
@@ -388,7 +388,7 @@ def test_both_readers_agree_on_every_page_that_the_fast_reader_accepts(data):
 
 
 def read_patiently(endpoint: Endpoint, body: bytes) -> list[dict[str, Any]]:
-    """Return the rows that the patient reader alone makes of a page."""
+    """Return the rows that the lenient reader alone gives for a page."""
     marked = json.loads(body)
     marked["data"].append("makes the quick reader give up")
     return read_rows(endpoint, json.dumps(marked).encode())

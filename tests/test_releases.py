@@ -1,4 +1,4 @@
-"""Releases that know different columns load one lake, one after the other or in turn."""
+"""Releases with different columns load one lake, in sequence or alternating."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -26,13 +26,13 @@ SMALL: dict[str, Any] = {"routers": 4, "days": 1}
 
 
 def without(endpoint: Endpoint, column: str) -> Endpoint:
-    """Return the endpoint as a release knows it that lacks the column."""
+    """Return the endpoint as defined in a release without the column."""
     return replace(endpoint, columns=tuple(c for c in endpoint.columns if c.name != column))
 
 
 @contextmanager
 def older(columns: Mapping[str, str] = MappingProxyType(COLUMNS)) -> Iterator[None]:
-    """Run a release without some columns for a while."""
+    """Run a release without some columns, until the end of the block."""
     rows = {name: without(ENDPOINTS[name], column) for name, column in columns.items()}
     with pytest.MonkeyPatch.context() as patch:
         for name, row in rows.items():
@@ -43,7 +43,7 @@ def older(columns: Mapping[str, str] = MappingProxyType(COLUMNS)) -> Iterator[No
 
 @pytest.fixture(scope="module")
 def made_before(tmp_path_factory: pytest.TempPathFactory) -> Sim:
-    """Return a service, loaded into a lake that was made by the older release: to be copied."""
+    """Return a service, loaded into a lake that the older release created, to be copied."""
     sim = new_sim(tmp_path_factory.mktemp("old"), **SMALL)
     with older():
         sim.ingest(*COLUMNS)
@@ -52,7 +52,7 @@ def made_before(tmp_path_factory: pytest.TempPathFactory) -> Sim:
 
 @pytest.fixture
 def old_sim(made_before: Sim, tmp_path: Path) -> Sim:
-    """Return a service, loaded into a lake that was made by the older release."""
+    """Return a service, loaded into a lake that the older release created."""
     return copied(made_before, tmp_path, **SMALL)
 
 
@@ -70,7 +70,7 @@ def served(sim: Sim, name: str) -> list[Any]:
 
 
 def assert_as_served(sim: Sim) -> None:
-    """Assert that each record is there in one row, with the value that the service served."""
+    """Assert that each record is one row, with the value that the service served."""
     for name, column in COLUMNS.items():
         rows = [row for (row,) in held(sim, f"select {column} from raw.{name} order by 1")]
         assert rows == served(sim, name), name

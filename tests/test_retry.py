@@ -1,4 +1,4 @@
-"""The one owner of retries: what is worth one, how often, and for how long at most."""
+"""Retries: which errors are retried, how often, and for how long at most."""
 
 import asyncio
 from collections.abc import Iterator
@@ -55,7 +55,7 @@ def test_the_requested_wait_is_respected_up_to_a_minute(asked, waited):
 
 
 class Flaky:
-    """Fails some times, then answers."""
+    """Fails a few times, then succeeds."""
 
     def __init__(self, failures: int, error: Exception) -> None:
         self.failures, self.error, self.tries = failures, error, 0

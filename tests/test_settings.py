@@ -1,4 +1,4 @@
-"""Settings: read once, frozen, and silent about secrets."""
+"""Settings: read once, immutable, and without secrets in their output."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ KEYS = {
 
 @pytest.fixture(autouse=True)
 def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read settings anew, from a folder without a file of them."""
+    """Read settings again, from a folder without a settings file."""
     monkeypatch.chdir(tmp_path)
     load_settings.cache_clear()
 
@@ -113,7 +113,7 @@ def test_an_invalid_root_url_is_refused_by_setting_name_and_not_shown(monkeypatc
     told = failure_of_loading()
 
     assert told.startswith("Invalid settings: FLEETLAKE_BASE_URL: ")
-    assert "Value error" not in told  # which pydantic would put before it
+    assert "Value error" not in told  # the prefix that pydantic would add
     assert "secretword" not in told
 
 

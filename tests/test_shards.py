@@ -1,4 +1,4 @@
-"""Shards of a large fleet: together they load what one whole load does, and stand in no one's way.
+"""Shards of a large fleet: together they load what one load does, and do not block each other.
 
 The truth comes from the simulator, as in test_load.py.
 """

@@ -1,4 +1,4 @@
-"""The shell: SQL line by line over a lake that others may write meanwhile."""
+"""The shell: interactive SQL on a lake that others may write at the same time."""
 
 import json
 import os
@@ -145,7 +145,7 @@ def test_tab_offers_tables_views_columns_and_keywords_in_any_case(tmp_path, type
 
 
 def chunk(terminal: int) -> bytes:
-    """Return what a terminal shows next; where its last user has gone, nothing."""
+    """Return what a terminal shows next; empty once its last process has ended."""
     try:
         return os.read(terminal, 4096)
     except OSError:
@@ -172,7 +172,7 @@ LONG = "select sum(a.i * b.i) from range(100000000) a(i), range(1000000) b(i)"
 
 
 def until_busy(process: subprocess.Popen[str]) -> None:
-    """Return once a command has worked for longer than it needs to start: its query runs."""
+    """Return once a command has used more CPU time than its start needs: its query is running."""
     ticks = 2 * os.sysconf("SC_CLK_TCK")
     while int(Path(f"/proc/{process.pid}/stat").read_text().split()[13]) < ticks:
         assert process.poll() is None
@@ -206,7 +206,7 @@ def test_ctrl_c_while_rows_are_printed_returns_to_the_prompt(tmp_path, monkeypat
 
 
 def ended_by_ctrl_c(query: "subprocess.Popen[str]") -> tuple[int, str]:
-    """Return the exit code of a command that is told to stop, and what it said."""
+    """Interrupt a command; return its exit code and output."""
     query.send_signal(signal.SIGINT)
     _, said = query.communicate(timeout=30)
     return query.returncode, said
@@ -225,7 +225,7 @@ def test_ctrl_c_ends_a_query_that_waits_for_a_pipe(env, tmp_path):
     words = command("query", f"from read_csv('{tmp_path / 'pipe'}')", "--unsafe")
     with (
         subprocess.Popen(words, env=env, stderr=subprocess.PIPE, text=True) as query,
-        (tmp_path / "pipe").open("w"),  # opens once the query does
+        (tmp_path / "pipe").open("w"),  # opens once the query opens it
     ):
         assert ended_by_ctrl_c(query) == (130, "Stopped.\n")
 
@@ -258,7 +258,7 @@ def test_the_lines_that_attach_a_shared_lake_contain_no_key(monkeypatch):
 
 @pytest.fixture
 def run(env):
-    """Return what runs a command on the lake and returns how it ended and what it said."""
+    """Return a function that runs a command on the lake and returns its exit code and output."""
     return lambda *words: CliRunner().invoke(cli.app, words, env={**env, "COLUMNS": "80"})
 
 

@@ -1,4 +1,4 @@
-"""A list that has lost most of its records retires nothing until a person accepts it."""
+"""A list that has lost most of its records closes no versions until a person accepts it."""
 
 import json
 import shutil
@@ -34,9 +34,9 @@ Change = Callable[[Records], Records]
 
 
 class Changed(httpx.AsyncBaseTransport):
-    """The simulated service, with the records of some lists changed on their way.
+    """The simulated service, with the records of some lists changed in transit.
 
-    `answers` is how many answers of each list are changed; `asked` counts them all.
+    `answers` is the number of responses changed per list; `asked` counts all of them.
     """
 
     def __init__(self, sim: Sim, answers: int = 1000, **changes: Change) -> None:
@@ -46,7 +46,7 @@ class Changed(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         response = await self._inner.handle_async_request(request)
         name = request.url.path.strip("/").split("/")[-1]
-        # A page of one record is what a client asks for to learn the service's clock.
+        # A client requests a page of one record to read the service's clock.
         if name not in self._changes or request.url.params.get("limit") == "1":
             return response
         self.asked += 1
@@ -85,14 +85,14 @@ def ids(sim: Sim, name: str = "routers") -> set[int]:
 
 @pytest.fixture(scope="module")
 def loaded(empty_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Sim:
-    """Return a service of ten routers, loaded into a lake to copy."""
+    """Return a service with ten routers, loaded into a lake to copy."""
     folder = tmp_path_factory.mktemp("fleet")
     return loaded_sim(folder, empty_lake, "routers", "batteries", routers=10, days=1)
 
 
 @pytest.fixture
 def fleet(loaded: Sim, tmp_path: Path) -> Sim:
-    """Return a service of ten routers, loaded into a lake of the test's own."""
+    """Return a service with ten routers, loaded into this test's own lake."""
     shutil.copytree(loaded.folder / "lake", tmp_path / "lake")
     return Sim(loaded.app, tmp_path)
 
@@ -143,7 +143,7 @@ def test_new_records_do_not_make_up_for_missing_ones(fleet: Sim) -> None:
 
     [fewer] = load(fleet, "routers", routers=lambda records: others(records)[:4])
 
-    assert "16 of 20 records" in str(fewer.error)  # six of the ten that count are too many
+    assert "16 of 20 records" in str(fewer.error)  # six of the ten counted records are too many
     assert len(current(fleet)) == 20
 
 

@@ -1,6 +1,6 @@
-"""Analysts read while three processes write: no error, and no wait that a person would notice.
+"""Readers query while three processes write: no error, and no noticeable wait.
 
-`make soak N=120` does it for longer. Each reader counts what it sees, and a count never falls.
+`make soak N=120` runs it for longer. Each reader counts the rows, and a count never falls.
 """
 
 import json

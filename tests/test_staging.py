@@ -1,4 +1,4 @@
-"""Every raw table has its staging view: the one place where its columns get their names."""
+"""Every raw table has a staging view, the one place where its columns are named."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What `fleetlake status` tells a person: a verdict first, then a table that fits a terminal."""
+"""The output of `fleetlake status`: a verdict first, then a table that fits a terminal."""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""How what `up` and `worker` have started ends, whatever stops them; without Prefect, so quick."""
+"""Processes of `up` and `worker` end with them, whatever stops them. Fast: without Prefect."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ from fleetlake.errors import FleetlakeError
 
 worker = import_module(
     "fleetlake.cli.prefect.worker"
-)  # in its package, a command of that name hides it
+)  # a command of the same name hides it in its package
 
 SLEEP = (sys.executable, "-c", "import time; time.sleep(600)")
 
@@ -32,7 +32,7 @@ with stopped_by_signals(), running({SLEEP!r}, Path(sys.argv[1])) as child:
 
 @contextmanager
 def child_of_a_command(log: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """Yield a process that started another as our commands do, and that other's id."""
+    """Yield a process that started a child as our commands do, and the id of that child."""
     line = [sys.executable, "-c", START_A_CHILD, str(log)]
     with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -52,7 +52,7 @@ def is_alive(pid: int) -> bool:
 
 @contextmanager
 def at_a_closed_terminal(action: signal.Handlers) -> Iterator[None]:
-    """Let what is started meanwhile do this at SIGHUP, whatever the tests were started with."""
+    """Set how processes started in this block react to SIGHUP, independent of the test runner."""
     before = signal.signal(signal.SIGHUP, action)
     try:
         yield
@@ -103,7 +103,7 @@ def test_runs_are_found_on_a_machine_without_ps(monkeypatch):
 
 
 def test_the_kernel_and_ps_list_the_same_processes(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "40")  # which ps would cut its lines to
+    monkeypatch.setenv("COLUMNS", "40")  # the width at which ps would cut its lines
     with a_run() as run:
         by_kernel, by_ps = (
             [line.split() for line in lines if line.split()[0] == str(run)]

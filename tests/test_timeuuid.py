@@ -1,4 +1,4 @@
-"""Version-1 UUIDs as positions in time, held against the standard library's own reading."""
+"""Version-1 UUIDs as positions in time, compared with the standard library."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import NAMESPACE_DNS, UUID, uuid5
@@ -14,7 +14,7 @@ tails = st.binary(min_size=8, max_size=8)
 
 
 def uuid_at(instant: datetime, tail: bytes) -> UUID:
-    """Return a version-1 UUID of the instant with eight bytes of one's own after the time."""
+    """Return a version-1 UUID of the instant, with eight chosen bytes after the time."""
     head = UUID(smallest_at(instant)).bytes[:8]
     return UUID(bytes=head + bytes([tail[0] & 0x3F | 0x80]) + tail[1:])
 

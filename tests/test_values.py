@@ -1,4 +1,4 @@
-"""One value at a time: what is mended, what is null, what is refused with a reason."""
+"""Single values: what is repaired, what is null, what is refused with a reason."""
 
 import json
 from datetime import UTC, datetime, timedelta, timezone

@@ -1,4 +1,4 @@
-"""Cutting a stream into windows: nothing left out, nothing proven that was not read."""
+"""Dividing a stream into windows: nothing is omitted, and nothing unread is proven."""
 
 from datetime import UTC, datetime, timedelta
 

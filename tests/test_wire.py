@@ -1,6 +1,6 @@
-"""The wire: every answer whole or an error, and no answer for somebody else's question.
+"""The wire: every response is complete or an error, and belongs to its own request.
 
-The services are scripted byte by byte, so nothing here depends on how a real one spells HTTP.
+The services are scripted byte by byte, so nothing here depends on a real HTTP server.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ async def asked(reader: asyncio.StreamReader) -> bytes:
 
 
 def answering(*answers: bytes, closes: bool = True) -> Service:
-    """Return a service that gives a connection's requests these answers in turn."""
+    """Return a service that responds to a connection's requests with these responses in turn."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for answer in answers:
@@ -57,7 +57,7 @@ def talk(
     server_tls: ssl.SSLContext | None = None,
     tls: ssl.SSLContext | None = None,
 ) -> tuple[Result, int]:
-    """Return what talking to the service gave, and how many connections that took."""
+    """Return the result of calling the service, and the number of connections used."""
 
     async def run() -> tuple[Result, int]:
         connections = 0
@@ -252,7 +252,7 @@ def test_an_abandoned_response_does_not_answer_the_next_request():
 
     async def give_up(client: httpx.AsyncClient) -> bytes:
         late = asyncio.create_task(client.get("/late"))
-        await asyncio.sleep(0.01)  # the request goes out; the next one ends the wait for it
+        await asyncio.sleep(0.01)  # the request is sent; the next one ends the waits response
         late.cancel()
         return await ask(client)
 
@@ -282,7 +282,7 @@ def test_a_slow_response_is_accepted_while_it_makes_progress():
             writer.write(bytes([byte]))
             await asyncio.sleep(0.01)
 
-    assert talk(serve, ask, seconds=0.3)[0] == b"hello"  # it takes longer than that in all
+    assert talk(serve, ask, seconds=0.3)[0] == b"hello"  # it takes longer than that in total
 
 
 def test_a_connection_that_was_idle_for_long_is_not_reused(monkeypatch):

@@ -1,4 +1,4 @@
-"""Readings to commits: large enough, soon enough, and each proof with its rows."""
+"""Readings to commits: large enough, soon enough, and each proven range with its rows."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ SAMPLES = ENDPOINTS["net_device_usage_samples"]
 
 
 class Lake:
-    """Takes loads, or fails."""
+    """Accepts loads, or fails."""
 
     def __init__(self) -> None:
         self.loads: list[Load] = []
