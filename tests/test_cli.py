@@ -92,7 +92,7 @@ def test_a_wrong_key_is_one_paragraph_and_nothing_is_loaded(fleet: Service, tmp_
     assert query("select count(*) as n from meta.loads", env) == [{"n": 0}]
 
 
-def test_a_host_that_does_not_answer_is_named_within_seconds(tmp_path: Path) -> None:
+def test_a_host_that_does_not_respond_is_named_within_seconds(tmp_path: Path) -> None:
     done = fleetlake("ingest", env=environment(tmp_path, "http://127.0.0.1:9"), timeout=30)
 
     assert done.returncode == 5

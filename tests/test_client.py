@@ -257,7 +257,7 @@ def test_fewer_than_three_attempts_can_be_set(ask):
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
-def test_a_redirect_is_an_error_and_no_key_goes_where_it_leads(ask, status):
+def test_a_redirect_is_an_error_and_its_target_gets_no_key(ask, status):
     service = Service(says(status, "", location="https://elsewhere.example/api/v2/accounts/"))
 
     with pytest.raises(RequestRejected, match=str(status)) as failure:

@@ -39,7 +39,7 @@ def test_an_empty_lake_setting_is_refused_by_its_name(monkeypatch: pytest.Monkey
         load_settings()
 
 
-def test_status_of_a_lake_without_a_load_says_so(place: Path) -> None:
+def test_status_reports_a_lake_without_a_load(place: Path) -> None:
     with open_lake(place):
         pass
 

@@ -89,7 +89,7 @@ def test_the_count_includes_the_misfits():
     assert [reject.reason for reject in page.rejects] == ["id: missing"]
 
 
-def test_extra_members_stay_with_their_own_record_where_others_are_misfits():
+def test_unknown_members_stay_with_their_own_record_if_others_are_misfits():
     page = page_of(ENDPOINTS["groups"], {}, {"id": "1"}, {}, {"id": "2", "new": True})
 
     assert [row and json.loads(row) for row in page.rows[EXTRA].to_pylist()] == [

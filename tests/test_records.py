@@ -414,7 +414,7 @@ ODD_NAMES = [
 
 
 @pytest.mark.parametrize("name", ["users", "alerts", "failovers", "private_cellular_sims"])
-def test_an_unknown_member_is_kept_whatever_its_name(name: str) -> None:
+def test_an_unknown_member_of_any_name_is_kept(name: str) -> None:
     endpoint = ENDPOINTS[name]
     sent, row = a_record(endpoint, 1)
     unknown = {odd: n for n, odd in enumerate(ODD_NAMES) if odd not in sent and odd != "type"}

@@ -42,7 +42,7 @@ def test_another_seed_gives_another_fleet():
 
 
 @section("Simulator: determinism")
-def test_answers_at_an_instant_do_not_depend_on_how_the_clock_reached_it():
+def test_responses_at_a_time_do_not_depend_on_how_the_clock_reached_it():
     walked = start(days=3)
     for _ in range(5):
         walked.advance(hours=5)

@@ -23,7 +23,7 @@ def test_500_is_a_short_text(fresh: Service):
 
 
 @section("Observed: Rates and failures")
-def test_some_429_answers_have_retry_after(fresh: Service):
+def test_some_429_responses_have_retry_after(fresh: Service):
     switch(fresh, status_429=1)
 
     answers = [fresh.get("routers/") for _ in range(20)]

@@ -1,4 +1,4 @@
-"""Routers that are reset or replaced: the old id goes with its data, and a new one registers."""
+"""Routers that are reset or replaced: the old id disappears with its data, and a new one registers."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -19,7 +19,7 @@ def registered_at(fact: Record) -> datetime:
 
 
 def registrations() -> list[Record]:
-    """Return what becomes of a fleet within days, as an equal one that lives ahead tells."""
+    """Return what happens to a fleet within days, from an identical fleet that runs ahead."""
     scout = start(routers=ROUTERS)
     scout.advance(days=LATER.days)
     facts = scout.truth("registrations")
@@ -32,7 +32,7 @@ def facts() -> list[Record]:
 
 
 def router(service: Service, number: int) -> Record | None:
-    """Return a router as it is listed now, None if it is not."""
+    """Return a router as it is listed now, or None if it is not listed."""
     found = service.records(f"routers/?id={number}")
     return found[0] if found else None
 
@@ -44,7 +44,7 @@ def modems(service: Service, number: int) -> list[Record]:
 
 @pytest.fixture(scope="module")
 def stories(facts) -> list[dict[str, Any]]:
-    """Return each registration with what one service showed a second before and after it."""
+    """Return each registration, with the service's records a second before and after it."""
     service = start(routers=ROUTERS)
     first, found = [int(number) for number in service.router_ids()], []
     for fact in facts:
@@ -149,7 +149,7 @@ def test_the_asset_of_a_reset_router_is_the_same(stories):
 
 @pytest.fixture(scope="module")
 def later() -> Service:
-    """Return the service when all has been registered anew."""
+    """Return the service after all registrations."""
     service = start(routers=ROUTERS)
     service.advance(days=LATER.days)
     return service

@@ -18,7 +18,7 @@ from tests.simulator.service import keys
 
 @contextmanager
 def running(*options: str) -> Iterator[tuple[subprocess.Popen, str]]:
-    """Start `python -m fleetsim`; give the process and the address it prints."""
+    """Start `python -m fleetsim`; yield the process and the address that it prints."""
     command = [sys.executable, "-m", "fleetsim", "--port", "0", "--speed", "0", *options]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     with process:
