@@ -1,4 +1,4 @@
-"""Routers that are reset or replaced: the old id disappears with its data, and a new one registers."""
+"""Routers that are reset or replaced: the old id goes with its data, and a new id registers."""
 
 from datetime import datetime, timedelta
 from typing import Any
