@@ -144,7 +144,7 @@ contract-table: $(READY)  ## Count the simulator's tests by section of the contr
 LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-header \
 	--no-emit-index-url --no-annotate --no-strip-extras --quiet
 
-lock:  ## Resolve all lock files anew from pyproject.toml (needs uv)
+lock:  ## Resolve all lock files again from pyproject.toml (needs uv)
 	@$(LOCK) pyproject.toml --all-extras --output-file requirements.lock > /dev/null
 	@$(LOCK) --group spark --output-file requirements-spark.lock > /dev/null
 	@$(LOCK) --group bench --output-file requirements-bench.lock > /dev/null
