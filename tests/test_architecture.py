@@ -36,7 +36,7 @@ FLOORS = [
     ["cli"],
     ["__main__"],
 ]
-"""Packages and modules of fleetlake, lowest first: each imports only from floors below its own."""
+"""Packages and modules of fleetlake, lowest first: each imports only from layers below its own."""
 
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
 
