@@ -61,10 +61,10 @@ def label_of(value: Any) -> str:
 
 
 every_endpoint = every("endpoint", ENDPOINTS.values(), ids=ENDPOINTS)
-"""Run a test for each row of the endpoint table, so that a new row is tested by being there."""
+"""Run a test for each row of the endpoint table, so that a new row is tested automatically."""
 
 ONE_OF_EACH_SORT = {
     (e.mode, e.api, e.fan_out is None, len(e.key), e.event_time is None): e
     for e in ENDPOINTS.values()
 }
-"""Endpoints that between them differ in all that a load may treat in another way."""
+"""Endpoints that together cover everything that loads treat differently."""

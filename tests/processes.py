@@ -48,8 +48,8 @@ class Service:
 
 
 UNSETTLED = timedelta(seconds=75)
-"""What a load may leave to the next: a record shows up within a minute, and on a busy machine a
-client may take the service's clock for earlier than it is, by as much as its slowest answer."""
+"""What a load may leave to the next one. A record appears within a minute, and on a busy machine a
+client may estimate the service's clock too early, by as much as its slowest response."""
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from tests.processes import environment
 
 FORMATS = ["table", "json", "csv"]
 NASTY = "=1+1, “é”\x1b[31m\n"
-"""Text of somebody else's: a formula, a separator, a colour and a line break."""
+"""Text from outside: a formula, a separator, a colour and a line break."""
 
 
 def commands(group=None, *path: str) -> Iterator[tuple[tuple[str, ...], object]]:

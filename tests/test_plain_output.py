@@ -112,10 +112,10 @@ def test_machine_formats_keep_every_byte(tmp_path):
 
 
 PRINTERS = {"cli/screen.py", "cli/output.py"}
-"""Where it is decided how text is written."""
+"""The modules that decide how text is written."""
 
 WRITERS = {"cli/shell.py", "cli/__init__.py"}
-"""They write to standard output themselves: prompts and words of our own."""
+"""These write to standard output themselves, but only prompts and our own text."""
 
 RAW = {
     "escape",

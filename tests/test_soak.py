@@ -18,7 +18,7 @@ from tests.processes import environment
 SECONDS = float(os.environ.get("SOAK_SECONDS", "6"))
 WRITERS, READERS = 3, 2
 LONGEST_WAIT_SECONDS = float(os.environ.get("SOAK_LONGEST_WAIT", "5"))
-"""A second on a quiet machine; where other tests run too, a reader waits for its CPU."""
+"""A second on a quiet machine; longer while other tests run, because a reader waits for CPU."""
 
 WRITE = """
 import sys, time

@@ -23,7 +23,7 @@ from fleetlake.lake.loads import Load, new_load_id
 MEMORY = "2GB"
 SAMPLES = ENDPOINTS["net_device_usage_samples"]
 READ_AGAIN = 100_000
-"""Rows of a merge; of a hundred that it reads again the lake does not hold one yet."""
+"""Rows of a merge, one in a hundred of which is new to the lake."""
 
 
 @contextmanager

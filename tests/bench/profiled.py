@@ -25,7 +25,7 @@ from tests.bench.records import ready, write_records
 HERE = Path(__file__).parent
 LARGEST = 12
 CATALOG = "fleetlake/lake/connection.py"
-"""Everything asked of DuckDB passes here; who asked is what counts."""
+"""All DuckDB calls pass through here; the caller is what counts."""
 
 FRAME = re.compile(r"(?P<function>[^;]+) \((?P<file>[^;()]+):\d+\)")
 

@@ -11,7 +11,7 @@ from urllib.request import urlopen
 from tests.bench.cases import CASES
 
 ROUTERS = 18_000
-"""A fleet that has seen as much of every resource as the largest case takes."""
+"""A fleet with as many records of every resource as the largest case needs."""
 FLEET = {"days": "60", "now": "2026-06-15T12:00:00Z", "speed": "0"}
 
 

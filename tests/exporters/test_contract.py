@@ -21,7 +21,7 @@ from tests.exporters.targets import OPENERS, OpenedTarget, normal
 from tests.needs import needs_postgres
 
 TABLE = "coverage_grid"
-"""A mart whose key may be null in part: a cell where no carrier was heard."""
+"""A mart whose key can contain a null: a cell without a known carrier."""
 
 
 def target(name: str, *marks: pytest.MarkDecorator) -> Any:
@@ -303,7 +303,7 @@ def test_a_table_without_a_key_is_sent_whole_after_a_change(lake, place):
 
 
 STRANGERS = "fixes"
-"""A column of a table that somebody else made at the target."""
+"""A column of a table at the target that no export created."""
 
 
 def make_stranger(place: OpenedTarget, folder: Path) -> None:

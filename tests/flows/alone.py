@@ -15,7 +15,7 @@ from tests.conftest import Sim
 MODULES = ("alarm", "backfill", "build", "credentials", "ingest", "maintain", "reports", "signals")
 ARTIFACTS = ("create_table_artifact", "create_markdown_artifact", "create_progress_artifact")
 READERS = ("ingest_endpoints", "backfill_endpoint", "backfill", "verify")
-"""What reads the service, by the names that flows call it."""
+"""The functions that read the service, by the names that flows use."""
 
 
 @dataclass

@@ -39,9 +39,9 @@ from fleetlake.marts import build_marts
 
 ALERT_STAMP_S = 1.001
 CLOCK_ERROR_S = 106.0
-"""By how much a device's own clock is off at most, in seconds, so what only its alerts tell."""
+"""Maximum error of a device's own clock, in seconds, and so of what only its alerts report."""
 PLACE_M = 50.0
-"""A fix is metres off, and one taken while still rolling some tens of metres."""
+"""A fix is off by metres; a fix taken while still rolling, by some tens of metres."""
 
 FAILOVERS = """
 select t.router_id, t.started_at, t.ended_at, t.data_usage_bytes,
@@ -107,7 +107,7 @@ KINDS = {
     "about the antimeridian": pl.col("is_far"),
     DRIFTING: pl.col("has_drifting_clock"),
 }
-"""What is odd about some vehicles, in terms of how the simulator says that they report."""
+"""Peculiarities of some vehicles, in terms of the simulator's `reporting`."""
 
 BATTERIES = """
 with lives as (

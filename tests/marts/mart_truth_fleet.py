@@ -26,10 +26,10 @@ KEYS = {
 }
 BORN = datetime(2026, 5, 1, tzinfo=UTC)
 HISTORY = timedelta(days=0.01)
-"""How long a fleet had lived before it was first polled; no record is older."""
+"""The age of a fleet at the first poll; no record is older."""
 POLL = timedelta(hours=6)
 FIX_INTERVAL_S = 61.0
-"""A moving vehicle takes a fix a minute, each up to a second late."""
+"""A moving vehicle takes a fix every minute, up to a second late."""
 BEFORE_REMOVAL = timedelta(seconds=2)
 POLLED = ["accounts", "batteries", "groups", "net_devices", "routers"]
 

@@ -25,7 +25,7 @@ KILLS = 3 if INCREMENTS >= 50 else 1
 BUILD_EVERY = 6
 
 OFTEN = ("alerts", "historical_locations", "net_device_usage_samples", "net_device_signal_samples")
-"""Resources of which a minute may bring some record."""
+"""Resources that may get new records within a minute."""
 
 # Polls at different times find different data.
 POLLED = {"device_history", "device_availability_daily", "pipeline_freshness"}

@@ -39,7 +39,7 @@ FAILOVER = {
 
 LOGIN = {"action_id": "a1", "action_type_name": "login", "action_timestamp": NOON}
 FEW = "+security_events"
-"""A mart that stands on one table: where any will do, the quickest to build."""
+"""A mart over one table, the fastest to build, for tests that can use any mart."""
 
 NOT_STAGED = {
     "resource_url",  # an address built from the id, with varying host

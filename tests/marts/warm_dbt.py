@@ -41,7 +41,7 @@ if code < 0:
     os.kill(os.getpid(), -code)
 sys.exit(code)
 """
-"""Hands its arguments, environment and streams to the server, and ends as that run ends."""
+"""Passes its arguments, environment and streams to the server, and exits like that run."""
 
 REAL = dbt._command  # noqa: SLF001 - the one thing that differs
 _ROOT = Path(__file__).parents[2]

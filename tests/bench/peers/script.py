@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from tests.bench.peers.download import bodies
 
 TIMES = {"alerts": ("created_at",), "activity_logs": ("action", "timestamp")}
-"""Where a record's time is; what the service's filter on it is called follows from that."""
+"""The member with a record's time; the name of the service's filter is derived from it."""
 
 
 def time_of(record: Any, resource: str) -> str:
