@@ -53,7 +53,7 @@ def planned(lake, **wish):
 
 
 EVERYTHING = ()
-"""dbt's options for a full build."""
+"""dbt's options to compute everything."""
 
 
 def test_a_full_build_is_planned_to_compute_everything(lake):
