@@ -1,5 +1,5 @@
-# `make demo` and `make test` need Python 3.11 to 3.13 and make, nothing else. Whatever they
-# need is installed into .venv from requirements.lock, by version and hash, the first time.
+# `make demo` and `make test` need only Python 3.11 to 3.13 and make. The first run installs
+# everything else into .venv from requirements.lock, by version and hash.
 
 PYTHON ?= python3
 VENV := .venv
@@ -15,10 +15,10 @@ export DO_NOT_TRACK := 1
 .DEFAULT_GOAL := help
 .PHONY: $(shell awk -F: '/^[a-z-]+:.*## /{print $$1}' Makefile)
 
-help:  ## Show what can be made
+help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(READY)  ## Install everything into .venv (other targets do this by themselves)
+setup: $(READY)  ## Install everything into .venv (other targets do this automatically)
 
 $(READY): requirements.lock pyproject.toml
 	@echo "Setting up $(VENV): one to two minutes, once."
@@ -31,10 +31,10 @@ $(READY): requirements.lock pyproject.toml
 	@$(BIN)/python -m compileall -q -j 0 $(VENV)/lib src || true  # some packages ship templates
 	@touch $@
 
-demo: $(READY)  ## From a simulated service to marts, published as Parquet
+demo: $(READY)  ## Simulate a fleet, load it, build the marts, publish them as Parquet
 	@$(BIN)/fleetlake demo
 
-test: check  ## Check, then run every test but the slow proofs
+test: check  ## Check, then run every test except the slow proofs
 	@$(BIN)/python -m pytest -n $(CORES) --dist loadgroup -m "not proof"
 
 proofs: $(READY)  ## Run the slow proofs: servers, kills, the whole README, properties on many examples
@@ -46,7 +46,7 @@ check: $(READY)  ## Lint, formatting and types
 	@$(BIN)/ruff format --check --quiet
 	@$(BIN)/mypy
 
-# What git has not committed yet; deleted files left out.
+# Uncommitted files, without deleted ones.
 CHANGED = $(wildcard $(shell git ls-files --modified --others --exclude-standard -- '*.py'))
 TYPED = $(filter src/% flows/%,$(CHANGED))
 
@@ -57,14 +57,14 @@ check-one: $(READY)  ## Quick loop: lint and types of uncommitted files, one tes
 	@$(if $(TYPED),$(BIN)/mypy --no-error-summary $(sort $(TYPED)))
 	@$(BIN)/python -m pytest -q $(FILE) $(if $(K),-k "$(K)")
 
-format: $(READY)  ## Mend formatting and what lint can mend
+format: $(READY)  ## Fix formatting and what lint can fix
 	@$(BIN)/ruff check --fix --quiet || true
 	@$(BIN)/ruff format --quiet
 
 readme: $(READY)  ## Render the README's tables from the code
 	@$(BIN)/python -m tests.readme
 
-docs: $(READY)  ## The SQL project as a site, with lineage: data/docs/index.html
+docs: $(READY)  ## Render the SQL project as a site, with lineage: data/docs/index.html
 	@$(BIN)/python -m fleetlake.marts docs
 
 crash-test: $(READY)  ## Kill the ingest N times (make crash-test N=200) and compare with the truth
@@ -77,7 +77,7 @@ fuzz-simulator: $(READY)  ## Send N odd requests (make fuzz-simulator N=20000) t
 mart-truth: $(READY)  ## Compare the marts with what happened to 300 routers in 35 days
 	@$(BIN)/python -m tests.marts.mart_truth
 
-mart-increments: $(READY)  ## Fill a lake in 50 bits, with late rows and kills, and in one go; compare
+mart-increments: $(READY)  ## Fill one lake in 50 steps, with late rows and kills, and one at once; compare
 	@MART_INCREMENTS=50 $(BIN)/python -m pytest -q -s tests/marts/test_identical.py
 
 test-spark: $(READY) $(SPARK)/.ready  ## Build the marts with Spark and compare (needs Java 17 or later)
@@ -85,7 +85,7 @@ test-spark: $(READY) $(SPARK)/.ready  ## Build the marts with Spark and compare 
 	  $(BIN)/python -m pytest -q tests/marts/test_spark.py tests/exporters/test_spark.py
 
 $(SPARK)/.ready: requirements-spark.lock
-	@echo "Setting up $(SPARK): some minutes, once."
+	@echo "Setting up $(SPARK): a few minutes, once."
 	@$(PYTHON) -m venv $(SPARK)
 	@$(SPARK)/bin/python -m pip install -qq --no-deps --require-hashes -r $<
 	@touch $@
@@ -93,28 +93,28 @@ $(SPARK)/.ready: requirements-spark.lock
 bench-marts: $(READY)  ## Time a full build over 60 million rows, and a build of one new hour
 	@$(BIN)/python -m tests.marts.mart_bench
 
-up: $(READY)  ## Prefect's server, a worker and all schedules over a simulated service
+up: $(READY)  ## Run a Prefect server, a worker and all schedules against a simulated service
 	@$(BIN)/fleetlake up
 
-soak-prefect: $(READY)  ## Two simulated days of every schedule, kill -9 of flow, worker and server, then the truth
+soak-prefect: $(READY)  ## Run two simulated days of every schedule, kill -9 flow, worker and server, compare with the truth
 	@DAYS=$(DAYS) SPEED=$(SPEED) $(BIN)/python -m tests.flows.soak
 
-test-outlets: $(READY)  ## What needs a PostgreSQL server (apt-get install postgresql; it is started)
+test-outlets: $(READY)  ## Run the tests that need PostgreSQL (apt-get install postgresql; the target starts it)
 	@tests/postgres.sh $(BIN)/python -m pytest -q -s tests/exporters tests/machines -k "$(or $(K),postgres or fleet or machines)"
 
 crash-test-machines: $(READY)  ## Kill two of three workers on one shared lake, N rounds (N=20)
 	@CRASH_TEST_ROUNDS=$(or $(N),20) tests/postgres.sh $(BIN)/python -m pytest -q -s tests/machines/test_crash.py
 
-soak: $(READY)  ## Read for N seconds (N=120) while three processes write, and print the waits
+soak: $(READY)  ## Read for N seconds (N=120) while three processes write, and print how long reads waited
 	@SOAK_SECONDS=$(or $(N),120) SOAK_LONGEST_WAIT=1 $(BIN)/python -m pytest -q -s tests/test_soak.py
 
 soak-maintain: $(READY)  ## Maintain N new lakes (N=100): DuckLake must not abort the process
 	@SOAK_LAKES=$(or $(N),100) $(BIN)/python -m pytest -q -s tests/test_operations.py -k lake_after_lake
 
-bench-outlets: $(READY)  ## How fast exports go, at two million rows (make bench-outlets N=100000)
+bench-outlets: $(READY)  ## Measure exports of two million rows (make bench-outlets N=100000)
 	@tests/postgres.sh $(BIN)/python -m tests.exporters.bench $(N)
 
-bench: $(READY) $(BENCH)/.ready  ## Fleetlake beside its peers (make bench ONLY=alerts,script,fleetlake N=20000 ROUNDS=1)
+bench: $(READY) $(BENCH)/.ready  ## Compare fleetlake with its peers (make bench ONLY=alerts,script,fleetlake N=20000 ROUNDS=1)
 	@$(BIN)/python -m tests.bench --only "$(ONLY)" --rounds $(or $(ROUNDS),3) $(if $(N),--records $(N))
 
 $(BENCH)/.ready: requirements-bench.lock
@@ -123,28 +123,28 @@ $(BENCH)/.ready: requirements-bench.lock
 	@$(BENCH)/bin/python -m pip install -qq --no-deps --require-hashes -r $<
 	@touch $@
 
-bench-profile: $(READY) $(BENCH)/.ready  ## Where a first load spends its time (make bench-profile N=20000)
+bench-profile: $(READY) $(BENCH)/.ready  ## Show where a first load spends its time (make bench-profile N=20000)
 	@$(BIN)/python -m tests.bench.profiled $(if $(N),--records $(N))
 
-bench-tried: $(READY)  ## A load with one thing done otherwise, beside the load as it is
+bench-tried: $(READY)  ## Compare variants of a load, each with one change, with the load as it is
 	@$(BIN)/python -m tests.bench.tried $(if $(N),--records $(N)) --rounds $(or $(ROUNDS),5)
 
-bench-lake: $(READY)  ## Scans, merges and builds of 20 and 100 million rows in 2 GB of memory (N=1000000 for one size)
+bench-lake: $(READY)  ## Measure scans, merges and builds of 20 and 100 million rows in 2 GB of memory (N=1000000 for one size)
 	@$(BIN)/python -m tests.bench.lake $(if $(N),--rows $(N)) --rounds $(or $(ROUNDS),3)
 
-bench-moved: $(READY)  ## Calls made for the routers that moved, of 10,000 (make bench-moved N=200)
+bench-moved: $(READY)  ## Count the calls for the routers that moved, of 10,000 (make bench-moved N=200)
 	@$(BIN)/python -m tests.bench.moved --routers $(or $(N),10000)
 
 bench-simulator: $(READY)  ## Measure how fast the simulated service answers
 	@$(BIN)/python -m fleetsim.benchmark
 
-contract-table: $(READY)  ## How many checks hold the simulator to each section of the contract
+contract-table: $(READY)  ## Count the simulator's tests by section of the contract
 	@$(BIN)/python tests/simulator/sections.py
 
 LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-header \
 	--no-emit-index-url --no-annotate --no-strip-extras --quiet
 
-lock:  ## Resolve all lock files anew from pyproject.toml (needs uv)
+lock:  ## Resolve all lock files again from pyproject.toml (needs uv)
 	@$(LOCK) pyproject.toml --all-extras --output-file requirements.lock > /dev/null
 	@$(LOCK) --group spark --output-file requirements-spark.lock > /dev/null
 	@$(LOCK) --group bench --output-file requirements-bench.lock > /dev/null

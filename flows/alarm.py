@@ -1,4 +1,4 @@
-"""Raise an alarm where operators look: data is at risk, lost or not what it was."""
+"""Raise an alarm where operators look: data is at risk, lost or has a new shape."""
 
 from prefect import flow, get_run_logger
 from prefect.artifacts import create_markdown_artifact

@@ -18,7 +18,7 @@ from fleetlake.loading.ingest import endpoint_with_past, raise_worst
 from fleetlake.planning.intervals import Interval
 from fleetlake.text.wording import counted
 from flows.credentials import settings_of_run
-from flows.retries import RETRIES, stopping_in_order
+from flows.retries import RETRIES, stopping_cleanly
 
 
 @flow(name="backfill", flow_run_name="backfill {endpoint} from {start:%Y-%m-%d}")
@@ -31,7 +31,7 @@ def backfill(
     """Read a past range `[start, end)` again and store what was missing.
 
     Times without a zone are UTC. The run is safe to repeat and to stop: finished slices are
-    kept, and the next ingest reads the rest of the slice under way. The oldest slice comes
+    kept, and the next ingest reads the rest of an unfinished slice. The oldest slice comes
     first because its records expire first. Raises: UsageError for an endpoint without event
     times, or an empty range.
     """
@@ -59,7 +59,7 @@ def backfill_slice(endpoint: str, start: datetime, end: datetime) -> int:
 
     Raises: StreamBusy while a scheduled load holds the stream; the task then retries.
     """
-    with stopping_in_order():
+    with stopping_cleanly():
         outcomes = backfill_endpoint(settings_of_run(), endpoint, Interval(start, end))
     for outcome in outcomes:
         if isinstance(outcome.error, StreamBusy):

@@ -12,15 +12,15 @@ from fleetlake.endpoints.model import Api, Endpoint, Mode, Walk
 class Group(StrEnum):
     """Endpoints that share a schedule, the most urgent first."""
 
-    EVENTS = "events"  # what happened, one cursor for the fleet: cheap and urgent
-    ACTIVITY = "activity"  # who did what: expires at the service
+    EVENTS = "events"  # events, with one cursor for the fleet: cheap and urgent
+    ACTIVITY = "activity"  # who did what: records expire at the service
     SERIES = "series"  # samples and fixes by device, and the lists that say which devices moved
     READINGS = "readings"  # latest values, which the service overwrites: unread ones are lost
     INVENTORY = "inventory"  # accounts, people, devices
 
 
 MOVE_LISTS = {e.fan_out.moved.endpoint for e in ENDPOINTS.values() if e.fan_out and e.fan_out.moved}
-"""Lists that say which devices moved: they save calls in the run that loads them."""
+"""Lists that say which devices moved; they save calls in the run that loads them."""
 
 
 def group_of(endpoint: Endpoint) -> Group:

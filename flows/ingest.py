@@ -20,7 +20,7 @@ from fleetlake.planning.shards import PARTS, WHOLE, Shard
 from flows.credentials import settings_of_run
 from flows.groups import Group, endpoints_of
 from flows.reports import report_ingest
-from flows.retries import RETRIES, stopping_in_order
+from flows.retries import RETRIES, stopping_cleanly
 from flows.signals import announce_findings, read_lake_state
 from flows.states import SKIPPED
 
@@ -60,7 +60,7 @@ def ingest_shard(group: Group, shard: ShardCount, shards: ShardCount) -> State[N
 def start_shards(group: Group, shards: int) -> None:
     """Start a run for each shard without waiting: there may be more than can run at once.
 
-    A retry starts only the shards that the attempt before did not.
+    A retry starts only the shards that the previous attempt did not start.
     """
     for shard in range(1, shards + 1):
         run_deployment(
@@ -68,7 +68,7 @@ def start_shards(group: Group, shards: int) -> None:
             flow_run_name=f"ingest {group}, shard {shard} of {shards}",
             parameters={"group": group, "shard": shard, "shards": shards},
             timeout=0,
-            # A flow run that is retried as a whole gets shards of its own.
+            # A flow run that is retried as a whole gets new shards.
             idempotency_key=f"{flow_run.id}, try {flow_run.run_count}, shard {shard}",
         )
 
@@ -99,7 +99,7 @@ def load_streams(
     if not names:  # for `ingest`, no name means every endpoint
         return []
     watcher = Watcher(on_end=lambda outcome: logger.info("%s", outcome_line(outcome)))
-    with stopping_in_order():
+    with stopping_cleanly():
         outcomes = ingest_endpoints(
             settings, names, watcher=watcher, shard=shard, accept_shrunk=accept_shrunk
         )

@@ -1,4 +1,4 @@
-"""Look after the lake: maintenance, retention watch, nightly comparison with the service."""
+"""Take care of the lake: maintenance, retention watch, nightly comparison with the service."""
 
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -22,7 +22,7 @@ from fleetlake.text.wording import counted
 from flows.credentials import settings_of_run
 from flows.groups import Group, endpoints_of
 from flows.reports import report_maintained, report_retention, report_verdicts
-from flows.retries import RETRIES, stopping_in_order
+from flows.retries import RETRIES, stopping_cleanly
 from flows.signals import announce_findings, announce_risks, read_lake_state
 from flows.states import SKIPPED
 
@@ -81,7 +81,7 @@ def nightly(
 
 @task(name="compact", cache_policy=NO_CACHE, **RETRIES)
 def compact(keep_days: int) -> Maintained:
-    """Maintain the lake; wait a while for a moment when nothing is being loaded."""
+    """Maintain the lake, after waiting a while for loads to end."""
     with open_lake(load_settings().lake) as lake:
         done = maintain_lake(lake, keep=timedelta(days=keep_days))
     report_maintained(done)
@@ -95,7 +95,7 @@ def compare(name: str, profile: str, since: datetime, until: datetime) -> Verdic
     verdict = verify(settings, name, start=since, end=until)
     if verdict.missing and verdict.interval:
         get_run_logger().error("%s: %s missing", name, counted(len(verdict.missing), "record"))
-        with stopping_in_order():
+        with stopping_cleanly():
             raise_worst(backfill(settings, name, verdict.interval))
     return verdict
 

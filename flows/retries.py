@@ -44,8 +44,8 @@ RETRIES: dict[str, Any] = {
 
 
 @contextmanager
-def stopping_in_order() -> Iterator[None]:
-    """Pass SIGTERM on to Prefect once the commit under way has ended.
+def stopping_cleanly() -> Iterator[None]:
+    """Pass SIGTERM on to Prefect once the current commit has ended.
 
     A load replaces Prefect's signal handler with its own. After the load has stopped, this puts
     Prefect's handler back and raises the signal again, so that Prefect marks the run as

@@ -25,7 +25,7 @@ RETENTION_AT_RISK = "fleetlake.retention.at_risk"
 
 @dataclass(frozen=True, kw_only=True)
 class Announced:
-    """What was announced of a stream: quarantined records, unknown members, the newest gap."""
+    """What was announced about a stream: quarantined records, unknown members, the newest gap."""
 
     quarantined: int = 0
     drifted: int = 0
@@ -58,7 +58,7 @@ def read_lake_state(settings: Settings) -> LakeState:
 def announce_findings(state: LakeState, endpoints: Collection[str] | None = None) -> list[str]:
     """Send an event for each finding that was not announced before; return the messages.
 
-    It does not matter who made the finding: a run, a run that was killed, or a CLI command.
+    The source does not matter: a finding may come from a run, a killed run or a CLI command.
     A Prefect Variable per account records what was announced. It is written after the events
     are sent, so a finding may be announced twice but is never missed. `endpoints` defaults to
     all.

@@ -1,4 +1,4 @@
-"""Queued runs: one build answers all the events that came before it."""
+"""Queued runs: one build serves all the events that came before it."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ IS_WAITING = FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.SCHE
 
 
 def waiting_runs() -> list[UUID]:
-    """Return the due runs of this deployment that ask for no more than this run does.
+    """Return the due runs of this deployment that request no more than this run does.
 
     What triggered them was committed before this run began, so this run sees everything that
     they would see. Returns none for a run without a deployment.
@@ -40,7 +40,7 @@ def waiting_runs() -> list[UUID]:
 
 
 def skip(runs: Sequence[UUID]) -> None:
-    """End those of the runs that still wait as skipped: this run has done their work."""
+    """Mark the runs that are still waiting as skipped: this run has done their work."""
     if not runs:
         return
     with get_client(sync_client=True) as client:
@@ -57,5 +57,5 @@ def _is_due(run: FlowRun, now: datetime) -> bool:
 
 
 def _asks_no_more(run: FlowRun, parameters: dict[str, object]) -> bool:
-    """Return whether a run with these parameters does everything that the other run asks for."""
+    """Return whether a run with these parameters does all the work of the other run."""
     return all(not value or parameters.get(name) == value for name, value in run.parameters.items())

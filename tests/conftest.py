@@ -1,6 +1,6 @@
 """Fixtures: a simulated service in process, and settings that point to it.
 
-Nothing here asks our own code what the right answer is: `truth` comes from the simulator.
+Expected values never come from our own code: `truth` comes from the simulator.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from fleetlake.settings import Settings
 from fleetsim.app import create_app
 from fleetsim.options import SimulatorOptions
 
-# A busy machine is no bug. Among the proofs, properties are tried on more examples.
+# A busy machine is not a bug. In the proofs, properties are tested with more examples.
 hypothesis.settings.register_profile("promises", deadline=None, max_examples=25)
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=200)
 hypothesis.settings.load_profile("promises")
@@ -43,14 +43,14 @@ KEYS = {
 
 @pytest.fixture(scope="session", autouse=True)
 def no_waits() -> Iterator[None]:
-    """Retry at once: tests never sleep."""
+    """Retry immediately: tests never sleep."""
     with stamina.set_testing(True, attempts=20):
         yield
 
 
 @pytest.fixture(scope="session", autouse=True)
 def no_settings_of_this_machine() -> Iterator[None]:
-    """Keep the settings of whoever runs the tests out of them."""
+    """Keep the user's own settings out of the tests."""
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith("FLEETLAKE_")]:
             patch.delenv(name)
@@ -59,7 +59,7 @@ def no_settings_of_this_machine() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def one_thread() -> Iterator[None]:
-    """Open the tests' small lakes with one thread: others only look for work, and use the CPU."""
+    """Open the tests' small lakes with one thread: more threads would only spin and use CPU."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("fleetlake.lake.catalog.UNCHECKED", UNCHECKED | {"threads": 1})
         yield
@@ -73,7 +73,7 @@ class Sim:
     folder: Path
 
     def ask(self, method: str, path: str, **request: Any) -> httpx.Response:
-        """Return the answer to one request."""
+        """Return the response to one request."""
 
         async def send() -> httpx.Response:
             transport = httpx.ASGITransport(app=self.app)
@@ -87,7 +87,7 @@ class Sim:
         return response
 
     def truth(self, resource: str, until: datetime | None = None) -> list[dict[str, Any]]:
-        """Return every record that ever was, as the simulator made it."""
+        """Return every record that ever existed, as the simulator generated it."""
         parameters = {"until": until.isoformat()} if until else {}
         lines = self.ask("GET", f"/sim/truth/{resource}", params=parameters).text.splitlines()
         return [json.loads(line, strict=False) for line in lines]
@@ -97,7 +97,7 @@ class Sim:
         self.ask("POST", "/sim/clock", json={"advance_seconds": seconds})
 
     def faults(self, **rates: Any) -> None:
-        """Make answers fail at these rates."""
+        """Make responses fail at these rates."""
         self.ask("PUT", "/sim/faults", json=rates)
 
     def calls(self, resource: str) -> int:
@@ -106,7 +106,7 @@ class Sim:
 
     @property
     def transport(self) -> httpx.ASGITransport:
-        """Return what lets a client talk to it."""
+        """Return a transport for clients of this service."""
         return httpx.ASGITransport(app=self.app)
 
     def settings(self, **changes: Any) -> Settings:
@@ -118,7 +118,7 @@ class Sim:
             "published": self.folder / "published",
             "state": self.folder / "state",
             "calls_per_minute": 0,
-            "clock": "service",  # the simulated one stands still
+            "clock": "service",  # the simulated clock stands still
             **KEYS,
             **changes,
         }
@@ -131,13 +131,13 @@ class Sim:
 
 
 def new_sim(folder: Path, **options: Any) -> Sim:
-    """Return a simulated service at its start, to be read into a lake in the folder."""
+    """Return a simulated service at its start, with an empty lake in the folder."""
     chosen = {"routers": 6, "days": 3, "now": NOW, "speed": 0, **options}
     return Sim(create_app(SimulatorOptions(**chosen)), folder)
 
 
 def loaded_sim(folder: Path, empty_lake: Path, *names: str, **options: Any) -> Sim:
-    """Return a service whose endpoints, or all, were loaded: to be copied by a module's tests."""
+    """Return a service of which some or all endpoints were loaded, for a module's tests to copy."""
     sim = new_sim(folder, **options)
     shutil.copytree(empty_lake, folder / "lake")
     outcomes = sim.ingest(*names)
@@ -146,14 +146,14 @@ def loaded_sim(folder: Path, empty_lake: Path, *names: str, **options: Any) -> S
 
 
 def copied(loaded: Sim, folder: Path, **options: Any) -> Sim:
-    """Return a service at its start, over a copy of the lake of one with the same options."""
+    """Return a service at its start, with a copy of the lake of a service with the same options."""
     shutil.copytree(loaded.folder / "lake", folder / "lake")
     return new_sim(folder, **options)
 
 
 @pytest.fixture(scope="session")
 def empty_lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a lake without a row, to copy: that is quicker than to make one."""
+    """Return an empty lake to copy, which is faster than creating one."""
     path = tmp_path_factory.mktemp("empty") / "lake"
     with open_lake(path):
         pass
@@ -168,7 +168,7 @@ def lake_path(empty_lake: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def make_sim(lake_path: Path) -> Callable[..., Sim]:
-    """Return what starts a simulated service, to be read into this test's lake."""
+    """Return a function that starts a simulated service for this test's lake."""
 
     def make(**options: Any) -> Sim:
         return new_sim(lake_path.parent, **options)

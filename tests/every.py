@@ -1,4 +1,4 @@
-"""One test over many cases: it runs them all, and its failure lists the cases that do not hold."""
+"""One test over many cases: it runs them all, and its failure lists the failing cases."""
 
 import inspect
 from collections.abc import Callable, Iterable
@@ -14,11 +14,11 @@ FAILURES = (Exception, BaseExceptionGroup, pytest.fail.Exception)
 
 
 def every(names: str, cases: Iterable[Any], *, ids: Iterable[str] = ()) -> Callable[[Test], Test]:
-    """Return a decorator like `pytest.mark.parametrize` that makes one item of all cases.
+    """Return a decorator like `pytest.mark.parametrize` that runs all cases as one test item.
 
-    The test's fixtures are made once, for all cases together, so a case must leave nothing
+    The test's fixtures are set up once for all cases, so a case must leave nothing
     behind in them. `names` are the test's parameters, separated by commas; with several, each
-    case is a tuple. `ids` are what a failure calls the cases; without them, they are shown.
+    case is a tuple. `ids` name the cases in a failure; without them, the values are shown.
     """
     parameters = [name.strip() for name in names.split(",")]
     values = [case if len(parameters) > 1 else (case,) for case in cases]
@@ -44,14 +44,14 @@ def every(names: str, cases: Iterable[Any], *, ids: Iterable[str] = ()) -> Calla
 
         signature = inspect.signature(test)
         left = [p for name, p in signature.parameters.items() if name not in parameters]
-        run.__signature__ = signature.replace(parameters=left)  # what pytest takes for fixtures
+        run.__signature__ = signature.replace(parameters=left)  # the names of its fixtures
         return run
 
     return decorate
 
 
 def label_of(value: Any) -> str:
-    """Return the name of a case, or a short view of it.
+    """Return the name of a case, or a short representation of it.
 
     >>> label_of(ENDPOINTS["alerts"]), label_of(["a", 1])
     ('alerts', "['a', 1]")
@@ -61,10 +61,10 @@ def label_of(value: Any) -> str:
 
 
 every_endpoint = every("endpoint", ENDPOINTS.values(), ids=ENDPOINTS)
-"""Run a test for each row of the endpoint table, so that a new row is tested by being there."""
+"""Run a test for each row of the endpoint table, so that a new row is tested automatically."""
 
 ONE_OF_EACH_SORT = {
     (e.mode, e.api, e.fan_out is None, len(e.key), e.event_time is None): e
     for e in ENDPOINTS.values()
 }
-"""Endpoints that between them differ in all that a load may treat in another way."""
+"""Endpoints that together cover everything that loads treat differently."""

@@ -1,4 +1,4 @@
-"""What some tests need beyond the README's commands: `make test` leaves those out and says so."""
+"""What some tests need beyond the README's commands: `make test` skips those and reports it."""
 
 import os
 
@@ -8,7 +8,7 @@ POSTGRES = os.environ.get("FLEETLAKE_TEST_POSTGRES")
 """Address of a PostgreSQL server that tests may use; `make test-outlets` starts one."""
 
 SPARK_PYTHON = os.environ.get("FLEETLAKE_SPARK_PYTHON")
-"""The Python that has Spark; `make test-spark` installs it apart, for it wants Java as well."""
+"""The Python that has Spark; `make test-spark` installs it separately, and needs Java too."""
 
 needs_postgres = pytest.mark.skipif(  # README's commands install no database server
     not POSTGRES, reason="needs PostgreSQL: make test-outlets"

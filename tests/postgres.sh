@@ -1,8 +1,8 @@
 #!/bin/sh
-# Run a command beside a PostgreSQL server of its own, which is gone afterwards:
+# Run a command with a temporary PostgreSQL server:
 #   tests/postgres.sh COMMAND...
 # The server keeps its data in a temporary folder, listens on a Unix socket only, and its address
-# is in FLEETLAKE_TEST_POSTGRES. PostgreSQL does not run as root, so root lends it to `postgres`.
+# is in FLEETLAKE_TEST_POSTGRES. PostgreSQL does not run as root, so root starts it as `postgres`.
 set -eu
 
 bin=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | tail -1)
@@ -23,7 +23,7 @@ stop() {
 }
 trap stop EXIT INT TERM
 $as "$bin/initdb" -D "$folder/data" -A trust -U fleet -E UTF8 --locale=C >/dev/null
-# Nothing here outlives the tests, so nothing has to reach the disk.
+# Nothing here outlives the tests, so fsync is off.
 $as "$bin/pg_ctl" -D "$folder/data" -l "$folder/log" -w start >/dev/null \
   -o "-c listen_addresses='' -k $folder -c fsync=off -c max_connections=200"
 FLEETLAKE_TEST_POSTGRES="postgresql:///postgres?host=$folder&user=fleet" "$@"

@@ -1,4 +1,4 @@
-"""The simulated service and the command as processes of their own, for tests that kill them."""
+"""The simulated service and the command as separate processes, for tests that kill them."""
 
 import json
 import os
@@ -23,7 +23,7 @@ class Service:
     url: str
 
     def truth(self, resource: str, until: str = "") -> list[dict[str, Any]]:
-        """Return every record that ever was, as the simulator made it."""
+        """Return every record that ever existed, as the simulator generated it."""
         parameters = {"until": until} if until else {}
         text = httpx.get(f"{self.url}/sim/truth/{resource}", params=parameters, timeout=60).text
         return [json.loads(line, strict=False) for line in text.splitlines()]
@@ -34,11 +34,11 @@ class Service:
         moved.raise_for_status()
 
     def stop_clock(self) -> None:
-        """Stop the service's clock, so that what is compared is what was read."""
+        """Stop the service's clock, so that the compared records are those that were read."""
         httpx.post(f"{self.url}/sim/clock", json={"speed": 0}).raise_for_status()
 
     def faults(self, **rates: Any) -> None:
-        """Make answers fail at these rates."""
+        """Make responses fail at these rates."""
         httpx.put(f"{self.url}/sim/faults", json=rates).raise_for_status()
 
     def state(self) -> dict[str, Any]:
@@ -48,8 +48,8 @@ class Service:
 
 
 UNSETTLED = timedelta(seconds=75)
-"""What a load may leave to the next: a record shows up within a minute, and on a busy machine a
-client may take the service's clock for earlier than it is, by as much as its slowest answer."""
+"""What a load may leave to the next one. A record appears within a minute, and on a busy machine a
+client may estimate the service's clock too early, by as much as its slowest response."""
 
 
 @contextmanager
@@ -66,7 +66,7 @@ def service(**options: Any) -> Iterator[Service]:
 
 
 def environment(folder: Path, url: str = "", **settings: Any) -> dict[str, str]:
-    """Return an environment whose lake lies in `folder`, without this machine's settings."""
+    """Return an environment whose lake is in `folder`, without this machine's settings."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("FLEETLAKE_")}
     own = {
         **({"base_url": f"{url}/api/v2/", "v3_base_url": f"{url}/api/v3"} if url else {}),
@@ -103,7 +103,7 @@ def fleetlake(
 
 
 def start(*words: str, env: dict[str, str]) -> subprocess.Popen[bytes]:
-    """Start a fleetlake command and let it run."""
+    """Start a fleetlake command in the background."""
     return subprocess.Popen(
         command(*words), env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
@@ -121,7 +121,7 @@ def kill_after(seconds: float, *words: str, env: dict[str, str]) -> bool:
 
 
 def query(sql: str, env: dict[str, str]) -> list[dict[str, Any]]:
-    """Return the rows of a query, by the command that users type."""
+    """Return the rows of a query, through the command that users type."""
     done = fleetlake("query", sql, "--format", "json", env=env)
     assert done.returncode == 0, done.stderr
     rows: list[dict[str, Any]] = json.loads(done.stdout)

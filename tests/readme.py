@@ -1,6 +1,6 @@
 """The parts of the README that are rendered from the code.
 
-`python -m tests.readme` writes them anew (`make readme`); a test compares them.
+`python -m tests.readme` (`make readme`) writes them; a test compares them.
 """
 
 import re
@@ -47,7 +47,7 @@ BLOCKS = {"endpoints": endpoint_table, "settings": settings_table, "marts": mart
 
 
 def rendered(readme: str, blocks: Mapping[str, Callable[[], str]] = BLOCKS) -> str:
-    """Return the README with every rendered block as the code has it now."""
+    """Return the README with every rendered block as the current code gives it."""
     for name, render in blocks.items():
         block = f"<!-- {name} -->\n{render().strip()}\n<!-- /{name} -->"
         pattern = rf"<!-- {name} -->\n(?:.*?<!-- /{name} -->)?"

@@ -1,4 +1,4 @@
-"""A stream that is as it should be, and a range of it that was lost, for tests of what is told."""
+"""A healthy stream and a lost range of it, for tests of status messages."""
 
 from datetime import UTC, datetime, timedelta
 

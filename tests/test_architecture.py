@@ -1,4 +1,4 @@
-"""The order of the modules, and what may be known where: read off the source itself."""
+"""The layers of the modules and their import rules, checked against the source."""
 
 import ast
 import doctest
@@ -36,7 +36,7 @@ FLOORS = [
     ["cli"],
     ["__main__"],
 ]
-"""Packages and modules of fleetlake, lowest first: each imports only from floors below its own."""
+"""Packages and modules of fleetlake, lowest first: each imports only from layers below its own."""
 
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
 
@@ -57,7 +57,7 @@ def module_of(file: Path) -> str:
 
 
 def imports_of(file: Path) -> Iterator[str]:
-    """Yield every module that a file imports, wherever in it, by its full name."""
+    """Yield the full name of every module that a file imports, anywhere in the file."""
     for node in ast.walk(TREES[file]):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -69,7 +69,7 @@ def imports_of(file: Path) -> Iterator[str]:
 
 
 def words_of(file: Path) -> set[str]:
-    """Return the string literals of a file, docstrings left out."""
+    """Return the string literals of a file, without docstrings."""
     tree = TREES[file]
     docstrings = {
         id(node.body[0].value)
@@ -96,11 +96,11 @@ IMPORTS = {
 ROOMS = {module_of(file): room_of(module_of(file)) for file in FILES} | {"fleetlake": "errors"}
 
 
-def test_every_package_has_its_floor():
+def test_every_package_belongs_to_a_layer():
     assert {*ROOMS.values()} <= {*FLOOR}
 
 
-def test_a_package_imports_only_from_floors_below_its_own():
+def test_a_package_imports_only_from_lower_layers():
     upward = {
         f"{module} -> {imported}"
         for module, names in IMPORTS.items()
@@ -111,8 +111,8 @@ def test_a_package_imports_only_from_floors_below_its_own():
     assert upward == set()
 
 
-def test_no_modules_import_each_other_in_a_circle():
-    # A package stands for its `__init__`, which its own modules run before themselves.
+def test_there_are_no_circular_imports():
+    # A package means its `__init__`, which runs before its modules.
     order = TopologicalSorter(
         {
             module: {name for name in names if name != module and name in MODULES}
@@ -123,13 +123,13 @@ def test_no_modules_import_each_other_in_a_circle():
     assert list(order.static_order())
 
 
-def test_imports_say_the_full_name():
+def test_imports_use_the_full_name():
     relative = {file for file in FILES if any(name.startswith(".") for name in imports_of(file))}
 
     assert relative == set()
 
 
-def test_what_needs_no_service_knows_no_client():
+def test_packages_that_need_no_service_do_not_import_httpx():
     pure = {"lake", "marts", "publishing", "decoding", "planning", "text", "exporters"}
     knowing = {
         module_of(file)
@@ -141,7 +141,7 @@ def test_what_needs_no_service_knows_no_client():
     assert knowing == set()
 
 
-def test_only_its_set_up_imports_prefect_and_nobody_the_flows():
+def test_only_the_prefect_commands_import_prefect_and_nothing_imports_flows():
     found = {module_of(file): {name.split(".")[0] for name in imports_of(file)} for file in FILES}
 
     assert {module for module, names in found.items() if "flows" in names} == set()
@@ -161,7 +161,7 @@ def test_the_simulator_shares_no_code_with_what_it_tests():
     assert shared == {"fleetsim", "errors"}
 
 
-def test_only_the_command_line_knows_the_simulator():
+def test_only_the_command_line_imports_the_simulator():
     knowing = {
         ROOMS[module]
         for module, names in IMPORTS.items()
@@ -171,8 +171,8 @@ def test_only_the_command_line_knows_the_simulator():
     assert knowing == {"fleetsim", "cli"}
 
 
-def test_no_two_modules_have_one_name():
-    # A command has the name of what it runs.
+def test_no_two_modules_share_a_name():
+    # A command module may have the name of the module that it runs.
     names = Counter(
         file.stem for file in FILES if "cli" not in file.parts and "__" not in file.stem
     )
@@ -180,7 +180,7 @@ def test_no_two_modules_have_one_name():
     assert {name for name, count in names.items() if count > 1} == set()
 
 
-def test_each_class_of_the_simulator_has_a_name_of_its_own():
+def test_no_two_classes_of_the_simulator_share_a_name():
     public = Counter(
         node.name
         for file in FILES
@@ -198,7 +198,7 @@ def test_each_class_of_the_simulator_has_a_name_of_its_own():
     assert {name for name in in_simulator if public[name] > 1} == set()
 
 
-def test_no_code_but_the_table_names_an_endpoint():
+def test_only_the_endpoint_table_names_an_endpoint():
     naming = {
         (module_of(file), name)
         for file in FILES
@@ -211,17 +211,17 @@ def test_no_code_but_the_table_names_an_endpoint():
     assert naming == set()
 
 
-def test_no_file_is_too_long_to_be_read_in_one_sitting():
+def test_no_module_exceeds_350_lines():
     long = {file for file in FILES if len(file.read_text().splitlines()) > MOST_LINES}
 
     assert long == set()
 
 
-def test_every_module_says_what_it_is_for():
+def test_every_module_has_a_docstring():
     assert {file for file in FILES if not ast.get_docstring(TREES[file])} == set()
 
 
-def test_nothing_sleeps_but_the_limiter():
+def test_only_the_call_limit_sleeps():
     may_sleep = {"service.rate_limit", "service.shared_rate_limit", "demo"}
     sleeping = {
         module_of(file).removeprefix("fleetlake.")
@@ -232,13 +232,13 @@ def test_nothing_sleeps_but_the_limiter():
     assert sleeping <= may_sleep
 
 
-def test_nothing_retries_but_retry():
+def test_only_the_retry_module_retries():
     retrying = {module_of(file) for file in FILES if "stamina" in set(imports_of(file))}
 
     assert retrying == {"fleetlake.service.retry"}
 
 
-def test_examples_in_docstrings_are_true():
+def test_docstring_examples_are_correct():
     with_examples = [module_of(file) for file in FILES if ">>>" in file.read_text()]
 
     results = {
@@ -251,7 +251,7 @@ def test_examples_in_docstrings_are_true():
 
 
 @pytest.mark.parametrize("module", ["fleetlake", "fleetlake.cli", "fleetlake.endpoints"])
-def test_a_command_starts_without_loading_what_it_may_not_need(module):
+def test_a_command_starts_without_importing_what_it_may_not_need(module):
     heavy = "{'prefect', 'dbt', 'duckdb', 'pyarrow', 'httpx', 'polars', 'starlette'}"
     script = f"import sys, {module}; print(sorted({heavy} & set(sys.modules)))"
 
@@ -273,7 +273,7 @@ print(total, "pandas" in sys.modules)
 """
 
 
-def test_values_go_through_arrow_and_duckdb_without_loading_pandas():
+def test_values_pass_through_arrow_and_duckdb_without_importing_pandas():
     done = subprocess.run(
         [sys.executable, "-c", LIBRARIES_AT_WORK], capture_output=True, text=True, check=True
     )

@@ -1,4 +1,4 @@
-"""What comes in has an end: bytes and seconds of an answer, over both transports."""
+"""Responses are limited in bytes and seconds, over both transports."""
 
 import asyncio
 import gzip
@@ -35,7 +35,7 @@ def as_many_tries_as_set() -> Iterator[None]:
 
 @pytest.fixture
 def ask(tmp_path: Path) -> Callable[..., bytes]:
-    """Return what asks a service that writes its answers with `write`, and returns the body."""
+    """Return a function that calls a service that responds with `write`, and returns the body."""
 
     def get(write: Write, transport: Any, **changes: Any) -> bytes:
         ended = asyncio.Event()
@@ -107,7 +107,7 @@ def packed(body: bytes, coding: str) -> bytes:
 @pytest.mark.parametrize(
     ("coding", "pack"), [("gzip", gzip.compress), ("deflate", zlib.compress)], ids=["gzip", "zlib"]
 )
-def test_a_small_answer_that_unpacks_to_a_large_one_is_refused_before_it_takes_memory(
+def test_a_small_response_that_unpacks_to_a_large_one_is_refused_before_it_uses_memory(
     ask, transport, coding, pack
 ):
     bomb = packed(pack(bytes(50_000_000)), coding)
@@ -127,27 +127,27 @@ def test_a_small_answer_that_unpacks_to_a_large_one_is_refused_before_it_takes_m
     [(OK + b"\r\n", b"x" * 50_000), (CHUNKED, b"c8\r\n" + b"x" * 200 + b"\r\n")],
     ids=["plain", "in small chunks"],
 )
-def test_a_body_without_end_is_refused_at_the_largest_size(ask, transport, start, more):
+def test_an_endless_body_is_refused_at_the_maximum_size(ask, transport, start, more):
     with pytest.raises(PageUnreadable, match="more than 1,000,000 bytes"):
         ask(without_end(start, more), transport)
 
 
 @TRANSPORTS
-def test_a_body_of_the_largest_size_is_read(ask, transport):
+def test_a_body_of_the_maximum_size_is_read(ask, transport):
     body = b"x" * 1_000_000
 
     assert ask(saying(OK + b"Content-Length: 1000000\r\n\r\n" + body), transport) == body
 
 
 @TRANSPORTS
-def test_of_a_refusal_without_end_the_status_counts(ask, transport):
+def test_an_error_response_with_an_endless_body_keeps_its_status(ask, transport):
     with pytest.raises(CredentialsRefused, match="401: xxx") as failure:
         ask(without_end(b"HTTP/1.1 401 No\r\n\r\n", b"x" * 50_000), transport)
 
     assert len(str(failure.value)) < 500
 
 
-def test_of_a_refusal_no_more_is_read_than_its_words_need():
+def test_only_the_start_of_an_error_body_is_read():
     taken = []
 
     class Endless(httpx.AsyncByteStream):
@@ -173,7 +173,7 @@ DRIBBLES = {
 
 @TRANSPORTS
 @pytest.mark.parametrize(("start", "more"), DRIBBLES.values(), ids=DRIBBLES)
-def test_an_answer_that_comes_byte_by_byte_is_given_up_after_its_time(ask, transport, start, more):
+def test_a_response_that_arrives_byte_by_byte_times_out(ask, transport, start, more):
     with pytest.raises(Unreachable, match=r"incomplete after 0\.4 s"):
         ask(without_end(start, more, pause=0.01), transport, timeout_seconds=0.1)
 
@@ -187,13 +187,13 @@ FLOODS = {
 
 @TRANSPORTS
 @pytest.mark.parametrize(("start", "more"), FLOODS.values(), ids=FLOODS)
-def test_a_head_without_end_is_given_up(ask, transport, start, more):
+def test_an_endless_header_section_is_refused(ask, transport, start, more):
     with pytest.raises(Unreachable):
         ask(without_end(start, more), transport)
 
 
 @TRANSPORTS
-def test_all_tries_of_a_page_end_with_its_patience_however_far_one_has_come(ask, transport):
+def test_all_attempts_for_a_page_end_at_the_time_limit_even_in_mid_response(ask, transport):
     with pytest.raises(Unreachable, match=r"within 0\.3 s, over all attempts"):
         ask(
             without_end(OK + b"\r\n", b"x", pause=0.01),
@@ -204,13 +204,13 @@ def test_all_tries_of_a_page_end_with_its_patience_however_far_one_has_come(ask,
 
 
 @TRANSPORTS
-def test_waits_between_tries_end_with_the_patience_too(ask, transport):
+def test_waits_between_attempts_end_at_the_time_limit_too(ask, transport):
     answer = b"HTTP/1.1 429 Slow\r\nRetry-After: 99999999999999999999\r\nContent-Length: 0\r\n\r\n"
     with stamina.set_testing(False), pytest.raises(Unreachable, match="over all attempts"):
         ask(saying(answer), transport, retry_attempts=9, retry_seconds=0.2)
 
 
-def test_what_we_hold_back_ourselves_does_not_use_up_the_patience_with_the_service():
+def test_time_waiting_for_our_own_limits_does_not_count_towards_the_page_time_limit():
     async def go() -> None:
         deadline = Deadline(0.02)
         async with deadline.run():
@@ -223,9 +223,7 @@ def test_what_we_hold_back_ourselves_does_not_use_up_the_patience_with_the_servi
     asyncio.run(go())
 
 
-def test_a_call_held_back_by_the_call_limit_for_longer_than_a_page_may_take_is_made(
-    ask, monkeypatch
-):
+def test_a_call_is_made_even_if_the_call_limit_delays_it_past_the_page_time_limit(ask, monkeypatch):
     async def hold_back(_limit: object) -> None:
         await asyncio.sleep(0.4)
 
@@ -253,13 +251,13 @@ READ = {
 
 @TRANSPORTS
 @pytest.mark.parametrize("answer", READ.values(), ids=READ)
-def test_a_packed_answer_is_read(ask, transport, answer):
+def test_a_compressed_response_is_read(ask, transport, answer):
     assert ask(saying(answer), transport) == b"hello"
 
 
 @TRANSPORTS
 @pytest.mark.parametrize("coding", ["br", "zstd", "gzip, gzip, gzip", "x" * 5_000])
-def test_a_coding_that_was_not_asked_for_is_refused_in_words(ask, transport, coding):
+def test_an_unrequested_content_coding_is_a_clear_error(ask, transport, coding):
     with pytest.raises(PageUnreadable, match="not requested") as failure:
         ask(saying(packed(b"hello", coding)), transport)
 
@@ -268,13 +266,13 @@ def test_a_coding_that_was_not_asked_for_is_refused_in_words(ask, transport, cod
 
 @TRANSPORTS
 @pytest.mark.parametrize("body", [gzip.compress(b"hello")[:-9], b"hello"], ids=["cut", "not gzip"])
-def test_a_packed_answer_that_cannot_be_unpacked_whole_is_never_a_shorter_one(ask, transport, body):
+def test_a_compressed_response_that_is_cut_short_is_an_error(ask, transport, body):
     with pytest.raises(PageUnreadable):
         ask(saying(packed(body, "gzip")), transport)
 
 
 @TRANSPORTS
-def test_a_packed_refusal_that_cannot_be_unpacked_is_a_refusal(ask, transport):
+def test_a_compressed_error_body_that_cannot_be_unpacked_keeps_its_status(ask, transport):
     answer = packed(b"hello", "gzip").replace(b"200 OK", b"401 No")
 
     with pytest.raises(CredentialsRefused):
@@ -283,7 +281,7 @@ def test_a_packed_refusal_that_cannot_be_unpacked_is_a_refusal(ask, transport):
 
 @TRANSPORTS
 @pytest.mark.parametrize("length", [b"-1", b"1e9", b"9" * 40, b"5, 6", b"7"])
-def test_a_wrong_length_is_an_error_and_never_a_shorter_answer(ask, transport, length):
+def test_a_wrong_content_length_is_an_error_and_never_a_shorter_response(ask, transport, length):
     answer = OK + b"Content-Length: " + length + b"\r\n\r\nhello"
 
     with pytest.raises(ServiceError):

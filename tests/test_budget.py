@@ -1,4 +1,4 @@
-"""What a load will cost: told from the lake alone, and near what the service then counts."""
+"""The forecast of a load's calls: from the lake alone, and close to the service's later count."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -23,7 +23,7 @@ def forecast_and_counted(
     empty_lake: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[dict[str, CallForecast], dict[str, int]]:
-    """Return the forecast for a load six hours after the first, and the calls it then made."""
+    """Return the forecast for a load six hours after the first, and the calls that it then made."""
     sim = loaded_sim(tmp_path_factory.mktemp("budget"), empty_lake, routers=12, days=1)
     sim.advance(LATER.total_seconds())
     before = sim.ask("GET", "/sim/state").json()["calls"]
@@ -36,18 +36,20 @@ def forecast_and_counted(
 
 @pytest.mark.proof
 @every("name", [e.name for e in ENDPOINTS.values() if e.api == "v2"])
-def test_the_forecast_is_near_what_the_service_counts(forecast_and_counted: Any, name: str) -> None:
+def test_the_forecast_is_close_to_the_calls_that_the_service_counts(
+    forecast_and_counted: Any, name: str
+) -> None:
     forecast, counted = forecast_and_counted
 
     calls = forecast[name].calls
     fan_out = ENDPOINTS[name].fan_out
     assert calls is not None
     assert calls >= counted[name] * 0.7 - 2
-    if fan_out is None or fan_out.moved is None:  # ids that did not move may be skipped
+    if fan_out is None or fan_out.moved is None:  # ids that did not move can be skipped
         assert calls <= counted[name] * 1.3 + 2
 
 
-def test_a_forecast_asks_nothing_of_the_service(sim: Sim) -> None:
+def test_a_forecast_makes_no_calls(sim: Sim) -> None:
     sim.ingest("routers", "alerts")
     before = sim.ask("GET", "/sim/state").json()["calls"]
 
@@ -69,7 +71,7 @@ def test_a_forecast_counts_the_records_of_its_own_account_only(sim: Sim) -> None
     assert alerts.records == 0
 
 
-def test_a_forecast_asks_once_for_what_the_service_should_have_forgotten(sim: Sim) -> None:
+def test_a_forecast_includes_one_call_for_what_should_have_expired(sim: Sim) -> None:
     sim.ingest("activity_logs")
     later = NOW + timedelta(days=45)
 
@@ -83,13 +85,13 @@ def test_a_forecast_asks_once_for_what_the_service_should_have_forgotten(sim: Si
     assert sim.calls("activity_logs") - before <= 1.3 * forecast.calls + 2
 
 
-def test_of_what_was_never_loaded_nothing_is_claimed(sim: Sim) -> None:
+def test_a_stream_that_was_never_loaded_has_no_forecast(sim: Sim) -> None:
     plan = plan_ingest(sim.settings(), ["alerts"], now=NOW)
 
     assert plan == [CallForecast(endpoint="alerts", unread=None, records=None, calls=None)]
 
 
-def test_a_day_whose_calls_are_used_ends_the_load_and_the_next_day_makes_it_whole(
+def test_a_load_ends_at_the_daily_call_limit_and_the_next_day_completes_it(
     sim: Sim,
 ) -> None:
     outcomes = _ingest_with(sim, calls_per_day=4)

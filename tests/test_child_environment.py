@@ -1,4 +1,4 @@
-"""No process that fleetlake starts finds a key that it does not need in its environment."""
+"""No process that fleetlake starts has a key in its environment that it does not need."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from fleetlake.machine.child_environment import lake_access, plain_environment, 
 from fleetlake.marts import dbt
 from fleetlake.marts.build import _Build
 
-# The package names the commands, which are called as their modules are.
+# The package exports the commands, which have the names of their modules.
 up = import_module("fleetlake.cli.prefect.up")
 prefect_setup = import_module("fleetlake.cli.prefect.setup")
 
@@ -48,20 +48,20 @@ SHARED = SecretStr("host=db dbname=fleet")
 
 @pytest.fixture(autouse=True)
 def every_key():
-    """Let this process have every key there is."""
+    """Set every possible key in this process."""
     with patch.dict(os.environ, {**ALL, "FLEETLAKE_UMASK": "027", "LC_ALL": "C.UTF-8"}):
         yield
 
 
 def keys_in(environment) -> set[str]:
-    """Return which of the keys an environment holds, by whatever name."""
+    """Return which of the keys an environment contains, under any name."""
     values = set(environment.values())
     return {name for name, value in ALL.items() if value in values}
 
 
 @pytest.fixture
 def started(monkeypatch):
-    """Return the environments of the processes that were to be started; none is."""
+    """Return the environments of the processes that would be started; none is."""
     environments = []
 
     def note(*_words, env=None, **_options):
@@ -77,7 +77,7 @@ def build_of(lake, folder) -> _Build:
     return _Build(lake=lake, work=folder, snapshot=1)
 
 
-def test_dbt_gets_what_it_needs_and_no_key(tmp_path):
+def test_dbt_gets_the_variables_it_needs_and_no_key(tmp_path):
     show = "import json, os; print(json.dumps({'line': 'x', **os.environ}))"
     environment = build_of(tmp_path / "lake", tmp_path).environment()
 
@@ -98,7 +98,7 @@ def test_dbt_gets_what_it_needs_and_no_key(tmp_path):
     ("files", "needed"),
     [("/mnt/fleet", DATABASE.keys()), ("s3://bucket/fleet", DATABASE.keys() | STORE.keys())],
 )
-def test_dbt_gets_the_keys_of_the_store_and_the_database_only_where_the_lake_is_there(
+def test_dbt_gets_the_keys_of_the_store_and_the_database_only_if_the_lake_is_there(
     tmp_path, files, needed
 ):
     build = build_of(SharedLake(SHARED, files), tmp_path)
@@ -120,7 +120,7 @@ def test_the_simulator_gets_no_key(started, tmp_path, monkeypatch):
     assert [keys_in(environment) for environment in started] == [set(), set()]
 
 
-def test_what_registers_deployments_gets_the_key_of_the_server_and_no_other(started):
+def test_the_process_that_registers_deployments_gets_the_servers_key_and_no_other(started):
     with pytest.raises(FleetlakeError, match="noted"):
         prefect_setup.deploy({})
 
@@ -128,5 +128,5 @@ def test_what_registers_deployments_gets_the_key_of_the_server_and_no_other(star
     assert keys_in(environment) == SERVER.keys()
 
 
-def test_the_server_gets_no_key_of_the_service():
+def test_the_prefect_server_gets_no_key_of_the_service():
     assert keys_in(plain_environment() | server_access()) == SERVER.keys()

@@ -1,4 +1,4 @@
-"""The command line as a person meets it, above all when something is wrong."""
+"""The command line as a user sees it, above all when something is wrong."""
 
 import csv
 import http.server
@@ -41,7 +41,7 @@ def fleet() -> Iterator[Service]:
 
 @contextmanager
 def answering(body: bytes, content_type: str) -> Iterator[str]:
-    """Serve the same answer to everything; yield the address."""
+    """Serve the same response to every request; yield the address."""
 
     class Answer(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -65,7 +65,7 @@ def answering(body: bytes, content_type: str) -> Iterator[str]:
         thread.join()
 
 
-def test_it_tells_its_version() -> None:
+def test_version_is_printed() -> None:
     assert CliRunner().invoke(app, ["--version"]).output == f"fleetlake {version('fleetlake')}\n"
 
 
@@ -92,7 +92,7 @@ def test_a_wrong_key_is_one_paragraph_and_nothing_is_loaded(fleet: Service, tmp_
     assert query("select count(*) as n from meta.loads", env) == [{"n": 0}]
 
 
-def test_a_host_that_does_not_answer_is_named_within_seconds(tmp_path: Path) -> None:
+def test_a_host_that_does_not_respond_is_named_within_seconds(tmp_path: Path) -> None:
     done = fleetlake("ingest", env=environment(tmp_path, "http://127.0.0.1:9"), timeout=30)
 
     assert done.returncode == 5
@@ -102,7 +102,7 @@ def test_a_host_that_does_not_answer_is_named_within_seconds(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("screen", [{}, {"FORCE_COLOR": "1"}], ids=["lines", "bars"])
-def test_a_load_tells_how_each_stream_ended_once_and_then_what_all_came_to(
+def test_a_load_reports_the_end_of_each_stream_once_and_then_the_totals(
     fleet: Service, tmp_path: Path, screen: dict[str, str]
 ) -> None:
     env = environment(tmp_path, fleet.url)
@@ -117,7 +117,7 @@ def test_a_load_tells_how_each_stream_ended_once_and_then_what_all_came_to(
     assert int(told[1]) == sum(served.values())
 
 
-def test_the_totals_of_a_load_say_what_changed_what_was_refused_and_how_many_failed() -> None:
+def test_the_totals_of_a_load_count_changed_and_quarantined_rows_and_failed_streams() -> None:
     bad = Outcome(
         endpoint="users",
         added=1,
@@ -147,7 +147,7 @@ def test_the_totals_of_a_load_say_what_changed_what_was_refused_and_how_many_fai
     )
 
 
-def test_html_in_place_of_a_page_is_an_error_and_never_an_empty_page(tmp_path: Path) -> None:
+def test_html_instead_of_a_page_is_an_error_and_never_an_empty_page(tmp_path: Path) -> None:
     with answering(HTML, "text/html") as url:
         env = environment(tmp_path, url, retry_attempts=2)
         done = fleetlake("ingest", env=env)
@@ -171,13 +171,13 @@ def test_a_lake_folder_that_cannot_be_written_is_named(fleet: Service, tmp_path:
 
 
 def small_files(megabytes: float) -> Callable[[], None]:
-    """Return what lets a process write no file beyond that size, as on a full disk."""
+    """Return a hook that limits the size of a process's files, as on a full disk."""
     most = int(megabytes * 1024 * 1024)
     return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 
 
 @pytest.mark.proof
-def test_a_full_disk_stops_the_load_and_the_next_one_makes_it_whole(
+def test_a_full_disk_stops_the_load_and_the_next_load_completes_it(
     fleet: Service, tmp_path: Path
 ) -> None:
     env = environment(tmp_path, fleet.url)
@@ -211,7 +211,7 @@ def test_missing_settings_are_named_without_their_values(tmp_path: Path) -> None
     assert "admin-key" not in done.stderr
 
 
-def test_a_port_that_is_taken_is_named_with_what_to_do() -> None:
+def test_a_port_in_use_is_named_with_what_to_do() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         words = ["simulate", "--port", str(port), "--routers", "1", "--days", "0.01"]
@@ -222,7 +222,7 @@ def test_a_port_that_is_taken_is_named_with_what_to_do() -> None:
     assert "--port" in done.exception.remedy
 
 
-def test_a_query_that_is_no_sql_shows_where_it_is_wrong(fleet: Service, tmp_path: Path) -> None:
+def test_a_query_with_a_syntax_error_shows_its_position(fleet: Service, tmp_path: Path) -> None:
     env = environment(tmp_path, fleet.url)
     fleetlake("ingest", "accounts", env=env)
 
@@ -233,7 +233,7 @@ def test_a_query_that_is_no_sql_shows_where_it_is_wrong(fleet: Service, tmp_path
 
 
 @pytest.mark.proof
-def test_what_verify_advises_brings_back_what_it_found_missing(
+def test_the_command_that_verify_suggests_restores_the_missing_records(
     fleet: Service, tmp_path: Path
 ) -> None:
     env = environment(tmp_path, fleet.url)
@@ -256,7 +256,7 @@ def test_what_verify_advises_brings_back_what_it_found_missing(
 
 @pytest.fixture
 def printed(fleet: Service, tmp_path: Path) -> Iterator[Callable[..., list[dict[str, Any]]]]:
-    """Return what runs a command on a lake of its own and gives its rows, JSON and CSV alike."""
+    """Return a function that runs a command on a separate lake and returns its JSON and CSV."""
     env = environment(tmp_path, fleet.url, calls_per_minute=450)
     with open_lake(tmp_path / "lake"):
         pass
@@ -274,7 +274,7 @@ def printed(fleet: Service, tmp_path: Path) -> Iterator[Callable[..., list[dict[
     load_settings.cache_clear()
 
 
-def test_verify_gives_programs_its_counts_and_its_range(
+def test_verify_has_machine_readable_counts_and_range(
     fleet: Service, printed: Callable[..., list[dict[str, Any]]]
 ) -> None:
     served = len(fleet.truth("accounts"))
@@ -298,7 +298,7 @@ def test_verify_gives_programs_its_counts_and_its_range(
     )
 
 
-def test_doctor_gives_programs_a_row_for_each_check(
+def test_doctor_has_a_machine_readable_row_per_check(
     printed: Callable[..., list[dict[str, Any]]],
 ) -> None:
     rows = printed("doctor")
@@ -310,7 +310,7 @@ def test_doctor_gives_programs_a_row_for_each_check(
     assert {(row["is_ok"], row["remedy"]) for row in rows} == {(True, None)}
 
 
-def test_a_plan_gives_programs_numbers(
+def test_a_plan_has_machine_readable_numbers(
     fleet: Service, printed: Callable[..., list[dict[str, Any]]], tmp_path: Path
 ) -> None:
     fleetlake("ingest", "accounts", env=environment(tmp_path, fleet.url))
@@ -374,7 +374,7 @@ def test_doctor_finds_nothing_wrong_with_a_working_installation(
     assert "✓ v3: " in done.stdout
 
 
-def test_doctor_notices_an_extension_that_has_changed_since_it_was_signed(
+def test_doctor_detects_an_extension_that_was_modified_after_signing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spoilt = tmp_path / "ducklake.duckdb_extension"
@@ -398,7 +398,7 @@ def test_doctor_says_by_how_much_and_which_way_the_clocks_differ(tmp_path: Path)
     assert "the service's clock is 3 h ahead of this machine's; loads go by the service's" in said
 
 
-def test_doctor_tries_v3_too_and_names_its_token(fleet: Service, tmp_path: Path) -> None:
+def test_doctor_checks_v3_too_and_names_its_token(fleet: Service, tmp_path: Path) -> None:
     done = fleetlake("doctor", env=environment(tmp_path, fleet.url, v3_token="not-the-token"))
 
     assert done.returncode == 4
@@ -408,7 +408,7 @@ def test_doctor_tries_v3_too_and_names_its_token(fleet: Service, tmp_path: Path)
     assert "not-the-token" not in done.stdout
 
 
-def test_doctor_says_which_part_to_mend(tmp_path: Path) -> None:
+def test_doctor_says_which_part_to_fix(tmp_path: Path) -> None:
     done = fleetlake("doctor", env=environment(tmp_path, "http://127.0.0.1:9"))
 
     assert done.returncode == 5
@@ -418,7 +418,7 @@ def test_doctor_says_which_part_to_mend(tmp_path: Path) -> None:
 
 @pytest.mark.proof
 @pytest.mark.parametrize("shape", ["table", "csv", "json"])
-def test_a_reader_that_has_enough_is_no_error(tmp_path: Path, shape: str) -> None:
+def test_a_closed_pipe_is_not_an_error(tmp_path: Path, shape: str) -> None:
     words = command("query", "from range(1_000_000)", "--format", shape)
     env = environment(tmp_path, "http://127.0.0.1:9")
     with open_lake(tmp_path / "lake"):
@@ -436,7 +436,7 @@ def test_a_reader_that_has_enough_is_no_error(tmp_path: Path, shape: str) -> Non
 
 
 @pytest.mark.proof
-def test_ctrl_c_ends_an_ingest_in_order_and_the_next_one_goes_on(tmp_path: Path) -> None:
+def test_ctrl_c_ends_an_ingest_cleanly_and_the_next_one_continues(tmp_path: Path) -> None:
     with service(routers=20, days=3) as fleet:
         fleet.faults(latency_ms=60)
         env = environment(tmp_path, fleet.url)
@@ -459,7 +459,7 @@ def test_ctrl_c_ends_an_ingest_in_order_and_the_next_one_goes_on(tmp_path: Path)
 
 
 @pytest.mark.proof
-def test_a_second_ctrl_c_leaves_at_once_and_loses_nothing_that_was_committed(
+def test_a_second_ctrl_c_exits_at_once_and_loses_nothing_committed(
     tmp_path: Path,
 ) -> None:
     with service(routers=20, days=3) as fleet:
@@ -469,7 +469,7 @@ def test_a_second_ctrl_c_leaves_at_once_and_loses_nothing_that_was_committed(
             assert run.stderr is not None
             while "routers: " not in run.stderr.readline():
                 assert run.poll() is None
-            with commit_lock(Path(env["FLEETLAKE_LAKE"])):  # no commit comes to its end
+            with commit_lock(Path(env["FLEETLAKE_LAKE"])):  # no commit completes
                 run.send_signal(signal.SIGINT)
                 while "Stopping" not in run.stderr.readline():
                     assert run.poll() is None
@@ -481,7 +481,7 @@ def test_a_second_ctrl_c_leaves_at_once_and_loses_nothing_that_was_committed(
 
 
 @pytest.mark.proof
-def test_no_key_shows_up_in_logs_errors_the_lake_or_parquet(fleet: Service, tmp_path: Path) -> None:
+def test_no_key_appears_in_logs_errors_the_lake_or_parquet(fleet: Service, tmp_path: Path) -> None:
     keys = {
         "portal_api_id": "portal-id",
         "portal_api_key": "portal-key",

@@ -1,4 +1,4 @@
-"""One request in, one checked answer out: each answer its error, and no secret in any of them."""
+"""One request, one checked response: each kind has its own error, and none shows a secret."""
 
 import asyncio
 import json
@@ -38,7 +38,7 @@ KEYS = {
     "portal_api_id": "PORTALID-1f0c",
     "portal_api_key": "PORTALKEY-77aa41",
     "mgr_api_id": "MGRID-9d",
-    "mgr_api_key": "MGRID-9d-KEY-b04ce1a2",  # begins with another one
+    "mgr_api_key": "MGRID-9d-KEY-b04ce1a2",  # starts with another key
 }
 ACCOUNTS = ENDPOINTS["accounts"]
 EMPTY = {"data": [], "meta": {"limit": 500, "next": None}}
@@ -48,7 +48,7 @@ Answer = Callable[[httpx.Request], httpx.Response]
 
 
 class Service:
-    """Answers in turn; the last answer stays. Keeps the requests."""
+    """Returns the responses in turn and repeats the last one. Records the requests."""
 
     def __init__(self, *answers: Answer | httpx.Response | Exception) -> None:
         self.answers = list(answers)
@@ -85,14 +85,14 @@ def settings(tmp_path: Path) -> Callable[..., Settings]:
 
 @pytest.fixture(autouse=True)
 def as_many_tries_as_set() -> Iterator[None]:
-    """Never wait, and try as often as the settings say."""
+    """Never wait, and make as many attempts as the settings say."""
     with stamina.set_testing(True, attempts=100, cap=True):
         yield
 
 
 @pytest.fixture(autouse=True, scope="module")
 def one_tls_context() -> Iterator[None]:
-    """Load the authorities once: that takes 25 ms a client."""
+    """Load the authorities once: it takes 25 ms per client."""
     context = tls_context(["https://svc.example/"], has_proxy=False)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("fleetlake.service.client.tls_context", lambda *_, **__: context)
@@ -101,7 +101,7 @@ def one_tls_context() -> Iterator[None]:
 
 @pytest.fixture
 def ask(settings: Callable[..., Settings]) -> Callable[..., Page]:
-    """Return what asks a service for a page of accounts, after a first good answer or none."""
+    """Return a function that requests a page of accounts, optionally after one good response."""
 
     def get(service: Service, *, is_known: bool = True, **changes: Any) -> Page:
         async def go() -> Page:
@@ -157,7 +157,7 @@ TRANSIENT = {
 
 
 @every("status, kind", FINAL.items())
-def test_an_answer_that_will_not_change_is_its_error_at_once(ask, status, kind):
+def test_a_permanent_error_response_is_raised_at_once(ask, status, kind):
     service = Service(says(status, VALIDATION))
 
     with pytest.raises(ServiceError) as failure:
@@ -171,7 +171,7 @@ def test_an_answer_that_will_not_change_is_its_error_at_once(ask, status, kind):
 
 
 @every("status, kind", TRANSIENT.items())
-def test_an_answer_that_may_pass_is_tried_again_until_patience_ends(ask, status, kind):
+def test_a_transient_error_response_is_retried_until_the_time_limit(ask, status, kind):
     service = Service(says(status, "internal error shard-router-3"))
 
     with pytest.raises(ServiceError) as failure:
@@ -194,7 +194,7 @@ BAD_BODIES = {
 
 
 @every("answer", BAD_BODIES.values(), ids=BAD_BODIES)
-def test_a_body_that_is_no_page_is_tried_again_and_never_an_empty_page(ask, answer):
+def test_a_body_that_is_not_a_page_is_retried_and_never_an_empty_page(ask, answer):
     service = Service(answer)
 
     with pytest.raises(PageUnreadable):
@@ -214,7 +214,7 @@ PASSING = [
 
 
 @every("trouble", range(len(PASSING)))
-def test_after_trouble_that_passes_the_page_is_whole(ask, trouble):
+def test_the_page_is_complete_after_transient_errors(ask, trouble):
     def broken(_: httpx.Request) -> httpx.Response:
         if isinstance(PASSING[trouble], Exception):
             raise PASSING[trouble]
@@ -229,7 +229,7 @@ def test_after_trouble_that_passes_the_page_is_whole(ask, trouble):
     assert len(service.requests) == 3
 
 
-def test_control_characters_in_a_body_do_not_break_it(ask):
+def test_control_characters_in_a_body_are_accepted(ask):
     body = b'{"data":[{"id":"1","name":"a\x01\nb"}],"meta":{"limit":500,"next":null}}'
 
     page = ask(Service(httpx.Response(200, content=body)))
@@ -237,7 +237,7 @@ def test_control_characters_in_a_body_do_not_break_it(ask):
     assert page.rows["name"].to_pylist() == ["a\x01\nb"]
 
 
-def test_an_unreachable_service_is_given_up_after_three_tries_at_first_contact(ask):
+def test_an_unreachable_service_fails_after_three_attempts_at_first_contact(ask):
     service = Service(httpx.ConnectError("[Errno 111] Connection refused"))
 
     with pytest.raises(Unreachable, match="Connection refused") as failure:
@@ -247,7 +247,7 @@ def test_an_unreachable_service_is_given_up_after_three_tries_at_first_contact(a
     assert "https://svc.example" in failure.value.what
 
 
-def test_fewer_tries_than_three_can_be_set(ask):
+def test_fewer_than_three_attempts_can_be_set(ask):
     service = Service(httpx.ConnectError("refused"))
 
     with pytest.raises(Unreachable):
@@ -257,7 +257,7 @@ def test_fewer_tries_than_three_can_be_set(ask):
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
-def test_a_redirect_is_an_error_and_no_key_goes_where_it_leads(ask, status):
+def test_a_redirect_is_an_error_and_its_target_gets_no_key(ask, status):
     service = Service(says(status, "", location="https://elsewhere.example/api/v2/accounts/"))
 
     with pytest.raises(RequestRejected, match=str(status)) as failure:
@@ -271,7 +271,7 @@ def test_a_redirect_is_an_error_and_no_key_goes_where_it_leads(ask, status):
     "root",
     ["https://svc.example/api/v2/", "https://svc.example/api/v2", "HTTPS://svc.example/api/v2"],
 )
-def test_every_call_goes_below_the_root_with_a_trailing_slash(ask, root):
+def test_every_call_goes_below_the_root_url_with_a_trailing_slash(ask, root):
     service = Service(httpx.Response(200, json=EMPTY))
 
     ask(service, base_url=root)
@@ -280,7 +280,7 @@ def test_every_call_goes_below_the_root_with_a_trailing_slash(ask, root):
     assert str(request.url) == "https://svc.example/api/v2/accounts/?limit=500"
 
 
-def test_the_four_keys_are_sent_by_the_names_that_are_set(ask):
+def test_the_four_keys_are_sent_in_the_configured_headers(ask):
     service = Service(httpx.Response(200, json=EMPTY))
 
     ask(service, header_names="X-A, X-B,X-C , X-D")
@@ -289,7 +289,7 @@ def test_the_four_keys_are_sent_by_the_names_that_are_set(ask):
     assert [request.headers[name] for name in ("x-a", "x-b", "x-c", "x-d")] == list(KEYS.values())
 
 
-def test_a_plus_sign_in_a_filter_is_written_as_the_contract_wants(settings):
+def test_a_plus_sign_in_a_filter_is_escaped_as_the_contract_requires(settings):
     service = Service(httpx.Response(200, json=EMPTY))
 
     async def go() -> None:
@@ -302,7 +302,7 @@ def test_a_plus_sign_in_a_filter_is_written_as_the_contract_wants(settings):
     assert b"%2B00" in service.requests[0].url.query.upper()
 
 
-def test_keys_that_are_missing_are_named_before_any_call(ask):
+def test_missing_keys_are_named_before_any_call(ask):
     service = Service(httpx.Response(200, json=EMPTY))
 
     with pytest.raises(SettingsError) as failure:
@@ -324,14 +324,14 @@ def test_keys_that_are_missing_are_named_before_any_call(ask):
         ("Wed, 21 Oct 2015 07:28:00 GMT", timedelta(0)),
     ],
 )
-def test_the_wait_that_is_asked_for_is_read(ask, header, wait):
+def test_retry_after_in_seconds_is_read(ask, header, wait):
     with pytest.raises(Throttled) as failure:
         ask(Service(says(429, retry_after=header)))
 
     assert failure.value.wait == wait
 
 
-def test_a_wait_until_a_date_is_the_time_to_that_date(ask):
+def test_retry_after_as_a_date_is_the_time_until_that_date(ask):
     then = datetime.now(UTC) + timedelta(seconds=40)
 
     with pytest.raises(Throttled) as failure:
@@ -347,7 +347,7 @@ NO_DATES = [
 
 
 @pytest.mark.parametrize("header", [b"9" * 30, *NO_DATES])
-def test_a_wait_that_cannot_be_read_is_no_crash(ask, header):
+def test_an_unreadable_retry_after_is_ignored(ask, header):
     answer = httpx.Response(429, headers=[(b"retry-after", header)])
 
     with pytest.raises(Throttled):
@@ -355,14 +355,14 @@ def test_a_wait_that_cannot_be_read_is_no_crash(ask, header):
 
 
 @pytest.mark.parametrize("header", NO_DATES)
-def test_an_answer_whose_date_cannot_be_read_is_taken_like_one_without(ask, header):
+def test_a_response_with_an_unreadable_date_is_treated_like_one_without(ask, header):
     answer = httpx.Response(200, headers=[(b"date", header)], json=ONE)
 
     assert ask(Service(answer)).count == 1
 
 
 def echoing(status: int, pattern: str) -> Answer:
-    """Return a service that says back what it was sent."""
+    """Return a service that echoes what it was sent."""
 
     def answer(request: httpx.Request) -> httpx.Response:
         sent = " ".join(v for k, v in request.headers.items() if k.startswith("x-"))
@@ -399,7 +399,7 @@ FORGERIES = {
 
 @every("status", [200, 400, 503])
 @every("body", FORGERIES.values(), ids=FORGERIES)
-def test_what_an_answer_says_is_quoted_on_one_short_line(ask, status, body):
+def test_an_error_body_is_quoted_on_one_short_line(ask, status, body):
     with pytest.raises(ServiceError) as failure:
         ask(Service(httpx.Response(status, text=body)))
 
@@ -409,7 +409,7 @@ def test_what_an_answer_says_is_quoted_on_one_short_line(ask, status, body):
 
 
 def leaks(text: str) -> list[str]:
-    """Return the parts of keys, eight characters or more, that a text shows."""
+    """Return the parts of keys, eight characters or more, that appear in a text."""
     return [
         key[start : start + 8]
         for key in KEYS.values()
@@ -420,7 +420,7 @@ def leaks(text: str) -> list[str]:
 
 @pytest.fixture
 def ask_a_proxy(settings, monkeypatch):
-    """Return what asks through a proxy that says no with `reason`; it gives what both said."""
+    """Return a function that calls through a proxy, which refuses with `reason`."""
 
     def told(login: str, reason: str) -> tuple[list[bytes], str]:
         heard = []
@@ -444,20 +444,20 @@ def ask_a_proxy(settings, monkeypatch):
     return told
 
 
-def test_a_proxy_of_the_environment_is_asked_for_a_service_elsewhere(ask_a_proxy):
+def test_a_proxy_from_the_environment_is_used_for_a_remote_service(ask_a_proxy):
     heard, said = ask_a_proxy("", "Bad Gateway")
 
     assert heard == [b"CONNECT svc.example:443 HTTP/1.1\r\n"]
     assert "502 Bad Gateway" in said
 
 
-def test_a_password_that_a_proxy_says_back_does_not_show(ask_a_proxy):
+def test_a_password_that_a_proxy_echoes_is_masked(ask_a_proxy):
     _, said = ask_a_proxy("fleet:s3cret-word@", "no such login: s3cret-word")
 
     assert "502 no such login: ***" in said
 
 
-def test_no_answer_out_of_a_cache_is_asked_for(ask):
+def test_requests_ask_for_uncached_responses(ask):
     service = Service(httpx.Response(200, json=EMPTY))
 
     ask(service)
@@ -467,7 +467,7 @@ def test_no_answer_out_of_a_cache_is_asked_for(ask):
 
 @every("status", [200, 302, 400, 401, 403, 409, 429, 500])
 @every("pattern", ECHOES.values(), ids=ECHOES)
-def test_no_key_shows_in_an_error_or_a_log_even_if_the_service_says_it_back(
+def test_no_key_appears_in_an_error_or_a_log_even_if_the_service_echoes_it(
     ask, caplog, status, pattern
 ):
     caplog.set_level(logging.DEBUG)
@@ -481,7 +481,7 @@ def test_no_key_shows_in_an_error_or_a_log_even_if_the_service_says_it_back(
 
 
 @pytest.mark.parametrize("error", [httpx.ConnectError, httpx.LocalProtocolError, httpx.ProxyError])
-def test_no_key_shows_in_an_error_of_the_transport(ask, caplog, error):
+def test_no_key_appears_in_a_transport_error(ask, caplog, error):
     caplog.set_level(logging.DEBUG)
     message = f"Illegal header value {KEYS['mgr_api_key'].encode()!r}"
 
@@ -501,7 +501,7 @@ def test_an_error_body_in_any_charset_is_read(ask, charset):
         ask(Service(answer))
 
 
-def test_an_error_body_nested_too_deep_to_parse_is_no_crash(ask):
+def test_an_error_body_nested_too_deeply_to_parse_is_not_a_crash(ask):
     with pytest.raises(RequestRejected):
         ask(Service(says(400, "[" * 200_000)))
 
@@ -516,9 +516,7 @@ def test_a_long_error_body_is_cut(ask):
 @pytest.mark.parametrize(
     "root", ["https://svc.example/", "HTTPS://svc.example/", "Https://svc.example/"]
 )
-def test_nothing_older_than_tls_1_2_is_spoken_and_certificates_are_checked(
-    settings, monkeypatch, root
-):
+def test_only_tls_1_2_or_newer_is_used_and_certificates_are_verified(settings, monkeypatch, root):
     contexts = []
     make = httpx.AsyncClient
     monkeypatch.setattr("fleetlake.service.client.tls_context", tls_context)
@@ -539,7 +537,7 @@ def test_nothing_older_than_tls_1_2_is_spoken_and_certificates_are_checked(
     assert context.check_hostname
 
 
-def test_calls_are_counted_by_path_with_those_that_failed(settings):
+def test_calls_are_counted_by_path_including_failures(settings):
     service = Service(says(500), says(500), httpx.Response(200, json=EMPTY))
 
     async def go() -> dict[str, int]:
@@ -551,7 +549,7 @@ def test_calls_are_counted_by_path_with_those_that_failed(settings):
     assert asyncio.run(go()) == {"accounts/": 3, "alerts/": 1}
 
 
-def test_no_more_calls_are_under_way_at_once_than_set(settings):
+def test_concurrent_calls_stay_within_the_setting(settings):
     under_way, most = 0, 0
 
     async def slow(_: httpx.Request) -> httpx.Response:
@@ -589,7 +587,7 @@ def dated(moment: datetime, status: int = 200) -> httpx.Response:
 
 
 @pytest.mark.parametrize("asks", [0, 1])
-def test_the_services_clock_is_taken_from_its_answers(settings, asks):
+def test_the_services_clock_is_read_from_its_responses(settings, asks):
     then = datetime(2031, 5, 5, 5, 5, 5, tzinfo=UTC)
 
     now = ask_the_time(settings(clock="service"), Service(dated(then)), asks=asks)
@@ -598,7 +596,7 @@ def test_the_services_clock_is_taken_from_its_answers(settings, asks):
 
 
 @pytest.mark.parametrize("header", [{}, {"date": "yesterday"}])
-def test_a_service_that_tells_no_time_shares_the_clock_here(settings, header):
+def test_a_service_without_a_usable_date_uses_the_local_clock(settings, header):
     service = Service(httpx.Response(200, json=EMPTY, headers=header))
 
     now = ask_the_time(settings(), service)
@@ -606,7 +604,7 @@ def test_a_service_that_tells_no_time_shares_the_clock_here(settings, header):
     assert abs(now - datetime.now(UTC)) < timedelta(seconds=5)
 
 
-def test_a_clock_in_an_error_is_not_believed(settings):
+def test_the_date_of_an_error_response_is_ignored(settings):
     then = datetime(2026, 5, 5, tzinfo=UTC)
     service = Service(dated(then), dated(then + timedelta(days=9), 502), dated(then))
 
@@ -615,7 +613,7 @@ def test_a_clock_in_an_error_is_not_believed(settings):
     assert now - then < timedelta(seconds=5)
 
 
-def test_every_error_of_the_client_is_one_of_ours(ask):
+def test_every_error_of_the_client_is_a_fleetlake_error(ask):
     for answer in (*FINAL, *TRANSIENT, 100, 199, 299, 399, 499, 599):
         with pytest.raises(FleetlakeError):
             ask(Service(says(answer, "x")))

@@ -1,4 +1,4 @@
-"""Clocks: a wrong one loses no record, is told of, and what it left in a lake is taken back."""
+"""Clocks: a wrong one loses no record, is reported, and its claims in the lake are revoked."""
 
 import logging
 from collections.abc import Callable
@@ -38,7 +38,7 @@ KEYS_SQL = {
 
 
 class Lying(httpx.AsyncBaseTransport):
-    """A service whose answers carry another date: `off` by so much, or just `date`."""
+    """A service whose responses have another date: shifted by `off`, or exactly `date`."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ def sim(make_sim: Callable[..., Sim]) -> Sim:
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch, sim: Sim) -> Callable[[], None]:
-    """Set this machine's clock to the simulated service's; return what does so again."""
+    """Set this machine's clock to the simulated service's; return a function that repeats it."""
 
     def set_clock(off: timedelta = timedelta(0)) -> None:
         now = datetime.fromisoformat(sim.ask("GET", "/sim/state").json()["now"]) + off
@@ -93,7 +93,7 @@ def load(
 
 
 def missing(sim: Sim, endpoint: str) -> set[str]:
-    """Return what the service had for an hour and the lake does not hold."""
+    """Return the records that the service has had for an hour and that the lake does not have."""
     member = {"activity_logs": lambda r: r["action"]["id"]}.get(
         endpoint, lambda r: r["created_at_timeuuid"]
     )
@@ -106,7 +106,7 @@ def missing(sim: Sim, endpoint: str) -> set[str]:
 @pytest.mark.parametrize(
     "ahead", [40 * HOUR, pytest.param(timedelta(days=400), marks=pytest.mark.proof)]
 )
-def test_a_load_by_a_clock_that_ran_ahead_loses_nothing_in_the_loads_after_it(
+def test_a_load_with_a_clock_that_ran_ahead_loses_nothing_in_later_loads(
     sim: Sim, ahead: timedelta
 ):
     load(sim, trust="service", transport=Lying(sim.transport, off=ahead))
@@ -120,7 +120,7 @@ def test_a_load_by_a_clock_that_ran_ahead_loses_nothing_in_the_loads_after_it(
 
 
 @pytest.mark.proof
-def test_a_first_load_by_a_clock_half_a_day_ahead_loses_nothing(sim: Sim, machine, caplog):
+def test_a_first_load_with_a_clock_half_a_day_ahead_loses_nothing(sim: Sim, machine, caplog):
     with caplog.at_level(logging.WARNING, logger="fleetlake"):
         load(sim, transport=Lying(sim.transport, off=12 * HOUR))
 
@@ -134,7 +134,7 @@ def test_a_first_load_by_a_clock_half_a_day_ahead_loses_nothing(sim: Sim, machin
 
 
 @pytest.mark.parametrize("ahead", [12 * HOUR, pytest.param(72 * HOUR, marks=pytest.mark.proof)])
-def test_a_load_by_two_clocks_that_run_ahead_proves_no_more_than_records_show(
+def test_a_load_with_two_clocks_that_run_ahead_proves_no_more_than_records_show(
     sim: Sim, machine, ahead: timedelta
 ):
     machine(ahead)
@@ -161,7 +161,7 @@ def test_a_load_by_two_clocks_that_run_ahead_proves_no_more_than_records_show(
         format_datetime(NOW - REFUSED_SKEW - HOUR, usegmt=True),
     ],
 )
-def test_a_service_whose_clock_is_a_day_off_is_refused_in_words(sim: Sim, date: str):
+def test_a_service_whose_clock_is_a_day_off_is_refused_with_an_explanation(sim: Sim, date: str):
     with pytest.raises(ClockRefused, match=r"service's clock is .* this machine's") as refused:
         load(sim, transport=Lying(sim.transport, date=date))
 
@@ -169,35 +169,35 @@ def test_a_service_whose_clock_is_a_day_off_is_refused_in_words(sim: Sim, date: 
 
 
 @every("date", ["Sun, 06 Nov 1825 08:49:37 GMT", "Fri, 31 Dec 9999 23:59:59 GMT"])
-def test_a_date_that_is_none_is_refused_even_where_the_service_is_believed(sim: Sim, date: str):
+def test_an_invalid_date_is_refused_even_if_the_service_is_trusted(sim: Sim, date: str):
     with pytest.raises(ClockRefused):
         load(sim, trust="service", transport=Lying(sim.transport, date=date))
 
 
 @pytest.mark.usefixtures("machine")
-def test_an_old_date_from_a_cache_stops_no_load(sim: Sim):
+def test_an_old_date_from_a_cache_does_not_stop_a_load(sim: Sim):
     load(sim, transport=Lying(sim.transport, off=-72 * HOUR, only_first=1))
 
     assert missing(sim, "alerts") == set()
 
 
-def test_a_setting_believes_the_service(sim: Sim):
+def test_a_setting_trusts_the_services_clock(sim: Sim):
     load(sim, trust="service")  # its clock is months off this machine's
 
     assert missing(sim, "alerts") == set()
 
 
-def test_what_starts_a_simulator_of_its_own_believes_its_clock(tmp_path: Path):
+def test_commands_that_start_a_simulator_trust_its_clock(tmp_path: Path):
     up = import_module("fleetlake.cli.prefect.up")  # the package has a command of that name
 
     assert demo_settings(Settings(), "http://127.0.0.1:1").clock is ClockTrust.SERVICE
     assert up.environment(tmp_path, "http://127.0.0.1:1", 1)["FLEETLAKE_CLOCK"] == "service"
 
 
-def test_a_lie_that_lies_behind_us_is_told_by_when_it_was_committed(sim: Sim, machine):
+def test_a_wrong_claim_in_the_past_is_detected_by_its_commit_time(sim: Sim, machine):
     load(sim, "alerts", trust="service", transport=Lying(sim.transport, off=40 * HOUR))
     with open_lake(sim.folder / "lake") as lake:
-        # The machine's clock was right all the time, which in tests only the service has.
+        # The machine's clock was right all the time; in tests, only the service has that clock.
         lake.execute("update meta.watermarks set updated_at = ?", [NOW])
 
     sim.advance(80 * 3600)
@@ -222,7 +222,7 @@ def test_versions_from_the_future_get_the_time_of_their_commit(sim: Sim, machine
 
 
 @pytest.mark.usefixtures("machine")
-def test_a_service_whose_clock_runs_behind_takes_nothing_back(sim: Sim, caplog):
+def test_a_service_whose_clock_runs_behind_revokes_nothing(sim: Sim, caplog):
     load(sim, "alerts")
 
     load(sim, "alerts", transport=Lying(sim.transport, off=-2 * HOUR))
@@ -231,7 +231,7 @@ def test_a_service_whose_clock_runs_behind_takes_nothing_back(sim: Sim, caplog):
     assert "used a clock that was fast" not in caplog.text
 
 
-def test_a_lateness_measured_in_the_future_is_taken_back_with_the_rest(lake_path: Path):
+def test_a_lateness_measured_in_the_future_is_revoked_with_the_rest(lake_path: Path):
     ahead, times = NOW + 40 * HOUR, "values (?, ?, 600, 1, ?), (?, ?, 600, 1, ?)"
     of_alerts = ["default", "alerts"]
     with open_lake(lake_path) as lake:
@@ -249,7 +249,7 @@ def test_a_lateness_measured_in_the_future_is_taken_back_with_the_rest(lake_path
 
 
 @pytest.mark.usefixtures("machine")
-def test_what_is_taken_back_is_said_once(sim: Sim, caplog):
+def test_revoked_ranges_are_reported_once(sim: Sim, caplog):
     load(sim, "alerts", trust="service", transport=Lying(sim.transport, off=40 * HOUR))
 
     with caplog.at_level(logging.WARNING, logger="fleetlake"):
@@ -262,7 +262,7 @@ def test_what_is_taken_back_is_said_once(sim: Sim, caplog):
     assert "used a clock that was fast" not in caplog.text
 
 
-def test_verify_finds_nothing_missing_after_a_lie_was_taken_back(sim: Sim, machine):
+def test_verify_finds_nothing_missing_after_a_wrong_claim_was_revoked(sim: Sim, machine):
     load(sim, "alerts", trust="service", transport=Lying(sim.transport, off=40 * HOUR))
     for hours in (1, 79):
         sim.advance(hours * 3600)
@@ -284,7 +284,7 @@ def test_a_since_in_the_future_is_refused(sim: Sim):
 
 
 class Steady:
-    """Seconds that pass when told."""
+    """A clock whose seconds pass on request."""
 
     def __init__(self) -> None:
         self.seconds = 1000.0
@@ -299,7 +299,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return Clock(ClockTrust.CHECKED, steady=Steady())
 
 
-def test_the_earlier_of_the_two_clocks_counts(clock: Clock):
+def test_the_earlier_of_the_two_clocks_is_used(clock: Clock):
     clock.read_date(NOW + 2 * HOUR)
     assert clock.now() == NOW
 
@@ -310,7 +310,7 @@ def test_the_earlier_of_the_two_clocks_counts(clock: Clock):
 
 @pytest.mark.parametrize("trust", list(ClockTrust))
 @pytest.mark.usefixtures("clock")
-def test_a_date_that_soon_lies_beyond_every_calendar_is_refused_in_words(trust: ClockTrust):
+def test_a_date_near_the_end_of_the_calendar_is_refused_with_an_explanation(trust: ClockTrust):
     steady = Steady()
     last = Clock(trust, steady=steady)
     last.read_date(datetime.max.replace(tzinfo=UTC))
@@ -322,7 +322,7 @@ def test_a_date_that_soon_lies_beyond_every_calendar_is_refused_in_words(trust: 
 
 @pytest.mark.parametrize("trust", list(ClockTrust))
 @pytest.mark.usefixtures("clock")
-def test_a_stale_date_among_good_ones_does_not_count(trust: ClockTrust):
+def test_a_stale_date_among_good_ones_is_ignored(trust: ClockTrust):
     mixed = Clock(trust, steady=Steady())
     for off in (-72 * HOUR, timedelta(0), -48 * HOUR):
         mixed.read_date(NOW + off)
@@ -330,7 +330,7 @@ def test_a_stale_date_among_good_ones_does_not_count(trust: ClockTrust):
     assert mixed.now() == NOW
 
 
-def test_of_hosts_whose_clocks_nearly_agree_the_slowest_counts(clock: Clock):
+def test_the_slowest_clock_is_used_if_hosts_nearly_agree(clock: Clock):
     for seconds in (0, -4, -1):
         clock.read_date(NOW + timedelta(seconds=seconds))
 
@@ -338,7 +338,7 @@ def test_of_hosts_whose_clocks_nearly_agree_the_slowest_counts(clock: Clock):
 
 
 @pytest.mark.usefixtures("machine")
-def test_a_doubtful_clock_is_asked_for_again_a_few_times_and_not_at_each_stream(sim: Sim):
+def test_a_doubtful_clock_is_checked_again_a_few_times_and_not_per_stream(sim: Sim):
     before = sim.calls("accounts")
     load(sim, "alerts", "activity_logs", transport=Lying(sim.transport, off=HOUR))
 
@@ -347,7 +347,7 @@ def test_a_doubtful_clock_is_asked_for_again_a_few_times_and_not_at_each_stream(
 
 @pytest.fixture
 def short_retention(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the service be taken to forget activity logs after five days. It keeps them thirty."""
+    """Pretend that activity logs expire after five days. The service keeps them for thirty."""
     shorter = replace(ENDPOINTS["activity_logs"], retention=timedelta(days=5))
     monkeypatch.setitem(ENDPOINTS, "activity_logs", shorter)
 
@@ -358,20 +358,20 @@ def open_gaps(sim: Sim) -> list[Gap]:
 
 
 @pytest.mark.usefixtures("short_retention")
-def test_a_range_beyond_the_retention_is_asked_for_before_it_is_called_lost(sim: Sim):
+def test_a_range_beyond_the_retention_is_requested_before_it_is_recorded_as_lost(sim: Sim):
     load(sim, "activity_logs", trust="service")
     sim.advance(timedelta(days=12).total_seconds())
 
     [outcome] = load(sim, "activity_logs", trust="service")
 
     assert missing(sim, "activity_logs") == set()
-    # Until the first record nobody can tell whether there were others.
+    # Before the first record, it is unknown whether there were others.
     held = [gap for gap in open_gaps(sim) if gap.end_at - gap.start_at > timedelta(days=1)]
     assert (held, outcome.lost) == ([], len(open_gaps(sim)))
 
 
 @pytest.mark.usefixtures("short_retention")
-def test_a_backfill_of_what_the_service_no_longer_keeps_makes_no_gap(sim: Sim):
+def test_a_backfill_of_an_expired_range_records_no_gap(sim: Sim):
     load(sim, "activity_logs", trust="service")
     sim.advance(timedelta(days=4).total_seconds())
     load(sim, "activity_logs", trust="service")

@@ -29,7 +29,7 @@ def entries_of(endpoint, column) -> list[str]:
     return [f"{endpoint.name}.{member}", *shared, member]
 
 
-def test_a_column_of_one_name_has_one_type_and_unit_on_every_endpoint():
+def test_a_column_name_has_one_type_and_unit_on_every_endpoint():
     found = defaultdict(set)
     for endpoint in ENDPOINTS.values():
         for column in endpoint.columns:
@@ -40,7 +40,7 @@ def test_a_column_of_one_name_has_one_type_and_unit_on_every_endpoint():
     assert {name: kinds for name, kinds in found.items() if len(kinds) > 1} == {}
 
 
-def test_no_entry_of_the_vocabulary_is_left_over():
+def test_every_entry_of_the_vocabulary_is_used():
     used = {
         entry
         for endpoint in ENDPOINTS.values()
@@ -51,7 +51,7 @@ def test_no_entry_of_the_vocabulary_is_left_over():
     assert set(VOCABULARY) - used == set()
 
 
-def test_an_endpoints_own_entry_wins_over_the_plain_one():
+def test_an_endpoints_own_entry_takes_precedence_over_the_general_one():
     [own] = columns_of("accounts", "account")
     [plain] = columns_of("routers", "account")
 
@@ -60,7 +60,7 @@ def test_an_endpoints_own_entry_wins_over_the_plain_one():
     assert own.meaning != plain.meaning
 
 
-def test_a_field_that_nobody_described_is_refused():
+def test_an_undescribed_field_is_refused():
     with pytest.raises(KeyError, match="no_such_field"):
         columns_of("alerts", "created_at no_such_field")
 
@@ -74,14 +74,14 @@ def test_a_field_that_nobody_described_is_refused():
         ("created_at", Kind.TIME, "created_at", ("created_at",)),
     ],
 )
-def test_a_columns_name_follows_from_its_field(field, kind, name, path):
+def test_a_columns_name_is_derived_from_its_field(field, kind, name, path):
     column = Column(field=field, kind=kind, meaning="Anything.")
 
     assert (column.name, column.path) == (name, path)
 
 
 @every("endpoint, column", ALL_COLUMNS)
-def test_every_column_says_what_it_means(endpoint, column):
+def test_every_column_has_a_description(endpoint, column):
     assert column.meaning.endswith("."), endpoint.name
     assert column.unit is None or column.kind in {Kind.INTEGER, Kind.REAL}
     assert not column.name.startswith("_")  # those are the lake's own

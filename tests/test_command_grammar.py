@@ -1,4 +1,4 @@
-"""One grammar for all commands: sub-commands, `--format`, suggestions, completion, help."""
+"""One grammar for all commands: subcommands, `--format`, suggestions, completion, help."""
 
 import csv
 import io
@@ -21,11 +21,11 @@ from tests.processes import environment
 
 FORMATS = ["table", "json", "csv"]
 NASTY = "=1+1, “é”\x1b[31m\n"
-"""Text of somebody else's: a formula, a separator, a colour and a line break."""
+"""Text from outside: a formula, a separator, a colour and a line break."""
 
 
 def commands(group=None, *path: str) -> Iterator[tuple[tuple[str, ...], object]]:
-    """Yield the words and the command of every command, groups and sub-commands included."""
+    """Yield the words and the object of every command, including groups and subcommands."""
     group = group or typer.main.get_command(app)
     for name, command in group.commands.items():
         yield (*path, name), command
@@ -56,7 +56,7 @@ def env(lake_path):
 
 @pytest.fixture
 def run(env):
-    """Return what runs a command line on this test's lake."""
+    """Return a function that runs a command line on this test's lake."""
 
     def invoke(*words: str, **settings: str):
         load_settings.cache_clear()
@@ -67,7 +67,7 @@ def run(env):
 
 @pytest.fixture
 def filled(lake_path, run):
-    """Return the same over a lake with a gap, quarantined records and an unknown member."""
+    """Return the same for a lake with a gap, quarantined records and an unknown member."""
     with open_lake(lake_path) as lake:
         lake.execute(
             "insert into meta.gaps values ('west', 'alerts', '7', '2026-01-01 02:00:00+02', "
@@ -162,7 +162,7 @@ def test_help_lists_the_commands_in_the_order_of_work_with_groups_among_them():
     ],
     ids=joined,
 )
-def test_whatever_prints_rows_takes_the_same_formats(words):
+def test_every_command_that_prints_rows_accepts_the_same_formats(words):
     [option] = [p for p in COMMANDS[words].params if "--format" in p.opts]
 
     arguments = ["x"] if words in {("query",), ("verify",)} else []
@@ -182,7 +182,7 @@ def test_json_is_one_document_with_stable_keys_utc_times_and_plain_numbers(fille
 
 
 @pytest.mark.parametrize("words", EXPECTED, ids=joined)
-def test_csv_holds_what_json_holds_under_the_same_names(filled, words):
+def test_csv_has_the_same_values_and_names_as_json(filled, words):
     shown = filled(*words, "--format", "csv").stdout_bytes.decode()
 
     rows = list(csv.DictReader(io.StringIO(shown, newline="")))
@@ -192,7 +192,7 @@ def test_csv_holds_what_json_holds_under_the_same_names(filled, words):
 
 
 def in_csv(name: str, value: object) -> str:
-    """Return a JSON value as CSV has it: times with their offset, nothing for null."""
+    """Return a JSON value as CSV shows it: times with their offset, empty for null."""
     if value is None:
         return ""
     return str(value).replace("Z", "+00:00") if name.endswith("_at") else str(value)
@@ -208,7 +208,7 @@ def test_rows_for_a_terminal_show_control_characters_in_every_format(filled, wor
         assert "x1b[31m" in shown or "u001b[31m" in shown
 
 
-def test_the_csv_guard_holds_for_every_command(filled):
+def test_the_csv_guard_applies_to_every_command(filled):
     for words in [("gaps", "list"), ("quarantine", "list")]:
         guarded = filled(*words, "--format", "csv", FLEETLAKE_CSV_GUARD="true").stdout
         plain = filled(*words, "--format", "csv").stdout
@@ -217,7 +217,7 @@ def test_the_csv_guard_holds_for_every_command(filled):
         assert "'=1+1" not in plain
 
 
-def test_status_gives_its_streams_and_open_gaps_as_json_and_its_streams_as_csv(filled):
+def test_status_prints_streams_and_open_gaps_as_json_and_streams_as_csv(filled):
     as_json, as_csv = filled("status", "--format", "json"), filled("status", "--format", "csv")
 
     document = json.loads(as_json.stdout)
@@ -282,7 +282,7 @@ def test_an_old_spelling_works_and_says_on_standard_error_what_to_type(
 
 
 @pytest.mark.parametrize("words", GROUPS, ids=joined)
-def test_a_group_without_a_sub_command_lists(filled, words):
+def test_a_group_without_a_subcommand_lists_its_items(filled, words):
     short, full = filled(*words), filled(*words, "list")
 
     assert short.stdout == full.stdout != "None.\n"
@@ -290,7 +290,7 @@ def test_a_group_without_a_sub_command_lists(filled, words):
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=joined)
-def test_a_misspelt_command_is_answered_with_the_nearest(words):
+def test_a_misspelt_command_gets_the_nearest_suggestion(words):
     misspelt = f"{words[-1][:-1]}{words[-1][-1] * 2}"
 
     refused = CliRunner().invoke(app, [*words[:-1], misspelt])
@@ -309,7 +309,7 @@ OPTIONS = [
 
 
 @pytest.mark.parametrize(("words", "option"), OPTIONS, ids=[joined((*w, o)) for w, o in OPTIONS])
-def test_a_misspelt_option_is_answered_with_the_nearest(words, option):
+def test_a_misspelt_option_gets_the_nearest_suggestion(words, option):
     refused = CliRunner().invoke(app, [*words, f"{option}x"])
 
     assert refused.exit_code == 2
@@ -346,7 +346,7 @@ def test_tab_in_bash_offers_commands_options_values_and_endpoints(typed, offered
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_completion_script_of_each_shell_can_be_shown(shell):
-    # Detection would find the shell of whoever runs the tests.
+    # Detection would find the user's own shell.
     script = (
         "import sys; sys.argv = ['fleetlake', '--show-completion', sys.argv[1]]\n"
         "from fleetlake.__main__ import main; main()"

@@ -1,6 +1,6 @@
-"""Kill -9 at any instant: whatever was committed stays, and nothing is there twice.
+"""Kill -9 at any moment: everything committed stays, and nothing is stored twice.
 
-All troubles at once: answers of every broken kind, records that show up late, a clock that
+All faults at once: broken responses of every kind, records that appear late, a clock that
 moves. `make crash-test N=200` runs the same proof at full count.
 """
 
@@ -34,9 +34,9 @@ FLAKY = SCENARIOS["flaky"].faults
 
 
 def compare(fleet: Service, env: dict[str, str], settled: str) -> tuple[int, int, int]:
-    """Return rows compared, doubles and losses over all tables, measured at the service.
+    """Return the compared rows, duplicates and losses over all tables, according to the service.
 
-    `settled` is the instant before which everything must be there.
+    `settled` is the time before which everything must be in the lake.
     """
     rows = doubles = losses = 0
     with patch.dict(os.environ, env):
@@ -76,7 +76,7 @@ Sim(create_app(SMALL), Path(sys.argv[1])).ingest("alerts")
 SMALL = SimulatorOptions(routers=6, days=1, now=NOW, speed=0)
 
 
-def test_ingest_killed_in_its_commit_is_made_good_by_the_next(lake_path: Path) -> None:
+def test_ingest_after_one_killed_during_its_commit_completes_the_load(lake_path: Path) -> None:
     killed = subprocess.run(
         [sys.executable, "-c", KILLED_IN_A_COMMIT, str(lake_path.parent)],
         cwd=Path(__file__).parents[1],
@@ -99,7 +99,7 @@ def test_ingest_killed_in_its_commit_is_made_good_by_the_next(lake_path: Path) -
 
 @pytest.mark.proof
 @pytest.mark.xdist_group("processes")
-def test_ingest_killed_again_and_again_loses_and_doubles_nothing(tmp_path: Path) -> None:
+def test_ingest_killed_repeatedly_loses_and_duplicates_nothing(tmp_path: Path) -> None:
     chance = random.Random(5)
     with service(routers=12, days=3, scenario="late-data") as fleet:
         env = environment(tmp_path, fleet.url)

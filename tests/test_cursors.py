@@ -1,4 +1,4 @@
-"""The next request from a page: forwards only, and to the end only where the service says so."""
+"""The next request after a page: forwards only, and no end unless the service says so."""
 
 import asyncio
 import json
@@ -73,25 +73,25 @@ def test_an_id_walk_starts_before_the_smallest_id(endpoint):
 
 
 @rows(LINKED)
-def test_a_linked_walk_starts_where_the_service_likes(endpoint):
+def test_a_linked_walk_starts_without_a_position(endpoint):
     assert first_position(endpoint) == {}
 
 
 @rows(BY_ID)
-def test_an_id_walk_goes_on_from_the_last_id_of_a_full_page(endpoint):
+def test_an_id_walk_continues_from_the_last_id_of_a_full_page(endpoint):
     page = page_of(endpoint, ids(11, 20), limit=10)
 
     assert next_position(endpoint, page, ["10"]) == {"id__gt": "20"}
 
 
 @rows(BY_ID)
-def test_an_id_walk_ends_with_a_page_that_is_not_full(endpoint):
+def test_an_id_walk_ends_at_a_page_that_is_not_full(endpoint):
     assert next_position(endpoint, page_of(endpoint, ids(11, 19), limit=10), ["10"]) is None
     assert next_position(endpoint, page_of(endpoint, [], limit=10), ["10"]) is None
 
 
 @rows(BY_ID)
-def test_a_page_is_full_by_the_limit_the_service_kept_to_not_the_one_asked_for(endpoint):
+def test_a_page_is_full_by_the_limit_that_the_service_applied_not_the_requested_one(endpoint):
     page = page_of(endpoint, ids(1, 20), limit=20)
 
     assert endpoint.page_size > 20
@@ -99,14 +99,14 @@ def test_a_page_is_full_by_the_limit_the_service_kept_to_not_the_one_asked_for(e
 
 
 @rows(BY_ID)
-def test_a_page_is_full_by_the_limit_asked_for_where_the_service_names_a_larger_one(endpoint):
+def test_a_page_is_full_by_the_requested_limit_if_the_service_names_a_larger_one(endpoint):
     page = page_of(endpoint, ids(1, endpoint.page_size), limit=100_000)
 
     assert next_position(endpoint, page, ["0"]) == {"id__gt": str(endpoint.page_size)}
 
 
 @rows(BY_ID)
-def test_a_short_page_that_links_to_another_is_not_the_last(endpoint):
+def test_a_short_page_with_a_next_link_is_not_the_last(endpoint):
     link = f"https://h/api/v2/{endpoint.path}?id__gt=20&limit=500"
 
     page = page_of(endpoint, ids(11, 20), limit=500, link=link)
@@ -131,7 +131,7 @@ def test_a_full_page_without_a_readable_id_is_an_error_not_an_end(endpoint):
 
 @rows(BY_ID)
 @every("seen", [["20"], ["21"], ["20", "15"]])
-def test_an_id_walk_that_does_not_move_on_is_an_error(endpoint, seen):
+def test_an_id_walk_that_does_not_advance_is_an_error(endpoint, seen):
     page = page_of(endpoint, ids(11, 20), limit=10)
 
     with pytest.raises(CursorStuck, match="id__gt=20"):
@@ -152,7 +152,7 @@ def test_a_linked_walk_follows_the_services_own_position(endpoint):
 
 
 @rows(LINKED)
-def test_a_linked_walk_ends_only_where_there_is_no_link(endpoint):
+def test_a_linked_walk_ends_only_at_a_page_without_a_link(endpoint):
     assert next_position(endpoint, page_of(endpoint, [], limit=500), []) is None
     assert next_position(endpoint, linking(endpoint, position(endpoint, 1)), []) is not None
 
@@ -167,7 +167,7 @@ def test_a_position_seen_before_is_an_error_not_an_end(endpoint, seen):
 
 
 @rows([e for e in LINKED if e.cursor.walk is not Walk.ACTION_ID])
-def test_a_position_that_goes_back_is_an_error(endpoint):
+def test_a_position_that_moves_backwards_is_an_error(endpoint):
     with pytest.raises(CursorStuck):
         next_position(endpoint, linking(endpoint, position(endpoint, 1)), [position(endpoint, 2)])
 
@@ -183,7 +183,7 @@ def test_two_positions_may_share_an_instant(endpoint):
 @rows([e for e in LINKED if e.cursor.walk is not Walk.ACTION_ID])
 @every("is_first", [True, False])
 @every("value", ["junk", "1.5", str(UUID(int=0))])
-def test_a_position_that_cannot_be_one_is_an_error_of_the_service(endpoint, value, is_first):
+def test_an_invalid_position_is_an_error_of_the_service(endpoint, value, is_first):
     seen = [] if is_first else [position(endpoint, 1)]
 
     with pytest.raises((PageUnreadable, CursorStuck)):
@@ -200,7 +200,7 @@ def test_a_link_without_the_walks_parameter_is_an_error_not_an_end(endpoint, que
 
 
 def takes(parameter: str, value: str, instant: datetime) -> bool:
-    """Return whether the service's filter takes a record of the instant, by its contract."""
+    """Return whether, by the contract, the service's filter selects a record of this time."""
     bound = embedded_time(value) if "timeuuid" in parameter else datetime.fromisoformat(value)
     operator = parameter.rsplit("__", 1)[1]
     return {
@@ -213,7 +213,7 @@ def takes(parameter: str, value: str, instant: datetime) -> bool:
 
 @pytest.mark.parametrize("endpoint", WINDOWED, ids=lambda e: e.name)
 @given(start=st.integers(0, 10**9), length=st.integers(1, 10**9), shift=st.sampled_from([-1, 0, 1]))
-def test_a_windows_filters_take_the_start_and_leave_the_end(endpoint, start, length, shift):
+def test_a_windows_filters_include_the_start_and_exclude_the_end(endpoint, start, length, shift):
     interval = Interval(NOON + start * MICROSECOND, NOON + (start + length) * MICROSECOND)
 
     filters = window_parameters(endpoint.window, interval)
@@ -235,13 +235,13 @@ BY_LINK = [e for e in ENDPOINTS.values() if not e.path.endswith("/")]
 
 
 def linked(endpoint: Endpoint, link: str | None) -> Page:
-    """Return a page of v3 with its link, which may be left out."""
+    """Return a page of v3 with an optional link."""
     links = {} if link is None else {"next": link}
     return read_page(endpoint, json.dumps({"data": [], "links": links, "meta": {}}).encode())
 
 
 @rows(BY_LINK)
-def test_a_walk_by_links_takes_their_whole_query_and_ends_where_there_is_none(endpoint):
+def test_a_walk_by_links_uses_their_whole_query_and_ends_without_a_link(endpoint):
     link = "https://elsewhere.example/api/v3/x?page[size]=50&page[cursor]=a%2Bb"
 
     assert next_position(endpoint, linked(endpoint, link), []) == {
@@ -261,7 +261,7 @@ def test_a_walk_by_links_takes_their_whole_query_and_ends_where_there_is_none(en
         ["https://h/x"] * 3,
     ],
 )
-def test_a_walk_by_links_that_go_round_comes_to_an_error(endpoint, links):
+def test_a_walk_by_links_that_form_a_loop_is_an_error(endpoint, links):
     class Circle:
         asked = 0
         without_keys = str
@@ -282,8 +282,8 @@ def test_a_walk_by_links_that_go_round_comes_to_an_error(endpoint, links):
 
 @rows([ENDPOINTS["users"], ENDPOINTS["subscriptions"]])
 @every("empty", [100, 10_000])
-def test_empty_pages_that_link_onwards_without_end_come_to_an_error(endpoint, empty):
-    """`empty` pages hold nothing; the one after them is the last."""
+def test_endless_linked_empty_pages_are_an_error(endpoint, empty):
+    """`empty` pages have no records; the page after them is the last."""
 
     class Endless:
         asked = 0
@@ -322,7 +322,7 @@ def test_a_position_is_quoted_on_one_short_line(endpoint):
 
 
 @rows([e for e in LINKED if e.cursor.walk in {Walk.OFFSET, Walk.TIMEUUID}])
-def test_a_key_that_a_link_echoes_is_starred_even_where_the_quotation_is_cut(endpoint):
+def test_a_key_echoed_in_a_link_is_masked_even_if_the_quotation_is_cut(endpoint):
     settings = Settings(_env_file=None, base_url="https://svc.example/api/v2", **KEYS)
     key = KEYS["mgr_api_key"]
     echo = f"{'x' * (MOST_QUOTED - len(key) // 2 - 1)} {key}\x1b[2J"
@@ -343,7 +343,7 @@ def test_a_key_that_a_link_echoes_is_starred_even_where_the_quotation_is_cut(end
     assert failure.value.what.isprintable()
 
 
-def test_a_link_that_is_no_address_is_not_quoted():
+def test_a_link_that_is_not_an_address_is_not_quoted():
     endpoint = LINKED[0]
     answer = {"data": [], "meta": {"limit": 500, "next": "https://a\u2100key-7788/?x=1"}}
 

@@ -1,4 +1,4 @@
-"""What docs/architecture.md, CONTRIBUTING.md and CHANGELOG.md name is there."""
+"""Everything that docs/architecture.md and CONTRIBUTING.md name exists."""
 
 import ast
 import re
@@ -38,14 +38,14 @@ def test_every_function_that_the_architecture_links_to_is_in_the_linked_file():
     assert missing == set()
 
 
-def test_the_architecture_draws_the_floors_that_the_code_is_held_to():
+def test_the_architecture_page_draws_the_enforced_layers():
     lines = block_of(ARCHITECTURE, "floors").strip().removeprefix("```text").splitlines()
     drawn = [line.split("   ")[0].split() for line in lines if line.strip("`")]
 
     assert drawn == FLOORS[::-1]
 
 
-def test_a_page_passes_as_many_modules_as_the_architecture_says_and_none_twice():
+def test_the_path_of_a_page_has_as_many_modules_as_the_architecture_page_says():
     steps = [line for line in block_of(ARCHITECTURE, "way").splitlines() if line]
     modules = [{target for _, target in LINKED_FUNCTION.findall(step)} for step in steps]
     flat = [target for of_step in modules for target in of_step]
@@ -62,7 +62,7 @@ def test_every_file_that_contributing_names_exists():
             r"[\w./-]+\.(?:py|md|sql|yml|toml)\b|\b(?:src|tests|sql|docs)/[\w/]+/",
             (ROOT / "CONTRIBUTING.md").read_text(),
         )
-        # A leading underscore or a slash is what is left of a name that has a <placeholder>.
+        # A leading underscore or slash is the rest of a name that has a <placeholder>.
         if "/" in name.lstrip("/") and not name.startswith(("/", "_"))
     }
 

@@ -1,6 +1,6 @@
-"""The endpoint table against the service contract, and rows that contradict themselves.
+"""The endpoint table compared with the service contract, and rows that contradict themselves.
 
-The facts on the right are written from the contract and from observation, not from the table.
+The expected facts come from the contract and from observation, not from the table.
 """
 
 from dataclasses import replace
@@ -66,7 +66,7 @@ def a_row(**changes: object) -> Endpoint:
 
 
 @every("name", ASKED_FOR)
-def test_every_endpoint_asked_for_is_in_the_table(name):
+def test_every_required_endpoint_is_in_the_table(name):
     assert endpoint_named(name).name == name
 
 
@@ -80,12 +80,12 @@ def test_a_walk_uses_only_the_paging_that_the_service_has(endpoint):
 
 
 @every_endpoint
-def test_no_page_asked_for_is_larger_than_the_service_gives(endpoint):
+def test_no_requested_page_is_larger_than_the_service_allows(endpoint):
     assert 1 <= endpoint.page_size <= 500
 
 
 @every_endpoint
-def test_required_filters_are_given_with_no_more_ids_than_are_taken(endpoint):
+def test_required_filters_are_set_with_no_more_ids_than_allowed(endpoint):
     fan_out = endpoint.fan_out
     asked = (fan_out.parameter, fan_out.ids_per_call) if fan_out else None
 
@@ -106,14 +106,14 @@ def test_a_fan_out_takes_its_ids_from_an_endpoint_that_is_read_before_it(endpoin
 
 
 @every_endpoint
-def test_what_the_service_forgets_is_known(endpoint):
+def test_every_retention_of_the_service_is_in_the_table(endpoint):
     days = RETENTION_DAYS.get(endpoint.name)
 
     assert endpoint.retention == (timedelta(days=days) if days else None)
 
 
 @every_endpoint
-def test_order_is_asked_for_only_where_the_service_takes_it(endpoint):
+def test_order_is_requested_only_where_the_service_accepts_it(endpoint):
     if endpoint.name in NEWEST_FIRST_ONLY:
         assert endpoint.cursor.is_newest_first
         assert "order_by" not in endpoint.parameters
@@ -131,7 +131,7 @@ def test_a_path_of_v2_ends_with_a_slash_and_one_of_v3_does_not(endpoint):
 
 
 @every_endpoint
-def test_an_append_row_has_a_time_and_a_key_that_tells_records_apart(endpoint):
+def test_an_append_endpoint_has_a_time_and_a_unique_key(endpoint):
     if endpoint.mode is not Mode.APPEND:
         return
 
@@ -140,7 +140,7 @@ def test_an_append_row_has_a_time_and_a_key_that_tells_records_apart(endpoint):
 
 
 @every_endpoint
-def test_columns_that_only_the_call_knows_are_not_required_of_a_record(endpoint):
+def test_columns_taken_from_the_call_are_not_required_in_a_record(endpoint):
     stamped = endpoint.fan_out and endpoint.fan_out.is_stamped
 
     expected = {*endpoint.key, endpoint.event_time} - {None}
@@ -152,15 +152,15 @@ def test_columns_that_only_the_call_knows_are_not_required_of_a_record(endpoint)
 
 
 @every_endpoint
-def test_a_change_of_address_or_of_uptime_alone_is_no_new_version(endpoint):
+def test_a_change_of_address_or_uptime_alone_makes_no_new_version(endpoint):
     assert not {"resource_url", "uptime"} & set(endpoint.tracked)
 
 
-def test_a_name_may_be_that_of_its_table():
+def test_an_endpoint_can_be_named_by_its_table():
     assert endpoint_named("raw.alerts") is endpoint_named("alerts")
 
 
-def test_an_unknown_name_is_answered_with_the_nearest_one_in_a_line():
+def test_an_unknown_name_gets_the_nearest_name_in_one_line():
     with pytest.raises(UsageError) as failure:
         endpoint_named("batterys")
 
@@ -169,7 +169,7 @@ def test_an_unknown_name_is_answered_with_the_nearest_one_in_a_line():
     assert len(str(failure.value)) < 120
 
 
-def test_named_rows_come_once_and_in_the_order_of_the_table():
+def test_named_endpoints_are_returned_once_in_table_order():
     names = [row.name for row in endpoints_named(["alerts", "accounts", "alerts", "routers"])]
 
     assert names == ["accounts", "routers", "alerts"]
@@ -200,7 +200,7 @@ def test_a_row_that_contradicts_itself_does_not_construct(changes):
         a_row(**changes)
 
 
-def test_a_row_that_is_whole_constructs_and_cannot_be_changed():
+def test_a_valid_row_constructs_and_is_immutable():
     row = a_row()
 
     assert row.is_snapshot
@@ -210,7 +210,7 @@ def test_a_row_that_is_whole_constructs_and_cannot_be_changed():
 
 @pytest.mark.parametrize("walk", [Walk.TIMEUUID, Walk.ACTION_ID, Walk.ID_AFTER])
 @pytest.mark.parametrize("parameter", ["id", "created_at_timeuuid__gte", "id__in", ""])
-def test_a_cursor_that_could_stand_still_does_not_construct(walk, parameter):
+def test_a_cursor_that_might_not_advance_does_not_construct(walk, parameter):
     with pytest.raises(ValueError, match="must move in one direction"):
         Cursor(walk=walk, parameter=parameter)
 
@@ -222,13 +222,13 @@ def test_a_window_needs_a_lower_and_an_upper_bound(bounds):
 
 
 @pytest.mark.parametrize("ids", [0, 101])
-def test_a_fan_out_of_more_ids_than_are_taken_does_not_construct(ids):
+def test_a_fan_out_with_more_ids_than_allowed_does_not_construct(ids):
     fan_out = ENDPOINTS["batteries"].fan_out
 
     with pytest.raises(ValueError, match="1 to 100"):
         replace(fan_out, ids_per_call=ids)
 
 
-def test_an_id_of_a_call_is_stamped_only_where_the_call_asks_for_one():
+def test_the_id_of_a_call_is_added_only_if_the_call_requests_a_single_id():
     with pytest.raises(ValueError, match="added to records"):
         FanOut(parameter="router__in", source="routers", partition="router_id", is_stamped=True)

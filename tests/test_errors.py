@@ -1,4 +1,4 @@
-"""The tree of errors: its drawing is true, and each error says what to do."""
+"""The tree of errors: its drawing is correct, and each error says what to do."""
 
 import inspect
 import re
@@ -22,7 +22,7 @@ def drawn() -> dict[str, tuple[int | None, int]]:
     return found
 
 
-def test_the_drawing_at_the_head_shows_every_error_where_it_stands():
+def test_the_drawing_shows_every_error_at_its_place_in_the_tree():
     drawing = drawn()
 
     assert set(drawing) == {kind.__name__ for kind in TREE}
@@ -39,7 +39,7 @@ def test_the_drawing_states_each_exit_code(kind):
 
 
 @every("kind", TREE)
-def test_an_error_is_one_paragraph_of_what_and_what_to_do(kind):
+def test_an_error_is_one_paragraph_with_the_problem_and_the_remedy(kind):
     error = kind("It broke.", remedy="Mend it.")
 
     assert (error.what, error.remedy) == ("It broke.", "Mend it.")
@@ -47,15 +47,15 @@ def test_an_error_is_one_paragraph_of_what_and_what_to_do(kind):
     assert str(kind("It broke.")) == "It broke."
 
 
-def test_only_an_error_that_is_no_failure_ends_with_zero():
+def test_only_an_error_that_is_not_a_failure_exits_with_zero():
     assert {kind.__name__ for kind in TREE if kind.exit_code == 0} == {"StreamBusy"}
 
 
-def test_an_error_without_a_wait_asks_for_none():
+def test_an_error_without_a_retry_delay_requests_none():
     assert Throttled("Too many calls.").wait is None
 
 
-def test_each_error_says_whether_it_may_pass_by_itself():
+def test_each_error_says_whether_it_is_transient():
     transient = {kind.__name__ for kind in TREE if kind.is_transient}
 
     assert transient == {

@@ -1,4 +1,4 @@
-"""A test over many cases runs them all and names those that do not hold."""
+"""A test over many cases runs them all and names those that fail."""
 
 import inspect
 
@@ -7,7 +7,7 @@ import pytest
 from tests.every import every
 
 
-def test_every_case_is_run_and_those_that_fail_are_named():
+def test_every_case_runs_and_failing_cases_are_named():
     seen = []
 
     @every("number", [1, 2, 3, 4])
@@ -25,7 +25,7 @@ def test_every_case_is_run_and_those_that_fail_are_named():
     ]
 
 
-def test_an_error_that_was_expected_and_did_not_come_is_a_failure():
+def test_an_expected_error_that_is_not_raised_is_a_failure():
     @every("kind", [ValueError, KeyError])
     def check(kind):
         with pytest.raises(ValueError, match="no"):

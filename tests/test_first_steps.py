@@ -1,4 +1,4 @@
-"""What a person meets who has just begun: folders without a lake, lakes without a row."""
+"""What a new user sees: folders without a lake, lakes without a row."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from fleetlake.settings import KEY_SETTINGS, Settings, load_settings
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Set the folder of a lake that is not there yet."""
+    """Set the folder of a lake that does not exist yet."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FLEETLAKE_LAKE", str(tmp_path / "lake"))
     monkeypatch.setenv("FLEETLAKE_PUBLISHED", str(tmp_path / "published"))
@@ -24,7 +24,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("command", ["build", "publish", "maintain", "status"])
-def test_a_folder_without_a_lake_is_named_and_not_made(command: str, place: Path) -> None:
+def test_a_folder_without_a_lake_is_named_and_not_created(command: str, place: Path) -> None:
     done = CliRunner().invoke(app, [command])
 
     assert isinstance(done.exception, LakeError)
@@ -39,7 +39,7 @@ def test_an_empty_lake_setting_is_refused_by_its_name(monkeypatch: pytest.Monkey
         load_settings()
 
 
-def test_status_of_a_lake_without_a_load_says_so(place: Path) -> None:
+def test_status_reports_a_lake_without_a_load(place: Path) -> None:
     with open_lake(place):
         pass
 
@@ -61,7 +61,7 @@ def test_building_a_lake_without_a_load_warns_in_one_line(place: Path) -> None:
 
 
 @pytest.mark.proof
-def test_a_build_keeps_to_the_memory_that_is_set(
+def test_a_build_stays_within_its_memory_limit(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FLEETLAKE_BUILD_MEMORY", "1KB")
@@ -72,7 +72,7 @@ def test_a_build_keeps_to_the_memory_that_is_set(
 
     assert isinstance(done.exception, BuildFailed)
     assert "FLEETLAKE_BUILD_MEMORY" in done.exception.remedy
-    assert "Possible solutions" not in str(done.exception)  # DuckDB's, of which none is open here
+    assert "Possible solutions" not in str(done.exception)  # DuckDB's own lock is not held
 
 
 def test_publishing_a_lake_without_a_load_warns_in_one_line(place: Path) -> None:
@@ -86,7 +86,7 @@ def test_publishing_a_lake_without_a_load_warns_in_one_line(place: Path) -> None
     assert len(shown.stderr.splitlines()) == 1
 
 
-def test_a_demo_never_takes_the_place_of_a_real_fleet_that_was_published(place: Path) -> None:
+def test_a_demo_never_replaces_a_published_real_fleet(place: Path) -> None:
     with open_lake(place) as lake:
         lake.execute("create table marts.trips (trip_id bigint)")
     CliRunner().invoke(app, ["publish"])
@@ -109,7 +109,7 @@ def test_a_plan_before_the_first_load_says_that_nothing_is_known() -> None:
 
 
 @pytest.mark.parametrize("words", ["ingest", "backfill alerts --from 2026-11-01 --to 2026-11-02"])
-def test_a_load_without_a_service_makes_no_lake(words: str, place: Path) -> None:
+def test_a_load_without_a_service_creates_no_lake(words: str, place: Path) -> None:
     done = CliRunner().invoke(app, words.split())
 
     assert isinstance(done.exception, SettingsError)
@@ -124,7 +124,7 @@ def test_a_load_without_a_service_makes_no_lake(words: str, place: Path) -> None
         (1350, "About 1,350 calls, 3 min at 450 calls a minute."),
     ],
 )
-def test_a_plan_says_what_the_next_load_comes_to(
+def test_a_plan_states_the_cost_of_the_next_load(
     monkeypatch: pytest.MonkeyPatch, calls: int, said: str
 ) -> None:
     forecast = CallForecast(endpoint="alerts", unread=None, records=calls, calls=calls)
@@ -143,7 +143,7 @@ def test_an_ingest_warns_of_a_misspelt_variable(monkeypatch: pytest.MonkeyPatch)
     assert "FLEETLAKE_CALLS_PER_MIN (FLEETLAKE_CALLS_PER_MINUTE?)" in " ".join(shown.stderr.split())
 
 
-def test_doctor_makes_no_lake_but_says_who_will(place: Path) -> None:
+def test_doctor_creates_no_lake_but_says_which_command_does(place: Path) -> None:
     found = {check.name: check for check in run_checks(Settings(lake=place))}
 
     assert found["lake"].error is None
@@ -163,7 +163,7 @@ def test_doctor_names_a_misspelt_variable_and_what_was_meant_but_no_value(
     assert "the-secret" not in str(found.error)
 
 
-def test_doctor_tells_a_variable_of_somebody_elses_without_complaint(
+def test_doctor_lists_a_foreign_variable_without_a_warning(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("FLEETLAKE_HOME", "/opt/fleetlake")
@@ -174,13 +174,13 @@ def test_doctor_tells_a_variable_of_somebody_elses_without_complaint(
     assert "FLEETLAKE_HOME" in found.found
 
 
-def test_doctor_notices_a_token_of_v3_without_its_root() -> None:
+def test_doctor_warns_of_a_v3_token_without_its_root_url() -> None:
     found = {check.name: check for check in run_checks(Settings(v3_token="token"))}["v3"]
 
     assert "FLEETLAKE_V3_BASE_URL is not" in str(found.error)
 
 
-def test_doctor_asks_with_the_keys_of_each_account(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_checks_the_keys_of_each_account(monkeypatch: pytest.MonkeyPatch) -> None:
     for key in KEY_SETTINGS:
         monkeypatch.setenv(f"FLEETLAKE_PROFILES__WEST__{key.upper()}", "some-key")
 
@@ -191,7 +191,7 @@ def test_doctor_asks_with_the_keys_of_each_account(monkeypatch: pytest.MonkeyPat
     assert "keys" not in found
 
 
-def test_doctor_says_that_a_lake_could_not_be_made_there(tmp_path: Path) -> None:
+def test_doctor_reports_a_folder_in_which_no_lake_can_be_created(tmp_path: Path) -> None:
     (tmp_path / "afile").touch()
 
     found = {c.name: c for c in run_checks(Settings(lake=tmp_path / "afile" / "lake"))}

@@ -1,4 +1,4 @@
-"""The gate: as many calls at once as the service bears, the most urgent first."""
+"""The gate: as many concurrent calls as the service can take, the most urgent first."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from fleetlake.service.gate import NOT_URGENT, Gate
 
 
 class Clock:
-    """A clock that is set."""
+    """A clock that tests set."""
 
     now = 0.0
 
@@ -28,7 +28,7 @@ def gate_of(clock: Clock) -> Callable[[int], Gate]:
 
 
 def answer(gate: Gate, clock: Clock, seconds: float, path: str = "alerts/") -> None:
-    """Let a call be answered after so many seconds."""
+    """Complete a call after this many seconds."""
     began = clock.now
     clock.now += seconds
     gate.answered(path, began)
@@ -40,7 +40,7 @@ async def enter(gate: Gate, log: list[str], name: str, urgency: float = NOT_URGE
         await asyncio.sleep(0)
 
 
-def test_never_more_calls_are_under_way_than_the_gate_is_wide(gate_of):
+def test_concurrent_calls_never_exceed_the_width_of_the_gate(gate_of):
     gate, under_way, most = gate_of(3), 0, 0
 
     async def call() -> None:
@@ -59,7 +59,7 @@ def test_never_more_calls_are_under_way_than_the_gate_is_wide(gate_of):
     assert most == 3
 
 
-def test_of_those_that_wait_the_most_urgent_goes_first_and_the_others_in_turn(gate_of):
+def test_the_most_urgent_waiting_call_goes_first_and_the_others_in_turn(gate_of):
     gate, log = gate_of(1), []
 
     async def arrive() -> None:
@@ -81,7 +81,7 @@ def test_of_those_that_wait_the_most_urgent_goes_first_and_the_others_in_turn(ga
     assert log == ["today", "tomorrow", "first", "second"]
 
 
-def test_a_call_that_is_given_up_leaves_its_place_to_the_next(gate_of):
+def test_a_cancelled_call_frees_its_place_for_the_next(gate_of):
     gate, log = gate_of(1), []
 
     async def arrive() -> None:
@@ -89,7 +89,7 @@ def test_a_call_that_is_given_up_leaves_its_place_to_the_next(gate_of):
             given_up = asyncio.create_task(enter(gate, log, "given up"))
             next_one = asyncio.create_task(enter(gate, log, "next"))
             await asyncio.sleep(0)
-        # Its turn has come, but it has not taken it yet.
+        # Its turn has come, but it has not started yet.
         given_up.cancel()
         await asyncio.gather(given_up, next_one, return_exceptions=True)
 
@@ -98,7 +98,7 @@ def test_a_call_that_is_given_up_leaves_its_place_to_the_next(gate_of):
     assert log == ["next"]
 
 
-def test_a_refusal_halves_the_width_once_for_all_calls_that_were_under_way(gate_of, clock):
+def test_a_refusal_halves_the_width_once_for_all_concurrent_calls(gate_of, clock):
     gate = gate_of(16)
     clock.now = 10.0
 
@@ -111,7 +111,7 @@ def test_a_refusal_halves_the_width_once_for_all_calls_that_were_under_way(gate_
     assert (once, gate.width) == (8, 4)
 
 
-def test_it_never_closes(gate_of, clock):
+def test_the_width_never_falls_to_zero(gate_of, clock):
     gate = gate_of(4)
 
     for _ in range(20):
@@ -121,7 +121,7 @@ def test_it_never_closes(gate_of, clock):
     assert gate.width == 1
 
 
-def test_good_answers_widen_it_again_by_one_call_a_round_up_to_its_full_width(gate_of, clock):
+def test_good_responses_widen_it_by_one_call_per_round_up_to_its_full_width(gate_of, clock):
     gate = gate_of(8)
     gate.refused(0.0)
 
@@ -134,7 +134,7 @@ def test_good_answers_widen_it_again_by_one_call_a_round_up_to_its_full_width(ga
     assert (after_a_round, gate.width) == (5, 8)
 
 
-def test_answers_that_take_longer_and_longer_narrow_it(gate_of, clock):
+def test_responses_that_become_slower_narrow_it(gate_of, clock):
     gate = gate_of(8)
     for _ in range(10):
         answer(gate, clock, 0.1)
@@ -145,7 +145,7 @@ def test_answers_that_take_longer_and_longer_narrow_it(gate_of, clock):
     assert gate.width < 8
 
 
-def test_a_path_that_is_always_slow_is_no_sign_of_trouble(gate_of, clock):
+def test_a_path_that_is_always_slow_does_not_narrow_it(gate_of, clock):
     gate = gate_of(8)
 
     for _ in range(20):

@@ -1,4 +1,4 @@
-"""What `query` and `shell` refuse, and what goes on working."""
+"""What `query` and `shell` refuse, and what still works."""
 
 import shutil
 from contextlib import suppress
@@ -23,7 +23,7 @@ from tests.processes import environment
 
 @pytest.fixture(scope="module")
 def outside(empty_lake, tmp_path_factory):
-    """Return a folder with a lake, and a text beside it that no query may read."""
+    """Return a folder with a lake, and a text file beside it that no query may read."""
     folder = tmp_path_factory.mktemp("outside")
     shutil.copytree(empty_lake, folder / "lake")
     with open_lake(folder / "lake") as lake:
@@ -45,7 +45,7 @@ def guarded(outside):
 
 @pytest.fixture
 def ask(guarded):
-    """Return what runs SQL as `query` does, and gives the rows of its last statement."""
+    """Return a function that runs SQL as `query` does and returns its last statement's rows."""
 
     def rows(sql: str) -> list[tuple[object, ...]]:
         found = [result.fetchall() for result in guarded.run_user_sql(sql)]
@@ -141,7 +141,7 @@ def test_a_statement_that_does_more_than_read_the_lake_is_refused_and_changes_no
     assert sorted(outside.rglob("*")) == before
 
 
-def test_after_a_refused_search_path_names_mean_the_lake_again(ask):
+def test_names_refer_to_the_lake_again_after_a_refused_search_path(ask):
     ask("set schema = concat('__ducklake_', 'metadata_lake')")
     with pytest.raises(UsageError):
         ask("from ducklake_table")
@@ -158,7 +158,7 @@ def test_a_transaction_that_failed_can_be_rolled_back(ask):
     assert ask("select 1") == [(1,)]
 
 
-def test_a_variable_of_this_program_is_no_table(guarded):
+def test_a_python_variable_is_not_a_table(guarded):
     rows = pa.table({"n": [1]})
 
     with pytest.raises(duckdb.Error):
@@ -195,14 +195,14 @@ def test_a_variable_of_this_program_is_no_table(guarded):
         "select unnest(json_keys('{{\"a\": 1}}'))",
     ],
 )
-def test_a_question_about_the_lake_is_answered(ask, guarded, outside, sql):
+def test_a_query_about_the_lake_is_allowed(ask, guarded, outside, sql):
     ask("use lake")
 
     assert ask(sql.format(outside=outside)) is not None
     roll_back(guarded)
 
 
-def test_a_sort_larger_than_memory_goes_to_the_disk_and_nothing_of_it_stays(outside):
+def test_a_sort_larger_than_memory_spills_to_disk_and_leaves_no_files(outside):
     with spill_folder() as spill, open_lake(outside / "lake", read_only=True) as lake:
         spill_into(lake, spill)
         lake.execute("set memory_limit = '60MB'; set threads = 1")
@@ -219,7 +219,7 @@ def test_a_sort_larger_than_memory_goes_to_the_disk_and_nothing_of_it_stays(outs
     assert not spill.exists()
 
 
-def test_without_a_temporary_folder_queries_have_memory(outside, monkeypatch, tmp_path):
+def test_queries_work_in_memory_without_a_temporary_folder(outside, monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
 
     with spill_folder() as spill, open_lake(outside / "lake", read_only=True) as lake:
@@ -247,7 +247,7 @@ def run(outside, tmp_path):
         "delete from marts.trips",
     ],
 )
-def test_a_refusal_says_so_and_names_the_option_that_allows_it(run, outside, sql):
+def test_a_refusal_names_the_option_that_allows_the_statement(run, outside, sql):
     error = run("query", sql.format(outside=outside)).exception
 
     assert isinstance(error, UsageError)
@@ -255,7 +255,7 @@ def test_a_refusal_says_so_and_names_the_option_that_allows_it(run, outside, sql
     assert "--unsafe" in error.remedy
 
 
-def test_the_shell_refuses_likewise_and_goes_on(run, outside):
+def test_the_shell_refuses_the_same_statements_and_continues(run, outside):
     said = run(
         "shell",
         input=f"from read_text('{outside}/secret.txt');\ncopy (select 1) to 'x';\nselect 40 + 2;\n",
@@ -267,7 +267,7 @@ def test_the_shell_refuses_likewise_and_goes_on(run, outside):
     assert "42" in said
 
 
-def test_unsafe_reads_and_writes_files_and_still_leaves_the_lake_alone(run, outside, tmp_path):
+def test_unsafe_allows_reading_and_writing_files_but_not_changing_the_lake(run, outside, tmp_path):
     copy = f"copy (select 1 as a) to '{tmp_path / 'one.csv'}'"
 
     assert "s3cret" in run("query", f"from read_text('{outside}/secret.txt')", "--unsafe").output
@@ -287,7 +287,7 @@ def test_unsafe_reads_and_writes_files_and_still_leaves_the_lake_alone(run, outs
         "postgresql:///lake?host=/run/pg&user=fleet&password=hunter2",
     ],
 )
-def test_the_password_of_a_shared_catalog_is_a_secret_of_duckdb_and_in_no_address(address):
+def test_the_password_of_a_shared_catalog_is_a_duckdb_secret_and_in_no_address(address):
     place = parse_lake_address(f"postgres:{address}", "/mnt/files")
 
     lines = attach_statements(place).splitlines()
@@ -316,7 +316,7 @@ def test_an_address_is_read_as_libpq_reads_it(address, expected):
 
 
 @pytest.mark.parametrize("setting", [False, True])
-def test_csv_for_a_spreadsheet_holds_no_formula_and_numbers_stay_numbers(run, setting, monkeypatch):
+def test_guarded_csv_contains_no_formula_and_numbers_stay_numbers(run, setting, monkeypatch):
     sql = "select '=1+1' as \"@a\", -5 as b, 'c' as c"
     monkeypatch.setenv("FLEETLAKE_CSV_GUARD", str(setting))
     load_settings.cache_clear()
@@ -325,5 +325,5 @@ def test_csv_for_a_spreadsheet_holds_no_formula_and_numbers_stay_numbers(run, se
     assert run("query", sql, "--format", "csv", *words).output == "'@a,b,c\n'=1+1,-5,c\n"
 
 
-def test_csv_is_what_the_lake_holds_unless_a_guard_is_asked_for(run):
+def test_csv_has_the_values_of_the_lake_unless_guarded(run):
     assert run("query", "select '=1+1' as a, -5 as b", "--format", "csv").output == "a,b\n=1+1,-5\n"

@@ -1,4 +1,4 @@
-"""Records stay once and true, whatever an answer, a clock or an account's rights do."""
+"""Records stay unique and correct, whatever responses, clocks or account rights do."""
 
 import gzip
 import json
@@ -27,7 +27,7 @@ HOUR = timedelta(hours=1)
 
 
 class Edited(httpx.AsyncBaseTransport):
-    """The simulated service, with the records of a list edited on their way."""
+    """The simulated service, with the records of a list edited in transit."""
 
     def __init__(self, sim: Sim, **edits: Callable[[list[dict[str, Any]]], Any]) -> None:
         self._inner, self._edits = sim.transport, edits
@@ -62,7 +62,7 @@ def page(**members: Any) -> bytes:
     return json.dumps({"data": [record, record | members], "meta": meta}).encode()
 
 
-def test_a_gap_reaches_to_the_first_record_that_the_service_still_gives(make_sim):
+def test_a_gap_ends_at_the_first_record_that_the_service_still_serves(make_sim):
     sim = make_sim(routers=60, days=3)
     whole(sim.ingest("activity_logs"))
     [(unproven,)] = rows(
@@ -76,11 +76,11 @@ def test_a_gap_reaches_to_the_first_record_that_the_service_still_gives(make_sim
 
     with open_lake(sim.settings().lake, read_only=True) as lake:
         [gap] = gaps(lake)
-    assert unproven > 0  # what the first load left to the second is no sign of what was lost
+    assert unproven > 0  # what the first load leaves to the second does not show what was lost
     assert abs(gap.end_at - (NOW + 15 * DAY)) < timedelta(minutes=1)
 
 
-def test_what_an_account_may_not_see_is_not_proven_by_its_empty_answers(make_sim):
+def test_empty_responses_do_not_prove_what_an_account_may_not_see(make_sim):
     sim = make_sim(routers=10, days=2)
     names = ("routers", "router_state_samples")
     whole(sim.ingest(*names))
@@ -103,7 +103,7 @@ def test_what_an_account_may_not_see_is_not_proven_by_its_empty_answers(make_sim
     assert served - held == set()
 
 
-def test_a_machine_whose_clock_is_slow_rewrites_no_history(sim: Sim, monkeypatch):
+def test_a_machine_with_a_slow_clock_does_not_rewrite_history(sim: Sim, monkeypatch):
     def load_at(service: timedelta, machine: timedelta) -> None:
         now = datetime.fromisoformat(sim.ask("GET", "/sim/state").json()["now"])
         sim.advance((NOW + service - now).total_seconds())
@@ -139,14 +139,14 @@ def test_a_machine_whose_clock_is_slow_rewrites_no_history(sim: Sim, monkeypatch
         {"created_at": "0000-01-01T00:00:00Z"},
     ],
 )
-def test_one_impossible_value_costs_its_record_and_not_the_stream(odd: dict[str, str]):
+def test_one_impossible_value_quarantines_its_record_and_not_the_stream(odd: dict[str, str]):
     found = read_page(ENDPOINTS["alerts"], page(**odd))
 
     assert (found.rows.num_rows, len(found.rejects)) == (1, 1)
     assert found.rows.column("created_at").to_pylist()
 
 
-def test_a_byte_that_is_no_text_costs_nothing_but_itself():
+def test_an_invalid_utf_8_byte_affects_nothing_but_itself():
     body = page(friendly_info="caf?").replace(b"caf?", b"caf\xe9")
 
     found = read_page(ENDPOINTS["alerts"], body)
@@ -159,7 +159,7 @@ def test_a_body_of_endless_gzip_members_is_refused():
         unpacked(gzip.compress(b" ") * 200, "gzip", most=1_000_000)
 
 
-def test_a_record_whose_time_is_spelled_in_whole_seconds_the_next_time_stays_one(sim: Sim):
+def test_a_record_whose_time_is_later_sent_in_whole_seconds_is_not_duplicated(sim: Sim):
     def in_seconds(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return [{**r, "created_at": r["created_at"][:19] + "+00:00"} for r in records]
 
@@ -174,7 +174,7 @@ def test_a_record_whose_time_is_spelled_in_whole_seconds_the_next_time_stays_one
     assert held == distinct
 
 
-def test_a_record_set_aside_does_not_come_back_over_newer_content(sim: Sim):
+def test_a_retried_quarantined_record_does_not_overwrite_newer_content(sim: Sim):
     def broken(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return [{**records[0], "name": "old", "resource_url": "x" * 5_000_000}, *records[1:]]
 
@@ -199,7 +199,7 @@ def test_a_record_set_aside_does_not_come_back_over_newer_content(sim: Sim):
     assert rows(sim, "select distinct name from raw.groups where valid_to is null") == [("new",)]
 
 
-def test_a_record_dated_in_the_future_is_kept_and_taken_for_no_wrong_clock(sim: Sim, caplog):
+def test_a_record_dated_in_the_future_is_kept_and_not_taken_for_a_wrong_clock(sim: Sim, caplog):
     def dated(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return [{**records[0], "created_at": "2099-01-01T00:00:00+00:00"}, *records[1:]]
 
@@ -212,10 +212,10 @@ def test_a_record_dated_in_the_future_is_kept_and_taken_for_no_wrong_clock(sim: 
     assert "clock that was fast" not in caplog.text
 
 
-def test_an_empty_first_answer_does_not_prove_that_a_stream_has_no_records(make_sim):
+def test_an_empty_first_response_does_not_prove_that_a_stream_has_no_records(make_sim):
     sim = make_sim(routers=30, days=5)
     silent = Edited(sim, alerts=lambda _: [])
-    names = ["alerts", "failovers", "activity_logs"]  # the others show how late it is
+    names = ["alerts", "failovers", "activity_logs"]  # the other records show the current time
     whole(ingest(sim.settings(), names, transport=silent))
     sim.advance(HOUR.total_seconds())
 
@@ -224,7 +224,7 @@ def test_an_empty_first_answer_does_not_prove_that_a_stream_has_no_records(make_
     assert_complete(sim, ENDPOINTS["alerts"], NOW + HOUR)
 
 
-def test_a_stream_that_stays_empty_costs_one_call_a_load_and_nothing_is_missing(make_sim):
+def test_a_stream_that_stays_empty_costs_one_call_per_load_and_loses_nothing(make_sim):
     sim = make_sim(routers=5, days=2, rules=False)
     whole(sim.ingest("alerts", "activity_logs"))
     before = sim.calls("alerts")

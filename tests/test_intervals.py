@@ -1,4 +1,4 @@
-"""The algebra of half-open ranges, held against plain sets of instants."""
+"""The algebra of half-open ranges, compared with plain sets of instants."""
 
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -22,7 +22,7 @@ def interval(start: int, end: int) -> Interval:
 
 
 def minutes_of(*intervals: Interval) -> set[int]:
-    """Return the minutes that lie in the ranges: start included, end not."""
+    """Return the minutes in the ranges: start included, end not."""
     return {
         number
         for number in range(LAST_MINUTE + 1)
@@ -41,7 +41,7 @@ def is_normal(intervals: list[Interval]) -> bool:
 
 
 @given(st.lists(ranges, max_size=8))
-def test_coalescing_keeps_the_instants_in_the_fewest_ranges(several):
+def test_coalescing_covers_the_same_instants_with_the_fewest_ranges(several):
     joined = coalesce(several)
 
     assert minutes_of(*joined) == minutes_of(*several)
@@ -54,7 +54,7 @@ def test_coalescing_twice_changes_nothing(several):
 
 
 @given(ranges, st.lists(ranges, max_size=8))
-def test_what_is_left_is_what_was_wanted_without_what_is_proven(wanted, proven):
+def test_the_rest_is_the_wanted_ranges_minus_the_proven_ones(wanted, proven):
     holes = subtract(wanted, proven)
 
     assert minutes_of(*holes) == minutes_of(wanted) - minutes_of(*proven)
@@ -62,7 +62,7 @@ def test_what_is_left_is_what_was_wanted_without_what_is_proven(wanted, proven):
 
 
 @given(ranges, st.lists(ranges, max_size=8))
-def test_once_the_holes_are_proven_too_nothing_is_left(wanted, proven):
+def test_nothing_is_left_once_the_holes_are_proven(wanted, proven):
     holes = subtract(wanted, proven)
 
     assert subtract(wanted, [*proven, *holes]) == []

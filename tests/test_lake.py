@@ -1,4 +1,4 @@
-"""The lake: every commit whole or not at all, each record once, every version of it kept."""
+"""The lake: commits are atomic, each record is stored once, and every version is kept."""
 
 import ctypes
 import errno
@@ -50,7 +50,7 @@ NET_DEVICES = ENDPOINTS["net_devices"]  # history with columns that are not trac
 
 @pytest.fixture(scope="module")
 def shared(empty_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
-    """Return one lake for tests that each keep to a table of their own."""
+    """Return one lake for tests that each use a different table."""
     path = tmp_path_factory.mktemp("shared") / "lake"
     with open_lake(Path(shutil.copytree(empty_lake, path))) as opened:
         yield opened
@@ -63,7 +63,7 @@ def lake(lake_path: Path) -> Iterator[Lake]:
 
 
 def rows_of(endpoint: Endpoint, records: list[dict[str, Any]]) -> pa.Table:
-    """Return records as one batch each, as pages would bring them."""
+    """Return each list of records as one batch, like a page."""
     is_v2 = endpoint.path.endswith("/")
     rest = {"meta": {"limit": 1, "next": None}} if is_v2 else {"links": {}}
     pages = [read_page(endpoint, json.dumps({"data": [r], **rest}).encode()) for r in records]
@@ -93,7 +93,7 @@ def count(lake: Lake, table: str) -> int:
 
 
 def everything(lake: Lake) -> dict[str, list[tuple[Any, ...]]]:
-    """Return what a commit of alerts could change, and the lake's own count of changes."""
+    """Return all that a commit of alerts could change, and the lake's own count of changes."""
     tables = ["raw.alerts", *(f"meta.{name}" for name in ("loads", "intervals", "quarantine"))]
     content = {table: lake.rows(f"select * from {table} order by all") for table in tables}
     return {**content, "changes": lake.rows("select max(snapshot_id) from lake.snapshots()")}
@@ -122,7 +122,7 @@ def test_opening_again_changes_nothing(lake_path):
         assert lake.rows("select max(snapshot_id) from lake.snapshots()") == before
 
 
-def test_a_column_that_the_table_gains_later_is_added_and_rows_stay(lake_path):
+def test_a_column_added_to_the_table_later_is_created_and_rows_stay(lake_path):
     with open_lake(lake_path) as lake:
         commit_load(lake, load_of(ALERTS, alert(0, type="t", friendly_info="gone")))
         lake.execute("alter table raw.alerts drop column friendly_info")
@@ -135,7 +135,7 @@ def test_a_column_that_the_table_gains_later_is_added_and_rows_stay(lake_path):
         assert count(lake, "meta.calls where finished_at is null") == 0
 
 
-def test_a_column_that_somebody_added_is_kept(lake_path):
+def test_a_column_added_by_a_user_is_kept(lake_path):
     with open_lake(lake_path) as lake:
         lake.execute("alter table raw.alerts add column note varchar")
         commit_load(lake, load_of(ALERTS, alert(0)))
@@ -143,7 +143,7 @@ def test_a_column_that_somebody_added_is_kept(lake_path):
         assert lake.rows("select note from raw.alerts") == [(None,)]
 
 
-def test_times_are_utc_whatever_the_machine_thinks(lake, monkeypatch):
+def test_times_are_utc_in_any_time_zone_of_the_machine(lake, monkeypatch):
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     commit_load(lake, load_of(ALERTS, alert(0)))
 
@@ -154,7 +154,7 @@ def test_times_are_utc_whatever_the_machine_thinks(lake, monkeypatch):
 # --- opening --------------------------------------------------------------------------------
 
 
-def test_a_lake_that_is_not_there_is_not_made_by_reading(tmp_path):
+def test_reading_does_not_create_a_missing_lake(tmp_path):
     path = tmp_path / "none"
 
     with pytest.raises(LakeError, match="no lake") as failure, open_lake(path, read_only=True):
@@ -165,7 +165,7 @@ def test_a_lake_that_is_not_there_is_not_made_by_reading(tmp_path):
 
 
 @pytest.mark.parametrize("read_only", [True, False])
-def test_a_catalog_of_garbage_is_a_clear_error(lake_path, read_only):
+def test_a_corrupt_catalog_is_a_clear_error(lake_path, read_only):
     for file in lake_path.glob(f"{CATALOG}*"):
         file.unlink()
     (lake_path / CATALOG).write_bytes(b"garbage " * 1000)
@@ -179,7 +179,7 @@ def test_a_catalog_of_garbage_is_a_clear_error(lake_path, read_only):
     assert "backup" in failure.value.remedy
 
 
-def test_a_folder_that_cannot_be_made_is_a_clear_error(tmp_path):
+def test_a_folder_that_cannot_be_created_is_a_clear_error(tmp_path):
     (tmp_path / "file").write_text("in the way")
 
     with (
@@ -192,7 +192,7 @@ def test_a_folder_that_cannot_be_made_is_a_clear_error(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["it's a lake", 'a "b"; c[d]#e%20f* ü'])
-def test_a_folder_may_have_any_name(empty_lake, tmp_path, name):
+def test_a_lake_folder_may_have_any_name(empty_lake, tmp_path, name):
     path = Path(shutil.copytree(empty_lake, tmp_path / name))
     with open_lake(path) as lake:
         commit_load(lake, load_of(ALERTS, *(alert(minute) for minute in range(50))))
@@ -229,7 +229,7 @@ def test_a_reader_sees_what_was_committed_while_it_was_open(lake_path):
 
 
 @pytest.mark.parametrize("times", [1, 100], ids=["few rows", "many rows"])
-def test_sql_reads_an_arrow_table_as_it_is(lake, times):
+def test_sql_reads_an_arrow_table_unchanged(lake, times):
     moment = datetime(2026, 6, 15, 12, 0, 0, 1, tzinfo=UTC)
     documents = ['{"b":1,"a":[]}', '"x"', "0", None]
     odd = ["", "null", "a'b\0c\U0001f600", None]
@@ -275,14 +275,14 @@ except sqlite3.OperationalError:
 
 
 def gets_catalog_alone(lake_path: Path) -> bool:
-    """Return whether another process may shut all others out, as whoever closes it last does."""
+    """Return whether a process can lock all others out, as the last to close the catalog does."""
     run = [sys.executable, "-c", ALONE, lake_path / CATALOG]
     done = subprocess.run(run, capture_output=True, text=True, check=False)
     assert done.stderr in {"", "locked\n"}
     return done.returncode == 0
 
 
-def test_nobody_shuts_readers_out_of_the_catalog_while_the_lake_is_open(lake_path):
+def test_readers_can_always_open_the_catalog_while_the_lake_is_open(lake_path):
     with ExitStack() as open_until_here:
         with open_lake(lake_path) as writer:
             writer.execute("create table marts.trips as select 1 as trip_id")
@@ -315,10 +315,10 @@ def test_one_process_at_a_time_opens_or_closes_a_catalog(lake_path, monkeypatch)
     assert held == [lake_path]
 
 
-def test_whoever_may_not_write_beside_a_lake_reads_it_all_the_same(lake_path):
+def test_a_user_without_write_access_to_the_folder_can_read_the_lake(lake_path):
     held_lock = lake_path / "locks" / "door.lock"
     held_lock.unlink(missing_ok=True)
-    held_lock.mkdir()  # nobody, root included, can open it as a file
+    held_lock.mkdir()  # nobody, not even root, can open it as a file
 
     with open_lake(lake_path, read_only=True) as lake:
         assert lake.rows("select count(*) from meta.loads") == [(0,)]
@@ -331,7 +331,7 @@ def test_a_catalog_restored_without_its_log_can_be_read_at_once(lake_path):
         assert lake.rows("select count(*) from raw.alerts") == [(0,)]
 
 
-def test_several_may_open_a_new_lake_at_once(tmp_path):
+def test_several_processes_can_open_a_new_lake_at_once(tmp_path):
     failures: list[BaseException] = []
     together = threading.Barrier(3)
 
@@ -365,7 +365,7 @@ def full_load(**changes: Any) -> Load:
     return load_of(ALERTS, alert(0), alert(1), **changes)
 
 
-def test_a_commit_brings_rows_misfits_ranges_watermark_and_load_record_at_once(lake):
+def test_a_commit_writes_rows_misfits_ranges_watermark_and_load_record_together(lake):
     load = full_load()
 
     committed = commit_load(lake, load)
@@ -388,7 +388,7 @@ def test_a_commit_brings_rows_misfits_ranges_watermark_and_load_record_at_once(l
 
 
 class Crash(BaseException):
-    """What no code expects."""
+    """An error that no code expects."""
 
 
 def test_rows_are_on_the_disk_before_the_catalog_names_their_file(lake, monkeypatch):
@@ -408,7 +408,7 @@ def test_rows_are_on_the_disk_before_the_catalog_names_their_file(lake, monkeypa
     assert seen == [(1, 0)]
 
 
-def test_a_disk_that_does_not_take_what_was_written_fails_the_commit(lake, monkeypatch):
+def test_a_failed_disk_flush_fails_the_commit(lake, monkeypatch):
     def refuse(descriptor: int) -> int:
         assert os.fstat(descriptor).st_ino == lake.path.stat().st_ino
         ctypes.set_errno(errno.EIO)
@@ -431,7 +431,7 @@ def test_a_disk_that_does_not_take_what_was_written_fails_the_commit(lake, monke
         ("set_watermarks", LakeError("the disk is full")),
     ],
 )
-def test_a_commit_that_fails_in_the_middle_leaves_nothing(lake, monkeypatch, step, error):
+def test_a_commit_that_fails_midway_leaves_nothing_behind(lake, monkeypatch, step, error):
     commit_load(lake, full_load())
     before = everything(lake)
 
@@ -455,7 +455,7 @@ def test_a_commit_that_fails_in_the_middle_leaves_nothing(lake, monkeypatch, ste
     assert commit_load(lake, load_of(ALERTS, alert(7))).added == 1
 
 
-def test_a_commit_can_be_tried_again_after_it_failed(lake, monkeypatch):
+def test_a_failed_commit_can_be_retried(lake, monkeypatch):
     load = full_load()
 
     def fail(*_: Any) -> None:
@@ -470,7 +470,7 @@ def test_a_commit_can_be_tried_again_after_it_failed(lake, monkeypatch):
     assert count(lake, "meta.loads") == 1
 
 
-def test_a_load_asked_for_twice_is_committed_once(lake):
+def test_a_load_requested_twice_is_committed_once(lake):
     load = full_load()
     first = commit_load(lake, load)
     before = everything(lake)
@@ -481,7 +481,7 @@ def test_a_load_asked_for_twice_is_committed_once(lake):
 
 @contextmanager
 def losing_the_answer(lake: Lake, *, answers_after: bool) -> Iterator[None]:
-    """Let a lake commit and then say that it failed."""
+    """Let a lake commit and then report a failure."""
     execute, rows = lake.execute, lake.rows
     has_failed = False
 
@@ -504,7 +504,7 @@ def losing_the_answer(lake: Lake, *, answers_after: bool) -> Iterator[None]:
         yield
 
 
-def test_a_commit_that_took_place_though_an_error_came_back_counts_as_done(lake):
+def test_a_commit_that_succeeded_despite_an_error_counts_as_done(lake):
     with losing_the_answer(lake, answers_after=True):
         committed = commit_load(lake, full_load())
 
@@ -512,7 +512,7 @@ def test_a_commit_that_took_place_though_an_error_came_back_counts_as_done(lake)
     assert count(lake, "raw.alerts") == 2
 
 
-def test_a_commit_of_which_nobody_knows_says_so_and_a_retry_settles_it(lake):
+def test_a_commit_with_an_unknown_outcome_raises_and_a_retry_settles_it(lake):
     load = full_load()
 
     with losing_the_answer(lake, answers_after=False), pytest.raises(CommitUnknown) as unknown:
@@ -557,14 +557,14 @@ def test_proven_ranges_join_by_partition_and_by_profile(lake):
     assert list(proven_intervals(lake, "other", ALERTS)) == ["1"]
 
 
-def test_a_range_from_the_beginning_comes_back_as_such(lake):
+def test_a_range_from_the_beginning_is_read_back_unchanged(lake):
     commit_load(lake, load_of(ALERTS, proven={"": [Interval(BEGINNING, NOON)]}))
 
     [interval] = proven_intervals(lake, "default", ALERTS)[""]
     assert interval.is_open
 
 
-def test_a_misfit_is_kept_once_however_often_it_is_met(lake):
+def test_a_misfit_is_stored_once_however_often_it_is_received(lake):
     twice = [
         RejectedRecord("odd", '{"a":1}'),
         RejectedRecord("odd", '{"a":1}'),
@@ -582,7 +582,7 @@ def test_a_misfit_is_kept_once_however_often_it_is_met(lake):
 # --- append ---------------------------------------------------------------------------------
 
 
-def test_a_record_met_twice_in_a_batch_or_in_two_is_kept_once(lake):
+def test_a_record_received_twice_in_one_or_two_batches_is_stored_once(lake):
     first = commit_load(lake, load_of(ALERTS, alert(0), alert(1), alert(0)))
     again = commit_load(lake, load_of(ALERTS, alert(1), alert(2), alert(2)))
 
@@ -590,14 +590,14 @@ def test_a_record_met_twice_in_a_batch_or_in_two_is_kept_once(lake):
     assert count(lake, "raw.alerts") == 3
 
 
-def test_records_of_one_instant_are_kept_apart_by_their_key(lake):
+def test_records_of_one_instant_are_distinguished_by_key(lake):
     same = alert(0)
     other = {**same, "created_at_timeuuid": same["created_at_timeuuid"][:-1] + "1"}
 
     assert commit_load(lake, load_of(ALERTS, same, other)).added == 2
 
 
-def test_a_key_of_two_columns_counts_whole(lake):
+def test_both_columns_of_a_composite_key_count(lake):
     endpoint = ENDPOINTS["net_device_usage_samples"]
     samples = [{**alert(0), "net_device": f"/net_devices/{number}/"} for number in (1, 2, 1)]
 
@@ -608,7 +608,7 @@ def test_a_key_of_two_columns_counts_whole(lake):
 # --- upsert ---------------------------------------------------------------------------------
 
 
-def test_a_record_that_changed_is_overwritten_and_one_that_did_not_is_left(lake):
+def test_a_changed_record_is_overwritten_and_an_unchanged_one_is_left_alone(lake):
     commit_load(lake, load_of(FAILOVERS, failover("a"), failover("b", elapsed_time=1)))
     end = (NOON + HOUR).isoformat()
 
@@ -624,7 +624,7 @@ def test_a_record_that_changed_is_overwritten_and_one_that_did_not_is_left(lake)
 
 
 @pytest.mark.parametrize("is_known", [True, False])
-def test_of_two_readings_in_one_batch_the_last_counts(lake, is_known):
+def test_the_last_of_two_readings_in_one_batch_counts(lake, is_known):
     if is_known:
         commit_load(lake, load_of(FAILOVERS, failover("a", elapsed_time=0)))
     readings = [failover("a", elapsed_time=number) for number in range(1, 40)]
@@ -647,7 +647,7 @@ def test_an_unknown_member_alone_is_a_change(lake):
 
 @pytest.fixture
 def snapshot(lake: Lake) -> Callable[..., Committed]:
-    """Return what commits a whole list an hour after the one before."""
+    """Return a function that commits a whole list an hour after the previous one."""
     hours = iter(range(100))
 
     def commit(endpoint: Endpoint, *records: dict[str, Any], **changes: Any) -> Committed:
@@ -657,7 +657,7 @@ def snapshot(lake: Lake) -> Callable[..., Committed]:
     return commit
 
 
-def test_a_change_closes_a_version_and_begins_another(lake, snapshot):
+def test_a_change_closes_a_version_and_opens_another(lake, snapshot):
     snapshot(GROUPS, {"id": "1", "name": "old"}, {"id": "2", "name": "same"})
 
     done = snapshot(GROUPS, {"id": "1", "name": "new"}, {"id": "2", "name": "same"})
@@ -670,7 +670,7 @@ def test_a_change_closes_a_version_and_begins_another(lake, snapshot):
     ]
 
 
-def test_a_value_that_becomes_null_or_comes_from_null_is_a_change(lake, snapshot):
+def test_a_change_to_or_from_null_is_a_change(lake, snapshot):
     snapshot(GROUPS, {"id": "1", "name": "a"})
     snapshot(GROUPS, {"id": "1", "name": None})
     snapshot(GROUPS, {"id": "1", "name": "a"})
@@ -678,7 +678,7 @@ def test_a_value_that_becomes_null_or_comes_from_null_is_a_change(lake, snapshot
     assert [row[0] for row in versions(lake, GROUPS, "name")] == ["a", None, "a"]
 
 
-def test_the_same_content_makes_no_version_however_it_is_spelled(lake, snapshot):
+def test_the_same_content_in_another_spelling_makes_no_version(lake, snapshot):
     one = {"id": "1", "account": "https://us0.svc.example/accounts/157/", "configuration": {"a": 1}}
     snapshot(GROUPS, {**one, "resource_url": "https://us0.svc.example/groups/1/"})
 
@@ -696,9 +696,7 @@ def test_the_same_content_makes_no_version_however_it_is_spelled(lake, snapshot)
 
 
 @pytest.mark.parametrize("member", ["configuration", "unknown"])
-def test_members_in_another_order_are_no_change_of_a_list_and_in_a_list_they_are(
-    lake, snapshot, member
-):
+def test_reordered_members_are_not_a_change_but_reordered_list_items_are(lake, snapshot, member):
     def load(value: Any) -> Committed:
         return snapshot(GROUPS, {"id": "1", "name": "a", member: value}, {"id": "2"})
 
@@ -710,7 +708,7 @@ def test_members_in_another_order_are_no_change_of_a_list_and_in_a_list_they_are
     assert load([{"a": {"x": [2, 1], "y": 1}, "z": 1}]) == Committed(1, 1, 0)
 
 
-def test_members_in_another_order_are_no_change_of_a_record_that_is_overwritten(lake):
+def test_reordered_members_do_not_change_an_overwritten_record(lake):
     done = [
         commit_load(lake, load_of(FAILOVERS, failover("a", new=new)))
         for new in ({"z": 1, "a": 2}, {"a": 2, "z": 1}, {"a": 3, "z": 1})
@@ -719,7 +717,7 @@ def test_members_in_another_order_are_no_change_of_a_record_that_is_overwritten(
     assert [(one.added, one.changed) for one in done] == [(1, 0), (0, 0), (0, 1)]
 
 
-def test_a_change_of_what_is_not_tracked_alone_makes_no_version(lake, snapshot):
+def test_a_change_in_untracked_columns_alone_makes_no_version(lake, snapshot):
     device = {"id": "1", "name": "modem", "uptime": 1, "updated_at": NOON.isoformat()}
     snapshot(NET_DEVICES, device)
     later = {**device, "uptime": 3601, "updated_at": (NOON + HOUR).isoformat()}
@@ -732,7 +730,7 @@ def test_a_change_of_what_is_not_tracked_alone_makes_no_version(lake, snapshot):
     ]
 
 
-def test_a_record_that_vanished_is_closed_and_one_that_reappears_begins_again(lake, snapshot):
+def test_a_missing_record_is_closed_and_a_reappearing_one_opens_a_new_version(lake, snapshot):
     snapshot(GROUPS, {"id": "1", "name": "a"}, {"id": "2"})
     gone = snapshot(GROUPS, {"id": "2"})
     back = snapshot(GROUPS, {"id": "1", "name": "a"}, {"id": "2"})
@@ -744,14 +742,14 @@ def test_a_record_that_vanished_is_closed_and_one_that_reappears_begins_again(la
     ]
 
 
-def test_a_list_that_is_empty_closes_every_version(lake, snapshot):
+def test_an_empty_list_closes_every_version(lake, snapshot):
     snapshot(GROUPS, {"id": "1"}, {"id": "2"})
 
     assert snapshot(GROUPS).changed == 2
     assert count(lake, "raw.groups where valid_to is null") == 0
 
 
-def test_a_list_that_is_not_whole_closes_nothing_that_is_missing(lake, snapshot):
+def test_an_incomplete_list_closes_no_missing_records(lake, snapshot):
     snapshot(GROUPS, {"id": "1"}, {"id": "2"})
 
     snapshot(GROUPS, {"id": "2"}, is_whole=False)
@@ -759,7 +757,7 @@ def test_a_list_that_is_not_whole_closes_nothing_that_is_missing(lake, snapshot)
     assert count(lake, "raw.groups where valid_to is null") == 2
 
 
-def test_what_other_keys_read_is_not_closed(lake, snapshot):
+def test_records_read_with_other_keys_are_not_closed(lake, snapshot):
     snapshot(GROUPS, {"id": "1"}, profile="one")
 
     snapshot(GROUPS, {"id": "2"}, profile="another")
@@ -773,7 +771,7 @@ def groups_of_two_accounts(snapshot: Callable[..., Committed]) -> tuple[Committe
     return first, snapshot(GROUPS, {"id": "1", "name": "a"}, profile="another")
 
 
-def test_a_record_that_two_accounts_see_differently_is_kept_as_the_first_sees_it(lake, snapshot):
+def test_a_record_that_two_accounts_see_differently_is_stored_as_the_first_sees_it(lake, snapshot):
     loads = [done for _ in range(3) for done in groups_of_two_accounts(snapshot)]
     snapshot(GROUPS, {"id": "1", "name": "b", "configuration": {"x": 1}}, profile="one")
 
@@ -785,7 +783,7 @@ def test_a_record_that_two_accounts_see_differently_is_kept_as_the_first_sees_it
 
 
 def last_read(lake: Lake, ago: timedelta) -> None:
-    """Let the first account have read what it read so long ago, and another table just now."""
+    """Set when the first account last read its records; it has just read another table."""
     commit_load(lake, load_of(ALERTS, alert(0), profile="one"))
     lake.execute(
         "update meta.watermarks set updated_at = now() - ?::interval "
@@ -808,7 +806,7 @@ def last_read(lake: Lake, ago: timedelta) -> None:
         ),
     ],
 )
-def test_a_record_goes_to_another_account_once_its_own(lake, snapshot, happens, owner):
+def test_another_account_takes_over_a_record_once_its_own(lake, snapshot, happens, owner):
     groups_of_two_accounts(snapshot)
     happens(lake, snapshot)
     snapshot(GROUPS, {"id": "1", "name": "b"}, profile="another")
@@ -817,7 +815,7 @@ def test_a_record_goes_to_another_account_once_its_own(lake, snapshot, happens, 
     assert lake.rows(current) == [({"one": "a", "another": "b"}[owner], owner)]
 
 
-def test_an_overwritten_record_goes_to_another_account_once_its_own_no_longer_reads(lake):
+def test_another_account_takes_over_an_overwritten_record_once_its_own_stops_reading(lake):
     commit_load(lake, load_of(FAILOVERS, failover("a", elapsed_time=1), profile="one"))
     last_read(lake, timedelta(days=2))
 
@@ -828,7 +826,9 @@ def test_an_overwritten_record_goes_to_another_account_once_its_own_no_longer_re
     ]
 
 
-def test_an_overwritten_record_that_two_accounts_see_differently_is_kept_as_the_first_sees_it(lake):
+def test_an_overwritten_record_that_two_accounts_see_differently_is_stored_as_the_first_sees_it(
+    lake,
+):
     def load(profile: str, **members: Any) -> int:
         return commit_load(
             lake, load_of(FAILOVERS, failover("a", **members), profile=profile)
@@ -847,7 +847,7 @@ def test_a_record_read_twice_in_one_list_has_one_version(lake, snapshot):
 
 
 @every("endpoint", ONE_OF_EACH_SORT.values())
-def test_loading_the_same_records_again_changes_nothing_on_any_sort_of_endpoint(shared, endpoint):
+def test_loading_the_same_records_again_changes_nothing_for_any_kind_of_endpoint(shared, endpoint):
     record: dict[str, Any] = {}
     for column in endpoint.columns:
         inner = record
@@ -871,7 +871,7 @@ def test_loading_the_same_records_again_changes_nothing_on_any_sort_of_endpoint(
 # --- locks ----------------------------------------------------------------------------------
 
 
-def test_a_stream_is_loaded_by_one_at_a_time(tmp_path):
+def test_only_one_process_at_a_time_loads_a_stream(tmp_path):
     with stream_lock(tmp_path, "alerts"):
         with pytest.raises(StreamBusy, match="alerts"), stream_lock(tmp_path, "alerts"):
             pass
@@ -882,7 +882,7 @@ def test_a_stream_is_loaded_by_one_at_a_time(tmp_path):
         pass
 
 
-def test_a_lock_is_let_go_when_its_work_fails(tmp_path):
+def test_a_lock_is_released_when_its_work_fails(tmp_path):
     with pytest.raises(Crash), stream_lock(tmp_path, "alerts"):
         raise Crash
     with pytest.raises(Crash), commit_lock(tmp_path):
@@ -892,7 +892,7 @@ def test_a_lock_is_let_go_when_its_work_fails(tmp_path):
         pass
 
 
-def test_waiting_for_the_catalog_comes_to_an_end(tmp_path, monkeypatch):
+def test_waiting_for_the_catalog_times_out(tmp_path, monkeypatch):
     monkeypatch.setattr("fleetlake.lake.locks.COMMIT_LOCK_SECONDS", 0)
 
     with (
@@ -903,9 +903,9 @@ def test_waiting_for_the_catalog_comes_to_an_end(tmp_path, monkeypatch):
         pass
 
 
-def test_a_signal_that_raises_while_duckdb_works_is_what_the_caller_gets(lake):
+def test_an_exception_from_a_signal_handler_during_a_query_reaches_the_caller(lake):
     class Told(BaseException):
-        """As Prefect's own for SIGTERM."""
+        """Like Prefect's handler for SIGTERM."""
 
     def tell(*_: object) -> None:
         raise Told
@@ -923,7 +923,7 @@ def test_a_signal_that_raises_while_duckdb_works_is_what_the_caller_gets(lake):
 
 
 @pytest.mark.parametrize(("cause", "stops"), [(KeyboardInterrupt(), 1), (ValueError(), 0)])
-def test_a_query_whose_caller_is_told_to_stop_is_stopped_in_duckdb_too(cause, stops):
+def test_stopping_the_caller_of_a_query_stops_the_query_in_duckdb_too(cause, stops):
     stopped = []
     connection = SimpleNamespace(interrupt=lambda: stopped.append("query"))
 
@@ -933,7 +933,7 @@ def test_a_query_whose_caller_is_told_to_stop_is_stopped_in_duckdb_too(cause, st
     assert len(stopped) == stops
 
 
-def test_writers_side_by_side_lose_and_double_nothing(lake_path):
+def test_concurrent_writers_lose_and_duplicate_nothing(lake_path):
     failures: list[BaseException] = []
 
     def write(start: int) -> None:

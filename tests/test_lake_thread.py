@@ -1,4 +1,4 @@
-"""The lake of one run: what its loads came to, and proofs that wait for its end."""
+"""The lake of one run: the totals of its loads, and ranges that are proven at its end."""
 
 import asyncio
 from collections.abc import Iterator
@@ -51,7 +51,7 @@ def load_of(*ids: int) -> Load:
     )
 
 
-def test_what_the_loads_of_an_endpoint_changed_is_added_up(in_lake):
+def test_changes_of_an_endpoints_loads_are_added_up(in_lake):
     for load in (load_of(1, 2), load_of(3), load_of(3)):
         asyncio.run(in_lake.commit(load))
 
@@ -68,7 +68,7 @@ def test_a_commit_that_fails_counts_nothing(in_lake, lake, monkeypatch):
     assert in_lake.totals[GROUPS.name] == Committed(0, 0, 0)
 
 
-def test_what_brings_nothing_new_is_proven_at_the_end_of_the_run(in_lake, lake):
+def test_readings_without_new_rows_are_proven_at_the_end_of_the_run(in_lake, lake):
     asyncio.run(in_lake.commit(load_of(1)))
     lake.execute("delete from meta.intervals")
     asyncio.run(in_lake.commit(load_of(1)))

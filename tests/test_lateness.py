@@ -1,4 +1,4 @@
-"""Late records: measured as they are found, and looked for as far back as that takes."""
+"""Late records: lateness is measured as they are found, and the lookback follows it."""
 
 from datetime import timedelta
 from typing import Any
@@ -22,12 +22,12 @@ from tests.conftest import NOW, Sim
 from tests.test_load import SETTLE, key_of, keys_in
 
 SAMPLES = ENDPOINTS["net_device_usage_samples"]
-LATE_BY = timedelta(minutes=15)  # of one record in five, says the scenario
+LATE_BY = timedelta(minutes=15)  # one record in five, according to the scenario
 TEN_MINUTES = timedelta(minutes=10)
 
 
 def lost(sim: Sim, until: Any) -> int:
-    """Return how many of the service's samples of that time the lake does not hold."""
+    """Return how many of the service's samples of that time are missing from the lake."""
     with open_lake(sim.settings().lake, read_only=True) as lake:
         kept = set(keys_in(lake, SAMPLES))
     return len({key_of(SAMPLES, record) for record in sim.truth(SAMPLES.name, until)} - kept)
@@ -38,7 +38,7 @@ def measured(sim: Sim, now: Any) -> timedelta | None:
         return measured_lateness(lake, "default", now=now).get(SAMPLES.name)
 
 
-def test_the_daily_sweep_finds_what_came_too_late_and_from_then_on_each_load_looks_far_enough(
+def test_the_daily_sweep_finds_late_records_and_later_loads_look_back_far_enough(
     make_sim: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     sim, now = make_sim(routers=8, days=1, scenario="late-data"), NOW
@@ -68,12 +68,12 @@ def test_the_daily_sweep_finds_what_came_too_late_and_from_then_on_each_load_loo
 
 
 @pytest.mark.proof
-def test_loads_that_never_come_to_their_end_leave_no_late_record_behind(
+def test_loads_that_are_never_completed_leave_no_late_record_behind(
     make_sim: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sim, now = make_sim(routers=8, days=1, scenario="late-data"), NOW
     with monkeypatch.context() as patch:
-        # Each commits what it read, but none gets to say that it has read it all.
+        # Each commits what it read, but none completes its read.
         patch.setattr("fleetlake.lake.commit._ends", lambda _loads: [])
         for wait in [timedelta(minutes=12)] * 5 + [timedelta(hours=30)]:
             sim.ingest(SAMPLES.name)
@@ -87,7 +87,7 @@ def test_loads_that_never_come_to_their_end_leave_no_late_record_behind(
     assert lost(sim, now - LATE_BY - SETTLE) == 0
 
 
-def test_records_that_come_in_time_leave_the_lookback_as_it_is(make_sim: Any) -> None:
+def test_records_that_arrive_in_time_leave_the_lookback_unchanged(make_sim: Any) -> None:
     sim = make_sim(routers=8, days=1)
     sim.ingest(SAMPLES.name)
     sim.advance(TEN_MINUTES.total_seconds())
@@ -99,13 +99,13 @@ def test_records_that_come_in_time_leave_the_lookback_as_it_is(make_sim: Any) ->
     assert lookback_for(late) == LOOKBACK
 
 
-def test_a_first_load_measures_nothing_for_all_of_it_is_new(sim: Sim) -> None:
+def test_a_first_load_measures_no_lateness_because_all_of_it_is_new(sim: Sim) -> None:
     sim.ingest(SAMPLES.name)
 
     assert measured(sim, NOW) is None
 
 
-def test_what_was_late_long_ago_no_longer_counts(sim: Sim) -> None:
+def test_lateness_of_long_ago_no_longer_counts(sim: Sim) -> None:
     sim.ingest(SAMPLES.name)
     with open_lake(sim.settings().lake) as lake:
         lake.execute(
@@ -137,9 +137,7 @@ def test_a_sweep_is_due_once_a_day() -> None:
     assert sweep_from(NOW - SWEEP, [], now=NOW) == NOW - SWEEP - SWEEP_LOOKBACK
 
 
-def test_a_sweep_after_an_outage_leaves_nothing_out_and_one_after_other_shards_is_no_longer() -> (
-    None
-):
+def test_a_sweep_after_an_outage_omits_nothing_and_one_after_other_shards_is_not_longer() -> None:
     week_ago = NOW - timedelta(days=7)
 
     after_outage = sweep_from(week_ago, [[Interval(BEGINNING, week_ago + SWEEP)]], now=NOW)
@@ -149,6 +147,6 @@ def test_a_sweep_after_an_outage_leaves_nothing_out_and_one_after_other_shards_i
     assert after_others == NOW - LOOKBACK - SWEEP - SWEEP_LOOKBACK
 
 
-def test_an_id_of_which_nothing_is_known_is_asked() -> None:
+def test_an_unknown_id_is_requested() -> None:
     assert needs_asking([], moved_at=NOW)
     assert needs_asking([unsettled(NOW, None)], moved_at=None)

@@ -1,7 +1,7 @@
-"""Loads against the simulated service: what was served is in the lake, once.
+"""Loads from the simulated service: every served record is in the lake, once.
 
-Table-driven over the endpoint table, so that a new row is held to the same promises. The
-truth comes from the simulator; our own output is never the measure.
+Parametrised over the endpoint table, so that a new row is tested in the same way. The
+truth comes from the simulator, never from our own output.
 """
 
 import pkgutil
@@ -37,7 +37,7 @@ shares_a_load = pytest.mark.xdist_group("loads")  # of all endpoints, which take
 
 @pytest.fixture
 def lake_of() -> Callable[[Sim], Any]:
-    """Return what opens a simulation's lake for reading."""
+    """Return a function that opens a simulation's lake for reading."""
     return lambda sim: open_lake(sim.settings().lake, read_only=True)
 
 
@@ -58,7 +58,7 @@ def key_of(endpoint: Endpoint, record: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def keys_in(lake: Lake, endpoint: Endpoint) -> list[tuple[Any, ...]]:
-    """Return the keys in the lake, doubles and all; of a history, those that are current."""
+    """Return the keys in the lake, with duplicates; for a history, those of current versions."""
     listed = ", ".join(f'"{name}"' for name in endpoint.key)
     current = "where valid_to is null" if endpoint.mode is Mode.HISTORY else ""
     return sorted(lake.rows(f"select {listed} from raw.{endpoint.name} {current}"))
@@ -67,10 +67,10 @@ def keys_in(lake: Lake, endpoint: Endpoint) -> list[tuple[Any, ...]]:
 def flaws(
     sim: Sim, endpoints: Iterable[Endpoint] = ENDPOINTS.values(), now: datetime = NOW
 ) -> dict[str, dict[str, Any]]:
-    """Return by endpoint what the lake lacks, holds twice or made up; nothing of a good one.
+    """Return what is missing, duplicated or invented in the lake, without correct endpoints.
 
-    It is to hold what the service had by one settle time before its clock. A load may see a
-    second or two more than that, never anything the service did not have.
+    The lake must have what the service had one settle time before its clock. A load may see a
+    second or two more, but never anything that the service did not have.
     """
     found = {}
     with open_lake(sim.settings().lake, read_only=True) as lake:
@@ -90,29 +90,29 @@ def flaws(
 
 
 def assert_complete(sim: Sim, endpoint: Endpoint, now: datetime = NOW) -> None:
-    """Assert that the lake holds what the service had, each record once."""
+    """Assert that the lake has every record of the service, once."""
     assert flaws(sim, [endpoint], now) == {}
 
 
 @pytest.fixture(scope="module")
 def first_load(empty_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Sim:
-    """Return a service of which every endpoint was loaded once: to look at, not to change."""
+    """Return a service with every endpoint loaded once, for reading only."""
     return loaded_sim(tmp_path_factory.mktemp("first-load"), empty_lake)
 
 
 @pytest.fixture
 def loaded(first_load: Sim, tmp_path: Path) -> Sim:
-    """Return a service of which every endpoint was loaded once, with a lake to go on with."""
+    """Return a service with every endpoint loaded once, and its own copy of the lake."""
     return copied(first_load, tmp_path)
 
 
 @shares_a_load
-def test_every_record_that_the_service_had_is_in_the_lake_once(first_load: Sim) -> None:
+def test_every_record_of_the_service_is_in_the_lake_once(first_load: Sim) -> None:
     assert flaws(first_load) == {}
 
 
 @shares_a_load
-def test_a_second_load_with_nothing_new_adds_nothing_and_asks_once_per_call_of_its_fan_out(
+def test_a_second_load_with_nothing_new_adds_nothing_and_makes_one_request_per_fan_out_call(
     loaded: Sim,
 ) -> None:
     routers = len(loaded.truth("routers"))
@@ -129,7 +129,7 @@ def test_a_second_load_with_nothing_new_adds_nothing_and_asks_once_per_call_of_i
 
 @shares_a_load
 @pytest.mark.parametrize("endpoints", [ONE_OF_EACH, ALL])
-def test_a_load_after_a_day_walks_small_pages_to_the_end_and_brings_what_happened_since(
+def test_a_load_after_a_day_walks_small_pages_to_the_end_and_adds_what_is_new(
     loaded: Sim, endpoints: list[Endpoint]
 ) -> None:
     loaded.advance(86_400)
@@ -140,7 +140,7 @@ def test_a_load_after_a_day_walks_small_pages_to_the_end_and_brings_what_happene
 
 
 @pytest.mark.parametrize("endpoints", [ONE_OF_EACH, ALL])
-def test_answers_that_fail_now_and_then_lose_and_double_nothing(
+def test_occasional_errors_lose_and_duplicate_nothing(
     make_sim: Any, endpoints: list[Endpoint]
 ) -> None:
     sim = make_sim(days=1)
@@ -153,7 +153,7 @@ def test_answers_that_fail_now_and_then_lose_and_double_nothing(
 
 
 class SmallPages(httpx.AsyncBaseTransport):
-    """A service whose pages are small, and that answers some paths well only so many times."""
+    """A service with small pages that responds to some paths only a limited number of times."""
 
     def __init__(self, sim: Sim, endpoints: Iterable[Endpoint], *, good: float = inf) -> None:
         self._inner = sim.transport
@@ -162,14 +162,14 @@ class SmallPages(httpx.AsyncBaseTransport):
 
     @staticmethod
     def limit(endpoint: Endpoint) -> int:
-        """Return how many records a page of the endpoint holds."""
+        """Return the number of records per page of the endpoint."""
         return 100 if endpoint.fan_out else 2 if endpoint.is_snapshot else 20
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         path = request.url.path
         if endpoint := self._endpoints.get(path):
             size = "limit" if endpoint.api is Api.V2 else "page[size]"
-            if request.url.params.get(size) != "1":  # as one asks for the clock
+            if request.url.params.get(size) != "1":  # because one call reads the clock
                 self._good[path] -= 1
                 if self._good[path] < 0:
                     return httpx.Response(500, text="internal error shard-router-3")
@@ -178,7 +178,7 @@ class SmallPages(httpx.AsyncBaseTransport):
 
 
 @pytest.mark.parametrize("endpoints", [ONE_OF_EACH, ALL])
-def test_a_second_page_that_fails_for_good_is_an_error_and_the_next_load_makes_it_whole(
+def test_a_second_page_that_keeps_failing_is_an_error_and_the_next_load_completes_it(
     make_sim: Any, lake_of: Any, endpoints: list[Endpoint]
 ) -> None:
     sim = make_sim(days=1)
@@ -194,7 +194,7 @@ def test_a_second_page_that_fails_for_good_is_an_error_and_the_next_load_makes_i
             kept |= {endpoint.name: len(keys_in(lake, endpoint)) for endpoint in some}
         sim.ingest(*names)
 
-    # A list that fits its first page never meets the second.
+    # A list that fits on one page has no second page.
     read = [*listing, *others]
     served = {e.name: len(sim.truth(e.name)) for e in read}
     met = {e.name for e in read if served[e.name] > SmallPages.limit(e)}
@@ -205,12 +205,12 @@ def test_a_second_page_that_fails_for_good_is_an_error_and_the_next_load_makes_i
 
 
 class Crash(BaseException):
-    """Stands for the end of the process."""
+    """Stands for the death of the process."""
 
 
 @contextmanager
 def crash_at(moment: str, name: str) -> Iterator[None]:
-    """Let the process end right before or right after the first commit of an endpoint."""
+    """Let the process die right before or right after the first commit of an endpoint."""
 
     def commit(lake: Lake, load: Any, **options: Any) -> Any:
         if load.endpoint.name != name:
@@ -226,7 +226,7 @@ def crash_at(moment: str, name: str) -> Iterator[None]:
 
 @pytest.mark.parametrize("moment", ["before commit", "after commit"])
 @pytest.mark.parametrize("endpoints", [ONE_OF_EACH, ALL])
-def test_loads_that_crashed_around_their_commit_are_made_whole_by_the_next(
+def test_the_next_load_completes_loads_that_crashed_around_their_commit(
     make_sim: Any, endpoints: list[Endpoint], moment: str
 ) -> None:
     sim = make_sim(days=1)
@@ -239,7 +239,7 @@ def test_loads_that_crashed_around_their_commit_are_made_whole_by_the_next(
     assert flaws(sim, endpoints) == {}
 
 
-def test_ids_that_did_not_move_are_spared_and_nothing_is_missed(make_sim: Any) -> None:
+def test_ids_that_did_not_move_are_skipped_and_nothing_is_missed(make_sim: Any) -> None:
     sim = make_sim(days=1)
     bulk = ["locations", "net_device_metrics"]
     series = [e for e in events if e.fan_out and e.fan_out.moved]
@@ -254,7 +254,7 @@ def test_ids_that_did_not_move_are_spared_and_nothing_is_missed(make_sim: Any) -
     assert flaws(sim, series, NOW + timedelta(seconds=3 * 1800)) == {}
 
 
-def test_a_stream_that_another_process_loads_is_left_to_it_and_is_no_failure(sim: Sim) -> None:
+def test_a_stream_that_another_process_loads_is_skipped_and_not_a_failure(sim: Sim) -> None:
     sim.ingest("accounts")
 
     with stream_lock(sim.settings().lake, "alerts"):
@@ -265,7 +265,7 @@ def test_a_stream_that_another_process_loads_is_left_to_it_and_is_no_failure(sim
     assert sim.calls("alerts") == 0
 
 
-def test_a_fan_out_whose_ids_another_process_loads_for_the_first_time_is_no_failure(
+def test_a_fan_out_whose_ids_another_process_loads_first_is_not_a_failure(
     sim: Sim,
 ) -> None:
     sim.ingest("accounts")
@@ -290,7 +290,7 @@ def test_one_stream_that_fails_does_not_stop_the_others(sim: Sim) -> None:
 @pytest.mark.parametrize(
     "place", ["fleetlake.loading.lake_thread.commit_load", "fleetlake.loading.snapshots.read_pages"]
 )
-def test_an_unexpected_error_in_one_stream_costs_only_that_stream(
+def test_an_unexpected_error_in_one_stream_ends_only_that_stream(
     sim: Sim, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     real: Any = pkgutil.resolve_name(place)
@@ -312,7 +312,7 @@ def test_an_unexpected_error_in_one_stream_costs_only_that_stream(
     assert KEYS["mgr_api_key"] not in str(failure.value)
 
 
-def test_a_bug_is_told_before_other_failures() -> None:
+def test_a_bug_is_reported_before_other_failures() -> None:
     failures = [LakeError("full"), StreamFailed("a bug"), LakeError("full")]
     outcomes = [Outcome(endpoint="users", error=failure) for failure in failures]
 
@@ -327,7 +327,7 @@ def test_refused_keys_end_the_run_at_once(sim: Sim) -> None:
     assert sim.calls("accounts") == 1
 
 
-def test_since_leaves_out_what_happened_before(sim: Sim, lake_of: Any) -> None:
+def test_since_leaves_out_earlier_records(sim: Sim, lake_of: Any) -> None:
     start = datetime(2026, 6, 15, tzinfo=UTC)
 
     sim.ingest("alerts", since=start)
@@ -340,7 +340,7 @@ def test_since_leaves_out_what_happened_before(sim: Sim, lake_of: Any) -> None:
     assert 0 < len(until_settled) - len(before) <= kept < len(until_settled)
 
 
-def test_what_came_before_since_is_left_alone_by_later_loads_until_it_is_asked_for(
+def test_later_loads_ignore_records_before_since_until_they_are_requested(
     sim: Sim, lake_of: Any
 ) -> None:
     start = datetime(2026, 6, 15, tzinfo=UTC)
@@ -360,7 +360,7 @@ def test_what_came_before_since_is_left_alone_by_later_loads_until_it_is_asked_f
     assert_complete(sim, ENDPOINTS["alerts"])
 
 
-def test_a_fan_out_brings_along_the_endpoint_that_lists_its_ids(sim: Sim, lake_of: Any) -> None:
+def test_a_fan_out_also_loads_the_endpoint_that_lists_its_ids(sim: Sim, lake_of: Any) -> None:
     sim.ingest("batteries")
 
     with lake_of(sim) as lake:
@@ -368,7 +368,7 @@ def test_a_fan_out_brings_along_the_endpoint_that_lists_its_ids(sim: Sim, lake_o
     assert routers == len(sim.truth("routers"))
 
 
-def test_raw_rows_hold_what_the_service_sent(sim: Sim, lake_of: Any) -> None:
+def test_raw_rows_have_the_values_that_the_service_sent(sim: Sim, lake_of: Any) -> None:
     sim.ingest("alerts")
 
     with lake_of(sim) as lake:
@@ -387,7 +387,7 @@ def test_a_service_that_keeps_to_its_contract_shows_no_drift(first_load: Sim, la
         assert lake.rows("select endpoint, member, example from meta.schema_drift") == []
 
 
-def test_an_unknown_endpoint_is_refused_with_the_names_there_are(sim: Sim) -> None:
+def test_an_unknown_endpoint_is_refused_with_the_valid_names(sim: Sim) -> None:
     with pytest.raises(FleetlakeError, match="no endpoint called 'alert'") as refusal:
         sim.ingest("alert")
 

@@ -1,4 +1,4 @@
-"""What members are called may be anything; what people type and what columns are called may not."""
+"""Members may have any name; typed paths and column names may not."""
 
 import re
 
@@ -19,13 +19,13 @@ parts = st.text(max_size=20) | st.sampled_from(["a.b", '"a"', "a\\", ".", "", '"
 
 
 @given(st.lists(parts, min_size=1, max_size=4))
-def test_every_path_to_a_member_has_a_spelling_of_its_own(path: list[str]) -> None:
+def test_every_path_to_a_member_has_a_unique_spelling(path: list[str]) -> None:
     assert parse_path(format_path(path)) == tuple(path)
     assert format_path(path).isprintable()
 
 
 @pytest.mark.parametrize("text", ["", ".", "a.", ".a", "a..b", '"a', 'a"b', "a\\b"])
-def test_what_is_no_spelling_of_a_path_is_refused(text: str) -> None:
+def test_an_invalid_spelling_of_a_path_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="no path"):
         parse_path(text)
 
@@ -35,7 +35,7 @@ def test_what_is_no_spelling_of_a_path_is_refused(text: str) -> None:
     st.booleans(),
     st.sets(st.sampled_from(["a", "a_b", "member", "ID", "x" * LONGEST_NAME])),
 )
-def test_a_column_has_a_name_that_every_database_takes_and_nothing_else_has(
+def test_a_column_name_is_valid_in_every_database_and_unique(
     path: list[str], is_relation: bool, taken: set[str]
 ) -> None:
     name = column_name(path, is_relation=is_relation, taken=taken)
@@ -62,7 +62,7 @@ def test_a_column_has_a_name_that_every_database_takes_and_nothing_else_has(
         ("x" * 1000, "x" * LONGEST_NAME),
     ],
 )
-def test_a_columns_name_is_close_to_its_members(member: str, column: str) -> None:
+def test_a_columns_name_resembles_its_members_name(member: str, column: str) -> None:
     assert column_name([member], is_relation=False, taken=[]) == column
 
 

@@ -1,4 +1,4 @@
-"""What the environment says of the way to the service is used, or refused in words."""
+"""Proxy and certificate settings of the environment are used, or refused with an explanation."""
 
 import base64
 import errno
@@ -39,7 +39,7 @@ def nothing_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", ["SSL_CERT_FILE", "SSL_CERT_DIR"])
 @pytest.mark.parametrize("place", ["missing", "other kind", "no certificate"])
-def test_authorities_that_cannot_be_read_are_named(tmp_path, monkeypatch, name, place):
+def test_unreadable_certificate_authorities_are_named(tmp_path, monkeypatch, name, place):
     is_file = name == "SSL_CERT_FILE"
     path = tmp_path / "authorities"
     if place == "no certificate" and not is_file:
@@ -56,7 +56,7 @@ def test_authorities_that_cannot_be_read_are_named(tmp_path, monkeypatch, name, 
     assert failure.value.exit_code == 3
 
 
-def test_plain_http_needs_no_authorities_unless_a_proxy_may_speak_tls():
+def test_plain_http_needs_no_authorities_unless_a_proxy_may_use_tls():
     assert tls_context(["http://127.0.0.1/"], has_proxy=False) is None
     context = tls_context(["http://svc.example/"], has_proxy=True)
     assert context is not None
@@ -73,7 +73,7 @@ def test_plain_http_needs_no_authorities_unless_a_proxy_may_speak_tls():
         ("http://[proxy", "not the address of a proxy"),
     ],
 )
-def test_a_proxy_that_cannot_be_used_is_a_fault_of_the_settings(monkeypatch, url, said):
+def test_an_unusable_proxy_is_a_settings_error(monkeypatch, url, said):
     monkeypatch.setenv("HTTPS_PROXY", url)
 
     with pytest.raises(SettingsError, match=said) as failure:
@@ -82,7 +82,7 @@ def test_a_proxy_that_cannot_be_used_is_a_fault_of_the_settings(monkeypatch, url
     assert "HTTPS_PROXY" in str(failure.value)
 
 
-def test_hosts_that_need_no_proxy_are_no_proxy(monkeypatch):
+def test_hosts_in_no_proxy_are_reached_directly(monkeypatch):
     monkeypatch.setenv("NO_PROXY", "svc.example")
 
     assert proxies() == {}
@@ -126,17 +126,17 @@ ECHOES = {
 
 
 @pytest.mark.parametrize("echo", ECHOES.values(), ids=ECHOES)
-def test_a_key_is_starred_however_it_is_echoed(echo):
+def test_a_key_is_masked_however_it_is_echoed(echo):
     assert starred(f"you sent {echo}.", [KEY]) in {
         "you sent ***.",
         "you sent xx***yy.",
-        "you sent ***Q==.",  # what the end of base64 holds is not the key's alone
+        "you sent ***Q==.",  # the last base64 character does not depend on the key alone
     }
 
 
 @pytest.mark.parametrize("before", ["", "u", "us", "use", "user:"])
 @pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
-def test_a_key_is_starred_in_base64_wherever_it_begins(before, encode):
+def test_a_key_is_masked_in_base64_at_any_offset(before, encode):
     sent = encode(f"{before}{KEY}".encode()).decode()
 
     shown = starred(sent, [KEY]).replace("***", "")
@@ -145,7 +145,7 @@ def test_a_key_is_starred_in_base64_wherever_it_begins(before, encode):
 
 
 @pytest.mark.parametrize("key", ["a" * 64, "\\" * 40, "%25" * 20, "&amp;" * 12, "key %&\\" * 8])
-def test_a_text_that_nearly_holds_a_key_is_searched_at_once(key):
+def test_a_text_that_nearly_contains_a_key_is_searched_quickly(key):
     near = [(key[:-1] + "!"), quote(key)[:-1], html.escape(key)[:-1], " ".join(key)[:-1], key[0]]
     texts = [(one * 65_536)[:65_536] for one in near]
     starred("", [key])
@@ -157,18 +157,16 @@ def test_a_text_that_nearly_holds_a_key_is_searched_at_once(key):
     assert time.process_time() - began < 5
 
 
-def test_a_key_of_one_letter_is_starred_only_where_it_stands_alone():
+def test_a_one_letter_key_is_masked_only_as_a_separate_word():
     assert starred("a bad answer: 'a', key=a", ["a"]) == "*** bad answer: '***', key=***"
 
 
-def test_a_key_that_begins_with_another_is_starred_whole():
+def test_a_key_that_begins_with_another_is_masked_whole():
     assert starred("MGRID-9d-KEY", ["MGRID-9d", "MGRID-9d-KEY"]) == "***"
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EDQUOT])
-def test_a_call_limit_on_a_disk_that_takes_nothing_is_an_error_in_words(
-    tmp_path, monkeypatch, code
-):
+def test_a_call_limit_on_a_full_disk_is_a_clear_error(tmp_path, monkeypatch, code):
     def refuse(*_: object) -> int:
         raise OSError(code, "it is full")
 
@@ -191,7 +189,7 @@ def test_a_call_limit_on_a_disk_that_takes_nothing_is_an_error_in_words(
         (errno.EACCES, 7, "/somewhere"),
     ],
 )
-def test_what_the_system_refuses_ends_a_command_in_words(
+def test_an_operating_system_error_ends_a_command_with_a_clear_message(
     monkeypatch, capsys, code, exit_code, said
 ):
     def refuse() -> None:
@@ -208,7 +206,7 @@ def test_what_the_system_refuses_ends_a_command_in_words(
     assert said in capsys.readouterr().err
 
 
-def test_a_lake_that_is_opened_with_few_file_descriptors_fails_in_words(lake_path):
+def test_opening_a_lake_with_too_few_file_descriptors_is_a_clear_error(lake_path):
     most = resource.getrlimit(resource.RLIMIT_NOFILE)
     first = os.open(os.devnull, os.O_RDONLY)
     os.close(first)
@@ -232,13 +230,13 @@ def test_a_lake_that_is_opened_with_few_file_descriptors_fails_in_words(lake_pat
 
 
 @pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE])
-def test_a_folder_that_few_file_descriptors_close_is_not_called_unwritable(tmp_path, code):
+def test_a_lack_of_file_descriptors_is_not_reported_as_an_unwritable_folder(tmp_path, code):
     error = OSError(code, os.strerror(code))
 
     assert "ulimit -n" in not_writable("state", tmp_path, error, setting="X").remedy
 
 
-def test_an_error_of_the_system_that_nobody_knows_stays_a_bug(monkeypatch):
+def test_an_unknown_operating_system_error_is_a_bug(monkeypatch):
     def fail() -> None:
         raise OSError(errno.EBADF, "a bug")
 

@@ -1,4 +1,4 @@
-"""Pages to Arrow: types, times, links, and ids that only the call knows."""
+"""Pages to Arrow: types, times, links, and ids that come from the call."""
 
 import json
 from datetime import UTC, datetime
@@ -36,7 +36,7 @@ def alert(**members: Any) -> dict[str, Any]:
 
 
 @every_endpoint
-def test_a_page_has_the_declared_columns_and_one_for_the_rest(endpoint):
+def test_a_page_has_the_declared_columns_and_one_for_unknown_members(endpoint):
     page = page_of(endpoint)
 
     assert page.rows.schema == schema_of(endpoint)
@@ -68,7 +68,7 @@ def test_ids_are_64_bit_numbers_and_times_utc_microseconds(endpoint):
     ],
 )
 @pytest.mark.parametrize("others", [{}, {"unknown": 1}], ids=["fast", "lenient"])
-def test_each_spelling_of_a_time_becomes_its_instant(spelling, instant, others):
+def test_each_format_of_a_time_becomes_its_instant(spelling, instant, others):
     page = page_of(ALERTS, alert(detected_at=spelling, **others))
 
     assert page.value("detected_at", 0) == instant
@@ -89,7 +89,7 @@ def test_the_count_includes_the_misfits():
     assert [reject.reason for reject in page.rejects] == ["id: missing"]
 
 
-def test_extra_members_stay_with_their_own_record_where_others_are_misfits():
+def test_unknown_members_stay_with_their_own_record_if_others_are_misfits():
     page = page_of(ENDPOINTS["groups"], {}, {"id": "1"}, {}, {"id": "2", "new": True})
 
     assert [row and json.loads(row) for row in page.rows[EXTRA].to_pylist()] == [
@@ -98,7 +98,7 @@ def test_extra_members_stay_with_their_own_record_where_others_are_misfits():
     ]
 
 
-def test_a_link_is_taken_for_its_query_only_since_its_host_gets_no_keys():
+def test_only_the_query_of_a_link_is_used_because_its_host_gets_no_keys():
     link = "https://elsewhere.example/x/?created_at_timeuuid__lt=abc&limit=500&at=1%2b2"
 
     page = page_of(ALERTS, alert(), link=link)
@@ -107,14 +107,14 @@ def test_a_link_is_taken_for_its_query_only_since_its_host_gets_no_keys():
     assert not page.is_last
 
 
-def test_the_value_of_a_page_without_rows_is_none():
+def test_a_page_without_rows_has_no_value():
     page = page_of(ALERTS)
 
     assert page.value("created_at", -1) is None
     assert event_at(ALERTS, page, -1) is None
 
 
-def test_the_instant_of_a_row_is_the_one_its_window_goes_by():
+def test_the_instant_of_a_row_is_the_time_that_its_window_filters():
     page = page_of(ALERTS, alert(created_at="2026-01-01T00:00:07+00:00"))
 
     assert page.value("created_at", 0) != NEW_YEAR
@@ -125,7 +125,7 @@ def test_an_endpoint_without_a_window_has_no_instants():
     assert event_at(ENDPOINTS["groups"], page_of(ENDPOINTS["groups"], {"id": "1"}), 0) is None
 
 
-def test_the_id_of_the_call_is_stamped_on_records_that_do_not_carry_it():
+def test_the_id_of_the_call_is_added_to_records_without_it():
     fix = {"created_at": "2026-01-01T00:00:00Z", "created_at_timeuuid": NEW_YEAR_UUID}
 
     page = stamp(FIXES, page_of(FIXES, fix, fix), 4618577)
@@ -134,11 +134,11 @@ def test_the_id_of_the_call_is_stamped_on_records_that_do_not_carry_it():
     assert page.rows.schema == schema_of(FIXES)
 
 
-def test_an_empty_page_can_be_stamped_too():
+def test_an_empty_page_gets_the_id_column_too():
     assert stamp(FIXES, page_of(FIXES), 1).rows.num_rows == 0
 
 
-def test_records_that_carry_their_id_are_left_alone():
+def test_records_with_their_own_id_are_left_unchanged():
     page = page_of(ALERTS, alert(router="https://h/api/v2/routers/7/"))
 
     assert stamp(ALERTS, page, 9).rows["router_id"].to_pylist() == [7]

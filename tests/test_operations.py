@@ -1,4 +1,4 @@
-"""What an operator does with a lake: watch, repair, look into, keep small."""
+"""What an operator does with a lake: watch, repair, inspect, keep small."""
 
 import os
 import re
@@ -33,7 +33,7 @@ MAINTAINED_LAKES = int(os.environ.get("SOAK_LAKES", "3"))
 
 
 class Rewriting(httpx.AsyncBaseTransport):
-    """Passes answers on with parts of their text replaced, or refuses a path."""
+    """Passes responses on with parts of their text replaced, or refuses a path."""
 
     def __init__(
         self, sim: Sim, replace: dict[str, str], refuse: str = "", status: int = 403
@@ -60,13 +60,13 @@ LOADED = ("alerts", "activity_logs", "users", "products", "routers")
 
 @pytest.fixture(scope="module")
 def loaded_once(empty_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Sim:
-    """Return a service of which some endpoints were loaded: to be copied."""
+    """Return a service with some endpoints loaded, to be copied."""
     return loaded_sim(tmp_path_factory.mktemp("loaded"), empty_lake, *LOADED)
 
 
 @pytest.fixture
 def loaded(loaded_once: Sim, tmp_path: Path) -> Sim:
-    """Return a service of which some endpoints were loaded into a lake of the test's own."""
+    """Return a service with some endpoints loaded into this test's own lake."""
     return copied(loaded_once, tmp_path)
 
 
@@ -75,7 +75,7 @@ def rows(sim: Sim, sql: str) -> list[tuple[Any, ...]]:
         return lake.rows(sql)
 
 
-def test_a_real_fleet_is_kept_out_of_the_lake_that_the_demo_filled(sim: Sim) -> None:
+def test_a_real_fleet_cannot_be_loaded_into_the_demos_lake(sim: Sim) -> None:
     settings = sim.settings(base_url="https://service.example/api/v2/", v3_base_url=None)
     (settings.lake / DEMO_MARK).touch()
 
@@ -96,7 +96,7 @@ def test_a_lake_behind_by_less_than_the_retention_loses_nothing(make_sim: Any) -
     assert {r["action"]["id"] for r in sim.truth("activity_logs", until)} <= kept
 
 
-def test_what_the_service_forgot_before_it_was_read_is_a_gap_with_exact_bounds(
+def test_an_expired_unread_range_is_a_gap_with_exact_bounds(
     make_sim: Any,
 ) -> None:
     sim = make_sim(days=3, routers=3)
@@ -129,7 +129,7 @@ def test_what_the_service_forgot_before_it_was_read_is_a_gap_with_exact_bounds(
         (31 * DAY, RetentionState.LOST),
     ],
 )
-def test_status_tells_how_a_stream_stands_against_the_retention(
+def test_status_shows_how_close_a_stream_is_to_its_retention(
     loaded: Sim, behind: timedelta, state: RetentionState
 ) -> None:
     with open_lake(loaded.settings().lake, read_only=True) as lake:
@@ -148,7 +148,7 @@ def test_status_tells_how_a_stream_stands_against_the_retention(
         (31 * DAY, RetentionState.LOST),
     ],
 )
-def test_a_hole_far_behind_the_newest_record_is_what_the_service_forgets_first(
+def test_a_hole_far_behind_the_newest_record_expires_first(
     loaded: Sim, ago: timedelta, state: RetentionState
 ) -> None:
     endpoint = ENDPOINTS["activity_logs"]
@@ -164,7 +164,7 @@ def test_a_hole_far_behind_the_newest_record_is_what_the_service_forgets_first(
     assert stream.retention.calls == 1
 
 
-def test_verify_finds_nothing_wrong_with_a_good_lake_and_names_what_a_bad_one_lacks(
+def test_verify_accepts_a_complete_lake_and_names_the_missing_records_of_another(
     loaded: Sim,
 ) -> None:
     good = verify(loaded.settings(), "alerts", start=BEGINNING, transport=loaded.transport)
@@ -189,7 +189,7 @@ def test_verify_compares_every_kind_of_endpoint(sim: Sim, name: str) -> None:
     assert verdict.missing == verdict.surplus == frozenset()
 
 
-def test_backfill_reads_a_chosen_range_again_and_brings_back_what_was_lost(loaded: Sim) -> None:
+def test_backfill_reads_a_chosen_range_again_and_restores_lost_rows(loaded: Sim) -> None:
     day = Interval(datetime(2026, 6, 13, tzinfo=UTC), datetime(2026, 6, 14, tzinfo=UTC))
     before = rows(loaded, "select count(*) from raw.alerts")
     with open_lake(loaded.settings().lake) as lake:
@@ -210,7 +210,7 @@ def test_backfill_reads_a_chosen_range_again_and_brings_back_what_was_lost(loade
     )
 
 
-def test_backfill_twice_is_the_same_as_once(loaded: Sim) -> None:
+def test_backfill_is_idempotent(loaded: Sim) -> None:
     day = Interval(datetime(2026, 6, 13, tzinfo=UTC), datetime(2026, 6, 14, tzinfo=UTC))
 
     [outcome] = backfill(loaded.settings(), "alerts", day, transport=loaded.transport)
@@ -218,12 +218,12 @@ def test_backfill_twice_is_the_same_as_once(loaded: Sim) -> None:
     assert (outcome.added, outcome.changed) == (0, 0)
 
 
-def test_a_snapshot_has_no_past_to_backfill(sim: Sim) -> None:
+def test_a_list_without_event_times_cannot_be_backfilled(sim: Sim) -> None:
     with pytest.raises(UsageError, match="no past"):
         backfill(sim.settings(), "routers", Interval(NOW - DAY, NOW), transport=sim.transport)
 
 
-def test_an_unknown_member_is_kept_and_its_first_sight_noted(sim: Sim) -> None:
+def test_an_unknown_member_is_kept_and_first_seen_is_recorded(sim: Sim) -> None:
     added = Rewriting(sim, {'"friendly_info"': '"severity":{"level":3},"friendly_info"'})
 
     sim.ingest("alerts", transport=added)
@@ -238,7 +238,7 @@ def test_an_unknown_member_is_kept_and_its_first_sight_noted(sim: Sim) -> None:
     ]
 
 
-def test_each_unknown_member_is_noted_at_its_own_first_sight(sim: Sim) -> None:
+def test_each_unknown_member_has_its_own_first_seen_time(sim: Sim) -> None:
     first = Rewriting(sim, {'"friendly_info"': '"severity":3,"friendly_info"'})
     second = Rewriting(sim, {'"friendly_info"': '"severity":4,"a.b":[5],"":6,"friendly_info"'})
 
@@ -250,7 +250,7 @@ def test_each_unknown_member_is_noted_at_its_own_first_sight(sim: Sim) -> None:
     assert noted == [('""', "6"), ('"a.b"', "[5]"), ("severity", "3")]
 
 
-def test_a_changed_type_keeps_the_row_and_the_odd_value(sim: Sim) -> None:
+def test_a_value_of_a_changed_type_is_kept_with_its_row(sim: Sim) -> None:
     changed = Rewriting(sim, {'"altitude_meters":': '"altitude_meters":"about ",  "x":'})
 
     [outcome] = [o for o in sim.ingest("locations", transport=changed) if o.endpoint == "locations"]
@@ -281,7 +281,7 @@ def test_a_record_without_its_key_waits_in_quarantine_until_it_can_be_read(sim: 
     assert rows(sim, f"select count(*) from raw.users where id = {first}") == [(1,)]
 
 
-def test_records_of_a_stream_that_another_process_loads_wait_and_the_retry_says_so(
+def test_quarantined_records_of_a_busy_stream_wait_and_the_retry_reports_it(
     sim: Sim, caplog: pytest.LogCaptureFixture
 ) -> None:
     first = {name: sim.truth(name)[0]["id"] for name in ("users", "groups")}
@@ -299,7 +299,7 @@ def test_records_of_a_stream_that_another_process_loads_wait_and_the_retry_says_
         assert retry_quarantined(lake) == (1, 0)
 
 
-def test_a_broken_record_that_comes_again_is_not_quarantined_again(sim: Sim) -> None:
+def test_a_broken_record_received_again_is_not_quarantined_again(sim: Sim) -> None:
     first = sim.truth("users")[0]["id"]
     broken = Rewriting(sim, {f'"id":"{first}"': '"id":"not a number"'})
 
@@ -309,7 +309,7 @@ def test_a_broken_record_that_comes_again_is_not_quarantined_again(sim: Sim) -> 
     assert rows(sim, "select count(*) from meta.quarantine") == [(1,)]
 
 
-def test_an_acknowledged_record_is_kept_and_no_longer_told_not_even_if_it_comes_again(
+def test_an_acknowledged_record_is_kept_and_not_reported_again(
     sim: Sim,
 ) -> None:
     first = sim.truth("users")[0]["id"]
@@ -328,7 +328,7 @@ def test_an_acknowledged_record_is_kept_and_no_longer_told_not_even_if_it_comes_
     assert "not a number" in raw
 
 
-def test_an_endpoint_that_the_account_may_not_read_is_marked_and_the_others_go_on(
+def test_a_forbidden_endpoint_is_marked_and_the_others_continue(
     sim: Sim,
 ) -> None:
     refused = {"/users/": 403, "/groups/": 404, "/products/": 405}
@@ -354,7 +354,7 @@ def unavailable(sim: Sim) -> dict[str, str]:
 
 
 @pytest.mark.proof
-def test_maintenance_leaves_every_row_and_fewer_files(sim: Sim) -> None:
+def test_maintenance_keeps_every_row_in_fewer_files(sim: Sim) -> None:
     names = ["batteries", "net_device_usage_samples", "router_state_samples"]
     for _ in range(8):
         sim.ingest(*names)
@@ -370,7 +370,7 @@ def test_maintenance_leaves_every_row_and_fewer_files(sim: Sim) -> None:
     assert done.snapshots_expired > 0
 
 
-def test_maintenance_counts_what_it_wrote_apart_from_what_it_merged(sim: Sim) -> None:
+def test_maintenance_counts_written_files_and_merged_files_separately(sim: Sim) -> None:
     sim.ingest("accounts")  # few rows, which stay in the catalog
 
     with open_lake(sim.settings().lake) as lake:
@@ -383,7 +383,7 @@ def test_maintenance_counts_what_it_wrote_apart_from_what_it_merged(sim: Sim) ->
 def test_small_loads_are_written_by_one_thread_and_the_rest_by_as_many_as_before(
     sim: Sim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With several, DuckLake aborts the process now and then."""
+    """With several threads, DuckLake occasionally aborts the process."""
     sim.ingest("accounts")
     threads = "select current_setting('threads')"
     seen: dict[str, object] = {}
@@ -404,8 +404,8 @@ def test_small_loads_are_written_by_one_thread_and_the_rest_by_as_many_as_before
 
 
 @pytest.mark.proof
-def test_maintenance_of_lake_after_lake_ends_well(tmp_path: Path) -> None:
-    """In a process of its own: what this looks for is one that aborts, a new lake's above all."""
+def test_maintenance_of_lake_after_lake_succeeds(tmp_path: Path) -> None:
+    """Runs in a separate process, because the failure is an abort, mostly with a new lake."""
     lake_after_lake = """if True:
         import sys
         from pathlib import Path
@@ -427,7 +427,7 @@ def test_maintenance_of_lake_after_lake_ends_well(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "4\n" * MAINTAINED_LAKES), done.stderr
 
 
-def test_merged_files_are_on_the_disk_before_those_they_replace_are_removed(
+def test_merged_files_are_flushed_to_disk_before_old_files_are_removed(
     sim: Sim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for _ in range(3):
@@ -448,7 +448,7 @@ def test_merged_files_are_on_the_disk_before_those_they_replace_are_removed(
     assert old | left <= at_flush
 
 
-def test_maintenance_waits_for_nobody_and_touches_nothing_while_a_stream_loads(loaded: Sim) -> None:
+def test_maintenance_is_refused_while_a_stream_loads(loaded: Sim) -> None:
     with (
         stream_lock(loaded.settings().lake, "alerts"),
         open_lake(loaded.settings().lake) as lake,
@@ -457,7 +457,7 @@ def test_maintenance_waits_for_nobody_and_touches_nothing_while_a_stream_loads(l
         maintain(lake)
 
 
-def test_history_keeps_a_version_for_each_change_and_closes_what_has_gone(loaded: Sim) -> None:
+def test_history_has_a_version_per_change_and_closes_removed_records(loaded: Sim) -> None:
     name = loaded.truth("users")[0]["last_name"]
     everyone = len(loaded.truth("users"))
     loaded.ingest(

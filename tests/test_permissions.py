@@ -1,4 +1,4 @@
-"""Who may read and write what fleetlake makes, and what it does about files of other users."""
+"""Permissions of the files that fleetlake creates, and its handling of other users' files."""
 
 import fcntl
 import os
@@ -33,7 +33,7 @@ STRANGER = 54321
 
 @pytest.fixture(autouse=True)
 def own_umask() -> Iterator[None]:
-    """Begin as a shell does, and put the umask of this process back."""
+    """Start with a shell's usual umask, and restore the umask of this process."""
     before = os.umask(0o022)
     umask._is_applied = False  # noqa: SLF001 - a process has one umask, and tests share a process
     yield
@@ -42,7 +42,7 @@ def own_umask() -> Iterator[None]:
 
 
 def modes_below(folder: Path) -> set[str]:
-    """Return the kinds and modes of a folder and of all in it, links left out."""
+    """Return the kinds and modes of a folder and everything in it, except links."""
     found = [folder, *folder.rglob("*")]
     kinds = {True: "folder", False: "file"}
     return {
@@ -53,7 +53,7 @@ def modes_below(folder: Path) -> set[str]:
 
 
 def give_away(path: Path, monkeypatch: pytest.MonkeyPatch, *, owner: int = STRANGER) -> None:
-    """Let a path belong to another user; where we may not do that, become one ourselves."""
+    """Let a path belong to another user; if that is not permitted, become another user instead."""
     if os.geteuid() == 0:
         os.chown(path, owner, -1, follow_symlinks=False)
     else:
@@ -63,7 +63,7 @@ def give_away(path: Path, monkeypatch: pytest.MonkeyPatch, *, owner: int = STRAN
 @pytest.mark.parametrize(
     ("setting", "folder", "file"), [(None, "700", "600"), ("027", "750", "640")]
 )
-def test_a_lake_its_locks_and_its_state_have_the_rights_that_the_umask_leaves(
+def test_a_lake_its_locks_and_its_state_follow_the_umask(
     tmp_path, monkeypatch, setting, folder, file
 ):
     if setting:
@@ -78,7 +78,7 @@ def test_a_lake_its_locks_and_its_state_have_the_rights_that_the_umask_leaves(
         locks = modes_below(lake / "locks")
 
     assert any((lake / "files").rglob("*.parquet"))
-    # Lock files and the call limit are for one user, whoever else may read the lake.
+    # Lock files and the call limit are for one user, even if others may read the lake.
     assert locks == {f"folder {folder}", "file 600"}
     assert modes_below(lake) == {f"folder {folder}", f"file {file}", "file 600"}
     assert modes_below(tmp_path / "state") == {"folder 700", "file 600"}
@@ -92,7 +92,7 @@ def test_a_lake_its_locks_and_its_state_have_the_rights_that_the_umask_leaves(
         ("027", ("750", "640")),
     ],
 )
-def test_what_is_published_and_exported_has_the_rights_that_the_umask_leaves(
+def test_published_and_exported_files_follow_the_umask(
     lake_path, tmp_path, monkeypatch, setting, modes
 ):
     folder, file = modes
@@ -106,12 +106,12 @@ def test_what_is_published_and_exported_has_the_rights_that_the_umask_leaves(
             where = SecretStr(str(tmp_path / "exports" / target))
             assert export(lake, TARGETS[target], where)
 
-    locks = {"file 600"}  # for one user, whoever else may read
+    locks = {"file 600"}  # for one user, even if others may read
     assert modes_below(tmp_path / "open") == {f"folder {folder}", f"file {file}"} | locks
     assert modes_below(tmp_path / "exports") == {f"folder {folder}", f"file {file}"}
 
 
-def test_a_command_gives_its_umask_to_what_it_starts(tmp_path, monkeypatch):
+def test_a_command_passes_its_umask_to_child_processes(tmp_path, monkeypatch):
     monkeypatch.setenv("FLEETLAKE_UMASK", "027")
     monkeypatch.chdir(tmp_path)
 
@@ -122,9 +122,7 @@ def test_a_command_gives_its_umask_to_what_it_starts(tmp_path, monkeypatch):
     assert modes_below(tmp_path / "made") == {"file 640"}
 
 
-def test_the_umask_of_the_settings_file_counts_where_the_environment_has_none(
-    tmp_path, monkeypatch
-):
+def test_the_umask_of_the_settings_file_is_used_if_the_environment_has_none(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("fleetlake.toml").write_text('umask = "037"\n')
 
@@ -134,7 +132,7 @@ def test_the_umask_of_the_settings_file_counts_where_the_environment_has_none(
 
 
 @pytest.mark.parametrize("value", ["rw-r--r--", "088", "777", "0o27x", "12345", "-22"])
-def test_what_is_no_umask_is_refused_and_nobody_gets_rights_by_it(monkeypatch, value):
+def test_an_invalid_umask_is_refused_and_grants_no_rights(monkeypatch, value):
     monkeypatch.setenv("FLEETLAKE_UMASK", value)
     load_settings.cache_clear()
 
@@ -144,12 +142,12 @@ def test_what_is_no_umask_is_refused_and_nobody_gets_rights_by_it(monkeypatch, v
 
 
 def permissions(settings) -> tuple[str, str]:
-    """Return what doctor says of permissions, and what to do."""
+    """Return what doctor reports about permissions, and the remedy."""
     check = next(check for check in run_checks(settings) if check.name == "permissions")
     return check.found, check.error.remedy if check.error else ""
 
 
-def test_doctor_names_what_others_can_read_with_the_command_that_ends_it(
+def test_doctor_names_files_that_others_can_read_and_the_command_that_fixes_them(
     sim, tmp_path, monkeypatch
 ):
     settings = sim.settings(base_url=None, v3_base_url=None)
@@ -178,7 +176,7 @@ def test_doctor_names_what_others_can_read_with_the_command_that_ends_it(
     assert permissions(settings)[1] == ""
 
 
-def test_doctor_takes_a_lake_that_the_group_is_meant_to_read_but_not_to_write(sim):
+def test_doctor_accepts_a_lake_that_the_group_may_read_but_not_write(sim):
     settings = sim.settings(base_url=None, v3_base_url=None, umask="027")
     settings.lake.chmod(0o750)
     assert permissions(settings)[1] == ""
@@ -206,7 +204,7 @@ def test_doctor_names_a_settings_file_with_keys_that_others_can_read(sim, tmp_pa
     assert "secret-key" not in found + remedy
 
 
-def test_a_lock_that_this_user_holds_is_busy_and_not_an_error(lake_path):
+def test_a_lock_held_by_this_user_is_busy_and_not_an_error(lake_path):
     with (
         stream_lock(lake_path, STREAM),
         pytest.raises(StreamBusy, match="another process is loading it"),
@@ -216,7 +214,7 @@ def test_a_lock_that_this_user_holds_is_busy_and_not_an_error(lake_path):
 
 
 @pytest.mark.parametrize("name", [STREAM, "commit"])
-def test_a_lock_file_of_another_user_is_told_as_such_at_once(lake_path, monkeypatch, name):
+def test_a_lock_file_of_another_user_is_reported_at_once(lake_path, monkeypatch, name):
     def hold():
         return commit_lock(lake_path) if name == "commit" else stream_lock(lake_path, name)
 
@@ -231,7 +229,7 @@ def test_a_lock_file_of_another_user_is_told_as_such_at_once(lake_path, monkeypa
     assert "another process" not in told.value.what
 
 
-def test_a_lock_that_a_process_of_another_user_holds_is_told_as_such(lake_path, monkeypatch):
+def test_a_lock_held_by_a_process_of_another_user_is_reported(lake_path, monkeypatch):
     with stream_lock(lake_path, STREAM):
         pass
     file = lake_path / "locks" / f"{STREAM}.lock"
@@ -276,7 +274,7 @@ def test_a_lock_file_that_cannot_be_opened_names_its_owner(tmp_path, monkeypatch
 
     monkeypatch.setattr(os, "open", refuse)
     monkeypatch.setattr(file_locks.os, "geteuid", lambda: STRANGER)
-    monkeypatch.setattr(file_locks, "foreign_owner", lambda _: None)  # root's, which others trust
+    monkeypatch.setattr(file_locks, "foreign_owner", lambda _: None)  # root's, which is trusted
 
     with (
         pytest.raises(LakeError, match=f"{file} belongs to user '?\\w+"),
@@ -335,7 +333,7 @@ def test_a_folder_that_another_user_planted_as_a_link_is_not_written(lake_path, 
 
 
 @pytest.mark.parametrize("name", [".published", "lake/dbt", "state"])
-def test_what_another_user_made_where_fleetlake_writes_is_not_used(
+def test_files_that_another_user_created_where_fleetlake_writes_are_not_used(
     lake_path, tmp_path, monkeypatch, name
 ):
     (tmp_path / name).mkdir(parents=True)
@@ -397,7 +395,7 @@ def test_a_link_planted_where_calls_are_counted_is_refused(tmp_path):
         CallLimit(tmp_path, account="a", calls_per_minute=1)
 
 
-def test_up_does_not_take_a_folder_that_another_user_made(tmp_path, monkeypatch):
+def test_up_refuses_a_folder_that_another_user_made(tmp_path, monkeypatch):
     (tmp_path / "prefect.yaml").touch()
     (tmp_path / "data/up").mkdir(parents=True)
     give_away(tmp_path / "data/up", monkeypatch)

@@ -1,4 +1,4 @@
-"""What is printed is text: a terminal obeys none of it, and a lost output is no success."""
+"""Output is plain text: a terminal interprets none of it, and lost output is not a success."""
 
 import ast
 import io
@@ -29,7 +29,7 @@ HIDDEN = "\x1b[31m\x07\r\x9b\u202e\u200b\u2066\ufeff\u2028\x00"
 
 @pytest.fixture
 def printed(monkeypatch):
-    """Return what prints on a console of ours, and gives what came out."""
+    """Return a function that prints on our console and returns the output."""
 
     def show(act) -> str:
         out = io.StringIO()
@@ -42,7 +42,7 @@ def printed(monkeypatch):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_name_is_printed_as_it_is_in_tables_lists_and_messages(printed, name):
+def test_a_name_is_printed_literally_in_tables_lists_and_messages(printed, name):
     drawn = screen.table(name, (name,), [(name,)])
 
     assert printed(lambda on: on.print(drawn)).count(name) == 3
@@ -52,7 +52,7 @@ def test_a_name_is_printed_as_it_is_in_tables_lists_and_messages(printed, name):
     assert printed(lambda on: on.print(f"say {name}")) == f"say {name}\n"
 
 
-def test_control_characters_reach_no_terminal_and_are_seen(printed):
+def test_control_characters_are_shown_escaped_and_never_reach_a_terminal(printed):
     drawn = screen.table(HIDDEN, (HIDDEN,), [(HIDDEN,)])
 
     for out in (
@@ -67,7 +67,7 @@ def test_control_characters_reach_no_terminal_and_are_seen(printed):
         assert not set(HIDDEN) - set("[31m") & set(out)
 
 
-def test_text_of_any_language_stays_as_it_is():
+def test_text_in_any_language_is_unchanged():
     text = "Muñoz 車両 Ελλάδα наклейка 🚚 “ok”"
 
     assert plain(text) == plain_lines(text) == text
@@ -112,10 +112,10 @@ def test_machine_formats_keep_every_byte(tmp_path):
 
 
 PRINTERS = {"cli/screen.py", "cli/output.py"}
-"""Where it is decided how text is written."""
+"""The modules that decide how text is written."""
 
 WRITERS = {"cli/shell.py", "cli/__init__.py"}
-"""They write to standard output themselves: prompts and words of our own."""
+"""These write to standard output themselves, but only prompts and our own text."""
 
 RAW = {
     "escape",
@@ -131,7 +131,7 @@ RAW = {
 
 
 def raw_prints(file: Path) -> list[str]:
-    """Return the calls in a file that print past the one place that makes text plain."""
+    """Return the calls in a file that print without the function that makes text plain."""
     found = []
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Call):
@@ -160,13 +160,13 @@ def test_only_one_place_prints(file):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_progress_bar_shows_a_name_as_it_is(name):
+def test_a_progress_bar_shows_a_name_literally(name):
     column = screen.text_column("{task.description}")
 
     assert column.render(SimpleNamespace(description=name)).plain == name
 
 
-def test_a_console_of_rich_itself_would_have_failed_this():
+def test_a_plain_rich_console_fails_this_check():
     out = io.StringIO()
 
     with pytest.raises(Exception, match="closing tag"):
@@ -189,7 +189,7 @@ JSON = ("query", "select 1 as a", "--format", "json")
     "words", [("gaps",), JSON, ("query", "select 1 as a")], ids=["gaps", "json", "table"]
 )
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_output_on_a_full_disk_ends_with_its_own_exit_code(env, words, unbuffered):
+def test_output_to_a_full_disk_has_its_own_exit_code(env, words, unbuffered):
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             command(*words),
@@ -216,7 +216,7 @@ def test_a_closed_output_ends_a_command_before_it_begins(env):
     )
 
 
-def test_help_that_is_read_no_further_is_no_error(env):
+def test_help_cut_off_by_a_closed_pipe_is_not_an_error(env):
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(command("--help"), env=env, stdout=writing, check=False)
@@ -233,7 +233,7 @@ def test_help_that_is_read_no_further_is_no_error(env):
     ],
     ids=["ascii", "C"],
 )
-def test_a_terminal_without_these_characters_shows_others(env, locale):
+def test_a_terminal_without_these_characters_shows_replacements(env, locale):
     words = command("query", "select '…✓é' as shown, 'Muñoz' as name")
     done = subprocess.run(words, env={**env, **locale}, capture_output=True, check=False)
 

@@ -1,4 +1,4 @@
-"""What is still to be read: never less than what is not final, never what is too fresh."""
+"""What is still to be read: everything that is not final, and nothing that is too recent."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -35,15 +35,15 @@ def test_since_bounds_how_far_back_a_first_read_goes():
     assert still_to_read([], now=NOW, since=NOW - DAY) == [Interval(NOW - DAY, NOW - SETTLE)]
 
 
-def test_a_since_that_is_not_settled_yet_asks_for_nothing():
+def test_a_since_that_is_not_settled_yet_requests_nothing():
     assert still_to_read([], now=NOW, since=NOW - SETTLE) == []
 
 
-def test_what_is_final_lies_a_settle_time_and_a_lookback_back():
+def test_time_is_final_after_a_settle_time_and_a_lookback():
     assert unsettled(NOW, None).start == NOW - SETTLE - LOOKBACK
 
 
-def test_a_record_that_may_still_change_is_read_again_with_all_after_it():
+def test_a_record_that_may_still_change_is_read_again_with_all_later_ones():
     proven = [Interval(BEGINNING, NOW - DAY)]
 
     wanted = still_to_read(proven, now=NOW, again_from=NOW - 3 * DAY)
@@ -51,7 +51,7 @@ def test_a_record_that_may_still_change_is_read_again_with_all_after_it():
     assert wanted == [Interval(NOW - 3 * DAY, NOW - SETTLE)]
 
 
-def test_a_change_younger_than_what_is_proven_leaves_no_hole():
+def test_a_change_newer_than_the_proven_range_leaves_no_hole():
     proven = [Interval(BEGINNING, NOW - DAY)]
 
     wanted = still_to_read(proven, now=NOW, again_from=NOW - SETTLE)
@@ -59,14 +59,14 @@ def test_a_change_younger_than_what_is_proven_leaves_no_hole():
     assert wanted == [Interval(NOW - DAY, NOW - SETTLE)]
 
 
-def test_a_clock_set_back_asks_for_nothing_beyond_it():
+def test_a_clock_set_back_requests_nothing_beyond_it():
     proven = [Interval(BEGINNING, NOW + DAY)]
 
     assert still_to_read(proven, now=NOW) == []
 
 
 @given(st.lists(past_ranges, max_size=5), st.integers(1, 400), st.none() | st.integers(1, 400))
-def test_every_settled_instant_that_is_not_final_is_asked_for(proven, ago, changing_ago):
+def test_every_settled_instant_that_is_not_final_is_requested(proven, ago, changing_ago):
     moment = NOW - timedelta(minutes=ago)
     changing = None if changing_ago is None else NOW - timedelta(minutes=changing_ago)
 
@@ -77,14 +77,14 @@ def test_every_settled_instant_that_is_not_final_is_asked_for(proven, ago, chang
 
 
 @given(st.lists(past_ranges, max_size=5))
-def test_what_is_asked_for_is_oldest_first_and_apart(proven):
+def test_requested_ranges_are_oldest_first_and_disjoint(proven):
     wanted = still_to_read(proven, now=NOW)
 
     assert wanted == coalesce(wanted)
 
 
 @given(st.lists(past_ranges, max_size=5))
-def test_once_all_of_it_was_read_only_what_is_not_final_is_asked_for_again(proven):
+def test_after_a_complete_read_only_what_is_not_final_is_requested_again(proven):
     read = still_to_read(proven, now=NOW)
     final = before(unsettled(NOW, None).start, [*proven, *read])
 
@@ -104,7 +104,7 @@ def test_before_cuts_ranges_at_an_instant(ranges, ago):
         assert covers(cut, moment) == (covers(ranges, moment) and moment < instant)
 
 
-def test_the_old_edge_stays_open_for_late_records_when_a_later_run_is_killed():
+def test_the_old_edge_stays_open_for_late_records_if_a_later_run_is_killed():
     earlier = NOW - 2 * DAY
     first = before(unsettled(earlier, None).start, [Interval(BEGINNING, earlier - SETTLE)])
     newest_of_second = before(unsettled(NOW, None).start, [minutes_ago(60, 1)])

@@ -1,4 +1,4 @@
-"""The password of the Prefect server: where it is kept, and who is given it. Without Prefect."""
+"""The password of the Prefect server: where it is stored, and who gets it. Without Prefect."""
 
 import os
 import stat
@@ -24,7 +24,7 @@ HERE = "http://127.0.0.1:4200/api"
 
 @pytest.fixture(autouse=True)
 def home(tmp_path, monkeypatch):
-    """Give a test a Prefect home of its own; the environment is put back after it."""
+    """Give a test its own Prefect home; the environment is restored after it."""
     with patch.dict(os.environ):
         for name in [name for name in os.environ if name.startswith("PREFECT_")]:
             monkeypatch.delenv(name)
@@ -33,12 +33,12 @@ def home(tmp_path, monkeypatch):
 
 
 def given_password() -> str | None:
-    """Return what Prefect's clients of this process send."""
+    """Return the credentials that Prefect's clients in this process send."""
     use_password()
     return os.environ.get(CLIENT_AUTH)
 
 
-def test_the_first_server_makes_a_password_that_later_servers_and_clients_use(home, monkeypatch):
+def test_the_first_server_creates_a_password_for_later_servers_and_clients(home, monkeypatch):
     path = require_password()
     first = os.environ.pop(SERVER_AUTH)
     require_password()
@@ -68,7 +68,9 @@ def test_servers_that_start_together_agree_on_one_password(monkeypatch):
 
 
 @pytest.mark.parametrize("empty", [False, True])
-def test_a_password_in_the_environment_wins_and_an_empty_one_is_none(home, monkeypatch, empty):
+def test_a_password_in_the_environment_takes_precedence_unless_it_is_empty(
+    home, monkeypatch, empty
+):
     monkeypatch.setenv(SERVER_AUTH, "" if empty else "mine:own")
     monkeypatch.setenv(CLIENT_AUTH, "" if empty else "mine:own")
     monkeypatch.setenv("PREFECT_API_URL", HERE)
@@ -80,7 +82,7 @@ def test_a_password_in_the_environment_wins_and_an_empty_one_is_none(home, monke
     assert (given_password() == "mine:own") != empty
 
 
-def test_a_password_in_the_profile_of_prefect_wins(home, monkeypatch):
+def test_a_password_in_the_prefect_profile_takes_precedence(home, monkeypatch):
     home.mkdir()
     (home / "profiles.toml").write_text(
         f"""active = "mine"\n[profiles.mine]\n{SERVER_AUTH} = "a:b"\n{CLIENT_AUTH} = "a:b"\n"""
@@ -101,9 +103,7 @@ def test_a_password_in_the_profile_of_prefect_wins(home, monkeypatch):
         {},
     ],
 )
-def test_a_server_elsewhere_or_one_with_a_key_is_not_sent_the_password_of_the_file(
-    monkeypatch, settings
-):
+def test_the_files_password_is_not_sent_to_a_remote_server_or_one_with_a_key(monkeypatch, settings):
     require_password()
     for name, value in settings.items():
         monkeypatch.setenv(name, value)
@@ -138,7 +138,7 @@ def make_pipe(path):
         (make_pipe, "it is no regular file"),
     ],
 )
-def test_a_password_file_that_others_may_know_or_planted_is_refused(monkeypatch, spoil, why):
+def test_a_password_file_that_others_can_read_or_planted_is_refused(monkeypatch, spoil, why):
     path = require_password()
     password = os.environ.pop(SERVER_AUTH)
     monkeypatch.setenv("PREFECT_API_URL", HERE)
@@ -162,7 +162,7 @@ def test_a_password_file_of_another_user_is_refused(monkeypatch):
         require_password()
 
 
-def test_the_origins_are_those_from_which_the_pages_of_the_server_are_opened(monkeypatch):
+def test_the_allowed_origins_are_those_of_the_servers_own_pages(monkeypatch):
     assert own_origins() == "http://127.0.0.1:4200,http://localhost:4200"
 
     monkeypatch.setenv("PREFECT_SERVER_API_HOST", "0.0.0.0")
@@ -181,7 +181,7 @@ def test_up_shows_the_password_to_a_terminal_and_only_its_file_to_a_log():
     assert str(path) in login_hint(path, is_terminal=False)
 
 
-def test_a_set_up_over_an_open_server_says_who_can_read_the_keys():
+def test_setup_on_a_server_without_a_password_warns_who_can_read_the_keys():
     told = "\n".join(key_report(["fleetlake-a"], kept=["fleetlake-a"], is_open=True))
 
     assert "does not ask for a password" in told

@@ -1,4 +1,4 @@
-"""What `fleetlake prefect-server` does for a server over SQLite; without one, so quick."""
+"""What `fleetlake prefect-server` does for a server on SQLite. Fast: without a server."""
 
 import json
 import os
@@ -59,7 +59,7 @@ prefect_server()
 
 
 def settings_of_server(home: Path, **own: str) -> list[object]:
-    """Return what the server forgets, after how many days, and where it keeps leases."""
+    """Return what the server deletes, after how many days, and where it keeps leases."""
     names = import_module("fleetlake.cli.prefect.server").DEFAULTS
     env = {name: value for name, value in os.environ.items() if name not in names}
     done = subprocess.run(
@@ -74,7 +74,7 @@ def settings_of_server(home: Path, **own: str) -> list[object]:
     return found
 
 
-def test_server_forgets_old_runs_and_keeps_leases_on_disk(tmp_path: Path) -> None:
+def test_server_deletes_old_runs_and_keeps_leases_on_disk(tmp_path: Path) -> None:
     kinds, days, leases = settings_of_server(tmp_path)
 
     assert (kinds, days) == (["events", "flow_runs", "orphans"], 30)
@@ -82,7 +82,7 @@ def test_server_forgets_old_runs_and_keeps_leases_on_disk(tmp_path: Path) -> Non
 
 
 @pytest.mark.proof
-def test_server_forgets_and_keeps_what_it_is_told_to(tmp_path: Path) -> None:
+def test_server_follows_the_settings_for_retention_and_leases(tmp_path: Path) -> None:
     own = settings_of_server(
         tmp_path,
         PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED="events",

@@ -1,4 +1,4 @@
-"""Several accounts in one lake: every row once, and whose keys read it."""
+"""Several accounts in one lake: every row once, with the account that read it."""
 
 import shutil
 from pathlib import Path
@@ -22,7 +22,7 @@ FLEET = {"routers": 12, "days": 1}
 
 
 def both(sim: Sim, **root: Any) -> Settings:
-    """Return settings whose own keys are a sub-account's, with the root account as a profile."""
+    """Return settings whose main keys are a sub-account's, with the root account as a profile."""
     return sim.settings(**SUBACCOUNT, profile="branch", profiles={"root": {**ROOT, **root}})
 
 
@@ -33,7 +33,7 @@ def sim(make_sim: Any) -> Sim:
 
 @pytest.fixture(scope="module")
 def loaded(empty_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Sim:
-    """Return a service that both accounts have read: to look at, or to be copied."""
+    """Return a service that both accounts have read, to inspect or copy."""
     sim = new_sim(tmp_path_factory.mktemp("both"), **FLEET)
     shutil.copytree(empty_lake, sim.folder / "lake")
     outcomes = ingest(both(sim), NAMES, transport=sim.transport)
@@ -48,7 +48,7 @@ def test_every_record_that_any_of_the_accounts_sees_is_in_the_lake_once(loaded: 
     assert owners == [("branch",), ("root",)]
 
 
-def test_each_account_is_asked_for_its_own_devices_only(loaded: Sim, tmp_path: Path) -> None:
+def test_each_account_requests_only_its_own_devices(loaded: Sim, tmp_path: Path) -> None:
     sim = copied(loaded, tmp_path, **FLEET)
     settings = both(sim)
 
@@ -67,7 +67,7 @@ def test_each_account_is_asked_for_its_own_devices_only(loaded: Sim, tmp_path: P
     assert asked["branch"] + asked["root"] == len(sim.truth("net_devices"))
 
 
-def test_status_tells_the_accounts_apart(loaded: Sim) -> None:
+def test_status_shows_the_accounts_separately(loaded: Sim) -> None:
     with open_lake(loaded.settings().lake, read_only=True) as lake:
         found = stream_statuses(lake, now=NOW, calls_per_minute=450)
 
@@ -85,7 +85,7 @@ def test_an_account_whose_keys_are_refused_does_not_stop_the_others(sim: Sim) ->
     assert users > 0
 
 
-def test_each_account_has_a_budget_of_its_own(sim: Sim) -> None:
+def test_each_account_has_its_own_call_limit(sim: Sim) -> None:
     outcomes = ingest(both(sim, calls_per_day=1), ["users", "groups"], transport=sim.transport)
 
     errors = {o.profile: type(o.error) for o in outcomes if o.error}
@@ -106,7 +106,7 @@ def test_profiles_are_set_by_the_environment_and_their_keys_print_as_stars(
     assert not any(value in repr(settings) + repr(north) for value in ROOT.values())
 
 
-def test_a_profile_that_does_not_exist_is_refused_with_those_that_do(sim: Sim) -> None:
+def test_an_unknown_profile_is_refused_with_the_valid_names(sim: Sim) -> None:
     with pytest.raises(SettingsError, match="no profile 'south'") as refusal:
         both(sim).account("south")
 

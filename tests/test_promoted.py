@@ -1,4 +1,4 @@
-"""A member that the service added becomes a column, with all that came before."""
+"""A member that the service added becomes a column, including its earlier values."""
 
 import json
 import pkgutil
@@ -38,13 +38,13 @@ DRIFT: dict[str, Any] = {"scenario": "schema-drift", "days": 1}
 
 @pytest.fixture(scope="module")
 def drifted(empty_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Sim:
-    """Return a service that has added a member to its records; two endpoints are loaded."""
+    """Return a service that added a member to its records; two endpoints are loaded."""
     return loaded_sim(tmp_path_factory.mktemp("drifted"), empty_lake, "groups", "alerts", **DRIFT)
 
 
 @pytest.fixture
 def drifting(drifted: Sim, tmp_path: Path) -> Sim:
-    """Return such a service over a lake of the test's own."""
+    """Return such a service with this test's own lake."""
     return copied(drifted, tmp_path, **DRIFT)
 
 
@@ -75,7 +75,7 @@ def test_a_promoted_member_is_a_column_with_the_values_that_the_service_sent(
 
 
 @pytest.mark.parametrize("endpoint", ["groups", "alerts"])
-def test_later_loads_fill_the_column_and_see_no_change_in_what_was_there(
+def test_later_loads_fill_the_column_and_see_no_change_in_existing_rows(
     drifting: Sim, endpoint: str
 ) -> None:
     promoted(drifting, endpoint)
@@ -91,7 +91,7 @@ def test_later_loads_fill_the_column_and_see_no_change_in_what_was_there(
         assert_complete(drifting, ENDPOINTS[endpoint])
 
 
-def test_a_member_within_a_member_can_be_promoted_alone(drifting: Sim) -> None:
+def test_a_nested_member_can_be_promoted_alone(drifting: Sim) -> None:
     sent = rows(drifting, f"select (_extra->>'$.{NEW}.level')::bigint from raw.groups order by id")
 
     filled = promoted(drifting, "groups", f"{NEW}.level")
@@ -128,7 +128,7 @@ def test_status_counts_the_members_that_were_not_promoted(drifting: Sim) -> None
     assert waiting() == before - 1
 
 
-def test_values_that_the_chosen_type_does_not_take_stay_where_they_were(drifting: Sim) -> None:
+def test_values_that_do_not_fit_the_chosen_type_stay_in_extra(drifting: Sim) -> None:
     before = rows(drifting, "select _extra from raw.groups order by id")
 
     filled = promoted(drifting, "groups", kind=Kind.INTEGER)
@@ -152,7 +152,7 @@ def test_values_that_the_chosen_type_does_not_take_stay_where_they_were(drifting
         (["null", "7"], Kind.INTEGER),
     ],
 )
-def test_the_type_is_the_narrowest_that_takes_every_value(
+def test_the_type_is_the_narrowest_that_fits_every_value(
     long_lake: Lake, texts: list[str], kind: Kind
 ) -> None:
     try:
@@ -177,7 +177,7 @@ def test_the_type_is_the_narrowest_that_takes_every_value(
     assert (filled, others) == (len(texts), len(texts))
 
 
-def test_a_member_that_never_came_is_refused_with_those_that_did(drifting: Sim) -> None:
+def test_an_unseen_member_is_refused_with_the_names_that_were_seen(drifting: Sim) -> None:
     with pytest.raises(UsageError, match="never sent a member 'nonsense'") as refusal:
         promoted(drifting, "alerts", "nonsense")
 
@@ -191,7 +191,7 @@ def test_a_member_is_promoted_once(drifting: Sim) -> None:
         promoted(drifting, "alerts")
 
 
-def test_a_demoted_member_is_back_in_extra_with_every_value(drifting: Sim) -> None:
+def test_a_demoted_member_returns_to_extra_with_every_value(drifting: Sim) -> None:
     sent = rows(drifting, "select id, _extra from raw.groups order by all")
     promoted(drifting, "groups")
 
@@ -205,7 +205,7 @@ def test_a_demoted_member_is_back_in_extra_with_every_value(drifting: Sim) -> No
     assert (again.added, again.changed, again.error) == (0, 0, None)
 
 
-def test_a_part_of_a_member_goes_back_to_where_it_was(drifting: Sim) -> None:
+def test_part_of_a_member_returns_to_its_place(drifting: Sim) -> None:
     sent = [json.loads(e) for (e,) in rows(drifting, "select _extra from raw.alerts order by all")]
     promoted(drifting, "alerts", f"{NEW}.level")
 
@@ -224,7 +224,7 @@ def test_a_demoted_member_can_be_promoted_again(drifting: Sim) -> None:
     assert promoted(drifting, "groups") == first
 
 
-def test_what_was_not_promoted_cannot_be_demoted(drifting: Sim) -> None:
+def test_a_member_that_was_not_promoted_cannot_be_demoted(drifting: Sim) -> None:
     promoted(drifting, "groups")
 
     with (
@@ -294,7 +294,7 @@ def test_a_member_is_not_promoted_both_whole_and_in_part(
 BADLY_NAMED = ["signal-strength", "5g_band", "o'brien", "_row"]
 
 
-def test_columns_that_no_load_could_take_are_renamed_by_the_next_ingest(
+def test_the_next_ingest_renames_columns_that_no_load_could_use(
     sim: Sim, caplog: pytest.LogCaptureFixture
 ) -> None:
     sent = ",".join(f"{json.dumps(name)}:{n}" for n, name in enumerate(BADLY_NAMED))
@@ -368,7 +368,7 @@ values = st.sampled_from(
 
 @pytest.fixture(scope="module")
 def long_lake(empty_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
-    """Return an open lake that many examples go through, one after the other."""
+    """Return an open lake that many examples use in turn."""
     path = tmp_path_factory.mktemp("hostile") / "lake"
     shutil.copytree(empty_lake, path)
     with open_lake(path, threads=1) as lake:
@@ -431,7 +431,7 @@ def loaded(lake: Lake, endpoint: Endpoint, extras: list[dict[str, Any]]) -> Comm
 
 
 def kept(lake: Lake, endpoint: Endpoint, number: int) -> dict[str, Any]:
-    """Return what the lake holds of a record."""
+    """Return a record as the lake stores it."""
     key = endpoint.key[0]
     _, row = a_record(endpoint, number)
     current = "and valid_to is null" if endpoint.mode is Mode.HISTORY else ""
@@ -443,7 +443,7 @@ def kept(lake: Lake, endpoint: Endpoint, number: int) -> dict[str, Any]:
 
 
 def shape_of(lake: Lake, *, without: str) -> list[tuple[Any, ...]]:
-    """Return every table with its columns, and the rows of those that are not loaded here."""
+    """Return every table with its columns, and the rows of tables that are not loaded here."""
     columns = lake.rows(
         "select schema_name, table_name, column_name, data_type from duckdb_columns() "
         "where database_name = 'lake' order by all"
@@ -454,7 +454,7 @@ def shape_of(lake: Lake, *, without: str) -> list[tuple[Any, ...]]:
 
 
 def alike(found: Any, sent: Any) -> bool:
-    """Return whether two values are the same; a time may be spelled in another way."""
+    """Return whether two values are equal; a time may have another format."""
     if isinstance(found, datetime):
         return found == datetime.fromisoformat(sent)
     if isinstance(found, str) and isinstance(sent, str) and found != sent:
@@ -463,7 +463,7 @@ def alike(found: Any, sent: Any) -> bool:
 
 
 def sorted_items(members: Any) -> Any:
-    """Return members in an order of their own, within members too."""
+    """Return members in sorted order, nested members too."""
     if not isinstance(members, dict):
         return members
     return sorted((name, sorted_items(value)) for name, value in members.items())

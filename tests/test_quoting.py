@@ -1,4 +1,4 @@
-"""Names with quotes and backslashes in them stay names, wherever SQL or YAML holds them."""
+"""Names with quotes and backslashes stay names in SQL and YAML."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ MART, COLUMN = 'o\'dd "mart"', 'say "hi" \\ o\'brien'
 
 
 @given(st.text(max_size=20))
-def test_quoted_names_and_texts_come_back_as_they_were(text: str) -> None:
+def test_quoted_names_and_texts_are_read_back_unchanged(text: str) -> None:
     if "\0" in text:
         with pytest.raises(ValueError, match="NUL"):
             quoted(text)
@@ -51,7 +51,7 @@ def test_a_description_is_the_same_text_in_yaml(text: str) -> None:
         ("a\\b", '"a\\b"', "`a\\\\b`"),
     ],
 )
-def test_a_name_is_escaped_as_the_target_wants_it(
+def test_a_name_is_escaped_as_the_target_requires(
     name: str, in_postgres: str, in_bigquery: str
 ) -> None:
     assert POSTGRES.name(name) == in_postgres

@@ -1,4 +1,4 @@
-"""The call limit: no sixty seconds hold more calls than set, whoever makes them."""
+"""The call limit: no sixty seconds have more calls than allowed, over all processes."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,7 +16,7 @@ START = 1_800_000_000.0
 
 
 class Clock:
-    """A clock that only moves when someone sleeps, or is set."""
+    """A clock that moves only when somebody sleeps or when it is set."""
 
     def __call__(self) -> float:
         return self.now
@@ -83,7 +83,7 @@ def test_the_call_beyond_the_limit_waits_until_the_first_is_a_minute_old(limit_o
     steps=st.lists(st.tuples(st.floats(0, 30), st.integers(0, 1)), max_size=60),
     calls_per_minute=st.integers(1, 7),
 )
-def test_no_sixty_seconds_hold_more_than_the_limit_over_two_processes(
+def test_no_sixty_seconds_exceed_the_limit_across_two_processes(
     tmp_path_factory, steps, calls_per_minute
 ):
     folder = tmp_path_factory.mktemp("state")
@@ -120,7 +120,7 @@ def test_many_callers_at_once_share_the_limit(limit_of, clock):
     assert most_in_a_minute(made) <= 10
 
 
-def test_accounts_have_limits_of_their_own(limit_of, clock):
+def test_accounts_have_separate_limits(limit_of, clock):
     for account in ("one", "another"):
         asyncio.run(limit_of(1, account).wait_turn())
 
@@ -138,7 +138,7 @@ def test_calls_of_a_process_that_ended_still_count(limit_of, clock):
 
 
 @pytest.mark.parametrize("seconds_back", [1, 59, 61, 3600, 86400 * 365])
-def test_a_clock_set_back_makes_nobody_wait_longer_than_two_minutes(limit_of, clock, seconds_back):
+def test_a_clock_set_back_delays_nobody_by_more_than_two_minutes(limit_of, clock, seconds_back):
     limit = limit_of(3)
     for _ in range(3):
         asyncio.run(limit.wait_turn())
@@ -149,7 +149,7 @@ def test_a_clock_set_back_makes_nobody_wait_longer_than_two_minutes(limit_of, cl
     assert clock.slept <= 120
 
 
-def test_after_a_clock_set_back_the_limit_holds_again(limit_of, clock):
+def test_the_limit_holds_again_after_a_clock_was_set_back(limit_of, clock):
     limit, made = limit_of(3), []
     for _ in range(3):
         asyncio.run(limit.wait_turn())
@@ -162,7 +162,7 @@ def test_after_a_clock_set_back_the_limit_holds_again(limit_of, clock):
     assert most_in_a_minute(made) <= 3
 
 
-def test_no_limit_keeps_no_file_and_never_waits(limit_of, clock, tmp_path):
+def test_without_a_limit_there_is_no_file_and_no_wait(limit_of, clock, tmp_path):
     limit = limit_of(0)
 
     for _ in range(1000):
@@ -172,7 +172,7 @@ def test_no_limit_keeps_no_file_and_never_waits(limit_of, clock, tmp_path):
     assert not (tmp_path / "state").exists()
 
 
-def test_the_ring_goes_round_without_losing_count(limit_of, clock, monkeypatch):
+def test_the_ring_buffer_wraps_without_losing_count(limit_of, clock, monkeypatch):
     monkeypatch.setattr(ratelimit, "MOST_CALLS_PER_MINUTE", 7)
     limit, made = limit_of(7), []
 
@@ -183,7 +183,7 @@ def test_the_ring_goes_round_without_losing_count(limit_of, clock, monkeypatch):
     assert most_in_a_minute(made) <= 7
 
 
-def test_the_file_says_nothing_of_the_account_and_is_for_its_owner_only(limit_of, tmp_path):
+def test_the_file_reveals_nothing_about_the_account_and_is_private(limit_of, tmp_path):
     limit_of(5, "https://svc.example/ MGR-ID")
 
     [file] = (tmp_path / "state").iterdir()
@@ -193,12 +193,12 @@ def test_the_file_says_nothing_of_the_account_and_is_for_its_owner_only(limit_of
     assert file.stat().st_mode & 0o077 == 0
 
 
-def test_more_calls_than_the_ring_holds_are_refused(limit_of):
+def test_a_limit_larger_than_the_ring_buffer_is_refused(limit_of):
     with pytest.raises(SettingsError, match="FLEETLAKE_CALLS_PER_MINUTE"):
         limit_of(MOST_CALLS_PER_MINUTE + 1)
 
 
-def test_a_folder_that_cannot_be_made_is_a_clear_error(tmp_path):
+def test_a_folder_that_cannot_be_created_is_a_clear_error(tmp_path):
     (tmp_path / "file").write_text("in the way")
 
     with pytest.raises(SettingsError, match="call limit") as failure:
@@ -207,7 +207,7 @@ def test_a_folder_that_cannot_be_made_is_a_clear_error(tmp_path):
     assert "FLEETLAKE_STATE" in failure.value.remedy
 
 
-def test_a_torn_file_is_no_crash(limit_of, tmp_path):
+def test_a_truncated_file_is_not_a_crash(limit_of, tmp_path):
     limit_of(5).close()
     [file] = (tmp_path / "state").iterdir()
     file.write_bytes(b"\x05\x00\x00")
@@ -215,14 +215,14 @@ def test_a_torn_file_is_no_crash(limit_of, tmp_path):
     asyncio.run(limit_of(5).wait_turn())
 
 
-def test_closing_twice_is_no_error(limit_of):
+def test_closing_twice_is_not_an_error(limit_of):
     limit = limit_of(5)
 
     limit.close()
     limit.close()
 
 
-def test_the_calls_of_a_day_are_shared_by_all_processes_and_come_back_at_midnight(limit_of, clock):
+def test_the_daily_limit_is_shared_by_all_processes_and_resets_at_midnight(limit_of, clock):
     one, other = limit_of(0, calls_per_day=5), limit_of(0, calls_per_day=5)
     for limit in (one, other, one, other, one):
         asyncio.run(limit.wait_turn())

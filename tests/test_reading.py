@@ -1,7 +1,7 @@
-"""Reading a whole stream from a model of the service: all of it, once proven then truly.
+"""Reading a whole stream from a model of the service: every proven range is complete.
 
-The model is a list of records in memory that filters, orders and pages by the contract, with
-code of its own. After every page what is proven so far is held against that list.
+The model is a list of records in memory that filters, orders and pages as the contract says, with
+its own code. After every page, the proven ranges are compared with that list.
 """
 
 import asyncio
@@ -37,9 +37,9 @@ STREAMS = {
     for name, size in {
         "alerts": 7,  # newest first
         "activity_logs": 7,  # by action id, oldest window first
-        "failovers": 5,  # by offset, no order promised
-        "net_device_usage_samples": 7,  # oldest first, several ids a call
-        "historical_locations": 7,  # oldest first, one id a call
+        "failovers": 5,  # by offset, no guaranteed order
+        "net_device_usage_samples": 7,  # oldest first, several ids per call
+        "historical_locations": 7,  # oldest first, one id per call
     }.items()
 }
 COSTLY = settings(max_examples=settings.default.max_examples // 3)
@@ -58,7 +58,7 @@ class Model:
     without_keys = staticmethod(str)
 
     def add(self, moment: datetime, device: int = 1) -> None:
-        """Let something happen on a device."""
+        """Add an event of a device."""
         number = len(self.records)
         tail = random.Random(number).getrandbits(62) | 1 << 63
         timeuuid = str(UUID(int=UUID(smallest_at(moment)).int >> 64 << 64 | tail))
@@ -90,7 +90,7 @@ class Model:
         return record["_moment"], record["_number"]
 
     def takes(self, record: dict[str, Any], name: str, value: str) -> bool:
-        """Return whether a filter takes the record."""
+        """Return whether a filter selects the record."""
         if name in {"router", "net_device__in"}:
             return str(record["_device"]) in value.split(",")
         member, _, operator = name.rpartition("__")
@@ -112,7 +112,7 @@ class Model:
     async def get(
         self, path: str, parameters: dict[str, str], read: Callable[[bytes], Any], **_: Any
     ) -> Any:
-        """Answer like the client does."""
+        """Respond as the client does."""
         assert path == self.endpoint.path
         self.calls += 1
         if self.calls == self.fail_at:
@@ -143,7 +143,7 @@ class Model:
         return json.dumps({"data": shown, "meta": {"limit": limit, "next": link}}).encode()
 
     def keys(self, interval: Interval = WHOLE, device: int | None = None) -> set[Any]:
-        """Return the keys of what happened in a range."""
+        """Return the keys of the records in a range."""
         return {
             self.key(r)
             for r in self.records
@@ -169,7 +169,7 @@ class Read:
     proven: dict[int, list[Interval]] = field(default_factory=dict)
 
     def take(self, model: Model, reading: Reading) -> None:
-        """Take a reading; what is proven must be here already."""
+        """Take a reading; the records of its proven ranges must have been read already."""
         self.keys.update(keys_of(model.endpoint, reading))
         for device in reading.partitions or (0,):
             if reading.proven:
@@ -180,7 +180,7 @@ class Read:
 
 
 def read_all(model: Model, spans: Sequence[Span], *, walks: int = 4, most: int = 10**9) -> Read:
-    """Read spans to their end, or until `most` pages have come."""
+    """Read spans to their end, or at most `most` pages."""
 
     async def go() -> Read:
         read = Read()
@@ -204,7 +204,7 @@ def spans_for(endpoint: Endpoint, devices: Sequence[int], interval: Interval) ->
 
 @st.composite
 def moments(draw: st.DrawFn) -> list[datetime]:
-    """Return when things happened: scattered, in bursts, and at the very same microsecond."""
+    """Return event times: scattered, in bursts, and in the same microsecond."""
     scales = st.sampled_from([10, 10**4, 10**7, 10**10, 10**13])
     found: list[datetime] = []
     for _ in range(draw(st.integers(0, 6))):
@@ -220,7 +220,7 @@ def moments(draw: st.DrawFn) -> list[datetime]:
 @EACH_STREAM
 @COSTLY
 @given(moments=moments(), walks=st.integers(1, 6), is_open=st.booleans(), devices=st.data())
-def test_every_record_is_read_and_every_range_is_proven_truly(
+def test_every_record_is_read_and_every_proven_range_is_complete(
     endpoint, moments, walks, is_open, devices
 ):
     model = Model(endpoint)
@@ -238,7 +238,7 @@ def test_every_record_is_read_and_every_range_is_proven_truly(
 @EACH_STREAM
 @COSTLY
 @given(moments=moments(), fail_at=st.integers(1, 12))
-def test_a_page_that_fails_ends_the_read_with_its_error_and_what_came_stays_true(
+def test_a_failed_page_ends_the_read_with_its_error_and_proven_ranges_stay_correct(
     endpoint, moments, fail_at
 ):
     model = Model(endpoint)
@@ -268,7 +268,7 @@ def test_a_page_that_fails_ends_the_read_with_its_error_and_what_came_stays_true
 @EACH_STREAM
 @COSTLY
 @given(moments=moments(), most=st.integers(1, 8))
-def test_a_read_that_is_left_early_can_be_finished_from_what_was_proven(endpoint, moments, most):
+def test_an_abandoned_read_can_be_finished_from_its_proven_ranges(endpoint, moments, most):
     model = Model(endpoint)
     for moment in moments:
         model.add(moment)
@@ -288,7 +288,7 @@ def whole_seconds(moment: datetime) -> str:
 @pytest.mark.parametrize("name", ["alerts", "net_device_usage_samples"])
 @COSTLY
 @given(moments=moments(), most=st.integers(1, 8))
-def test_times_spelled_in_whole_seconds_prove_no_more_than_was_read(name, moments, most):
+def test_times_in_whole_seconds_prove_no_more_than_was_read(name, moments, most):
     endpoint = STREAMS[name]
     model = Model(endpoint, spell=whole_seconds)
     for moment in moments:
@@ -303,7 +303,7 @@ def test_times_spelled_in_whole_seconds_prove_no_more_than_was_read(name, moment
 
 
 @pytest.mark.parametrize("name", ["alerts", "net_device_usage_samples"])
-def test_more_records_in_one_microsecond_than_pages_hold_come_to_an_end(name):
+def test_more_records_in_one_microsecond_than_a_page_holds_are_all_read(name):
     endpoint = STREAMS[name]
     model = Model(endpoint)
     for _ in range(40 * endpoint.page_size):
@@ -321,7 +321,7 @@ def test_more_records_in_one_microsecond_than_pages_hold_come_to_an_end(name):
     pages=st.lists(st.integers(1, 5), min_size=1, max_size=3),
     gap=st.integers(0, 3 * 86400),
 )
-def test_late_records_are_read_though_every_run_but_the_last_was_killed(late, pages, gap):
+def test_late_records_are_read_even_if_every_run_but_the_last_was_killed(late, pages, gap):
     endpoint = STREAMS["alerts"]
     model = Model(endpoint)
     for minute in range(0, 2000, 31):
@@ -339,7 +339,7 @@ def test_late_records_are_read_though_every_run_but_the_last_was_killed(late, pa
 
     now = NOW
     run(now, 10**9)
-    for seconds in late:  # visible only from here on
+    for seconds in late:  # visible only from now on
         model.add(NOW - timedelta(seconds=seconds))
     for most in pages:
         now += timedelta(seconds=gap + 60)
@@ -350,8 +350,8 @@ def test_late_records_are_read_though_every_run_but_the_last_was_killed(late, pa
     assert model.keys(Interval(BEGINNING, now - SETTLE)) <= kept
 
 
-# How things spread over the last days, in seconds back from now, and what share of calls more
-# than one serial walk needs is taken for finding that out.
+# How events are spread over the last days, in seconds before now, and the share of extra calls,
+# compared with one serial walk, that it costs to find that out.
 SHAPES: dict[str, tuple[float, Callable[[random.Random], float]]] = {
     "even": (0.10, lambda dice: dice.uniform(0, 90 * 86400)),
     "growing": (0.15, lambda dice: 90 * 86400 * dice.random() ** 3),
@@ -382,7 +382,7 @@ LONG_STREAMS = [
 def test_a_long_stream_costs_about_a_tenth_more_calls_than_one_walk(
     name, kind, is_open, is_other_half
 ):
-    """Each shape is read by each walk, either to an open or to a bounded end; the rest is proof."""
+    """Each shape is read by each walk, to an open or a bounded end; the other cases are proofs."""
     endpoint, dice, (more, shape) = STREAMS[name], random.Random(7), SHAPES[kind]
     is_open ^= is_other_half
     pages = 200
@@ -406,7 +406,7 @@ def test_a_stream_with_nothing_new_costs_one_call(name):
 
 
 @pytest.mark.parametrize("name", ["alerts", "activity_logs"])
-def test_an_empty_stream_costs_one_call_though_its_beginning_is_unknown(name):
+def test_an_empty_stream_costs_one_call_even_if_its_beginning_is_unknown(name):
     model = Quick(STREAMS[name], [])
 
     assert model.read(WHOLE, walks=8) == 0
@@ -415,7 +415,7 @@ def test_an_empty_stream_costs_one_call_though_its_beginning_is_unknown(name):
 
 @pytest.mark.parametrize("shape", ["even", "growing", "by day"])
 @pytest.mark.parametrize("name", WALKED_BY_TIME)
-def test_no_walk_goes_on_alone_for_long_while_others_have_nothing_to_do(name, shape):
+def test_no_walk_runs_alone_for_long_while_others_are_idle(name, shape):
     endpoint, dice, pages, walks = STREAMS[name], random.Random(7), 200, 16
     back = [SHAPES[shape][1](dice) for _ in range(pages * endpoint.page_size)]
     model = InStep(endpoint, sorted(NOW - timedelta(seconds=seconds) for seconds in back))
@@ -451,7 +451,7 @@ class Quick(Model):
         return answer
 
     def _place(self, name: str, value: str) -> int:
-        """Return how many records lie before a bound."""
+        """Return the number of records before a bound."""
         is_after = name.endswith(("__gt", "__lte"))
         low, high = 0, len(self.records)
         while low < high:
@@ -465,7 +465,7 @@ class Quick(Model):
         return low
 
     def read(self, interval: Interval, *, walks: int) -> int:
-        """Return how many different records a read of the range brings."""
+        """Return the number of distinct records in the range."""
 
         async def go() -> set[Any]:
             found: set[Any] = set()
@@ -478,7 +478,7 @@ class Quick(Model):
 
 
 class InStep(Quick):
-    """The model where all answers take the same time: what is asked together comes together."""
+    """The model in which all responses take the same time: concurrent requests end together."""
 
     rounds = 0
     _round: asyncio.Task[None] | None = None

@@ -1,4 +1,4 @@
-"""What the README says is so: its tables come from the code, its commands are run."""
+"""The README is correct: its tables come from the code, and its commands run."""
 
 import re
 import shlex
@@ -32,11 +32,11 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return folder, done.stdout
 
 
-def test_its_tables_are_those_of_the_code() -> None:
+def test_its_tables_match_the_code() -> None:
     assert rendered(README.read_text()) == README.read_text(), "run `make readme`"
 
 
-def test_its_first_screen_is_one_sentence_two_commands_and_what_they_print() -> None:
+def test_its_first_screen_is_one_sentence_two_commands_and_their_output() -> None:
     first = README.read_text().split("\n## ")[0]
 
     assert len(first.splitlines()) < 40
@@ -44,7 +44,7 @@ def test_its_first_screen_is_one_sentence_two_commands_and_what_they_print() -> 
 
 
 @pytest.mark.proof
-def test_the_demo_prints_the_table_that_it_shows(demo: tuple[Path, str]) -> None:
+def test_the_demo_prints_the_table_in_the_readme(demo: tuple[Path, str]) -> None:
     shown = re.findall(r"<!-- demo -->\n```text\n(.*?)```", README.read_text(), flags=re.DOTALL)[0]
     title, _, header, *_ = shown.splitlines()
 
@@ -72,8 +72,8 @@ def test_the_demo_runs_again_and_loads_only_what_is_new(demo: tuple[Path, str]) 
 
 
 @pytest.mark.proof
-def test_its_commands_do_what_it_says(demo: tuple[Path, str]) -> None:
-    """Every fleetlake and python command is run, in order, against a simulated service."""
+def test_its_commands_succeed(demo: tuple[Path, str]) -> None:
+    """Run every fleetlake and python command, in sequence, against a simulated service."""
     folder, _ = demo
     own = {k: v for k, v in environment(folder).items() if not k.startswith("FLEETLAKE_")}
     loads = re.compile(r"fleetlake (doctor|ingest|build|publish|verify|backfill)")
@@ -81,7 +81,7 @@ def test_its_commands_do_what_it_says(demo: tuple[Path, str]) -> None:
     commands = [c for c in console_commands() if c.startswith(".venv/bin/") and not stays.search(c)]
     with service(routers=5, days=1) as fleet:
         for line in commands:
-            # Loads go to a service into a lake of their own, the rest asks the demo's lake.
+            # Loads read a service into a separate lake; the other commands use the demo's lake.
             reads_service = loads.search(line)
             published = folder / "data" / "published"
             fleet_env = environment(folder / "fleet", fleet.url, published=published)
@@ -96,7 +96,7 @@ def test_its_commands_do_what_it_says(demo: tuple[Path, str]) -> None:
     assert len(commands) >= 8
 
 
-def test_every_other_command_in_it_is_one_that_exists() -> None:
+def test_every_other_command_in_it_exists() -> None:
     targets = set(
         re.findall(r"^([a-z-]+):", (README.parent / "Makefile").read_text(), re.MULTILINE)
     )
@@ -110,7 +110,7 @@ def test_every_other_command_in_it_is_one_that_exists() -> None:
 @pytest.mark.parametrize(
     "name", ["HTTPS_PROXY", "NO_PROXY", "socksio", "SSL_CERT_FILE", "SSL_CERT_DIR"]
 )
-def test_it_says_how_to_name_a_proxy_and_authorities_of_ones_own(name: str) -> None:
+def test_it_explains_how_to_set_a_proxy_and_certificate_authorities(name: str) -> None:
     paragraphs = README.read_text().split("\n\n")
 
     assert [text for text in paragraphs if name in text and "proxy" in text.lower()]

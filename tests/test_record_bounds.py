@@ -1,4 +1,4 @@
-"""One record beyond its bounds goes to quarantine, and its page stays."""
+"""A record beyond its bounds goes to quarantine, and the rest of its page is kept."""
 
 import json
 import re
@@ -48,7 +48,7 @@ BEYOND = {
 
 @pytest.mark.parametrize("record", BEYOND.values(), ids=BEYOND)
 @pytest.mark.parametrize("odd", ["", "\x01"], ids=["strict", "with control characters"])
-def test_a_record_beyond_the_bounds_is_a_misfit_and_the_others_stay(record, odd):
+def test_a_record_beyond_the_bounds_is_a_misfit_and_the_others_are_kept(record, odd):
     others = [f'{{"id": "1", "name": "a{odd}"}}', '{"id": "3"}']
 
     page = read_page(ACCOUNTS, a_page(others[0], record, others[1]))
@@ -71,7 +71,7 @@ def test_a_record_beyond_the_bounds_is_a_misfit_and_the_others_stay(record, odd)
         ("of 5 MB", "bytes; a record has at most 4,000,000"),
     ],
 )
-def test_a_misfit_says_which_bound_it_is_beyond(name, reason):
+def test_a_misfit_says_which_bound_it_exceeds(name, reason):
     [reject] = read_page(ACCOUNTS, a_page('{"id": "1"}', BEYOND[name])).rejects
 
     assert reason in reject.reason
@@ -102,7 +102,7 @@ def a_record_of_lists(text: str, count: int) -> str:
     return f'{{"id": "2", "t": "{text}", "m": [{",".join(["[]"] * count)}]}}'
 
 
-def test_very_many_lists_in_a_record_cost_no_steps_of_python_for_each():
+def test_very_many_lists_in_a_record_take_no_python_step_each():
     body = a_page('{"id": "1"}', a_record_of_lists("x", 1_400_000))
 
     seconds = cpu_seconds(lambda: read_page(ACCOUNTS, body))
@@ -110,7 +110,7 @@ def test_very_many_lists_in_a_record_cost_no_steps_of_python_for_each():
     assert seconds < 6 * cpu_seconds(lambda: steps_over_brackets(body))
 
 
-def test_a_bracket_in_a_text_beside_many_others_costs_no_steps_of_python_for_each():
+def test_a_bracket_in_a_text_beside_many_lists_takes_no_python_step_each():
     record = a_record_of_lists("[", 400_000).encode()
 
     seconds = cpu_seconds(lambda: bounds.is_deep(record))
@@ -131,7 +131,7 @@ def depth_of(value: Any) -> int:
 
 
 @given(JSON, st.integers(1, 40))
-def test_depth_is_found_whatever_texts_hold_and_wherever_parts_end(value, part_bytes):
+def test_depth_is_measured_for_any_text_and_any_chunk_boundary(value, part_bytes):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(outline, "PART_BYTES", part_bytes)
 
@@ -139,7 +139,7 @@ def test_depth_is_found_whatever_texts_hold_and_wherever_parts_end(value, part_b
 
 
 @given(st.lists(JSON), st.integers(1, 40))
-def test_deep_records_are_set_aside_and_no_other_wherever_parts_end(records, part_bytes):
+def test_only_deep_records_are_quarantined_at_any_chunk_boundary(records, part_bytes):
     body = json.dumps({"other": records, "data": records, "meta": {"data": records}})
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(outline, "PART_BYTES", part_bytes)
@@ -162,26 +162,26 @@ def an_alert(info: str) -> str:
 
 @pytest.mark.parametrize("odd", ["", ', {"x": 1}'], ids=["alone", "beside an odd record"])
 @pytest.mark.parametrize(("levels", "rows"), [(198, 1), (200, 0), (400, 0)])
-def test_json_of_a_column_is_as_deep_as_a_record_may_be_whoever_reads_it(levels, rows, odd):
+def test_json_columns_may_be_as_deep_as_records_for_both_readers(levels, rows, odd):
     body = a_page(an_alert(deep(levels)) + odd)
 
     assert read_page(ALERTS, body).rows.num_rows == rows
 
 
-def test_brackets_within_texts_are_no_depth():
+def test_brackets_inside_texts_do_not_count_as_depth():
     info = json.dumps({"text": "[{" * 500})
 
     assert read_page(ALERTS, a_page(an_alert(info))).rows.num_rows == 1
 
 
-def test_a_text_that_is_too_long_costs_its_record_only():
+def test_a_text_that_is_too_long_affects_only_its_record():
     page = read_page(ALERTS, a_page(an_alert("1"), an_alert(json.dumps("x" * 5_000_000))))
 
     assert (page.rows.num_rows, len(page.rejects)) == (1, 1)
 
 
 @pytest.mark.parametrize("record", ["{}", "1", '{"id":"1"}'])
-def test_a_page_of_many_small_records_is_refused_before_it_takes_memory(record):
+def test_a_page_of_too_many_small_records_is_refused_before_it_uses_memory(record):
     body = a_page(",".join([record] * 1_000_000))
     tracemalloc.start()
 
@@ -193,7 +193,7 @@ def test_a_page_of_many_small_records_is_refused_before_it_takes_memory(record):
     assert peak < 5 * len(body)
 
 
-def test_more_records_than_asked_for_are_read_up_to_ten_times_as_many():
+def test_up_to_ten_times_the_requested_number_of_records_are_read():
     assert read_page(ACCOUNTS, a_page(*['{"id": "1"}'] * 5_000)).count == 5_000
     with pytest.raises(PageUnreadable, match="5,001 records"):
         read_page(ACCOUNTS, a_page(*['{"id": "1"}'] * 5_001))
@@ -203,14 +203,14 @@ def test_more_records_than_asked_for_are_read_up_to_ten_times_as_many():
     "link", ["https://svc.example/?a=" + "x" * 1_000_000, "https://[/"], ids=["long", "broken"]
 )
 @pytest.mark.parametrize("record", ['{"id": "1"}', '{"id": "1", "m": 1}'], ids=["usual", "odd"])
-def test_a_link_that_cannot_be_asked_for_makes_a_page_unreadable(record, link):
+def test_a_link_that_cannot_be_requested_makes_a_page_unreadable(record, link):
     rest = f'"meta": {{"limit": 500, "next": "{link}"}}'
 
     with pytest.raises(PageUnreadable):
         read_page(ACCOUNTS, a_page(record, rest=rest))
 
 
-def test_a_byte_order_mark_before_a_page_is_no_part_of_it():
+def test_a_byte_order_mark_before_a_page_is_ignored():
     page = read_page(ACCOUNTS, b"\xef\xbb\xbf" + a_page('{"id": "1"}'))
 
     assert page.rows.column("id").to_pylist() == [1]
@@ -230,7 +230,7 @@ def committed(lake: Any, page: Page) -> None:
     )
 
 
-def test_a_record_that_was_cut_waits_in_quarantine_and_can_be_retried_without_harm(lake_path):
+def test_a_truncated_record_stays_in_quarantine_and_can_be_retried_safely(lake_path):
     with open_lake(lake_path) as lake:
         committed(lake, read_page(ACCOUNTS, a_page('{"id": "1"}', BEYOND["of 5 MB"])))
 
@@ -238,7 +238,7 @@ def test_a_record_that_was_cut_waits_in_quarantine_and_can_be_retried_without_ha
         assert [record.endpoint for record in quarantined(lake)] == ["accounts"]
 
 
-def test_new_members_of_a_wide_record_are_noted_without_a_copy_of_it_for_each(lake_path):
+def test_new_members_of_a_wide_record_are_recorded_without_a_copy_of_it_each(lake_path):
     record = {"id": "1"} | {f"m{n}": "x" * 1_000 for n in range(900)}
     page = read_page(ACCOUNTS, a_page(json.dumps(record)))
 

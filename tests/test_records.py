@@ -1,6 +1,6 @@
-"""Bytes to values: two readers that must agree, and odd records that cost nobody else theirs.
+"""Bytes to values: two readers that must agree, and odd records that do not affect others.
 
-Records are made up from each row's columns, so a new row is tested by being there.
+Records are generated from each endpoint's columns, so a new endpoint is tested automatically.
 """
 
 import json
@@ -66,7 +66,7 @@ def a_record(endpoint: Endpoint, number: int) -> tuple[dict[str, Any], dict[str,
 
 
 def a_page(endpoint: Endpoint, records: list[Any], **spaces: Any) -> bytes:
-    """Return a last page as the endpoint's generation of the service words it."""
+    """Return a last page in the format of the endpoint's API version."""
     is_v2 = endpoint.path.endswith("/")
     rest = {"meta": {"limit": 500, "next": None, "offset": 0}} if is_v2 else {"links": {}}
     return json.dumps({"data": records, **rest}, ensure_ascii=False, **spaces).encode()
@@ -82,13 +82,13 @@ def read_rows(endpoint: Endpoint, body: bytes) -> list[dict[str, Any]]:
 
 
 def by_column(decoded: Decoded) -> tuple[Any, ...]:
-    """Return what a reader found, times as instants and JSON as values, for comparison."""
+    """Return a reader's result, with times as instants and JSON as values, for comparison."""
     values = {name: list(map(comparable, column)) for name, column in decoded.values.items()}
     return values, decoded.count, decoded.limit, decoded.next, decoded.extra, decoded.rejects
 
 
 def comparable(value: Any) -> Any:
-    """Return a value so that two spellings of the same are equal."""
+    """Return a value in a canonical form, so that different spellings are equal."""
     if not isinstance(value, str):
         return (type(value), value)
     for read in (datetime.fromisoformat, json.loads):
@@ -107,7 +107,7 @@ def test_every_column_of_a_record_is_read(endpoint):
 
 
 @every_endpoint
-def test_the_patient_reader_reads_what_the_quick_one_does(endpoint):
+def test_the_lenient_reader_gives_the_same_as_the_fast_reader(endpoint):
     body = a_page(endpoint, [a_record(endpoint, number)[0] for number in range(6)])
     reader = reader_of(endpoint)
 
@@ -115,7 +115,7 @@ def test_the_patient_reader_reads_what_the_quick_one_does(endpoint):
 
 
 @every_endpoint
-def test_nulls_are_read_as_nulls_wherever_no_key_is(endpoint):
+def test_nulls_are_read_as_nulls_except_in_keys(endpoint):
     sent, row = a_record(endpoint, 1)
     for column in endpoint.columns:
         if column.name not in endpoint.required:
@@ -126,7 +126,7 @@ def test_nulls_are_read_as_nulls_wherever_no_key_is(endpoint):
 
 
 @every_endpoint
-def test_members_that_are_missing_are_nulls(endpoint):
+def test_missing_members_are_nulls(endpoint):
     sent: dict[str, Any] = {}
     for column in endpoint.columns:
         if column.name in endpoint.required:
@@ -138,7 +138,7 @@ def test_members_that_are_missing_are_nulls(endpoint):
 
 
 @every_endpoint
-def test_an_unknown_member_is_kept_aside_and_costs_nothing_else(endpoint):
+def test_an_unknown_member_goes_to_extra_and_affects_nothing_else(endpoint):
     (plain, plain_row), (odd, odd_row) = a_record(endpoint, 1), a_record(endpoint, 2)
     odd["a_new_member"] = {"since": [2027]}
 
@@ -148,7 +148,7 @@ def test_an_unknown_member_is_kept_aside_and_costs_nothing_else(endpoint):
 
 
 @every_endpoint
-def test_a_value_of_another_type_goes_aside_and_its_record_stays(endpoint):
+def test_a_value_of_another_type_goes_to_extra_and_its_record_is_kept(endpoint):
     for column in endpoint.columns:
         if column.name in endpoint.required or column.kind in {Kind.TEXT, Kind.JSON, Kind.TIMEUUID}:
             continue
@@ -163,7 +163,7 @@ def test_a_value_of_another_type_goes_aside_and_its_record_stays(endpoint):
 
 
 @every_endpoint
-def test_a_record_without_its_key_or_time_is_a_misfit_and_the_others_stay(endpoint):
+def test_a_record_without_its_key_or_time_is_a_misfit_and_the_others_are_kept(endpoint):
     for name in endpoint.required:
         good, row = a_record(endpoint, 1)
         for broken in ("missing", "null"):
@@ -187,7 +187,7 @@ def test_a_record_without_its_key_or_time_is_a_misfit_and_the_others_stay(endpoi
 @pytest.mark.parametrize(
     "odd", [lambda t: t + "0", lambda t: t[:-1], lambda t: f"{t[:14]}4{t[15:]}", lambda _: ""]
 )
-def test_a_key_that_should_hold_its_time_and_does_not_is_a_misfit(odd):
+def test_a_key_that_should_contain_its_time_and_does_not_is_a_misfit(odd):
     endpoint = ENDPOINTS["alerts"]
     (bad, _), (good, row) = a_record(endpoint, 2), a_record(endpoint, 1)
     bad["created_at_timeuuid"] = odd(bad["created_at_timeuuid"])
@@ -201,7 +201,7 @@ def test_a_key_that_should_hold_its_time_and_does_not_is_a_misfit(odd):
 
 @every_endpoint
 @every("record", [None, 1, "text", [], True])
-def test_a_record_that_is_no_object_is_a_misfit(endpoint, record):
+def test_a_record_that_is_not_an_object_is_a_misfit(endpoint, record):
     page = read_page(endpoint, a_page(endpoint, [record, a_record(endpoint, 1)[0]]))
 
     assert [json.loads(reject.raw) for reject in page.rejects] == [record]
@@ -227,7 +227,7 @@ def test_raw_control_characters_in_any_text_are_kept(endpoint, control):
 
 @every_endpoint
 @every("spelled", [b"a\x00b", rb"a\u0000b"])
-def test_a_text_with_a_nul_goes_aside_and_a_key_with_one_to_quarantine(endpoint, spelled):
+def test_a_text_with_a_nul_goes_to_extra_and_a_key_with_a_nul_to_quarantine(endpoint, spelled):
     for column in endpoint.columns:
         if column.kind is not Kind.TEXT:
             continue
@@ -244,7 +244,7 @@ def test_a_text_with_a_nul_goes_aside_and_a_key_with_one_to_quarantine(endpoint,
             assert read_rows(endpoint, body) == [row | {column.name: None, EXTRA: aside}]
 
 
-def test_raw_control_characters_within_json_become_json_that_can_be_read():
+def test_raw_control_characters_within_json_become_valid_json():
     endpoint = ENDPOINTS["alerts"]
     sent, row = a_record(endpoint, 1)
     sent["info"] = {"certificate": "a@b"}
@@ -254,7 +254,7 @@ def test_raw_control_characters_within_json_become_json_that_can_be_read():
     assert rows == [row | {"info": {"certificate": "a\x01\nb"}}]
 
 
-def test_bytes_that_are_no_text_cost_no_call_each():
+def test_invalid_bytes_take_no_python_call_each():
     calls = 0
 
     def count(_frame, event, _argument):
@@ -271,7 +271,7 @@ def test_bytes_that_are_no_text_cost_no_call_each():
     assert calls < 1_000
 
 
-def test_half_a_surrogate_pair_costs_one_character_not_the_record():
+def test_half_a_surrogate_pair_loses_one_character_not_the_record():
     endpoint = ENDPOINTS["alerts"]
     sent, row = a_record(endpoint, 1)
     sent["friendly_info"] = "a@b"
@@ -281,7 +281,7 @@ def test_half_a_surrogate_pair_costs_one_character_not_the_record():
     assert rows == [row | {"friendly_info": "a?b"}]
 
 
-def test_json_that_is_compared_is_spelled_one_way_by_both_readers():
+def test_compared_json_has_the_same_spelling_from_both_readers():
     endpoint = ENDPOINTS["groups"]
     sent, _ = a_record(endpoint, 1)
     loose = a_page(endpoint, [sent], indent=3)
@@ -333,7 +333,7 @@ NO_PAGES = {
 
 @every_endpoint
 @every("body", NO_PAGES.values(), ids=NO_PAGES)
-def test_an_answer_that_is_no_page_never_passes_for_an_empty_one(endpoint, body):
+def test_a_response_that_is_not_a_page_is_never_read_as_an_empty_page(endpoint, body):
     with pytest.raises(PageUnreadable) as failure:
         read_page(endpoint, body)
 
@@ -341,7 +341,7 @@ def test_an_answer_that_is_no_page_never_passes_for_an_empty_one(endpoint, body)
 
 
 @every_endpoint
-def test_a_page_cut_anywhere_never_passes_for_a_shorter_one(endpoint):
+def test_a_page_truncated_anywhere_is_never_read_as_a_shorter_page(endpoint):
     body = a_page(endpoint, [a_record(endpoint, number)[0] for number in range(2)])
 
     for length in {*range(0, len(body), max(len(body) // 60, 1)), len(body) - 1}:
@@ -349,7 +349,7 @@ def test_a_page_cut_anywhere_never_passes_for_a_shorter_one(endpoint):
             read_page(endpoint, body[:length])
 
 
-def test_an_empty_page_is_an_empty_page():
+def test_an_empty_page_is_read_as_an_empty_page():
     page = read_page(ENDPOINTS["alerts"], a_page(ENDPOINTS["alerts"], []))
 
     assert (page.count, page.rows.num_rows, page.rejects, page.is_last) == (0, 0, (), True)
@@ -369,7 +369,7 @@ odd_values = st.sampled_from(
 
 
 @given(st.data())
-def test_where_the_quick_reader_takes_a_page_the_patient_one_reads_the_same(data):
+def test_both_readers_agree_on_every_page_that_the_fast_reader_accepts(data):
     endpoint = data.draw(st.sampled_from(list(ENDPOINTS.values())))
     records = [a_record(endpoint, number)[0] for number in range(2)]
     for record in records:
@@ -388,14 +388,14 @@ def test_where_the_quick_reader_takes_a_page_the_patient_one_reads_the_same(data
 
 
 def read_patiently(endpoint: Endpoint, body: bytes) -> list[dict[str, Any]]:
-    """Return the rows that the patient reader alone makes of a page."""
+    """Return the rows that the lenient reader alone gives for a page."""
     marked = json.loads(body)
     marked["data"].append("makes the quick reader give up")
     return read_rows(endpoint, json.dumps(marked).encode())
 
 
 @given(st.data())
-def test_no_record_disappears_whatever_its_members_hold(data):
+def test_no_record_disappears_whatever_its_members_contain(data):
     endpoint = data.draw(st.sampled_from(list(ENDPOINTS.values())))
     record = a_record(endpoint, 1)[0]
     for column in data.draw(st.lists(st.sampled_from(endpoint.columns), max_size=4)):
@@ -414,7 +414,7 @@ ODD_NAMES = [
 
 
 @pytest.mark.parametrize("name", ["users", "alerts", "failovers", "private_cellular_sims"])
-def test_an_unknown_member_is_kept_whatever_its_name(name: str) -> None:
+def test_an_unknown_member_of_any_name_is_kept(name: str) -> None:
     endpoint = ENDPOINTS[name]
     sent, row = a_record(endpoint, 1)
     unknown = {odd: n for n, odd in enumerate(ODD_NAMES) if odd not in sent and odd != "type"}
@@ -424,7 +424,7 @@ def test_an_unknown_member_is_kept_whatever_its_name(name: str) -> None:
     assert rows == [row | {EXTRA: unknown}]
 
 
-def test_a_member_with_dots_in_its_name_is_not_taken_for_a_member_of_an_object():
+def test_a_member_with_dots_in_its_name_is_not_a_nested_member():
     endpoint = next(e for e in ENDPOINTS.values() if any(len(c.path) > 1 for c in e.columns))
     dotted = next(".".join(c.path) for c in endpoint.columns if len(c.path) > 1)
     sent, row = a_record(endpoint, 1)
@@ -434,7 +434,7 @@ def test_a_member_with_dots_in_its_name_is_not_taken_for_a_member_of_an_object()
     assert rows == [row | {EXTRA: {dotted: "another"}}]
 
 
-def test_names_with_half_a_surrogate_pair_stay_apart():
+def test_names_with_half_a_surrogate_pair_stay_distinct():
     endpoint = ENDPOINTS["alerts"]
     sent, row = a_record(endpoint, 1)
     body = a_page(endpoint, [sent | {"new1": 1, "new2": 2}])
@@ -445,7 +445,7 @@ def test_names_with_half_a_surrogate_pair_stay_apart():
 
 
 @pytest.mark.parametrize("unknown", [b"", b'"new":1,'], ids=["fast", "lenient"])
-def test_of_two_members_of_one_name_both_readers_take_the_last(unknown: bytes) -> None:
+def test_both_readers_take_the_last_of_two_members_of_one_name(unknown: bytes) -> None:
     endpoint = ENDPOINTS["users"]
     sent, row = a_record(endpoint, 1)
     body = a_page(endpoint, [sent], separators=(",", ":"))
@@ -467,7 +467,7 @@ def test_of_two_members_of_one_name_both_readers_take_the_last(unknown: bytes) -
         ("-9.007199254740993e15", []),
     ],
 )
-def test_an_id_that_a_double_may_have_rounded_is_quarantined_and_no_other(sent, kept, odd):
+def test_only_an_id_that_a_double_may_have_rounded_is_quarantined(sent, kept, odd):
     record = f'{{"id": {sent}{odd}}}'
     body = f'{{"data": [{record}], "meta": {{"limit": 500, "next": null}}}}'.encode()
 

@@ -1,4 +1,4 @@
-"""Releases that know different columns load one lake, one after the other or in turn."""
+"""Releases with different columns load one lake, in sequence or alternating."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -26,13 +26,13 @@ SMALL: dict[str, Any] = {"routers": 4, "days": 1}
 
 
 def without(endpoint: Endpoint, column: str) -> Endpoint:
-    """Return the endpoint as a release knows it that lacks the column."""
+    """Return the endpoint as defined in a release without the column."""
     return replace(endpoint, columns=tuple(c for c in endpoint.columns if c.name != column))
 
 
 @contextmanager
 def older(columns: Mapping[str, str] = MappingProxyType(COLUMNS)) -> Iterator[None]:
-    """Run a release without some columns for a while."""
+    """Run a release without some columns, until the end of the block."""
     rows = {name: without(ENDPOINTS[name], column) for name, column in columns.items()}
     with pytest.MonkeyPatch.context() as patch:
         for name, row in rows.items():
@@ -43,7 +43,7 @@ def older(columns: Mapping[str, str] = MappingProxyType(COLUMNS)) -> Iterator[No
 
 @pytest.fixture(scope="module")
 def made_before(tmp_path_factory: pytest.TempPathFactory) -> Sim:
-    """Return a service, loaded into a lake that was made by the older release: to be copied."""
+    """Return a service, loaded into a lake that the older release created, to be copied."""
     sim = new_sim(tmp_path_factory.mktemp("old"), **SMALL)
     with older():
         sim.ingest(*COLUMNS)
@@ -52,7 +52,7 @@ def made_before(tmp_path_factory: pytest.TempPathFactory) -> Sim:
 
 @pytest.fixture
 def old_sim(made_before: Sim, tmp_path: Path) -> Sim:
-    """Return a service, loaded into a lake that was made by the older release."""
+    """Return a service, loaded into a lake that the older release created."""
     return copied(made_before, tmp_path, **SMALL)
 
 
@@ -70,7 +70,7 @@ def served(sim: Sim, name: str) -> list[Any]:
 
 
 def assert_as_served(sim: Sim) -> None:
-    """Assert that each record is there in one row, with the value that the service served."""
+    """Assert that each record is one row, with the value that the service served."""
     for name, column in COLUMNS.items():
         rows = [row for (row,) in held(sim, f"select {column} from raw.{name} order by 1")]
         assert rows == served(sim, name), name
@@ -78,7 +78,7 @@ def assert_as_served(sim: Sim) -> None:
         assert extra == [(0,)], name
 
 
-def test_a_column_that_a_release_adds_is_filled_and_makes_no_version(old_sim: Sim) -> None:
+def test_a_column_added_by_a_release_is_filled_without_a_new_version(old_sim: Sim) -> None:
     with open_lake(old_sim.settings().lake):
         pass
     assert_as_served(old_sim)
@@ -91,7 +91,7 @@ def test_a_column_that_a_release_adds_is_filled_and_makes_no_version(old_sim: Si
 
 
 @pytest.mark.proof
-def test_two_releases_in_turn_write_no_version_and_lose_no_value(old_sim: Sim) -> None:
+def test_two_alternating_releases_write_no_new_version_and_lose_no_value(old_sim: Sim) -> None:
     outcomes = old_sim.ingest(*COLUMNS)
     for _ in range(2):
         with older():
@@ -109,7 +109,7 @@ def test_an_older_release_fills_the_columns_of_a_newer_one(sim: Sim) -> None:
     assert_as_served(sim)
 
 
-def test_what_a_release_left_in_extra_beside_the_column_is_moved_without_a_version(
+def test_a_value_left_in_extra_beside_its_column_is_moved_without_a_new_version(
     lake_path: Path,
 ) -> None:
     old = without(GROUPS, "name")
@@ -123,7 +123,7 @@ def test_what_a_release_left_in_extra_beside_the_column_is_moved_without_a_versi
     assert rows == [("a", None, None)]
 
 
-def test_a_column_that_a_version_never_had_is_filled_in_place_once(lake_path: Path) -> None:
+def test_a_column_missing_from_a_version_is_filled_in_place_once(lake_path: Path) -> None:
     def load(lake: Lake, name: str | None) -> tuple[int, int]:
         done = commit_load(lake, load_of(GROUPS, {"id": "1", "name": name}, {"id": "2"}))
         return done.added, done.changed
@@ -144,7 +144,7 @@ def test_a_column_that_a_version_never_had_is_filled_in_place_once(lake_path: Pa
 
 
 @pytest.mark.proof
-def test_tables_with_columns_that_this_release_does_not_know_are_loaded(sim: Sim) -> None:
+def test_tables_with_columns_unknown_to_this_release_are_loaded(sim: Sim) -> None:
     with open_lake(sim.settings().lake) as lake:
         for table in META:
             lake.execute(f"alter table meta.{table} add column of_later varchar")
@@ -160,13 +160,13 @@ def test_tables_with_columns_that_this_release_does_not_know_are_loaded(sim: Sim
     assert_as_served(sim)
 
 
-def test_a_new_lake_notes_its_format(lake_path: Path) -> None:
+def test_a_new_lake_records_its_format(lake_path: Path) -> None:
     with open_lake(lake_path, read_only=True) as lake:
         assert lake.rows("select format_version from meta.lake") == [(FORMAT_VERSION,)]
 
 
 @pytest.mark.parametrize("left", ["drop table meta.lake", "delete from meta.lake"])
-def test_a_lake_of_a_release_that_noted_no_format_is_read_and_noted_when_written(
+def test_a_lake_without_a_recorded_format_is_read_and_gets_one_when_written(
     lake_path: Path, left: str
 ) -> None:
     with open_lake(lake_path) as lake:
@@ -180,7 +180,9 @@ def test_a_lake_of_a_release_that_noted_no_format_is_read_and_noted_when_written
 
 
 @pytest.mark.parametrize("read_only", [True, False])
-def test_a_lake_of_a_newer_format_is_refused_in_words(lake_path: Path, read_only: bool) -> None:
+def test_a_lake_of_a_newer_format_is_refused_with_an_explanation(
+    lake_path: Path, read_only: bool
+) -> None:
     with open_lake(lake_path) as lake:
         lake.execute("update meta.lake set format_version = ?", [FORMAT_VERSION + 1])
 
@@ -201,7 +203,7 @@ PROMOTED = [
 
 
 @pytest.mark.proof
-def test_a_column_of_a_release_takes_the_place_of_one_promoted_otherwise(tmp_path: Path) -> None:
+def test_a_releases_column_replaces_one_promoted_differently(tmp_path: Path) -> None:
     sim, names = new_sim(tmp_path, **SMALL), [name for name, *_ in PROMOTED]
     with older({name: column for name, column, *_ in PROMOTED}):
         sim.ingest(*names)

@@ -1,4 +1,4 @@
-"""The one owner of retries: what is worth one, how often, and for how long at most."""
+"""Retries: which errors are retried, how often, and for how long at most."""
 
 import asyncio
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ def as_many_tries_as_asked() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("kind", [Unreachable, Throttled, PageUnreadable])
-def test_what_may_pass_is_worth_a_retry(kind):
+def test_transient_errors_are_retried(kind):
     assert wait_before_retry(kind("x")) is True
 
 
@@ -42,12 +42,12 @@ def test_what_may_pass_is_worth_a_retry(kind):
         KeyError("a bug"),
     ],
 )
-def test_what_will_not_change_is_not(error):
+def test_permanent_errors_are_not_retried(error):
     assert wait_before_retry(error) is False
 
 
 @pytest.mark.parametrize(("asked", "waited"), [(0, 0), (7, 7), (60, 60), (86_400, 60)])
-def test_the_wait_asked_for_is_kept_up_to_a_minute(asked, waited):
+def test_the_requested_wait_is_respected_up_to_a_minute(asked, waited):
     error = Throttled("x", wait=timedelta(seconds=asked))
 
     assert wait_before_retry(error) == timedelta(seconds=waited)
@@ -55,7 +55,7 @@ def test_the_wait_asked_for_is_kept_up_to_a_minute(asked, waited):
 
 
 class Flaky:
-    """Fails some times, then answers."""
+    """Fails a few times, then succeeds."""
 
     def __init__(self, failures: int, error: Exception) -> None:
         self.failures, self.error, self.tries = failures, error, 0
@@ -72,21 +72,21 @@ def attempt(flaky: Flaky, attempts: int) -> str:
     return asyncio.run(with_retries(flaky, attempts=attempts, within=within))
 
 
-def test_an_answer_at_once_takes_one_try():
+def test_an_immediate_success_takes_one_attempt():
     flaky = Flaky(0, Unreachable("x"))
 
     assert attempt(flaky, 5) == "answer"
     assert flaky.tries == 1
 
 
-def test_trouble_that_passes_ends_with_the_answer():
+def test_a_transient_error_ends_with_the_result():
     flaky = Flaky(4, Unreachable("x"))
 
     assert attempt(flaky, 5) == "answer"
     assert flaky.tries == 5
 
 
-def test_trouble_that_stays_ends_with_its_own_error():
+def test_a_persistent_error_is_raised_itself():
     flaky = Flaky(100, PageUnreadable("the very error"))
 
     with pytest.raises(PageUnreadable, match="the very error"):
@@ -96,7 +96,7 @@ def test_trouble_that_stays_ends_with_its_own_error():
 
 
 @pytest.mark.parametrize("error", [RequestRejected("x"), ValueError("a bug")])
-def test_an_error_that_will_not_change_ends_at_once(error):
+def test_a_permanent_error_is_raised_at_once(error):
     flaky = Flaky(100, error)
 
     with pytest.raises(type(error)):
@@ -105,7 +105,7 @@ def test_an_error_that_will_not_change_ends_at_once(error):
     assert flaky.tries == 1
 
 
-def test_an_attempt_that_is_cancelled_is_not_tried_again():
+def test_a_cancelled_attempt_is_not_retried():
     flaky = Flaky(100, asyncio.CancelledError())
 
     with pytest.raises(asyncio.CancelledError):

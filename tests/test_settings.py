@@ -1,4 +1,4 @@
-"""Settings: read once, frozen, and silent about secrets."""
+"""Settings: read once, immutable, and without secrets in their output."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ KEYS = {
 
 @pytest.fixture(autouse=True)
 def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read settings anew, from a folder without a file of them."""
+    """Read settings again, from a folder without a settings file."""
     monkeypatch.chdir(tmp_path)
     load_settings.cache_clear()
 
@@ -41,7 +41,7 @@ def failure_of_loading() -> str:
     return str(failure.value)
 
 
-def test_without_any_setting_the_defaults_hold():
+def test_the_defaults_apply_without_any_setting():
     settings = load_settings()
 
     assert settings.base_url is None
@@ -64,7 +64,7 @@ def test_the_environment_is_read(monkeypatch):
     assert settings.header_names == ("X-A", "X-B", "X-C", "X-D")
 
 
-def test_the_file_is_read_and_the_environment_wins_over_it(monkeypatch):
+def test_the_file_is_read_and_the_environment_takes_precedence(monkeypatch):
     Path("fleetlake.toml").write_text("calls_per_minute = 7\nconcurrency = 3\n")
     monkeypatch.setenv("FLEETLAKE_CONCURRENCY", "5")
 
@@ -85,7 +85,7 @@ def test_settings_cannot_be_changed():
         load_settings().calls_per_minute = 1
 
 
-def test_a_root_without_its_slash_gets_one(monkeypatch):
+def test_a_root_url_without_a_slash_gets_one(monkeypatch):
     monkeypatch.setenv("FLEETLAKE_BASE_URL", "https://svc.example/api/v2")
 
     assert load_settings().service_root() == "https://svc.example/api/v2/"
@@ -107,18 +107,18 @@ def test_a_root_without_its_slash_gets_one(monkeypatch):
         "",
     ],
 )
-def test_a_root_that_cannot_be_one_is_refused_by_name_and_not_shown(monkeypatch, url):
+def test_an_invalid_root_url_is_refused_by_setting_name_and_not_shown(monkeypatch, url):
     monkeypatch.setenv("FLEETLAKE_BASE_URL", url)
 
     told = failure_of_loading()
 
     assert told.startswith("Invalid settings: FLEETLAKE_BASE_URL: ")
-    assert "Value error" not in told  # which pydantic would put before it
+    assert "Value error" not in told  # the prefix that pydantic would add
     assert "secretword" not in told
 
 
 @pytest.mark.parametrize("name", ["FLEETLAKE_BASE_URL", "FLEETLAKE_V3_BASE_URL"])
-def test_plain_http_is_for_this_machine_only_and_refused_by_the_name_of_the_root(monkeypatch, name):
+def test_plain_http_is_allowed_for_this_machine_only(monkeypatch, name):
     monkeypatch.setenv("FLEETLAKE_BASE_URL", "https://svc.example/api/v2/")
     monkeypatch.setenv(name, "http://svc.example/api/")
 
@@ -136,7 +136,7 @@ def test_plain_http_reaches_this_machine(monkeypatch, host):
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1.evil.example", "localhost.evil.example", "0.0.0.0"])
-def test_a_host_that_only_looks_like_this_machine_is_another(monkeypatch, host):
+def test_a_host_that_only_looks_like_this_machine_is_remote(monkeypatch, host):
     monkeypatch.setenv("FLEETLAKE_BASE_URL", f"http://{host}/api/v2/")
 
     assert failure_of_loading()
@@ -156,7 +156,7 @@ def test_a_host_that_only_looks_like_this_machine_is_another(monkeypatch, host):
         ("BUILD_MEMORY", "plenty"),
     ],
 )
-def test_a_value_that_cannot_be_used_is_refused_by_the_settings_name(monkeypatch, name, value):
+def test_an_invalid_value_is_refused_with_the_settings_name(monkeypatch, name, value):
     monkeypatch.setenv(f"FLEETLAKE_{name}", value)
 
     told = failure_of_loading()
@@ -165,7 +165,7 @@ def test_a_value_that_cannot_be_used_is_refused_by_the_settings_name(monkeypatch
     assert "fleetlake.toml" in told
 
 
-def test_all_faults_are_named_at_once(monkeypatch):
+def test_all_invalid_settings_are_named_at_once(monkeypatch):
     monkeypatch.setenv("FLEETLAKE_CONCURRENCY", "0")
     monkeypatch.setenv("FLEETLAKE_BASE_URL", "nowhere")
 
@@ -178,7 +178,7 @@ def test_all_faults_are_named_at_once(monkeypatch):
 @pytest.mark.parametrize(
     "content", [b"calls_per_minute = ", b"no_such_setting = 1", b"concurrency = 'x'", b"\xff\xfe"]
 )
-def test_a_file_that_cannot_be_used_is_a_clear_error(content):
+def test_an_unusable_settings_file_is_a_clear_error(content):
     Path("fleetlake.toml").write_bytes(content)
 
     assert failure_of_loading()
@@ -187,7 +187,7 @@ def test_a_file_that_cannot_be_used_is_a_clear_error(content):
 @pytest.mark.parametrize("name", KEYS)
 @pytest.mark.parametrize("bad", ["SECRETWORD\nX", "SECRETWORD\tX", "SECRETWORDé", "S\u2028X"])
 @pytest.mark.usefixtures("_keys")
-def test_a_key_that_no_header_can_carry_is_refused_without_being_shown(monkeypatch, name, bad):
+def test_a_key_that_a_header_cannot_contain_is_refused_without_being_shown(monkeypatch, name, bad):
     monkeypatch.setenv(name, bad)
 
     told = failure_of_loading()
@@ -204,7 +204,7 @@ def test_blanks_around_a_key_are_not_part_of_it(monkeypatch):
 
 
 @pytest.mark.usefixtures("_keys")
-def test_the_four_keys_go_by_the_contracts_names():
+def test_the_four_keys_have_the_contracts_names():
     assert load_settings().keys() == dict(zip(HEADER_NAMES, KEYS.values(), strict=True))
 
 
@@ -222,13 +222,13 @@ def test_a_missing_key_is_named_and_the_others_are_not_shown(monkeypatch, missin
     assert not any(name in told for name in KEYS if name != missing)
 
 
-def test_a_missing_root_is_named():
+def test_a_missing_root_url_is_named():
     with pytest.raises(SettingsError, match="FLEETLAKE_BASE_URL"):
         load_settings().service_root()
 
 
 @pytest.mark.usefixtures("_keys")
-def test_keys_do_not_show_when_settings_are_printed_or_dumped():
+def test_keys_are_masked_when_settings_are_printed_or_dumped():
     settings = load_settings()
 
     shown = [repr(settings), str(settings), settings.model_dump_json(), str(settings.model_dump())]
@@ -237,11 +237,11 @@ def test_keys_do_not_show_when_settings_are_printed_or_dumped():
 
 
 @pytest.mark.parametrize("name", Settings.model_fields)
-def test_every_setting_says_what_it_is(name):
+def test_every_setting_has_a_description(name):
     assert Settings.model_fields[name].description
 
 
-def test_a_shared_lake_without_a_place_for_its_files_is_refused_without_its_password(monkeypatch):
+def test_a_shared_lake_without_a_file_location_is_refused_without_showing_its_password(monkeypatch):
     monkeypatch.setenv("FLEETLAKE_LAKE", "postgres:host=db password=hunter2")
 
     with pytest.raises(SettingsError, match="FLEETLAKE_LAKE_FILES") as refused:
@@ -261,7 +261,7 @@ def test_the_address_of_an_export_target_is_a_secret(monkeypatch):
     assert settings.exports["postgres"].get_secret_value().endswith("hunter2@db/fleet")
 
 
-def test_an_unknown_key_is_said_to_be_of_the_file():
+def test_an_unknown_key_is_reported_as_a_key_of_the_file():
     Path("fleetlake.toml").write_text("base_ulr = 1")
 
     told = failure_of_loading()
@@ -270,7 +270,7 @@ def test_an_unknown_key_is_said_to_be_of_the_file():
     assert "FLEETLAKE_BASE_ULR" not in told
 
 
-def test_a_fault_inside_a_profile_names_the_profile_and_the_key():
+def test_an_error_inside_a_profile_names_the_profile_and_the_key():
     Path("fleetlake.toml").write_text('[profiles.north]\nmgr_api_ky = "x"')
 
     told = failure_of_loading()
@@ -289,11 +289,11 @@ def test_a_fault_inside_a_profile_names_the_profile_and_the_key():
         ("FLEETLAKE_HOME", None),
     ],
 )
-def test_a_variable_that_is_no_setting_is_found_with_what_was_likely_meant(name, meant):
+def test_an_unknown_variable_is_reported_with_the_nearest_setting(name, meant):
     assert list(unknown_variables(["PATH", name])) == [(name, meant)]
 
 
-def test_a_setting_is_no_unknown_variable_however_it_is_written():
+def test_no_setting_is_reported_as_an_unknown_variable():
     names = [f"FLEETLAKE_{name.upper()}" for name in Settings.model_fields]
     names += ["fleetlake_base_url", "FLEETLAKE_PROFILES__WEST__MGR_API_ID"]
     names += ["FLEETLAKE_EXPORTS__POSTGRES", "FLEETLAKE_BUILD_FILE", "FLEETLAKE_SPARK_PYTHON"]

@@ -1,4 +1,4 @@
-"""Shards of a large fleet: together they load what one whole load does, and stand in no one's way.
+"""Shards of a large fleet: together they load what one load does, and do not block each other.
 
 The truth comes from the simulator, as in test_load.py.
 """
@@ -30,7 +30,7 @@ SERIES = next(e for e in DIVISIBLE if e.fan_out and e.fan_out.moved)
 
 
 @pytest.mark.parametrize("of", range(1, PARTS + 1))
-def test_each_id_is_in_one_shard_and_shards_are_of_a_size(of: int) -> None:
+def test_each_id_is_in_one_shard_and_shards_have_similar_sizes(of: int) -> None:
     shards = [Shard(number, of) for number in range(1, of + 1)]
     ids = range(1000, 25_000, 2)
 
@@ -43,19 +43,19 @@ def test_each_id_is_in_one_shard_and_shards_are_of_a_size(of: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["0/4", "5/4", "1/0", "1/13", "2", "/4", "1/", "a/b", "-1/2", ""])
-def test_shard_that_does_not_exist_is_refused_with_what_to_write(text: str) -> None:
+def test_nonexistent_shard_is_refused_with_the_correct_form(text: str) -> None:
     with pytest.raises(ValueError, match="1/4"):
         Shard.parse(text)
 
 
-def test_command_refuses_a_shard_that_does_not_exist(tmp_path: Path) -> None:
+def test_command_refuses_a_nonexistent_shard(tmp_path: Path) -> None:
     done = fleetlake("ingest", "--shard", "5/4", env=environment(tmp_path))
 
     assert done.returncode == 2
     assert "1/4" in done.stderr
 
 
-def test_shards_hold_their_part_of_a_stream_and_exclude_whoever_wants_it(tmp_path: Path) -> None:
+def test_shards_lock_their_part_of_a_stream_and_exclude_other_loads_of_it(tmp_path: Path) -> None:
     with stream_lock(tmp_path, SERIES.name, Shard(1, 4)):
         with stream_lock(tmp_path, SERIES.name, Shard(2, 4)):
             pass
@@ -69,7 +69,7 @@ def test_shards_hold_their_part_of_a_stream_and_exclude_whoever_wants_it(tmp_pat
         pass
 
 
-def test_lock_that_another_part_of_the_stream_refused_leaves_no_part_held(tmp_path: Path) -> None:
+def test_refused_lock_leaves_no_part_of_the_stream_locked(tmp_path: Path) -> None:
     with (
         stream_lock(tmp_path, SERIES.name, Shard(3, 3)),
         pytest.raises(StreamBusy),
@@ -83,7 +83,7 @@ def test_lock_that_another_part_of_the_stream_refused_leaves_no_part_held(tmp_pa
 
 @pytest.mark.proof
 @pytest.mark.parametrize("order", [(1, 2, 3), (3, 1, 2)], ids=str)
-def test_shards_in_any_order_load_what_one_whole_load_does(
+def test_shards_in_any_order_load_the_same_as_one_whole_load(
     make_sim: Any, order: tuple[int, ...]
 ) -> None:
     sim = make_sim(days=1)
@@ -101,7 +101,7 @@ def test_shards_in_any_order_load_what_one_whole_load_does(
         assert intervals == {(BEGINNING, 1)}, endpoint.name
 
 
-def test_shard_reads_and_proves_its_own_ids_only(sim: Sim) -> None:
+def test_shard_reads_and_proves_only_its_own_ids(sim: Sim) -> None:
     sim.ingest(SERIES.name, shard=Shard(2, 3))
 
     with open_lake(sim.settings().lake, read_only=True) as lake:
@@ -114,7 +114,7 @@ def test_shard_reads_and_proves_its_own_ids_only(sim: Sim) -> None:
     assert len(own) < len(ids)
 
 
-def test_first_shard_alone_loads_what_cannot_be_divided(sim: Sim) -> None:
+def test_only_the_first_shard_loads_indivisible_endpoints(sim: Sim) -> None:
     assert sim.ingest("accounts", "alerts", shard=Shard(2, 2)) == []
     assert sim.calls("alerts") == 0
 
@@ -124,7 +124,7 @@ def test_first_shard_alone_loads_what_cannot_be_divided(sim: Sim) -> None:
 
 
 @pytest.mark.proof
-def test_shard_spares_the_ids_that_a_list_of_this_hour_says_did_not_move(sim: Sim) -> None:
+def test_shard_skips_ids_that_did_not_move_according_to_a_recent_list(sim: Sim) -> None:
     bulk = SERIES.fan_out.moved.endpoint
     sim.ingest(bulk, SERIES.name)
     spared = []
@@ -142,7 +142,7 @@ def test_shard_spares_the_ids_that_a_list_of_this_hour_says_did_not_move(sim: Si
 
 @pytest.mark.proof
 @pytest.mark.xdist_group("processes")
-def test_shards_at_once_in_processes_of_their_own_leave_the_truth_in_the_lake(
+def test_concurrent_shards_in_separate_processes_load_every_record_once(
     tmp_path: Path,
 ) -> None:
     with service(routers=12, days=2, speed=0) as fleet:

@@ -1,4 +1,4 @@
-"""The shell: SQL line by line over a lake that others may write meanwhile."""
+"""The shell: interactive SQL on a lake that others may write at the same time."""
 
 import json
 import os
@@ -53,7 +53,7 @@ def typed(text: str, env: dict[str, str]) -> str:
     return done.stdout
 
 
-def test_statements_run_as_their_semicolons_come_and_errors_end_nothing(env):
+def test_statements_run_at_each_semicolon_and_errors_do_not_end_the_shell(env):
     out = typed("select max(trip_id)\nfrom marts.trips;\nselect nothing;\nselect 40 + 2;", env)
 
     assert "699" in out
@@ -63,7 +63,7 @@ def test_statements_run_as_their_semicolons_come_and_errors_end_nothing(env):
 
 
 @pytest.mark.usefixtures("env")
-def test_a_statement_that_fails_leaves_no_transaction_open_that_nobody_began(tmp_path, capsys):
+def test_a_failed_statement_leaves_no_implicit_transaction_open(tmp_path, capsys):
     pivot = "pivot (from marts.trips limit 3) on trip_id using count(*)"
     made = f"create table memory.main.z as {pivot}"
     with open_lake(tmp_path / "lake", read_only=True) as lake:
@@ -78,14 +78,14 @@ def test_a_statement_that_fails_leaves_no_transaction_open_that_nobody_began(tmp
     assert "ransaction" not in out
 
 
-def test_each_statement_of_a_line_prints_what_it_gives(env):
+def test_each_statement_of_a_line_prints_its_result(env):
     out = typed("set timezone = 'UTC'; select 40 + 2; select max(trip_id) from marts.trips;", env)
 
     assert "Success" not in out
     assert 0 < out.index("42") < out.index("699")
 
 
-def test_the_lake_cannot_be_changed_from_it(env, tmp_path):
+def test_the_shell_cannot_change_the_lake(env, tmp_path):
     out = typed("delete from marts.trips;\n.tables\n.quit\nselect 'not run';", env)
 
     assert "read-only" in out
@@ -95,7 +95,7 @@ def test_the_lake_cannot_be_changed_from_it(env, tmp_path):
         assert lake.rows("select count(*) from marts.trips") == [(700,)]
 
 
-def test_ctrl_c_drops_the_statement_that_was_begun():
+def test_ctrl_c_discards_an_unfinished_statement():
     lines = iter(["select 1", KeyboardInterrupt, "select 2;", "select 3"])
 
     def read(_prompt):
@@ -107,7 +107,7 @@ def test_ctrl_c_drops_the_statement_that_was_begun():
     assert list(_statements(read)) == ["select 2;", "select 3"]
 
 
-def test_an_error_in_the_shell_comes_with_what_to_do(env):
+def test_an_error_in_the_shell_says_what_to_do(env):
     out = typed("from marts.trisp;\ndelete from marts.trips;\nselec 1;", env)
 
     first, second = (part.strip() for part in out.split("What to do: ")[1:])
@@ -116,7 +116,7 @@ def test_an_error_in_the_shell_comes_with_what_to_do(env):
     assert "selec" in second  # which comes with none
 
 
-def test_a_long_result_is_cut_and_says_so(env):
+def test_a_long_result_is_truncated_with_a_note(env):
     assert "The first 500 rows" in typed("from marts.trips;", env)
 
 
@@ -143,7 +143,7 @@ def test_tab_completes_the_name_of_a_table(env):
         ("sel", ["select"]),
     ],
 )
-def test_tab_offers_tables_views_columns_and_words_in_any_case(trips_lake, typed, offered):
+def test_tab_offers_tables_views_columns_and_keywords_in_any_case(trips_lake, typed, offered):
     before = readline.get_completer()
     with open_lake(trips_lake, read_only=True) as lake:
         _complete(_names(lake))
@@ -154,14 +154,14 @@ def test_tab_offers_tables_views_columns_and_words_in_any_case(trips_lake, typed
 
 
 def chunk(terminal: int) -> bytes:
-    """Return what a terminal shows next; where its last user has gone, nothing."""
+    """Return what a terminal shows next; empty once its last process has ended."""
     try:
         return os.read(terminal, 4096)
     except OSError:
         return b""
 
 
-def test_the_lines_it_prints_attach_the_lake_in_a_duckdb_of_its_own(env):
+def test_the_printed_lines_attach_the_lake_in_a_separate_duckdb(env):
     lines = fleetlake("shell", "--attach", env=env).stdout
     script = f"import duckdb, sys; c = duckdb.connect(); c.execute({lines!r}); "
     script += "print(c.execute('select count(*) from lake.marts.trips').fetchall())"
@@ -181,14 +181,14 @@ LONG = "select sum(a.i * b.i) from range(100000000) a(i), range(1000000) b(i)"
 
 
 def until_busy(process: subprocess.Popen[str]) -> None:
-    """Return once a command has worked for longer than it needs to start: its query runs."""
+    """Return once a command has used more CPU time than its start needs: its query is running."""
     ticks = 2 * os.sysconf("SC_CLK_TCK")
     while int(Path(f"/proc/{process.pid}/stat").read_text().split()[13]) < ticks:
         assert process.poll() is None
         time.sleep(0.05)
 
 
-def test_ctrl_c_in_a_statement_leads_back_to_the_prompt(env):
+def test_ctrl_c_during_a_statement_returns_to_the_prompt(env):
     with subprocess.Popen(
         command("shell"), env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as shell:
@@ -203,7 +203,7 @@ def test_ctrl_c_in_a_statement_leads_back_to_the_prompt(env):
     assert "42" in out
 
 
-def test_ctrl_c_while_rows_are_printed_leads_back_to_the_prompt(lake_path, monkeypatch, capsys):
+def test_ctrl_c_while_rows_are_printed_returns_to_the_prompt(lake_path, monkeypatch, capsys):
     def stopped(*_):
         raise KeyboardInterrupt
 
@@ -215,7 +215,7 @@ def test_ctrl_c_while_rows_are_printed_leads_back_to_the_prompt(lake_path, monke
 
 
 def ended_by_ctrl_c(query: "subprocess.Popen[str]") -> tuple[int, str]:
-    """Return the exit code of a command that is told to stop, and what it said."""
+    """Interrupt a command; return its exit code and output."""
     query.send_signal(signal.SIGINT)
     _, said = query.communicate(timeout=30)
     return query.returncode, said
@@ -234,12 +234,12 @@ def test_ctrl_c_ends_a_query_that_waits_for_a_pipe(env, tmp_path):
     words = command("query", f"from read_csv('{tmp_path / 'pipe'}')", "--unsafe")
     with (
         subprocess.Popen(words, env=env, stderr=subprocess.PIPE, text=True) as query,
-        (tmp_path / "pipe").open("w"),  # opens once the query does
+        (tmp_path / "pipe").open("w"),  # opens once the query opens it
     ):
         assert ended_by_ctrl_c(query) == (130, "Stopped.\n")
 
 
-def test_a_query_in_the_background_goes_on_at_a_ctrl_c_that_is_not_for_it(env, tmp_path):
+def test_a_background_query_ignores_ctrl_c(env, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     words = command("query", f"select 40 + 2 as a from read_csv('{tmp_path / 'pipe'}')", "--unsafe")
     words = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *words]
@@ -253,7 +253,7 @@ def test_a_query_in_the_background_goes_on_at_a_ctrl_c_that_is_not_for_it(env, t
     assert "42" in out
 
 
-def test_the_lines_that_attach_a_shared_lake_tell_no_key(monkeypatch):
+def test_the_lines_that_attach_a_shared_lake_contain_no_key(monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIASOMEBODY")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s3cret")
     place = parse_lake_address("postgres:host=db user=fleet password=hunter2", "s3://bucket/fleet")
@@ -267,11 +267,11 @@ def test_the_lines_that_attach_a_shared_lake_tell_no_key(monkeypatch):
 
 @pytest.fixture
 def run(env):
-    """Return what runs a command on the lake and returns how it ended and what it said."""
+    """Return a function that runs a command on the lake and returns its exit code and output."""
     return lambda *words: CliRunner().invoke(cli.app, words, env={**env, "COLUMNS": "80"})
 
 
-def test_a_record_too_wide_for_a_table_is_a_block_and_nothing_is_lost(run):
+def test_a_record_too_wide_for_a_table_is_printed_as_a_block_in_full(run):
     columns = ", ".join(f"'{'v' * 30}{i}' as column_{i}" for i in range(12))
 
     lines = run("query", f"select {columns}").output.splitlines()
@@ -292,48 +292,48 @@ def test_a_table_ends_at_a_thousand_rows_and_says_how_many_more(run):
     assert len(all_of_it.splitlines()) == 1_235
 
 
-def test_each_statement_of_a_query_prints_what_it_gives(run):
+def test_each_statement_of_a_query_prints_its_result(run):
     sql = "set timezone = 'UTC'; select 1 as a; select 2 as b, 3 as c;"
 
     assert run("query", sql, "--format", "csv").output == "a\n1\nb,c\n2,3\n"
 
 
-def test_a_wrong_statement_does_not_take_away_what_those_before_it_gave(run):
+def test_a_wrong_statement_keeps_the_results_of_earlier_statements(run):
     done = run("query", "select 1 as a; from nothing", "--format", "csv")
 
     assert done.output == "a\n1\n"
     assert isinstance(done.exception, UsageError)
 
 
-def test_a_missing_table_is_answered_by_a_query_that_lists_those_there_are(run):
+def test_a_missing_table_error_suggests_a_query_that_lists_the_tables(run):
     said = str(run("query", "from marts.trisp").exception.remedy)
 
     advised = said.split('"')[1]
     assert "trips" in run("query", advised).output
 
 
-def test_a_query_that_writes_is_told_that_it_only_reads(run):
+def test_a_query_that_writes_is_refused_as_read_only(run):
     assert "only read" in run("query", "delete from marts.trips").exception.remedy
     assert "only read" in run("query", "create table marts.t as select 1").exception.remedy
 
 
 @pytest.mark.parametrize("sql", ["", ";", "/* nothing */"])
 @pytest.mark.parametrize("output", ["table", "json", "csv"])
-def test_a_query_without_a_statement_is_refused_in_words(run, sql, output):
+def test_a_query_without_a_statement_is_a_clear_error(run, sql, output):
     done = run("query", sql, "--format", output)
 
     assert isinstance(done.exception, UsageError)
     assert "no statement" in done.exception.what
 
 
-def test_wrong_syntax_is_shown_and_nothing_unrelated_is_advised(run):
+def test_a_syntax_error_is_shown_without_unrelated_advice(run):
     error = run("query", "selec 1").exception
 
     assert "selec" in error.what
     assert not error.remedy
 
 
-def test_a_quarantined_record_is_shown_as_the_json_that_came(run, tmp_path):
+def test_a_quarantined_record_is_shown_as_the_received_json(run, tmp_path):
     record = json.dumps({"id": 1, "description": "two words " * 40})
     with open_lake(tmp_path / "lake") as lake:
         lake.execute(
@@ -349,5 +349,5 @@ def test_a_quarantined_record_is_shown_as_the_json_that_came(run, tmp_path):
 
 
 @pytest.mark.parametrize("words", [("gaps",), ("quarantine", "list"), ("columns", "list")])
-def test_an_empty_list_is_a_word_and_no_frame(run, words):
+def test_an_empty_list_is_printed_as_a_word_without_a_table(run, words):
     assert run(*words).output == "None.\n"

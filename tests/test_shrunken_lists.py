@@ -1,4 +1,4 @@
-"""A list that has lost most of its records retires nothing until a person accepts it."""
+"""A list that has lost most of its records closes no versions until a person accepts it."""
 
 import json
 import shutil
@@ -34,9 +34,9 @@ Change = Callable[[Records], Records]
 
 
 class Changed(httpx.AsyncBaseTransport):
-    """The simulated service, with the records of some lists changed on their way.
+    """The simulated service, with the records of some lists changed in transit.
 
-    `answers` is how many answers of each list are changed; `asked` counts them all.
+    `answers` is the number of responses changed per list; `asked` counts all of them.
     """
 
     def __init__(self, sim: Sim, answers: int = 1000, **changes: Change) -> None:
@@ -46,7 +46,7 @@ class Changed(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         response = await self._inner.handle_async_request(request)
         name = request.url.path.strip("/").split("/")[-1]
-        # A page of one record is what a client asks for to learn the service's clock.
+        # A client requests a page of one record to read the service's clock.
         if name not in self._changes or request.url.params.get("limit") == "1":
             return response
         self.asked += 1
@@ -85,19 +85,19 @@ def ids(sim: Sim, name: str = "routers") -> set[int]:
 
 @pytest.fixture(scope="module")
 def loaded(empty_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Sim:
-    """Return a service of ten routers, loaded into a lake to copy."""
+    """Return a service with ten routers, loaded into a lake to copy."""
     folder = tmp_path_factory.mktemp("fleet")
     return loaded_sim(folder, empty_lake, "routers", "batteries", routers=10, days=1)
 
 
 @pytest.fixture
 def fleet(loaded: Sim, tmp_path: Path) -> Sim:
-    """Return a service of ten routers, loaded into a lake of the test's own."""
+    """Return a service with ten routers, loaded into this test's own lake."""
     shutil.copytree(loaded.folder / "lake", tmp_path / "lake")
     return Sim(loaded.app, tmp_path)
 
 
-def test_an_emptied_list_closes_nothing_and_says_so_at_each_load(fleet: Sim) -> None:
+def test_an_emptied_list_closes_nothing_and_is_reported_at_each_load(fleet: Sim) -> None:
     outcomes = [load(fleet, "routers", routers=nothing)[0] for _ in range(3)]
 
     assert current(fleet) == ids(fleet)
@@ -108,7 +108,7 @@ def test_an_emptied_list_closes_nothing_and_says_so_at_each_load(fleet: Sim) -> 
         assert outcome.error.exit_code == 6
 
 
-def test_a_list_that_was_empty_once_is_asked_again_and_is_no_fault(fleet: Sim) -> None:
+def test_a_list_that_was_empty_once_is_requested_again_and_is_not_an_error(fleet: Sim) -> None:
     service = Changed(fleet, answers=1, routers=nothing)
 
     [outcome] = fleet.ingest("routers", transport=service)
@@ -118,7 +118,7 @@ def test_a_list_that_was_empty_once_is_asked_again_and_is_no_fault(fleet: Sim) -
     assert current(fleet) == ids(fleet)
 
 
-def test_records_that_did_arrive_in_a_shrunken_list_are_kept(fleet: Sim) -> None:
+def test_records_that_arrive_in_a_shrunken_list_are_kept(fleet: Sim) -> None:
     def renamed_and_new(records: Records) -> Records:
         return [{**records[0], "name": "renamed"}, {**records[1], "id": "990001"}]
 
@@ -132,7 +132,7 @@ def test_records_that_did_arrive_in_a_shrunken_list_are_kept(fleet: Sim) -> None
     assert names == 1
 
 
-def test_new_records_do_not_outweigh_those_that_are_withheld(fleet: Sim) -> None:
+def test_new_records_do_not_make_up_for_missing_ones(fleet: Sim) -> None:
     def others(records: Records) -> Records:
         return [{**record, "id": f"99{record['id']}"} for record in records]
 
@@ -143,11 +143,11 @@ def test_new_records_do_not_outweigh_those_that_are_withheld(fleet: Sim) -> None
 
     [fewer] = load(fleet, "routers", routers=lambda records: others(records)[:4])
 
-    assert "16 of 20 records" in str(fewer.error)  # six of the ten that count are too many
+    assert "16 of 20 records" in str(fewer.error)  # six of the ten counted records are too many
     assert len(current(fleet)) == 20
 
 
-def test_a_record_retired_while_others_are_withheld_is_closed(fleet: Sim) -> None:
+def test_a_record_removed_while_others_are_missing_is_closed(fleet: Sim) -> None:
     load(fleet, "routers", routers=first(4))
 
     [outcome] = load(fleet, "routers", routers=first(3))
@@ -156,7 +156,7 @@ def test_a_record_retired_while_others_are_withheld_is_closed(fleet: Sim) -> Non
     assert len(current(fleet)) == 9
 
 
-def test_an_accepted_list_closes_what_has_gone_and_is_no_fault_from_then_on(fleet: Sim) -> None:
+def test_an_accepted_list_closes_missing_records_and_is_no_longer_an_error(fleet: Sim) -> None:
     load(fleet, "routers", routers=first(4))
 
     service = Changed(fleet, routers=first(4))
@@ -168,7 +168,7 @@ def test_an_accepted_list_closes_what_has_gone_and_is_no_fault_from_then_on(flee
     assert len(current(fleet)) == 4
 
 
-def test_records_that_come_back_end_the_refusal(fleet: Sim) -> None:
+def test_the_refusal_ends_when_the_records_reappear(fleet: Sim) -> None:
     load(fleet, "routers", routers=nothing)
 
     [back] = fleet.ingest("routers")
@@ -187,7 +187,7 @@ def test_a_list_may_lose_half_of_its_records_at_once(fleet: Sim, left: int, clos
     assert len(current(fleet)) == 10 - closed
 
 
-def test_how_much_may_go_is_a_setting(fleet: Sim) -> None:
+def test_the_accepted_loss_is_a_setting(fleet: Sim) -> None:
     settings = fleet.settings(shrink_pct=90)
 
     [outcome] = ingest(settings, ["routers"], transport=Changed(fleet, routers=first(1)))
@@ -206,7 +206,7 @@ def test_a_small_fleet_may_lose_most_of_its_routers(make_sim: Any) -> None:
     assert len(current(sim)) == 1
 
 
-def test_status_tells_how_many_records_are_withheld(fleet: Sim) -> None:
+def test_status_shows_how_many_records_are_missing(fleet: Sim) -> None:
     load(fleet, "routers", routers=nothing)
 
     with open_lake(fleet.settings().lake, read_only=True) as lake:
@@ -215,7 +215,7 @@ def test_status_tells_how_many_records_are_withheld(fleet: Sim) -> None:
     assert {s.endpoint: s.absent for s in found if s.absent} == {"routers": 10}
 
 
-def test_a_list_of_unreadable_records_is_not_an_empty_one(fleet: Sim) -> None:
+def test_a_list_of_unreadable_records_is_not_an_empty_list(fleet: Sim) -> None:
     [outcome] = load(fleet, "routers", routers=unreadable)
 
     assert (outcome.error, outcome.quarantined) == (None, 10)
@@ -238,7 +238,7 @@ def test_a_record_that_cannot_be_read_keeps_its_version_until_it_is_acknowledged
     assert len(current(fleet)) == 9
 
 
-def test_batteries_of_routers_that_are_withheld_are_read_on(fleet: Sim) -> None:
+def test_batteries_of_missing_routers_are_still_read(fleet: Sim) -> None:
     before = current(fleet, "batteries")
 
     outcomes = load(fleet, "routers", "batteries", routers=nothing)
@@ -247,7 +247,7 @@ def test_batteries_of_routers_that_are_withheld_are_read_on(fleet: Sim) -> None:
     assert current(fleet, "batteries") == before != set()
 
 
-def test_batteries_go_with_their_routers_without_being_accepted_again(fleet: Sim) -> None:
+def test_batteries_are_closed_with_their_routers_without_a_second_acceptance(fleet: Sim) -> None:
     service = Changed(fleet, routers=nothing)
 
     outcomes = fleet.ingest("routers", "batteries", transport=service, accept_shrunk=["routers"])
@@ -256,7 +256,7 @@ def test_batteries_go_with_their_routers_without_being_accepted_again(fleet: Sim
     assert current(fleet) == current(fleet, "batteries") == set()
 
 
-def test_one_walk_of_a_fan_out_that_is_empty_closes_nothing_of_it(lake_path: Path) -> None:
+def test_one_empty_walk_of_a_fan_out_closes_nothing(lake_path: Path) -> None:
     batteries = [{"id": str(number), "router": str(number)} for number in range(1, 21)]
     walks = [tuple(range(1, 7)), tuple(range(7, 21))]
     whole = {"is_whole": True, "asked": walks}
@@ -272,7 +272,9 @@ def test_one_walk_of_a_fan_out_that_is_empty_closes_nothing_of_it(lake_path: Pat
     assert closed == 1
 
 
-def test_what_a_fan_out_no_longer_asks_for_is_closed_however_much_it_is(lake_path: Path) -> None:
+def test_records_that_a_fan_out_no_longer_requests_are_closed_in_any_number(
+    lake_path: Path,
+) -> None:
     batteries = [{"id": str(number), "router": str(number)} for number in range(1, 21)]
     with open_lake(lake_path) as lake:
         commit_load(lake, load_of(BATTERIES, *batteries, is_whole=True, asked=[range(1, 21)]))
@@ -284,7 +286,7 @@ def test_what_a_fan_out_no_longer_asks_for_is_closed_however_much_it_is(lake_pat
     assert (done.changed, done.withheld) == (14, 0)
 
 
-def test_the_other_account_loses_nothing_where_one_sees_nothing_any_more(fleet: Sim) -> None:
+def test_an_account_that_sees_nothing_any_more_does_not_affect_another(fleet: Sim) -> None:
     sub = {**KEYS, "mgr_api_id": "subaccount-id", "mgr_api_key": "subaccount-key"}
 
     [outcome] = ingest(fleet.settings(**sub), ["routers"], transport=fleet.transport)
@@ -293,7 +295,7 @@ def test_the_other_account_loses_nothing_where_one_sees_nothing_any_more(fleet: 
     assert current(fleet) == ids(fleet)
 
 
-def test_a_withheld_record_that_another_account_reads_becomes_that_ones_and_stays_open(
+def test_a_missing_record_that_another_account_reads_passes_to_it_and_stays_open(
     lake_path: Path,
 ) -> None:
     routers = [{"id": str(n), "name": f"r{n}"} for n in range(1, 11)]
@@ -325,7 +327,7 @@ def test_a_withheld_record_that_another_account_reads_becomes_that_ones_and_stay
     assert (again.withheld, closed.changed, waiting) == (6, 6, [])
 
 
-def test_devices_that_a_bulk_list_no_longer_holds_are_asked_all_the_same(make_sim: Any) -> None:
+def test_devices_missing_from_a_bulk_list_are_still_requested(make_sim: Any) -> None:
     names = ("net_device_metrics", "net_device_usage_samples")
     sim = make_sim(routers=6, days=1)
     sim.ingest("routers", "net_devices", *names)

@@ -1,6 +1,6 @@
-"""Analysts read while three processes write: no error, and no wait that a person would notice.
+"""Readers query while three processes write: no error, and no noticeable wait.
 
-`make soak N=120` does it for longer. Each reader counts what it sees, and a count never falls.
+`make soak N=120` runs it for longer. Each reader counts the rows, and a count never falls.
 """
 
 import json
@@ -18,7 +18,7 @@ from tests.processes import environment
 SECONDS = float(os.environ.get("SOAK_SECONDS", "6"))
 WRITERS, READERS = 3, 2
 LONGEST_WAIT_SECONDS = float(os.environ.get("SOAK_LONGEST_WAIT", "5"))
-"""A second on a quiet machine; where other tests run too, a reader waits for its CPU."""
+"""A second on a quiet machine; longer while other tests run, because a reader waits for CPU."""
 
 WRITE = """
 import sys, time
@@ -65,7 +65,7 @@ def started(script: str, number: int, env: dict[str, str]) -> subprocess.Popen[s
     )
 
 
-def test_a_reader_sees_nothing_of_a_commit_under_way_and_then_all_of_it(lake_path):
+def test_a_reader_sees_nothing_of_an_unfinished_commit_and_then_all_of_it(lake_path):
     both = "select (select count(*) from marts.trips), (select sum(rows_added) from meta.loads)"
     with open_lake(lake_path) as writer, open_lake(lake_path, read_only=True) as reader:
         writer.execute("create table marts.trips (trip_id bigint)")

@@ -1,4 +1,4 @@
-"""Every raw table has its staging view: the one place where its columns get their names."""
+"""Every raw table has a staging view, the one place where its columns are named."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ STAGING = Path(__file__).parent.parent / "sql" / "models" / "staging"
 
 
 @every("name", ENDPOINTS)
-def test_every_raw_table_has_a_staging_view_that_says_its_grain(name: str) -> None:
+def test_every_raw_table_has_a_staging_view_that_states_its_grain(name: str) -> None:
     sql = (STAGING / f"stg_{name}.sql").read_text()
 
     assert sql.startswith("-- Grain: one row per ")

@@ -1,4 +1,4 @@
-"""What `fleetlake status` tells a person: a verdict first, then a table that fits a terminal."""
+"""The output of `fleetlake status`: a verdict first, then a table that fits a terminal."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -34,7 +34,7 @@ def told(*streams: StreamStatus, gaps: tuple[Gap, ...] = ()) -> list[str]:
     return list(verdict(LakeStatus(streams=list(streams), open_gaps=list(gaps)), NOW))
 
 
-def test_a_lake_that_lacks_nothing_is_said_to_lack_nothing_up_to_its_last_load() -> None:
+def test_a_complete_lake_is_reported_complete_up_to_its_last_load() -> None:
     never = replace(GOOD, endpoint="users_v3", rows=0, loaded_at=None)
 
     assert told(GOOD, replace(GOOD, endpoint="users", rows=34), never) == [
@@ -61,21 +61,21 @@ def test_a_lake_that_lacks_nothing_is_said_to_lack_nothing_up_to_its_last_load()
         ),
     ],
 )
-def test_what_is_wrong_comes_with_what_to_do(fault: dict[str, object], said: str) -> None:
+def test_every_problem_comes_with_a_remedy(fault: dict[str, object], said: str) -> None:
     [first, then] = told(GOOD, replace(GOOD, endpoint="alerts", **fault))
 
     assert first.startswith("1 problem found; the last load was 10 min ago")
     assert then.startswith(f"- {said}")
 
 
-def test_a_lost_range_is_said_once_for_each_stream_by_its_account() -> None:
+def test_a_lost_range_is_reported_once_per_stream_with_its_account() -> None:
     [_, said] = told(GOOD, gaps=(LOST, LOST))
 
     assert said.startswith("- activity_logs of west lost records")
     assert "`fleetlake gaps`" in said
 
 
-def test_a_stream_that_this_account_may_not_read_is_no_fault() -> None:
+def test_a_stream_that_this_account_may_not_read_is_not_a_problem() -> None:
     closed = replace(GOOD, loaded_at=NOW - timedelta(days=9), unavailable="403")
 
     assert told(GOOD, closed)[0].startswith("Nothing is missing")
@@ -98,7 +98,7 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
 
 
 @pytest.mark.usefixtures("lake")
-def test_the_verdict_comes_first_and_no_line_is_folded_in_eighty_columns() -> None:
+def test_the_verdict_comes_first_and_no_line_wraps_at_eighty_columns() -> None:
     lines = CliRunner().invoke(app, ["status"], env={"COLUMNS": "80"}).output.splitlines()
 
     assert lines[0].startswith("Nothing is missing up to the last load")
@@ -107,7 +107,7 @@ def test_the_verdict_comes_first_and_no_line_is_folded_in_eighty_columns() -> No
     assert len([line for line in lines if line.startswith("│")]) == len(ENDPOINTS)
 
 
-def test_a_lost_range_is_told_and_ends_with_its_exit_code(lake: Lake) -> None:
+def test_a_lost_range_is_reported_with_its_exit_code(lake: Lake) -> None:
     lake.execute(
         "insert into meta.gaps values "
         "('default', 'alerts', '', now(), now(), 'not read in time', now(), null)"
@@ -122,7 +122,7 @@ def test_a_lost_range_is_told_and_ends_with_its_exit_code(lake: Lake) -> None:
     assert shown.exception.exit_code == 9
 
 
-def test_a_lake_is_measured_by_this_machines_clock_unless_the_services_is_believed(
+def test_status_uses_this_machines_clock_unless_the_services_is_trusted(
     lake_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ahead = NOW + timedelta(hours=40)

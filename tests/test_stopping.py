@@ -1,4 +1,4 @@
-"""How what `up` and `worker` have started ends, whatever stops them; without Prefect, so quick."""
+"""Processes of `up` and `worker` end with them, whatever stops them. Fast: without Prefect."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ from fleetlake.errors import FleetlakeError
 
 worker = import_module(
     "fleetlake.cli.prefect.worker"
-)  # in its package, a command of that name hides it
+)  # a command of the same name hides it in its package
 
 SLEEP = (sys.executable, "-c", "import time; time.sleep(600)")
 
@@ -32,7 +32,7 @@ with stopped_by_signals(), running({SLEEP!r}, Path(sys.argv[1])) as child:
 
 @contextmanager
 def child_of_a_command(log: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """Yield a process that started another as our commands do, and that other's id."""
+    """Yield a process that started a child as our commands do, and the id of that child."""
     line = [sys.executable, "-c", START_A_CHILD, str(log)]
     with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -52,7 +52,7 @@ def is_alive(pid: int) -> bool:
 
 @contextmanager
 def at_a_closed_terminal(action: signal.Handlers) -> Iterator[None]:
-    """Let what is started meanwhile do this at SIGHUP, whatever the tests were started with."""
+    """Set how processes started in this block react to SIGHUP, independent of the test runner."""
     before = signal.signal(signal.SIGHUP, action)
     try:
         yield
@@ -61,7 +61,7 @@ def at_a_closed_terminal(action: signal.Handlers) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_what_a_command_started_ends_with_it_even_when_its_terminal_is_closed(number, tmp_path):
+def test_child_processes_end_with_their_command_even_if_the_terminal_closes(number, tmp_path):
     with (
         at_a_closed_terminal(signal.SIG_DFL),
         child_of_a_command(tmp_path / "log") as (process, child),
@@ -75,7 +75,7 @@ def test_what_a_command_started_ends_with_it_even_when_its_terminal_is_closed(nu
     assert not was_left
 
 
-def test_a_closed_terminal_does_not_stop_what_was_started_to_outlive_it(tmp_path):
+def test_a_closed_terminal_does_not_stop_processes_started_with_nohup(tmp_path):
     with (
         at_a_closed_terminal(signal.SIG_IGN),  # as nohup does
         child_of_a_command(tmp_path / "log") as (process, child),
@@ -102,8 +102,8 @@ def test_runs_are_found_on_a_machine_without_ps(monkeypatch):
         assert worker.run_processes(os.getpid(), worker.list_processes()) == {run}
 
 
-def test_processes_are_the_same_whether_the_kernel_or_ps_lists_them(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "40")  # which ps would cut its lines to
+def test_the_kernel_and_ps_list_the_same_processes(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")  # the width at which ps would cut its lines
     with a_run() as run:
         by_kernel, by_ps = (
             [line.split() for line in lines if line.split()[0] == str(run)]
@@ -114,7 +114,7 @@ def test_processes_are_the_same_whether_the_kernel_or_ps_lists_them(monkeypatch)
     assert by_ps
 
 
-def test_a_worker_ends_even_where_its_runs_cannot_be_looked_up(monkeypatch, tmp_path):
+def test_a_worker_ends_even_if_its_runs_cannot_be_found(monkeypatch, tmp_path):
     prefect = tmp_path / "prefect"
     prefect.write_text("#!/bin/sh\nexec sleep 600\n")
     prefect.chmod(0o755)

@@ -1,4 +1,4 @@
-"""Version-1 UUIDs as positions in time, held against the standard library's own reading."""
+"""Version-1 UUIDs as positions in time, compared with the standard library."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import NAMESPACE_DNS, UUID, uuid5
@@ -14,7 +14,7 @@ tails = st.binary(min_size=8, max_size=8)
 
 
 def uuid_at(instant: datetime, tail: bytes) -> UUID:
-    """Return a version-1 UUID of the instant with eight bytes of one's own after the time."""
+    """Return a version-1 UUID of the instant, with eight chosen bytes after the time."""
     head = UUID(smallest_at(instant)).bytes[:8]
     return UUID(bytes=head + bytes([tail[0] & 0x3F | 0x80]) + tail[1:])
 
@@ -24,12 +24,12 @@ def signed_bytes(value: UUID) -> list[int]:
 
 
 @given(instants)
-def test_the_bound_of_an_instant_embeds_that_instant(instant):
+def test_the_bound_of_an_instant_contains_that_instant(instant):
     assert embedded_time(smallest_at(instant)) == instant
 
 
 @given(instants, tails)
-def test_no_uuid_of_an_instant_lies_before_its_bound(instant, tail):
+def test_no_uuid_of_an_instant_sorts_before_its_bound(instant, tail):
     bound, other = UUID(smallest_at(instant)), uuid_at(instant, tail)
 
     assert bound.version == 1
@@ -44,7 +44,7 @@ def test_bounds_are_ordered_as_their_instants_are(one, other):
     assert (ticks[0] < ticks[1]) == (one < other)
 
 
-def test_as_text_they_would_be_ordered_wrongly():
+def test_text_order_of_uuids_would_be_wrong():
     early = datetime(2026, 1, 1, tzinfo=UTC)
     late = early + timedelta(minutes=7)
 
@@ -53,7 +53,7 @@ def test_as_text_they_would_be_ordered_wrongly():
 
 
 @given(instants, st.integers(0, 9))
-def test_a_tenth_of_a_microsecond_more_is_the_same_microsecond(instant, tenths):
+def test_a_tenth_of_a_microsecond_later_is_the_same_microsecond(instant, tenths):
     value = UUID(smallest_at(instant))
     fields = (value.time_low + tenths) & 0xFFFFFFFF, *value.fields[1:]
     finer = UUID(fields=fields)
@@ -65,6 +65,6 @@ def test_a_tenth_of_a_microsecond_more_is_the_same_microsecond(instant, tenths):
 @pytest.mark.parametrize(
     "text", ["", "junk", str(uuid5(NAMESPACE_DNS, "a")), "00000000-0000-0000-0000-000000000000"]
 )
-def test_a_text_that_is_no_version_1_uuid_is_refused(text):
+def test_a_text_that_is_not_a_version_1_uuid_is_refused(text):
     with pytest.raises(ValueError):  # noqa: PT011 - two texts of two makers
         embedded_ticks(text)

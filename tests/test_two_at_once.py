@@ -1,4 +1,4 @@
-"""Two ingests of one lake at the same time: one budget, and every row once."""
+"""Two concurrent ingests into one lake: one call limit, and every row once."""
 
 import signal
 import time
@@ -20,7 +20,7 @@ OF_ROUTERS = ("ingest", "historical_locations", "router_logs", "router_state_sam
 
 
 def calls(fleet: Service) -> int:
-    """Return the calls by the service's own count."""
+    """Return the number of calls that the service counted."""
     return sum(fleet.state()["calls"].values())
 
 
@@ -37,7 +37,7 @@ def test_two_ingests_at_once_share_the_call_limit_and_keep_each_row_once(tmp_pat
         while calls(fleet) - before < CALLS_PER_MINUTE:
             assert time.monotonic() - began < PATIENCE_SECONDS
             time.sleep(0.1)
-        time.sleep(HELD_SECONDS)  # long enough for a hundred calls more, were they not held
+        time.sleep(HELD_SECONDS)  # long enough for a hundred more calls if they were not limited
         within_the_minute = calls(fleet) - before
         still_waiting = [process.poll() is None for process in both]
         for process in both:

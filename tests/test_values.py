@@ -1,4 +1,4 @@
-"""One value at a time: what is mended, what is null, what is refused with a reason."""
+"""Single values: what is repaired, what is null, what is refused with a reason."""
 
 import json
 from datetime import UTC, datetime, timedelta, timezone
@@ -67,7 +67,7 @@ UNREADABLE = [
 
 
 @every("kind, sent, stored", READABLE)
-def test_a_value_is_read_in_each_of_its_spellings(kind, sent, stored):
+def test_a_value_is_read_in_each_of_its_formats(kind, sent, stored):
     value = read_value(kind, sent)
 
     assert value == stored
@@ -75,7 +75,7 @@ def test_a_value_is_read_in_each_of_its_spellings(kind, sent, stored):
 
 
 @every("kind, sent", UNREADABLE)
-def test_a_value_that_is_not_of_its_kind_is_refused_with_a_reason(kind, sent):
+def test_a_value_of_the_wrong_kind_is_refused_with_a_reason(kind, sent):
     with pytest.raises(ValueError, match=r"\w"):
         read_value(kind, sent)
 
@@ -97,7 +97,7 @@ def test_null_is_null_in_every_kind(kind):
         "2026-06-06 12:59:11Z",
     ],
 )
-def test_every_spelling_of_an_instant_is_the_same_instant(spelling):
+def test_every_format_of_an_instant_gives_the_same_instant(spelling):
     assert read_value(Kind.TIME, spelling) == "2026-06-06T12:59:11+00:00"
 
 

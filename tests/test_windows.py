@@ -1,4 +1,4 @@
-"""Cutting a stream into windows: nothing left out, nothing proven that was not read."""
+"""Dividing a stream into windows: nothing is omitted, and nothing unread is proven."""
 
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
@@ -32,14 +32,14 @@ def at(seconds: int) -> datetime:
     return NOON - timedelta(seconds=seconds)
 
 
-def test_newest_first_all_after_the_last_record_is_proven():
+def test_newest_first_proves_everything_after_the_last_record():
     progress = after_page(NEWEST_FIRST, RANGE, at(40), at_end=False)
 
     assert progress.proven == Interval(at(40) + MICROSECOND, NOON)
     assert progress.rest == Interval(RANGE.start, at(40) + MICROSECOND)
 
 
-def test_oldest_first_all_before_the_last_record_is_proven():
+def test_oldest_first_proves_everything_before_the_last_record():
     progress = after_page(OLDEST_FIRST, RANGE, at(40), at_end=False)
 
     assert progress.proven == Interval(RANGE.start, at(40))
@@ -47,7 +47,7 @@ def test_oldest_first_all_before_the_last_record_is_proven():
 
 
 @pytest.mark.parametrize("endpoint", [NEWEST_FIRST, OLDEST_FIRST], ids=lambda e: e.name)
-def test_the_microsecond_of_the_last_record_is_not_proven_since_others_may_share_it(endpoint):
+def test_the_microsecond_of_the_last_record_is_not_proven_because_others_may_share_it(endpoint):
     progress = after_page(endpoint, RANGE, at(40), at_end=False)
 
     assert progress.rest.start <= at(40) < progress.rest.end
@@ -56,14 +56,14 @@ def test_the_microsecond_of_the_last_record_is_not_proven_since_others_may_share
 
 @pytest.mark.parametrize("last", [None, NOON - 40 * SECOND])
 @pytest.mark.parametrize("endpoint", [NEWEST_FIRST, OLDEST_FIRST, UNORDERED], ids=lambda e: e.name)
-def test_the_end_of_a_walk_proves_all_of_its_range(endpoint, last):
+def test_the_end_of_a_walk_proves_its_whole_range(endpoint, last):
     progress = after_page(endpoint, RANGE, last, at_end=True)
 
     assert progress.proven == RANGE
     assert progress.rest.is_empty
 
 
-def test_an_order_that_is_not_promised_proves_nothing_before_the_end():
+def test_a_walk_without_a_guaranteed_order_proves_nothing_before_its_end():
     assert after_page(UNORDERED, RANGE, at(40), at_end=False).proven is None
 
 
@@ -82,7 +82,7 @@ def test_a_record_outside_the_range_proves_nothing_outside_it(endpoint, seconds)
     assert coalesce([progress.proven, progress.rest]) == [RANGE]
 
 
-def test_what_is_forgotten_soonest_is_asked_for_first():
+def test_records_that_expire_first_are_requested_first():
     span = Span((), Interval(NOON - timedelta(days=20), NOON))
     newest, oldest = Frontier(NEWEST_FIRST, span), Frontier(FORGETFUL, span)
     for frontier in (newest, oldest):
@@ -93,7 +93,7 @@ def test_what_is_forgotten_soonest_is_asked_for_first():
     assert oldest.take().interval.start == span.interval.start
 
 
-def test_one_request_alone_measures_how_dense_a_span_is():
+def test_a_single_request_measures_the_density_of_a_span():
     frontier = Frontier(NEWEST_FIRST, Span((), Interval(BEGINNING, NOON)))
 
     probe = frontier.take()
@@ -107,14 +107,14 @@ def test_one_request_alone_measures_how_dense_a_span_is():
     ("rest", "is_worth"),
     [(600 * SECOND, True), (590 * SECOND, False), (2 * MICROSECOND, False), (MICROSECOND, False)],
 )
-def test_a_rest_of_a_few_pages_is_not_shared(rest, is_worth):
+def test_a_remainder_of_a_few_pages_is_not_split(rest, is_worth):
     # A page so far took 100 seconds.
     assert (
         is_worth_sharing(NEWEST_FIRST, Interval(NOON - rest, NOON), 500, 100 * SECOND) is is_worth
     )
 
 
-def test_one_microsecond_cannot_be_shared_however_much_is_in_it():
+def test_one_microsecond_cannot_be_split_however_many_records_it_has():
     rest = Interval(NOON - MICROSECOND, NOON)
 
     assert not is_worth_sharing(NEWEST_FIRST, rest, 50_000, MICROSECOND)
@@ -125,7 +125,7 @@ def test_one_microsecond_cannot_be_shared_however_much_is_in_it():
     st.sampled_from([NEWEST_FIRST, FORGETFUL]),
     st.sampled_from([BEGINNING, NOON - timedelta(days=3), NOON - timedelta(microseconds=5)]),
 )
-def test_whatever_windows_hold_they_cover_the_span_and_no_record_twice(answers, row, start):
+def test_windows_cover_the_span_and_read_no_record_twice(answers, row, start):
     whole = Interval(start, NOON)
     frontier = Frontier(row, Span((), whole))
     read: list[Interval] = []
@@ -152,7 +152,7 @@ def test_whatever_windows_hold_they_cover_the_span_and_no_record_twice(answers, 
     assert total == sum(((i.end - i.start) for i in coalesce(read)), timedelta(0))
 
 
-def test_a_stream_that_is_not_fanned_out_is_one_span_a_range():
+def test_a_stream_without_a_fan_out_has_one_span_per_range():
     ranges = [Interval(at(100), at(90)), Interval(at(50), at(10))]
 
     spans = spans_of(NEWEST_FIRST, [(None, interval) for interval in ranges])
@@ -160,7 +160,7 @@ def test_a_stream_that_is_not_fanned_out_is_one_span_a_range():
     assert spans == [Span((), interval) for interval in ranges]
 
 
-def test_nothing_wanted_is_no_span():
+def test_no_wanted_range_gives_no_span():
     assert spans_of(NEWEST_FIRST, []) == []
     assert spans_of(OLDEST_FIRST, []) == []
 
@@ -171,7 +171,7 @@ def test_nothing_wanted_is_no_span():
     ),
     st.sampled_from([OLDEST_FIRST, ONE_ID]),
 )
-def test_spans_ask_every_id_for_its_range_and_no_call_for_too_many_ids(wanted, row):
+def test_spans_request_each_id_for_its_range_and_not_too_many_ids_per_call(wanted, row):
     ranges = [(number, Interval(at(back + length), at(back))) for number, back, length in wanted]
 
     spans = spans_of(row, ranges)
@@ -187,7 +187,7 @@ def test_spans_ask_every_id_for_its_range_and_no_call_for_too_many_ids(wanted, r
         )
 
 
-def test_an_id_that_lags_does_not_make_the_others_be_read_again():
+def test_a_lagging_id_does_not_cause_others_to_be_read_again():
     fresh = Interval(NOON - timedelta(minutes=10), NOON)
     behind = Interval(NOON - timedelta(minutes=10) - 2 * TOGETHER, NOON)
 
@@ -196,7 +196,7 @@ def test_an_id_that_lags_does_not_make_the_others_be_read_again():
     assert spans == [Span((2,), behind), Span((1, 3), fresh)]
 
 
-def test_all_ids_of_a_first_load_travel_together():
+def test_all_ids_of_a_first_load_share_as_few_spans_as_possible():
     whole = Interval(BEGINNING, NOON)
 
     spans = spans_of(OLDEST_FIRST, [(number, whole) for number in range(250)])

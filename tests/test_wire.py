@@ -1,6 +1,6 @@
-"""The wire: every answer whole or an error, and no answer for somebody else's question.
+"""The wire: every response is complete or an error, and belongs to its own request.
 
-The services are scripted byte by byte, so nothing here depends on how a real one spells HTTP.
+The services are scripted byte by byte, so nothing here depends on a real HTTP server.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ async def asked(reader: asyncio.StreamReader) -> bytes:
 
 
 def answering(*answers: bytes, closes: bool = True) -> Service:
-    """Return a service that gives a connection's requests these answers in turn."""
+    """Return a service that responds to a connection's requests with these responses in turn."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for answer in answers:
@@ -57,7 +57,7 @@ def talk(
     server_tls: ssl.SSLContext | None = None,
     tls: ssl.SSLContext | None = None,
 ) -> tuple[Result, int]:
-    """Return what talking to the service gave, and how many connections that took."""
+    """Return the result of calling the service, and the number of connections used."""
 
     async def run() -> tuple[Result, int]:
         connections = 0
@@ -99,7 +99,7 @@ def test_one_connection_serves_request_after_request():
     assert connections == 1
 
 
-def test_requests_at_the_same_time_have_a_connection_each():
+def test_concurrent_requests_use_separate_connections():
     async def ask_at_once(client: httpx.AsyncClient) -> list[bytes]:
         return await asyncio.gather(*(ask(client) for _ in range(3)))
 
@@ -123,7 +123,7 @@ WHOLE = {
 
 
 @pytest.mark.parametrize("answer", WHOLE.values(), ids=WHOLE)
-def test_an_answer_comes_whole_however_it_is_framed(answer):
+def test_a_response_is_complete_with_any_framing(answer):
     assert talk(answering(answer), ask) == (b"hello", 1)
 
 
@@ -135,11 +135,11 @@ UNKEPT = {
 
 
 @pytest.mark.parametrize("answer", UNKEPT.values(), ids=UNKEPT)
-def test_a_connection_that_the_service_will_not_keep_is_not_used_again(answer):
+def test_a_connection_that_the_service_closes_is_not_reused(answer):
     assert talk(answering(answer), ask_twice) == ([b"hello", b"hello"], 2)
 
 
-def test_status_and_headers_come_as_they_were_sent():
+def test_status_and_headers_are_received_unchanged():
     answer = b"HTTP/1.1 429 Slow down\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n"
 
     response, _ = talk(answering(answer), lambda client: client.get("/"))
@@ -147,7 +147,7 @@ def test_status_and_headers_come_as_they_were_sent():
     assert (response.status_code, response.headers["retry-after"]) == (429, "7")
 
 
-def test_method_address_headers_and_body_go_out_as_they_were_given():
+def test_method_address_headers_and_body_are_sent_unchanged():
     heard = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -177,7 +177,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize(("answer", "error"), BROKEN.values(), ids=BROKEN)
-def test_an_answer_that_is_not_whole_is_an_error_and_never_a_shorter_answer(answer, error):
+def test_an_incomplete_response_is_an_error_and_never_a_shorter_response(answer, error):
     async def ask_in_vain(client: httpx.AsyncClient) -> None:
         with pytest.raises(error):
             await ask(client)
@@ -185,7 +185,7 @@ def test_an_answer_that_is_not_whole_is_an_error_and_never_a_shorter_answer(answ
     talk(answering(answer), ask_in_vain)
 
 
-def test_a_service_that_talks_unasked_between_two_answers_is_hung_up_on():
+def test_a_connection_with_unsolicited_bytes_is_closed():
     was_read, was_hung_up = asyncio.Event(), asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -207,7 +207,7 @@ def test_a_service_that_talks_unasked_between_two_answers_is_hung_up_on():
     assert talk(serve, ask_again) == ([b"hello", b"hello"], 2)
 
 
-def test_a_reset_connection_is_an_error_and_the_next_request_has_a_new_one():
+def test_a_reset_connection_is_an_error_and_the_next_request_opens_a_new_one():
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if await asked(reader) and not served:
             served.append(writer)
@@ -229,7 +229,7 @@ def test_a_reset_connection_is_an_error_and_the_next_request_has_a_new_one():
     assert talk(serve, ask_again) == (b"hello", 2)
 
 
-def test_what_comes_unasked_is_no_answer_to_the_next_request():
+def test_unsolicited_bytes_do_not_answer_the_next_request():
     foreign = b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nforeign"
 
     answers, connections = talk(answering(HELLO + foreign, HELLO), ask_twice)
@@ -238,7 +238,7 @@ def test_what_comes_unasked_is_no_answer_to_the_next_request():
     assert connections == 2
 
 
-def test_an_answer_given_up_is_no_answer_to_the_next_request():
+def test_an_abandoned_response_does_not_answer_the_next_request():
     may_answer = asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -252,14 +252,14 @@ def test_an_answer_given_up_is_no_answer_to_the_next_request():
 
     async def give_up(client: httpx.AsyncClient) -> bytes:
         late = asyncio.create_task(client.get("/late"))
-        await asyncio.sleep(0.01)  # the request goes out; the next one ends the wait for it
+        await asyncio.sleep(0.01)  # the request is sent; the next one ends the waits response
         late.cancel()
         return await ask(client)
 
     assert talk(serve, give_up) == (b"hello", 2)
 
 
-def test_a_service_that_says_nothing_is_given_up_in_time():
+def test_a_silent_service_times_out():
     async def ask_in_vain(client: httpx.AsyncClient) -> None:
         with pytest.raises(httpx.ReadTimeout):
             await ask(client)
@@ -267,7 +267,7 @@ def test_a_service_that_says_nothing_is_given_up_in_time():
     talk(answering(b"", closes=False), ask_in_vain, seconds=0.05)
 
 
-def test_a_header_that_cannot_be_sent_is_an_error_of_this_side():
+def test_a_header_that_cannot_be_sent_is_a_client_error():
     async def ask_in_vain(client: httpx.AsyncClient) -> None:
         with pytest.raises(httpx.LocalProtocolError):
             await client.get("/", headers={"X-Key": "a\nb"})
@@ -275,23 +275,23 @@ def test_a_header_that_cannot_be_sent_is_an_error_of_this_side():
     talk(answering(HELLO), ask_in_vain)
 
 
-def test_a_slow_answer_is_waited_for_while_it_goes_on():
+def test_a_slow_response_is_accepted_while_it_makes_progress():
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await asked(reader)
         for byte in HELLO:
             writer.write(bytes([byte]))
             await asyncio.sleep(0.01)
 
-    assert talk(serve, ask, seconds=0.3)[0] == b"hello"  # it takes longer than that in all
+    assert talk(serve, ask, seconds=0.3)[0] == b"hello"  # it takes longer than that in total
 
 
-def test_a_connection_that_was_idle_for_long_is_not_used_again(monkeypatch):
+def test_a_connection_that_was_idle_for_long_is_not_reused(monkeypatch):
     monkeypatch.setattr(wire, "KEPT_SECONDS", -1.0)
 
     assert talk(answering(HELLO, HELLO), ask_twice) == ([b"hello", b"hello"], 2)
 
 
-def test_nobody_there_is_a_connection_error():
+def test_a_closed_port_is_a_connection_error():
     async def run() -> None:
         async with httpx.AsyncClient(transport=Wire()) as client:
             with pytest.raises(httpx.ConnectError):
@@ -335,7 +335,7 @@ def served_with(certificate: Path) -> ssl.SSLContext:
     return context
 
 
-def test_answers_come_over_tls_from_a_service_whose_certificate_is_trusted(certificate):
+def test_a_service_with_a_trusted_certificate_is_reached_over_tls(certificate):
     trusting = ssl.create_default_context(cafile=certificate)
 
     answers, connections = talk(
@@ -345,7 +345,7 @@ def test_answers_come_over_tls_from_a_service_whose_certificate_is_trusted(certi
     assert (answers, connections) == ([b"hello", b"hello"], 1)
 
 
-def test_a_certificate_that_is_not_trusted_ends_the_connection_before_any_key_is_sent(certificate):
+def test_an_untrusted_certificate_ends_the_connection_before_any_key_is_sent(certificate):
     heard = []
 
     async def serve(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""Readings to commits: large enough, soon enough, and each proof with its rows."""
+"""Readings to commits: large enough, soon enough, and each proven range with its rows."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ SAMPLES = ENDPOINTS["net_device_usage_samples"]
 
 
 class Lake:
-    """Takes loads, or fails."""
+    """Accepts loads, or fails."""
 
     def __init__(self) -> None:
         self.loads: list[Load] = []
@@ -97,7 +97,7 @@ def flush(writer: Writer, *, is_whole: bool = False) -> None:
     asyncio.run(writer.flush(is_whole=is_whole))
 
 
-def test_pages_gather_until_there_are_enough_rows(writer_of, lake, monkeypatch):
+def test_pages_are_buffered_until_there_are_enough_rows(writer_of, lake, monkeypatch):
     monkeypatch.setattr(writers, "ROWS_PER_COMMIT", 5)
     writer = writer_of(ALERTS)
 
@@ -108,7 +108,7 @@ def test_pages_gather_until_there_are_enough_rows(writer_of, lake, monkeypatch):
     assert [load.rows.num_rows for load in lake.loads] == [6]
 
 
-def test_pages_do_not_wait_longer_than_said(writer_of, lake, clock):
+def test_pages_wait_no_longer_than_the_limit(writer_of, lake, clock):
     writer = writer_of(ALERTS)
     write(writer, reading(ALERTS, 1))
 
@@ -118,7 +118,7 @@ def test_pages_do_not_wait_longer_than_said(writer_of, lake, clock):
     assert [load.rows.num_rows for load in lake.loads] == [2]
 
 
-def test_after_a_commit_gathering_begins_anew(writer_of, lake, monkeypatch):
+def test_the_buffer_is_empty_after_a_commit(writer_of, lake, monkeypatch):
     monkeypatch.setattr(writers, "ROWS_PER_COMMIT", 2)
     writer = writer_of(ALERTS)
 
@@ -129,7 +129,7 @@ def test_after_a_commit_gathering_begins_anew(writer_of, lake, monkeypatch):
     assert len({load.load_id for load in lake.loads}) == 3
 
 
-def test_a_proof_goes_with_the_rows_that_prove_it(writer_of, lake, monkeypatch):
+def test_a_proven_range_is_committed_with_its_rows(writer_of, lake, monkeypatch):
     monkeypatch.setattr(writers, "ROWS_PER_COMMIT", 1)
     first, second = Interval(NOON - 2 * HOUR, NOON - HOUR), Interval(NOON - HOUR, NOON)
     writer = writer_of(ALERTS)
@@ -140,7 +140,7 @@ def test_a_proof_goes_with_the_rows_that_prove_it(writer_of, lake, monkeypatch):
     assert [load.rows["created_at"][0].as_py().hour for load in lake.loads] == [10, 11]
 
 
-def test_what_is_proven_without_a_row_is_committed_too(writer_of, lake):
+def test_a_range_proven_without_rows_is_committed_too(writer_of, lake):
     writer = writer_of(ALERTS)
 
     write(writer, reading(ALERTS, proven=Interval(NOON - HOUR, NOON)))
@@ -151,7 +151,7 @@ def test_what_is_proven_without_a_row_is_committed_too(writer_of, lake):
     assert load.proven
 
 
-def test_a_page_that_proves_nothing_proves_nothing(writer_of, lake):
+def test_a_page_that_proves_nothing_adds_no_range(writer_of, lake):
     writer = writer_of(ALERTS)
 
     write(writer, reading(ALERTS, 1))
@@ -160,7 +160,7 @@ def test_a_page_that_proves_nothing_proves_nothing(writer_of, lake):
     assert dict(lake.loads[0].proven) == {}
 
 
-def test_a_proof_counts_for_each_id_of_the_call(writer_of, lake):
+def test_a_proven_range_counts_for_each_id_of_the_call(writer_of, lake):
     hour = Interval(NOON - HOUR, NOON)
     writer = writer_of(SAMPLES)
 
@@ -185,7 +185,7 @@ def test_nothing_is_proven_beyond_what_is_final(writer_of, lake):
     assert lake.loads[0].rows.num_rows == 2
 
 
-def test_a_list_kept_as_history_is_committed_whole_only(writer_of, lake, clock, monkeypatch):
+def test_a_history_list_is_only_committed_whole(writer_of, lake, clock, monkeypatch):
     monkeypatch.setattr(writers, "ROWS_PER_COMMIT", 1)
     writer = writer_of(GROUPS)
 
@@ -200,19 +200,19 @@ def test_a_list_kept_as_history_is_committed_whole_only(writer_of, lake, clock, 
     assert load.rows.num_rows == 2
 
 
-def test_a_whole_list_that_is_empty_is_committed(writer_of, lake):
+def test_an_empty_whole_list_is_committed(writer_of, lake):
     flush(writer_of(GROUPS), is_whole=True)
 
     assert [(load.is_whole, load.rows.num_rows) for load in lake.loads] == [(True, 0)]
 
 
-def test_nothing_gathered_is_no_commit(writer_of, lake):
+def test_an_empty_buffer_makes_no_commit(writer_of, lake):
     flush(writer_of(ALERTS))
 
     assert lake.loads == []
 
 
-def test_misfits_go_with_their_page(writer_of, lake):
+def test_misfits_are_committed_with_their_page(writer_of, lake):
     page = read_page(GROUPS, b'{"data":[{"id":"x"},{"id":"1"}],"meta":{"limit":2,"next":null}}')
     writer = writer_of(GROUPS)
 
@@ -224,7 +224,7 @@ def test_misfits_go_with_their_page(writer_of, lake):
     assert load.rows.num_rows == 1
 
 
-def test_a_commit_that_fails_is_told_and_counts_nothing(writer_of, lake):
+def test_a_failed_commit_is_reported_and_counts_nothing(writer_of, lake):
     writer = writer_of(ALERTS)
     write(writer, reading(ALERTS, 1, proven=Interval(NOON - HOUR, NOON)))
     lake.error = LakeError("the disk is full")
@@ -235,7 +235,7 @@ def test_a_commit_that_fails_is_told_and_counts_nothing(writer_of, lake):
     assert lake.loads == []
 
 
-def test_after_a_failed_commit_no_later_one_proves_what_was_not_kept(writer_of, lake):
+def test_no_commit_after_a_failed_one_proves_ranges_that_were_not_stored(writer_of, lake):
     lost, kept = Interval(NOON - 2 * HOUR, NOON - HOUR), Interval(NOON - HOUR, NOON)
     writer = writer_of(ALERTS)
     write(writer, reading(ALERTS, -70, proven=lost))

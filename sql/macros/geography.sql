@@ -98,8 +98,8 @@
 
 {# The speed at a fix by its legs: the one that leads to it and the one before that (leg, came), and
    the two that follow (after, then). The speed changes evenly from the middle of one to the middle
-   of the next. Legs shorter than half a minute are too inexact, and those longer than a stop may
-   hold one. #}
+   of the next. Legs shorter than half a minute are too inexact, and legs longer than a stop may
+   contain one. #}
 {% macro paced_kmh() -%}
     {%- set is_exact = " between 30 and " ~ var('stop_s') -%}
     3.6 * case

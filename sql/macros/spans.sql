@@ -56,7 +56,7 @@
 
 
 {# The days that spans of time touch: a row per span and UTC day, clipped to the day. It lets two
-   sets of spans join on equal days instead of every pair. A span of no length has one day. #}
+   sets of spans join on equal days instead of every pair. A zero-length span has one day. #}
 {% macro by_day(relation, columns, start, end) -%}
     select
         {{ columns | join(', ') }},

@@ -1,1 +1,1 @@
-"""How fast fleetlake is, beside its peers: `make bench`."""
+"""How fast fleetlake is, compared with its peers: `make bench`."""

@@ -1,8 +1,8 @@
-"""`make bench`: fleetlake beside other ways to take the same pages, measured in one run.
+"""`make bench`: fleetlake and other ways to read the same pages, measured in one run.
 
-The rounds are interleaved and begin with another peer each, so that a machine that is busy for a
-while is busy for all; ratios hold better than seconds. Each measured thing is a process of its
-own, and one that does not end with as many rows as there are records ends the bench.
+Rounds are interleaved and each begins with another peer, so that a machine that is busy for a
+while is busy for all; ratios are more reliable than seconds. Each measurement is a separate
+process, and the bench stops if one does not end with as many rows as there are records.
 """
 
 import argparse
@@ -24,16 +24,16 @@ ROUNDS = 3
 
 
 def served(url: str) -> dict[str, float]:
-    """Return what the page server gave since this was last asked."""
+    """Return what the page server served since the last call."""
     with urlopen(f"{url}/served") as answer:
         given: dict[str, float] = json.load(answer)
     return given
 
 
 def take(peer: Peer, case: Case, url: str, folder: Path) -> Measure:
-    """Let a peer take the pages into the folder; return what that took.
+    """Let a peer load the pages into the folder; return the cost.
 
-    Raises: SystemExit if it does not hold as many rows as there are records.
+    Raises: SystemExit if it does not store as many rows as there are records.
     """
     environment = to_load(case, url, folder)
     served(url)
@@ -50,7 +50,7 @@ def take(peer: Peer, case: Case, url: str, folder: Path) -> Measure:
 
 
 def kept(peer: Peer, case: Case, environment: dict[str, str], out: str) -> dict[str, int]:
-    """Return the rows that a peer holds, or the bytes that it took, as it says itself."""
+    """Return the rows that a peer stores, or the bytes that it read, as it reports them."""
     if peer.name == "fleetlake":
         sql = f"select count(*) as rows from raw.{case.resource}"
         words = [sys.executable, "-m", "fleetlake", "query", sql, "--format", "json"]
@@ -61,7 +61,7 @@ def kept(peer: Peer, case: Case, environment: dict[str, str], out: str) -> dict[
 
 
 def check(peer: Peer, case: Case, told: dict[str, int], given: dict[str, float]) -> None:
-    """Hold what a peer took against what there is to take."""
+    """Compare what a peer loaded with what there is to load."""
     if "rows" in told and told["rows"] != case.records:
         raise SystemExit(f"{peer.name} holds {told['rows']:,} rows of {case.records:,}.")
     if "bytes" in told and (told["bytes"], case.records) != (given["bytes"], given["records"]):
@@ -69,7 +69,7 @@ def check(peer: Peer, case: Case, told: dict[str, int], given: dict[str, float])
 
 
 def turns(peers: Sequence[Peer], rounds: int) -> Iterator[tuple[Peer, int]]:
-    """Yield every peer in every round, each round beginning with another one."""
+    """Yield every peer in every round; each round begins with another one."""
     for number in range(rounds):
         first = number % len(peers)
         yield from ((peer, number) for peer in (*peers[first:], *peers[:first]))
@@ -90,7 +90,7 @@ def run(case: Case, peers: Sequence[Peer], rounds: int, records: Path) -> Sectio
 
 
 def tell(what: str, taken: Measure) -> None:
-    """Say how far the bench is."""
+    """Print the progress of the bench."""
     sys.stderr.write(f"  {what}: {taken.cpu_seconds:.2f} s CPU, {taken.wall_seconds:.2f} s\n")
     sys.stderr.flush()
 
@@ -111,7 +111,7 @@ def bench(cases: Sequence[Case], peers: Sequence[Peer], rounds: int) -> Figures:
 def main() -> None:
     """Measure, print the table, and keep the figures as JSON, plot and page.
 
-    A part of the bench (`ONLY`, `N`) goes to `data/bench`, the whole of it to this folder.
+    A part of the bench (`ONLY`, `N`) is written to `data/bench`, a whole one to this folder.
     """
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("--only", default="", help="cases and peers, by comma")

@@ -1,4 +1,4 @@
-"""What is measured: which records, how far away, and by whom they are taken."""
+"""What is measured: which records, at which latency, and loaded by which peer."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ KEYS = ("portal_api_id", "portal_api_key", "mgr_api_id", "mgr_api_key")
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """Records of one resource, and how long each answer takes."""
+    """Records of one resource, and how long each response takes."""
 
     name: str
     resource: str
@@ -27,7 +27,7 @@ class Case:
 
 @dataclass(frozen=True, kw_only=True)
 class Peer:
-    """A way to take the pages. `keeps` says that it keeps rows, so it can ask for new ones only."""
+    """A way to load the pages. `keeps` is true if it stores rows and can request only new ones."""
 
     name: str
     about: str
@@ -35,7 +35,7 @@ class Peer:
     python: str = sys.executable
 
     def command(self, case: Case, url: str, folder: Path) -> list[str]:
-        """Return the command that takes the case's pages from the server into the folder."""
+        """Return the command that loads the case's pages from the server into the folder."""
         if self.name == "fleetlake":
             return [self.python, "-m", "fleetlake", "ingest", case.resource]
         module = f"tests.bench.peers.{self.name}"
@@ -61,7 +61,7 @@ PEERS = (
 def chosen(
     only: Sequence[str] = (), records: int | None = None
 ) -> tuple[tuple[Case, ...], tuple[Peer, ...]]:
-    """Return the cases and peers that are named, all where none is; no case larger than asked.
+    """Return the named cases and peers, or all if none is named; no case is larger than requested.
 
     >>> cases, peers = chosen(["alerts", "floor", "fleetlake"], 1_000)
     >>> [case.title for case in cases], [peer.name for peer in peers]
@@ -80,7 +80,7 @@ def chosen(
 
 
 def environment(**settings: str) -> dict[str, str]:
-    """Return the environment of a measured process, without the settings of whoever runs it."""
+    """Return the environment of a measured process, without the user's settings."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("FLEETLAKE_")}
     named = {f"FLEETLAKE_{name.upper()}": value for name, value in settings.items()}
     return inherited | named | {"NO_COLOR": "1", "DO_NOT_TRACK": "1", "DLT_TELEMETRY": "0"}
@@ -94,7 +94,7 @@ def to_load(case: Case, url: str, folder: Path) -> dict[str, str]:
         state=f"{folder}/state",
         calls_per_minute="0",
         clock="service",
-        # Calls under way at once: more than answers that take no time can use would not help.
+        # Concurrent calls: more would not help, because responses take no time.
         concurrency="32" if case.latency_ms else "8",
         **dict.fromkeys(KEYS, "bench"),
     )

@@ -22,20 +22,20 @@ WIDEST = 24
 
 @dataclass(kw_only=True)
 class Result:
-    """What one thing took, round by round."""
+    """The cost of one measurement, round by round."""
 
     name: str
     run: str
     measures: list[Measure] = field(default_factory=list)
 
     def median(self, quantity: str) -> float:
-        """Return the middle of what the rounds took."""
+        """Return the median of the rounds."""
         return statistics.median(getattr(m, quantity) for m in self.measures)
 
 
 @dataclass(kw_only=True)
 class Section:
-    """The results that are compared with each other; `cpu_before` are those of the run before."""
+    """The results that are compared with each other; `cpu_before` are those of the previous run."""
 
     name: str
     title: str
@@ -43,7 +43,7 @@ class Section:
     cpu_before: dict[str, float] = field(default_factory=dict)
 
     def result(self, name: str, run: str) -> Result:
-        """Return the result of a name and run, an empty one if there is none yet."""
+        """Return the result of a name and run, or an empty one if there is none yet."""
         for result in self.results:
             if (result.name, result.run) == (name, run):
                 return result
@@ -51,13 +51,13 @@ class Section:
         return self.results[-1]
 
     def cpu(self, name: str, run: str) -> float | None:
-        """Return the median CPU seconds of a result, None where it was not measured."""
+        """Return the median CPU seconds of a result, or None if it was not measured."""
         found = [r for r in self.results if (r.name, r.run) == (name, run)]
         return found[0].median("cpu_seconds") if found else None
 
 
 def _machine() -> str:
-    """Return what the figures hold for: processor, cores, Python."""
+    """Return what the figures were measured on: processor, cores, Python."""
     name = platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():
@@ -68,14 +68,14 @@ def _machine() -> str:
 
 @dataclass(kw_only=True)
 class Figures:
-    """All that one run of a bench measured, and on what machine."""
+    """Everything that one run of a bench measured, and the machine."""
 
     taken_at: str = field(default_factory=lambda: f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC")
     machine: str = field(default_factory=_machine)
     sections: list[Section] = field(default_factory=list)
 
     def write(self, path: Path) -> None:
-        """Keep the figures as JSON, beside the medians of those that it held before."""
+        """Write the figures as JSON, with the medians of the figures that the file had before."""
         before = {s.name: s for s in read(path).sections} if path.exists() else {}
         for section in self.sections:
             if known := before.get(section.name):
@@ -87,12 +87,12 @@ class Figures:
 
 
 def read(path: Path) -> Figures:
-    """Return the figures that a bench wrote."""
+    """Return the figures written by a bench."""
     return msgspec.json.decode(path.read_bytes(), type=Figures)
 
 
 def ratio(part: float | None, whole: float | None) -> str:
-    """Return how many times as much as another a thing took.
+    """Return the ratio of two costs, as text.
 
     >>> ratio(4.0, 0.5), ratio(4.0, None)
     ('8.0', '-')
@@ -107,7 +107,7 @@ PEER_COLUMNS = (*COLUMNS, "calls", "server s", "/ floor", "fleetlake /")
 
 
 def cells(section: Section, result: Result) -> list[str]:
-    """Return what every table says of a result: medians, but the highest memory."""
+    """Return the cells that every table has for a result: medians, but the highest memory."""
     cpu = [m.cpu_seconds for m in result.measures]
     before = section.cpu_before.get(f"{result.name}, {result.run}")
     return [
@@ -122,7 +122,7 @@ def cells(section: Section, result: Result) -> list[str]:
 
 
 def peer_cells(section: Section, result: Result) -> list[str]:
-    """Return what the table of peers says of a result; ratios are of CPU seconds."""
+    """Return the cells of a result in the table of peers; ratios are of CPU seconds."""
     cpu, own = result.median("cpu_seconds"), section.cpu("fleetlake", result.run)
     return [
         *cells(section, result),
@@ -134,7 +134,7 @@ def peer_cells(section: Section, result: Result) -> list[str]:
 
 
 def _side(column: str) -> Literal["left", "right"]:
-    """Return where a column's cells stand: words left, numbers right."""
+    """Return the alignment of a column's cells: words left, numbers right."""
     return "left" if column in {"", "run"} else "right"
 
 

@@ -1,8 +1,8 @@
 """`make bench-lake`: scans, merges and builds of a large lake, with DuckDB's memory capped at 2 GB.
 
-The rows are made in the lake directly: usage and signal samples of 35 days, and fixes of vehicles.
-Each step is a process of its own; a scan that does not count every row, or a merge that does not
-add just what is new, ends the bench.
+The rows are created directly in the lake: 35 days of usage and signal samples, and vehicle fixes.
+Each step is a separate process. A scan that does not count every row, or a merge that does not
+add exactly the new rows, ends the bench.
 """
 
 import argparse
@@ -23,7 +23,7 @@ DAYS_S = 35 * 86_400
 
 
 class LargeLake:
-    """A lake in a folder, what is done to it, and what that took."""
+    """A lake in a folder, the steps that run on it, and their cost."""
 
     def __init__(self, rows: int, folder: Path) -> None:
         self.rows, self.path = rows, folder / "lake"
@@ -31,12 +31,12 @@ class LargeLake:
         self._environment = environment(lake=str(self.path), build_memory="2GB")
 
     def fill(self, run: str, first_s: int, last_s: int) -> None:
-        """Measure how a span of seconds is filled."""
+        """Measure filling a span of seconds."""
         span = (str(self.path), str(self.rows), str(first_s), str(last_s))
         self._measured("fill", run, "tests.bench.lake_fill", *span)
 
     def step(self, name: str, run: str, step: str) -> dict[str, int]:
-        """Measure a step; return what it says it did."""
+        """Measure a step; return its own report."""
         out = self._measured(name, run, "tests.bench.lake_steps", step, str(self.path))
         done: dict[str, int] = json.loads(out)
         return done
@@ -54,7 +54,7 @@ class LargeLake:
 
 
 def bench(rows: int, folder: Path, rounds: int) -> Section:
-    """Fill a lake, scan it, read a part of it again, build its marts, and build a new hour."""
+    """Fill a lake, scan it, read part of it again, build its marts, and build a new hour."""
     lake = LargeLake(rows, folder)
     lake.fill("35 days", 0, DAYS_S)
     held = 0
@@ -73,7 +73,7 @@ def bench(rows: int, folder: Path, rounds: int) -> Section:
 
 
 def merge(lake: LargeLake) -> int:
-    """Commit rows that the lake holds with new ones among them; return how many were new."""
+    """Commit existing rows with new ones among them; return how many were new."""
     done = lake.step("merge", "100,000 rows, 1% new", "merge")
     if done["added"] != -(-done["rows"] // 100):
         raise SystemExit(f"A merge added {done['added']:,} rows, and a hundredth was new.")
@@ -83,7 +83,7 @@ def merge(lake: LargeLake) -> int:
 def main() -> None:
     """Measure each size, print the table, and keep the figures.
 
-    Another size than the usual ones (`N`) goes to `data/bench`.
+    Results for a non-default size (`N`) go to `data/bench`.
     """
     parser = argparse.ArgumentParser(prog="make bench-lake", description=__doc__)
     parser.add_argument("--rows", type=int, help="of one lake, instead of 20 and 100 million")

@@ -1,6 +1,6 @@
-"""Make a large lake, or an hour more of it: `python -m tests.bench.lake_fill LAKE ROWS FIRST LAST`.
+"""Create a large lake, or add an hour: `python -m tests.bench.lake_fill LAKE ROWS FIRST LAST`.
 
-ROWS is what the whole 35 days hold; FIRST and LAST are seconds since they began.
+ROWS is the number of rows in all 35 days; FIRST and LAST are seconds since their start.
 """
 
 import sys
@@ -13,7 +13,7 @@ DAY_S = 86_400
 
 
 def fill_days(path: Path, rows: int, first_s: int, last_s: int) -> None:
-    """Commit samples and fixes, five of the one for each of the other, day by day."""
+    """Commit samples and fixes in the ratio five to one, day by day."""
     devices = round(rows * 5 / 12 / (DAYS * DAY_S / PERIOD_S))
     vehicles = round(rows / 6 / (DAYS * DAY_S / FIX_S))
     with open_lake(path) as lake:

@@ -1,7 +1,7 @@
-"""What is done to a large lake, each step a process: `python -m tests.bench.lake_steps STEP LAKE`.
+"""Steps on a large lake, each in its own process: `python -m tests.bench.lake_steps STEP LAKE`.
 
-DuckDB may take 2 GB of memory and spills what is more. A step prints as JSON what it did, so that
-the bench can hold it to that.
+DuckDB may use 2 GB of memory and spills the rest. A step prints what it did as JSON, so that the
+bench can check it.
 """
 
 import json
@@ -23,7 +23,7 @@ from fleetlake.lake.loads import Load, new_load_id
 MEMORY = "2GB"
 SAMPLES = ENDPOINTS["net_device_usage_samples"]
 READ_AGAIN = 100_000
-"""Rows of a merge; of a hundred that it reads again the lake does not hold one yet."""
+"""Rows of a merge, one in a hundred of which is new to the lake."""
 
 
 @contextmanager
@@ -46,7 +46,7 @@ def scanned(path: Path, where: str) -> dict[str, int]:
 
 
 def sampled(path: Path) -> dict[str, int]:
-    """Write the newest rows to a file beside the lake, as a load that reads them again has them."""
+    """Write the newest rows to a file beside the lake, as a load that re-reads them gets them."""
     columns = ", ".join(f'"{c.name}"' for c in SAMPLES.columns)
     with opened(path) as lake:
         newest = lake.execute(
@@ -58,7 +58,7 @@ def sampled(path: Path) -> dict[str, int]:
 
 
 def merged(path: Path) -> dict[str, int]:
-    """Commit rows that the lake holds, with some among them that it does not."""
+    """Commit rows that the lake has, and a few that it does not have."""
     rows = pq.read_table(path.parent / "again.parquet")
     keys, load_id = rows["created_at_timeuuid"].to_pylist(), new_load_id()
     keys[::100] = [f"{key} {load_id}" for key in keys[::100]]

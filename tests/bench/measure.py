@@ -1,9 +1,9 @@
-"""What one command takes: a process of its own, asked of the kernel when it has ended.
+"""The cost of one command in its own process, as the kernel reports it at the end.
 
-CPU time includes the processes that the command started and waited for. Memory is that of the
-whole tree at its highest: the kernel's own record for a process alone, and for several the sum
-of what they really hold (pages that they share count once), looked at ten times a second. A child
-begins with the size of the bench, so that stays small. Needs Linux.
+CPU time includes the processes that the command started and waited for. Memory is the peak of the
+whole process tree: the kernel's own record for a single process, and for several the sum of their
+memory (shared pages count once), sampled ten times a second. A child
+starts with the size of the bench, so the bench stays small. Needs Linux.
 """
 
 import os
@@ -21,7 +21,7 @@ LOOK_SECONDS = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class Measure:
-    """What one process and its descendants took, and what they asked the page server for."""
+    """The cost of one process and its descendants, and what they requested from the page server."""
 
     cpu_seconds: float
     wall_seconds: float
@@ -31,9 +31,9 @@ class Measure:
 
 
 def measure(command: Sequence[str], environment: Mapping[str, str]) -> tuple[Measure, str]:
-    """Run a command to its end; return what it took and what it printed.
+    """Run a command to its end; return its cost and its output.
 
-    Raises: SystemExit with the command's last words if it fails.
+    Raises: SystemExit with the command's last output if it fails.
     """
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         began = time.perf_counter()
@@ -55,7 +55,7 @@ def measure(command: Sequence[str], environment: Mapping[str, str]) -> tuple[Mea
 
 
 def _watch(pid: int) -> float:
-    """Wait for the end of a process; return the most MB that it held with its descendants."""
+    """Wait for the end of a process; return the peak memory of it and its descendants, in MB."""
     ended, peak = os.pidfd_open(pid), 0.0
     try:
         while not select.select([ended], [], [], LOOK_SECONDS)[0]:
@@ -66,13 +66,13 @@ def _watch(pid: int) -> float:
 
 
 def mb_of_tree(pid: int) -> float:
-    """Return what a process and its descendants hold now, or 0 where it has none."""
+    """Return the current memory of a process and its descendants, or 0 if it has no descendants."""
     tree = _tree(pid)
     return sum(map(_mb_of, tree)) if len(tree) > 1 else 0.0
 
 
 def _tree(pid: int) -> list[int]:
-    """Return a process and all its descendants, whatever session they opened for themselves."""
+    """Return a process and all its descendants, including those in their own sessions."""
     found = [pid]
     with suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
@@ -82,7 +82,7 @@ def _tree(pid: int) -> list[int]:
 
 
 def _mb_of(pid: int) -> float:
-    """Return a process's memory in MB, its part of what it shares; 0 once it has ended."""
+    """Return a process's memory in MB, with its part of shared pages; 0 once it has ended."""
     with suppress(OSError):
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):

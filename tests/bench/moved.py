@@ -1,10 +1,10 @@
-"""`make bench-moved`: calls made for the routers that moved, beside one call for every router.
+"""`make bench-moved`: calls for the routers that moved, compared with one call for every router.
 
-A series of fixes can only be asked for router by router. Twice the clock is moved and the fixes
-are ingested again: by an hour, in which every vehicle has new ones, and by as long as a fifth of
-the fleet needs to have some. Routers are asked beyond these where their newest fix is so young
-that a late one may stand before it. The service counts the calls and tells which routers moved;
-the lake must hold what it made, each fix once. Exits with 1 where it does not.
+A series of fixes can only be requested router by router. The clock is moved twice, and the fixes
+are ingested again: by an hour, in which every vehicle has new fixes, and by a span in which a fifth
+of the fleet has some. Other routers are requested too if their newest fix is so recent that a late
+one may precede it. The service counts the calls and lists the routers that moved;
+the lake must have every fix once. Exits with 1 if it does not.
 """
 
 # ruff: noqa: T201 - it is run for what it prints
@@ -31,7 +31,7 @@ Fix = tuple[str, str]
 
 @dataclass(frozen=True)
 class Step:
-    """What an ingest did after the clock had moved: routers, and calls by the service's count."""
+    """What an ingest did after the clock moved: routers, and calls as the service counts them."""
 
     step: timedelta
     routers: int
@@ -57,7 +57,7 @@ def ingest(env: dict[str, str], *options: str) -> None:
 
 
 def made_by(simulated: Service, since: datetime, until: datetime) -> set[Fix]:
-    """Return the fixes that the service made in a span, by its own word."""
+    """Return the fixes of a span according to the simulator's truth."""
     made = simulated.truth(SERIES.name, until=until.isoformat())
     return {
         (fix["_device"], fix["created_at_timeuuid"])
@@ -67,7 +67,7 @@ def made_by(simulated: Service, since: datetime, until: datetime) -> set[Fix]:
 
 
 def steps(simulated: Service, env: dict[str, str]) -> Iterator[Step]:
-    """Move the clock and ingest; yield what each took."""
+    """Move the clock and ingest; yield the cost of each step."""
     [routers] = query("select count(*) as n from raw.routers where valid_to is null", env)
     now = START
     for step in STEPS:
@@ -87,7 +87,7 @@ def steps(simulated: Service, env: dict[str, str]) -> Iterator[Step]:
 
 
 def unlike(simulated: Service, env: dict[str, str], since: datetime) -> int:
-    """Return how many fixes are missing, invented or doubled in the lake."""
+    """Return how many fixes are missing, invented or duplicated in the lake."""
     sql = f"select router_id::varchar as router, created_at_timeuuid as id from raw.{SERIES.name}"
     kept = [(row["router"], row["id"]) for row in query(sql, env)]
     made = made_by(simulated, since, START + sum(STEPS, timedelta()) - SETTLE)
@@ -96,7 +96,7 @@ def unlike(simulated: Service, env: dict[str, str], since: datetime) -> int:
 
 
 def bench(routers: int) -> int:
-    """Print what each step took; return how many fixes of the lake differ from the service's."""
+    """Print the cost of each step; return how many fixes in the lake differ from the service's."""
     since = START - timedelta(hours=1)
     with (
         tempfile.TemporaryDirectory() as folder,

@@ -1,4 +1,4 @@
-"""The page beside this file, whose tables are rendered from the figures that benches wrote."""
+"""The README beside this file: its tables are rendered from the recorded figures."""
 
 from functools import partial
 from pathlib import Path
@@ -30,7 +30,7 @@ BLOCKS = {
 
 
 def as_measured(page: str) -> str:
-    """Return the page with every table as the figures have it now."""
+    """Return the page with every table rendered from the current figures."""
     present = {name: block for name, block in BLOCKS.items() if block.args[0].exists()}
     return rendered(page, present)
 

@@ -1,9 +1,9 @@
-"""A server of list pages that cannot be the bottleneck: its records are bytes before it starts.
+"""A server of list pages that is never the bottleneck: it encodes its records before it starts.
 
 It reads the simulator's own records (`/sim/truth/<resource>`, one JSON document a line) from a
-file and joins them once, newest first, so that any page is a slice of one long text. It knows
-just what clients ask of alerts and activity logs: a limit, a cursor, and bounds of time.
-`GET /served` tells what it gave since it was last asked, and the CPU time that took.
+file and joins them once, newest first, so that any page is a slice of one long text. It supports
+only what clients use for alerts and activity logs: a limit, a cursor, and time bounds.
+`GET /served` returns what it served since the last call, and the CPU time for it.
 
     python -m tests.bench.page_server RECORDS.ndjson RESOURCE COUNT LATENCY_MS
 """
@@ -28,7 +28,7 @@ CURSORS = {"alerts": "created_at_timeuuid__lt", "activity_logs": "action__id__lt
 
 @dataclass
 class Served:
-    """What was given since `GET /served` was last asked."""
+    """What was served since the last `GET /served`."""
 
     calls: int = 0
     records: int = 0
@@ -44,7 +44,7 @@ def ticks_of(text: str) -> int:
 
 
 class Records:
-    """The records of one resource, newest first, and where each time lies among them."""
+    """The records of one resource, newest first, and the position of each time among them."""
 
     def __init__(self, lines: list[bytes], resource: str) -> None:
         self.resource = resource
@@ -55,7 +55,7 @@ class Records:
         self._places = {cursor: place for place, cursor in enumerate(self._cursors)}
         self._text = memoryview(b",".join(line for _, _, line in known))
         self._starts = [0, *accumulate(len(line) + 1 for _, _, line in known)]
-        # The newest record has settled: the service's clock is a little ahead of it.
+        # The service's clock is slightly ahead of the newest record, so that record has settled.
         newest = GREGORIAN + timedelta(microseconds=known[0][0], minutes=5)
         self.date = formatdate(newest.timestamp(), usegmt=True)
 
@@ -76,7 +76,7 @@ class Records:
         return end - first, text, self._cursors[end - 1] if end < stop else None
 
     def _range(self, query: dict[str, str]) -> tuple[int, int]:
-        """Return the half-open range of places that lie within the query's bounds."""
+        """Return the half-open range of positions within the query's bounds."""
         first, stop = 0, len(self._negated)
         for name, value in query.items():
             if name == "action__id__lt":
@@ -93,7 +93,7 @@ class Records:
 
 
 class Answers(asyncio.Protocol):
-    """HTTP/1.1 with keep-alive, and no more of it than clients of lists need."""
+    """HTTP/1.1 with keep-alive, reduced to what list clients need."""
 
     served = Served()
     cpu_before = 0.0
@@ -103,13 +103,13 @@ class Answers(asyncio.Protocol):
         self._received = b""
 
     def connection_made(self, transport: Any) -> None:
-        """Keep the connection."""
+        """Store the connection."""
         self._transport = transport
         host, port = transport.get_extra_info("sockname")
         self._root = f"http://{host}:{port}"
 
     def data_received(self, data: bytes) -> None:
-        """Answer each request that is whole."""
+        """Respond to each complete request."""
         self._received += data
         while (end := self._received.find(b"\r\n\r\n")) >= 0:
             target = self._received[:end].split(b" ", 2)[1].decode()
@@ -122,7 +122,7 @@ class Answers(asyncio.Protocol):
                 self._answer(target)
 
     def _tell(self) -> None:
-        """Say what was served since this was last asked."""
+        """Return what was served since the last call."""
         now = time.process_time()
         Answers.served.cpu_seconds = now - Answers.cpu_before
         self._send(json.dumps(asdict(Answers.served)).encode())
@@ -143,10 +143,10 @@ class Answers(asyncio.Protocol):
         Answers.served.bytes += len(b'{"data":[') + len(text) + len(tail)
 
     def _next(self, path: str, query: dict[str, str], cursor: str | None) -> str | None:
-        """Return the link to the next page, which keeps every other bound."""
+        """Return the link to the next page, with every other bound unchanged."""
         if cursor is None:
             return None
-        # The values are the client's own, so plain: a plus sign alone needs its escape.
+        # The values come from the client, so they are plain; only a plus sign needs escaping.
         following = query | {CURSORS[self._records.resource]: cursor}
         listed = "&".join(f"{name}={value}" for name, value in following.items())
         return f"{self._root}{path}?{listed.replace('+', '%2B')}"
@@ -160,7 +160,7 @@ class Answers(asyncio.Protocol):
 
 
 async def serve(records: Records, latency_seconds: float) -> None:
-    """Serve until the process is ended."""
+    """Serve until the process ends."""
     loop = asyncio.get_running_loop()
     server = await loop.create_server(
         lambda: Answers(records, latency_seconds), "127.0.0.1", 0, backlog=256

@@ -1,6 +1,6 @@
 """Draw the figures of a first load: `plot.py FIGURES.json` writes a PNG beside them.
 
-Runs in the bench's own environment. The colours are read as well on white as on black.
+Runs in the bench's own environment. The colours are legible on white and on black.
 """
 
 import json
@@ -15,7 +15,7 @@ GREY, OTHER, OWN, MARK = "#808890", "#9aa5b1", "#2f81f7", "#d9822b"
 
 
 def draw(axes: Any, section: dict[str, Any]) -> None:
-    """Draw one bar of CPU seconds for each peer, and a mark where its wall clock stood."""
+    """Draw a bar of CPU seconds for each peer, and a mark at its wall-clock seconds."""
     results = [r for r in section["results"] if r["run"] == "first load"][::-1]
     names = [result["name"] for result in results]
     cpu, wall = (

@@ -1,8 +1,8 @@
-"""`make bench-profile`: where a first load spends its time, by py-spy, which looks from outside.
+"""`make bench-profile`: where a first load spends its time, sampled from outside by py-spy.
 
-It looks a hundred times a second at every thread that is running, and each look is put down to
-the function of fleetlake nearest to it and to what that function had called. The page beside this
-file shows the largest shares; the whole of it, in `data/bench/profile-*.txt`, is for any viewer of
+It samples every running thread a hundred times a second, and assigns each sample to the innermost
+function of fleetlake and to what that function had called. The page beside this
+file shows the largest shares; `data/bench/profile-*.txt` has all of them, for any viewer of
 flame graphs that reads collapsed stacks.
 """
 
@@ -25,14 +25,14 @@ from tests.bench.records import ready, write_records
 HERE = Path(__file__).parent
 LARGEST = 12
 CATALOG = "fleetlake/lake/connection.py"
-"""Everything asked of DuckDB passes here; who asked is what counts."""
+"""All DuckDB calls pass through here; the caller is what counts."""
 
 FRAME = re.compile(r"(?P<function>[^;]+) \((?P<file>[^;()]+):\d+\)")
 
 
 @dataclass(kw_only=True)
 class Profile:
-    """Shares of the looks, the largest first: the function, what it called, its part of all."""
+    """Shares of the samples, largest first: the function, what it called, its share."""
 
     title: str
     taken_at: str = field(default_factory=lambda: Figures().taken_at)
@@ -65,7 +65,7 @@ def place_of(stack: str) -> tuple[str, str]:
 
 
 def shares_of(lines: Iterable[str]) -> tuple[int, list[tuple[str, str, float]]]:
-    """Return the number of looks in collapsed stacks, and every place's share of them."""
+    """Return the number of samples in collapsed stacks, and the share of every function."""
     looks: Counter[tuple[str, str]] = Counter()
     for line in lines:
         stack, _, count = line.rpartition(" ")
@@ -90,7 +90,7 @@ def record(case: Case, target: Path) -> None:
 
 
 def table(profiles: Sequence[Profile]) -> str:
-    """Return the largest shares as the page shows them."""
+    """Return the largest shares, formatted for the page."""
     lines = [f"Taken {profiles[0].taken_at} on {profiles[0].machine}."]
     for profile in profiles:
         lines += ["", f"**{profile.title}** ({profile.looks:,} looks)", ""]

@@ -11,7 +11,7 @@ from urllib.request import urlopen
 from tests.bench.cases import CASES
 
 ROUTERS = 18_000
-"""A fleet that has seen as much of every resource as the largest case takes."""
+"""A fleet with as many records of every resource as the largest case needs."""
 FLEET = {"days": "60", "now": "2026-06-15T12:00:00Z", "speed": "0"}
 
 
@@ -29,7 +29,7 @@ def ready(*command: str) -> Iterator[str]:
 
 
 def write_records(resource: str, count: int, path: Path) -> None:
-    """Take records from the simulator, which knows all that ever were.
+    """Read records from the simulator's truth.
 
     Raises: SystemExit if the simulated fleet has fewer of them.
     """

@@ -1,4 +1,4 @@
-"""The bench measures what it says: every peer takes every record, and none twice."""
+"""The bench measures what it claims: every peer loads every record, and none twice."""
 
 import doctest
 import json
@@ -28,7 +28,7 @@ def a_measure(cpu_seconds: float) -> Measure:
 
 
 def took_all(section: Section, peers: Sequence[Peer]) -> None:
-    """Fail where a peer of a bench read no page, or read all of them twice."""
+    """Fail if a peer of a bench read no page, or read all of them twice."""
     for peer in peers:
         [first] = section.result(peer.name, FIRST).measures
         assert first.calls >= 2, "a page holds 500"
@@ -41,15 +41,15 @@ def took_all(section: Section, peers: Sequence[Peer]) -> None:
 
 @pytest.mark.proof
 @pytest.mark.parametrize("resource", sorted(CURSORS))
-def test_every_peer_takes_every_record_and_none_again_when_nothing_is_new(resource):
+def test_every_peer_loads_every_record_and_nothing_on_a_second_run(resource):
     some, peers = chosen([resource, *(peer.name for peer in PRESENT)], COUNT)
 
-    [section] = bench(some, peers, rounds=1).sections  # it ends where a peer lacks a record
+    [section] = bench(some, peers, rounds=1).sections  # it ends if a peer misses a record
 
     took_all(section, peers)
 
 
-def test_a_peer_is_given_every_record_and_none_again_when_nothing_is_new():
+def test_a_peer_receives_every_record_and_nothing_on_a_second_run():
     some, peers = chosen(["alerts", "floor", "script"], COUNT)
 
     [section] = bench(some, peers, rounds=1).sections
@@ -57,7 +57,7 @@ def test_a_peer_is_given_every_record_and_none_again_when_nothing_is_new():
     took_all(section, peers)
 
 
-def test_a_peer_that_lacks_a_record_or_keeps_one_twice_ends_the_bench():
+def test_a_peer_with_a_missing_or_duplicate_record_ends_the_bench():
     [case], [script] = chosen(["alerts", "script"], COUNT)
     all_served = {"records": COUNT, "bytes": 9_000}
 
@@ -69,7 +69,7 @@ def test_a_peer_that_lacks_a_record_or_keeps_one_twice_ends_the_bench():
 
 
 @pytest.mark.parametrize("resource", sorted(CURSORS))
-def test_the_page_server_gives_each_record_once_newest_first(resource, tmp_path):
+def test_the_page_server_serves_each_record_once_newest_first(resource, tmp_path):
     write_records(resource, COUNT, tmp_path / "records")
     lines = (tmp_path / "records").read_bytes().splitlines()
     records = Records(lines, resource)
@@ -91,7 +91,7 @@ def test_the_page_server_gives_each_record_once_newest_first(resource, tmp_path)
     assert times == sorted(times, reverse=True)
 
 
-def test_the_page_server_keeps_to_bounds_of_time(tmp_path):
+def test_the_page_server_respects_time_bounds(tmp_path):
     write_records("activity_logs", COUNT, tmp_path / "records")
     records = Records((tmp_path / "records").read_bytes().splitlines(), "activity_logs")
     whole = json.loads(b"[" + bytes(records.page({"limit": "500"})[1]) + b"]", strict=False)
@@ -112,7 +112,7 @@ def test_the_page_server_keeps_to_bounds_of_time(tmp_path):
         records.page({"color": "red"})
 
 
-def test_a_table_tells_medians_spread_the_run_before_and_ratios(tmp_path):
+def test_a_table_shows_medians_spread_the_previous_run_and_ratios(tmp_path):
     section = Section(name="alerts", title="Some alerts")
     for name, seconds in {"floor": [0.5, 0.4, 0.6], "script": [4.0], "fleetlake": [1.0]}.items():
         section.result(name, FIRST).measures += map(a_measure, seconds)
@@ -128,18 +128,18 @@ def test_a_table_tells_medians_spread_the_run_before_and_ratios(tmp_path):
     assert start in LAKE_REPORT.markdown(read(path)).splitlines()
 
 
-def test_its_page_shows_the_figures_as_they_were_taken():
+def test_the_page_shows_the_recorded_figures():
     assert as_measured(PAGE.read_text()) == PAGE.read_text(), "run python -m tests.bench.page"
 
 
-def test_a_part_of_it_is_chosen_by_name():
+def test_part_of_the_bench_can_be_chosen_by_name():
     with pytest.raises(SystemExit, match="There is no snail"):
         chosen(["snail"])
 
     assert chosen() == (CASES, PEERS)
 
 
-def test_what_children_hold_counts_whatever_session_they_open():
+def test_memory_of_child_processes_counts_in_any_session():
     holds = "held = bytearray(150_000_000); print('ready', flush=True); input()"
     starts = (
         "import subprocess, sys; held = bytearray(150_000_000); "
@@ -155,7 +155,7 @@ def test_what_children_hold_counts_whatever_session_they_open():
     assert 286 < held < 400  # two times 150,000,000 bytes, and two interpreters
 
 
-def test_what_children_compute_counts():
+def test_cpu_time_of_child_processes_counts():
     computes = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]])"
     work = "import time\nwhile time.process_time() < 0.5: pass"
 
@@ -166,14 +166,14 @@ def test_what_children_compute_counts():
 
 
 @pytest.mark.parametrize("module", [cases, figures, profiled])
-def test_its_examples_are_so(module):
+def test_docstring_examples_of_the_bench_are_correct(module):
     done = doctest.testmod(module)
 
     assert done.attempted > 0
     assert done.failed == 0
 
 
-def test_a_profile_tells_every_place_and_its_share():
+def test_a_profile_shows_every_function_and_its_share():
     stacks = [
         "thread (1): Main;ask (fleetlake/client.py:9);get (httpx/_client.py:7) 6",
         "thread (1): Main;ask (fleetlake/client.py:9);get (httpx/_client.py:8) 1",
@@ -187,17 +187,17 @@ def test_a_profile_tells_every_place_and_its_share():
 
 
 @pytest.mark.proof
-def test_everything_tried_otherwise_still_loads_every_record(tmp_path):
+def test_every_variant_still_loads_every_record(tmp_path):
     [case], _ = chosen(["alerts"], COUNT)
     write_records(case.resource, case.records, tmp_path / "records")
 
-    section = tried.bench(case, 1, tmp_path / "records")  # it ends where a load fails
+    section = tried.bench(case, 1, tmp_path / "records")  # it ends if a load fails
 
     assert [result.name for result in section.results] == list(tried.VARIANTS)
 
 
 @pytest.mark.proof
-def test_a_large_lake_is_scanned_whole_and_read_again_adds_what_is_new(tmp_path):
+def test_a_large_lake_is_scanned_whole_and_a_second_read_adds_only_new_rows(tmp_path):
     lake = LargeLake(240_000, tmp_path)  # in 35 days: 30 interfaces
     lake.fill("2 days", 0, 2 * 86_400)
 
@@ -212,6 +212,6 @@ def test_a_large_lake_is_scanned_whole_and_read_again_adds_what_is_new(tmp_path)
 
 
 @pytest.mark.proof
-def test_routers_that_did_not_move_are_spared_their_calls_and_no_fix_is_missed(capsys):
+def test_routers_that_did_not_move_cost_no_calls_and_no_fix_is_missed(capsys):
     assert moved.bench(routers=12) == 0
     assert "of 12 routers" in capsys.readouterr().out

@@ -1,7 +1,7 @@
-"""`make bench-tried`: a first load with one thing done otherwise, beside the load as it is.
+"""`make bench-tried`: variants of a first load, each with one change, and the load as it is.
 
-python -m tests.bench.tried VARIANT ENDPOINT     loads that way, in a process of its own
-python -m tests.bench.tried                      measures all of them
+python -m tests.bench.tried VARIANT ENDPOINT     loads with one variant, in a separate process
+python -m tests.bench.tried                      measures all variants
 """
 
 import argparse
@@ -29,7 +29,7 @@ RECORDS, ROUNDS = 250_000, 5
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """Another environment, or another thing in the place of a module's own."""
+    """A changed environment, or a replacement for an attribute of a module."""
 
     environment: Mapping[str, str] = field(default_factory=dict)
     module: str = "fleetlake.loading.ingest"
@@ -37,7 +37,7 @@ class Variant:
     instead: Callable[[Any], Any] = lambda own: own
 
     def put(self) -> None:
-        """Put it in its place in this process."""
+        """Apply the change in this process."""
         os.environ.update(self.environment)
         skip_unneeded_imports()  # as the command does, before imports
         module = importlib.import_module(self.module)
@@ -62,14 +62,14 @@ VARIANTS = {
 
 
 def load(name: str, endpoint: str) -> None:
-    """Load an endpoint that way, by the command."""
+    """Load an endpoint with the variant, through the command."""
     VARIANTS[name].put()
     sys.argv = ["fleetlake", "ingest", endpoint]
     importlib.import_module("fleetlake.cli").main()
 
 
 def bench(case: Case, rounds: int, records: Path) -> Section:
-    """Measure each way, round by round."""
+    """Measure each variant, round by round."""
     section = Section(name="tried", title=case.title)
     options = (str(records), case.resource, str(case.records), str(case.latency_ms))
     with ready("tests.bench.page_server", *options) as url:

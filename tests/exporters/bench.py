@@ -1,4 +1,4 @@
-"""How fast exports go: two million rows, then the changes of a thousand. `make bench-outlets`.
+"""The speed of exports: two million rows, then changes of a thousand rows. `make bench-outlets`.
 
 python -m tests.exporters.bench [ROWS]
 """
@@ -23,7 +23,7 @@ CHANGES = (
 
 
 def fill(lake: Lake, rows: int) -> None:
-    """Make a mart of so many fixes of a thousand routers."""
+    """Create a mart with this many fixes of a thousand routers."""
     lake.execute(
         f"create table marts.{TABLE} as select i % 1000 as router_id, i as fix_id, "
         "timestamptz '2026-01-01 00:00:00Z' + to_seconds(i) as fixed_at, "

@@ -1,7 +1,7 @@
 """A driver that stands in for a warehouse: it records each statement and runs it in DuckDB.
 
-sqlglot reads each statement in the warehouse's own dialect, so one that the warehouse could not
-parse fails here, and says it again for DuckDB.
+sqlglot parses each statement in the warehouse's dialect, so one that the warehouse could not
+parse fails here, and translates it to DuckDB.
 """
 
 import re
@@ -15,7 +15,7 @@ import sqlglot
 
 @dataclass
 class Connection:
-    """A connection as ADBC has them, to a warehouse of which only the dialect is real."""
+    """An ADBC-style connection to a warehouse of which only the dialect is real."""
 
     dialect: str
     file: Path
@@ -28,7 +28,7 @@ class Connection:
         self.begin()
 
     def begin(self) -> None:
-        """Open a transaction, where the warehouse has them."""
+        """Open a transaction, if the warehouse has transactions."""
         if not self.autocommit:
             self.database.execute("BEGIN")
 
@@ -46,7 +46,7 @@ class Connection:
 
 
 class Cursor:
-    """A cursor of it."""
+    """A cursor of the connection."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -81,7 +81,7 @@ class Cursor:
 
 
 def _for_duckdb(statement: sqlglot.exp.Expr) -> str:
-    """Return a statement as DuckDB says it."""
+    """Return a statement in DuckDB's dialect."""
     if isinstance(statement, sqlglot.exp.Transaction):
         return "BEGIN"
     if isinstance(statement, sqlglot.exp.Commit):

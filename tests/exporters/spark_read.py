@@ -1,7 +1,7 @@
 """Read data files with Spark and write what it read as Parquet. Runs in Spark's environment.
 
-Usage: spark_read.py LISTS OUT, where LISTS is a JSON file {name: [data files]} and OUT/<name>/
-is what is written.
+Usage: spark_read.py LISTS OUT. LISTS is a JSON file {name: [data files]}; the result is written to
+OUT/<name>/.
 """
 
 import json
@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 
 def main(lists: Path, out: Path) -> None:
-    """Read each table in UTC and write it again."""
+    """Read each table in UTC and write it out again."""
     spark = (
         SparkSession.builder.master("local[2]")
         .config("spark.sql.session.timeZone", "UTC")

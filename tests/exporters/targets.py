@@ -1,4 +1,4 @@
-"""The targets of the contract tests: how each is opened, and read without our code."""
+"""The targets of the contract tests: how to open each, and how to read it without our code."""
 
 import csv
 import json
@@ -26,7 +26,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class OpenedTarget:
-    """The target of one test: its address, and a reader of its tables that is not our code."""
+    """The target of one test: its address, and a reader of its tables without our code."""
 
     name: str
     address: SecretStr
@@ -153,7 +153,7 @@ OPENERS = {
 
 
 def normal(rows: list[Row]) -> list[Row]:
-    """Return rows in a normal order and spelling, however the target stores them."""
+    """Return rows in a canonical order and spelling, however the target stores them."""
     plain = [{name: _plain(name, value) for name, value in row.items()} for row in rows]
     return sorted(plain, key=lambda row: json.dumps(row, sort_keys=True))
 

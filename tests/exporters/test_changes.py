@@ -1,4 +1,4 @@
-"""What changed since a mark, and not what was only written again."""
+"""What changed since a mark, without rows that were only rewritten."""
 
 import shutil
 from pathlib import Path
@@ -20,7 +20,7 @@ TRIPS = Source(schema="marts", table="trips", key=("trip_id",))
 
 @pytest.fixture(scope="module")
 def opened(empty_lake, tmp_path_factory):
-    """Open one lake for all tests; each makes its table anew."""
+    """Open one lake for all tests; each test recreates its table."""
     copy = shutil.copytree(empty_lake, tmp_path_factory.mktemp("changes") / "lake")
     with open_lake(Path(copy)) as lake:
         yield lake
@@ -36,13 +36,13 @@ def lake(opened):
 
 
 def net(lake, then: ExportMark) -> tuple[set[tuple[object, ...]], set[int], set[int]]:
-    """Return the rows that came, the keys that went stale, and those gone for good."""
+    """Return the new rows, the keys that became stale, and the deleted keys."""
     found = changes_since(lake, TRIPS, then, mark_of(lake, TRIPS))
     rows = {tuple(row.values()) for row in found.rows.read_all().to_pylist()}
     return rows, *(set(keys["trip_id"].to_pylist()) for keys in (found.stale, found.deleted))
 
 
-def test_a_row_changed_twice_counts_once_and_one_changed_back_not_at_all(lake):
+def test_a_row_changed_twice_counts_once_and_a_reverted_row_not_at_all(lake):
     then = mark_of(lake, TRIPS)
     lake.execute("update marts.trips set note = 'b' where trip_id in (1, 2)")
     lake.execute("update marts.trips set note = 'c' where trip_id = 1")
@@ -52,7 +52,7 @@ def test_a_row_changed_twice_counts_once_and_one_changed_back_not_at_all(lake):
     assert net(lake, then) == ({(1, "c")}, {1, 3}, {3})
 
 
-def test_a_row_that_came_and_went_between_two_exports_never_was(lake):
+def test_a_row_inserted_and_deleted_between_two_exports_is_not_exported(lake):
     then = mark_of(lake, TRIPS)
     lake.execute("insert into marts.trips values (99, 'short-lived')")
     lake.execute("delete from marts.trips where trip_id = 99")
@@ -72,7 +72,7 @@ def test_maintenance_between_two_exports_neither_adds_nor_hides_changes(lake):
         assert net(lake, then) == before == ({(1, "b"), (99, "new")}, {1, 10, 20}, {10, 20})
 
 
-def test_a_mark_that_another_version_wrote_counts_as_none(lake):
+def test_a_mark_written_by_another_version_is_ignored(lake):
     mark = mark_of(lake, TRIPS)
 
     assert ExportMark.from_text(mark.as_text()) == mark
@@ -87,14 +87,14 @@ def test_every_mart_and_every_endpoint_has_a_key(lake):
     assert all(source.key for source in raw.values())
 
 
-def test_tables_are_named_as_in_sql_and_schemas_take_in_all_of_theirs(lake):
+def test_tables_are_named_as_in_sql_and_a_schema_name_selects_all_its_tables(lake):
     assert [s.name for s in tables_named(lake, ["trips", "raw.alerts"])] == ["trips", "raw_alerts"]
     assert len(tables_named(lake, ["meta"])) == len(tables_named(lake, ["meta", "meta.gaps"]))
     with pytest.raises(UsageError, match="nothing"):
         tables_named(lake, ["trips", "nothing"])
 
 
-def test_a_target_that_is_not_there_or_has_no_address_says_what_to_do():
+def test_a_missing_target_or_address_is_an_error_that_says_what_to_do():
     with pytest.raises(UsageError, match="postgres"):
         target_named("oracle")
     with pytest.raises(SettingsError, match="FLEETLAKE_EXPORTS__POSTGRES"):

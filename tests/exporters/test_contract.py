@@ -1,4 +1,4 @@
-"""What every export target promises, held against each of them."""
+"""The contract of export targets, tested against each of them."""
 
 import shutil
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from tests.exporters.targets import OPENERS, OpenedTarget, normal
 from tests.needs import needs_postgres
 
 TABLE = "coverage_grid"
-"""A mart whose key may be null in part: a cell where no carrier was heard."""
+"""A mart whose key can contain a null: a cell without a known carrier."""
 
 
 def target(name: str, *marks: pytest.MarkDecorator) -> Any:
@@ -29,8 +29,8 @@ def target(name: str, *marks: pytest.MarkDecorator) -> Any:
     return pytest.param(name, marks=[*marks, *([needs_postgres] if name == "postgres" else [])])
 
 
-# The formats of files share one module: `make test` holds the whole contract against Parquet,
-# `make proofs` against each other module too. What a format decides by itself, each shows.
+# The file formats share one module: `make test` runs the whole contract against Parquet,
+# `make proofs` also against each other module. What differs by format is tested for each.
 ONE_OF_EACH_MODULE = [
     target(name, *([] if name == "parquet" else [pytest.mark.proof]))
     for name in TARGETS
@@ -57,7 +57,7 @@ def place(
 
 @pytest.fixture(scope="module")
 def opened(empty_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
-    """Open one lake for all tests; each makes its mart anew."""
+    """Open one lake for all tests; each test recreates its mart."""
     copy = shutil.copytree(empty_lake, tmp_path_factory.mktemp("mart") / "lake")
     with open_lake(Path(copy)) as lake:
         yield lake
@@ -83,7 +83,7 @@ def fill(lake: Lake, rows: int = 60) -> None:
 
 
 def send(lake: Lake, place: OpenedTarget, **options: object) -> Exported:
-    """Export the mart and return what that took."""
+    """Export the mart and return the result."""
     [done] = export(lake, TARGETS[place.name], place.address, [TABLE], **options)
     return done
 
@@ -94,7 +94,7 @@ def held(lake: Lake) -> list[dict[str, object]]:
 
 
 @every_target
-def test_nulls_instants_unicode_and_json_arrive_as_they_are(lake, place):
+def test_nulls_times_unicode_and_json_arrive_unchanged(lake, place):
     lake.execute(
         f"insert into marts.{TABLE} values "
         "('Zürich 🚚, \"a\"\n\\b''c', '', 0, -1.5e-300, true, '1999-12-31', "
@@ -129,7 +129,7 @@ def test_an_empty_table_arrives_with_its_columns(lake, place):
 
 
 @every_other_target
-def test_changes_and_new_columns_follow_whole_or_not_at_all(lake, place):
+def test_changes_and_new_columns_are_applied_together_or_not_at_all(lake, place):
     fill(lake)
     send(lake, place)
     before = normal(place.read(TABLE))
@@ -148,7 +148,7 @@ def test_changes_and_new_columns_follow_whole_or_not_at_all(lake, place):
     assert normal(place.read(TABLE)) == held(lake)
 
 
-def test_twice_is_the_same_as_once(lake, place):
+def test_exporting_twice_gives_the_same_as_exporting_once(lake, place):
     fill(lake)
     first = send(lake, place)
     before = normal(place.read(TABLE))
@@ -158,7 +158,7 @@ def test_twice_is_the_same_as_once(lake, place):
     assert normal(place.read(TABLE)) == before == held(lake)
 
 
-def test_only_what_changed_is_sent_updates_and_deletions_with_it(lake, place):
+def test_only_changes_are_sent_including_updates_and_deletions(lake, place):
     fill(lake)
     send(lake, place)
     lake.execute(f"update marts.{TABLE} set fixes = 1000 where cell_id in ('cell 7', 'cell 10')")
@@ -170,7 +170,7 @@ def test_only_what_changed_is_sent_updates_and_deletions_with_it(lake, place):
     assert normal(place.read(TABLE)) == held(lake)
 
 
-def test_rows_that_were_written_again_as_they_were_are_not_sent(lake, place):
+def test_rows_rewritten_without_a_change_are_not_sent(lake, place):
     fill(lake)
     send(lake, place)
     lake.execute(f"begin; create or replace temp table same as from marts.{TABLE}; commit")
@@ -182,7 +182,7 @@ def test_rows_that_were_written_again_as_they_were_are_not_sent(lake, place):
     assert normal(place.read(TABLE)) == held(lake)
 
 
-def test_several_exports_after_one_another_leave_what_the_lake_holds(lake, place):
+def test_several_exports_in_sequence_leave_the_rows_of_the_lake(lake, place):
     for day in range(3):
         lake.execute(f"delete from marts.{TABLE} where fixes % 7 = {day}")
         fill(lake, rows=20) if day == 0 else None
@@ -193,7 +193,7 @@ def test_several_exports_after_one_another_leave_what_the_lake_holds(lake, place
         assert normal(place.read(TABLE)) == held(lake)
 
 
-def test_a_table_that_grew_a_column_grows_at_the_target(lake, place):
+def test_a_column_added_in_the_lake_is_added_at_the_target(lake, place):
     fill(lake)
     send(lake, place)
     lake.execute(f"alter table marts.{TABLE} add column note varchar")
@@ -204,7 +204,7 @@ def test_a_table_that_grew_a_column_grows_at_the_target(lake, place):
     assert normal(place.read(TABLE)) == held(lake)
 
 
-def test_a_table_whose_columns_are_others_is_sent_whole(lake, place):
+def test_a_table_with_different_columns_is_sent_whole(lake, place):
     fill(lake)
     send(lake, place)
     lake.execute(f"alter table marts.{TABLE} drop column is_weak")
@@ -216,7 +216,7 @@ def test_a_table_whose_columns_are_others_is_sent_whole(lake, place):
     assert normal(place.read(TABLE)) == held(lake)
 
 
-def test_a_table_that_was_made_anew_is_sent_whole(lake, place):
+def test_a_recreated_table_is_sent_whole(lake, place):
     fill(lake)
     send(lake, place)
     lake.execute(f"create or replace table marts.{TABLE} as from marts.{TABLE} limit 10")
@@ -226,7 +226,7 @@ def test_a_table_that_was_made_anew_is_sent_whole(lake, place):
     assert normal(place.read(TABLE)) == held(lake)
 
 
-def test_a_lake_that_has_forgotten_the_last_export_sends_everything(lake, place):
+def test_everything_is_sent_if_the_snapshot_of_the_last_export_has_expired(lake, place):
     fill(lake)
     send(lake, place)
     lake.execute(f"delete from marts.{TABLE} where fixes > 30")
@@ -237,7 +237,7 @@ def test_a_lake_that_has_forgotten_the_last_export_sends_everything(lake, place)
     assert normal(place.read(TABLE)) == held(lake)
 
 
-def test_full_sends_everything_again(lake, place):
+def test_a_full_export_sends_everything_again(lake, place):
     fill(lake)
     send(lake, place)
     done = send(lake, place, is_full=True)
@@ -247,7 +247,7 @@ def test_full_sends_everything_again(lake, place):
 
 
 def stop_after(batches: int):
-    """Return what stops an export once so many batches were taken."""
+    """Return a hook that stops an export after this many batches."""
     seen = 0
 
     def on_rows(_table: str, _rows: int) -> None:
@@ -259,7 +259,7 @@ def stop_after(batches: int):
     return on_rows
 
 
-def test_a_first_export_that_is_stopped_has_not_happened(lake, place, monkeypatch):
+def test_a_first_export_that_is_stopped_leaves_no_trace(lake, place, monkeypatch):
     monkeypatch.setattr(changes, "BATCH_ROWS", 2048)
     fill(lake, rows=7000)
     with pytest.raises(FleetlakeError):
@@ -270,7 +270,7 @@ def test_a_first_export_that_is_stopped_has_not_happened(lake, place, monkeypatc
     assert normal(place.read(TABLE)) == held(lake)
 
 
-def test_changes_that_are_stopped_midway_have_not_happened(lake, place, monkeypatch):
+def test_an_export_of_changes_that_is_stopped_midway_changes_nothing(lake, place, monkeypatch):
     monkeypatch.setattr(changes, "BATCH_ROWS", 2048)
     fill(lake, rows=7000)
     send(lake, place)
@@ -285,7 +285,7 @@ def test_changes_that_are_stopped_midway_have_not_happened(lake, place, monkeypa
     assert normal(place.read(TABLE)) == held(lake)
 
 
-def test_a_table_without_a_key_is_sent_whole_once_it_has_changed(lake, place):
+def test_a_table_without_a_key_is_sent_whole_after_a_change(lake, place):
     def send_gaps() -> Exported:
         [done] = export(lake, TARGETS[place.name], place.address, ["meta.gaps"])
         return done
@@ -303,11 +303,11 @@ def test_a_table_without_a_key_is_sent_whole_once_it_has_changed(lake, place):
 
 
 STRANGERS = "fixes"
-"""A column of a table that somebody else made at the target."""
+"""A column of a table at the target that no export created."""
 
 
 def make_stranger(place: OpenedTarget, folder: Path) -> None:
-    """Make a table of the mart's name at the target, by other means than an export."""
+    """Create a table with the mart's name at the target, without an export."""
     rows = pa.table({STRANGERS: [42]})
     create = f'CREATE TABLE "{TABLE}" AS SELECT 42 AS {STRANGERS}'
     if place.name == "delta":
@@ -337,7 +337,7 @@ def make_stranger(place: OpenedTarget, folder: Path) -> None:
     [target(name) for name in TARGETS if name not in {"parquet", "csv", "jsonl"}],
     indirect=True,
 )
-def test_a_table_of_that_name_that_no_export_made_stays_as_it_is(lake, place, tmp_path):
+def test_a_table_of_the_same_name_that_no_export_created_is_left_unchanged(lake, place, tmp_path):
     fill(lake)
     make_stranger(place, tmp_path / "target")
 

@@ -1,4 +1,4 @@
-"""Exports as files: which are written, which stay, and an object store as the place."""
+"""Exports as files: which are written, which stay, and an object store as the target."""
 
 import csv
 import json
@@ -48,7 +48,7 @@ def names(folder: Path) -> set[str]:
     return {path.name for path in (folder / "trips").iterdir()}
 
 
-def test_new_rows_are_a_new_file_and_the_others_stay_untouched(lake, tmp_path):
+def test_new_rows_go_to_a_new_file_and_existing_files_stay_untouched(lake, tmp_path):
     send(lake, tmp_path / "out")
     before = names(tmp_path / "out")
     lake.execute("insert into marts.trips values (1, 'new', 5)")
@@ -59,7 +59,7 @@ def test_new_rows_are_a_new_file_and_the_others_stay_untouched(lake, tmp_path):
     assert pl.read_parquet(listed(tmp_path / "out" / "trips")).height == 1001
 
 
-def test_small_files_do_not_gather(lake, tmp_path):
+def test_small_files_do_not_accumulate(lake, tmp_path):
     send(lake, tmp_path / "out")
     for number in range(5):
         lake.execute(f"insert into marts.trips values (1, 'new {number}', 5)")
@@ -69,7 +69,7 @@ def test_small_files_do_not_gather(lake, tmp_path):
     assert pl.read_parquet(tmp_path / "out" / "trips" / "*.parquet").height == 1005
 
 
-def test_what_a_stopped_export_left_is_gone_after_the_next(lake, tmp_path, monkeypatch):
+def test_the_next_export_removes_what_a_stopped_export_left_behind(lake, tmp_path, monkeypatch):
     send(lake, tmp_path / "out")
     before = names(tmp_path / "out")
     lake.execute("insert into marts.trips values (1, 'new', 5)")
@@ -91,7 +91,7 @@ def test_what_a_stopped_export_left_is_gone_after_the_next(lake, tmp_path, monke
 DAMAGED = [{"mark": "{}"}, {"mark": None}, {"files": [{}]}, {"files": 1}, "", "[1]", "[" * 9999]
 
 
-def test_a_list_that_cannot_be_read_is_as_no_list(lake, tmp_path):
+def test_an_unreadable_file_list_is_treated_as_missing(lake, tmp_path):
     send(lake, tmp_path / "out")
     place = tmp_path / "out" / "trips" / files.MANIFEST
     for damaged in DAMAGED:
@@ -102,7 +102,7 @@ def test_a_list_that_cannot_be_read_is_as_no_list(lake, tmp_path):
     assert pl.read_parquet(tmp_path / "out" / "trips" / "*.parquet").height == 1000
 
 
-def test_nothing_is_left_in_the_folder_for_temporary_files(lake, tmp_path, monkeypatch):
+def test_no_file_is_left_in_the_temporary_folder(lake, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temp"))
     (tmp_path / "temp").mkdir()
     send(lake, tmp_path / "out")
@@ -123,7 +123,7 @@ def store() -> Iterator[str]:
 @pytest.mark.parametrize(
     "kind", ["parquet", *(pytest.param(kind, marks=pytest.mark.proof) for kind in ("csv", "jsonl"))]
 )
-def test_an_object_store_holds_what_a_folder_would(lake, tmp_path, store, kind, monkeypatch):
+def test_an_object_store_holds_the_same_files_as_a_folder(lake, tmp_path, store, kind, monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "any")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "any")
     address = f"s3://fleet-{kind}/exports?{store}"
@@ -147,7 +147,7 @@ FORMULAS = ["=1+1", "+1", "-1", "@x", "\tx", "\rx", "'=1", "plain", "'", ""]
 
 
 def read_csv(folder: Path) -> list[str]:
-    """Return the texts of an export as a spreadsheet would see them."""
+    """Return the texts of an export as a spreadsheet would read them."""
     found = []
     for path in sorted((folder / "trips").glob("*.csv")):
         with path.open(newline="") as file:
@@ -155,7 +155,7 @@ def read_csv(folder: Path) -> list[str]:
     return sorted(found)
 
 
-def test_guarded_csv_holds_no_formula_and_follows_changes_exactly(lake, tmp_path):
+def test_guarded_csv_contains_no_formula_and_applies_changes_exactly(lake, tmp_path):
     guarded = replace(TARGETS["csv"], option="csv guarded")
     address = SecretStr(str(tmp_path / "out"))
     columns = "(router_id bigint, trip_id varchar, n bigint)"

@@ -1,4 +1,4 @@
-"""A fleet's whole way into PostgreSQL, twice, with a day of its life between."""
+"""A fleet's export to PostgreSQL, end to end, twice, with a day between."""
 
 import sys
 
@@ -22,7 +22,7 @@ def export_all(settings, address: SecretStr) -> list[Exported]:
 
 
 def unequal_tables(settings, address: SecretStr, names: list[str]) -> dict[str, tuple[int, int]]:
-    """Return of each table the rows that only the lake has, and those that only the target has."""
+    """Return for each table the rows that only the lake has, and those that only the target has."""
     found = {}
     with (
         open_lake(settings.lake, read_only=True) as lake,
@@ -72,7 +72,9 @@ def test_a_day_later_only_what_changed_is_sent_and_all_tables_are_equal(
     assert sum(o.sent for o in third) == 0
 
 
-def test_a_table_of_another_schema_of_the_search_path_stays(lake_path, tmp_path, monkeypatch):
+def test_a_table_in_another_schema_of_the_search_path_is_left_alone(
+    lake_path, tmp_path, monkeypatch
+):
     target, other = (OPENERS["postgres"](tmp_path, monkeypatch) for _ in range(2))
     theirs = other.address.get_secret_value().rpartition("%3D")[2]
     both = SecretStr(f"{target.address.get_secret_value()},{theirs}")

@@ -1,4 +1,4 @@
-"""Kill -9 at any instant of an export: the next one leaves at the target what the lake holds."""
+"""Kill -9 at any moment of an export: after the next export, the target equals the lake."""
 
 import os
 import random
@@ -19,7 +19,7 @@ TARGETS = ["parquet", "delta", "iceberg", pytest.param("postgres", marks=needs_p
 @pytest.mark.proof
 @pytest.mark.xdist_group("processes")
 @pytest.mark.parametrize("name", TARGETS)
-def test_an_export_killed_again_and_again_is_made_good_by_the_next(tmp_path, monkeypatch, name):
+def test_the_next_export_repairs_what_a_killed_export_left(tmp_path, monkeypatch, name):
     target = OPENERS[name](tmp_path / "target", monkeypatch)
     address = target.address.get_secret_value()
     env = environment(tmp_path, **{f"exports__{name}": address})
@@ -31,7 +31,7 @@ def test_an_export_killed_again_and_again_is_made_good_by_the_next(tmp_path, mon
         )
     began = time.monotonic()
     fleetlake("export", "csv", "--to", str(tmp_path / "elsewhere"), env=env)
-    takes = time.monotonic() - began  # on this machine, now: no target is quicker
+    takes = time.monotonic() - began  # on this machine, now: no target is faster
     killed = 0
     for attempt in range(5 * KILLS):
         if killed == KILLS:

@@ -1,4 +1,4 @@
-"""What an address keeps secret is in no error, no output and no log."""
+"""The secrets of an address appear in no error, output or log."""
 
 import logging
 
@@ -67,7 +67,7 @@ def test_the_command_says_what_failed_without_the_password_even_when_debugging(l
         "the token t0ken has expired",
     ],
 )
-def test_a_secret_is_starred_however_a_driver_spells_it(said):
+def test_a_secret_is_masked_however_a_driver_escapes_it(said):
     address = SecretStr(f"fleet:{SPELLED}@account/db?warehouse=w&token=t0ken")
 
     kept = without_secrets(said, address)
@@ -77,7 +77,7 @@ def test_a_secret_is_starred_however_a_driver_spells_it(said):
     assert "***" in kept
 
 
-def test_a_folder_has_no_secret_to_star():
+def test_a_folder_address_has_no_secret_to_mask():
     assert without_secrets("no room in data/exports", SecretStr("data/exports")) == (
         "no room in data/exports"
     )

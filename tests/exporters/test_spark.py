@@ -1,7 +1,7 @@
-"""Spark reads the Delta and the Iceberg export and what is published, and finds the lake's rows.
+"""Spark finds the lake's rows in the Delta and Iceberg exports and in the published snapshot.
 
-Spark's own connectors are jar files that Python's package index does not carry. So each format's
-log is asked which data files count, and Spark reads those. FLEETLAKE_SPARK_PYTHON names the
+Spark's own connectors are jar files that are not on Python's package index. So each format's
+log names the current data files, and Spark reads those. FLEETLAKE_SPARK_PYTHON names the
 interpreter of an environment that has pyspark.
 """
 
@@ -42,7 +42,7 @@ FILES = {"delta": files_of_delta, "iceberg": files_of_iceberg}
 
 
 def checksum(connection: duckdb.DuckDBPyConnection, rows: str, names: list[str]) -> object:
-    """Return the count of rows and a sum over every value of them."""
+    """Return the number of rows and a sum over all their values."""
     texts = ", ".join(f'coalesce("{name}"::varchar, chr(0))' for name in names)
     return connection.execute(
         f"select count(*), sum(hash(concat_ws('|', {texts}))::hugeint) from {rows}"
@@ -50,7 +50,7 @@ def checksum(connection: duckdb.DuckDBPyConnection, rows: str, names: list[str])
 
 
 def spark_reads(sources: dict[str, list[str]], folder: Path) -> Path:
-    """Let Spark read the files or folders of each table; return where it wrote what it read."""
+    """Let Spark read the files or folders of each table; return where it wrote the result."""
     (folder / "lists.json").write_text(json.dumps(sources))
     script = Path(__file__).with_name("spark_read.py")
     subprocess.run([SPARK_PYTHON, script, folder / "lists.json", folder / "out"], check=True)
@@ -65,7 +65,7 @@ def assert_same_rows(lake: Lake, theirs: Path, ours: str) -> None:
 
 
 @pytest.mark.parametrize("kind", FILES)
-def test_spark_counts_and_sums_what_the_lake_does(make_sim, tmp_path, kind):
+def test_spark_counts_and_sums_the_same_as_the_lake(make_sim, tmp_path, kind):
     sim = make_sim()
     sim.ingest()
     place = SecretStr(str(tmp_path / kind))
@@ -84,7 +84,7 @@ def test_spark_counts_and_sums_what_the_lake_does(make_sim, tmp_path, kind):
 
 
 @pytest.mark.parametrize("day_rows", [1, 0])
-def test_spark_reads_a_published_mart_by_its_folder_cut_by_date_or_whole(tmp_path, day_rows):
+def test_spark_reads_a_published_mart_from_its_folder_partitioned_or_not(tmp_path, day_rows):
     place, published = tmp_path / "lake", tmp_path / "published"
     with open_lake(place) as lake:
         lake.execute(

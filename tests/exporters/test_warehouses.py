@@ -1,6 +1,6 @@
-"""Snowflake and BigQuery, which no test reaches: the exact statements that their drivers get.
+"""Snowflake and BigQuery, which no test can reach: the exact statements sent to their drivers.
 
-`<target>.sql` beside this file is the whole of it, for a first export and one of changes.
+`<target>.sql` beside this file has all statements of a first export and of one with changes.
 """
 
 import re
@@ -35,7 +35,7 @@ def lake(lake_path):
         yield opened
 
 
-def test_a_warehouse_is_told_to_stage_rows_and_to_move_them_in_one_transaction(lake, target):
+def test_a_warehouse_stages_rows_and_moves_them_in_one_transaction(lake, target):
     export(lake, TARGETS[target.name], target.address, ["trips"])
     lake.execute("update marts.trips set extra = '{\"n\": 1}'")
     lake.execute("alter table marts.trips add column is_short boolean")
@@ -48,7 +48,7 @@ def test_a_warehouse_is_told_to_stage_rows_and_to_move_them_in_one_transaction(l
     assert script + "\n" == Path(__file__).with_name(f"{target.name}.sql").read_text()
 
 
-def test_a_transaction_that_fails_leaves_rows_and_mark_as_they_were(lake, target, monkeypatch):
+def test_a_failed_transaction_leaves_rows_and_mark_unchanged(lake, target, monkeypatch):
     export(lake, TARGETS[target.name], target.address, ["trips"])
     before = target.read("fleetlake_exports"), target.read("trips")
     lake.execute("update marts.trips set extra = '{\"n\":2}'")

@@ -1,4 +1,4 @@
-"""Flows as plain functions: what they would tell Prefect's server is noted, and none is asked."""
+"""Flows as plain functions: what they would send to Prefect's server is recorded instead."""
 # ruff: noqa: PLC0415 - Prefect reads its settings when it is imported: not while tests are collected
 
 import logging
@@ -15,12 +15,12 @@ from tests.conftest import Sim
 MODULES = ("alarm", "backfill", "build", "credentials", "ingest", "maintain", "reports", "signals")
 ARTIFACTS = ("create_table_artifact", "create_markdown_artifact", "create_progress_artifact")
 READERS = ("ingest_endpoints", "backfill_endpoint", "backfill", "verify")
-"""What reads the service, by the names that flows call it."""
+"""The functions that read the service, by the names that flows use."""
 
 
 @dataclass
 class Alone:
-    """What flows told, and what they find stored at the server."""
+    """What flows sent, and what they find stored at the server."""
 
     artifacts: dict[str, Any] = field(default_factory=dict)
     events: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
@@ -29,24 +29,24 @@ class Alone:
     blocks: dict[str, Any] = field(default_factory=dict)
 
     def show(self, content: Any = None, *, key: str, **_: Any) -> str:
-        """Keep an artifact's content."""
+        """Record an artifact's content."""
         self.artifacts[key] = content
         return key
 
     def progress(self, key: str, progress: float) -> None:
-        """Keep how far an artifact of progress has come."""
+        """Record the progress of a progress artifact."""
         self.artifacts[key] = progress
 
     def emit(self, event: str, **rest: Any) -> None:
-        """Keep an event."""
+        """Record an event."""
         self.events.append((event, rest))
 
     def start(self, name: str, **options: Any) -> None:
-        """Keep that a run of a deployment was asked for."""
+        """Record that a run of a deployment was requested."""
         self.started.append((name, options))
 
     def stand_ins(self) -> dict[str, Any]:
-        """Return what flows call instead of Prefect's own, by its name."""
+        """Return the replacements for Prefect's functions, by name."""
         alone = self
 
         class Variable:
@@ -106,7 +106,7 @@ def let_read(
     monkeypatch: pytest.MonkeyPatch,
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> None:
-    """Let flows read a simulated service of this process into its lake."""
+    """Let flows load a simulated service of this process into its lake."""
 
     def with_transport(read: Callable[..., Any]) -> Callable[..., Any]:
         return partial(read, transport=transport or sim.transport)

@@ -1,4 +1,4 @@
-"""What flows are asked for and must refuse, and answers of a server, for tests with and without."""
+"""Invalid requests to flows, and server responses, for tests with and without a server."""
 
 from datetime import datetime
 
@@ -28,6 +28,6 @@ OUT_OF_BOUNDS = [
 
 
 def answer_of_server(code: int) -> httpx.HTTPStatusError:
-    """Return the error that an answer of Prefect's server is."""
+    """Return a response of Prefect's server as an error."""
     request = httpx.Request("POST", "http://prefect")
     return httpx.HTTPStatusError("", request=request, response=httpx.Response(code))

@@ -1,6 +1,6 @@
 """Fixtures for the flows: one Prefect server and one simulated service for the whole session.
 
-Prefect is imported by the tests that need it, never while tests are collected: it takes
+The tests that need Prefect import it themselves, never while tests are collected: the import takes
 seconds, and reads its settings from the environment when it is first imported.
 """
 # ruff: noqa: PLC0415 - for that reason
@@ -30,7 +30,7 @@ if str(ROOT) not in sys.path:  # as Prefect does, which loads flows from the pro
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let what needs the server come first: it makes the settings that Prefect reads once."""
+    """Run tests that need the server first: it sets what Prefect reads only once."""
     places = [place for place, item in enumerate(items) if "flows" in item.path.parts]
     in_order = sorted(
         (items[place] for place in places), key=lambda item: not item.get_closest_marker("proof")
@@ -41,7 +41,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @dataclass(frozen=True)
 class RemoteSim:
-    """A simulated service in a process of its own."""
+    """A simulated service in a separate process."""
 
     url: str
 
@@ -58,7 +58,7 @@ class RemoteSim:
         return datetime.fromisoformat(self.state()["now"]).astimezone(UTC)
 
     def environment(self, folder: Path) -> dict[str, str]:
-        """Return the settings that read this service into a lake in a folder."""
+        """Return settings that load this service into a lake in a folder."""
         return {
             "FLEETLAKE_BASE_URL": f"{self.url}/api/v2/",
             "FLEETLAKE_PORTAL_API_ID": "portal-id",
@@ -91,7 +91,7 @@ def remote_sim() -> Iterator[RemoteSim]:
 def prefect_server(
     tmp_path_factory: pytest.TempPathFactory, remote_sim: RemoteSim
 ) -> Iterator[Server]:
-    """Run a Prefect server of this session's own; no process of it is left at the end."""
+    """Run a Prefect server for this session; none of its processes is left at the end."""
     if "prefect" in sys.modules:
         pytest.fail("Prefect was imported before its settings were made for tests.")
     home = tmp_path_factory.mktemp("prefect")
@@ -106,7 +106,7 @@ def prefect_server(
             patch.setenv("PREFECT_API_AUTH_STRING", server.password)
             from flows import retries
 
-            # Before the flows are imported, which take it over: what fails here fails at once.
+            # Before the flows are imported, which copy this setting: what fails here fails at once.
             retries.RETRIES["retries"] = 0
             yield server
             deliver_logs_and_events()
@@ -118,7 +118,7 @@ def prefect_server(
 
 
 def deliver_logs_and_events() -> None:
-    """Send what Prefect's threads have gathered; they would at exit, when the server has gone."""
+    """Send what Prefect's threads have buffered; at exit, when they would, the server is gone."""
     from prefect.events.worker import EventsWorker
     from prefect.logging.handlers import APILogWorker
 
@@ -140,7 +140,7 @@ def worker_environment(
 
 @pytest.fixture(scope="session")
 def prefect_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Let Prefect be imported without a server: it finds none, starts none, and keeps nothing."""
+    """Let Prefect be imported without a server: it finds none, starts none, and stores nothing."""
     with pytest.MonkeyPatch.context() as patch:
         if "prefect" not in sys.modules:
             patch.setenv("PREFECT_HOME", str(tmp_path_factory.mktemp("prefect-home")))
@@ -153,6 +153,6 @@ def prefect_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture
 def alone(prefect_home: None, monkeypatch: pytest.MonkeyPatch) -> Alone:
-    """Let flows be called as functions; return what they would tell a server."""
+    """Let flows be called as functions; return what they would send to a server."""
     del prefect_home
     return put_alone(monkeypatch)

@@ -1,4 +1,4 @@
-"""A Prefect server in processes of its own, asked over HTTP, for tests that start and kill them."""
+"""A Prefect server in separate processes, used over HTTP, for tests that start and kill them."""
 
 import os
 import signal
@@ -31,11 +31,11 @@ class Server:
 
     @property
     def password(self) -> str:
-        """Return the password that the server made, as its clients send it."""
+        """Return the password that the server created, as its clients send it."""
         return (Path(self.environment["PREFECT_HOME"]) / "fleetlake-auth").read_text().strip()
 
     def call(self, method: str, path: str, **request: Any) -> httpx.Response:
-        """Return the answer to somebody who knows the password."""
+        """Return the response to a client with the password."""
         user, _, password = self.password.partition(":")
         return httpx.request(
             method, f"{self.api}/{path}", auth=(user, password), timeout=60, **request
@@ -56,7 +56,7 @@ class Server:
         return done.stdout
 
     def running(self, *arguments: str, log: Path) -> Any:
-        """Run Python with these arguments meanwhile."""
+        """Run Python with these arguments in the background."""
         return running(*arguments, environment=self.environment, log=log)
 
     def ask(self, path: str, **body: Any) -> list[dict[str, Any]]:
@@ -69,16 +69,16 @@ class Server:
         return self.ask("flow_runs", flows={"name": {"any_": [flow]}})
 
     def waiting(self, flow: str) -> list[dict[str, Any]]:
-        """Return the runs of a flow that have not begun."""
+        """Return the runs of a flow that have not started."""
         return [run for run in self.runs(flow) if run["state_type"] == "SCHEDULED"]
 
     def cancel(self, run: str) -> None:
-        """Take a run that has not begun out of the queue."""
+        """Remove a run that has not started from the queue."""
         wanted = {"state": {"type": "CANCELLED"}, "force": True}
         self.call("POST", f"flow_runs/{run}/set_state", json=wanted).raise_for_status()
 
     def is_healthy(self) -> bool:
-        """Return whether the server answers."""
+        """Return whether the server responds."""
         try:
             return httpx.get(f"{self.api}/health").is_success
         except httpx.TransportError:
@@ -105,7 +105,7 @@ def server_at(folder: Path, settings: Mapping[str, str]) -> Server:
 
 
 def processes_of(home: Path) -> list[str]:
-    """Return the processes that have a Prefect home in their environment, this one left out."""
+    """Return the processes that have a Prefect home in their environment, except this one."""
     listed = subprocess.run(
         ["ps", "axeww", "-o", "pid=,args="], capture_output=True, text=True, check=True
     )
@@ -114,7 +114,7 @@ def processes_of(home: Path) -> list[str]:
 
 
 def wait_for(found: Callable[[], Any], patience: float = PATIENCE_SECONDS) -> Any:
-    """Return what `found` returns once that is true."""
+    """Return the result of `found` once it is true."""
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
         if result := found():
@@ -127,7 +127,7 @@ def wait_for(found: Callable[[], Any], patience: float = PATIENCE_SECONDS) -> An
 def running(
     *arguments: str, environment: Mapping[str, str], log: Path
 ) -> Iterator["subprocess.Popen[bytes]"]:
-    """Run Python with these arguments meanwhile; its whole group ends with it."""
+    """Run Python with these arguments in the background; end its whole process group with it."""
     with log.open("ab") as out:
         process = subprocess.Popen(
             [sys.executable, *arguments],

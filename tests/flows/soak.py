@@ -3,7 +3,7 @@
     make soak-prefect                   # two days, 192 times as fast: about 25 minutes
     make soak-prefect DAYS=0.2 SPEED=60
 
-Ends with what each deployment did, and with the lake held against the simulator's truth.
+Ends with a summary of each deployment, and compares the lake with the simulator's truth.
 """
 
 import itertools
@@ -32,7 +32,7 @@ DEAD_WITHIN_SECONDS = 300  # flows/automations/dead-runs.yaml says 120 after the
 
 
 def say(what: str) -> None:
-    """Print a line at once, with the time."""
+    """Print a line immediately, with the time."""
     sys.stdout.write(f"{datetime.now():%H:%M:%S} {what}\n")  # noqa: DTZ005 - for who is watching
     sys.stdout.flush()
 
@@ -43,7 +43,7 @@ def now_at(fleet: Service) -> datetime:
 
 
 def all_runs(server: Server) -> list[dict[str, Any]]:
-    """Return every run that has begun or was turned away, oldest first."""
+    """Return every run that started or was rejected, oldest first."""
     runs: list[dict[str, Any]] = []
     while page := server.ask(
         "flow_runs",
@@ -57,7 +57,7 @@ def all_runs(server: Server) -> list[dict[str, Any]]:
 
 
 def overlaps(runs: list[dict[str, Any]]) -> int:
-    """Return how often a run began before the one before it had ended; skipped ones never ran."""
+    """Return how often a run started before the previous one ended; skipped runs never ran."""
     times = sorted(
         (run["start_time"], run["end_time"])
         for run in runs
@@ -70,7 +70,7 @@ def overlaps(runs: list[dict[str, Any]]) -> int:
 
 
 def table(server: Server) -> str:
-    """Return what each deployment did, a line each."""
+    """Return a line per deployment with what it did."""
     names = {d["id"]: d["name"] for d in server.ask("deployments")}
     by_name = defaultdict(list)
     for run in all_runs(server):
@@ -90,13 +90,13 @@ def names_of(server: Server, ids: set[str]) -> Counter[str]:
 
 
 def running_ingests(server: Server) -> set[str]:
-    """Return the ids of the loads that are under way."""
+    """Return the ids of the running loads."""
     found = server.ask("flow_runs", flow_runs={"state": {"type": {"any_": ["RUNNING"]}}})
     return {run["id"] for run in found if run["name"].startswith("ingest")}
 
 
 def loading(server: Server, fleet: Service, worker_pid: int) -> set[str]:
-    """Return the loads under way once one has begun to call the service."""
+    """Return the running loads once one of them calls the service."""
 
     def found() -> set[str]:
         before = sum(fleet.state()["calls"].values())
@@ -109,7 +109,7 @@ def loading(server: Server, fleet: Service, worker_pid: int) -> set[str]:
 
 
 def kill(*pids: int) -> None:
-    """End processes as a power cut would."""
+    """Kill processes as a power cut would."""
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -124,7 +124,7 @@ def soak(server: Server, fleet: Service, days: float) -> None:
 
 
 def killed_flow(server: Server, fleet: Service, worker_pid: int) -> None:
-    """Kill the processes of the flows; the worker sees it and says so."""
+    """Kill the processes of the flows; the worker notices and reports it."""
     runs = loading(server, fleet, worker_pid)
     kill(*run_processes(worker_pid, list_processes()))
     wait_for(lambda: not runs & running_ingests(server), DEAD_WITHIN_SECONDS)
@@ -132,7 +132,7 @@ def killed_flow(server: Server, fleet: Service, worker_pid: int) -> None:
 
 
 def killed_worker(server: Server, fleet: Service, worker_pid: int) -> None:
-    """Kill the worker with its flows; nobody is left to say so but the automation."""
+    """Kill the worker with its flows; only the automation is left to report it."""
     runs = loading(server, fleet, worker_pid)
     flows = run_processes(worker_pid, list_processes())
     kill(worker_pid, *flows)
@@ -141,7 +141,7 @@ def killed_worker(server: Server, fleet: Service, worker_pid: int) -> None:
 
 
 def errors_in(log: Path) -> str:
-    """Return how many lines of a log tell of errors, and of a locked database."""
+    """Return how many lines of a log report errors, and a locked database."""
     lines = log.read_text("utf-8", "replace").splitlines()
     errors = sum(" | ERROR" in line for line in lines)
     locked = sum(line.startswith("sqlite3") and "locked" in line for line in lines)
@@ -151,7 +151,7 @@ def errors_in(log: Path) -> str:
 def main() -> int:
     """Soak, kill, compare; return the exit code."""
     days, speed = float(os.environ.get("DAYS") or 2), float(os.environ.get("SPEED") or 192)
-    # In a larger fleet routers are unregistered, and nobody can read what they reported last.
+    # In a larger fleet, routers are unregistered, and their last reports can no longer be read.
     with tempfile.TemporaryDirectory() as home, service(routers=12, days=1, speed=speed) as fleet:
         folder = Path(home)
         env = environment(folder, fleet.url)
@@ -176,7 +176,7 @@ def main() -> int:
                     say(f"server killed and started again: {dict(names_of(server, runs))}")
                     end_runs(worker.pid)
         fleet.faults(latency_ms=0)
-        fleet.stop_clock()  # while lists are compared, nothing may join them
+        fleet.stop_clock()  # nothing may be added while lists are compared
         settled = now_at(fleet) - UNSETTLED
         last = fleetlake("ingest", env=env)
         rows, doubles, losses = compare(fleet, env, settled.isoformat())

@@ -1,4 +1,4 @@
-"""Who may ask a server that `fleetlake prefect-server` started: nobody without its password."""
+"""Access to a server started by `fleetlake prefect-server`: nobody without its password."""
 # ruff: noqa: PLC0415 - Prefect reads its settings when it is imported: not before the fixture
 
 import stat
@@ -33,7 +33,7 @@ ELSEWHERE = "https://elsewhere.example"
     ],
 )
 @pytest.mark.parametrize("login", [None, ("fleetlake", "guessed")], ids=["none", "wrong"])
-def test_blocks_deployments_and_runs_are_for_those_who_know_the_password(
+def test_blocks_deployments_and_runs_require_the_password(
     prefect_server, method, path, body, login
 ):
     answer = httpx.request(method, f"{prefect_server.api}/{path}", json=body, auth=login)
@@ -42,7 +42,7 @@ def test_blocks_deployments_and_runs_are_for_those_who_know_the_password(
     assert answer.json() == {"exception_message": "Unauthorized"}
 
 
-def test_the_password_is_in_a_file_that_nobody_else_can_read(prefect_server):
+def test_the_password_file_is_readable_by_its_owner_only(prefect_server):
     file = Path(prefect_server.environment["PREFECT_HOME"]) / "fleetlake-auth"
 
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -50,7 +50,7 @@ def test_the_password_is_in_a_file_that_nobody_else_can_read(prefect_server):
     assert prefect_server.call("GET", "admin/version").is_success
 
 
-def test_pages_of_other_origins_may_not_read_answers_and_the_pages_of_the_server_may(
+def test_pages_of_other_origins_cannot_read_responses_and_the_servers_own_pages_can(
     prefect_server,
 ):
     port = urlsplit(prefect_server.api).port
@@ -72,7 +72,7 @@ def test_pages_of_other_origins_may_not_read_answers_and_the_pages_of_the_server
 
 
 @pytest.mark.usefixtures("prefect_server")
-def test_a_command_with_another_password_is_told_that_the_server_does_not_take_it():
+def test_a_command_with_a_wrong_password_reports_that_the_server_refused_it():
     from prefect.settings import PREFECT_API_AUTH_STRING, temporary_settings
 
     from fleetlake.cli.prefect.setup import require_set_up

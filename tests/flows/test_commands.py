@@ -1,4 +1,4 @@
-"""What the commands around Prefect say when they cannot begin: a sentence, never a traceback."""
+"""Prefect-related commands that cannot start print one sentence, never a traceback."""
 
 import os
 import socket
@@ -37,7 +37,7 @@ UNANSWERED = (
         ("prefect-setup", *UNSET),
     ],
 )
-def test_what_needs_a_prefect_server_says_in_a_sentence_that_there_is_none(
+def test_a_command_that_needs_a_prefect_server_reports_in_one_sentence_that_there_is_none(
     tmp_path, command, url, told, code
 ):
     env = {**os.environ, "PREFECT_HOME": str(tmp_path), "PREFECT_API_URL": url}
@@ -55,7 +55,7 @@ def test_what_needs_a_prefect_server_says_in_a_sentence_that_there_is_none(
     assert told in done.stderr
 
 
-def test_a_taken_port_is_told_before_anything_is_started(monkeypatch, tmp_path):
+def test_a_port_in_use_is_reported_before_anything_starts(monkeypatch, tmp_path):
     (tmp_path / "prefect.yaml").touch()
     monkeypatch.chdir(tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -69,7 +69,7 @@ def test_a_taken_port_is_told_before_anything_is_started(monkeypatch, tmp_path):
 
 @pytest.fixture
 def own_environment(tmp_path, monkeypatch):
-    """Let a test change settings as it likes: folder and environment are put back after it."""
+    """Let a test change settings freely: folder and environment are restored after it."""
     monkeypatch.chdir(tmp_path)
     with patch.dict(os.environ):
         load_settings.cache_clear()
@@ -77,7 +77,7 @@ def own_environment(tmp_path, monkeypatch):
     load_settings.cache_clear()
 
 
-def test_up_reads_and_writes_nothing_of_the_service_and_server_that_one_has(own_environment):
+def test_up_does_not_touch_the_users_own_service_or_server(own_environment):
     os.environ.update(
         {
             "FLEETLAKE_V3_BASE_URL": "https://real.example/api/v3",
@@ -98,7 +98,7 @@ def test_up_reads_and_writes_nothing_of_the_service_and_server_that_one_has(own_
     assert not load_settings().profiles
 
 
-def test_up_refuses_to_read_the_accounts_of_a_settings_file(own_environment):
+def test_up_refuses_a_settings_file_with_accounts(own_environment):
     keys = ("portal_api_id", "portal_api_key", "mgr_api_id", "mgr_api_key")
     account = "\n".join(["[profiles.west]", *(f'{key} = "real"' for key in keys)])
     (own_environment / "fleetlake.toml").write_text(account)
@@ -107,7 +107,7 @@ def test_up_refuses_to_read_the_accounts_of_a_settings_file(own_environment):
         put_environment(environment(own_environment, "http://127.0.0.1:1", 4200))
 
 
-def test_a_second_up_leaves_the_folder_of_the_first_alone(monkeypatch, tmp_path):
+def test_a_second_up_does_not_touch_the_folder_of_the_first(monkeypatch, tmp_path):
     (tmp_path / "prefect.yaml").touch()
     log = tmp_path / "data/up/server.log"
     log.parent.mkdir(parents=True)
@@ -116,7 +116,7 @@ def test_a_second_up_leaves_the_folder_of_the_first_alone(monkeypatch, tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
 
-    with FileLock(tmp_path / "data/up.lock"):  # as the first holds it
+    with FileLock(tmp_path / "data/up.lock"):  # as the first `up` does
         done = CliRunner().invoke(app, ["up", "--port", port])
 
     assert isinstance(done.exception, UsageError)

@@ -1,4 +1,4 @@
-"""What prefect.yaml deploys exists, and no endpoint is forgotten. Without Prefect: quick."""
+"""Everything that prefect.yaml deploys exists; no endpoint is missing. Fast: without Prefect."""
 
 import ast
 import subprocess
@@ -47,8 +47,8 @@ def test_trigger_fills_parameters_that_the_flow_has(name):
 
 
 @pytest.mark.parametrize("name", ["dead-runs", "lost-starts"])
-def test_dead_runs_are_told_from_runs_that_ended_in_a_state_of_ours(name):
-    """Prefect names events after a state's name: one not listed would be marked Crashed."""
+def test_dead_runs_are_distinguished_from_runs_that_ended_in_a_custom_state(name):
+    """Prefect names events after a state's name: an unlisted state would be marked Crashed."""
     automation = yaml.safe_load((ROOT / f"flows/automations/{name}.yaml").read_text())
     ours = {value for name, value in vars(states).items() if name.isupper()}
 
@@ -60,11 +60,11 @@ def test_deployment_never_overlaps_itself(name):
     assert BY_NAME[name]["concurrency_limit"]["limit"] == 1
 
 
-def test_names_of_deployments_differ():
+def test_deployment_names_are_unique():
     assert len(BY_NAME) == len(DEPLOYMENTS)
 
 
-def test_each_endpoint_is_in_one_schedule():
+def test_each_endpoint_is_in_exactly_one_schedule():
     scheduled = Counter(
         endpoint
         for deployment in DEPLOYMENTS
@@ -83,20 +83,20 @@ def test_schedules_fit_the_data():
 
     assert seconds["alerts"] == 300
     assert seconds["activity_logs"] == 3600
-    for endpoint, row in ENDPOINTS.items():  # read many times before it is forgotten
+    for endpoint, row in ENDPOINTS.items():  # read many times before it expires
         assert row.retention is None or seconds[endpoint] * 30 <= row.retention.total_seconds()
     assert seconds["net_device_signal_samples"] == seconds["locations"] == 3600
     assert seconds["routers"] == 86400
 
 
-def test_lists_that_spare_calls_are_loaded_in_the_run_that_they_spare_them():
+def test_lists_that_save_calls_are_loaded_in_the_run_that_saves_them():
     together = endpoints_of(Group.SERIES)
     moved = [e.fan_out.moved for n in together if (e := ENDPOINTS[n]).fan_out]
 
     assert {m.endpoint for m in moved if m} <= set(together)
 
 
-def test_run_that_starts_shards_loads_the_lists_that_spare_them_calls():
+def test_run_that_starts_shards_loads_the_lists_that_save_calls_for_them():
     divided = endpoints_of(Group.SERIES, is_divisible=True)
     moved = [e.fan_out.moved for n in divided if (e := ENDPOINTS[n]).fan_out]
 
@@ -106,7 +106,7 @@ def test_run_that_starts_shards_loads_the_lists_that_spare_them_calls():
 
 
 def test_nothing_outside_flows_needs_prefect_to_be_imported():
-    """Prefect takes seconds to import and is an extra: the core and the command do without."""
+    """Prefect takes seconds to import and is an optional extra: core and command do not need it."""
     allowed = {"cli/prefect/setup.py", "cli/prefect/up.py"}
     guilty = []
     for file in (ROOT / "src/fleetlake").rglob("*.py"):

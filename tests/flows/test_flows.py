@@ -1,4 +1,4 @@
-"""What flows do, without Prefect's server: `make test` has this, `make proofs` a real server."""
+"""Flows without Prefect's server (`make test`); `make proofs` runs them with a real server."""
 # ruff: noqa: PLC0415 - Prefect reads its settings when it is imported: not before the fixture
 
 import doctest
@@ -43,7 +43,7 @@ pytestmark = [
 
 @pytest.fixture
 def sim(make_sim):
-    """Return a service of few records: flows are shown here, and loads in tests/test_load.py."""
+    """Return a service with few records: loads are covered by tests/test_load.py."""
     return make_sim(routers=3, days=1)
 
 
@@ -53,7 +53,7 @@ MAINTAINED = Maintained(
 )
 
 
-def test_a_group_is_loaded_whole_and_told_and_nothing_is_added_twice(alone, sim, monkeypatch):
+def test_a_group_is_loaded_whole_and_reported_and_nothing_is_added_twice(alone, sim, monkeypatch):
     from flows.groups import Group, endpoints_of
     from flows.ingest import ingest
 
@@ -81,7 +81,7 @@ def count_of(table: str) -> str:
     return f"(select count(*) from raw.{table})"
 
 
-def test_a_stream_that_fails_fails_the_run_after_the_others_were_told(alone, sim, monkeypatch):
+def test_a_failed_stream_fails_the_run_after_the_others_were_reported(alone, sim, monkeypatch):
     from flows.groups import Group, endpoints_of
     from flows.ingest import ingest
 
@@ -97,7 +97,9 @@ def test_a_stream_that_fails_fails_the_run_after_the_others_were_told(alone, sim
         assert_complete(sim, ENDPOINTS[name])
 
 
-def test_a_divided_run_starts_each_shard_once_and_loads_what_cannot_be_divided(alone, monkeypatch):
+def test_a_sharded_run_starts_each_shard_once_and_loads_the_indivisible_endpoints(
+    alone, monkeypatch
+):
     from flows.groups import Group
 
     from flows import ingest as flow
@@ -129,7 +131,7 @@ def test_a_divided_run_starts_each_shard_once_and_loads_what_cannot_be_divided(a
     ]
 
 
-def test_run_that_finds_every_stream_held_ends_as_skipped(alone, sim, monkeypatch):
+def test_run_ends_as_skipped_if_every_stream_is_busy(alone, sim, monkeypatch):
     from flows.groups import Group
     from flows.ingest import ingest
 
@@ -161,12 +163,12 @@ def test_backfill_reads_a_range_slice_by_slice_and_shows_its_progress(alone, sim
     with (
         stream_lock(sim.settings().lake, "alerts"),
         pytest.raises(StreamBusy),
-    ):  # for the task to try again
+    ):  # for the task to retry
         backfill.fn("alerts", start, end)
 
 
 @pytest.mark.parametrize(("parameters", "told"), REFUSED_BACKFILLS)
-def test_backfill_of_what_cannot_be_is_refused_in_words_before_it_shows_progress(
+def test_impossible_backfill_is_refused_with_an_explanation_before_it_shows_progress(
     alone, parameters, told
 ):
     from flows.backfill import backfill
@@ -179,7 +181,7 @@ def test_backfill_of_what_cannot_be_is_refused_in_words_before_it_shows_progress
 
 
 @pytest.mark.parametrize(("module", "name", "parameters"), OUT_OF_BOUNDS)
-def test_number_that_makes_no_sense_is_refused(module, name, parameters):
+def test_invalid_number_is_refused(module, name, parameters):
     from prefect.exceptions import ParameterTypeError
 
     flow = getattr(importlib.import_module(f"flows.{module}"), name)
@@ -188,9 +190,7 @@ def test_number_that_makes_no_sense_is_refused(module, name, parameters):
         flow.validate_parameters(parameters)
 
 
-def test_the_night_reads_again_what_misses_and_tries_refused_records_and_maintains(
-    alone, sim, monkeypatch
-):
+def test_nightly_reloads_missing_records_retries_quarantine_and_maintains(alone, sim, monkeypatch):
     from flows import maintain as flow
 
     kept = []
@@ -221,7 +221,7 @@ def test_the_night_reads_again_what_misses_and_tries_refused_records_and_maintai
     assert "nothing is at risk" in alone.artifacts["retention-summary"]
 
 
-def test_a_maintenance_says_what_it_wrote_apart_from_what_it_merged(monkeypatch):
+def test_maintenance_reports_written_files_and_merged_files_separately(monkeypatch):
     from flows import maintain as flow
 
     monkeypatch.setattr(flow, "compact", lambda _: MAINTAINED)
@@ -229,7 +229,7 @@ def test_a_maintenance_says_what_it_wrote_apart_from_what_it_merged(monkeypatch)
     assert flow.maintain.fn().message == "2 files written; 12 files became 7."
 
 
-def test_a_maintenance_that_always_met_a_load_ends_as_skipped(monkeypatch):
+def test_maintenance_ends_as_skipped_if_loads_never_stop(monkeypatch):
     from flows import maintain as flow
 
     def held(_):
@@ -241,7 +241,7 @@ def test_a_maintenance_that_always_met_a_load_ends_as_skipped(monkeypatch):
 
 
 @pytest.mark.usefixtures("alone")
-def test_builds_wait_on_when_the_one_before_them_failed(monkeypatch):
+def test_queued_builds_stay_queued_if_the_build_before_them_fails(monkeypatch):
     from flows import build
 
     def fail(**_options):
@@ -261,7 +261,7 @@ def test_builds_wait_on_when_the_one_before_them_failed(monkeypatch):
     assert skipped == ["another"]
 
 
-def test_keys_come_from_secret_blocks_where_the_environment_has_none(alone, sim, monkeypatch):
+def test_keys_come_from_secret_blocks_if_the_environment_has_none(alone, sim, monkeypatch):
     from flows.credentials import settings_of_run
 
     from flows import credentials
@@ -284,7 +284,7 @@ def test_keys_come_from_secret_blocks_where_the_environment_has_none(alone, sim,
     assert isinstance(settings, Settings)
 
 
-def test_refused_keys_fail_the_run_and_are_not_told(alone, sim, monkeypatch):
+def test_refused_keys_fail_the_run_and_are_not_shown(alone, sim, monkeypatch):
     from flows.groups import Group
 
     from flows import credentials
@@ -300,7 +300,7 @@ def test_refused_keys_fail_the_run_and_are_not_told(alone, sim, monkeypatch):
     assert "wrong-and-secret" not in f"{refused.value!r} {alone}"
 
 
-def test_an_alarm_stays_red_and_shows_what_it_is_about(alone):
+def test_an_alarm_is_a_failed_run_that_shows_its_reason(alone):
     from flows.alarm import alarm
 
     state = alarm.fn("fleetlake.gap.recorded", "activity_logs", "Two hours are *lost*.")
@@ -323,7 +323,7 @@ def test_an_alarm_stays_red_and_shows_what_it_is_about(alone):
         (answer_of_server(404), False),
     ],
 )
-def test_task_tries_again_what_may_pass_by_itself(error, is_worth_it):
+def test_task_retries_transient_errors(error, is_worth_it):
     from flows.retries import is_worth_retrying
     from prefect.states import Failed
 
@@ -341,7 +341,7 @@ def test_task_retries_exactly_the_errors_that_are_transient():
     assert retried == {k for k in kinds if k.is_transient}
 
 
-def test_every_task_tries_again_by_the_rule_of_the_house():
+def test_every_task_uses_the_common_retry_rule():
     from flows.retries import is_worth_retrying
     from prefect.tasks import Task
 
@@ -357,7 +357,7 @@ DOCTESTED = [file.stem for file in FLOWS if ">>>" in file.read_text()]
 
 
 @pytest.mark.parametrize("name", DOCTESTED)
-def test_examples_in_docstrings_are_true(name):
+def test_docstring_examples_are_correct(name):
     result = doctest.testmod(importlib.import_module(f"flows.{name}"))
 
     assert result.attempted > 0

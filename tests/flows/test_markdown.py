@@ -1,4 +1,4 @@
-"""Texts of the service in artifacts: shown as they are, never obeyed."""
+"""Texts from the service in artifacts: shown literally, never interpreted."""
 # ruff: noqa: PLC0415 - Prefect reads its settings when it is imported: not while tests are collected
 
 from html import unescape
@@ -25,7 +25,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_a_text_is_shown_as_it_is(text):
+def test_a_text_is_shown_literally(text):
     assert MARKDOWN.render(f"x {as_text(text)}").count("<") == 2
     assert unescape(MARKDOWN.render(f"x {as_text(text)}")) == f"<p>x {plain(text)}</p>\n"
 
@@ -37,12 +37,12 @@ def test_no_text_becomes_markup(text):
     assert unescape(html) == f"<p>x {plain(text)}.</p>\n"
 
 
-def test_addresses_are_no_links_of_themselves():
+def test_addresses_do_not_become_links():
     assert as_text("https://evil.example") == "https\\://evil.example"
     assert as_text("www.evil.example a@b.example") == "www\\.evil.example a\\@b.example"
 
 
-def test_what_the_service_said_is_text_in_every_artifact_of_an_ingest():
+def test_text_from_the_service_is_escaped_in_every_artifact_of_an_ingest():
     from flows.reports import ingest_summary
 
     numbers = dict.fromkeys(["added", "changed", "quarantined", "calls", "holes"], 0)

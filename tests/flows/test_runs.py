@@ -28,10 +28,10 @@ pytestmark = [
 
 
 def rows_in(lake_path, until):
-    """Return the rows of each raw table: events before `until`, of histories what is valid now.
+    """Return the rows of each raw table: events before `until`, current versions of histories.
 
-    The client's idea of the service's clock runs on while the simulated one stands still, so a
-    load may bring events of the second after.
+    The client's estimate of the service's clock advances while the simulated clock stands still,
+    so a load may add events of the following second.
     """
     with open_lake(lake_path, read_only=True) as lake:
         return {
@@ -53,7 +53,7 @@ def artifacts(*keys):
     return {key: Artifact.get(key, _sync=True) for key in keys}
 
 
-def test_groups_loaded_one_after_the_other_leave_the_truth_in_the_lake(
+def test_groups_loaded_in_sequence_load_every_record_once(
     remote_sim, worker_environment, monkeypatch
 ):
     from flows.groups import Group
@@ -65,7 +65,7 @@ def test_groups_loaded_one_after_the_other_leave_the_truth_in_the_lake(
     for group in sorted(Group, key=lambda group: group is not Group.INVENTORY):
         state = ingest(group, return_state=True)
         assert state.is_completed(), state.message
-    # All marts take a minute to build; tests/marts has them.
+    # Building all marts takes a minute; tests/marts covers them.
     few = partial(build.build_lake_marts, select="+battery_health")
     monkeypatch.setattr(build, "build_lake_marts", few)
     build.build_marts()
@@ -93,7 +93,7 @@ def test_groups_loaded_one_after_the_other_leave_the_truth_in_the_lake(
     assert "of them written from rows" in written["maintain-summary"].data
 
 
-def test_shards_of_a_group_together_leave_the_truth_in_the_lake(
+def test_shards_of_a_group_together_load_every_record_once(
     remote_sim, worker_environment, monkeypatch
 ):
     from flows.groups import Group, endpoints_of
@@ -118,7 +118,7 @@ def test_shards_of_a_group_together_leave_the_truth_in_the_lake(
     assert artifacts("ingest-series-2-of-2")["ingest-series-2-of-2"].data
 
 
-def test_a_server_that_gives_no_answer_for_a_while_starts_each_shard_once(monkeypatch):
+def test_each_shard_is_started_once_though_the_server_is_down_for_a_while(monkeypatch):
     from flows.groups import Group
     from prefect import flow as a_flow
 
@@ -168,7 +168,7 @@ def test_backfill_keeps_each_record_once_and_shows_its_progress(remote_sim, work
 
 @pytest.mark.usefixtures("worker_environment")
 @pytest.mark.parametrize(("parameters", "told"), REFUSED_BACKFILLS)
-def test_backfill_of_what_cannot_be_is_refused_in_words_before_it_shows_progress(
+def test_impossible_backfill_is_refused_with_an_explanation_before_it_shows_progress(
     parameters, told, monkeypatch
 ):
     from flows import backfill as flow
@@ -185,7 +185,7 @@ def test_backfill_of_what_cannot_be_is_refused_in_words_before_it_shows_progress
 
 @pytest.mark.usefixtures("worker_environment")
 @pytest.mark.parametrize(("module", "name", "parameters"), OUT_OF_BOUNDS)
-def test_number_that_makes_no_sense_fails_the_run_before_it_does_anything(module, name, parameters):
+def test_invalid_number_fails_the_run_before_it_does_anything(module, name, parameters):
     flow = getattr(importlib.import_module(f"flows.{module}"), name)
 
     state = flow(**parameters, return_state=True)
@@ -196,7 +196,7 @@ def test_number_that_makes_no_sense_fails_the_run_before_it_does_anything(module
 
 
 @pytest.mark.parametrize(("module", "name", "parameters"), OUT_OF_BOUNDS)
-def test_number_that_makes_no_sense_is_refused_by_the_server_where_a_run_is_asked_for(
+def test_invalid_number_is_refused_by_the_server_when_a_run_is_requested(
     prefect_server, module, name, parameters
 ):
     flow = getattr(importlib.import_module(f"flows.{module}"), name)
@@ -213,7 +213,7 @@ def test_number_that_makes_no_sense_is_refused_by_the_server_where_a_run_is_aske
     assert next(reversed(parameters)) in refused.text
 
 
-def test_run_that_finds_every_stream_held_ends_as_skipped(worker_environment):
+def test_run_ends_as_skipped_if_every_stream_is_busy(worker_environment):
     from flows.groups import Group
     from flows.ingest import ingest
 
@@ -226,7 +226,7 @@ def test_run_that_finds_every_stream_held_ends_as_skipped(worker_environment):
 
 
 @pytest.mark.usefixtures("worker_environment")
-def test_refused_keys_fail_the_run_at_once_and_are_not_told(monkeypatch, caplog):
+def test_refused_keys_fail_the_run_at_once_and_are_not_shown(monkeypatch, caplog):
     from flows.groups import Group
     from flows.ingest import ingest
 
@@ -242,7 +242,7 @@ def test_refused_keys_fail_the_run_at_once_and_are_not_told(monkeypatch, caplog)
 
 
 @pytest.mark.usefixtures("worker_environment")
-def test_keys_come_from_secret_blocks_where_the_environment_has_none(monkeypatch):
+def test_keys_come_from_secret_blocks_if_the_environment_has_none(monkeypatch):
     from flows.credentials import settings_of_run
 
     from fleetlake.cli.prefect.setup import put_secrets
@@ -262,7 +262,7 @@ def test_keys_come_from_secret_blocks_where_the_environment_has_none(monkeypatch
 
 @pytest.fixture
 def no_profiles_afterwards() -> Iterator[None]:
-    """Take the block of profiles away again: other tests' flows would read those accounts too."""
+    """Remove the block of profiles again: other tests' flows would read those accounts too."""
     from prefect.blocks.system import Secret
 
     yield
@@ -270,7 +270,7 @@ def no_profiles_afterwards() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("worker_environment", "no_profiles_afterwards")
-def test_profiles_come_from_a_secret_block_and_the_environment_wins(monkeypatch):
+def test_profiles_come_from_a_secret_block_and_the_environment_takes_precedence(monkeypatch):
     from flows.credentials import settings_of_run
 
     from fleetlake.cli.prefect.setup import put_secrets

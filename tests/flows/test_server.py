@@ -1,6 +1,6 @@
-"""A real server with worker and automations: set up twice, it watches and raises the alarm.
+"""A real server with worker and automations: setup runs twice, then the watch raises the alarm.
 
-Set-up and worker run as users start them, in processes of their own.
+Setup and worker run as users start them, in separate processes.
 """
 # ruff: noqa: PLC0415 - Prefect reads its settings when it is imported: not before the fixture
 
@@ -20,7 +20,7 @@ pytestmark = [
 ]
 
 
-def test_set_up_twice_is_set_up_once_and_a_stream_at_risk_raises_the_alarm(
+def test_setup_is_idempotent_and_a_stream_at_risk_raises_the_alarm(
     prefect_server, worker_environment, monkeypatch
 ):
     from flows.groups import Group
@@ -31,7 +31,7 @@ def test_set_up_twice_is_set_up_once_and_a_stream_at_risk_raises_the_alarm(
 
     monkeypatch.chdir(ROOT)
     server = prefect_server
-    before = server.ask("block_documents")  # another test may have stored some
+    before = server.ask("block_documents")  # another test may have stored some blocks
     said = server.run(*SET_UP)
     deployments = {d["name"]: d["id"] for d in server.ask("deployments")}
     automations = sorted(a["name"] for a in server.ask("automations"))
@@ -50,11 +50,11 @@ def test_set_up_twice_is_set_up_once_and_a_stream_at_risk_raises_the_alarm(
     assert "admin-key" not in said + stored
     assert "does not ask for a password" not in said + stored
 
-    # The service's clock stands in June: its records are long forgotten by now.
+    # The service's clock is in June: its records have expired long ago.
     ingest(Group.ACTIVITY)
     retention_watch()
     wait_for(lambda: server.runs("alarm"))
-    # The build follows the load. It would take a minute: tests/marts has it.
+    # The build follows the load. It would take a minute; tests/marts covers it.
     [build] = wait_for(lambda: server.waiting("build_marts"))
     server.cancel(build["id"])
     with server.running(*WORK, log=worker_environment / "worker.log"):
@@ -67,9 +67,7 @@ def test_set_up_twice_is_set_up_once_and_a_stream_at_risk_raises_the_alarm(
 
 
 @pytest.mark.usefixtures("prefect_server")
-def test_what_was_paused_disabled_or_is_no_longer_wanted_stays_and_is_told_by_the_next_set_up(
-    monkeypatch, capsys
-):
+def test_the_next_setup_keeps_and_reports_paused_disabled_and_obsolete_items(monkeypatch, capsys):
     from prefect import flow
     from prefect.blocks.system import Secret
     from prefect.client.orchestration import get_client
@@ -129,7 +127,7 @@ def test_a_worker_refuses_a_server_that_was_not_set_up(prefect_server, monkeypat
 
 
 @pytest.mark.usefixtures("prefect_server")
-def test_a_run_that_was_taken_on_and_never_began_is_marked_crashed_and_one_that_began_is_not(
+def test_an_accepted_run_is_marked_crashed_if_it_never_starts_and_only_then(
     tmp_path,
 ):
     from prefect import flow
@@ -143,7 +141,7 @@ def test_a_run_that_was_taken_on_and_never_began_is_marked_crashed_and_one_that_
     def taken_on() -> None: ...
 
     automation = yaml.safe_load((ROOT / "flows/automations/lost-starts.yaml").read_text())
-    quick = {**automation["trigger"], "within": 10}  # the shortest there is
+    quick = {**automation["trigger"], "within": 10}  # the shortest possible
     for_test = {**automation, "name": "lost-starts-for-test", "trigger": quick}
     (tmp_path / "lost.yaml").write_text(yaml.safe_dump(for_test))
     with get_client(sync_client=True) as client:

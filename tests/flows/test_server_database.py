@@ -27,7 +27,7 @@ class Deployment:
         return post(self.server, f"deployments/{self.id}/create_flow_run")["id"]
 
     def begins(self, run: str) -> bool:
-        """Make a run pending, as a worker does; return whether it got the slot."""
+        """Set a run to pending, as a worker does; return whether it got the slot."""
         return post(self.server, f"flow_runs/{run}/set_state", state={"type": "PENDING"})[
             "status"
         ] == ("ACCEPT")
@@ -87,7 +87,7 @@ def test_runs_that_ended_more_than_a_month_ago_are_deleted_and_others_kept(tmp_p
 
 
 def age(database, run: str, days: int) -> None:
-    """Set the end of a run to so many days ago."""
+    """Set the end of a run to this many days ago."""
     with sqlite3.connect(database, timeout=60) as connection:
         changed = connection.execute(
             "update flow_run set end_time = datetime('now', ?) where id = ?",

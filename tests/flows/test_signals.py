@@ -1,4 +1,4 @@
-"""Each finding is announced once, whoever loaded the records and however that run ended."""
+"""Each finding is announced once, no matter which run loaded the records or how it ended."""
 # ruff: noqa: PLC0415 - Prefect reads its settings when it is imported: not before the fixture
 
 from dataclasses import replace
@@ -21,7 +21,7 @@ STREAM = replace(GOOD, quarantined=1, drifted=2)
 
 @pytest.fixture(params=["in memory", pytest.param("at a server", marks=pytest.mark.proof)])
 def sent(request, monkeypatch):
-    """Return the events that are sent, instead of sending them; what was told is kept there."""
+    """Capture the events instead of sending them, and keep the variables that record them."""
     kept_at_server = request.param == "at a server"
     request.getfixturevalue("prefect_server" if kept_at_server else "alone")
     from flows import signals
@@ -132,7 +132,7 @@ def test_findings_of_another_group_are_left_to_its_run_and_to_the_watch(sent):
 def test_a_finding_is_announced_again_if_the_process_was_killed_before_it_was_recorded(
     sent, monkeypatch
 ):
-    """A process may be killed after it sends the event and before it records that."""
+    """A process may be killed after it sends the event and before it records it."""
     from flows import signals
 
     announce_findings = signals.announce_findings
@@ -152,7 +152,7 @@ def _killed(*_args, **_options):
     ("state", "events"),
     [(RetentionState.OK, 0), (RetentionState.AT_RISK, 1), (RetentionState.LOST, 1)],
 )
-def test_stream_is_announced_while_the_service_may_forget_it(sent, state, events):
+def test_stream_is_announced_while_its_records_may_expire(sent, state, events):
     from flows.signals import announce_risks
 
     forecast = Forecast(

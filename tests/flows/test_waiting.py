@@ -1,4 +1,4 @@
-"""Builds that wait: one does for all that ask for nothing more, once it has done well."""
+"""Queued builds: one successful build replaces all that request no more than it does."""
 # ruff: noqa: PLC0415 - Prefect reads its settings when it is imported: not before the fixture
 
 from datetime import UTC, datetime, timedelta
@@ -17,7 +17,7 @@ pytestmark = [
 
 @pytest.fixture
 def queue(monkeypatch):
-    """Return what queues a run of a deployment of its own, and what reads a run's state."""
+    """Return a queue with its own deployment, which adds runs and reads their state."""
     from prefect import flow
     from prefect.client.orchestration import get_client
     from prefect.states import Scheduled
@@ -50,7 +50,7 @@ def queue(monkeypatch):
         client.delete_deployment(deployment)
 
 
-def test_runs_that_waited_are_skipped_when_the_work_is_done_and_not_before(queue):
+def test_queued_runs_are_skipped_once_the_work_is_done_and_not_before(queue):
     from flows.waiting import skip, waiting_runs
 
     first, second = queue.add(), queue.add()
@@ -66,7 +66,7 @@ def test_runs_that_waited_are_skipped_when_the_work_is_done_and_not_before(queue
 
 
 @pytest.mark.parametrize(("own", "is_done_by_it"), [(False, False), (True, True)])
-def test_a_full_build_is_done_by_a_full_build_only(queue, own, is_done_by_it):
+def test_only_a_full_build_replaces_a_queued_full_build(queue, own, is_done_by_it):
     from flows.waiting import waiting_runs
 
     full, usual = queue.add(full=True), queue.add()
@@ -76,7 +76,7 @@ def test_a_full_build_is_done_by_a_full_build_only(queue, own, is_done_by_it):
     assert usual in waiting_runs()
 
 
-def test_a_run_planned_for_later_keeps_its_time(queue):
+def test_a_run_scheduled_for_later_keeps_its_time(queue):
     from flows.waiting import waiting_runs
 
     queue.add(due=timedelta(hours=2))
@@ -85,7 +85,7 @@ def test_a_run_planned_for_later_keeps_its_time(queue):
     assert waiting_runs() == []
 
 
-def test_a_run_that_has_begun_meanwhile_goes_on(queue):
+def test_a_run_that_has_started_in_the_meantime_continues(queue):
     from flows.waiting import skip, waiting_runs
     from prefect.states import Running
 
@@ -99,7 +99,7 @@ def test_a_run_that_has_begun_meanwhile_goes_on(queue):
     assert queue.state_of(run).is_running()
 
 
-def test_a_run_without_a_deployment_has_nobody_waiting_for_it(queue, monkeypatch):
+def test_a_run_without_a_deployment_has_no_queued_runs(queue, monkeypatch):
     from flows import waiting
 
     queue.add()

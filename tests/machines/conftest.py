@@ -1,4 +1,4 @@
-"""A database of its own for each test, on the server that `make test-outlets` starts."""
+"""A separate database for each test, on the server that `make test-outlets` starts."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.needs import POSTGRES, needs_postgres
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what is here where there is no server, and keep it on one worker."""
+    """Skip these tests if there is no server, and keep them on one worker."""
     for item in items:
         if "machines" in item.path.parts:
             item.add_marker(pytest.mark.xdist_group("processes"))
@@ -34,5 +34,5 @@ def catalog(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def shared(catalog: str, tmp_path: Path) -> SharedLake:
-    """Return the place of a lake that machines may share."""
+    """Return the location of a lake that machines can share."""
     return SharedLake(SecretStr(catalog), str(tmp_path / "files"))

@@ -1,4 +1,4 @@
-"""Three workers on one shared lake, two of them killed at random, again and again.
+"""Three workers on one shared lake, two of them killed at random, repeatedly.
 
 `make crash-test-machines N=30` runs the same proof for longer.
 """
@@ -18,7 +18,7 @@ WORKERS = 3
 
 
 def run_and_kill(env: dict[str, str], chance: random.Random) -> int:
-    """Start three loads, kill two of them at some moment; return how many were alive then."""
+    """Start three loads, kill two of them at a random moment; return how many were alive then."""
     workers = [start("ingest", env=env) for _ in range(WORKERS)]
     began = time.monotonic()
     killed = 0
@@ -33,7 +33,7 @@ def run_and_kill(env: dict[str, str], chance: random.Random) -> int:
     return killed
 
 
-def test_workers_killed_at_random_lose_and_double_nothing(tmp_path, catalog):
+def test_workers_killed_at_random_lose_and_duplicate_nothing(tmp_path, catalog):
     chance = random.Random(8)
     with service(routers=12, days=3) as fleet:
         env = environment(

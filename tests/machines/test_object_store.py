@@ -13,7 +13,7 @@ from fleetlake.lake_address import SharedLake
 
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[fs.S3FileSystem]:
-    """Return an object store with a bucket `fleet`, and set what leads there."""
+    """Return an object store with a bucket `fleet`, and set the variables that point to it."""
     server = ThreadedMotoServer(port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
@@ -37,7 +37,7 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[fs.S3FileSystem]:
     server.stop()
 
 
-def test_rows_lie_in_the_store_and_are_read_from_there(catalog, bucket):
+def test_rows_are_written_to_the_store_and_read_from_it(catalog, bucket):
     place = SharedLake(SecretStr(catalog), "s3://fleet/lake")
     with open_lake(place) as lake:
         lake.execute("create table marts.trips as select i as trip_id from range(5000) r(i)")

@@ -1,4 +1,4 @@
-"""A lake whose catalog is in PostgreSQL: everything that a folder's lake does, for machines."""
+"""A lake whose catalog is in PostgreSQL does everything that a lake in a folder does."""
 
 import json
 import signal
@@ -29,7 +29,7 @@ from tests.test_load import key_of
 STREAM = next(iter(ENDPOINTS))
 
 
-def test_a_load_into_a_shared_lake_holds_what_the_service_has(make_sim, shared):
+def test_a_load_into_a_shared_lake_stores_every_record_of_the_service(make_sim, shared):
     sim = make_sim()
     settings = sim.settings(lake=shared)
     sim.settings = lambda **_: settings
@@ -46,7 +46,7 @@ def test_a_load_into_a_shared_lake_holds_what_the_service_has(make_sim, shared):
     assert sum(outcome.added for outcome in again) == 0
 
 
-def test_a_plan_of_a_shared_lake_forecasts_from_what_it_holds(make_sim, shared):
+def test_a_plan_for_a_shared_lake_is_forecast_from_its_contents(make_sim, shared):
     sim = make_sim()
     settings = sim.settings(lake=shared)
     [first] = plan_ingest(settings, ["alerts"], now=NOW)
@@ -59,7 +59,7 @@ def test_a_plan_of_a_shared_lake_forecasts_from_what_it_holds(make_sim, shared):
     assert again.calls is not None
 
 
-def test_marts_are_built_published_and_maintained_as_in_a_folder(make_sim, shared, tmp_path):
+def test_a_shared_lake_is_built_published_and_maintained_like_a_folder(make_sim, shared, tmp_path):
     sim = make_sim()
     settings = sim.settings(lake=shared)
     sim.settings = lambda **_: settings
@@ -78,7 +78,7 @@ def test_marts_are_built_published_and_maintained_as_in_a_folder(make_sim, share
         assert reader.execute("select count(*) from device_inventory").fetchall() == rows
 
 
-def test_what_changed_is_exported_from_a_shared_lake_too(shared, tmp_path):
+def test_changes_are_exported_from_a_shared_lake_too(shared, tmp_path):
     target = SecretStr(str(tmp_path / "out"))
     with open_lake(shared) as lake:
         lake.execute("create table marts.trips (router_id bigint, trip_id bigint)")
@@ -103,7 +103,7 @@ with stream_lock(SharedLake(SecretStr(sys.argv[1]), sys.argv[2]), sys.argv[3]):
 """
 
 
-def test_a_stream_held_by_another_process_is_busy_until_that_dies(shared):
+def test_a_stream_locked_by_another_process_is_busy_until_that_process_dies(shared):
     command = [sys.executable, "-c", HOLD, shared.catalog.get_secret_value(), shared.files, STREAM]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -113,7 +113,7 @@ def test_a_stream_held_by_another_process_is_busy_until_that_dies(shared):
         with pytest.raises(StreamBusy), stream_lock(shared, STREAM):
             pass
         other.send_signal(signal.SIGKILL)
-    with commit_lock(shared):  # waits for nobody: it is another lock
+    with commit_lock(shared):  # does not wait: it is another lock
         pass
     _until_free(shared)
 
@@ -130,7 +130,7 @@ def _until_free(shared: SharedLake) -> None:
             cursor.execute(f"SELECT pg_advisory_{ask}({name})::text")
 
 
-def test_two_holders_in_one_process_exclude_each_other_too(shared):
+def test_two_lock_holders_in_one_process_exclude_each_other_too(shared):
     with (
         export_lock(shared, "parquet"),
         pytest.raises(LakeError, match="under way"),
@@ -141,7 +141,7 @@ def test_two_holders_in_one_process_exclude_each_other_too(shared):
         pass
 
 
-def test_after_the_database_was_away_locks_are_to_be_had_again(shared):
+def test_locks_can_be_taken_again_after_the_database_was_down(shared):
     with commit_lock(shared):
         pass
     with shared.connect() as connection, connection.cursor() as cursor:
@@ -156,7 +156,7 @@ def test_after_the_database_was_away_locks_are_to_be_had_again(shared):
         pass
 
 
-def test_a_commit_that_waits_too_long_says_so(shared, monkeypatch):
+def test_a_commit_that_waits_too_long_is_a_clear_error(shared, monkeypatch):
     monkeypatch.setattr("fleetlake.lake.locks.COMMIT_LOCK_SECONDS", 0.05)
     with shared.connect() as connection, connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_lock(hashtextextended('fleetlake commit', 0))::text")
@@ -164,7 +164,7 @@ def test_a_commit_that_waits_too_long_says_so(shared, monkeypatch):
             pass
 
 
-def test_machines_share_the_calls_of_a_minute_and_of_a_day(shared):
+def test_machines_share_the_call_limits_per_minute_and_per_day(shared):
     limits = [
         SharedCallLimit(shared, account="a", calls_per_minute=5, calls_per_day=0) for _ in range(2)
     ]
@@ -180,7 +180,7 @@ def test_machines_share_the_calls_of_a_minute_and_of_a_day(shared):
         limit.close()
 
 
-def test_a_call_noted_before_the_clock_was_set_back_holds_nobody_up(shared):
+def test_a_call_recorded_before_the_clock_was_set_back_delays_nobody(shared):
     limit = SharedCallLimit(shared, account="c", calls_per_minute=1, calls_per_day=0)
     assert limit.reserve() == 0.0
     with shared.connect() as connection, connection.cursor() as cursor:

@@ -1,4 +1,4 @@
-"""Lakes with hand-made rows, for tests that show what the SQL layer does with them."""
+"""Lakes with hand-made rows, for tests of the SQL layer."""
 
 import json
 import shutil
@@ -28,7 +28,7 @@ AddRows = Callable[..., None]
 
 
 def add_rows(lake_path: Path, endpoint: str, *rows: dict[str, Any]) -> None:
-    """Write rows to a raw table in one commit; what a row does not say is null."""
+    """Write rows to a raw table in one commit; members missing from a row are null."""
     kept = {"account_profile": "default", "_load_id": "test", "_loaded_at": LOADED_AT}
     if ENDPOINTS[endpoint].mode is Mode.HISTORY:
         kept["valid_from"] = LOADED_AT
@@ -47,32 +47,32 @@ def add_rows(lake_path: Path, endpoint: str, *rows: dict[str, Any]) -> None:
 
 @pytest.fixture(scope="session")
 def add() -> AddRows:
-    """Return `add_rows`, which tests may not import from here."""
+    """Return `add_rows`, because tests cannot import it from here."""
     return add_rows
 
 
 @pytest.fixture(scope="session")
 def warm_dbt() -> Iterator[WarmDbt]:
-    """Return what makes runs of dbt cheap."""
+    """Return the server that makes runs of dbt cheap."""
     with closing(WarmDbt()) as warm:
         yield warm
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _dbt_is_warm(warm_dbt: WarmDbt) -> Iterator[None]:
-    """Have all tests here run dbt cheaply."""
+    """Let all tests here run dbt cheaply."""
     with warm_dbt.used():
         yield
 
 
 @pytest.fixture
 def real_dbt(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have a test run dbt by its real command line."""
+    """Let a test run dbt through its real command line."""
     monkeypatch.setattr(dbt, "_command", REAL)
 
 
 def _least_row(endpoint: Endpoint) -> dict[str, Any]:
-    """Return the row that says no more than a record must."""
+    """Return a row with only the required members of a record."""
     times = {*filter(None, [endpoint.event_time])}
     times |= {"valid_from"} if endpoint.mode is Mode.HISTORY else set()
     return dict.fromkeys(endpoint.key, "1") | dict.fromkeys(times, NOON)
@@ -82,7 +82,7 @@ def _least_row(endpoint: Endpoint) -> dict[str, Any]:
 def built(
     empty_lake: Path, tmp_path_factory: pytest.TempPathFactory, warm_dbt: WarmDbt
 ) -> tuple[Path, BuildResult, list[BuildStep]]:
-    """Build everything of a lake with one such row in each table; return it, the result, each step.
+    """Build a lake with one such row in each table; return the lake, the result and each step.
 
     For reading only, since many tests share it.
     """
@@ -102,7 +102,7 @@ def built(
 
 @pytest.fixture(scope="session")
 def make_lake(empty_lake: Path) -> Callable[..., Path]:
-    """Return what ingests a small simulated fleet, or some endpoints, into a lake in a folder."""
+    """Return a function that ingests a small fleet, or some endpoints, into a folder's lake."""
 
     def make(folder: Path, *endpoints: str) -> Path:
         app = create_app(SimulatorOptions(routers=12, days=4, now=LOADED_AT, speed=0))

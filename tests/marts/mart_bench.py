@@ -1,11 +1,11 @@
-"""Time a full build over many rows, one of a new hour, and one of all over what is there.
+"""Time three builds: a full one over many rows, one of a new hour, and a full rebuild.
 
 `make bench-marts` runs it.
 
-The rows are made in the lake directly: usage and signal samples every 15 minutes and fixes of
-vehicles that drive for an hour and stand for one. Prints seconds, within dbt's models and in
-all, CPU seconds, which a busy machine changes less, and the peak memory of the build's
-processes; exits with 1 when the hour costs 5% of the full build's seconds or more.
+The rows are created directly in the lake: usage and signal samples every 15 minutes and fixes of
+vehicles that drive for an hour and stand for an hour. Prints seconds, within dbt's models and in
+total, CPU seconds, which a busy machine affects less, and the peak memory of the build's
+processes; exits with 1 if the hour costs 5% of the full build's seconds or more.
 """
 
 # ruff: noqa: T201 - it is run for what it prints
@@ -86,7 +86,7 @@ def fill(lake: Lake, *, load: str, first_s: int, last_s: int, devices: int, vehi
 
 @dataclass(frozen=True)
 class Cost:
-    """What a build took: seconds, CPU seconds, and peak memory in GB of its two processes."""
+    """The cost of a build: seconds, CPU seconds, and peak memory in GB of its two processes."""
 
     result: BuildResult
     cpu_s: float
@@ -95,7 +95,7 @@ class Cost:
 
 
 def build(path: Path, *, is_full: bool) -> Cost:
-    """Build in this process, which did nothing before, as the command does."""
+    """Build in this fresh process, as the command does."""
     skip_unneeded_imports()
     result = build_marts(path, is_full=is_full)
     own, dbt = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
@@ -104,7 +104,7 @@ def build(path: Path, *, is_full: bool) -> Cost:
 
 
 def measure(name: str, path: Path, *, is_full: bool = False) -> Cost:
-    """Build in a new process, and print and return what it cost."""
+    """Build in a new process, and print and return its cost."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         cost = pool.submit(build, path, is_full=is_full).result()
     result = cost.result
@@ -121,7 +121,7 @@ def measure(name: str, path: Path, *, is_full: bool = False) -> Cost:
 
 
 def main() -> int:
-    """Fill, build, add an hour, build that, build all anew; return the exit code."""
+    """Fill, build, add an hour, build it, rebuild everything; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--millions", type=float, default=50, help="usage and signal samples")
     parser.add_argument("--fixes", type=float, default=10, help="millions of location points")

@@ -1,11 +1,11 @@
-"""Hold the marts against what the simulated world knows to have happened.
+"""Compare the marts with what really happened in the simulated world.
 
-Lets a fleet live for some weeks, polls its batteries all along, ingests everything at the end,
-builds, and prints for each mart what was matched, missed and invented, and the worst error in
-time. Exits with 1 when something is missed or invented, a failover is off by more than the
-second that alerts are stamped to, a trip by more than the time between two fixes or one in a
-hundred of its ends by more than fixes are inexact, or fewer than nine in ten batteries reach
-their end within the interval stated. `make mart-truth` runs it.
+Simulates a fleet for some weeks, polls its batteries all the time, ingests everything at the end,
+builds, and prints for each mart what was matched, missed and invented, and the largest error in
+time. Exits with 1 if something is missed or invented, if a failover is off by more than the
+second that alerts are rounded to, if a trip is off by more than the time between two fixes or one
+in a hundred of its ends by more than the inaccuracy of fixes, or if fewer than nine in ten
+batteries wear out within the stated interval. `make mart-truth` runs it.
 """
 
 # ruff: noqa: T201 - it is run for what it prints
@@ -39,9 +39,9 @@ from fleetlake.marts import build_marts
 
 ALERT_STAMP_S = 1.001
 CLOCK_ERROR_S = 106.0
-"""By how much a device's own clock is off at most, in seconds, so what only its alerts tell."""
+"""Maximum error of a device's own clock, in seconds, and so of what only its alerts report."""
 PLACE_M = 50.0
-"""A fix is metres off, and one taken while still rolling some tens of metres."""
+"""A fix is off by metres; a fix taken while still rolling, by some tens of metres."""
 
 FAILOVERS = """
 select t.router_id, t.started_at, t.ended_at, t.data_usage_bytes,
@@ -56,9 +56,9 @@ on e.router_id = t.router_id and abs(epoch(e.started_at) - epoch(t.started_at)) 
 where coalesce(t.started_at, e.started_at) < ?
 """
 
-# A trip still under way when the data ends has no end to compare, and one under way when it
-# begins has no start: the truth does not tell of it, and it is counted apart. One driven while the
-# router was offline, or from or to such a spell, left no fixes to tell of it.
+# A trip under way when the data ends has no end to compare. A trip under way when the data
+# begins has no start: it is not in the truth, and is counted separately. A trip driven while the
+# router was offline, or that began or ended there, left no fixes.
 TRIPS = """
 select t.router_id, t.started_at, e.trip_id as episode_id, coalesce(t.is_seen, true) as is_seen,
        coalesce(t.router_id, e.router_id) as of_router_id,
@@ -89,7 +89,7 @@ and e.started_at < t.ended_at and e.ended_at > t.started_at
 where coalesce(t.ended_at, e.ended_at) < ?
 """
 
-# Every fix of such a spell is wrong, and no other is.
+# Every fix of such a spell is wrong, and no other fix.
 JUMPS = """
 select t.router_id, p.fixed_at as started_at,
        case when p.quality = 'jump' then p.fix_id end as episode_id
@@ -107,7 +107,7 @@ KINDS = {
     "about the antimeridian": pl.col("is_far"),
     DRIFTING: pl.col("has_drifting_clock"),
 }
-"""What is odd about some vehicles, in terms of how the simulator says that they report."""
+"""Peculiarities of some vehicles, in terms of the simulator's `reporting`."""
 
 BATTERIES = """
 with lives as (
@@ -131,9 +131,9 @@ and epoch(ended_at) - epoch(started_at) >= 60
 
 
 def without_cut(pairs: pl.DataFrame) -> pl.DataFrame:
-    """Print how many trips were under way as the history began; return the others.
+    """Print how many trips were under way when the history began; return the others.
 
-    The truth has only trips that began since. The fixes of the others begin on the way.
+    The truth has only trips that started later. The fixes of the others start mid-trip.
     """
     first_fix_by = BORN - HISTORY + timedelta(seconds=FIX_INTERVAL_S)
     is_cut = pl.col("router_id").is_null() & (pl.col("told_start") < first_fix_by)
@@ -142,13 +142,13 @@ def without_cut(pairs: pl.DataFrame) -> pl.DataFrame:
 
 
 def is_placed(pairs: pl.DataFrame) -> bool:
-    """Return whether 99 in a hundred trips begin and end where they really did."""
+    """Return whether 99 in a hundred trips start and end where they really did."""
     ends = [pairs[end].drop_nulls() for end in ("start_m_error", "end_m_error")]
     return all((off.quantile(0.99) or 0.0) <= PLACE_M for off in ends)
 
 
 def is_right_of_each_kind(pairs: pl.DataFrame, reporting: pl.DataFrame) -> bool:
-    """Print the trips of each kind of vehicle; return whether all are as they should be."""
+    """Print the trips of each kind of vehicle; return whether all are correct."""
     good = True
     for kind, is_of_kind in KINDS.items():
         routers = reporting.filter(is_of_kind, pl.col("is_vehicle"))["router_id"]
@@ -160,13 +160,13 @@ def is_right_of_each_kind(pairs: pl.DataFrame, reporting: pl.DataFrame) -> bool:
 
 
 def is_right_of_overlaps(name: str, pairs: pl.DataFrame) -> bool:
-    """Print the episodes that overlap another of their router; return whether all are right."""
+    """Print the episodes that overlap another one of a router; return whether all are correct."""
     those = pairs.filter(pl.col("overlaps_another")).drop("of_router_id")
     return is_matched(f"{name} that overlap another", those, ALERT_STAMP_S)
 
 
 def is_foretold(pairs: pl.DataFrame) -> bool:
-    """Print how many predictions hold; return whether nine of ten do."""
+    """Print how many predictions are correct; return whether nine in ten are."""
     predicted = pairs.drop_nulls("predicted_worn_at")
     late = pairs["worn_error_s"].drop_nulls()
     print(
@@ -185,7 +185,7 @@ def is_foretold(pairs: pl.DataFrame) -> bool:
 
 
 def check(fleet: Fleet, lake_path: Path) -> bool:
-    """Compare every mart that has a truth; print as it goes."""
+    """Compare every mart that has a truth, and print each result."""
     now = fleet.now()
     until = now - timedelta(minutes=2)  # younger records may not be visible yet
     outages = fleet.truth("outages")
@@ -220,7 +220,7 @@ def check(fleet: Fleet, lake_path: Path) -> bool:
 
 
 def check_without_records(fleet: Fleet, lake_path: Path) -> bool:
-    """Lose a third of the failover records, and find the episodes by their alerts."""
+    """Delete a third of the failover records, and find the episodes by their alerts."""
     with open_lake(lake_path) as lake:
         lake.execute("delete from raw.failovers where hash(uuid) % 3 = 0 and ended_at is not null")
     build_marts(lake_path)
@@ -239,7 +239,7 @@ def check_without_records(fleet: Fleet, lake_path: Path) -> bool:
 
 
 def main() -> int:
-    """Run it all; return the exit code."""
+    """Run the whole comparison; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--routers", type=int, default=300)
     parser.add_argument("--days", type=int, default=35)

@@ -1,4 +1,4 @@
-"""A simulated fleet that lives while it is ingested, and how marts are compared with its truth."""
+"""A simulated fleet that changes while it is ingested, and a comparison of marts with its truth."""
 
 # ruff: noqa: T201 - it is run for what it prints
 
@@ -26,10 +26,10 @@ KEYS = {
 }
 BORN = datetime(2026, 5, 1, tzinfo=UTC)
 HISTORY = timedelta(days=0.01)
-"""How long a fleet had lived before it was first polled; no record is older."""
+"""The age of a fleet at the first poll; no record is older."""
 POLL = timedelta(hours=6)
 FIX_INTERVAL_S = 61.0
-"""A moving vehicle takes a fix a minute, each up to a second late."""
+"""A moving vehicle takes a fix every minute, up to a second late."""
 BEFORE_REMOVAL = timedelta(seconds=2)
 POLLED = ["accounts", "batteries", "groups", "net_devices", "routers"]
 
@@ -49,7 +49,7 @@ class Fleet:
         )
 
     def ask(self, method: str, path: str, **request: Any) -> httpx.Response:
-        """Return the answer to one request."""
+        """Return the response to one request."""
 
         async def send() -> httpx.Response:
             async with httpx.AsyncClient(
@@ -60,9 +60,9 @@ class Fleet:
         return asyncio.run(send())
 
     def live(self, days: int) -> None:
-        """Let the days pass, polling the batteries all along; then ingest everything.
+        """Let the days pass while polling the batteries; then ingest everything.
 
-        What a router reported is removed as it is unregistered, so all is read just before too.
+        Unregistering a router deletes its data, so everything is also read just before that.
         """
         polls = [BORN + POLL * (n + 1) for n in range(int(timedelta(days=days) / POLL))]
         leaving = [at - BEFORE_REMOVAL for at in self._registrations_until(polls[-1])]
@@ -75,7 +75,7 @@ class Fleet:
         raise_worst(ingest(self.settings, [], transport=self.transport))
 
     def _registrations_until(self, end: datetime) -> list[datetime]:
-        """Return when routers will be registered anew: an equal fleet that lives ahead tells."""
+        """Return when routers will be re-registered, from an identical fleet that runs ahead."""
         scout = Fleet(self.options, self.lake)
         scout._advance_to(end)
         return [at for (at,) in scout.truth("registrations").select("registered_at").rows()]
@@ -98,7 +98,7 @@ class Fleet:
 
 
 def born(*, routers: int, seed: int, lake: Path) -> Fleet:
-    """Return a fleet at the beginning of its history."""
+    """Return a fleet at the start of its history."""
     history_days = HISTORY / timedelta(days=1)
     options = SimulatorOptions(routers=routers, days=history_days, seed=seed, now=BORN, speed=0)
     return Fleet(options, lake)
@@ -114,7 +114,7 @@ def compare(
 
 
 def is_matched(name: str, pairs: pl.DataFrame, at_most_s: float) -> bool:
-    """Print matched, missed and invented with the errors; return whether all is as it should be."""
+    """Print matched, missed and invented rows with the errors; return whether all are correct."""
     missed = pairs.filter(pl.col("episode_id").is_null()).height
     invented = pairs.filter(pl.col("router_id").is_null()).height
     real = pairs.drop_nulls("router_id")

@@ -1,4 +1,4 @@
-"""Hold what marts say of moved, renamed, swapped and re-registered devices against the truth."""
+"""Compare marts with the truth for moved, renamed, swapped and re-registered devices."""
 
 # ruff: noqa: T201 - it is run for what it prints
 
@@ -15,8 +15,8 @@ UNREAD = timedelta(minutes=2)
 BYTES_SHARE = 0.01
 """The newest samples of a month may not be visible yet."""
 
-# What a mart says of the interface that took over, and of those that carried a month's traffic.
-# No poll tells of a change before the first one after it: what happened meanwhile is unseen.
+# What marts say about the interface that took over, and about those with a month's traffic.
+# A change is unseen until the first poll after it.
 BACKUPS = """
 select t.*, t.to_net_device_id as device, e.episode_id,
        e.to_interface = t.to_uid and e.backup_net_device_id = t.to_net_device_id
@@ -27,7 +27,7 @@ and abs(epoch(e.started_at) - epoch(t.started_at)) <= 1
 where t.started_at < ?
 """
 
-# As the records of the failovers tell it, and where those are lost as of the polls.
+# From the failover records or, where those are lost, from the polls.
 OWNERS = """
 select e.router_id as device, e.started_at, e.episode_id,
        e.account_id = t.account_id and e.group_id is not distinct from t.group_id as is_right
@@ -71,8 +71,8 @@ INTERFACE_KINDS = {
 OWNER_KINDS = ("stays", "changes account", "changes group", "is renamed", RESET, REPLACED)
 """How routers change, in terms of the simulator's `router_spans`."""
 
-# A row per mart and router of each registration, as `device`: whether it is where it should be.
-# The old one is in no mart of what is now, and its days end with the poll that missed it.
+# A row per mart and router of each registration, as `device`: whether it is correct there.
+# The old router is in no mart of current state, and its days end at the poll that missed it.
 REGISTERED = """
 with devices as (
     select replaces_router_id as device, kind, registered_at, false as is_there from truth
@@ -116,9 +116,9 @@ group by all
 
 
 def polls_unseen(spans: pl.DataFrame, key: str, now: datetime) -> pl.DataFrame:
-    """Return from when to when each change of a modem or router was not yet seen by a poll.
+    """Return the span in which each change of a modem or router was not yet seen by a poll.
 
-    No poll ever saw what was there at first if it changed before the first poll.
+    The initial state is never seen if it changes before the first poll.
     """
     since = (pl.col("started_at") - BORN).dt.total_microseconds()
     poll = POLL // timedelta(microseconds=1)
@@ -134,9 +134,9 @@ def polls_unseen(spans: pl.DataFrame, key: str, now: datetime) -> pl.DataFrame:
 
 
 def is_right_as_of(name: str, pairs: pl.DataFrame, unseen: pl.DataFrame) -> bool:
-    """Print how often a mart says what held at the time of an event; return if always.
+    """Print how often a mart has the values as of an event; return whether it always does.
 
-    What happened between a change and the poll that saw it is told apart.
+    Events between a change and the poll that saw it are counted separately.
     """
     gaps = pairs.join(unseen, on="device")
     inside = (pl.col("started_at") >= pl.col("changed_at")) & (
@@ -155,7 +155,7 @@ def is_right_as_of(name: str, pairs: pl.DataFrame, unseen: pl.DataFrame) -> bool
 
 
 def is_right_of_moves(fleet: Fleet, lake: Lake, until: datetime) -> bool:
-    """Print the backups and months of each kind of modem; return whether all are right."""
+    """Print the backups and months of each kind of modem; return whether all are correct."""
     spans = fleet.truth("interface_spans")
     unseen = polls_unseen(spans, "net_device_id", fleet.now())
     backups = compare(lake, fleet.truth("failover_episodes"), BACKUPS, until)
@@ -182,7 +182,7 @@ def is_right_of_moves(fleet: Fleet, lake: Lake, until: datetime) -> bool:
 
 
 def is_right_of_owners(fleet: Fleet, lake: Lake, until: datetime, source: str) -> bool:
-    """Print how often episodes have the account and group of their time; return if always."""
+    """Print how often episodes have the account and group of their start; return whether all do."""
     spans = fleet.truth("router_spans")
     unseen = polls_unseen(spans, "router_id", fleet.now())
     pairs = compare(lake, spans, OWNERS, until)
@@ -195,7 +195,7 @@ def is_right_of_owners(fleet: Fleet, lake: Lake, until: datetime, source: str) -
 
 
 def is_right_of_registrations(fleet: Fleet, lake: Lake, episodes: dict[str, pl.DataFrame]) -> bool:
-    """Print what marts say of the old and new router of each registration; return if all is right.
+    """Print the marts' rows of re-registered routers, old and new; return whether all are correct.
 
     `episodes` has the pairs of truth and mart, by the mart's name.
     """
@@ -226,7 +226,7 @@ def is_right_of_registrations(fleet: Fleet, lake: Lake, episodes: dict[str, pl.D
 
 
 def usage_of(fleet: Fleet, device: int, until: datetime) -> Iterator[pl.DataFrame]:
-    """Yield when each usage sample of an interface was taken, and its bytes, if there is any."""
+    """Yield the time and bytes of each usage sample of an interface."""
     samples = fleet.truth("net_device_usage_samples", device=str(device))
     if samples.is_empty():
         return

@@ -1,7 +1,7 @@
 """Build the marts with Spark from an export of the raw tables. Runs in Spark's environment.
 
-Usage: spark_run.py PROJECT WORK, where WORK/in/<schema>_<table>/ is what is read and
-WORK/out/<mart>/ what is written.
+Usage: spark_run.py PROJECT WORK. It reads WORK/in/<schema>_<table>/ and
+writes WORK/out/<mart>/.
 """
 
 import sys
@@ -19,7 +19,7 @@ def start(work: Path) -> SparkSession:
         .config("spark.sql.warehouse.dir", str(work / "warehouse"))
         .config("spark.sql.shuffle.partitions", "4")
         .config("spark.ui.enabled", "false")
-        # As in DuckDB, a division by zero is null and not an error.
+        # As in DuckDB, a division by zero is null, not an error.
         .config("spark.sql.ansi.enabled", "false")
         .getOrCreate()
     )

@@ -18,7 +18,7 @@ LOGIN = {"action_id": "a1", "action_type_name": "login", "action_timestamp": NOO
 
 @pytest.fixture
 def lake(built, tmp_path):
-    """Return a lake of which everything was built."""
+    """Return a lake with everything built."""
     return shutil.copytree(built[0], tmp_path / "lake")
 
 
@@ -26,7 +26,7 @@ def computed(result):
     return {m.name for m in result.models}
 
 
-def test_with_nothing_new_nothing_is_computed(lake):
+def test_nothing_is_computed_if_nothing_is_new(lake):
     steps = []
 
     result = build_marts(lake, on_progress=steps.append)
@@ -45,7 +45,7 @@ def test_only_models_below_new_rows_are_computed_and_tested(lake, add):
 
 
 def planned(lake, **wish):
-    """Return what a build of the lake's newest snapshot would compute."""
+    """Return the models that a build of the lake's newest snapshot would compute."""
     with open_lake(lake, read_only=True) as opened:
         ((newest,),) = opened.rows("select max(snapshot_id) from lake.snapshots()")
     choice = {"select": None, "is_full": False, **wish}
@@ -53,7 +53,7 @@ def planned(lake, **wish):
 
 
 EVERYTHING = ()
-"""dbt's options for it."""
+"""dbt's options to compute everything."""
 
 
 def test_a_full_build_is_planned_to_compute_everything(lake):
@@ -67,7 +67,7 @@ def test_a_full_build_computes_everything(lake, built):
     assert computed(build_marts(lake, is_full=True)) == computed(built[1])
 
 
-def test_changes_that_a_selection_left_out_are_computed_by_the_next_build(lake, add):
+def test_the_next_build_computes_changes_that_a_selection_left_out(lake, add):
     add(lake, "activity_logs", LOGIN)
     build_marts(lake, select="security_events")
 
@@ -76,19 +76,19 @@ def test_changes_that_a_selection_left_out_are_computed_by_the_next_build(lake, 
 
 @pytest.fixture
 def forgetful(lake, add):
-    """Return a lake with new rows that has forgotten which tables they are in."""
+    """Return a lake with new rows that no longer knows which tables have them."""
     add(lake, "activity_logs", LOGIN)
     with open_lake(lake) as opened:
         maintain(opened, keep=timedelta(0))
     return lake
 
 
-def test_when_the_lake_has_forgotten_what_changed_everything_is_planned(forgetful):
+def test_everything_is_planned_if_the_lake_no_longer_knows_what_changed(forgetful):
     assert planned(forgetful).options == EVERYTHING
 
 
 @pytest.mark.proof
-def test_when_the_lake_has_forgotten_what_changed_everything_is_computed(forgetful, built):
+def test_everything_is_computed_if_the_lake_no_longer_knows_what_changed(forgetful, built):
     lake = forgetful
 
     assert computed(build_marts(lake)) == computed(built[1])
@@ -112,7 +112,7 @@ def test_a_read_without_new_rows_starts_no_build(lake):
     assert computed(build_marts(lake)) == set()
 
 
-def test_a_record_stamped_ahead_of_the_service_does_not_move_now(lake, add):
+def test_a_record_stamped_ahead_of_the_service_does_not_advance_the_current_time(lake, add):
     far = NOON.replace(year=2031)
     ahead = {"uuid": "f1", "router_id": 1, "started_at": NOON, "updated_at": far}
     add(lake, "failovers", ahead)

@@ -1,4 +1,4 @@
-"""Marts do not depend on how the lake was filled: bit by bit, late, after kills, or in one go.
+"""Marts do not depend on how the lake was filled: incrementally, late, after kills, or at once.
 
 `make mart-increments` runs the same proof with 50 increments and three kills.
 """
@@ -25,9 +25,9 @@ KILLS = 3 if INCREMENTS >= 50 else 1
 BUILD_EVERY = 6
 
 OFTEN = ("alerts", "historical_locations", "net_device_usage_samples", "net_device_signal_samples")
-"""Resources of which a minute may bring some record."""
+"""Resources that may get new records within a minute."""
 
-# What a poll finds differs between those who polled at other times.
+# Polls at different times find different data.
 POLLED = {"device_history", "device_availability_daily", "pipeline_freshness"}
 POLLED |= {mart["name"] for mart in marts() if mart["name"].startswith("battery_")}
 
@@ -38,7 +38,7 @@ def run(*words, env):
 
 
 def content(lake: Path):
-    """Return rows and a checksum of every mart; when a row was built is not part of it."""
+    """Return rows and a checksum of every mart, without `built_at`."""
     with open_lake(lake, read_only=True) as opened:
         return {
             mart["name"]: opened.rows(
@@ -50,9 +50,9 @@ def content(lake: Path):
 
 
 def advance_to_quiet(fleet):
-    """Move the service's clock to where a load that takes some seconds longer finds no more.
+    """Move the service's clock to a time at which a slightly longer load finds nothing more.
 
-    A load reads what is a minute old, and counts its own seconds since it last saw the clock.
+    A load reads records that are a minute old, and adds its own seconds to the last clock reading.
     """
     while True:
         now = datetime.fromisoformat(fleet.state()["now"]).astimezone(UTC)
@@ -66,7 +66,7 @@ def advance_to_quiet(fleet):
 
 @pytest.fixture(scope="module")
 def lakes(tmp_path_factory):
-    """Fill one lake bit by bit and one in one go; return both, and a rebuilt copy of the first."""
+    """Fill one lake incrementally and one at once; return both, and a rebuilt copy of the first."""
     folder = tmp_path_factory.mktemp("identical")
     bits, whole = folder / "bits", folder / "whole"
     chance = random.Random(7)
@@ -83,7 +83,7 @@ def lakes(tmp_path_factory):
                 killed += kill_after(chance.uniform(4, 8), "build", env=env)
             if number in stops or number % BUILD_EVERY == 0:
                 run("build", env=env)
-        fleet.advance(SWEEP.total_seconds())  # the next load finds what came too late for others
+        fleet.advance(SWEEP.total_seconds())  # the next load finds what arrived too late for others
         advance_to_quiet(fleet)
         for part in (bits, whole):
             run("ingest", env=environment(part, fleet.url))
@@ -96,13 +96,13 @@ def lakes(tmp_path_factory):
     return bits / "lake", whole / "lake", again
 
 
-def test_marts_built_bit_by_bit_are_those_of_one_build(lakes):
+def test_marts_built_incrementally_equal_those_of_one_build(lakes):
     bits, _, again = lakes
 
     assert content(bits) == content(again)
 
 
-def test_marts_of_a_lake_filled_bit_by_bit_are_those_of_one_filled_in_one_go(lakes):
+def test_marts_of_a_lake_filled_incrementally_equal_those_of_a_lake_filled_at_once(lakes):
     bits, whole = ({k: v for k, v in content(i).items() if k not in POLLED} for i in lakes[:2])
     rows = sum(count for [(count, _)] in bits.values())
     sys.stdout.write(f"{len(bits)} marts with {rows:,} rows\n")

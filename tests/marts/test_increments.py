@@ -1,4 +1,4 @@
-"""Incremental marts: late rows, re-read rows and unlucky builds give what one full build gives."""
+"""Incremental marts equal a full build after late rows, re-read rows and failed builds."""
 
 import shutil
 from datetime import UTC, datetime, timedelta
@@ -22,7 +22,7 @@ SELECT = " ".join(f"+{mart}" for mart in MARTS)
 
 
 def fixes(router: int, day: int) -> list[dict[str, object]]:
-    """Return a drive north: standing, ten minutes at 60 km/h, standing."""
+    """Return a drive north: stop, ten minutes at 60 km/h, stop."""
     begin = START + timedelta(days=day)
     moved = [0, 0, *range(1, 11), 10, 10]
     minutes = [-15, 0, *range(1, 11), 11, 26]
@@ -65,7 +65,7 @@ def signal(device: int, day: int, hour: int) -> dict[str, object]:
 
 
 def content(lake, *some):
-    """Return the rows of each mart, without when they were built."""
+    """Return the rows of each mart, without `built_at`."""
     sql = "select columns(c -> c <> 'built_at') from marts.{} order by all"
     with open_lake(lake, read_only=True) as opened:
         return {mart: opened.rows(sql.format(mart)) for mart in some}
@@ -90,7 +90,7 @@ def increments(empty_lake, tmp_path_factory, add):
     return lake, results
 
 
-def test_the_trips_are_those_that_were_driven(increments):
+def test_the_trips_are_the_ones_that_were_driven(increments):
     with open_lake(increments[0], read_only=True) as lake:
         driven = lake.rows("select router_id, trip_date::varchar from marts.trips order by all")
         times = lake.rows(
@@ -134,9 +134,9 @@ SEEN = """
 
 @pytest.fixture(scope="module")
 def whole(increments, tmp_path_factory):
-    """Build the same rows in one go over the marts, while somebody reads them.
+    """Build the same rows at once over the marts, while a reader reads them.
 
-    Returns the lake, and `SEEN` before the build and by who read meanwhile.
+    Returns the lake, and `SEEN` before the build and as the reader saw it.
     """
     lake = shutil.copytree(increments[0], tmp_path_factory.mktemp("whole") / "lake")
     with open_lake(lake, read_only=True) as reader, reader.single_snapshot():
@@ -145,14 +145,14 @@ def whole(increments, tmp_path_factory):
         return lake, before, reader.rows(SEEN)
 
 
-def test_increments_with_a_late_load_give_what_one_build_gives(increments, whole):
+def test_increments_with_a_late_load_give_the_same_as_one_build(increments, whole):
     rows = content(increments[0], *MARTS)
 
     assert rows == content(whole[0], *MARTS)
     assert all(rows.values())
 
 
-def test_a_full_build_over_marts_is_one_commit_that_readers_do_not_see(whole):
+def test_a_full_build_over_existing_marts_is_one_commit_that_readers_do_not_notice(whole):
     lake, before, meanwhile = whole
     with open_lake(lake, read_only=True) as opened:
         [(*builds, built_at, commits)] = opened.rows(SEEN)
@@ -163,7 +163,7 @@ def test_a_full_build_over_marts_is_one_commit_that_readers_do_not_see(whole):
     assert commits == before[0][3] + 1
 
 
-def test_rows_of_a_failed_build_reach_the_lake_with_the_next_good_one(lake_path, add):
+def test_rows_of_a_failed_build_reach_the_lake_with_the_next_good_build(lake_path, add):
     lake = lake_path
     select = "+data_usage_daily +security_events"
     add(lake, "net_device_usage_samples", usage(5, 0, 0))
@@ -188,7 +188,7 @@ def test_bad_rows_of_a_failed_build_fail_the_next_one_too(lake_path, add, good):
     lake, select = lake_path, "+location_track_points"
     add(lake, "historical_locations", *good)
     build_marts(lake, select=select)
-    add(lake, "historical_locations", fixes(1, 1)[0], fixes(1, 1)[0])  # as the lake never would
+    add(lake, "historical_locations", fixes(1, 1)[0], fixes(1, 1)[0])  # the lake never writes this
 
     for _ in range(2):
         with pytest.raises(BuildFailed, match="fix_id=1-1--15"):
@@ -215,7 +215,7 @@ def judged(lake):
         )
 
 
-def test_a_late_fix_has_its_neighbours_judged_again_and_no_other_fix(lake_path, add):
+def test_a_late_fix_re_rates_its_neighbours_and_no_other_fix(lake_path, add):
     lake, select = lake_path, "+location_track_points"
     first, far, second, *rest = fixes(1, 0)
     there = {"latitude": 50.0}
@@ -227,7 +227,7 @@ def test_a_late_fix_has_its_neighbours_judged_again_and_no_other_fix(lake_path, 
         rest[n] | there | {"created_at": rest[0]["created_at"] + hour}
         for n, hour in enumerate(hours)
     ]
-    add(lake, "historical_locations", *late)  # it was moved there, and what came between is wrong
+    add(lake, "historical_locations", *late)  # it was moved there, and the fixes between are wrong
 
     build_marts(lake, select=select)
 
@@ -249,7 +249,9 @@ def test_a_selection_includes_its_parents_until_everything_was_built_once(lake_p
 
 
 @pytest.mark.proof
-def test_wrong_fixes_that_come_bit_by_bit_are_judged_as_all_at_once(lake_path, tmp_path, add):
+def test_wrong_fixes_that_arrive_incrementally_are_rated_as_if_they_arrived_at_once(
+    lake_path, tmp_path, add
+):
     steps, whole = lake_path, Path(shutil.copytree(lake_path, tmp_path / "whole"))
     select = "+location_track_points"
     days = [fix for day in range(4) for fix in fixes(1, day)]

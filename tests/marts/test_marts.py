@@ -39,14 +39,14 @@ FAILOVER = {
 
 LOGIN = {"action_id": "a1", "action_type_name": "login", "action_timestamp": NOON}
 FEW = "+security_events"
-"""A mart that stands on one table: where any will do, the quickest to build."""
+"""A mart over one table, the fastest to build, for tests that can use any mart."""
 
 NOT_STAGED = {
-    "resource_url",  # an address whose host varies, made of the id
-    "is_upgrade_available",  # said to be inaccurate by the contract since 2023-12-31
+    "resource_url",  # an address built from the id, with varying host
+    "is_upgrade_available",  # inaccurate since 2023-12-31, according to the contract
     "mn_ha_ss",  # state of a secret
     "authentication_secret",  # always a star
-    "external_rules",  # null in every answer
+    "external_rules",  # null in every response
     "net_device_id",  # on net_device_metrics the same as its id
 }
 
@@ -80,8 +80,8 @@ def test_an_empty_lake_builds_every_mart_with_no_rows(lake_path):
     assert rows(lake_path, "select count(*) from marts.failover_episodes") == [(0,)]
 
 
-def test_an_empty_table_of_the_lake_has_statistics_that_a_query_is_planned_by(empty_marts):
-    """Without them DuckLake asks its catalog once a column whenever a query is planned."""
+def test_an_empty_table_has_statistics_for_the_query_planner(empty_marts):
+    """Without them, DuckLake queries its catalog once per column to plan a query."""
     lake, _ = empty_marts
 
     with closing(sqlite3.connect(lake / CATALOG)) as catalog:
@@ -116,7 +116,7 @@ def test_a_dbt_process_that_ends_before_its_models_fails_the_build(tmp_path, bui
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """Have dbt run a project of one mart, whose parse is quick; return its folder."""
+    """Let dbt run a project of one mart, which is fast to parse; return its folder."""
     folder = tmp_path / "sql"
     without_models = shutil.ignore_patterns("models")
     shutil.copytree(project_folder(), folder, ignore=without_models)
@@ -127,7 +127,7 @@ def project(tmp_path, monkeypatch):
 
 
 @pytest.mark.proof
-def test_a_data_test_in_a_file_of_its_own_counts(tmp_path, built, project):
+def test_a_data_test_in_a_separate_file_counts(tmp_path, built, project):
     (project / "tests").mkdir()
     (project / "tests" / "nothing_is_good.sql").write_text(
         "-- depends_on: {{ ref('trips') }}\nselect 1 as bad"
@@ -263,7 +263,7 @@ def test_an_unchanged_mart_is_not_written_again(few):
 
 def test_a_failed_build_names_the_bad_rows_and_leaves_the_marts_as_they_were(few, tmp_path, add):
     lake = Path(shutil.copytree(few[0], tmp_path / "lake"))
-    add(lake, "activity_logs", LOGIN)  # twice in raw, which the lake itself would never do
+    add(lake, "activity_logs", LOGIN)  # twice in raw, which the lake itself never writes
 
     with pytest.raises(BuildFailed, match="event_id="):
         build_marts(lake, select=FEW)
@@ -307,7 +307,7 @@ def test_a_build_stopped_in_the_middle_ends_its_child_and_the_next_one_is_good(
 
 
 def wait_until_ended(lake: Path) -> None:
-    """Wait for the end of every process that names the lake; fail when one stays."""
+    """Wait for the end of every process that names the lake; fail if one remains."""
     for _ in range(200):
         running = subprocess.run(
             ["pgrep", "-f", re.escape(os.fspath(lake))], capture_output=True, check=False

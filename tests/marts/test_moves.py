@@ -43,11 +43,11 @@ def change(opened, net_device, instant, values):
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory, make_lake):
-    """Build a simulated fleet's marts, let four modems change on one day, and build again."""
+    """Build a simulated fleet's marts, change four modems on one day, and build again."""
     folder = tmp_path_factory.mktemp("moves")
     lake = make_lake(folder, *LOADED)
     with open_lake(lake) as opened:
-        # Of each router that failed over to a modem: the modem, and when it began last.
+        # Per router that failed over to a modem: the modem, and the start of the last failover.
         backups = opened.rows(
             "select d.id, any_value(d.router_id), any_value(d.uid), any_value(d.carrier),"
             " max(f.started_at)"
@@ -92,7 +92,7 @@ def test_episodes_before_a_change_keep_the_interface_that_took_over(fleet):
             assert found == [(net_device,)]
 
 
-def test_every_record_is_one_episode(fleet):
+def test_every_failover_record_is_one_episode(fleet):
     with open_lake(fleet.lake, read_only=True) as opened:
         assert opened.rows(
             "select count(*) from marts.failover_episodes where source = 'record'"
@@ -121,7 +121,7 @@ def test_no_day_has_more_seconds_than_a_day(fleet):
         assert opened.rows("select max(backup_s) <= 86400 from marts.failover_daily") == [(True,)]
 
 
-def test_marts_built_before_and_after_a_change_are_those_of_one_build(fleet, tmp_path):
+def test_marts_built_before_and_after_a_change_equal_those_of_one_build(fleet, tmp_path):
     steps = shutil.copytree(fleet.lake, tmp_path / "steps")
     whole = shutil.copytree(steps, tmp_path / "lake", ignore=shutil.ignore_patterns("dbt"))
 

@@ -78,7 +78,7 @@ def test_a_reader_of_the_old_snapshot_keeps_its_rows_while_a_new_one_is_publishe
     assert pl.read_parquet(published / "trips" / "*.parquet").height == 2
 
 
-def test_two_snapshots_are_kept_and_older_ones_go(lake, published):
+def test_two_snapshots_are_kept_and_older_ones_are_deleted(lake, published):
     for _ in range(4):
         publish(lake, published)
 
@@ -87,7 +87,7 @@ def test_two_snapshots_are_kept_and_older_ones_go(lake, published):
     assert published.resolve() == max(folders)
 
 
-def test_an_unchanged_table_is_linked_and_a_changed_one_written(lake, published):
+def test_an_unchanged_table_is_linked_and_a_changed_table_is_written(lake, published):
     publish(lake, published)
     add_trip(lake)
     second = publish(lake, published)
@@ -96,7 +96,7 @@ def test_an_unchanged_table_is_linked_and_a_changed_one_written(lake, published)
     assert second.rows == {"trips": 2, "stops": 0}
 
 
-def test_a_publish_that_is_interrupted_leaves_the_old_snapshot(lake, published, monkeypatch):
+def test_an_interrupted_publish_leaves_the_old_snapshot(lake, published, monkeypatch):
     publish(lake, published)
     before = published.resolve()
 
@@ -140,7 +140,7 @@ def test_the_description_lists_the_ranges_that_expired_before_they_were_read(lak
     assert (gap["endpoint"], gap["end_at"]) == ("activity_logs", "2026-01-02T00:00:00+00:00")
 
 
-def test_raw_tables_that_are_asked_for_are_published_by_key_beside_the_marts(lake, published):
+def test_requested_raw_tables_are_published_sorted_by_key_with_the_marts(lake, published):
     with open_lake(lake) as opened:
         opened.execute(
             "insert into raw.alerts by name select 9 - i as created_at_timeuuid from range(10) r(i)"
@@ -187,7 +187,7 @@ def all_drives(empty_lake, tmp_path_factory) -> Path:
 
 @pytest.fixture
 def drives(all_drives, tmp_path) -> Path:
-    """Return a lake with 50 trips a day of the test's own."""
+    """Return a separate lake with 50 trips a day."""
     return Path(shutil.copytree(all_drives, tmp_path / "lake"))
 
 
@@ -214,8 +214,8 @@ def test_a_mart_with_enough_rows_per_day_is_partitioned_by_date_and_sorted_withi
         assert routers.to_list() == list(range(ROUTERS))
 
 
-def test_the_days_of_a_large_mart_are_written_one_after_the_other(lake_path, published):
-    days, rows = 200, 1_200_000  # more than DuckDB keeps open, or in memory, at once
+def test_the_days_of_a_large_mart_are_written_one_at_a_time(lake_path, published):
+    days, rows = 200, 1_200_000  # more than DuckDB keeps open or in memory at once
     with open_lake(lake_path) as opened:
         opened.execute(
             "create table marts.trips as select i as trip_id, i // 200 as router_id, "
@@ -275,9 +275,7 @@ def spoil(published: Path, *, keep: str) -> None:
             file.write_bytes(b"spoilt")
 
 
-def test_a_mart_is_partitioned_once_its_days_have_grown_and_linked_while_they_have_not(
-    drives, published
-):
+def test_a_mart_is_partitioned_once_its_days_have_grown_and_linked_if_unchanged(drives, published):
     publish(drives, published, day_rows=ROUTERS + 1)
     with open_lake(drives) as opened:
         opened.execute("insert into marts.trips from marts.trips")
@@ -384,7 +382,7 @@ def test_a_disk_that_is_full_is_an_error_and_the_old_snapshot_stays(lake, publis
     assert published.resolve() == before
 
 
-def test_publishing_a_lake_that_is_not_there_makes_no_folder(tmp_path, published):
+def test_publishing_a_missing_lake_creates_no_folder(tmp_path, published):
     with pytest.raises(LakeError, match="There is no lake"):
         publish(tmp_path / "lkae", published)
 

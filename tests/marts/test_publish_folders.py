@@ -1,4 +1,4 @@
-"""Publishing removes only what it made itself, wherever the folders are."""
+"""Publishing removes only what it created itself, wherever the folders are."""
 
 import importlib
 import json
@@ -32,13 +32,13 @@ def lake(one_mart, tmp_path) -> Path:
     return Path(shutil.copytree(one_mart, tmp_path / "lake"))
 
 
-def test_folders_of_somebody_else_beside_the_snapshots_stay(lake, tmp_path):
+def test_other_folders_beside_the_snapshots_are_left_alone(lake, tmp_path):
     published, store, outside = tmp_path / "p", tmp_path / ".p", tmp_path / "outside"
     publish(lake, published)
     for folder in (store / "mine", store / "20260101T000000.000000Z", outside):
         folder.mkdir()
         (folder / "note.txt").write_text("keep")
-    (outside / ".fleetlake").touch()  # it looks like ours, and is reached by a link only
+    (outside / ".fleetlake").touch()  # it looks like ours, but is reached only through a link
     (store / "20260102T000000.000000Z").symlink_to(outside)
     half = store / "20260103T000000.000000Z"
     half.mkdir()
@@ -70,7 +70,7 @@ def test_a_description_damaged_by_a_power_cut_does_not_stop_the_next_publish(
 
 
 @pytest.mark.parametrize("target", ["other", "nowhere"])
-def test_a_link_that_was_not_published_is_neither_followed_nor_replaced(lake, tmp_path, target):
+def test_a_foreign_link_is_neither_followed_nor_replaced(lake, tmp_path, target):
     other = tmp_path / "other"
     other.mkdir()
     (other / "snapshot.json").write_text(json.dumps({"tables": {}}))
@@ -97,7 +97,7 @@ def test_a_folder_that_cannot_be_used_is_refused_before_anything_is_written(lake
     assert not place.exists()
 
 
-def test_a_lake_is_made_and_published_in_folders_with_odd_names(tmp_path):
+def test_a_lake_can_be_created_and_published_in_folders_with_odd_names(tmp_path):
     root = tmp_path / "a#[b]*%20 'c' \"d\""
 
     with open_lake(root / "lake") as opened:
@@ -165,7 +165,7 @@ def test_a_folder_that_up_made_is_emptied(tmp_path, monkeypatch):
     assert not (tmp_path / "up" / "old").exists()
 
 
-def test_a_folder_that_up_made_before_it_had_a_mark_is_emptied(tmp_path):
+def test_a_folder_that_an_older_up_made_without_a_mark_is_emptied(tmp_path):
     folder = tmp_path / "up"
     (folder / "prefect").mkdir(parents=True)
     for name in ("server.log", "simulator.log"):
@@ -177,7 +177,7 @@ def test_a_folder_that_up_made_before_it_had_a_mark_is_emptied(tmp_path):
 
 
 @pytest.mark.parametrize("log", ["server.log", "simulator.log"])
-def test_a_folder_with_a_log_of_somebody_else_is_not_emptied(tmp_path, log):
+def test_a_folder_with_a_log_of_another_program_is_not_emptied(tmp_path, log):
     (tmp_path / log).touch()
 
     with pytest.raises(UsageError, match="did not create it"):
@@ -187,7 +187,7 @@ def test_a_folder_with_a_log_of_somebody_else_is_not_emptied(tmp_path, log):
 
 
 @pytest.mark.parametrize("kind", ["file", "folder"])
-def test_a_file_with_the_name_of_the_temporary_link_is_a_readable_error(lake, tmp_path, kind):
+def test_a_file_with_the_name_of_the_temporary_link_is_a_clear_error(lake, tmp_path, kind):
     publish(lake, tmp_path / "p")
     there = tmp_path / ".p" / "next"
     there.mkdir() if kind == "folder" else there.write_text("keep")

@@ -1,4 +1,4 @@
-"""The page of questions: every query on it runs, on the lake and on what is published."""
+"""The page of questions: every query runs on the lake and on the published snapshot."""
 
 import re
 

@@ -35,5 +35,5 @@ def shown(built):
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_rule(shown, rule):
+def test_a_rule_holds(shown, rule):
     assert shown[rule].status == "pass", shown[rule].message

@@ -1,9 +1,9 @@
-"""The same SQL on Spark gives the same marts as on DuckDB: from an export of the raw tables.
+"""The same SQL gives the same marts on Spark as on DuckDB, from an export of the raw tables.
 
 `make test-spark` runs it.
 
-Spark lives in an environment of its own (FLEETLAKE_SPARK_PYTHON names its interpreter), since
-its adapter and DuckDB's need not agree on anything but this project.
+Spark has a separate environment (FLEETLAKE_SPARK_PYTHON names its interpreter), because
+its adapter and DuckDB's may need different versions of packages.
 """
 
 import os
@@ -27,7 +27,7 @@ pytestmark = needs_spark
 
 
 def checksum(connection: duckdb.DuckDBPyConnection, relation: str) -> tuple[int, ...] | None:
-    """Return rows and checksum; numbers to nine digits, since the last ones are the machine's."""
+    """Return rows and checksum; numbers have nine digits, since more depend on the machine."""
     kinds = connection.execute(
         f"select column_name, column_type from (describe select * from {relation})"
     )
@@ -46,7 +46,7 @@ def checksum(connection: duckdb.DuckDBPyConnection, relation: str) -> tuple[int,
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory, make_lake):
-    """Build a fleet's marts twice, and return where the two results lie."""
+    """Build a fleet's marts twice, and return the folders of the two results."""
     folder = tmp_path_factory.mktemp("spark")
     lake, work = make_lake(folder), folder / "work"
     build_marts(lake)
@@ -68,7 +68,7 @@ def both(tmp_path_factory, make_lake):
 
 
 @pytest.mark.parametrize("mart", MARTS)
-def test_spark_gives_the_rows_that_duckdb_gives(both, mart):
+def test_spark_gives_the_same_rows_as_duckdb(both, mart):
     lake, out = both
     with open_lake(lake, read_only=True) as opened:
         ours = checksum(opened.connection, f"lake.marts.{mart}")

@@ -1,9 +1,9 @@
 """dbt runs forked from one process that has imported dbt and parsed the project.
 
-An import takes two CPU seconds and a parse three, a small build half a second. A run is still a
-process of its own, started and ended by the code under test: only its command line differs.
-What is left out, the real command line and dbt's own cache of a parsed project, is shown by the
-tests that use `real_dbt` and by every test of the command `fleetlake build`.
+An import takes two CPU seconds, a parse three, and a small build half a second. A run is still a
+separate process, started and ended by the code under test: only its command line differs.
+The real command line and dbt's own cache of a parsed project are not used here; they are tested by
+the tests that use `real_dbt` and by every test of the command `fleetlake build`.
 """
 
 import importlib
@@ -41,7 +41,7 @@ if code < 0:
     os.kill(os.getpid(), -code)
 sys.exit(code)
 """
-"""Hands its arguments, environment and streams to the server, and ends as that run ends."""
+"""Passes its arguments, environment and streams to the server, and exits like that run."""
 
 REAL = dbt._command  # noqa: SLF001 - the one thing that differs
 _ROOT = Path(__file__).parents[2]
@@ -59,15 +59,15 @@ class WarmDbt:
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """Have every run of dbt forked from the server, until the end of the block."""
+        """Fork every run of dbt from the server, until the end of the block."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(dbt, "_command", self._command)
             yield
 
     def _command(self, arguments: list[str], work: Path) -> list[str]:
-        """Return the command line of the client, with what is said to the real child.
+        """Return the command line of the client, with the arguments of the real child.
 
-        A project of a test's own gets the real child, since it has to be parsed.
+        A test's own project gets the real child, because it has to be parsed.
         """
         if dbt.project_folder() != project_folder():
             return REAL(arguments, work)
@@ -91,7 +91,7 @@ class WarmDbt:
 def _parsed(project: Path, folder: Path) -> Any:
     """Return the manifest of a project.
 
-    Of the build's settings it holds the name of the scratch file, which all builds share.
+    It contains the name of the scratch file, which all builds share.
     """
     from dbt_common.clients import jinja  # noqa: PLC0415 - tests import this module
 
@@ -106,7 +106,7 @@ def _parsed(project: Path, folder: Path) -> Any:
     if outcome.exception is not None:
         raise outcome.exception
     importlib.import_module("dbt_common.clients.agate_helper")  # as each run does
-    for macro in outcome.result.macros.values():  # which each run compiles as it needs them
+    for macro in outcome.result.macros.values():  # each run compiles those that it needs
         jinja.template_cache.get_node_template(macro)
     return outcome.result
 
@@ -128,7 +128,7 @@ def _run(request: dict[str, Any], streams: list[int], manifest: Any) -> int:
 
 
 def _end(run: Callable[[], int]) -> None:
-    """End this process with the code of a run, or as Python does with an error."""
+    """End this process with the exit code of a run, or as Python ends after an error."""
     code = 1
     try:
         code = run()
@@ -138,7 +138,7 @@ def _end(run: Callable[[], int]) -> None:
 
 
 def _serve(address: str, project: str) -> None:
-    """Fork a run for each client, one after the other, until standard input ends."""
+    """Fork a run for each client, one at a time, until standard input ends."""
     with tempfile.TemporaryDirectory() as folder:
         manifest = _parsed(Path(project), Path(folder))
     with socket.socket(socket.AF_UNIX) as listener:
@@ -159,7 +159,7 @@ def _serve(address: str, project: str) -> None:
                     os.close(stream)
                 _, status = os.waitpid(run, 0)
                 code = os.waitstatus_to_exitcode(status)
-                with suppress(BrokenPipeError):  # where the client was ended
+                with suppress(BrokenPipeError):  # if the client was killed
                     client.sendall(f"{code}\n".encode())
 
 

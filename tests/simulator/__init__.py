@@ -1,1 +1,1 @@
-"""Tests of the simulated service, which hold it against the service contract."""
+"""Tests that compare the simulated service with the service contract."""

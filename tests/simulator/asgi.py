@@ -9,7 +9,7 @@ from urllib.parse import unquote_to_bytes
 
 @dataclass
 class Answer:
-    """One answer; `head` has lower-case names."""
+    """One response; `head` has lower-case names."""
 
     status: int = 0
     head: dict[str, str] = field(default_factory=dict)
@@ -35,7 +35,7 @@ class Request:
 
 
 async def ask(app: Callable[..., Awaitable[None]], request: Request) -> Answer:
-    """Return the application's answer to one request."""
+    """Return the application's response to one request."""
     path, _, query = request.target.partition(b"?")
     scope = {
         "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "scheme": "http",

@@ -1,4 +1,4 @@
-"""Draws requests from a seed. Ids and links of earlier answers come back in later requests."""
+"""Draws requests from a seed. Later requests reuse ids and links of earlier responses."""
 
 import json
 import random
@@ -16,7 +16,7 @@ JSON_TYPES = ("application/json", JSON_API)
 
 
 class Fuzzer:
-    """Draws requests from a seed; ids and links of earlier answers come back in later ones."""
+    """Draws requests from a seed; later ones reuse ids and links of earlier responses."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -37,7 +37,7 @@ class Fuzzer:
         return self._control()
 
     def learn(self, request: Request, answer: Answer) -> None:
-        """Keep ids and links of an answer."""
+        """Record ids and links of a response."""
         if answer.status not in (200, 201) or answer.head.get("content-type") not in JSON_TYPES:
             return
         found = answer.json()
@@ -62,7 +62,7 @@ class Fuzzer:
         return quote(self._key(resource) if self.random.random() < 0.6 else self._value(), safe="")
 
     def _key(self, resource: str) -> str:
-        """Return an id of a resource that an earlier answer had, if there is one."""
+        """Return an id of a resource from an earlier response, if there is one."""
         return self.random.choice(self.keys.get(resource, odd.VALUES))
 
     def _header(self) -> tuple[tuple[bytes, bytes], ...]:
@@ -133,7 +133,7 @@ class Fuzzer:
         return json.dumps(body).encode("utf-8", "surrogatepass")
 
     def _related(self, name: str, value: Any) -> Any:
-        """Return a member that names a record of an earlier answer, or the plain value."""
+        """Return a member that names a record of an earlier response, or the plain value."""
         if name == "endpoint":
             return {"url": f"http://receiver.test/{self.random.randrange(50)}"}
         if name not in odd.RELATED or self.random.random() < 0.3:

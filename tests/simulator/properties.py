@@ -1,4 +1,4 @@
-"""Properties of every answer, for any request (service contract, Errors)."""
+"""Properties of every response, for any request (service contract, Errors)."""
 
 import json
 import signal
@@ -17,7 +17,7 @@ HANG_S = 20
 
 
 def complaint(request: Request, answer: Answer) -> str | None:
-    """Return what is wrong with an answer by the contract, or None."""
+    """Return how a response violates the contract, or None."""
     if answer.status >= 500 and not _is_server_error(request, answer):
         return f"status {answer.status}"
     if answer.status >= 400 and request.method != "HEAD":

@@ -55,7 +55,7 @@ def smallest_uuid(at: datetime) -> str:
 
 @dataclass
 class Receiver:
-    """The receiver of pushes; it answers with `error` while that is set."""
+    """The receiver of pushes; it responds with `error` while that is set."""
 
     error: str | None = None
     received: list[tuple[str, bytes, dict[str, str]]] = field(default_factory=list)
@@ -77,7 +77,7 @@ class Service:
     receiver: Receiver
 
     def ask(self, method: str, path: str, *, role: str = "admin", **request: Any) -> httpx.Response:
-        """Return the answer to one request, with a role's keys unless headers are given."""
+        """Return the response to one request, with a role's keys unless headers are given."""
         request.setdefault("headers", keys(role))
 
         async def send() -> httpx.Response:
@@ -88,7 +88,7 @@ class Service:
         return asyncio.run(send())
 
     def get(self, path: str, **request: Any) -> httpx.Response:
-        """Return the answer to a v2 GET."""
+        """Return the response to a v2 GET."""
         return self.ask("GET", f"/api/v2/{path}", **request)
 
     def page(self, path: str, **request: Any) -> Record:
@@ -119,7 +119,7 @@ class Service:
     def write(
         self, method: str, path: str, body: Any = None, role: str = "admin"
     ) -> httpx.Response:
-        """Return the answer to a v2 write."""
+        """Return the response to a v2 write."""
         return self.ask(method, f"/api/v2/{path}", json=body, role=role)
 
     def advance(self, **time: float) -> None:
@@ -146,7 +146,7 @@ class SharedService(Service):
     """A service that several tests read. It does not change, so the truth is requested once."""
 
     def ask(self, method: str, path: str, *, role: str = "admin", **request: Any) -> httpx.Response:
-        """Return the answer to one request. Fails if the request changed the service."""
+        """Return the response to one request. Fails if the request changed the service."""
         answer = super().ask(method, path, role=role, **request)
         assert method == "GET" or answer.status_code >= 400, (
             f"{method} {path} changed a shared service"
@@ -185,7 +185,7 @@ def complaint(answer: httpx.Response) -> tuple[int, str, str]:
 
 
 def is_validation(answer: httpx.Response) -> bool:
-    """Return whether an answer is a validation failure, with either of its two statuses."""
+    """Return whether a response is a validation failure, with either of its two statuses."""
     status, kind, message = complaint(answer)
     named = len(answer.json()["errors"]) > 0
     return (

@@ -130,7 +130,7 @@ def test_some_groups_are_renamed_and_their_names_come_back(world: Service):
 
 
 @section("Authentication: v2")
-def test_a_caller_of_an_account_sees_a_router_while_it_belongs_there(make_service):
+def test_an_account_sees_a_router_only_while_the_router_belongs_to_it(make_service):
     service = make_service(routers=50, days=1)
     seen = []
     for _ in range(9):

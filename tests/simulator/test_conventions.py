@@ -107,7 +107,7 @@ def test_limit_above_500_gives_500_records(service: Service):
 
 @section("Limits")
 @pytest.mark.parametrize("limit", ["0", "-1", "many", "1.5", "9" * 30])
-def test_limit_that_is_no_positive_integer_is_refused(service: Service, limit):
+def test_limit_that_is_not_a_positive_integer_is_refused(service: Service, limit):
     assert is_validation(service.get(f"routers/?limit={limit}"))
 
 

@@ -24,7 +24,7 @@ def first_pages(service: Service, names: list[str]) -> dict[str, bytes]:
 
 
 @section("Simulator: determinism")
-def test_equal_options_give_identical_bytes_in_any_order_of_requests():
+def test_equal_options_give_identical_bytes_for_any_order_of_requests():
     pages = first_pages(start(), LISTED)
 
     assert all(b'"data"' in body for body in pages.values())
@@ -34,7 +34,7 @@ def test_equal_options_give_identical_bytes_in_any_order_of_requests():
 
 
 @section("Simulator: determinism")
-def test_another_seed_is_another_fleet():
+def test_another_seed_gives_another_fleet():
     first, second = (first_pages(start(seed=seed), ["routers", "alerts"]) for seed in (1, 2))
 
     assert first["routers"] != second["routers"]
@@ -42,7 +42,7 @@ def test_another_seed_is_another_fleet():
 
 
 @section("Simulator: determinism")
-def test_answers_at_an_instant_do_not_depend_on_how_the_clock_reached_it():
+def test_responses_at_a_time_do_not_depend_on_how_the_clock_reached_it():
     walked = start(days=3)
     for _ in range(5):
         walked.advance(hours=5)

@@ -23,7 +23,7 @@ def test_500_is_a_short_text(fresh: Service):
 
 
 @section("Observed: Rates and failures")
-def test_some_429_answers_have_retry_after(fresh: Service):
+def test_some_429_responses_have_retry_after(fresh: Service):
     switch(fresh, status_429=1)
 
     answers = [fresh.get("routers/") for _ in range(20)]
@@ -36,7 +36,7 @@ def test_some_429_answers_have_retry_after(fresh: Service):
 @pytest.mark.parametrize(
     ("fault", "error"), [("reset", httpx.ReadError), ("truncate", httpx.RemoteProtocolError)]
 )
-def test_broken_connection_is_raised_in_process_as_a_client_would_see_it(
+def test_a_broken_connection_raises_in_process_what_a_client_would_see(
     fresh: Service, fault, error
 ):
     switch(fresh, **{fault: 1})
@@ -46,7 +46,7 @@ def test_broken_connection_is_raised_in_process_as_a_client_would_see_it(
 
 
 @section("Simulator: faults")
-def test_answer_with_status_200_can_be_html_or_lack_its_list(fresh: Service):
+def test_response_with_status_200_can_be_html_or_have_no_list(fresh: Service):
     switch(fresh, html=1)
     page = fresh.get("routers/")
     switch(fresh, html=0, no_data=1)
@@ -145,7 +145,7 @@ def test_drifting_schema_adds_members_and_changes_types(make_service):
 
 
 @section("Simulator: scenarios")
-def test_poison_breaks_some_records_and_leaves_the_rest(make_service):
+def test_poison_breaks_some_records_and_leaves_the_rest_intact(make_service):
     poisoned = make_service(scenario="poison", routers=300).records("alerts/?limit=500")
     plain = make_service(routers=300).records("alerts/?limit=500")
 

@@ -121,7 +121,7 @@ def test_walk_by_offset_loses_and_repeats_nothing_while_others_create(make_servi
 
 
 @section("Simulator: determinism")
-def test_equal_requests_get_equal_answers(make_service):
+def test_equal_requests_get_equal_responses(make_service):
     async def answers(service: Service) -> list[tuple[int, bytes]]:
         fuzzer, found = Fuzzer(SEED), []
         for _ in range(150):

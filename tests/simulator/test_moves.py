@@ -50,7 +50,7 @@ def holds(span: Record, at: Any) -> bool:
         ("changes places with one in a drawer", True, True),
     ],
 )
-def test_modems_change_places_in_pairs(spans, kind, changes_router, changes_name):
+def test_modems_swap_places_in_pairs(spans, kind, changes_router, changes_name):
     pairs = of_kind(spans, kind)
 
     assert len(pairs) % 2 == 0

@@ -195,7 +195,7 @@ def test_alerts_of_other_accounts_are_not_pushed(fresh: Service):
 
 @section("Events: Push alert notifications")
 @pytest.mark.parametrize("status", [200, 201, 403, 500, 302])
-def test_any_answer_but_a_2xx_is_a_push_failure(status):
+def test_any_response_but_a_2xx_is_a_push_failure(status):
     async def receive(reader, writer):
         head = await reader.readuntil(b"\r\n\r\n")
         await reader.readexactly(int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0]))
@@ -213,7 +213,7 @@ def test_any_answer_but_a_2xx_is_a_push_failure(status):
 
 
 @section("States and transitions: Push destinations")
-def test_unreachable_receiver_is_an_error_text_and_no_exception():
+def test_unreachable_receiver_gives_an_error_text_and_no_exception():
     assert "Error" in asyncio.run(send_over_http("http://127.0.0.1:1/", b"{}", {}))
 
 

@@ -1,4 +1,4 @@
-"""Routers that are reset or replaced: the old id goes with its data, and a new one registers."""
+"""Routers that are reset or replaced: the old id goes with its data, and a new id registers."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -19,7 +19,7 @@ def registered_at(fact: Record) -> datetime:
 
 
 def registrations() -> list[Record]:
-    """Return what becomes of a fleet within days, as an equal one that lives ahead tells."""
+    """Return what happens to a fleet within days, from an identical fleet that runs ahead."""
     scout = start(routers=ROUTERS)
     scout.advance(days=LATER.days)
     facts = scout.truth("registrations")
@@ -32,7 +32,7 @@ def facts() -> list[Record]:
 
 
 def router(service: Service, number: int) -> Record | None:
-    """Return a router as it is listed now, None if it is not."""
+    """Return a router as it is listed now, or None if it is not listed."""
     found = service.records(f"routers/?id={number}")
     return found[0] if found else None
 
@@ -44,7 +44,7 @@ def modems(service: Service, number: int) -> list[Record]:
 
 @pytest.fixture(scope="module")
 def stories(facts) -> list[dict[str, Any]]:
-    """Return each registration with what one service showed a second before and after it."""
+    """Return each registration, with the service's records a second before and after it."""
     service = start(routers=ROUTERS)
     first, found = [int(number) for number in service.router_ids()], []
     for fact in facts:
@@ -73,14 +73,14 @@ def stories(facts) -> list[dict[str, Any]]:
 
 
 @section("Simulator: truth")
-def test_some_routers_are_reset_and_some_replaced_while_a_client_looks_on(facts):
+def test_some_routers_are_reset_and_some_replaced_while_a_client_polls(facts):
     assert [fact["kind"] for fact in facts].count(RESET) == 2
     assert [fact["kind"] for fact in facts].count(REPLACED) == 1
     assert all(NOW + timedelta(hours=12) < registered_at(fact) < NOW + LATER for fact in facts)
 
 
 @section("Simulator: truth")
-def test_small_fleets_register_nothing_anew():
+def test_small_fleets_have_no_re_registrations():
     small = start(routers=12)
     small.advance(days=LATER.days)
 
@@ -89,7 +89,9 @@ def test_small_fleets_register_nothing_anew():
 
 
 @section("Resources: Conventions")
-def test_there_are_as_many_routers_at_any_moment_and_the_new_one_comes_as_the_old_one_goes(stories):
+def test_the_number_of_routers_is_constant_and_each_new_one_appears_as_the_old_one_disappears(
+    stories,
+):
     for story in stories:
         before, after = story["before"]["ids"], story["after"]["ids"]
 
@@ -100,7 +102,7 @@ def test_there_are_as_many_routers_at_any_moment_and_the_new_one_comes_as_the_ol
 
 
 @section("Observed: Fields")
-def test_a_router_keeps_its_name_group_and_sims_and_a_reset_one_its_mac_and_serial_too(stories):
+def test_a_replaced_router_keeps_name_group_and_sims_and_a_reset_one_also_mac_and_serial(stories):
     for story in stories:
         was, its_modems = story["before"][story["old"]]
         now, new_modems = story["after"][story["new"]]
@@ -125,7 +127,7 @@ def test_a_router_keeps_its_name_group_and_sims_and_a_reset_one_its_mac_and_seri
 
 
 @section("Resources: Conventions")
-def test_the_data_of_a_router_goes_with_its_id(stories):
+def test_the_data_of_a_router_disappears_with_its_id(stories):
     for story in stories:
         before, after = story["before"]["series"], story["after"]["series"]
 
@@ -147,14 +149,14 @@ def test_the_asset_of_a_reset_router_is_the_same(stories):
 
 @pytest.fixture(scope="module")
 def later() -> Service:
-    """Return the service when all has been registered anew."""
+    """Return the service after all registrations."""
     service = start(routers=ROUTERS)
     service.advance(days=LATER.days)
     return service
 
 
 @section("Simulator: truth")
-def test_truth_remembers_every_record_and_none_is_of_a_router_that_was_not_there(later, facts):
+def test_truth_has_every_record_and_none_of_an_unregistered_router(later, facts):
     until = {fact["replaces_router_id"]: registered_at(fact) for fact in facts}
     since = {fact["router_id"]: registered_at(fact) for fact in facts}
     alerts = later.truth("alerts")
@@ -189,7 +191,7 @@ def test_spans_of_the_old_router_end_where_those_of_the_new_one_begin(later, fac
 
 
 @section("Simulator: truth")
-def test_what_happens_to_a_router_happens_while_it_is_registered(later, facts):
+def test_events_of_a_router_happen_only_while_it_is_registered(later, facts):
     edges = {fact["replaces_router_id"]: (None, registered_at(fact)) for fact in facts}
     edges |= {fact["router_id"]: (registered_at(fact), None) for fact in facts}
     seen = set()
@@ -233,7 +235,7 @@ def test_the_battery_of_a_reset_router_has_its_serial_and_health_under_a_new_id(
 
 
 @section("Simulator: determinism")
-def test_pages_read_while_a_router_is_registered_anew_hold_every_other_router_once(facts):
+def test_pages_read_during_a_re_registration_have_every_other_router_once(facts):
     service = start(routers=ROUTERS)
     fact = facts[0]
     before = (registered_at(fact) - timedelta(seconds=1) - service.now()).total_seconds()
@@ -249,7 +251,7 @@ def test_pages_read_while_a_router_is_registered_anew_hold_every_other_router_on
 
 
 @section("Simulator: truth")
-def test_every_list_of_what_there_is_names_only_routers_that_are_there(later, facts):
+def test_every_list_of_current_records_names_only_registered_routers(later, facts):
     gone = {str(fact["replaces_router_id"]) for fact in facts}
     came = {str(fact["router_id"]) for fact in facts}
     for name in ("locations", "net_devices", "configuration_managers", "router_lans"):

@@ -305,7 +305,7 @@ def test_activity_log_has_the_stated_shape(service: Service):
 
 
 @section("Resources: activity_logs")
-def test_activity_logs_of_one_account_can_be_asked_for(service: Service):
+def test_activity_logs_of_one_account_can_be_requested(service: Service):
     accounts = [record["id"] for record in service.records("accounts/")]
 
     counts = [

@@ -18,7 +18,7 @@ from tests.simulator.service import keys
 
 @contextmanager
 def running(*options: str) -> Iterator[tuple[subprocess.Popen, str]]:
-    """Start `python -m fleetsim`; give the process and the address it prints."""
+    """Start `python -m fleetsim`; yield the process and the address that it prints."""
     command = [sys.executable, "-m", "fleetsim", "--port", "0", "--speed", "0", *options]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     with process:
@@ -37,7 +37,7 @@ def address() -> Iterator[str]:
 
 
 @section("Simulator: server")
-def test_server_says_ready_answers_and_ends_cleanly_on_ctrl_c():
+def test_server_prints_ready_responds_and_ends_cleanly_on_ctrl_c():
     with running("--routers", "5", "--days", "1") as (process, address):
         with httpx.Client(base_url=address, headers=keys()) as client:
             assert client.get("/api/v2/routers/").status_code == 200

@@ -28,13 +28,13 @@ DEEP = json.loads("[" * 200 + "]" * 200)
 
 
 def sent(service: Service, method: str, target: str, headers=HEADERS, body: bytes = b""):
-    """Return the answer to a request that HTTP clients would refuse to send."""
+    """Return the response to a request that HTTP clients would refuse to send."""
     return asyncio.run(ask(service.app, Request(method, target.encode(), headers, body)))
 
 
 @section("Observed: Required filters")
 @pytest.mark.parametrize("name", [*BY_ROUTER, *BY_INTERFACE])
-def test_device_that_does_not_exist_has_no_records(service: Service, name):
+def test_nonexistent_device_has_no_records(service: Service, name):
     devices, field = (
         ("net_devices", "net_device") if name in BY_INTERFACE else ("routers", "router")
     )
@@ -165,7 +165,7 @@ def test_unknown_path_is_refused_in_json(service: Service, method, target):
     ("host", "origin"),
     [(None, "http://127.0.0.1:8700"), (b"", "http://127.0.0.1:8700"), (b"[", "http://[")],
 )
-def test_next_names_the_servers_port_where_no_host_is_sent(service: Service, host, origin):
+def test_next_names_the_servers_port_if_no_host_is_sent(service: Service, host, origin):
     headers = HEADERS if host is None else (*HEADERS, (b"host", host))
 
     page = sent(service, "GET", "/api/v2/routers/?limit=2", headers).json()

@@ -35,7 +35,7 @@ def walk(service: Service, path: str):
 
 @section("Endpoints: v3")
 @pytest.mark.parametrize("name", LISTS)
-def test_every_list_answers_200_with_a_json_api_document(service: Service, name):
+def test_every_list_returns_200_with_a_json_api_document(service: Service, name):
     answer = ask(service, f"beta/{name}")
 
     assert answer.status_code == 200

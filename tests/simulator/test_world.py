@@ -64,7 +64,7 @@ def test_primary_outage_shows_as_disconnect_failover_and_reconnect_alerts(world:
 
 
 @section("Events: Alert types")
-def test_there_is_a_failover_event_for_each_failover_and_no_other(world: Service, alerts):
+def test_there_is_exactly_one_failover_event_per_failover(world: Service, alerts):
     events = {
         router: len(found) for (router, kind), found in alerts.items() if kind == "failover_event"
     }
@@ -246,7 +246,7 @@ def test_battery_alerts_come_exactly_at_the_stated_thresholds(world: Service):
 
 
 def reading(service, router, moment):
-    """Return what a battery reported at a moment: the clock is set there, the history stays."""
+    """Return what a battery reports at a time: the clock is moved there, the history stays."""
     simulation = service.app.state.simulation
     simulation.clock.started_at = round(moment.timestamp() * 1e6)
     return service.records(f"batteries/?router={router}")[0]
@@ -264,7 +264,7 @@ def test_every_kind_of_battery_alert_occurs(make_service):
 
 
 @section("Resources: batteries")
-def test_a_fifth_of_routers_or_more_hold_a_battery_and_some_wear_out(world: Service):
+def test_at_least_a_fifth_of_routers_have_a_battery_and_some_wear_out(world: Service):
     lives = world.truth("battery_life")
 
     worn = [life for life in lives if life["reached_62_at"]]

@@ -40,7 +40,7 @@ def test_account_without_its_required_fields_is_refused(fresh: Service, body):
 
 
 @section("Endpoints: accounts")
-def test_put_renames_an_account_and_is_answered_202(fresh: Service):
+def test_put_renames_an_account_and_returns_202(fresh: Service):
     answer = fresh.write("PUT", "accounts/10418/", {"name": "Shops"})
 
     assert answer.status_code == 202
@@ -330,7 +330,7 @@ def test_suspended_cannot_be_patched_from_false_to_true(fresh: Service):
 
 
 @section("Endpoints: alert_push_destinations")
-def test_destination_is_patched_with_an_empty_answer_and_deleted(fresh: Service):
+def test_destination_is_patched_with_an_empty_response_and_deleted(fresh: Service):
     key = destination(fresh)["destination_config_id"]
 
     patched = fresh.write("PATCH", f"alert_push_destinations/{key}/", {"name": "renamed"})
@@ -343,7 +343,7 @@ def test_destination_is_patched_with_an_empty_answer_and_deleted(fresh: Service)
 
 
 def rule(**changes):
-    """Return a body that makes an alert rule."""
+    """Return a request body that creates an alert rule."""
     criteria = {"alert_type__in": ["failover_event"]}
     body = {"schedule": None, "filter_criteria": criteria, "http_destinations": []}
     return {**body, "associated_accounts": [10157], **changes}

@@ -1,4 +1,4 @@
--- Grain: one row per router and moment at which it went online or offline, by its alerts or record.
+-- Grain: one row per router and moment at which it went online or offline, from its alerts or record.
 -- Kind: view.
 
 -- The contract does not define `info` for this alert, so a member with the state takes precedence.

@@ -50,7 +50,7 @@ touching as (
         and p.ended_at > s.started_at
 ),
 
--- An episode of no length carries nothing.
+-- A zero-length episode carries no traffic.
 shares as (
     select
         *,

@@ -1,7 +1,7 @@
 -- Grain: one row per failover episode, from its record or, where that is missing, from alerts.
 -- Kind: table.
 
--- A record that ends before it begins is an episode of no length: its columns are kept, and its
+-- A record that ends before it begins is a zero-length episode: its columns are kept, and its
 -- time counts nowhere. An open episode ends when its router leaves the service.
 {{ config(materialized='table') }}
 

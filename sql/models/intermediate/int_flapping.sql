@@ -8,7 +8,7 @@ with gaps as (
         episode_id,
         router_id,
         started_at,
-        -- Episodes may overlap, and an earlier one may end later than the one before.
+        -- Episodes may overlap, so an earlier one may end later than the previous one.
         max(until_at) over (
             partition by router_id order by started_at, episode_id
             rows between unbounded preceding and 1 preceding

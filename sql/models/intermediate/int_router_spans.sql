@@ -1,4 +1,4 @@
--- Grain: one row per router or access point and span of time in one account and group, by one name.
+-- Grain: one row per router or access point and span of time in one account and group, under one name.
 -- Kind: view.
 
 {{ version_spans(ref('stg_routers_history'), 'router_id', ['account_id', 'group_id', 'router_name']) }}

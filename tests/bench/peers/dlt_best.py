@@ -1,6 +1,6 @@
-"""dlt as fast as it goes: pages become Arrow tables, which pass by its normalisation, into Parquet.
+"""dlt at its fastest: pages become Arrow tables, which skip its normalisation, and go to Parquet.
 
-What it downloads and decodes with is the plain script's, which is quicker than its own client.
+It downloads and decodes like the plain script, which is faster than dlt's own client.
 """
 
 import json
@@ -20,14 +20,14 @@ ROWS_PER_TABLE = 10_000
 
 
 def typed(table: pa.Table) -> pa.Schema:
-    """Return a table's schema with a type for columns that had no value yet."""
+    """Return a table's schema, with a type for columns that have no value yet."""
     return pa.schema(
         [f.with_type(pa.string()) if pa.types.is_null(f.type) else f for f in table.schema]
     )
 
 
 def tables(url: str, resource: str) -> Iterator[pa.Table]:
-    """Yield the records newer than those of the last run; note the newest in dlt's state."""
+    """Yield the records newer than those of the last run; store the newest in dlt's state."""
     state = dlt.current.resource_state()
     newest, schema = None, None
     rows: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""What both peers with dlt load through."""
+"""The pipeline of both dlt peers."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from dlt.common.destination import Destination
 
 
 def pipeline(folder: Path, destination: Destination) -> "dlt.Pipeline":
-    """Return a pipeline that keeps what it knows of earlier runs in the folder."""
+    """Return a pipeline that keeps its state in the folder."""
     return dlt.pipeline(
         "bench",
         pipelines_dir=str(folder / "pipelines"),

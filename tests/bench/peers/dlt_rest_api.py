@@ -1,7 +1,7 @@
 """dlt's declarative REST source into a DuckDB file.
 
-Two of its defaults are changed in its favour: it loads by Parquet, for its INSERT statements took
-three times the CPU time of all the rest, and it leaves nested members as JSON, as the others do.
+Two defaults are changed in its favour. It loads through Parquet, because its INSERT statements
+took three times the CPU time of everything else. It keeps nested members as JSON, as the others do.
 """
 
 import json
@@ -17,7 +17,7 @@ from tests.bench.peers.script import TIMES
 
 
 def source_of(url: str, resource: str) -> "dlt.sources.DltSource":
-    """Return the list as a source that asks only for what is newer than the newest it met."""
+    """Return the list as a source that requests only records newer than its newest one."""
     time = {
         "cursor_path": ".".join(TIMES[resource]),
         "start_param": "__".join([*TIMES[resource], "gt"]),

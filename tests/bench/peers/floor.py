@@ -1,4 +1,4 @@
-"""The floor: take the bytes off a bare socket and look only for the link to the next page."""
+"""The floor: read the bytes from a bare socket and look only for the link to the next page."""
 
 import json
 import socket
@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 
 def body_of(stream: BinaryIO) -> bytes:
-    """Return the body of the answer that comes next."""
+    """Return the body of the next response."""
     length = 0
     while (line := stream.readline()) != b"\r\n":
         if line.lower().startswith(b"content-length:"):
@@ -24,7 +24,7 @@ def next_of(body: bytes) -> str | None:
 
 
 def take(url: str, resource: str) -> int:
-    """Take every page and return the bytes of their bodies."""
+    """Read every page and return the total size of the bodies, in bytes."""
     taken, link = 0, f"{url}/api/v2/{resource}/?limit=500"
     address = urlsplit(url)
     with (

@@ -1,7 +1,7 @@
-"""What a plain script does: httpx, orjson, pyarrow, one Parquet file; no promise kept.
+"""A plain script: httpx, orjson, pyarrow, one Parquet file; no guarantees.
 
-It holds all rows in memory, and a run that is killed starts anew. Its next run asks for what is
-newer than the newest record it met, which it notes beside the file.
+It keeps all rows in memory, and a killed run starts again from the beginning. Its next run requests
+what is newer than its newest record, which it stores beside the file.
 """
 
 import json
@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from tests.bench.peers.download import bodies
 
 TIMES = {"alerts": ("created_at",), "activity_logs": ("action", "timestamp")}
-"""Where a record's time is; what the service's filter on it is called follows from that."""
+"""The member with a record's time; the name of the service's filter is derived from it."""
 
 
 def time_of(record: Any, resource: str) -> str:
@@ -35,7 +35,7 @@ def pages(url: str, resource: str, newer_than: str | None) -> Iterator[list[dict
 
 
 def row_of(record: dict[str, Any]) -> dict[str, Any]:
-    """Return a record with what is nested in it as JSON."""
+    """Return a record with its nested members as JSON."""
     return {
         name: orjson.dumps(value).decode() if isinstance(value, dict | list) else value
         for name, value in record.items()
@@ -43,7 +43,7 @@ def row_of(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def take(url: str, resource: str, folder: Path) -> int:
-    """Add a file of the records that are new; return the number of rows kept in all files."""
+    """Add a file of the new records; return the number of rows in all files."""
     note = folder / "newest"
     before = note.read_text() if note.exists() else None
     newest, rows = None, []

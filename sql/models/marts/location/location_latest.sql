@@ -1,7 +1,7 @@
 -- Grain: one row per router with a known place.
 -- Kind: table.
 
--- One that left the service is nowhere now: it may have come back by another id.
+-- A router that left the service has no row: it may have come back under another id.
 
 {% set measured = ['latitude_deg', 'longitude_deg', 'accuracy_m', 'speed_kmh', 'carrier', 'rsrp_dbm', 'fixed_at'] %}
 

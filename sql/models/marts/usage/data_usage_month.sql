@@ -27,7 +27,7 @@ paced as (
     cross join {{ ref('int_as_of') }} as a
 ),
 
--- One that left the service moves nothing more: a modem of a router that was reset or replaced.
+-- An interface that left the service, as of a replaced router, moves no more data.
 gone as (
     select net_device_id
     from {{ ref('int_interfaces') }}
