@@ -48,7 +48,7 @@ def test_set_up_twice_is_set_up_once_and_a_stream_at_risk_raises_the_alarm(
     assert {b["name"] for b in by_default} == {b["name"] for b in before}
     assert "fleetlake-mgr-api-key" in stored
     assert "admin-key" not in said + stored
-    assert "does not ask for a password" not in said + stored
+    assert "does not require a password" not in said + stored
 
     # The service's clock stands in June: its records are long forgotten by now.
     ingest(Group.ACTIVITY)

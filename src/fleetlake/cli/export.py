@@ -35,7 +35,7 @@ def export(
         ),
     ] = None,
     full: Annotated[
-        bool, typer.Option("--full", help="Send every row, whatever the target already holds.")
+        bool, typer.Option("--full", help="Send every row, even those that the target already has.")
     ] = False,
 ) -> None:
     """Bring a database, a lake of another format or files up to date with the lake.

@@ -68,10 +68,10 @@ def query(
             raise failure(error, lake.path, lister=f'fleetlake query "{TABLES}"') from None
 
 
-def failure(error: "duckdb.Error", place: "LakeAddress", *, lister: str) -> "UsageError":
+def failure(error: "duckdb.Error", lake: "LakeAddress", *, lister: str) -> "UsageError":
     """Return the error for SQL that DuckDB rejected, with what to do about it.
 
-    DuckDB's own message points at wrong syntax. `lister` is the command that lists the tables.
+    DuckDB's own message locates syntax errors. `lister` is the command that lists the tables.
     """
     from fleetlake.errors import UsageError
     from fleetlake.lake.guard import REMEDY, is_refusal
@@ -79,8 +79,8 @@ def failure(error: "duckdb.Error", place: "LakeAddress", *, lister: str) -> "Usa
     from fleetlake.text.redaction import without_secrets
 
     text = str(error)
-    if isinstance(place, SharedLake):
-        text = without_secrets(text, place.catalog)
+    if isinstance(lake, SharedLake):
+        text = without_secrets(text, lake.catalog)
     if is_refusal(error):
         return UsageError(f"This statement is refused: {text}", remedy=REMEDY)
     remedy = ""

@@ -60,7 +60,7 @@ def shell(
             _run(lake, screen, statement)
 
 
-def attach_lines(place: "LakeAddress") -> str:
+def attach_lines(lake: "LakeAddress") -> str:
     """Return the SQL that attaches a lake, without the keys of a shared one."""
     from pydantic import SecretStr
 
@@ -69,13 +69,13 @@ def attach_lines(place: "LakeAddress") -> str:
     from fleetlake.lake_address import SharedLake
     from fleetlake.text.redaction import without_secrets
 
-    public = place
-    if isinstance(place, SharedLake):  # libpq takes the password from PGPASSWORD or ~/.pgpass
-        address, _ = split_password(place.catalog.get_secret_value())
-        public = SharedLake(SecretStr(address), place.files)
-    statements = attach_statements(public, read_only=True)
-    if isinstance(place, SharedLake):
-        statements = without_secrets(statements, place.catalog)
+    without_password = lake
+    if isinstance(lake, SharedLake):  # libpq takes the password from PGPASSWORD or ~/.pgpass
+        address, _ = split_password(lake.catalog.get_secret_value())
+        without_password = SharedLake(SecretStr(address), lake.files)
+    statements = attach_statements(without_password, read_only=True)
+    if isinstance(lake, SharedLake):
+        statements = without_secrets(statements, lake.catalog)
     lines = [line for line in statements.splitlines() if " SECRET " not in line]
     return "\n".join([*lines, ""])
 

@@ -30,7 +30,7 @@ STREAM_FIELDS = (
 RETENTION_FIELDS = ("state", "expires_in")
 CSV_COLUMNS = (*STREAM_FIELDS, "retention_state", "retention_expires_in_s")
 STALE_AFTER = timedelta(days=2)
-"""All schedules load at least daily: a stream this far behind fails or was left out."""
+"""All schedules load at least daily, so a stream this far behind fails or was left out."""
 
 
 def status(
@@ -42,8 +42,8 @@ def status(
 ) -> None:
     """Report what is missing and what to do about it, then each stream.
 
-    A stream holds every record that the service showed from the stream's beginning on, unless a
-    line below the table gives a later start. Ends with exit code 9 while a lost range is not
+    A stream holds every record that the service listed since the stream's beginning, unless a line
+    below the table gives a later start. Ends with exit code 9 while a lost range is not
     acknowledged (see `fleetlake gaps`).
     """
     from fleetlake.cli.command_group import say_instead

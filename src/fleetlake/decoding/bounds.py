@@ -1,8 +1,8 @@
-"""Limits on the size, width and depth of one record: one over them is quarantined, not its page.
+"""Limits on the size, width and depth of one record; a record over a limit is quarantined.
 
-A record sent by mistake or with bad intent must cost neither the machine's memory nor the
-other records of its page. The checks are cheap for ordinary pages: they count what is quick to
-count, and look closely only if that count is high.
+A faulty or malicious record must neither exhaust the memory nor spoil the other records of its
+page. The checks are cheap for ordinary pages: they count what is quick to count, and look closely
+only if that count is high.
 """
 
 import hashlib
@@ -17,8 +17,8 @@ from fleetlake.decoding.outline import COMMA, Numbers, deepest, outline
 MOST_DEPTH = 200
 """Maximum nesting of objects and lists. The deepest record of the contract has six levels.
 
-Decoders fail at about 1,000. A deeper text has at least 400 characters, so most texts need no
-check.
+Decoders fail at about 1,000 levels. A text over this limit has at least 400 characters, so most
+texts need no check.
 """
 
 MOST_MEMBERS = 1_000
@@ -31,19 +31,19 @@ MOST_RECORDS = 5_000
 """Maximum records of one page, ten times the requested number."""
 
 KEPT_CHARACTERS = 1_000_000
-"""Characters of a record kept in quarantine; a longer one is cut and its digest added."""
+"""Maximum characters of a quarantined record; a longer one is cut, and its digest is added."""
 
 REASON_CHARACTERS = 300
 
 LARGE_PAGE_BYTES = 1_000_000
 FEW_OBJECTS = 100_000
-"""Smaller pages, or pages with fewer objects, cannot cost much memory however they are built."""
+"""Smaller pages, or pages with fewer objects, cannot take much memory."""
 
 _LIST_DEPTH = 2
-"""A page is an object that contains the list of records."""
+"""Depth of the list of records in a page."""
 
 _USUAL_DEPTH = 10
-"""Depth up to which ordinary records nest."""
+"""Maximum nesting of ordinary records."""
 
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _AS_LISTS = bytes.maketrans(b"{}", b"[]")
@@ -76,7 +76,7 @@ def is_deep(json: bytes, most: int = MOST_DEPTH) -> bool:
         if not left:
             return False
         left = left.replace(b"[]", b"")
-    # Brackets are left if the text may be deep, or if a string contains some.
+    # Brackets remain if the text may be deep, or if a string contains some.
     return bool(left) and deepest(json) > most
 
 
@@ -93,10 +93,10 @@ def may_have_many_records(body: bytes) -> bool:
 
 
 def set_deep_aside(body: bytes) -> tuple[bytes, dict[bytes, bytes]]:
-    """Return a page without its deep records, and those records by the text that replaces each.
+    """Return a page with a placeholder for each deep record, and the records by placeholder.
 
-    A recursive decoder rejects the whole page because of one such record. A page with too many
-    records is refused anyway, so it is not searched to its end.
+    One such record would make a recursive decoder reject the whole page. A page with too many
+    records is rejected anyway, so it is not searched to the end.
     """
     parts: list[bytes] = []
     aside: dict[bytes, bytes] = {}
@@ -111,7 +111,7 @@ def set_deep_aside(body: bytes) -> tuple[bytes, dict[bytes, bytes]]:
 
 
 def has_deep_text(columns: Iterable[tuple[int, Iterable[str | None]]]) -> bool:
-    """Return whether JSON columns, each with its depth in the record, make a record too deep."""
+    """Return whether a JSON column nests too deeply; each comes with its depth in the record."""
     return any(
         text.count("{") + text.count("[") > MOST_DEPTH - depth
         and is_deep(text.encode(), MOST_DEPTH - depth)

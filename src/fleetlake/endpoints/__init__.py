@@ -18,7 +18,7 @@ ENDPOINTS: dict[str, Endpoint] = {row.name: row for row in _ROWS}
 
 
 PROBE = ENDPOINTS["accounts"]
-"""Endpoint asked for one record when any response will do and none was read yet."""
+"""Endpoint that is asked for one record when any response will do."""
 
 V3_PROBE = v3.ROWS[0]
 """The same for v3, which has its own keys and root."""

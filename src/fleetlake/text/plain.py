@@ -11,7 +11,7 @@ _SHOWN_AS_CODES = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 """Unicode categories of control, format, surrogate and line-separator characters."""
 
 MOST_QUOTED = 200
-"""Default number of characters that a message quotes from a foreign text."""
+"""Maximum number of characters that a message quotes by default."""
 
 
 def plain(value: object) -> str:
