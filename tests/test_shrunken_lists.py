@@ -267,8 +267,8 @@ def test_one_walk_of_a_fan_out_that_is_empty_closes_nothing_of_it(lake_path: Pat
         one_gone = commit_load(lake, load_of(BATTERIES, *batteries[:19], **whole))
 
         [(closed,)] = lake.rows("select count(*) from raw.batteries where valid_to is not null")
-    assert (one_empty.changed, one_empty.withheld, one_empty.of) == (0, 6, 20)
-    assert (one_gone.changed, one_gone.withheld) == (1, 0)
+    assert (one_empty.changed, one_empty.unconfirmed, one_empty.held) == (0, 6, 20)
+    assert (one_gone.changed, one_gone.unconfirmed) == (1, 0)
     assert closed == 1
 
 
@@ -281,7 +281,7 @@ def test_what_a_fan_out_no_longer_asks_for_is_closed_however_much_it_is(lake_pat
             lake, load_of(BATTERIES, *batteries[:6], is_whole=True, asked=[range(1, 7)])
         )
 
-    assert (done.changed, done.withheld) == (14, 0)
+    assert (done.changed, done.unconfirmed) == (14, 0)
 
 
 def test_the_other_account_loses_nothing_where_one_sees_nothing_any_more(fleet: Sim) -> None:
@@ -320,9 +320,9 @@ def test_a_withheld_record_that_another_account_reads_becomes_that_ones_and_stay
         assert held(lake) == at_another
         waiting = lake.rows("select record_key from meta.absent")
 
-    assert (withheld.withheld, at_one) == (7, [(10, "r10", "one", True)])
+    assert (withheld.unconfirmed, at_one) == (7, [(10, "r10", "one", True)])
     assert at_another == [(10, "r10", "one", False), (10, "moved", "another", True)]
-    assert (again.withheld, closed.changed, waiting) == (6, 6, [])
+    assert (again.unconfirmed, closed.changed, waiting) == (6, 6, [])
 
 
 def test_devices_that_a_bulk_list_no_longer_holds_are_asked_all_the_same(make_sim: Any) -> None:

@@ -25,12 +25,12 @@ __all__ = ["demote", "members", "promote", "with_promoted"]
 def promote(
     lake: Lake, endpoint: Endpoint, member: str, kind: Kind | None = None
 ) -> tuple[Column, int]:
-    """Make a member a column and move its values out of `_extra`; return it and the rows filled.
+    """Make a member a column and move its values out of `_extra`; return it and the row count.
 
     `member` is written as in `member_names`; a dot leads into an object. Without `kind`, the
     narrowest kind that fits all values is used; a value that does not fit the kind stays in
-    `_extra`. Raises: UsageError for an unknown member, or one that a column already holds, whole or
-    in part; StreamBusy while the endpoint is being loaded.
+    `_extra`. Raises: UsageError for an unknown member, or one that a column already holds in whole
+    or in part; StreamBusy while the endpoint is being loaded.
     """
     settle_names(lake)
     path = _path_meant(lake, endpoint, member)
@@ -52,11 +52,11 @@ def promote(
 
 
 def demote(lake: Lake, endpoint: Endpoint, member: str) -> tuple[Column, int]:
-    """Put a promoted column's values back into `_extra` and drop it; return it and the rows.
+    """Move a promoted column's values back to `_extra` and drop it; return it and the row count.
 
-    A value returns as the column holds it: a time in UTC, a number as a number. `member` may also
-    be the column's name. Raises: UsageError for a member that was not promoted; StreamBusy while
-    the endpoint is being loaded.
+    Values are written as the column holds them: a time in UTC, a number as a number. `member` may
+    also be the column's name. Raises: UsageError for a member that was not promoted; StreamBusy
+    while the endpoint is being loaded.
     """
     settle_names(lake)
     with stream_lock(lake.path, endpoint.name):
@@ -86,14 +86,14 @@ def _path_meant(lake: Lake, endpoint: Endpoint, member: str) -> tuple[str, ...]:
         )
     if not meant:
         raise UsageError(
-            f"{endpoint.name} has never sent a member {member!r} without a column.",
-            remedy=f"It has sent: {', '.join(known) or 'none'}.",
+            f"No record of {endpoint.name} had a member {member!r} without a column.",
+            remedy=f"Members without a column: {', '.join(known) or 'none'}.",
         )
     return meant.pop()
 
 
 def _readings(member: str) -> set[tuple[str, ...]]:
-    """Return the paths that a text may mean: the path it spells, and the text as one name."""
+    """Return the paths that a text may mean: the path it spells, and the text as a single name."""
     try:
         return {parse_path(member), (member,)}
     except ValueError:
