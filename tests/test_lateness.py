@@ -13,7 +13,7 @@ from fleetlake.planning.coverage import (
     SWEEP,
     SWEEP_LOOKBACK,
     lookback_for,
-    needs_asking,
+    needs_request,
     sweep_from,
     unsettled,
 )
@@ -149,5 +149,5 @@ def test_a_sweep_after_an_outage_leaves_nothing_out_and_one_after_other_shards_i
 
 
 def test_an_id_of_which_nothing_is_known_is_asked() -> None:
-    assert needs_asking([], moved_at=NOW)
-    assert needs_asking([unsettled(NOW, None)], moved_at=None)
+    assert needs_request([], moved_at=NOW)
+    assert needs_request([unsettled(NOW, None)], moved_at=None)

@@ -86,7 +86,7 @@ def test_what_is_forgotten_soonest_is_asked_for_first():
     newest, oldest = Frontier(NEWEST_FIRST, span), Frontier(FORGETFUL, span)
     for frontier in (newest, oldest):
         probe = frontier.take()
-        frontier.given_back(probe, probe.interval, 500, timedelta(minutes=1))
+        frontier.returned(probe, probe.interval, 500, timedelta(minutes=1))
 
     assert newest.take().interval.end == NOON
     assert oldest.take().interval.start == span.interval.start
@@ -140,7 +140,7 @@ def test_whatever_windows_hold_they_cover_the_span_and_no_record_twice(answers, 
             middle = window.interval.end - max(length / 2, MICROSECOND)
             read.append(Interval(middle, window.interval.end))
             rest = Interval(window.interval.start, middle)
-            frontier.given_back(window, rest, count + 1, window.interval.end - middle)
+            frontier.returned(window, rest, count + 1, window.interval.end - middle)
         else:
             (read if count else empty).append(window.interval)
             frontier.finished(window, count)

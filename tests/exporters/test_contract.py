@@ -143,7 +143,7 @@ def test_changes_and_new_columns_follow_whole_or_not_at_all(lake, place):
     done, again = send(lake, place), send(lake, place)
 
     assert stopped == before
-    assert (done.sent, done.removed, done.whole) == (3, 5, None)
+    assert (done.sent, done.removed, done.full_reason) == (3, 5, None)
     assert (again.sent, again.removed) == (0, 0)
     assert normal(place.read(TABLE)) == held(lake)
 
@@ -166,7 +166,7 @@ def test_only_what_changed_is_sent_updates_and_deletions_with_it(lake, place):
     lake.execute(f"insert into marts.{TABLE} (cell_id) values ('new')")
     done = send(lake, place)
 
-    assert (done.sent, done.removed, done.whole) == (3, 5, None)
+    assert (done.sent, done.removed, done.full_reason) == (3, 5, None)
     assert normal(place.read(TABLE)) == held(lake)
 
 
@@ -178,7 +178,7 @@ def test_rows_that_were_written_again_as_they_were_are_not_sent(lake, place):
     lake.execute("call ducklake_rewrite_data_files('lake', delete_threshold => 0)")
     done = send(lake, place)
 
-    assert (done.sent, done.removed, done.whole) == (0, 0, None)
+    assert (done.sent, done.removed, done.full_reason) == (0, 0, None)
     assert normal(place.read(TABLE)) == held(lake)
 
 
@@ -200,7 +200,7 @@ def test_a_table_that_grew_a_column_grows_at_the_target(lake, place):
     lake.execute(f"insert into marts.{TABLE} (cell_id, note) values ('new', 'é')")
     done = send(lake, place)
 
-    assert (done.sent, done.whole) == (1, None)
+    assert (done.sent, done.full_reason) == (1, None)
     assert normal(place.read(TABLE)) == held(lake)
 
 
@@ -212,7 +212,7 @@ def test_a_table_whose_columns_are_others_is_sent_whole(lake, place):
     lake.execute(f"alter table marts.{TABLE} add column is_strong boolean")
     done = send(lake, place)
 
-    assert done.whole == "its columns or key changed"
+    assert done.full_reason == "its columns or key changed"
     assert normal(place.read(TABLE)) == held(lake)
 
 
@@ -233,7 +233,7 @@ def test_a_lake_that_has_forgotten_the_last_export_sends_everything(lake, place)
     lake.execute("call ducklake_expire_snapshots('lake', older_than => now())")
     done = send(lake, place)
 
-    assert (done.sent, done.whole is None) == (31, False)
+    assert (done.sent, done.full_reason is None) == (31, False)
     assert normal(place.read(TABLE)) == held(lake)
 
 
@@ -281,7 +281,7 @@ def test_changes_that_are_stopped_midway_have_not_happened(lake, place, monkeypa
 
     assert normal(place.read(TABLE)) == before
     done = send(lake, place)
-    assert (done.sent, done.removed, done.whole) == (6999, 6999, None)
+    assert (done.sent, done.removed, done.full_reason) == (6999, 6999, None)
     assert normal(place.read(TABLE)) == held(lake)
 
 

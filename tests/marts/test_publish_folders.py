@@ -77,7 +77,7 @@ def test_a_link_that_was_not_published_is_neither_followed_nor_replaced(lake, tm
     published = tmp_path / "p"
     published.symlink_to(tmp_path / target)
 
-    with pytest.raises(LakeError, match="exists already"):
+    with pytest.raises(LakeError, match="already exists"):
         publish(lake, published)
 
     assert published.readlink() == tmp_path / target
@@ -192,7 +192,7 @@ def test_a_file_with_the_name_of_the_temporary_link_is_a_readable_error(lake, tm
     there = tmp_path / ".p" / "next"
     there.mkdir() if kind == "folder" else there.write_text("keep")
 
-    with pytest.raises(LakeError, match=r"\.p/next exists already"):
+    with pytest.raises(LakeError, match=r"\.p/next already exists"):
         publish(lake, tmp_path / "p")
 
     assert there.exists()

@@ -16,7 +16,7 @@ from fleetlake.planning.coverage import (
     LIST_LIFE,
     Overlap,
     expired_ranges,
-    needs_asking,
+    needs_request,
     overlap,
     still_to_read,
     sweep_from,
@@ -137,7 +137,7 @@ class _Planner:
             one
             for one in ids
             if one not in listed
-            or needs_asking(proven.get(str(one), []), moved_at=moved_at.get(one))
+            or needs_request(proven.get(str(one), []), moved_at=moved_at.get(one))
         ]
 
     def _is_fresh(self, endpoint: Endpoint, bulk: BulkList | None) -> bool:

@@ -217,8 +217,8 @@ class _Build:
 
     def run(self, plan: Plan, on_progress: OnProgress) -> DbtRun:
         """Run dbt over the snapshot."""
-        # Without these options dbt spends a second on listing the schemas of models that it does
-        # not build, and another one on writing result files.
+        # Without these options dbt spends a second listing the schemas of models that it does not
+        # build, and another second writing result files.
         arguments = ["build", "--cache-selected-only", "--no-write-json"]
         arguments += ["--exclude-resource-type", "unit_test"]
         arguments += plan.options or ()

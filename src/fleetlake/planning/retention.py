@@ -10,14 +10,14 @@ from fleetlake.endpoints.model import MOST_RECORDS_PER_PAGE
 from fleetlake.planning.intervals import Interval
 
 WARN_BEFORE = timedelta(hours=24)
-"""Warn while at least a day is left, however fast the backlog could be read."""
+"""Warn at least a day ahead, however fast the backlog could be read."""
 
 MARGIN = 3.0
 """Safety factor: reading the backlog may take this many times as long as forecast."""
 
 
 class RetentionState(StrEnum):
-    """Whether a stream is read before the service deletes its records."""
+    """Whether a stream will be read before the service deletes its records."""
 
     OK = "ok"
     AT_RISK = "at risk"
@@ -26,10 +26,9 @@ class RetentionState(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Forecast:
-    """When the oldest unread record expires, and what it takes to read all before that.
+    """When the oldest unread record expires, and what reading the backlog costs.
 
-    `calls` and `catch_up` are what the backlog costs at the stream's own density and the call
-    limit.
+    `calls` and `catch_up` follow from the stream's record rate and the call limit.
     """
 
     state: RetentionState
