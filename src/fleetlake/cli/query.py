@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fleetlake.lake_address import LakeAddress
 
 ROWS_AT_A_TIME = 10_000
-MOST_ROWS = 1_000
+MAX_ROWS = 1_000
 UNSAFE = (
     "Allow everything that DuckDB can do as this user: reading and writing files, COPY, ATTACH, "
     "extensions, settings. Use it only for SQL that you trust."
@@ -104,7 +104,7 @@ def _print_table(result: "DuckDBPyConnection") -> None:
     """Print the first rows; count the rest without keeping it."""
     from fleetlake.cli.screen import console, print_rows
 
-    screen, rows = console(), result.fetchmany(MOST_ROWS)
+    screen, rows = console(), result.fetchmany(MAX_ROWS)
     print_rows(screen, _names(result), rows)
     more = sum(len(batch) for batch in _batches(result))
     if more:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 from fleetlake.cli.query import UNSAFE
 
-MOST_ROWS = 500
+MAX_ROWS = 500
 HELP = (
     "End SQL with a semicolon. .tables lists the tables, .quit or Ctrl-D leaves, Tab completes "
     "names. The lake is read-only here."
@@ -123,10 +123,10 @@ def _run(lake: "Lake", screen: "Console", sql: str) -> None:
         results = lake.run_user_sql(sql)
         while (fetched := _fetched(lake, results)) is not None:
             names, rows = fetched
-            print_rows(screen, names, rows[:MOST_ROWS])
-            if len(rows) > MOST_ROWS:
+            print_rows(screen, names, rows[:MAX_ROWS])
+            if len(rows) > MAX_ROWS:
                 rest = "`fleetlake query --format csv` gives all."
-                screen.print(f"The first {MOST_ROWS} rows; {rest}")
+                screen.print(f"The first {MAX_ROWS} rows; {rest}")
     except (duckdb.InterruptException, KeyboardInterrupt):
         screen.print("Stopped.")
     except UsageError as error:
@@ -155,7 +155,7 @@ def _fetched(
     with on_ctrl_c(lake.connection.interrupt):
         if (result := next(results, None)) is None:
             return None
-        return [name for name, *_ in result.description or []], result.fetchmany(MOST_ROWS + 1)
+        return [name for name, *_ in result.description or []], result.fetchmany(MAX_ROWS + 1)
 
 
 def _names(lake: "Lake") -> list[str]:

@@ -92,7 +92,7 @@ def _print_report(found: "LakeStatus", now: datetime) -> None:
     from fleetlake.cli.screen import console, table
 
     screen = console()
-    for line in verdict(found, now):
+    for line in summary_lines(found, now):
         screen.print(line)
     accounts = groupby(found.streams, key=lambda stream: stream.account_profile)
     by_account = {profile: list(streams) for profile, streams in accounts}
@@ -104,7 +104,7 @@ def _print_report(found: "LakeStatus", now: datetime) -> None:
             screen.print(f"{_name(stream)}: {note}.")
 
 
-def verdict(found: "LakeStatus", now: datetime) -> Iterator[str]:
+def summary_lines(found: "LakeStatus", now: datetime) -> Iterator[str]:
     """Yield the first lines of the report: nothing is missing, or what to do about what is."""
     from fleetlake.text.wording import age_in_words, counted
 

@@ -14,20 +14,20 @@ import numpy as np
 
 from fleetlake.decoding.outline import COMMA, Numbers, deepest, outline
 
-MOST_DEPTH = 200
+MAX_DEPTH = 200
 """Maximum nesting of objects and lists. The deepest record of the contract has six levels.
 
 Decoders fail at about 1,000 levels. A text over this limit has at least 400 characters, so most
 texts need no check.
 """
 
-MOST_MEMBERS = 1_000
+MAX_MEMBERS = 1_000
 """Maximum members without a column per record; a new release of the service adds a few."""
 
-MOST_RECORD_BYTES = 4_000_000
+MAX_RECORD_BYTES = 4_000_000
 """Maximum bytes of one record: the largest known, a device's configuration, has about 100,000."""
 
-MOST_RECORDS = 5_000
+MAX_RECORDS = 5_000
 """Maximum records of one page, ten times the requested number."""
 
 KEPT_CHARACTERS = 1_000_000
@@ -63,7 +63,7 @@ def kept_reason(reason: str) -> str:
     return reason if len(reason) <= REASON_CHARACTERS else f"{reason[:REASON_CHARACTERS]}…"
 
 
-def is_deep(json: bytes, most: int = MOST_DEPTH) -> bool:
+def is_deep(json: bytes, most: int = MAX_DEPTH) -> bool:
     """Return whether valid JSON nests deeper than a record may.
 
     >>> is_deep(b"[" * 200 + b"]" * 200), is_deep(b"[" * 201 + b"]" * 201)
@@ -84,7 +84,7 @@ def has_many_records(body: bytes) -> bool:
     """Return whether a page has more records than allowed, without decoding them."""
     if len(body) <= LARGE_PAGE_BYTES or body.count(b",") <= FEW_OBJECTS:
         return False
-    return next(islice(_records(body), MOST_RECORDS, None), None) is not None
+    return next(islice(_records(body), MAX_RECORDS, None), None) is not None
 
 
 def may_have_many_records(body: bytes) -> bool:
@@ -101,8 +101,8 @@ def set_deep_aside(body: bytes) -> tuple[bytes, dict[bytes, bytes]]:
     parts: list[bytes] = []
     aside: dict[bytes, bytes] = {}
     done = 0
-    for start, end, depth in islice(_records(body), MOST_RECORDS):
-        if depth > MOST_DEPTH:
+    for start, end, depth in islice(_records(body), MAX_RECORDS):
+        if depth > MAX_DEPTH:
             stand_in = f'"a deep record {len(aside)}"'.encode()
             aside[stand_in] = body[start:end].strip()
             parts += [body[done:start], stand_in]
@@ -113,17 +113,17 @@ def set_deep_aside(body: bytes) -> tuple[bytes, dict[bytes, bytes]]:
 def has_deep_text(columns: Iterable[tuple[int, Iterable[str | None]]]) -> bool:
     """Return whether a JSON column nests too deeply; each comes with its depth in the record."""
     return any(
-        text.count("{") + text.count("[") > MOST_DEPTH - depth
-        and is_deep(text.encode(), MOST_DEPTH - depth)
+        text.count("{") + text.count("[") > MAX_DEPTH - depth
+        and is_deep(text.encode(), MAX_DEPTH - depth)
         for depth, texts in columns
-        for text in [text for text in filter(None, texts) if len(text) > 2 * (MOST_DEPTH - depth)]
+        for text in [text for text in filter(None, texts) if len(text) > 2 * (MAX_DEPTH - depth)]
     )
 
 
 def has_long_text(body: bytes, columns: Iterable[Iterable[object]]) -> bool:
     """Return whether a page's columns contain a text larger than a record may be."""
-    return len(body) > MOST_RECORD_BYTES and any(
-        isinstance(value, str) and len(value) > MOST_RECORD_BYTES
+    return len(body) > MAX_RECORD_BYTES and any(
+        isinstance(value, str) and len(value) > MAX_RECORD_BYTES
         for values in columns
         for value in values
     )
@@ -131,17 +131,17 @@ def has_long_text(body: bytes, columns: Iterable[Iterable[object]]) -> bool:
 
 def refuse_beyond_bounds(record: bytes, *, is_set_aside: bool) -> None:
     """Raise ValueError for a record over the limits of size or depth."""
-    if len(record) > MOST_RECORD_BYTES:
-        raise ValueError(f"{len(record):,} bytes; a record has at most {MOST_RECORD_BYTES:,}")
+    if len(record) > MAX_RECORD_BYTES:
+        raise ValueError(f"{len(record):,} bytes; a record has at most {MAX_RECORD_BYTES:,}")
     if is_set_aside or is_deep(record):
-        raise ValueError(f"nested deeper than {MOST_DEPTH} levels")
+        raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
 
 
 def refuse_many_members(unknown: Mapping[str, object]) -> None:
     """Raise ValueError for a record with too many members that have no column."""
     inner = sum(len(value) for value in unknown.values() if isinstance(value, dict))
-    if (count := len(unknown) + inner) > MOST_MEMBERS:
-        raise ValueError(f"{count:,} members without a column; at most {MOST_MEMBERS:,}")
+    if (count := len(unknown) + inner) > MAX_MEMBERS:
+        raise ValueError(f"{count:,} members without a column; at most {MAX_MEMBERS:,}")
 
 
 def _records(body: bytes) -> Iterator[tuple[int, int, int]]:

@@ -4,7 +4,7 @@ import json
 from math import isfinite
 from typing import Any
 
-MOST_DIGITS = 400
+MAX_DIGITS = 400
 """A double has at most 309 digits before its point; Python rejects texts of a few thousand."""
 
 
@@ -42,4 +42,4 @@ def _finite(text: str) -> float | str:
 
 
 def _whole(text: str) -> int | str:
-    return int(text) if len(text) <= MOST_DIGITS else text
+    return int(text) if len(text) <= MAX_DIGITS else text

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from fleetlake.decoding.bounds import (
-    MOST_RECORDS,
+    MAX_RECORDS,
     has_deep_text,
     has_long_text,
     has_many_records,
@@ -149,7 +149,7 @@ class PageReader:
         """
         body = body.removeprefix(_BYTE_ORDER_MARK)
         if has_many_records(body):
-            raise _no_page(self._endpoint, f"it has more than {MOST_RECORDS:,} records")
+            raise _no_page(self._endpoint, f"it has more than {MAX_RECORDS:,} records")
         envelope, deep = self._open(body)
         rows: list[dict[str, Any]] = []
         extra: dict[int, str] = {}
@@ -172,7 +172,7 @@ class PageReader:
 
     def _paging(self, page: Any) -> tuple[int, Mapping[str, str] | None]:
         """Return the page size in force and the query of the link to the next page."""
-        if (count := len(page.data)) > MOST_RECORDS:
+        if (count := len(page.data)) > MAX_RECORDS:
             raise _no_page(self._endpoint, f"it has {count:,} records")
         try:
             if self._endpoint.api is Api.V2:

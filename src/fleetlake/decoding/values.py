@@ -23,7 +23,7 @@ EXACT_LIMIT = 2**53
 Such a number is rejected as an id or a count. Columns of doubles accept it, as in the contract.
 """
 
-MOST_LINK_CHARACTERS = 8_000
+MAX_LINK_CHARACTERS = 8_000
 """Maximum length of a link; no service accepts a longer address."""
 
 
@@ -132,7 +132,7 @@ def link_query(link: str | None) -> Mapping[str, str] | None:
     """
     if link is None:
         return None
-    if len(link) > MOST_LINK_CHARACTERS:
+    if len(link) > MAX_LINK_CHARACTERS:
         raise ValueError(f"its link to the next page has {len(link):,} characters")
     try:
         query = parse_qs(urlsplit(link).query)

@@ -11,13 +11,13 @@ from enum import StrEnum
 
 from fleetlake.endpoints.columns import Column, Kind
 
-MOST_IDS_PER_CALL = 100
+MAX_IDS_PER_CALL = 100
 """Values the service takes in one `__in` filter (service contract, Limits)."""
 
-MOST_RECORDS_PER_PAGE = 500
+MAX_RECORDS_PER_PAGE = 500
 """Maximum page size of v2 (service contract, Limits)."""
 
-MOST_RECORDS_PER_V3_PAGE = 50
+MAX_RECORDS_PER_V3_PAGE = 50
 """Maximum `page[size]` of v3."""
 
 
@@ -99,15 +99,15 @@ class FanOut:
 
     parameter: str
     source: str
-    ids_per_call: int = MOST_IDS_PER_CALL
+    ids_per_call: int = MAX_IDS_PER_CALL
     partition: str
     is_stamped: bool = False
     moved: Moved | None = None
 
     def __post_init__(self) -> None:
         """Refuse more ids than the service takes."""
-        if not 1 <= self.ids_per_call <= MOST_IDS_PER_CALL:
-            raise ValueError(f"ids_per_call must be 1 to {MOST_IDS_PER_CALL}")
+        if not 1 <= self.ids_per_call <= MAX_IDS_PER_CALL:
+            raise ValueError(f"ids_per_call must be 1 to {MAX_IDS_PER_CALL}")
         if self.is_stamped and self.ids_per_call != 1:
             raise ValueError("an id can be added to records only if each call asks for one id")
 
@@ -132,7 +132,7 @@ class Endpoint:
     window: WindowFilters | None = None
     fan_out: FanOut | None = None
     parameters: Mapping[str, str] = field(default_factory=dict)
-    page_size: int = MOST_RECORDS_PER_PAGE
+    page_size: int = MAX_RECORDS_PER_PAGE
     retention: timedelta | None = None
     changes_until: str | None = None
     api: Api = Api.V2

@@ -1,7 +1,7 @@
 """Lists of the v3 generation (beta): another root, a bearer token, JSON:API records."""
 
 from fleetlake.endpoints.columns import attributes_of
-from fleetlake.endpoints.model import MOST_RECORDS_PER_V3_PAGE, Api, Cursor, Endpoint, Mode, Walk
+from fleetlake.endpoints.model import MAX_RECORDS_PER_V3_PAGE, Api, Cursor, Endpoint, Mode, Walk
 
 
 def _row(
@@ -16,7 +16,7 @@ def _row(
         key=("id",),
         mode=Mode.HISTORY,
         cursor=Cursor(walk=Walk.LINK, parameter="page"),
-        page_size=MOST_RECORDS_PER_V3_PAGE,
+        page_size=MAX_RECORDS_PER_V3_PAGE,
         columns=attributes_of(name, attributes, related),
     )
 

@@ -28,7 +28,7 @@ CLIENT_KEY = "PREFECT_API_KEY"
 API_URL = "PREFECT_API_URL"
 
 _RANDOM_BYTES = 32
-_MOST_BYTES = 4096
+_MAX_BYTES = 4096
 _OTHERS = 0o077
 
 
@@ -118,7 +118,7 @@ def _read_password(path: Path) -> str:
         if found.st_mode & _OTHERS:
             mode = stat.S_IMODE(found.st_mode)
             raise _unusable_file(path, f"other users can read it (mode {mode:o})")
-        password = file.read(_MOST_BYTES).decode("ascii", "replace").strip()
+        password = file.read(_MAX_BYTES).decode("ascii", "replace").strip()
     if not (password.isascii() and password.isprintable() and password):
         raise _unusable_file(path, "it holds no password")
     return password

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from fleetlake.endpoints.model import MOST_RECORDS_PER_PAGE
+from fleetlake.endpoints.model import MAX_RECORDS_PER_PAGE
 from fleetlake.planning.intervals import Interval
 
 WARN_BEFORE = timedelta(hours=24)
@@ -56,7 +56,7 @@ def forecast(
     """
     expires_in = min(interval.start for interval in unread) + retention - now
     records = records_per_second * sum((i.end - i.start).total_seconds() for i in unread)
-    calls = max(1, math.ceil(records / MOST_RECORDS_PER_PAGE))
+    calls = max(1, math.ceil(records / MAX_RECORDS_PER_PAGE))
     catch_up = timedelta(minutes=calls / calls_per_minute if calls_per_minute else 0)
     state = RetentionState.OK
     if expires_in <= timedelta(0):

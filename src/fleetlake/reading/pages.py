@@ -15,7 +15,7 @@ from fleetlake.reading.cursors import (
 )
 from fleetlake.service.client import Client
 
-MOST_EMPTY_PAGES = 100
+MAX_EMPTY_PAGES = 100
 """Maximum number of consecutive empty pages that link to a next page."""
 
 
@@ -54,7 +54,7 @@ async def read_pages(
         )
         position = next_position(endpoint, page, seen, redact=client.without_keys)
         empty = 0 if page.count else empty + 1
-        if position is not None and empty > MOST_EMPTY_PAGES:
+        if position is not None and empty > MAX_EMPTY_PAGES:
             raise CursorStuck(
                 f"{endpoint.path} returned {empty} empty pages in a row, each with a next one.",
                 remedy="The read was stopped because it might never end. Run again, and report it "

@@ -25,10 +25,10 @@ from fleetlake.planning.intervals import BEGINNING, Interval
 PAGES_PER_WINDOW = 12
 """A window's last page is half empty on average; with twelve pages that is 4 % more calls."""
 
-FEWEST_PAGES = 7
+MIN_PAGES = 7
 """Minimum pages of a window. Windows shrink to this towards the end, so that no walk runs alone."""
 
-FEWEST_SHARED_PAGES = 6
+MIN_SHARED_PAGES = 6
 """Minimum pages left in a window for an idle walk to share it."""
 
 FULL_WINDOW_PAGES = 2 * PAGES_PER_WINDOW
@@ -135,7 +135,7 @@ class Frontier:
     def _older(self, per_second: float) -> Interval | None:
         """Return everything older than the next point to probe; None if nothing is uncertain."""
         doubt = self._met_from - self._none_until
-        if doubt <= self._length(FEWEST_PAGES, per_second):
+        if doubt <= self._length(MIN_PAGES, per_second):
             self._met_from = self._none_until  # too short to probe further
             return None
         back = doubt / 2
@@ -152,7 +152,7 @@ class Frontier:
         """Return how long a window should be, given the ranges that certainly hold records."""
         seconds = sum((stretch.end - stretch.start).total_seconds() for stretch in sure)
         pages = seconds * per_second / self._page_size / self._walks
-        return self._length(min(max(pages, FEWEST_PAGES), PAGES_PER_WINDOW), per_second)
+        return self._length(min(max(pages, MIN_PAGES), PAGES_PER_WINDOW), per_second)
 
     def _length(self, pages: float, per_second: float) -> timedelta:
         """Return the time that a number of pages spans."""
@@ -187,7 +187,7 @@ def is_worth_sharing(endpoint: Endpoint, rest: Interval, count: int, spread: tim
     """Return whether a window's rest is worth splitting, given how its `count` records spread."""
     length = rest.end - rest.start
     pages = length / max(spread, _MICROSECOND) * count / endpoint.page_size
-    return length > _MICROSECOND and pages >= FEWEST_SHARED_PAGES
+    return length > _MICROSECOND and pages >= MIN_SHARED_PAGES
 
 
 @dataclass(frozen=True)

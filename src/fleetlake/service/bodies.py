@@ -90,7 +90,7 @@ def unpacked(packed: bytes, coding: str, *, most: int) -> bytes:
     raise BodyRefused(f"is packed as {coding[:60]!r}, which was not requested")
 
 
-MOST_MEMBERS = 100
+MAX_MEMBERS = 100
 """Maximum members of a gzip body: services write one, and each costs a copy of the rest."""
 
 
@@ -100,8 +100,8 @@ def _gunzipped(packed: bytes, most: int) -> bytes:
     for number in count():
         if number and not packed.startswith(_GZIP_START):
             break
-        if number == MOST_MEMBERS:
-            raise BodyRefused(f"has more than {MOST_MEMBERS} gzip members")
+        if number == MAX_MEMBERS:
+            raise BodyRefused(f"has more than {MAX_MEMBERS} gzip members")
         member = zlib.decompressobj(_GZIP_BITS)
         body += _bounded(member, packed, most - len(body))
         packed = member.unused_data

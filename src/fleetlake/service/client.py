@@ -48,7 +48,7 @@ FIRST_CONTACT_ATTEMPTS = 3
 CLOCK_PROBES = 3
 """Maximum requests to learn the service's clock, if the first dates look wrong."""
 
-MOST_SEARCHED = 65_536
+MAX_SEARCHED = 65_536
 """Maximum bytes of a response that are searched for its message; a whole page would take long."""
 LONGEST_ECHO = 4_096
 
@@ -56,7 +56,7 @@ V3 = "application/vnd.api+json"
 EXPIRES_SOON = timedelta(hours=48)
 """Records that the service deletes within this time are requested before all others."""
 
-MOST_SECONDS = 86_400
+MAX_SECONDS = 86_400
 MEGABYTE = 1_000_000
 ANSWER_FACTOR = 4
 """Time for a whole response, as a multiple of FLEETLAKE_TIMEOUT_SECONDS, the time without data.
@@ -270,9 +270,9 @@ class Client:
 
     def _excerpt(self, response: httpx.Response) -> str:
         """Return the message of a response on one line, without keys."""
-        start = response.content[:MOST_SEARCHED]
+        start = response.content[:MAX_SEARCHED]
         body = self.without_keys(start.decode("utf-8", "replace"))
-        if len(response.content) > MOST_SEARCHED:  # a key that is cut off is not recognised
+        if len(response.content) > MAX_SEARCHED:  # a key that is cut off is not recognised
             body = body[:-LONGEST_ECHO]
         # JSON may escape a key, and a key that is cut off is not recognised: redact once more.
         return one_line(self.without_keys(_message(body)))
@@ -327,7 +327,7 @@ def _retry_after(response: httpx.Response) -> timedelta | None:
     """Return the wait that the service asks for, in seconds or as a date; None without one."""
     asked = response.headers.get("retry-after", "")
     if asked.isascii() and asked.isdigit():
-        return timedelta(seconds=min(int(asked), MOST_SECONDS))
+        return timedelta(seconds=min(int(asked), MAX_SECONDS))
     moment = _date(asked)
     return max(moment - datetime.now(UTC), timedelta(0)) if moment else None
 

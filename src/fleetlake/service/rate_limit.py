@@ -22,14 +22,14 @@ from fleetlake.lake_address import not_writable
 from fleetlake.machine.ownership import open_own, require_own
 from fleetlake.machine.umask import apply_umask
 
-MOST_CALLS_PER_MINUTE = 60_000
+MAX_CALLS_PER_MINUTE = 60_000
 SPAN_SECONDS = 60.0
 SECONDS_A_DAY = 86_400
 CLOCK_STEP_SECONDS = 1.0
 _COUNT = struct.Struct("<Q")
 _INSTANT = struct.Struct("<d")
 _DAY = struct.Struct("<QQ")
-_DAY_OFFSET = _COUNT.size + MOST_CALLS_PER_MINUTE * _INSTANT.size
+_DAY_OFFSET = _COUNT.size + MAX_CALLS_PER_MINUTE * _INSTANT.size
 
 
 class CallLimit:
@@ -47,10 +47,10 @@ class CallLimit:
         calls_per_day: int = 0,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        if calls_per_minute > MOST_CALLS_PER_MINUTE:
+        if calls_per_minute > MAX_CALLS_PER_MINUTE:
             raise SettingsError(
                 f"FLEETLAKE_CALLS_PER_MINUTE is {calls_per_minute}.",
-                remedy=f"Use at most {MOST_CALLS_PER_MINUTE}, or 0 for no limit.",
+                remedy=f"Use at most {MAX_CALLS_PER_MINUTE}, or 0 for no limit.",
             )
         self._calls_per_minute = calls_per_minute
         self._calls_per_day = calls_per_day
@@ -130,7 +130,7 @@ class CallLimit:
 
     @staticmethod
     def _offset(call: float) -> int:
-        return _COUNT.size + int(call) % MOST_CALLS_PER_MINUTE * _INSTANT.size
+        return _COUNT.size + int(call) % MAX_CALLS_PER_MINUTE * _INSTANT.size
 
 
 def _open(path: Path) -> int:
