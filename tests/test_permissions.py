@@ -128,9 +128,9 @@ def test_the_umask_of_the_settings_file_counts_where_the_environment_has_none(
     monkeypatch.chdir(tmp_path)
     Path("fleetlake.toml").write_text('umask = "037"\n')
 
-    assert umask.wanted_umask() == 0o037
+    assert umask.configured_umask() == 0o037
     monkeypatch.setenv("FLEETLAKE_UMASK", "007")
-    assert umask.wanted_umask() == 0o007
+    assert umask.configured_umask() == 0o007
 
 
 @pytest.mark.parametrize("value", ["rw-r--r--", "088", "777", "0o27x", "12345", "-22"])
@@ -140,7 +140,7 @@ def test_what_is_no_umask_is_refused_and_nobody_gets_rights_by_it(monkeypatch, v
 
     with pytest.raises(SettingsError, match="FLEETLAKE_UMASK: must"):
         load_settings()
-    assert umask.wanted_umask() == 0o077
+    assert umask.configured_umask() == 0o077
 
 
 def permissions(settings) -> tuple[str, str]:

@@ -309,8 +309,10 @@ def _fault_in_words(fault: "ErrorDetails") -> str:
     name = "__".join(part for part in fault["loc"] if isinstance(part, str))
     if fault["type"] == "extra_forbidden" and len(fault["loc"]) == 1:
         nearest = get_close_matches(name, Settings.model_fields, n=1)
-        meant = f" ({nearest[0]}?)" if nearest else ""
-        return f"fleetlake.toml: there is no setting {name}{meant}"  # only the file is read whole
+        suggestion = f" ({nearest[0]}?)" if nearest else ""
+        return (
+            f"fleetlake.toml: there is no setting {name}{suggestion}"  # only the file is read whole
+        )
     reason = fault["msg"].removeprefix("Value error, ")
     return f"FLEETLAKE_{name.upper()}: {reason}" if name else reason
 

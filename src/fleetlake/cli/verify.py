@@ -80,8 +80,8 @@ def verify(
         remedy = remedy or (_remedy(comparison) if comparison.missing else "")
         records.append(_record(account.profile, comparison))
         if output is OutputFormat.TABLE:
-            whose = f" ({account.profile})" if len(accounts) > 1 else ""
-            console().print(f"{comparison.endpoint}{whose}{_summary(comparison)}")
+            label = f" ({account.profile})" if len(accounts) > 1 else ""
+            console().print(f"{comparison.endpoint}{label}{_summary(comparison)}")
     if output is not OutputFormat.TABLE:
         print_records(output, FIELDS, records, is_csv_guarded=settings.csv_guard)
     if missing:
@@ -124,5 +124,5 @@ def _remedy(comparison: "Comparison") -> str:
     if comparison.interval is None:
         return f"Run `fleetlake ingest {comparison.endpoint}`, which reads the whole list again."
     start, end = comparison.interval.start, comparison.interval.end + timedelta(seconds=1)
-    which = f"{comparison.endpoint} --from {start:{INSTANT}} --to {end:{INSTANT}}"
-    return f"Run `fleetlake backfill {which}`, which reads that range again."
+    arguments = f"{comparison.endpoint} --from {start:{INSTANT}} --to {end:{INSTANT}}"
+    return f"Run `fleetlake backfill {arguments}`, which reads that range again."

@@ -59,9 +59,9 @@ def repair_clock_claims(
         repairs = []
         for endpoint in found:
             claimed, latest = claims[endpoint.name]
-            sure = _correct_stream(lake, profile, endpoint, now=now, latest=latest)
+            sure_until = _correct_stream(lake, profile, endpoint, now=now, latest=latest)
             repairs.append(
-                ClockRepair(endpoint=endpoint.name, claimed_until=claimed, sure_until=sure)
+                ClockRepair(endpoint=endpoint.name, claimed_until=claimed, sure_until=sure_until)
             )
     return repairs
 
@@ -152,8 +152,10 @@ def _cut(proven: Interval, newest: datetime | None, latest: datetime) -> Interva
     """Return a proven range; if it ends too late, cut it to what records confirm."""
     if proven.end <= latest:
         return proven
-    sure = newest - SETTLE - LOOKBACK if newest and newest > proven.start else proven.start
-    return Interval(proven.start, max(proven.start, min(sure, latest)))
+    confirmed_until = (
+        newest - SETTLE - LOOKBACK if newest and newest > proven.start else proven.start
+    )
+    return Interval(proven.start, max(proven.start, min(confirmed_until, latest)))
 
 
 def _newest_by_partition(lake: Lake, profile: str, endpoint: Endpoint) -> dict[str, datetime]:

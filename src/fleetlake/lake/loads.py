@@ -71,17 +71,17 @@ class Load:
         stream is proven.
         """
         ends = self.ends.proven_until(instant) if self.ends else None
-        sure = {partition: before(instant, proven) for partition, proven in self.proven.items()}
-        if sure == self.proven and ends == self.ends:
+        settled = {partition: before(instant, proven) for partition, proven in self.proven.items()}
+        if settled == self.proven and ends == self.ends:
             return self, None
         left = replace(self, rows=self.rows.schema.empty_table(), rejects=(), is_whole=False)
-        return replace(self, proven=sure, ends=None), left
+        return replace(self, proven=settled, ends=None), left
 
     def proven_before(self, instant: datetime) -> "Load":
         """Return the load with its proofs before an instant, including the end of the read."""
-        sure = {partition: before(instant, proven) for partition, proven in self.proven.items()}
+        settled = {partition: before(instant, proven) for partition, proven in self.proven.items()}
         ends = self.ends.proven_until(instant) if self.ends else None
-        return replace(self, proven=sure, ends=ends)
+        return replace(self, proven=settled, ends=ends)
 
     @property
     def newest(self) -> datetime | None:

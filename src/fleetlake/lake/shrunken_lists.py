@@ -154,20 +154,20 @@ def _unreadable(lake: Lake, load: Load) -> int:
 
 def _note(lake: Lake, load: Load, back: frozenset[str], away: frozenset[str]) -> None:
     """Update `meta.absent`: remove the records that are `back`, add those that are `away`."""
-    whose = [load.profile, load.endpoint.name]
+    stream = [load.profile, load.endpoint.name]
     if back:
         with lake.view("back", pa.table({"record_key": sorted(back)})):
             lake.execute(
                 "delete from meta.absent where account_profile = ? and endpoint = ? "
                 "and record_key in (select record_key from back)",
-                whose,
+                stream,
             )
     if away:
         with lake.view("away", pa.table({"record_key": sorted(away)})):
             lake.execute(
                 "insert into meta.absent by name select ? as account_profile, ? as endpoint, "
                 "record_key, ?::timestamptz as absent_since from away",
-                [*whose, load.seen_at],
+                [*stream, load.seen_at],
             )
 
 

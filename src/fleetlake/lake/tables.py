@@ -215,7 +215,7 @@ def _statements(lake: Lake) -> list[str]:
     ]
 
 
-def give_statistics(table: str) -> str:
+def statistics_statements(table: str) -> str:
     """Return statements that give an empty table statistics and leave it empty.
 
     DuckLake has no statistics for a table that never had a row, so it queries the catalog again for
@@ -228,7 +228,7 @@ def give_statistics(table: str) -> str:
 def _missing(table: str, columns: dict[str, str], present: set[str] | None) -> list[str]:
     if present is None:
         listed = ", ".join(f"{quoted(name)} {kind}" for name, kind in columns.items())
-        return [f"create table {table} ({listed})", give_statistics(table)]
+        return [f"create table {table} ({listed})", statistics_statements(table)]
     return [
         f"alter table {table} add column {quoted(name)} {kind}"
         for name, kind in columns.items()

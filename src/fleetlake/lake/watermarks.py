@@ -224,14 +224,14 @@ def begin_reads(
         )
 
 
-def want_since(lake: Lake, profile: str, endpoints: Sequence[Endpoint], since: datetime) -> None:
+def extend_start(lake: Lake, profile: str, endpoints: Sequence[Endpoint], since: datetime) -> None:
     """Move the start of streams back to an earlier instant."""
     names = [endpoint.name for endpoint in endpoints if not endpoint.is_snapshot]
-    which = "account_profile = ? and endpoint in (select unnest(?)) and wanted_from > ?"
-    if lake.rows(f"select 1 from meta.reads where {which} limit 1", [profile, names, since]):
+    condition = "account_profile = ? and endpoint in (select unnest(?)) and wanted_from > ?"
+    if lake.rows(f"select 1 from meta.reads where {condition} limit 1", [profile, names, since]):
         with commit_lock(lake.path):
             lake.execute(
-                f"update meta.reads set wanted_from = ? where {which}",
+                f"update meta.reads set wanted_from = ? where {condition}",
                 [since, profile, names, since],
             )
 

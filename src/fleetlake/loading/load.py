@@ -36,10 +36,10 @@ from fleetlake.lake.locks import stream_lock
 from fleetlake.lake.run_log import record_calls, record_capabilities
 from fleetlake.lake.watermarks import (
     begin_reads,
+    extend_start,
     forget_interval,
     never_read,
     newest_event,
-    want_since,
     watermark,
 )
 from fleetlake.loading.event_streams import load_events
@@ -146,7 +146,7 @@ def _prepare(
     since = scope.since if scope.only is None else None
     begin_reads(lake, profile, new, shard, now=now, since=since)
     if since is not None:
-        want_since(lake, profile, endpoints, since)
+        extend_start(lake, profile, endpoints, since)
     return lateness
 
 

@@ -44,8 +44,8 @@ def totals_line(outcomes: Sequence[Outcome], *, seconds: float) -> str:
     streams = counted(len(outcomes), "stream")
     changes = _changes("rows added", outcomes) or "0 rows added"
     calls = counted(sum(outcome.calls for outcome in outcomes), "call")
-    which = streams if whole == len(outcomes) else f"{whole:,} of {streams}"
-    return f"{which}: {changes} ({calls}, {seconds:.1f} s)"
+    done = streams if whole == len(outcomes) else f"{whole:,} of {streams}"
+    return f"{done}: {changes} ({calls}, {seconds:.1f} s)"
 
 
 def _changes(added: str, outcomes: Sequence[Outcome]) -> str:

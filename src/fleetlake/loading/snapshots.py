@@ -116,10 +116,10 @@ def _ids_listed(endpoint: Endpoint, readings: Sequence[Reading]) -> frozenset[An
 
 def list_shrank(endpoint: Endpoint, profile: str, done: Committed) -> ListShrank:
     """Return the error of a list that has lost more records than the shrink rule allows."""
-    whose = "" if profile == DEFAULT_PROFILE else f" --profile {profile}"
+    option = "" if profile == DEFAULT_PROFILE else f" --profile {profile}"
     return ListShrank(
         f"{stream_name(endpoint.name, profile)} no longer lists {done.unconfirmed:,} of "
         f"{done.held:,} records. Their versions stay open; the records that it lists were loaded.",
         remedy="Check that the keys still see the whole account. If the records are gone for "
-        f"good, run `fleetlake ingest {endpoint.name} --accept-shrunk {endpoint.name}{whose}`.",
+        f"good, run `fleetlake ingest {endpoint.name} --accept-shrunk {endpoint.name}{option}`.",
     )

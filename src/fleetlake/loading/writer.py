@@ -86,8 +86,8 @@ class Writer:
                 if partition in self._unconfirmed:
                     continue
                 # An expired range is proven later, together with the recording of its gap.
-                sure = subtract(proven, self._expired.get(partition, ()))
-                batch.proven[partition].extend(sure)
+                provable = subtract(proven, self._expired.get(partition, ()))
+                batch.proven[partition].extend(provable)
         if self._is_due(batch):
             await self.flush()
 

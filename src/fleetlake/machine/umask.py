@@ -38,7 +38,7 @@ def read_umask(text: str) -> int:
     return value
 
 
-def wanted_umask() -> int:
+def configured_umask() -> int:
     """Return the umask set by the environment or by fleetlake.toml, or the default."""
     text = os.environ.get(VARIABLE) or _from_file() or DEFAULT_UMASK
     try:
@@ -55,7 +55,7 @@ def apply_umask(*, again: bool = False) -> None:
     """
     global _is_applied  # noqa: PLW0603 - a process has one umask
     if again or not _is_applied:
-        os.umask(wanted_umask())
+        os.umask(configured_umask())
         _is_applied = True
 
 

@@ -306,10 +306,10 @@ def _no_such_model(names: Sequence[str]) -> UsageError:
     names = [name.lstrip("+") for name in names]
     models = [path.stem for path in (project_folder() / "models").rglob("*.sql")]
     nearest = get_close_matches(names[0].rstrip("+"), models, n=1)
-    meant = f"Did you mean {nearest[0]}? " if nearest else ""
+    suggestion = f"Did you mean {nearest[0]}? " if nearest else ""
     return UsageError(
         f"No model is called {' or '.join(map(repr, names))}, so no mart was changed.",
-        remedy=f"{meant}`fleetlake build` lists the marts.",
+        remedy=f"{suggestion}`fleetlake build` lists the marts.",
     )
 
 

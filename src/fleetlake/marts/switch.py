@@ -11,7 +11,7 @@ from functools import cached_property
 
 import duckdb
 
-from fleetlake.lake.tables import give_statistics
+from fleetlake.lake.tables import statistics_statements
 from fleetlake.marts.dbt import NodeResult
 from fleetlake.text.quoting import quoted
 
@@ -42,7 +42,7 @@ class Switcher:
         if is_other or (node.kind == "incremental" and self._is_all_recomputed(new, old)):
             self.connection.execute(f"CREATE OR REPLACE TABLE {old} AS FROM {new}")
             if not self._count(old):
-                self.connection.execute(give_statistics(old))
+                self.connection.execute(statistics_statements(old))
             return True
         written = node.kind == "incremental" and self._replace_units(new, old, node.unit)
         if self._holds_same_rows(new, old, node):

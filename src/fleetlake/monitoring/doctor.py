@@ -174,6 +174,6 @@ def _service(settings: Settings) -> str:
     skew = asyncio.run(ask())
     clock = "its clock agrees with this machine's"
     if abs(skew) > REPORTED_SKEW:
-        whose = "the service's" if settings.clock is ClockTrust.SERVICE else "the earlier one"
-        clock = f"{skew_in_words(skew)}; loads go by {whose}"
+        clock_used = "the service's" if settings.clock is ClockTrust.SERVICE else "the earlier one"
+        clock = f"{skew_in_words(skew)}; loads go by {clock_used}"
     return f"{settings.service_root()} answers and accepts the keys; {clock}"

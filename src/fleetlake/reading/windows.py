@@ -88,11 +88,11 @@ class Frontier:
         if self._probe is None and (older := self._older(self._per_second)):
             self._probe = Window(self._remove(older), most_pages=1)
             return self._probe
-        sure = [stretch for stretch in self._left if stretch.start >= self._met_from]
-        if not sure:
+        certain = [stretch for stretch in self._left if stretch.start >= self._met_from]
+        if not certain:
             return None  # the result of the probe decides what is next
-        stretch = sure[0 if self._oldest_first else -1]
-        window = self._cut(stretch, self._width(self._per_second, sure))
+        stretch = certain[0 if self._oldest_first else -1]
+        window = self._cut(stretch, self._width(self._per_second, certain))
         return Window(self._remove(window), most_pages=FULL_WINDOW_PAGES)
 
     def finished(self, window: Window, count: int) -> None:

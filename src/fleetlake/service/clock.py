@@ -146,8 +146,8 @@ def skew_in_words(skew: timedelta) -> str:
     >>> skew_in_words(timedelta(hours=-40))
     "the service's clock is 40 h behind this machine's"
     """
-    which = "ahead of" if skew > timedelta(0) else "behind"
-    return f"the service's clock is {duration_in_words(abs(skew))} {which} this machine's"
+    relation = "ahead of" if skew > timedelta(0) else "behind"
+    return f"the service's clock is {duration_in_words(abs(skew))} {relation} this machine's"
 
 
 def _refused(skew: timedelta) -> ClockRefused:

@@ -163,10 +163,10 @@ def _settle(lake: Lake, one: Promotion) -> None:
     old = one.column.name.lower()
     own = {column.name for column in ENDPOINTS[one.endpoint].columns}
     new = column_name(one.path, is_relation=one.kind is Kind.RELATION, taken=held - {old})
-    which = "where endpoint = ? and member = ? and column_name is null"
+    condition = "where endpoint = ? and member = ? and column_name is null"
     with lake.transaction():
         if old not in held:
-            lake.execute(f"delete from meta.promoted {which}", [one.endpoint, one.member])
+            lake.execute(f"delete from meta.promoted {condition}", [one.endpoint, one.member])
             logger.warning("%s has no column for %s: it is not promoted.", one.endpoint, one.member)
         else:
             if old in own:  # this release defines a column of that name
@@ -181,5 +181,6 @@ def _settle(lake: Lake, one: Promotion) -> None:
                     new,
                 )
             lake.execute(
-                f"update meta.promoted set column_name = ? {which}", [new, one.endpoint, one.member]
+                f"update meta.promoted set column_name = ? {condition}",
+                [new, one.endpoint, one.member],
             )
