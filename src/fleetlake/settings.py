@@ -310,9 +310,8 @@ def _fault_in_words(fault: "ErrorDetails") -> str:
     if fault["type"] == "extra_forbidden" and len(fault["loc"]) == 1:
         nearest = get_close_matches(name, Settings.model_fields, n=1)
         suggestion = f" ({nearest[0]}?)" if nearest else ""
-        return (
-            f"fleetlake.toml: there is no setting {name}{suggestion}"  # only the file is read whole
-        )
+        # Unknown variables are not an error here: only the file is read whole.
+        return f"fleetlake.toml: there is no setting {name}{suggestion}"
     reason = fault["msg"].removeprefix("Value error, ")
     return f"FLEETLAKE_{name.upper()}: {reason}" if name else reason
 
