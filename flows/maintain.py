@@ -16,7 +16,7 @@ from fleetlake.lake.maintenance import KEEP_SNAPSHOTS, Maintained
 from fleetlake.lake.maintenance import maintain as maintain_lake
 from fleetlake.loading.ingest import backfill, raise_worst
 from fleetlake.loading.quarantine import retry_quarantined
-from fleetlake.loading.verify import Verdict, verify
+from fleetlake.loading.verify import Comparison, verify
 from fleetlake.settings import load_settings
 from fleetlake.text.wording import counted
 from flows.credentials import settings_of_run
@@ -89,7 +89,7 @@ def compact(keep_days: int) -> Maintained:
 
 
 @task(name="compare", task_run_name="compare {name}", cache_policy=NO_CACHE, **RETRIES)
-def compare(name: str, profile: str, since: datetime, until: datetime) -> Verdict:
+def compare(name: str, profile: str, since: datetime, until: datetime) -> Comparison:
     """Compare a stream's range with the service, and read it again if a record is missing."""
     settings = settings_of_run().account(profile)
     verdict = verify(settings, name, start=since, end=until)

@@ -13,7 +13,7 @@ from prefect.events import emit_event
 from fleetlake.account import stream_name
 from fleetlake.lake.maintenance import Maintained
 from fleetlake.loading.outcome import Outcome
-from fleetlake.loading.verify import Verdict
+from fleetlake.loading.verify import Comparison
 from fleetlake.marts import BuildResult
 from fleetlake.monitoring.status import StreamStatus
 from fleetlake.planning.intervals import BEGINNING
@@ -206,7 +206,7 @@ def report_retention(state: LakeState, at_risk: Sequence[str], findings: Sequenc
     )
 
 
-def report_verdicts(verdicts: Sequence[Verdict]) -> None:
+def report_verdicts(verdicts: Sequence[Comparison]) -> None:
     """Write the artifacts of a comparison of service and lake."""
     table = [
         {

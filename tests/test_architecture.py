@@ -172,7 +172,6 @@ def test_only_the_command_line_imports_the_simulator():
 
 
 def test_no_two_modules_share_a_name():
-    # A command module may have the name of the module that it runs.
     names = Counter(
         file.stem for file in FILES if "cli" not in file.parts and "__" not in file.stem
     )
@@ -180,22 +179,31 @@ def test_no_two_modules_share_a_name():
     assert {name for name, count in names.items() if count > 1} == set()
 
 
-def test_no_two_classes_of_the_simulator_share_a_name():
-    public = Counter(
-        node.name
-        for file in FILES
-        for node in TREES[file].body
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
-    )
-    in_simulator = {
-        node.name
-        for file in FILES
-        if ROOMS[module_of(file)] == "fleetsim"
-        for node in TREES[file].body
-        if isinstance(node, ast.ClassDef)
+def test_a_command_shares_its_name_only_with_a_module_that_it_uses():
+    ours = {module for module in MODULES if module.startswith("fleetlake.")}
+    commands = {module for module in ours if module.startswith("fleetlake.cli.")}
+    others = {module.rpartition(".")[2]: module for module in ours - commands}
+    names = Counter(command.rpartition(".")[2] for command in commands)
+    unrelated = {
+        command
+        for command in commands
+        if (other := others.get(command.rpartition(".")[2]))
+        and not IMPORTS[command] & {other, other.rpartition(".")[0]}
     }
 
-    assert {name for name in in_simulator if public[name] > 1} == set()
+    assert {name for name, count in names.items() if count > 1} == set()
+    assert unrelated == set()
+
+
+def test_no_two_public_classes_share_a_name():
+    public = Counter(
+        node.name
+        for tree in TREES.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+
+    assert {name for name, count in public.items() if count > 1} == set()
 
 
 def test_only_the_endpoint_table_names_an_endpoint():

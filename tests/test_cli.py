@@ -386,7 +386,7 @@ def test_doctor_detects_an_extension_that_was_modified_after_signing(
     checks = run_checks(Settings(lake=tmp_path / "lake"))
     found = next(check for check in checks if check.name == "extensions")
 
-    assert "Install the packages again" in str(found.error)
+    assert "Reinstall the packages" in str(found.error)
 
 
 def test_doctor_says_by_how_much_and_which_way_the_clocks_differ(tmp_path: Path) -> None:

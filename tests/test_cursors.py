@@ -23,7 +23,7 @@ from fleetlake.reading.cursors import first_position, next_position, window_para
 from fleetlake.reading.pages import read_pages
 from fleetlake.service.client import Client
 from fleetlake.settings import Settings
-from fleetlake.text.plain import MOST_QUOTED
+from fleetlake.text.plain import MAX_QUOTED
 from tests.conftest import KEYS
 from tests.every import Test, every
 
@@ -325,7 +325,7 @@ def test_a_position_is_quoted_on_one_short_line(endpoint):
 def test_a_key_echoed_in_a_link_is_masked_even_if_the_quotation_is_cut(endpoint):
     settings = Settings(_env_file=None, base_url="https://svc.example/api/v2", **KEYS)
     key = KEYS["mgr_api_key"]
-    echo = f"{'x' * (MOST_QUOTED - len(key) // 2 - 1)} {key}\x1b[2J"
+    echo = f"{'x' * (MAX_QUOTED - len(key) // 2 - 1)} {key}\x1b[2J"
     link = f"https://h/?{urlencode({endpoint.cursor.parameter: echo})}"
     answer = {"data": [], "meta": {"limit": 500, "next": link}}
 

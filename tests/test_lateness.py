@@ -13,7 +13,7 @@ from fleetlake.planning.coverage import (
     SWEEP,
     SWEEP_LOOKBACK,
     lookback_for,
-    needs_asking,
+    needs_request,
     sweep_from,
     unsettled,
 )
@@ -148,5 +148,5 @@ def test_a_sweep_after_an_outage_omits_nothing_and_one_after_other_shards_is_not
 
 
 def test_an_unknown_id_is_requested() -> None:
-    assert needs_asking([], moved_at=NOW)
-    assert needs_asking([unsettled(NOW, None)], moved_at=None)
+    assert needs_request([], moved_at=NOW)
+    assert needs_request([unsettled(NOW, None)], moved_at=None)

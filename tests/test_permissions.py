@@ -126,9 +126,9 @@ def test_the_umask_of_the_settings_file_is_used_if_the_environment_has_none(tmp_
     monkeypatch.chdir(tmp_path)
     Path("fleetlake.toml").write_text('umask = "037"\n')
 
-    assert umask.wanted_umask() == 0o037
+    assert umask.configured_umask() == 0o037
     monkeypatch.setenv("FLEETLAKE_UMASK", "007")
-    assert umask.wanted_umask() == 0o007
+    assert umask.configured_umask() == 0o007
 
 
 @pytest.mark.parametrize("value", ["rw-r--r--", "088", "777", "0o27x", "12345", "-22"])
@@ -138,7 +138,7 @@ def test_an_invalid_umask_is_refused_and_grants_no_rights(monkeypatch, value):
 
     with pytest.raises(SettingsError, match="FLEETLAKE_UMASK: must"):
         load_settings()
-    assert umask.wanted_umask() == 0o077
+    assert umask.configured_umask() == 0o077
 
 
 def permissions(settings) -> tuple[str, str]:

@@ -135,7 +135,7 @@ def make_pipe(path):
         (make_readable, r"other users can read it \(mode 640\)"),
         (make_link, "symbolic link"),
         (make_empty, "it holds no password"),
-        (make_pipe, "it is no regular file"),
+        (make_pipe, "it is not a regular file"),
     ],
 )
 def test_a_password_file_that_others_can_read_or_planted_is_refused(monkeypatch, spoil, why):
@@ -184,5 +184,5 @@ def test_up_shows_the_password_to_a_terminal_and_only_its_file_to_a_log():
 def test_setup_on_a_server_without_a_password_warns_who_can_read_the_keys():
     told = "\n".join(key_report(["fleetlake-a"], kept=["fleetlake-a"], is_open=True))
 
-    assert "does not ask for a password" in told
+    assert "does not require a password" in told
     assert "read the keys in its Secret blocks" in told

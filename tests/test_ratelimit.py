@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fleetlake.errors import BudgetSpent, SettingsError
 from fleetlake.service import rate_limit as ratelimit
-from fleetlake.service.rate_limit import MOST_CALLS_PER_MINUTE, CallLimit
+from fleetlake.service.rate_limit import MAX_CALLS_PER_MINUTE, CallLimit
 
 START = 1_800_000_000.0
 
@@ -173,7 +173,7 @@ def test_without_a_limit_there_is_no_file_and_no_wait(limit_of, clock, tmp_path)
 
 
 def test_the_ring_buffer_wraps_without_losing_count(limit_of, clock, monkeypatch):
-    monkeypatch.setattr(ratelimit, "MOST_CALLS_PER_MINUTE", 7)
+    monkeypatch.setattr(ratelimit, "MAX_CALLS_PER_MINUTE", 7)
     limit, made = limit_of(7), []
 
     for _ in range(30):
@@ -195,7 +195,7 @@ def test_the_file_reveals_nothing_about_the_account_and_is_private(limit_of, tmp
 
 def test_a_limit_larger_than_the_ring_buffer_is_refused(limit_of):
     with pytest.raises(SettingsError, match="FLEETLAKE_CALLS_PER_MINUTE"):
-        limit_of(MOST_CALLS_PER_MINUTE + 1)
+        limit_of(MAX_CALLS_PER_MINUTE + 1)
 
 
 def test_a_folder_that_cannot_be_created_is_a_clear_error(tmp_path):

@@ -143,7 +143,7 @@ def test_only_deep_records_are_quarantined_at_any_chunk_boundary(records, part_b
     body = json.dumps({"other": records, "data": records, "meta": {"data": records}})
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(outline, "PART_BYTES", part_bytes)
-        patched.setattr(bounds, "MOST_DEPTH", 2)
+        patched.setattr(bounds, "MAX_DEPTH", 2)
         left, aside = bounds.set_deep_aside(body.encode())
 
     texts = {json.loads(stand_in): json.loads(record) for stand_in, record in aside.items()}

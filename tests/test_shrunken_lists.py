@@ -267,8 +267,8 @@ def test_one_empty_walk_of_a_fan_out_closes_nothing(lake_path: Path) -> None:
         one_gone = commit_load(lake, load_of(BATTERIES, *batteries[:19], **whole))
 
         [(closed,)] = lake.rows("select count(*) from raw.batteries where valid_to is not null")
-    assert (one_empty.changed, one_empty.withheld, one_empty.of) == (0, 6, 20)
-    assert (one_gone.changed, one_gone.withheld) == (1, 0)
+    assert (one_empty.changed, one_empty.unconfirmed, one_empty.held) == (0, 6, 20)
+    assert (one_gone.changed, one_gone.unconfirmed) == (1, 0)
     assert closed == 1
 
 
@@ -283,7 +283,7 @@ def test_records_that_a_fan_out_no_longer_requests_are_closed_in_any_number(
             lake, load_of(BATTERIES, *batteries[:6], is_whole=True, asked=[range(1, 7)])
         )
 
-    assert (done.changed, done.withheld) == (14, 0)
+    assert (done.changed, done.unconfirmed) == (14, 0)
 
 
 def test_an_account_that_sees_nothing_any_more_does_not_affect_another(fleet: Sim) -> None:
@@ -322,9 +322,9 @@ def test_a_missing_record_that_another_account_reads_passes_to_it_and_stays_open
         assert held(lake) == at_another
         waiting = lake.rows("select record_key from meta.absent")
 
-    assert (withheld.withheld, at_one) == (7, [(10, "r10", "one", True)])
+    assert (withheld.unconfirmed, at_one) == (7, [(10, "r10", "one", True)])
     assert at_another == [(10, "r10", "one", False), (10, "moved", "another", True)]
-    assert (again.withheld, closed.changed, waiting) == (6, 6, [])
+    assert (again.unconfirmed, closed.changed, waiting) == (6, 6, [])
 
 
 def test_devices_missing_from_a_bulk_list_are_still_requested(make_sim: Any) -> None:

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fleetlake.cli import app
-from fleetlake.cli.status import verdict
+from fleetlake.cli.status import summary_lines
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import RecordsMissing
 from fleetlake.lake import Lake, open_lake
@@ -31,7 +31,7 @@ EXPIRING = forecast(
 
 
 def told(*streams: StreamStatus, gaps: tuple[Gap, ...] = ()) -> list[str]:
-    return list(verdict(LakeStatus(streams=list(streams), open_gaps=list(gaps)), NOW))
+    return list(summary_lines(LakeStatus(streams=list(streams), open_gaps=list(gaps)), NOW))
 
 
 def test_a_complete_lake_is_reported_complete_up_to_its_last_load() -> None:

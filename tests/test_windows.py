@@ -87,7 +87,7 @@ def test_records_that_expire_first_are_requested_first():
     newest, oldest = Frontier(NEWEST_FIRST, span), Frontier(FORGETFUL, span)
     for frontier in (newest, oldest):
         probe = frontier.take()
-        frontier.given_back(probe, probe.interval, 500, timedelta(minutes=1))
+        frontier.returned(probe, probe.interval, 500, timedelta(minutes=1))
 
     assert newest.take().interval.end == NOON
     assert oldest.take().interval.start == span.interval.start
@@ -141,7 +141,7 @@ def test_windows_cover_the_span_and_read_no_record_twice(answers, row, start):
             middle = window.interval.end - max(length / 2, MICROSECOND)
             read.append(Interval(middle, window.interval.end))
             rest = Interval(window.interval.start, middle)
-            frontier.given_back(window, rest, count + 1, window.interval.end - middle)
+            frontier.returned(window, rest, count + 1, window.interval.end - middle)
         else:
             (read if count else empty).append(window.interval)
             frontier.finished(window, count)

@@ -1,12 +1,12 @@
-"""`fleetlake`, or `python -m fleetlake`: Ctrl-C ends it without a traceback from its start on."""
+"""Entry point of `fleetlake` and `python -m fleetlake`. Ctrl-C never prints a traceback."""
 
 import sys
 
 
 def main() -> None:
-    """Load the command line, which takes a moment, and run it."""
+    """Import the command line, which takes a moment, and run it."""
     try:
-        from fleetlake.cli import main as run  # noqa: PLC0415 - Ctrl-C may come meanwhile
+        from fleetlake.cli import main as run  # noqa: PLC0415 - Ctrl-C may arrive during the import
     except KeyboardInterrupt:
         sys.stderr.write("Stopped.\n")
         sys.exit(130)

@@ -1,8 +1,8 @@
-"""The demo: a simulated service, and the lake that is loaded from it.
+"""The demo: a simulated service, and a lake loaded from it.
 
-The simulated fleet lives on between two demos: its clock starts at the time of the first demo and
-is then moved to the present. A second demo finds the same fleet, older, and loads only what
-happened since.
+The simulated fleet continues between demos: its clock starts at the time of the first demo, and
+each demo moves it to the present. A second demo finds the same fleet and loads only what happened
+since.
 """
 
 import json
@@ -68,9 +68,9 @@ EXAMPLE_QUERIES = (
 
 
 def demo_fleet(lake: Path, *, routers: int, days: int, seed: int) -> DemoFleet:
-    """Return the fleet in a demo's lake; create the lake and its fleet if it does not exist.
+    """Return the fleet in a demo's lake; create both if the lake does not exist.
 
-    Raises: LakeError for a lake that holds anything but a demo.
+    Raises: LakeError for a lake that was not created by a demo.
     """
     file = lake / DEMO_MARK
     require_own(lake, "lake", otherwise="set FLEETLAKE_LAKE to a folder of your own")

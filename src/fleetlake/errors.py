@@ -7,7 +7,7 @@ FleetlakeError                    exit code
 │   ├── CredentialsRefused         4   fix the keys (401)
 │   ├── EndpointUnavailable        4   this account may not read it (403, 404, 405)
 │   ├── Unreachable                5   try again later: no response, or an incomplete one
-│   │   └── Throttled              5   the same: 429, with the wait that the service asks for
+│   │   └── Throttled              5   the same: 429, with the requested wait
 │   ├── BudgetSpent                5   try again tomorrow: the day's calls are used up
 │   ├── RequestRejected            6   a bug or a changed service: 400, 409 with errors
 │   ├── ClockRefused               6   correct a clock: the service's or this machine's
@@ -36,7 +36,7 @@ class FleetlakeError(Exception):
 
     exit_code = 1
     is_transient = False
-    """True where the same action may succeed later with nothing changed: it is worth a retry."""
+    """True if the same action may succeed later without any change, so a retry makes sense."""
 
     def __init__(self, what: str, *, remedy: str = "") -> None:
         self.what = plain_lines(what)  # the text may quote the service, a file or SQL
@@ -94,7 +94,7 @@ class Throttled(Unreachable):
 
 
 class BudgetSpent(ServiceError):
-    """The calls of this day are used up; what was read so far is kept."""
+    """The day's calls are used up; what was read so far is kept."""
 
     exit_code = 5
 
@@ -118,7 +118,7 @@ class CursorStuck(ServiceError):
 
 
 class ListShrank(ServiceError):
-    """A complete read of a list lacks so many records that no version of them is closed."""
+    """A list lost so many records that none of them is marked as gone."""
 
 
 class LakeError(FleetlakeError):
@@ -173,7 +173,7 @@ class Interrupted(FleetlakeError):
 
 
 def from_os_error(error: OSError) -> FleetlakeError | None:
-    """Return a LakeError or SettingsError for a fault that the user can fix; None for others."""
+    """Return a LakeError or SettingsError for a fault that the user can fix, otherwise None."""
     if error.errno in {EMFILE, ENFILE}:
         return SettingsError(
             "This process has reached its limit of open files.",

@@ -24,10 +24,10 @@ DEMO_MARK = "demo.json"
 
 @dataclass(frozen=True)
 class SharedLake:
-    """A lake that machines share: the catalog is a PostgreSQL database, the files are reachable.
+    """A lake that machines share: its catalog is a PostgreSQL database that all of them can reach.
 
-    `catalog` is the libpq address of the database; `files` is a folder or the URL of an object
-    store. Each machine keeps local build files in a cache folder of its own.
+    `catalog` is the libpq address of the database. `files` is the folder or object store URL of the
+    lake's files. Each machine keeps local build files in its own cache folder.
     """
 
     catalog: SecretStr
@@ -44,7 +44,7 @@ class SharedLake:
         return user_cache_path("fleetlake") / digest / name
 
     def resolve(self) -> Self:
-        """Return the address itself, as an absolute path would."""
+        """Return the address itself: like an absolute path, it is already resolved."""
         return self
 
     def connect(self) -> Any:
@@ -62,9 +62,9 @@ class SharedLake:
         try:
             return dbapi.connect(self.catalog.get_secret_value(), autocommit=True)
         except dbapi.Error as error:
-            said = without_secrets(" ".join(str(error).split()), self.catalog)
+            message = without_secrets(" ".join(str(error).split()), self.catalog)
         raise LakeError(
-            f"The catalog of the shared lake does not answer: {said}.",
+            f"The catalog of the shared lake does not answer: {message}.",
             remedy="Check FLEETLAKE_LAKE, the password and the network.",
         )
 
@@ -73,7 +73,7 @@ LakeAddress = Path | SharedLake
 
 
 def parse_lake_address(text: str, files: str | None) -> LakeAddress:
-    """Return the address that a setting holds. Raises: ValueError without a place for the files."""
+    """Return the address in a setting. Raises: ValueError if the files have no location."""
     if not text.strip():
         raise ValueError("is empty; name a folder, or unset it to use data/lake")
     if not text.startswith(SHARED):
@@ -115,9 +115,9 @@ def refuse_unusable(name: str, folder: Path, *, setting: str) -> None:
         )
 
 
-def as_settings(place: LakeAddress) -> dict[str, str]:
-    """Return the environment variables with which a child process finds the same lake."""
-    if isinstance(place, SharedLake):
-        address = f"{SHARED}{place.catalog.get_secret_value()}"
-        return {"FLEETLAKE_LAKE": address, "FLEETLAKE_LAKE_FILES": place.files}
-    return {"FLEETLAKE_LAKE": str(place)}
+def as_settings(lake: LakeAddress) -> dict[str, str]:
+    """Return the environment variables that let a child process find the same lake."""
+    if isinstance(lake, SharedLake):
+        catalog = f"{SHARED}{lake.catalog.get_secret_value()}"
+        return {"FLEETLAKE_LAKE": catalog, "FLEETLAKE_LAKE_FILES": lake.files}
+    return {"FLEETLAKE_LAKE": str(lake)}

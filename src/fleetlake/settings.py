@@ -45,7 +45,7 @@ HEADER_NAMES = ("X-PORTAL-API-ID", "X-PORTAL-API-KEY", "X-MGR-API-ID", "X-MGR-AP
 KEY_SETTINGS = ("portal_api_id", "portal_api_key", "mgr_api_id", "mgr_api_key")
 
 DAY_ROWS = 100_000
-"""About one Parquet row group: a smaller file costs more to open than it saves."""
+"""About one Parquet row group; opening smaller files costs more than they save."""
 
 BUILD_MEMORY = "1500MB"
 
@@ -86,7 +86,7 @@ class Settings(BaseSettings):
     profile: str = Field(
         DEFAULT_PROFILE,
         pattern=PROFILE_NAME,
-        description="`account_profile` of rows read with the keys above",
+        description="Value of `account_profile` in rows read with the keys above",
     )
     profiles: dict[str, Account] = Field(
         default_factory=dict,
@@ -117,7 +117,7 @@ class Settings(BaseSettings):
     )
     state: Path = Field(
         default_factory=lambda: user_state_path("fleetlake"),
-        description="Folder for the call limit that all processes share",
+        description="Folder that holds the call limit shared by all processes",
     )
     umask: str = Field(
         DEFAULT_UMASK,
@@ -135,13 +135,13 @@ class Settings(BaseSettings):
     clock: ClockTrust = Field(
         ClockTrust.CHECKED,
         description="`checked`: load up to the earlier of the service's clock and this machine's; "
-        "`service`: trust the service's alone, for simulators and replays",
+        "`service`: trust only the service's, for simulators and replays",
     )
     plain_http: bool = Field(default=False, description="Allow plain http to other machines")
     timeout_seconds: float = Field(
         30.0,
         gt=0,
-        description="Seconds without data before a response fails; 4 times that for the whole",
+        description="Seconds without data before a response fails; 4 times that in total",
     )
     answer_megabytes: int = Field(
         64, ge=1, le=1024, description="Maximum size of a response, unpacked, in MB"
@@ -202,7 +202,7 @@ class Settings(BaseSettings):
         return self
 
     def is_on_this_machine(self) -> bool:
-        """Return whether the service runs on this machine, at loopback addresses."""
+        """Return whether the service runs on this machine: all its addresses are loopback."""
         roots = [root for root in (self.base_url, self.v3_base_url) if root]
         return bool(roots) and all(_is_loopback(urlsplit(root).hostname or "") for root in roots)
 
@@ -304,15 +304,16 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _words(fault: "ErrorDetails") -> str:
+def _fault_in_words(fault: "ErrorDetails") -> str:
     """Return which setting is wrong and why, without pydantic's prefix."""
     name = "__".join(part for part in fault["loc"] if isinstance(part, str))
     if fault["type"] == "extra_forbidden" and len(fault["loc"]) == 1:
         nearest = get_close_matches(name, Settings.model_fields, n=1)
-        meant = f" ({nearest[0]}?)" if nearest else ""
-        return f"fleetlake.toml: there is no setting {name}{meant}"  # others are asked by name
-    said = fault["msg"].removeprefix("Value error, ")
-    return f"FLEETLAKE_{name.upper()}: {said}" if name else said
+        suggestion = f" ({nearest[0]}?)" if nearest else ""
+        # Unknown variables are not an error here: only the file is read whole.
+        return f"fleetlake.toml: there is no setting {name}{suggestion}"
+    reason = fault["msg"].removeprefix("Value error, ")
+    return f"FLEETLAKE_{name.upper()}: {reason}" if name else reason
 
 
 @cache
@@ -325,7 +326,7 @@ def load_settings() -> Settings:
         return Settings()
     except ValidationError as error:
         faults = "; ".join(
-            _words(fault) for fault in error.errors(include_input=False, include_url=False)
+            _fault_in_words(fault) for fault in error.errors(include_input=False, include_url=False)
         )
         raise SettingsError(
             f"Invalid settings: {faults}.",

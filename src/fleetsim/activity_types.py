@@ -107,4 +107,4 @@ OBJECT_TYPES: Final = (
     "notification_configuration",
     "virtual_device_artifact",
 )
-"""The code of an activity type is its position here, from 1 (the contract gives no numbers)."""
+"""The code of an activity type is its position here, counted from 1: the contract has no codes."""

@@ -41,7 +41,7 @@ ALERT_TYPES: Final = (
     "http_push_failure",
     "http_destination_suspended",
 )
-"""The alert types the simulator raises, some of the contract's; a type's code is its position."""
+"""The alert types that the simulator raises, some of the contract's; the position is the code."""
 
 CODE: Final = {name: code for code, name in enumerate(ALERT_TYPES)}
 

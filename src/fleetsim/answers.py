@@ -32,7 +32,7 @@ def list_records(view: View, resource: Resource, query: str, address: str) -> di
 
 
 def one_record(view: View, resource: Resource, key: str, query: str = "") -> dict[str, Any]:
-    """Return one record by its key, with the fields and expanded relations asked for.
+    """Return one record by its key, with the requested fields and expanded relations.
 
     Raises: Refusal (404) for a key that does not exist or that the caller may not see, or for
     an unknown field or relation.

@@ -24,7 +24,7 @@ from fleetsim.v2 import refusal_answer, serve_v2
 from fleetsim.v3 import serve_v3
 
 SERVER = "fleetlake-simulator"
-"""The `server` header of every answer, so that nobody mistakes the simulator for the service."""
+"""The `server` header of every response; it identifies the simulator."""
 
 _TICK_S = 1.0
 _LOG = logging.getLogger(__name__)
@@ -35,8 +35,8 @@ Answer = Callable[[Request], Awaitable[Response]]
 def create_app(options: SimulatorOptions, send: Sender = send_over_http) -> Starlette:
     """Return the ASGI application of one simulation, which is `app.state.simulation`.
 
-    It needs no lifespan; with one, due pushes are sent every second, otherwise whenever the
-    clock is moved. `send` is what posts a pushed alert.
+    It works without ASGI lifespan events. With them, due pushes are sent every second; otherwise,
+    when the clock is moved. `send` posts a pushed alert.
     """
     simulation = start_simulation(options, send)
 
@@ -75,8 +75,8 @@ def create_app(options: SimulatorOptions, send: Sender = send_over_http) -> Star
 class _Roots:
     """Routes by the root of the path, for any method, so that each refusal has a JSON body.
 
-    The framework's own routes answer an unknown method in plain text, and match no path that
-    holds a newline. `others` handles requests other than HTTP.
+    The framework's own routes answer an unknown method with plain text, and match no path with a
+    newline. `others` handles requests other than HTTP.
     """
 
     answers: Mapping[str, Answer]
@@ -102,7 +102,7 @@ class _Roots:
 
 
 def _dated(simulation: Simulation, answer: Response) -> Response:
-    """Return the answer with the simulated time in its Date header."""
+    """Return the response with the simulated time in its Date header."""
     seconds = simulation.clock.now() // SECOND
     answer.headers["date"] = formatdate(seconds, usegmt=True)
     answer.headers["server"] = SERVER
@@ -110,7 +110,7 @@ def _dated(simulation: Simulation, answer: Response) -> Response:
 
 
 async def _tick(simulation: Simulation) -> None:
-    """Send pushes as they become due, for as long as the server runs.
+    """Send pushes when they are due, as long as the server runs.
 
     An unexpected error is logged, and pushing continues with the next tick.
     """

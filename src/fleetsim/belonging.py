@@ -1,6 +1,6 @@
-"""The account, group and name of each router: some change, and change back.
+"""The account, group and name of each router; some change and change back.
 
-Groups are renamed too.
+Some groups are renamed, too.
 """
 
 from dataclasses import dataclass
@@ -12,15 +12,15 @@ from fleetsim.draws import Draws
 from fleetsim.identifiers import one_in
 from fleetsim.units import DAY, Flags, Ints
 
-_DEAL: Final = 40
+_CYCLE: Final = 40
 _CHANGING_ACCOUNT: Final = (19, 29)
 _CHANGING_GROUP: Final = (23, 30)
 _RENAMED: Final = (24, 32)
-"""Positions in each cycle of 40 routers, after the first twelve: small fleets have none."""
+"""Positions in each cycle of 40 routers, after the first twelve, so that small fleets have none."""
 
 _GROUPS_RENAMED: Final = (3, 1)
 _SMALL_FLEET: Final = 12
-"""One group in this many is renamed, and the first one that is. Small fleets have none."""
+"""How many groups there are per renamed one, and the first renamed one. Small fleets have none."""
 
 _EVERY: Final = 4 * DAY
 
@@ -45,9 +45,9 @@ class Belonging:
         return np.where(changed, self.other_account[router], self.account[router])
 
     def group_at(self, router: Ints, instant: Ints) -> Ints:
-        """Return the group row of routers at instants, -1 where there is none.
+        """Return the group row of routers at instants; -1 means no group.
 
-        A group belongs to an account, so a router that changes its account changes its group.
+        A group belongs to an account, so a router that changes its account also changes its group.
         """
         changed = self._is_changed(router, instant) & (self.kind[router] != IS_RENAMED)
         return np.where(changed, self.other_group[router], self.group[router])
@@ -64,7 +64,7 @@ class Belonging:
         return np.where(self.kind[router] != STAYS, last, 0)
 
     def changes(self, router: int, since: int, until: int) -> list[int]:
-        """Return the instants after `since` and by `until` at which a router's record changed."""
+        """Return the instants in (since, until] at which a router's record changed."""
         if self.kind[router] == STAYS:
             return []
         phase = int(self._phase(np.array([router]))[0])
@@ -86,11 +86,11 @@ class Belonging:
         return np.asarray(renamed & ((instant - phase) // _EVERY % 2 == 1))
 
 
-def deal_kinds(router: Ints) -> Ints:
-    """Return how each router's record changes, by its number."""
-    place = router % _DEAL
+def assign_kinds(router: Ints) -> Ints:
+    """Return the kind of change of each router's record, by router number."""
+    position = router % _CYCLE
     kinds = np.full(len(router), STAYS)
-    kinds[np.isin(place, _CHANGING_ACCOUNT)] = CHANGES_ACCOUNT
-    kinds[np.isin(place, _CHANGING_GROUP)] = CHANGES_GROUP
-    kinds[np.isin(place, _RENAMED)] = IS_RENAMED
+    kinds[np.isin(position, _CHANGING_ACCOUNT)] = CHANGES_ACCOUNT
+    kinds[np.isin(position, _CHANGING_GROUP)] = CHANGES_GROUP
+    kinds[np.isin(position, _RENAMED)] = IS_RENAMED
     return kinds

@@ -1,8 +1,8 @@
 """Benchmark of the simulator: `python -m fleetsim.benchmark` prints a table.
 
-The server runs in its own process and the client is a bare socket, so the figures are those of
-the server. Figures for one core use the server's CPU time, which other work on the machine does
-not distort; wall-clock figures are printed beside them.
+The server runs in its own process and the client is a bare socket, so the figures measure the
+server. Figures for one core use the server's CPU time, which other work on the machine does not
+distort; wall-clock figures are printed beside them.
 """
 
 import os
@@ -51,7 +51,7 @@ class MeasuredServer:
         return (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
 
     def peak_megabytes(self) -> float:
-        """Return the most memory the server has held."""
+        """Return the server's peak memory."""
         status = Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii")
         return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
@@ -108,22 +108,22 @@ def walk(client: KeepAliveClient, target: str, pages: int) -> int:
 
 
 def _alert_pages(table: Table) -> None:
-    """Walk alerts of 10,000 routers, each page asked for the first time."""
+    """Walk alerts of 10,000 routers, requesting each page for the first time."""
     with running(10_000, 14) as server:
         client = KeepAliveClient(server.port)
         client.get("/api/v2/alerts/?limit=1")
         begun, cpu = time.perf_counter(), server.cpu_seconds()
         pages = walk(client, "/api/v2/alerts/?limit=500", _ALERT_PAGES)
         wall, used = time.perf_counter() - begun, server.cpu_seconds() - cpu
-        what = f"pages of 500 alerts a second of one core, 10,000 routers ({pages} new pages)"
+        what = f"pages of 500 alerts per second on one core, 10,000 routers ({pages} new pages)"
         rate = pages / used
         _row(table, what, f"{rate:.0f}", f">= {_PAGES_A_SECOND}", rate >= _PAGES_A_SECOND)
-        _row(table, "the same by the clock on the wall", f"{pages / wall:.0f}", "", ok=True)
+        _row(table, "the same in wall time", f"{pages / wall:.0f}", "", ok=True)
         _sample_pages(table, server, client)
 
 
 def _sample_pages(table: Table, server: MeasuredServer, client: KeepAliveClient) -> None:
-    """Measure pages of 500 samples of one device, each device asked once."""
+    """Measure pages of 500 samples of one device, requesting each device once."""
     page = orjson.loads(client.get("/api/v2/net_devices/?limit=500&mode=wan&type=mdm&fields=id"))
     devices = [record["id"] for record in page["data"]][:_SAMPLE_PAGES]
     for name in ("net_device_usage_samples", "net_device_signal_samples"):
@@ -133,10 +133,10 @@ def _sample_pages(table: Table, server: MeasuredServer, client: KeepAliveClient)
             client.get(f"/api/v2/{name}/?net_device={device}&limit=500")
             times.append((time.perf_counter() - begun) * 1000)
         each = (server.cpu_seconds() - cpu) / len(devices) * 1000
-        what = f"ms of one core for a page of 500 {name} of one device"
+        what = f"ms on one core for a page of 500 {name} of one device"
         _row(table, what, f"{each:.1f}", f"< {_SAMPLE_LIMIT_MS:g}", each < _SAMPLE_LIMIT_MS)
         middle = statistics.median(times)
-        _row(table, "the same by the clock on the wall (median)", f"{middle:.1f}", "", ok=True)
+        _row(table, "the same in wall time (median)", f"{middle:.1f}", "", ok=True)
 
 
 def _large_fleet(table: Table) -> None:
@@ -153,7 +153,7 @@ def _large_fleet(table: Table) -> None:
             client.get(f"/api/v2/{target}/?limit=500")
         walk(client, "/api/v2/alerts/?limit=500", 200)
         memory = server.peak_megabytes()
-        what = "megabytes at most, after pages of routers, interfaces, alerts, failovers, locations"
+        what = "peak megabytes after pages of routers, interfaces, alerts, failovers, locations"
         _row(table, what, f"{memory:.0f}", f"< {_MEMORY_LIMIT_MB}", memory < _MEMORY_LIMIT_MB)
 
 
@@ -164,7 +164,7 @@ def _row(table: Table, what: str, measured: str, wanted: str, ok: bool) -> None:
 
 def main() -> None:
     """Print each measurement beside its target."""
-    table = Table("measured", "value", "wanted", "met", title="The simulator on one core")
+    table = Table("measured", "value", "target", "met", title="The simulator on one core")
     _alert_pages(table)
     _large_fleet(table)
     Console(width=130).print(table)

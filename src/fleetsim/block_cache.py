@@ -13,7 +13,7 @@ _ROWS_KEPT = 6_000_000
 class BlockCache:
     """A least-recently-used cache of blocks, bounded by their rows.
 
-    A block is a function of its key, so an evicted one is generated again identically.
+    A block is a function of its key, so an evicted block is later generated identically.
     """
 
     rows_kept: int = _ROWS_KEPT

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Block:
-    """Columns of equal length. What is derived from them is computed once, on first use."""
+    """Columns of equal length. Values derived from them are computed once, on first use."""
 
     __slots__ = ("_kept", "arrays")
 
@@ -28,11 +28,11 @@ class Block:
         return self.arrays[name]
 
     def take(self, index: Ints | Flags | slice) -> "Block":
-        """Return the chosen rows, in the order asked for."""
+        """Return the chosen rows, in the order of `index`."""
         return Block({name: values[index] for name, values in self.arrays.items()})
 
     def once(self, name: str, compute: Callable[[], T]) -> T:
-        """Return what `compute` gives, computed at most once for this block."""
+        """Return the result of `compute`, which is called at most once per block."""
         if name not in self._kept:
             self._kept[name] = compute()
         kept: T = self._kept[name]

@@ -1,8 +1,8 @@
-"""Ground truth: what happened in the simulated world, not what records say of it.
+"""Ground truth: what happened in the simulated world, as opposed to what the records show.
 
-Tests compare marts with it: failover episodes, outages, trips, battery lives, spells of wrong
-fixes and how each router reports. It includes what clients deleted, which the lists of what
-exists cannot show.
+Tests compare marts with it: failover episodes, outages, trips, battery lives, periods of wrong
+fixes, and how each router reports. It includes records that clients deleted, which the resources
+no longer list.
 """
 
 from collections.abc import Callable, Iterator
@@ -49,22 +49,22 @@ def failover_episodes(view: View, until: int) -> Iterator[Fact]:
         bay = rows * SLOTS_PER_ROUTER + slot
         backup = fleet.moves.bay_of(bay, start)
         names, carrier = device_names(view, backup, bay), fleet.moves.carrier_of(backup, start)
-        for place, row in enumerate(rows.tolist()):
+        for index, row in enumerate(rows.tolist()):
             yield {
                 "router_id": int(fleet.router_id[row]),
-                **span(int(start[place]), int(found["end"][place]), until),
-                "outage_started_at": when(int(found["lost_at"][place])),
-                "from_interface": _INTERFACES[int(found["from_slot"][place])],
-                "to_interface": _INTERFACES[int(slot[place])],
-                "to_net_device_id": int(view.world.net_device_id[backup[place]]),
-                "to_uid": names[place],
-                "to_carrier": CARRIERS[int(carrier[place])],
-                "reason": OUTAGE_REASONS[int(found["reason"][place])],
-                "data_usage_bytes": int(usage[place]),
+                **span(int(start[index]), int(found["end"][index]), until),
+                "outage_started_at": when(int(found["lost_at"][index])),
+                "from_interface": _INTERFACES[int(found["from_slot"][index])],
+                "to_interface": _INTERFACES[int(slot[index])],
+                "to_net_device_id": int(view.world.net_device_id[backup[index]]),
+                "to_uid": names[index],
+                "to_carrier": CARRIERS[int(carrier[index])],
+                "reason": OUTAGE_REASONS[int(found["reason"][index])],
+                "data_usage_bytes": int(usage[index]),
                 "overlaps_another": bool(
-                    found["number"][place] or found["carried_until"][place] < found["end"][place]
+                    found["number"][index] or found["carried_until"][index] < found["end"][index]
                 ),
-                "is_second": bool(found["number"][place]),
+                "is_second": bool(found["number"][index]),
             }
 
 
@@ -112,7 +112,7 @@ def trip_facts(view: View, until: int) -> Iterator[Fact]:
 
 
 def wrong_fix_spells(view: View, until: int) -> Iterator[Fact]:
-    """Yield when a receiver was tens of kilometres off: every fix within is wrong."""
+    """Yield the periods in which a receiver was tens of kilometres off: all its fixes are wrong."""
     world, fleet = view.world, view.world.fleet
     riders = np.flatnonzero(fleet.is_vehicle & fleet.habits.sends_wrong_fixes)
     for day in range(world.first_day, until // DAY + 1):
@@ -167,16 +167,16 @@ def battery_lives(view: View, until: int) -> Iterator[Fact]:
     ids = battery_ids(view).of(rows)
     worn = batteries.report_after(world.draws, rows, ageing.worn_at)
     registered = fleet.registrations
-    worn = np.maximum(worn, registered.since[rows])  # as its first report shows
-    for place, row in enumerate(rows.tolist()):
-        is_worn = worn[place] <= until and worn[place] < registered.until[row]
+    worn = np.maximum(worn, registered.since[rows])  # its first report shows it
+    for index, row in enumerate(rows.tolist()):
+        is_worn = worn[index] <= until and worn[index] < registered.until[row]
         yield {
-            "battery_id": int(ids[place]),
+            "battery_id": int(ids[index]),
             "router_id": int(fleet.router_id[row]),
-            "health_at_start_pct": float(began[place]),
-            "health_now_pct": float(now[place]),
-            "points_per_day": float(ageing.points_per_day[place]),
-            "reached_62_at": when(int(worn[place])) if is_worn else None,
+            "health_at_start_pct": float(began[index]),
+            "health_now_pct": float(now[index]),
+            "points_per_day": float(ageing.points_per_day[index]),
+            "reached_62_at": when(int(worn[index])) if is_worn else None,
             "cycles": cycles[row],
         }
 

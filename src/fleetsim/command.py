@@ -1,4 +1,4 @@
-"""`fleetlake simulate`: the remote service on this machine."""
+"""`fleetlake simulate`: a simulated service on this machine."""
 
 from datetime import UTC, datetime
 from typing import Annotated
@@ -26,7 +26,7 @@ def simulate(
     ] = 1.0,
     scenario: Annotated[str | None, typer.Option(help=f"Faults by name: {_SCENARIOS}.")] = None,
     rules: Annotated[
-        bool, typer.Option(help="Start with alert rules; no alerts are raised without them.")
+        bool, typer.Option(help="Start with alert rules; without them, no alerts are raised.")
     ] = True,
     print_env: Annotated[
         bool, typer.Option("--print-env", help="Print the settings to export, then exit.")
@@ -35,7 +35,7 @@ def simulate(
     """Serve a simulated fleet over HTTP, as the real service would, until stopped.
 
     Prints `ready http://127.0.0.1:PORT` once it accepts connections; Ctrl-C or SIGTERM stops it.
-    The same seed, routers, days and --now give the same answers, byte for byte.
+    The same seed, routers, days and --now give the same responses, byte for byte.
 
     v2 is under /api/v2/. Send four headers: X-PORTAL-API-ID portal-id, X-PORTAL-API-KEY
     portal-key, X-MGR-API-ID admin-id, X-MGR-API-KEY admin-key. Other key pairs: full-id,
@@ -46,9 +46,10 @@ def simulate(
 
     Without keys: GET / (a web page), GET /sim/state, POST /sim/clock with
     {"advance_seconds": 3600}, PUT /sim/faults with {"status_500": 0.1} or {"scenario": "flaky"},
-    GET /sim/truth/RESOURCE (every record, one JSON document a line), and the causes behind them:
+    GET /sim/truth/RESOURCE (every record, one JSON document per line), and their causes:
     /sim/truth/failover_episodes, outages, trips, battery_life, wrong_fixes, reporting,
-    interface_spans, router_spans, registrations; and what clients deleted: /sim/truth/deletions.
+    interface_spans, router_spans, registrations; and records deleted by clients:
+    /sim/truth/deletions.
     """
     if print_env:
         _print_environment(port)
@@ -84,7 +85,7 @@ def _read_time(text: str | None) -> datetime | None:
 
 
 def _print_environment(port: int) -> None:
-    """Print the environment with which other commands read a simulator on this port."""
+    """Print the environment variables for reading a simulator on this port."""
     if port == 0:
         raise typer.BadParameter("--print-env needs a fixed --port, not 0")
     settings = {

@@ -1,4 +1,4 @@
-"""Filters: query parameters to conditions, conditions to the rows that meet them."""
+"""Filters: parsing query parameters into conditions, and selecting the rows that meet them."""
 
 import operator
 import re
@@ -86,7 +86,7 @@ def _read_value(parameter: str, column: ResourceColumn, text: str) -> Any:
 
 
 def _read_id(text: str) -> int:
-    """Return an integer; a relation may be given by its URL too."""
+    """Return an id; a relation may also be given by its URL."""
     digits = text.rstrip("/").rpartition("/")[2]
     if _INTEGER.fullmatch(digits) is None or abs(int(digits)) >= 2**62:
         raise ValueError(text)
@@ -115,9 +115,9 @@ def mask(view: View, condition: Condition, block: Block) -> Flags:
 
 
 def _text_mask(view: View, condition: Condition, block: Block) -> Flags:
-    """Compare texts as Python does: an array of text cuts values to its own width.
+    """Compare texts as Python objects: a NumPy text array would cut values to its own width.
 
-    It also takes a text for equal to the same text with NUL characters at its end.
+    It would also ignore NUL characters at the end of a text.
     """
     raw = condition.column.read(view, block)
     texts = raw.tolist() if isinstance(raw, np.ndarray) else raw

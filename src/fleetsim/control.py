@@ -88,9 +88,9 @@ async def _move_clock(simulation: Simulation, body: dict[str, Any]) -> Response:
 
 
 def _set_faults(simulation: Simulation, body: dict[str, Any]) -> Response:
-    """Set the named faults and the minute limit; others stay unchanged.
+    """Set the named faults and the limit per minute; others stay unchanged.
 
-    A `scenario` is applied first, so that the other members refine it.
+    A `scenario` is applied first, so that the other members can refine it.
     """
     rates = {name: value for name, value in body.items() if name not in ("scenario", _LIMIT)}
     limit = body.get(_LIMIT)
@@ -108,7 +108,7 @@ def _set_faults(simulation: Simulation, body: dict[str, Any]) -> Response:
 def _truth(simulation: Simulation, request: Request, name: str) -> Response:
     """Stream every record of one resource, or every cause of a kind.
 
-    A v3 list has its own name, except v3 users: `users` is v2's, so theirs is `users_v3`.
+    A v3 list is requested by its own name, except that v3's users are `users_v3`.
     """
     until, device = _truth_limits(request)
     view = simulation.truth(origin_of(request))
@@ -126,7 +126,7 @@ def _truth(simulation: Simulation, request: Request, name: str) -> Response:
 async def _in_turn(lines: Iterator[bytes]) -> AsyncIterator[bytes]:
     """Yield lines in batches, and let other requests run in between.
 
-    A separate thread would share the cache of days with other requests.
+    A separate thread is not an option: it would share the cache of days with other requests.
     """
     waiting, size = [], 0
     for line in lines:

@@ -20,9 +20,9 @@ class Rows(Protocol):
 class Series(Protocol):
     """Yields a time series in blocks, each ascending by (time, tail).
 
-    Yields blocks that together hold every record created in [since, until), the newest block
-    first if asked. `devices` are row numbers, None for all the caller may see; `want` is how
-    many records the caller hopes for, a hint for the size of a block.
+    The blocks together hold every record created in [since, until), the newest block first if
+    requested. `devices` are row numbers; None means all that the caller may see. `want` is a hint
+    for the size of a block: the number of records that the caller wants.
     """
 
     def __call__(  # noqa: D102 - the class says it
@@ -47,12 +47,12 @@ def everything(_view: View, block: Block) -> Block:
 class Resource:
     """One endpoint.
 
-    At most one of `rows` (a snapshot, offset or id paging) and `series` (cursor paging) is
-    given; with neither it cannot be listed. `key` is the column a single record is addressed
-    by; `cursor` the one `next` moves. `keep` drops rows of a series that the caller may not
-    see; `lags` says whether new records settle first. `one_of` are parameters of which one is
-    required. `order_by` are the columns a caller may sort by. `device` names the filter that
-    picks devices before records are generated.
+    At most one of `rows` (a snapshot, paged by offset or id) and `series` (paged by cursor) is
+    set; with neither, the resource cannot be listed. `key` is the column that identifies a single
+    record; `cursor` is the column of the `next` cursor. `keep` drops rows of a series that the
+    caller may not see. `lags` is true if new records become visible with a delay. One of the
+    parameters in `one_of` is required. `order_by` names the columns that a caller may sort by.
+    `device` names the filter that selects devices before records are generated.
     """
 
     name: str

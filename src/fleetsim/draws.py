@@ -1,7 +1,7 @@
-"""Random numbers that need no state: each is a hash of the seed, a stream name and counters.
+"""Stateless random numbers: each is a hash of the seed, a stream name and counters.
 
-Any (device, day) can be drawn without drawing another, so records are never stored and the
-order of requests cannot change an answer. The mixing is splitmix64's finaliser.
+Any (device, day) can be drawn without drawing another. So records are never stored, and the order
+of requests cannot change a response. The hash is splitmix64's finaliser.
 """
 
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class Draws:
     def bits(self, stream: str, *counters: npt.ArrayLike) -> Words:
         """Return 64 random bits for each combination of the broadcast integer counters."""
         words: Words = np.asarray(_stream_key(self.seed, stream))
-        with np.errstate(over="ignore"):  # wrapping round 2**64 is the point
+        with np.errstate(over="ignore"):  # wrapping around at 2**64 is intended
             for counter in counters:
                 steps = np.asarray(counter, dtype=np.int64).astype(np.uint64) * _STEP
                 words = _mix(words + _STEP ^ steps)

@@ -22,7 +22,7 @@ _RATES: Final = ("status_500", "status_429", "reset", "truncate", "html", "no_da
 
 @dataclass
 class Faults:
-    """The active faults, drawn from their own generator, apart from the world's."""
+    """The active faults, drawn from a random generator separate from the world's."""
 
     seed: int
     status_500: float = 0.0
@@ -63,9 +63,9 @@ class Faults:
         return rate > 0 and self._random.random() < rate
 
     async def around(self, answer: Callable[[], Awaitable[Response]]) -> Response:
-        """Return an answer, or what an active fault turns it into.
+        """Return the response of `answer`, or what an active fault turns it into.
 
-        Raises: Refusal (429), and whatever `answer` raises.
+        Raises: Refusal (429), and the errors of `answer`.
         """
         if self.latency_ms > 0:
             await asyncio.sleep(self.latency_ms / 1000)
@@ -75,10 +75,10 @@ class Faults:
         if self.happens("reset"):
             return BrokenConnection()
         given = await answer()
-        return self._spoilt(given) if given.status_code == HTTPStatus.OK else given
+        return self._spoil(given) if given.status_code == HTTPStatus.OK else given
 
-    def _spoilt(self, given: Response) -> Response:
-        """Return a good answer, or replace it: cut short, an HTML page, or no list."""
+    def _spoil(self, given: Response) -> Response:
+        """Return a good response, or a truncated one, an HTML page, or one without a list."""
         if self.happens("truncate"):
             return BrokenConnection(bytes(given.body))
         if self.happens("html"):
@@ -88,7 +88,7 @@ class Faults:
         return given
 
     def _error(self) -> Response | None:
-        """Return an error in place of the answer, or None.
+        """Return an error response, or None if no fault happens.
 
         Raises: Refusal (429).
         """
@@ -100,7 +100,7 @@ class Faults:
 
 
 class BrokenConnection(Response):
-    """An answer that never arrives complete: `body` is cut short, or nothing is sent."""
+    """A response that never arrives complete: `body` is truncated, or nothing is sent."""
 
     def __init__(self, body: bytes | None = None) -> None:
         super().__init__(body, media_type="application/json")

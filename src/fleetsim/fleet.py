@@ -5,11 +5,11 @@ from functools import cached_property
 
 import numpy as np
 
-from fleetsim.belonging import CHANGES_GROUP, Belonging, deal_kinds
+from fleetsim.belonging import CHANGES_GROUP, Belonging, assign_kinds
 from fleetsim.draws import Draws
-from fleetsim.habits import Habits, deal_habits, far_region, is_far
+from fleetsim.habits import Habits, assign_habits, far_region, is_far
 from fleetsim.identifiers import Identifiers
-from fleetsim.moves import Moves, deal_moves
+from fleetsim.moves import Moves, assign_moves
 from fleetsim.organisation import (
     ACCESS_POINT,
     ACCOUNTS,
@@ -29,7 +29,7 @@ from fleetsim.places import (
     UTC_OFFSETS,
     wrapped,
 )
-from fleetsim.registrations import Registrations, deal_registrations, deal_rows
+from fleetsim.registrations import Registrations, assign_registrations, registration_rows
 from fleetsim.units import DAY, SECOND, Flags, Ints, Reals
 
 SLOTS_PER_ROUTER = 4
@@ -43,7 +43,7 @@ ROUTERS_PER_GROUP_SPLIT = 4000
 
 @dataclass(frozen=True)
 class SimulatedFleet:
-    """Static facts, one array element per router; groups and accounts are row numbers."""
+    """Constant facts, one array element per router; groups and accounts are row numbers."""
 
     size: int
     router_id: Ints
@@ -76,33 +76,33 @@ class SimulatedFleet:
         return len(ACCOUNTS) * len(PRODUCTS) * self.group_splits
 
     @property
-    def place(self) -> Ints:
-        """Return the row of the router whose site, name and SIM cards each one has."""
+    def site(self) -> Ints:
+        """Return, per router, the row of the router whose site, name and SIM cards it has."""
         return self.registrations.rows.follows
 
     @property
     def hardware(self) -> Ints:
-        """Return the row of the router whose device each one is."""
+        """Return, per router, the row of the router whose device it is."""
         return self.registrations.rows.hardware
 
     @cached_property
     def hardware_id(self) -> Ints:
-        """Return the id that each router's device had first: its MAC addresses come of it."""
+        """Return the first id of each router's device, from which its MAC addresses derive."""
         return np.asarray(self.router_id[self.hardware])
 
     def after_installing(self, router: Ints, delay: int) -> Ints:
-        """Return an instant some time after each router was installed; at once if it came anew."""
+        """Return `delay` after each router was installed; no delay if it was registered again."""
         later = np.where(self.registrations.since[router] > 0, 0, delay)
         return np.asarray(self.installed_at[router] + later)
 
     def in_bay_of(self, rows: Ints, device: Ints) -> Ints:
-        """Return the devices at the same places in other routers' rows; `rows` is by router."""
+        """Return the devices in the same bays of other routers; `rows` maps routers to others."""
         router, slot = np.divmod(device, SLOTS_PER_ROUTER)
         lone = self.moves.is_drawer(device)
         return np.where(lone, device, rows[np.where(lone, 0, router)] * SLOTS_PER_ROUTER + slot)
 
     def arrived_at(self, device: Ints, instant: Ints) -> Ints:
-        """Return when each device last moved or was registered by an instant, 0 if it never was."""
+        """Return when each device last moved or was registered by an instant; 0 if never."""
         lone = self.moves.is_drawer(device)
         since = self.registrations.since[np.where(lone, 0, device // SLOTS_PER_ROUTER)]
         return np.maximum(self.moves.moved_at(device, instant), since)
@@ -114,13 +114,13 @@ class SimulatedFleet:
 
 
 def build_fleet(draws: Draws, routers: int, clock_start: int) -> SimulatedFleet:
-    """Return the fleet of a seed; products repeat in a cycle, so small fleets have each.
+    """Return the fleet of a seed; products repeat in a cycle, so small fleets have all of them.
 
-    A router that is registered anew has a row of its own, drawn as the one it follows.
+    A router that is registered again has its own row, drawn like the row that it follows.
     """
-    rows = deal_rows(routers)
+    rows = registration_rows(routers)
     router, size = rows.follows, len(rows.follows)
-    product = _deal_products(router)
+    product = _assign_products(router)
     is_vehicle = np.isin(product, (VEHICLE_BATTERY, VEHICLE_PLAIN))
     account = np.array(ROUTER_ACCOUNTS)[draws.below(len(ROUTER_ACCOUNTS), "account", router)]
     splits = 1 + routers // ROUTERS_PER_GROUP_SPLIT
@@ -133,7 +133,7 @@ def build_fleet(draws: Draws, routers: int, clock_start: int) -> SimulatedFleet:
     interfaces = size * SLOTS_PER_ROUTER + orphans(routers)
     site_shift = draws.below(DAY // SECOND, "day-shift", router) * SECOND
     day_shift = np.where(is_vehicle, -UTC_OFFSETS[region], site_shift)
-    registrations = deal_registrations(draws, rows, day_shift, clock_start)
+    registrations = assign_registrations(draws, rows, day_shift, clock_start)
     return SimulatedFleet(
         size=size,
         router_id=router_ids.of(np.arange(size)),
@@ -154,8 +154,8 @@ def build_fleet(draws: Draws, routers: int, clock_start: int) -> SimulatedFleet:
         installed_at=np.maximum(_installed_at(draws, router), registrations.since),
         group_splits=splits,
         other_backup=MODEM_ONE + MODEM_TWO - backup,
-        habits=deal_habits(router),
-        moves=_deal_moves(draws, carrier, backup, product, routers),
+        habits=assign_habits(router),
+        moves=_assign_moves(draws, carrier, backup, product, routers),
         registrations=registrations,
         router_ids=router_ids,
         net_device_ids=Identifiers(draws, "net_devices", 5_000_011, 11, interfaces),
@@ -163,14 +163,14 @@ def build_fleet(draws: Draws, routers: int, clock_start: int) -> SimulatedFleet:
 
 
 def orphans(routers: int) -> int:
-    """Return how many modems lie in a drawer: one, and one more per forty routers."""
+    """Return the number of spare modems: one, and one more per forty routers."""
     return 1 + routers // _ROUTERS_PER_ORPHAN
 
 
-def _deal_moves(draws: Draws, carrier: Ints, backup: Ints, product: Ints, routers: int) -> Moves:
+def _assign_moves(draws: Draws, carrier: Ints, backup: Ints, product: Ints, routers: int) -> Moves:
     """Return how modems move; a router's two modems have different carriers at first.
 
-    Those of routers past the first `routers`, which are registered later, stay where they are.
+    Modems of routers after the first `routers`, which are registered later, do not move.
     """
     router = np.arange(len(carrier), dtype=np.int64)
     of_slot = (carrier[:, None] + (np.arange(SLOTS_PER_ROUTER) == MODEM_TWO)) % len(CARRIERS)
@@ -179,11 +179,11 @@ def _deal_moves(draws: Draws, carrier: Ints, backup: Ints, product: Ints, router
     bays = router[:, None] * SLOTS_PER_ROUTER + np.stack([backup, other], axis=1)
     bays = np.where((product == ACCESS_POINT)[:, None], -1, bays)
     first_carrier = np.concatenate([of_slot.ravel(), in_drawers])
-    return deal_moves(draws, first_carrier, bays[:routers], len(in_drawers), len(CARRIERS))
+    return assign_moves(draws, first_carrier, bays[:routers], len(in_drawers), len(CARRIERS))
 
 
-def _deal_products(router: Ints) -> Ints:
-    """Return products: of 25 routers 7 carry a battery, 10 are vehicles, 1 an access point."""
+def _assign_products(router: Ints) -> Ints:
+    """Return products: of 25 routers, 7 have batteries, 10 are vehicles, 1 is an access point."""
     pattern = np.array([SITE_PLAIN, VEHICLE_BATTERY, SITE_PLUS, VEHICLE_PLAIN, SITE_PLAIN] * 5)
     pattern[[2, 12]] = SITE_BATTERY
     pattern[24] = ACCESS_POINT
@@ -193,10 +193,10 @@ def _deal_products(router: Ints) -> Ints:
 def _belonging(draws: Draws, router: Ints, account: Ints, product: Ints, splits: int) -> Belonging:
     """Return the routers' accounts and groups; one router in fifty is in no group (-1).
 
-    A router's other account is the next one, and its other group is that account's of the same
-    product; one that changes its group alone is in none every other time.
+    A router's other account is the next one, and its other group is that account's group for the
+    same product. A router that changes only its group alternates between a group and none.
     """
-    kind = deal_kinds(router)
+    kind = assign_kinds(router)
     other = np.array(ROUTER_ACCOUNTS)[(account + 1) % len(ROUTER_ACCOUNTS)]
     split = draws.below(splits, "group-split", router)
     own, others = ((a * len(PRODUCTS) + product) * splits + split for a in (account, other))
@@ -215,15 +215,15 @@ def _belonging(draws: Draws, router: Ints, account: Ints, product: Ints, splits:
 
 
 def _place(draws: Draws, router: Ints, is_vehicle: Flags) -> tuple[Ints, Reals, Reals]:
-    """Return region and home: a vehicle's is its depot, a site's lies about the region's centre."""
+    """Return region and home: a vehicle's is its depot, a site's is near the region's centre."""
     depot = draws.below(DEPOTS, "depot", router)
     region = np.where(is_vehicle, depot % HOME_REGIONS, draws.below(HOME_REGIONS, "region", router))
     depot = np.where(is_far(router), DEPOTS + far_region(router), depot)
     region = np.where(is_far(router), HOME_REGIONS + far_region(router), region)
-    place = np.where(is_vehicle, -1 - depot, router)
+    drawn_for = np.where(is_vehicle, -1 - depot, router)
     spread = np.where(is_far(router), 0.2, 1.0)  # near enough for routes to cross the antimeridian
-    latitude = LATITUDES[region] + spread * draws.between(-0.3, 0.3, "home-lat", place)
-    longitude = LONGITUDES[region] + spread * draws.between(-0.35, 0.35, "home-lon", place)
+    latitude = LATITUDES[region] + spread * draws.between(-0.3, 0.3, "home-lat", drawn_for)
+    longitude = LONGITUDES[region] + spread * draws.between(-0.35, 0.35, "home-lon", drawn_for)
     return region, latitude, wrapped(longitude)
 
 

@@ -59,7 +59,7 @@ def _faults(simulation: Simulation) -> dict[str, str]:
     limit = simulation.meter.limit_per_minute
     return {
         "scenario": simulation.scenario.about,
-        "calls a minute": "unlimited" if limit is None else str(limit),
+        "calls per minute": "unlimited" if limit is None else str(limit),
         **{name: f"{value:g}" for name, value in simulation.faults.settings().items()},
     }
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from fleetsim.units import Flags, Ints
 
-_DEAL: Final = 40
+_CYCLE: Final = 40
 _FAR: Final = (13, 27, 33)
 _FARTHER: Final = (27, 33)
 _HOURLY: Final = (8, 31)
@@ -39,17 +39,17 @@ class Habits:
 
 def is_far(router: Ints) -> Flags:
     """Return which routers are in the regions near the antimeridian."""
-    return np.isin(router % _DEAL, _FAR)
+    return np.isin(router % _CYCLE, _FAR)
 
 
 def far_region(router: Ints) -> Ints:
     """Return which of the two far regions routers would be in, 0 or 1."""
-    return np.isin(router % _DEAL, _FARTHER).astype(np.int64)
+    return np.isin(router % _CYCLE, _FARTHER).astype(np.int64)
 
 
-def deal_habits(router: Ints) -> Habits:
+def assign_habits(router: Ints) -> Habits:
     """Return the habits of routers by row number."""
-    position = router % _DEAL
+    position = router % _CYCLE
     return Habits(
         parked_every=np.where(np.isin(position, _HOURLY), _SELDOM_EVERY, _PARKED_EVERY),
         sends_speed=~np.isin(position, _WITHOUT_SPEED),

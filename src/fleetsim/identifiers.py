@@ -1,4 +1,4 @@
-"""Record ids: ascending with gaps, so that nobody mistakes them for row numbers."""
+"""Record ids: ascending with gaps, so that they cannot be mistaken for row numbers."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from fleetsim.units import NULL, Flags, Ints
 
 @dataclass(frozen=True)
 class Identifiers:
-    """The ids of one resource: row n has one within `stride` of first + n * stride.
+    """The ids of one resource: the id of row n lies within `stride` of first + n * stride.
 
     `size` is the number of rows; only `rows` needs it.
     """
@@ -27,9 +27,9 @@ class Identifiers:
         return np.asarray(self.first + rows * self.stride + gap)
 
     def rows(self, ids: Ints) -> Ints:
-        """Return the row each id belongs to, -1 where there is none.
+        """Return the row of each id; -1 if there is none.
 
-        An id just past the last row fits the formula too, so the rows are bounded first.
+        An id just past the last row fits the formula too, so rows are limited to `size` first.
         """
         rows = np.asarray((ids - self.first) // self.stride)
         known = (rows >= 0) & (rows < self.size) & (self.of(rows) == ids)

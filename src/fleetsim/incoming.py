@@ -1,4 +1,4 @@
-"""Path, query and origin of a request, read from the bytes sent: they may hold anything."""
+"""Path, query and origin of a request, read from the bytes as sent."""
 
 from urllib.parse import quote, unquote
 
@@ -10,7 +10,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 def path_of(request: Request) -> str:
     """Return the path as it was sent, still percent-encoded.
 
-    A decoded path would make a `%3F` begin a query, and a `%2F` divide a record's key.
+    In a decoded path, a `%3F` would start a query, and a `%2F` would split a record's key.
     """
     sent: bytes | None = request.scope.get("raw_path")
     return quote(request.scope["path"]) if sent is None else sent.decode("latin-1")
@@ -32,7 +32,7 @@ def query_of(request: Request) -> str:
 
 
 def origin_of(request: Request) -> str:
-    """Return the scheme and host the caller used, or else those the server listens on."""
+    """Return the scheme and host that the caller used, or those that the server listens on."""
     scheme = request.scope["scheme"]
     host = request.headers.get("host")
     if not host:

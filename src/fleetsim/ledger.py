@@ -1,4 +1,4 @@
-"""What clients have written and its consequences: the only stored state."""
+"""What clients wrote, and the consequences: the simulator's only stored state."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,7 +19,7 @@ class ResourceWrites:
     deleted: set[int] = field(default_factory=set)
 
     def snapshot(self) -> "ResourceWrites":
-        """Return a copy that later writes leave as it is."""
+        """Return a copy that later writes do not change."""
         return ResourceWrites(
             {number: dict(record) for number, record in self.created.items()},
             {number: dict(fields) for number, fields in self.changed.items()},
@@ -42,9 +42,9 @@ class ActivityEntry:
 
 @dataclass(frozen=True)
 class RaisedAlert:
-    """One alert that followed from a write or a push; `router` is -1 for an account's.
+    """One alert caused by a write or a push; `router` is -1 for an account's alert.
 
-    `tail` is the end of its time-based uuid, so that a push and the log name the same alert.
+    `tail` is the end of its time-based UUID, which a push and the alert list share.
     """
 
     at: int
@@ -100,7 +100,7 @@ class Ledger:
         return alert
 
     def snapshot(self) -> "Ledger":
-        """Return a copy that later writes leave as it is. Members are replaced, never edited."""
+        """Return a copy that later writes do not change: members are replaced, never edited."""
         return replace(
             self,
             writes={name: writes.snapshot() for name, writes in self.writes.items()},

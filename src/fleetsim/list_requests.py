@@ -11,7 +11,7 @@ from fleetsim.refusals import validation
 from fleetsim.resource_columns import ResourceColumn
 
 LONGEST_NUMBER: Final = 18
-"""Digits of a number that is sure to fit 64 bits."""
+"""Maximum digits of a number that certainly fits 64 bits."""
 
 DEFAULT_LIMIT: Final = 20
 MAXIMUM_LIMIT: Final = 500
@@ -20,7 +20,7 @@ MAXIMUM_LIMIT: Final = 500
 
 @dataclass(frozen=True, kw_only=True)
 class ListRequest:
-    """What a caller asks of one resource; `parameters` are kept for the `next` link."""
+    """The parsed parameters of a list request; `parameters` are kept for the `next` link."""
 
     resource: Resource
     parameters: tuple[tuple[str, str], ...]
@@ -63,7 +63,7 @@ def read_list_request(resource: Resource, query: str) -> ListRequest:
 def read_shape(
     resource: Resource, query: str
 ) -> tuple[tuple[ResourceColumn, ...], tuple[str, ...]]:
-    """Return the columns and the relations as objects that a read of one record asks for.
+    """Return the requested columns, and the relations to show as objects, of a read of one record.
 
     Raises: Refusal for an unknown field or relation.
     """
@@ -88,7 +88,7 @@ def _whole_number(given: dict[str, str], name: str, default: int, *, least: int)
 
 
 def _order(resource: Resource, text: str) -> str:
-    """Return the column to order by, with `-` for descending, or nothing."""
+    """Return the column to order by, with `-` for descending, or "" for no order."""
     if text and text.removeprefix("-") not in resource.order_by:
         raise validation("order_by", f"cannot order by {text!r}")
     return text

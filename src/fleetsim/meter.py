@@ -10,7 +10,7 @@ _WINDOW_S = 60.0
 
 @dataclass
 class Meter:
-    """Calls by resource; `limit_per_minute` is of wall time and None by default."""
+    """Calls by resource; `limit_per_minute` is in wall time, and None means no limit."""
 
     calls: Counter[str] = field(default_factory=Counter)
     counted_calls: int = 0
@@ -26,8 +26,8 @@ class Meter:
     def admit(self, at: float) -> None:
         """Admit a call at a wall time in seconds.
 
-        Raises: Refusal (429) once a minute's calls are used up. Every second refusal carries
-        Retry-After, since on the live service it may or may not be present.
+        Raises: Refusal (429) if the minute's calls are used up. Every second refusal has
+        Retry-After, because the live service does not always send it.
         """
         if self.limit_per_minute is None:
             return

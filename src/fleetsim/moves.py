@@ -1,9 +1,8 @@
-"""Which modem is in which bay of which router, with which SIM card: both change.
+"""Which modem is in which bay of which router, and with which SIM card.
 
-A net device row stands for two things: the record of a device, and the bay it was in at first.
-Devices that move swap places in pairs, again and again, so each is in its own bay or in that of
-its partner, and one function maps devices to bays and back. Rows after those of the routers are
-the spare modems in a drawer.
+A net device row identifies both a device and the bay it was in at first. Devices that move swap
+bays in pairs, repeatedly. So each is in its own bay or in its partner's, and one function maps
+devices to bays and back. The rows after those of the routers are spare modems in a drawer.
 """
 
 from dataclasses import dataclass
@@ -14,13 +13,13 @@ import numpy as np
 from fleetsim.draws import Draws
 from fleetsim.units import DAY, Flags, Ints
 
-_DEAL: Final = 40
+_CYCLE: Final = 40
 _SWAPPED: Final = (14, 15)
 _TAKING_OVER: Final = (17, 18)
 _TURNED_ROUND: Final = 20
 _FROM_DRAWER: Final = 22
 _WITH_NEW_SIMS: Final = (25, 28)
-"""Positions in each cycle of 40 routers, after the first twelve: small fleets have none."""
+"""Positions in each cycle of 40 routers, after the first twelve, so that small fleets have none."""
 
 _MOVES_EVERY: Final = 6 * DAY
 _SIMS_EVERY: Final = 5 * DAY
@@ -57,7 +56,7 @@ class Moves:
         return found
 
     def moved_at(self, device: Ints, instant: Ints) -> Ints:
-        """Return when each device last moved by an instant, 0 if it never does."""
+        """Return when each device last moved by an instant; 0 if it never moves."""
         found = np.zeros(np.shape(device), dtype=np.int64)
         moving = self.partner[device] != device
         if moving.any():
@@ -71,23 +70,23 @@ class Moves:
         return np.asarray(bay >= self.in_routers)
 
     def keeps_name(self, device: Ints) -> Flags:
-        """Return which devices keep their name where they go; others are named by their bay."""
+        """Return which devices keep their name when they move; others are named after their bay."""
         return np.asarray(np.isin(self.kind[device], (STAYS, SWAPPED)))
 
     def sim_of(self, device: Ints, instant: Ints) -> Ints:
-        """Return the number of the SIM card in each device, 0 where it is never swapped."""
+        """Return the number of the SIM card in each device; 0 if it is never swapped."""
         number = (instant - self._sim_phase(device)) // _SIMS_EVERY
         return np.where(self.swaps_sim[device], number, 0)
 
     def carrier_of(self, device: Ints, instant: Ints) -> Ints:
-        """Return the carrier of each device: a new SIM card is of the next carrier but one.
+        """Return the carrier of each device; a new SIM card is two carriers further in the list.
 
-        So the two modems of a router have different carriers, as long as none of them moves.
+        So the two modems of a router have different carriers as long as neither moves.
         """
         return np.asarray((self.carrier[device] + 2 * self.sim_of(device, instant)) % self.carriers)
 
     def changes(self, device: int, since: int, until: int) -> list[int]:
-        """Return the instants after `since` and by `until` at which a device or its SIM moved."""
+        """Return the instants in (since, until] at which a device or its SIM moved."""
         row = np.array([device])
         found: set[int] = set()
         if self.partner[device] != device:
@@ -117,20 +116,22 @@ def _every(phase: int, period: int, since: int, until: int) -> range:
     return range(first * period + phase, until + 1, period)
 
 
-def deal_moves(draws: Draws, first_carrier: Ints, bays: Ints, orphans: int, carriers: int) -> Moves:
+def assign_moves(
+    draws: Draws, first_carrier: Ints, bays: Ints, orphans: int, carriers: int
+) -> Moves:
     """Return the moves of a fleet from the bays of its routers' modems.
 
-    `bays` has for each router the rows of its backup's and of its other modem, or -1s for a
-    router without modems. `first_carrier` has the carrier of every row.
+    `bays` has, for each router, the row of its backup's modem and of its other modem, or -1 for
+    both if it has no modems. `first_carrier` has the carrier of every row.
     """
     rows = len(first_carrier)
     in_routers = rows - orphans
     partner, kind = np.arange(rows, dtype=np.int64), np.full(rows, STAYS)
     swaps_sim = np.zeros(rows, dtype=bool)
-    for start in range(0, len(bays), _DEAL):
-        backup = {place: int(row) for place, row in enumerate(bays[start : start + _DEAL, 0])}
-        other = {place: int(row) for place, row in enumerate(bays[start : start + _DEAL, 1])}
-        drawer = in_routers + 1 + start // _DEAL
+    for start in range(0, len(bays), _CYCLE):
+        backup = {i: int(row) for i, row in enumerate(bays[start : start + _CYCLE, 0])}
+        other = {i: int(row) for i, row in enumerate(bays[start : start + _CYCLE, 1])}
+        drawer = in_routers + 1 + start // _CYCLE
         for one, another, how in (
             (backup.get(_SWAPPED[0], -1), backup.get(_SWAPPED[1], -1), SWAPPED),
             (backup.get(_TAKING_OVER[0], -1), backup.get(_TAKING_OVER[1], -1), TAKES_OVER),
@@ -140,7 +141,7 @@ def deal_moves(draws: Draws, first_carrier: Ints, bays: Ints, orphans: int, carr
             if min(one, another) >= 0:
                 partner[one], partner[another] = another, one
                 kind[[one, another]] = how
-        swapped = [backup[place] for place in _WITH_NEW_SIMS if backup.get(place, -1) >= 0]
+        swapped = [backup[i] for i in _WITH_NEW_SIMS if backup.get(i, -1) >= 0]
         swaps_sim[swapped] = True
     return Moves(
         draws=draws,

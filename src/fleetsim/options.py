@@ -15,10 +15,10 @@ _LONGEST_DAYS = 3660
 class SimulatorOptions:
     """The seed, size and clock of one simulated fleet.
 
-    Records are a function of (seed, routers, days, now): equal options give equal answers.
-    `now` is where the clock starts (the wall clock's time if None); the fleet's history begins
-    `days` before it. `speed` is simulated seconds per wall second, 0 frozen. `rules` False
-    starts without alert rules, and so without alerts, as a new account does.
+    Records are a function of (seed, routers, days, now): equal options give equal responses.
+    `now` is the start of the clock (the wall clock's time if None); the fleet's history begins
+    `days` before it. `speed` is simulated seconds per wall second; 0 means frozen. If `rules` is
+    false, the account starts without alert rules, as a new account does, and so without alerts.
     """
 
     routers: int = 50

@@ -1,4 +1,4 @@
-"""The people side of the fleet: the account tree, products, groups, users."""
+"""The organisation around the fleet: the account tree, products, groups, users."""
 
 from dataclasses import dataclass
 from typing import Final

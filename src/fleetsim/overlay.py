@@ -19,8 +19,8 @@ Visible = Callable[[View, dict[str, Any]], bool]
 def writable(resource: Resource, *, sees: Visible) -> Resource:
     """Return a snapshot resource whose records can be created, changed and deleted.
 
-    `sees` says whether a caller may see a created record. Created rows carry their id in the
-    block's `created` (0 for the world's own) and stand at the end, their ids being higher.
+    `sees` decides whether a caller may see a created record. Created rows have their id in the
+    block's `created` (0 for the world's rows). They come last, because their ids are higher.
     """
     assert resource.rows is not None
     key = resource.by_name[resource.key].read
@@ -46,7 +46,7 @@ def _rows(name: str, key: Read, rows: Rows, sees: Visible) -> Rows:
 
 
 def _append(block: Block, created: Ints) -> Block:
-    """Return a block with rows for created records; their other columns stand for row 0."""
+    """Return a block with rows for created records; their other columns repeat row 0."""
     nothing = np.zeros(len(block), dtype=np.int64)
     arrays: dict[str, Array] = {
         name: np.concatenate([values, np.zeros(len(created), dtype=values.dtype)])

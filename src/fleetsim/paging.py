@@ -1,4 +1,4 @@
-"""Pages: the rows of one answer and the `meta` that leads to the next (contract, Endpoints)."""
+"""Pages: the rows of a response, and the `meta` with the link to the next (contract, Endpoints)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _FIRST_CHUNK = 2048
 
 @dataclass(frozen=True)
 class AnswerPage:
-    """The rows of an answer, and its meta with `next` as a whole URL or null."""
+    """The rows of a response, and its meta with `next` as a whole URL or null."""
 
     block: Block | None
     meta: dict[str, Any]
@@ -57,7 +57,7 @@ def _by_id(list_request: ListRequest) -> bool:
 
 
 def _id_page(view: View, list_request: ListRequest, address: str, block: Block) -> AnswerPage:
-    """Return the first rows above the id given."""
+    """Return the first rows with ids above the given one."""
     shown = block.take(slice(0, list_request.limit))
     following = None
     if len(block) > list_request.limit:
@@ -78,7 +78,7 @@ def _id_page(view: View, list_request: ListRequest, address: str, block: Block) 
 
 
 def _offset_page(view: View, list_request: ListRequest, address: str, block: Block) -> AnswerPage:
-    """Return the rows from the offset on, in the order asked for."""
+    """Return the rows from the offset on, in the requested order."""
     block = _ordered(view, list_request, block)
     limit, offset = list_request.limit, list_request.offset
     shown = block.take(slice(offset, offset + limit))
@@ -92,7 +92,7 @@ def _offset_page(view: View, list_request: ListRequest, address: str, block: Blo
 
 
 def _ordered(view: View, list_request: ListRequest, block: Block) -> Block:
-    """Return rows in the order asked for; ties stay in the resource's own order."""
+    """Return rows in the requested order; ties stay in the resource's own order."""
     if not list_request.order_by or len(block) == 0:
         return block
     column = list_request.resource.by_name[list_request.order_by.removeprefix("-")]
@@ -104,7 +104,7 @@ def _ordered(view: View, list_request: ListRequest, block: Block) -> Block:
 
 
 def _series_page(view: View, list_request: ListRequest, address: str) -> AnswerPage:
-    """Return the next records in time order, and find out whether more follow."""
+    """Return the next records in time order, and whether more follow."""
     ascending = (
         list_request.resource.ascending or list_request.order_by == list_request.resource.cursor
     )
@@ -165,7 +165,7 @@ def _chunks(block: Block, *, newest_first: bool) -> Iterator[Block]:
 
 
 def _pick_devices(view: View, list_request: ListRequest) -> tuple[Ints | None, list[Condition]]:
-    """Return the devices asked for as row numbers, and the conditions that remain."""
+    """Return the requested devices as row numbers, and the remaining conditions."""
     name = list_request.resource.device
     asked = [c for c in list_request.bounds(name) if c.op in ("exact", "in")] if name else []
     if not asked:

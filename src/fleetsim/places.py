@@ -1,4 +1,4 @@
-"""Where the fleet is: regions, depots and sites, and distances between points."""
+"""Locations of the fleet: regions, depots and sites, and distances between points."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -31,8 +31,8 @@ REGIONS: Final = (
     Region("Houston", 29.7604, -95.3698, "America/Chicago", -6, 28.0),
     Region("Chicago", 41.8781, -87.6298, "America/Chicago", -6, 16.0),
     Region("Atlanta", 33.7490, -84.3880, "America/New_York", -5, 22.0),
-    # The antimeridian crosses these two. Fiji's clocks are 12 hours ahead, which reads the same as
-    # 12 behind but for the date; service days begin at or after midnight UTC.
+    # The antimeridian crosses these two. Fiji's clocks are 12 hours ahead; 12 behind differs only
+    # in the date and is used because service days begin at or after midnight UTC.
     Region("Taveuni", -16.8500, 179.9800, "Pacific/Fiji", -12, 26.0),
     Region("Semisopochnoi", 51.9500, 179.9000, "America/Adak", -10, 5.0),
 )
@@ -46,7 +46,7 @@ MEAN_TEMPS: Final[Reals] = np.array([region.mean_temp_c for region in REGIONS])
 
 
 def wrapped(longitude: Reals) -> Reals:
-    """Return longitudes wrapped to -180..180 degrees; those within stay exactly as they are."""
+    """Return longitudes wrapped to -180..180 degrees; those in the range are exactly unchanged."""
     turned = (longitude + _HALF_TURN) % (2 * _HALF_TURN) - _HALF_TURN
     return np.asarray(np.where(np.abs(longitude) <= _HALF_TURN, longitude, turned))
 

@@ -17,7 +17,7 @@ LONGEST_TEXT: Final = 200
 
 
 class Refusal(Exception):
-    """An error answer: `status`, JSON `body`, and further `headers`."""
+    """An error response: `status`, JSON `body`, and further `headers`."""
 
     def __init__(
         self, status: int, body: Mapping[str, Any], headers: Mapping[str, str] | None = None
@@ -39,7 +39,7 @@ def unauthorized(message: str = "missing or invalid keys") -> Refusal:
 
 
 def forbidden() -> Refusal:
-    """Return the 403 of a role that may not do this."""
+    """Return the 403 for a role without permission."""
     return Refusal(403, _body("error", "forbidden", []))
 
 
@@ -57,7 +57,7 @@ def method_not_allowed(path: str, method: str) -> Refusal:
 def validation(field: str, reason: str, *, status: int = 409) -> Refusal:
     """Return a validation failure that maps one field to its reason.
 
-    Both may hold what the client sent, so both are cut to `LONGEST_TEXT` characters.
+    Both may contain text from the client, so both are cut to `LONGEST_TEXT` characters.
     """
     errors = [{field[:LONGEST_TEXT]: reason[:LONGEST_TEXT]}]
     return Refusal(status, _body("validation", "bad or missing data", errors))

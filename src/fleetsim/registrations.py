@@ -1,9 +1,9 @@
-"""Routers that are registered anew: after a factory reset, or because another replaced them.
+"""Routers that are registered again: after a factory reset, or because another replaced them.
 
-Deleting a router unregisters it and removes all its data (service contract, Endpoints), and what
-registers after it gets an id of its own. So both are routers of the fleet, of which one is there
-until an instant and the other from then on. It lies in the days after the simulator's start, where
-a client can see it, and within a quiet part of the router's service day: nothing is under way.
+Deleting a router unregisters it and removes all its data (service contract, Endpoints). The router
+registered after it gets a new id. So the fleet has both routers: one is registered until an
+instant, the other from then on. The instant lies after the simulator's start, so that a client can
+see the change, and in a quiet part of the router's service day, in which nothing happens.
 """
 
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ import numpy as np
 from fleetsim.draws import Draws
 from fleetsim.units import DAY, MINUTE, NEVER, Flags, Ints
 
-_DEAL: Final = 40
+_CYCLE: Final = 40
 _RESET: Final = (12, 36)
 _REPLACED: Final = (38,)
-"""Places in a deal of 40 routers, beyond the first twelve: small fleets have none of it."""
+"""Positions in each cycle of 40 routers, after the first twelve, so that small fleets have none."""
 
 _FIRST_DAY, _DAYS = 2, 4
 _QUIET_FROM, _QUIET_UNTIL = -5 * MINUTE, -MINUTE
-"""Before the end of a service day: every spell and trip of it is over."""
+"""Part of a service day, counted back from its end, in which every spell and trip is over."""
 
 STAYS, IS_RESET, IS_REPLACED = range(3)
 REGISTRATION_KINDS: Final = ("", "is reset to factory settings", "is replaced by another")
@@ -30,10 +30,10 @@ REGISTRATION_KINDS: Final = ("", "is reset to factory settings", "is replaced by
 
 @dataclass(frozen=True)
 class RegistrationRows:
-    """The rows of a fleet's routers: those asked for, then those that register after one of them.
+    """The rows of a fleet's routers: the requested ones, then those registered after one of them.
 
-    `follows` has the row that each registers after, its own for a router that was there all along.
-    `hardware` has the row whose device each is: after a factory reset that of the same device.
+    `follows` has the row of the router before each one; its own row for a router without one.
+    `hardware` has the row whose device each one is: after a factory reset, that of the same device.
     """
 
     follows: Ints
@@ -41,12 +41,12 @@ class RegistrationRows:
     kind: Ints
 
 
-def deal_rows(routers: int) -> RegistrationRows:
-    """Return the rows of a fleet of so many routers."""
+def registration_rows(routers: int) -> RegistrationRows:
+    """Return the rows of a fleet with this number of routers."""
     asked = np.arange(routers, dtype=np.int64)
     kind = np.full(routers, STAYS)
-    kind[np.isin(asked % _DEAL, _RESET)] = IS_RESET
-    kind[np.isin(asked % _DEAL, _REPLACED)] = IS_REPLACED
+    kind[np.isin(asked % _CYCLE, _RESET)] = IS_RESET
+    kind[np.isin(asked % _CYCLE, _REPLACED)] = IS_REPLACED
     left = np.flatnonzero(kind != STAYS)
     later = routers + np.arange(len(left))
     return RegistrationRows(
@@ -58,9 +58,9 @@ def deal_rows(routers: int) -> RegistrationRows:
 
 @dataclass(frozen=True)
 class Registrations:
-    """From when until when each router is registered, one array element per router.
+    """The period in which each router is registered, one array element per router.
 
-    `since` is 0 for those registered before the world begins, `until` NEVER for those that stay.
+    `since` is 0 if a router was registered before the world begins; `until` is NEVER if it stays.
     """
 
     rows: RegistrationRows
@@ -76,7 +76,7 @@ class Registrations:
         return np.asarray(self.since <= instant)
 
     def number(self, instant: int) -> int:
-        """Return how many routers were unregistered by an instant: it changes with who is there."""
+        """Return how many routers were unregistered by an instant; caches use it as a version."""
         return int((self._ends <= instant).sum())
 
     @cached_property
@@ -84,7 +84,7 @@ class Registrations:
         return self.until[self.until < NEVER]
 
 
-def deal_registrations(
+def assign_registrations(
     draws: Draws, rows: RegistrationRows, day_shift: Ints, clock_start: int
 ) -> Registrations:
     """Return the registrations of a fleet; its routers' service days begin at `day_shift`."""

@@ -1,4 +1,4 @@
-"""Renders raw columns as JSON values: ids, URLs, timestamps, nulls."""
+"""Rendering raw columns as JSON values: ids, URLs, timestamps, nulls."""
 
 from collections.abc import Iterable, Sequence
 from math import isnan
@@ -39,7 +39,7 @@ def render_column(view: View, column: ResourceColumn, block: Block) -> Iterable[
 
 
 def _plain(kind: ColumnKind, raw: Any) -> Iterable[Any]:
-    """Return values that need at most their null replaced."""
+    """Return values of kinds whose JSON form differs at most in null."""
     if kind is ColumnKind.ID:
         return [None if value == NULL else str(value) for value in raw.tolist()]
     if kind in (ColumnKind.INTEGER, ColumnKind.NUMERIC_ID):
@@ -73,9 +73,9 @@ def relation_urls(view: View, resource: str, ids: Ints, block: Block) -> list[st
 
 
 def _shards(block: Block, shards: int) -> list[int]:
-    """Return which host the relations of each row name: 0 is the main one, others are shards.
+    """Return the host in the relations of each row: 0 is the main host, others are shards.
 
-    With one shard, one row in four names it; with several, all hosts have equal shares.
+    With one shard, one row in four has it; with several, all hosts have equal shares.
     """
     own = block["tail"] if "tail" in block.arrays else block["row"]
     word = (own.astype(np.int64) * 40503 >> 4) & 0xFFFF

@@ -7,8 +7,8 @@ import orjson
 from fleetsim.refusals import validation
 
 DEEPEST: Final = 100
-"""Maximum nesting of a body. Records nest bodies further, and the JSON writer stops at 254 levels:
-a deeper body could be stored but never listed."""
+"""Maximum nesting of a body. Records nest bodies further, and the JSON writer stops at 254 levels,
+so a deeper body could be stored but never listed."""
 
 
 def parse_json(body: bytes) -> Any:

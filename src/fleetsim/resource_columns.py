@@ -35,9 +35,9 @@ Read = Callable[["View", Block], Any]
 class ResourceColumn:
     """One field of a record.
 
-    `read` gives raw values for every row of a block. `ops` are the filter operators allowed
-    ("exact" is the bare name). `to` names the resource a relation points to. A `hidden` column
-    can be filtered by but is not part of the record.
+    `read` returns raw values for every row of a block. `ops` are the allowed filter operators
+    ("exact" is the bare name). `to` names the resource that a relation points to. A `hidden`
+    column can be filtered by but is not part of the record.
     """
 
     name: str

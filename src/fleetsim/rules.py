@@ -27,7 +27,7 @@ def key_text(record: Fields) -> str:
 
 
 def versions(ledger: Ledger) -> Iterator[Fields]:
-    """Yield every version of every rule, those in force and those since changed or deleted."""
+    """Yield every version of every rule: those in force, and those that were changed or deleted."""
     yield from ledger.retired_rules
     yield from ledger.writes_to(RULES).created.values()
 

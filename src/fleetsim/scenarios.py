@@ -14,10 +14,10 @@ _NEW_MEMBER: Final = "service_tier"
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """What a scenario sets: fault rates, the minute limit, and quirks of the records served.
+    """What a scenario sets: fault rates, the limit per minute, and quirks of the records served.
 
-    `late_by` is how long one record in five stays unseen, in microseconds. `drifts` adds
-    members and changes types; `poisons` breaks one record in fifty.
+    `late_by` is the delay, in microseconds, after which one record in five appears. `drifts` adds
+    members and changes types. `poisons` breaks one record in fifty.
     """
 
     about: str
@@ -33,7 +33,7 @@ PLAIN: Final = Scenario(about="everything works")
 
 SCENARIOS: Final[dict[str, Scenario]] = {
     "flaky": Scenario(
-        about="occasional errors, refusals, resets, truncated bodies and answers without a list",
+        about="occasional errors, refusals, resets, truncated bodies and responses without a list",
         faults={
             "status_500": 0.03,
             "status_429": 0.02,
@@ -43,19 +43,19 @@ SCENARIOS: Final[dict[str, Scenario]] = {
             "no_data": 0.01,
         },
     ),
-    "rate-limited": Scenario(about="120 calls a minute are admitted", limit_per_minute=120),
-    "slow": Scenario(about="each answer takes 400 ms", faults={"latency_ms": 400}),
+    "rate-limited": Scenario(about="120 calls per minute are admitted", limit_per_minute=120),
+    "slow": Scenario(about="each response takes 400 ms", faults={"latency_ms": 400}),
     "late-data": Scenario(about="one record in five appears 15 minutes late", late_by=15 * MINUTE),
     "schema-drift": Scenario(about="new members, and numbers that become strings", drifts=True),
     "poison": Scenario(about="one record in fifty cannot be read", poisons=True),
     "shard-hosts": Scenario(
-        about="relations name many regional hosts", shards=("us0", "us2", "eu4", "au5")
+        about="relations point to many regional hosts", shards=("us0", "us2", "eu4", "au5")
     ),
 }
 
 
 def spoil(scenario: Scenario, records: list[Any]) -> list[Any]:
-    """Return records as a scenario serves them; their content decides which ones change."""
+    """Return records as a scenario serves them; a record's content decides whether it changes."""
     if scenario.drifts:
         records = [_drifted(record) for record in records]
     if scenario.poisons:
@@ -82,7 +82,7 @@ def _drifted(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _poisoned(record: dict[str, Any]) -> Any:
-    """Return a record; one in fifty is broken: no object, no valid times, or no id."""
+    """Return a record; one in fifty is broken: not an object, without valid times or without id."""
     chance = _chance(record)
     if chance % 50:
         return record

@@ -8,7 +8,7 @@ from fleetsim.units import NEVER
 
 
 def seed_rules(ledger: Ledger, started_at: int) -> None:
-    """Add one rule for every alert type of the whole tree, and a destination that is off."""
+    """Add one rule for all alert types in the whole account tree, and a disabled destination."""
     stamp = {"account": ACCOUNTS[ROOT].id, "created_at": started_at, "updated_at": started_at}
     ledger.writes_to(DESTINATIONS).created[ledger.next_serial()] = {
         **stamp,

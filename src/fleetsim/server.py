@@ -21,15 +21,15 @@ HOST = "127.0.0.1"
 
 
 class DroppableProtocol(HttpToolsProtocol):
-    """HTTP/1.1 in which a request may drop its connection, for the fault `reset`."""
+    """HTTP/1.1 whose connections a request can drop, for the fault `reset`."""
 
     def on_headers_complete(self) -> None:
-        """Offer to drop the connection before the application sees the request."""
+        """Let the application drop the connection; runs before it sees the request."""
         super().on_headers_complete()
         self.scope["extensions"] = {ABORT: {"drop": self._drop}}
 
     def _drop(self, *, graceful: bool) -> None:
-        """Close the connection: after what was written has been sent, or with a reset."""
+        """Close the connection: after sending what was written, or with a reset."""
         if graceful:
             self.transport.close()
         else:
@@ -45,7 +45,7 @@ class _Server(uvicorn.Server):
         self._pusher = pusher
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Start shutting down; a long step of the clock stops after the current day."""
+        """Start shutting down; a long clock step stops after the current day."""
         self._pusher.is_stopped = True
         super().handle_exit(sig, frame)
 
@@ -58,7 +58,7 @@ class _Server(uvicorn.Server):
 def serve(options: SimulatorOptions) -> None:
     """Serve in the foreground; print `ready <url>` once connections are accepted.
 
-    SIGTERM and SIGINT stop it: open answers are finished, and the call returns.
+    SIGTERM and SIGINT stop it: open responses are finished, and the call returns.
 
     Raises: UsageError if the port is in use, or this user may not open it.
     """
@@ -77,7 +77,7 @@ def serve(options: SimulatorOptions) -> None:
         log_level="warning",
         timeout_graceful_shutdown=3,
     )
-    # The server raises a caught signal again when it is done; this makes that a clean exit.
+    # When the server is done, it raises the caught signal again. This makes that a clean exit.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
     server = _Server(
@@ -101,7 +101,7 @@ def listen(port: int) -> socket.socket:
 
 
 def _make_collection_rare() -> None:
-    """Make garbage collection rare: a page is thousands of small objects without cycles."""
+    """Make garbage collection rare: a page has thousands of small objects but no cycles."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(200_000, 20, 100)

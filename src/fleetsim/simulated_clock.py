@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from fleetsim.units import DAY, SECOND
 
 LONGEST_RUN = 3660 * DAY
-"""The longest simulated time after the start: answers cost time for every simulated day."""
+"""Maximum simulated time after the start, because every simulated day makes responses slower."""
 
 
 FASTEST = 1_000_000_000
@@ -39,8 +39,8 @@ class SimulatedClock:
     def advance(self, seconds: float) -> None:
         """Move the clock forward.
 
-        Raises: ValueError for a step back, since served records would vanish, and for one past
-        the clock's end.
+        Raises: ValueError for a step back, which would make served records vanish, and for a step
+        past the clock's end.
         """
         if seconds < 0:
             raise ValueError("the clock only moves forward")
@@ -49,7 +49,7 @@ class SimulatedClock:
         self._advanced += round(seconds * SECOND)
 
     def run_at(self, speed: float) -> None:
-        """Continue from the present instant at another speed; 0 freezes the clock.
+        """Continue from the current instant at another speed; 0 freezes the clock.
 
         Raises: ValueError for a speed out of range.
         """

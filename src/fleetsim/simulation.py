@@ -21,7 +21,7 @@ from fleetsim.view import View
 from fleetsim.world import World
 
 _ORIGIN = "http://localhost"
-"""The origin of URLs in pushed records, which no request asked for."""
+"""The origin of URLs in pushed records, which have no request to take it from."""
 
 
 @dataclass
@@ -55,7 +55,7 @@ class Simulation:
         return Pusher(self.clock, view, self.send, self.clock.started_at)
 
     def view(self, account: int, origin: str, *, sees_people: bool = True) -> View:
-        """Return what an account sees now, addressed by `origin` (scheme and host)."""
+        """Return what an account sees now, with URLs at `origin` (scheme and host)."""
         accounts = subtree(account)
         fleet = self.world.fleet
         now = self.clock.now()
@@ -82,7 +82,7 @@ class Simulation:
     def truth(self, origin: str) -> View:
         """Return the view of everything that ever happened up to now.
 
-        It stays as it is while clients write, since reading all of it takes a while.
+        Later writes of clients do not change it, because reading all of it takes a while.
         """
         return replace(self.view(ROOT, origin).whole(), ledger=self.ledger.snapshot())
 

@@ -1,4 +1,4 @@
-"""Ground truth of where each modem and router was, and of its name there."""
+"""Ground truth about where each modem and router was, and about its name there."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -28,8 +28,8 @@ _OF_MODEMS = tuple(NET_DEVICES.by_name[n] for n in ("router", "uid", "carrier", 
 def interface_spans(view: View, until: int) -> Iterator[Fact]:
     """Yield each period in which a modem stayed in its bay, with its name and SIM card.
 
-    `kind` is how the modem moves, or how its router is registered anew, and `swaps_sim` whether
-    its SIM card ever changes.
+    `kind` is how the modem moves, or why its router is registered again. `swaps_sim` is true if its
+    SIM card ever changes.
     """
     world = view.world
     moves = world.fleet.moves
@@ -53,7 +53,7 @@ def interface_spans(view: View, until: int) -> Iterator[Fact]:
 
 
 def _registered(world: World, row: int) -> tuple[int, int]:
-    """Return from when until when a router was there; what is in a drawer (-1) always was."""
+    """Return the period in which a router was registered; for a drawer (-1), all time."""
     registrations = world.fleet.registrations
     if row < 0:
         return world.started_at, NEVER
@@ -61,13 +61,13 @@ def _registered(world: World, row: int) -> tuple[int, int]:
 
 
 def _registration_kind(world: World, row: int) -> str:
-    """Return why a router is registered anew, or another after it; nothing if it is not."""
+    """Return why a router is registered again, or another one after it; "" if neither."""
     kind = 0 if row < 0 else int(world.fleet.registrations.rows.kind[row])
     return REGISTRATION_KINDS[kind]
 
 
 def registrations(view: View, until: int) -> Iterator[Fact]:
-    """Yield each router that was registered anew, and the one that was unregistered for it."""
+    """Yield each router that was registered again, and the router unregistered before it."""
     fleet = view.world.fleet
     rows = fleet.registrations.rows
     since = fleet.registrations.since

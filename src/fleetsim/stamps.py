@@ -1,4 +1,4 @@
-"""Timestamps: the three formats the service writes, and those that filters accept."""
+"""Timestamps: the three formats that the service writes, and those that filters accept."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Literal
@@ -27,8 +27,8 @@ def to_text(instants: Ints, time_format: TimestampFormat) -> list[str | None]:
 def parse(text: str) -> int:
     """Return the instant of an ISO 8601 text; UTC if it has no zone.
 
-    Raises: ValueError. A plus sign sent as `+` arrives as a space and is refused, since the
-    contract wants `%2b` (service contract, Conventions for all v2 records).
+    Raises: ValueError. A plus sign sent as `+` arrives as a space and is refused, because the
+    contract requires `%2b` (service contract, Conventions for all v2 records).
     """
     value = datetime.fromisoformat(text)
     aware = value if value.tzinfo else value.replace(tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""Version-1 UUIDs as columns: built from an instant and eight more bytes, and ordered.
+"""Columns of version-1 UUIDs: how to build them from an instant and eight bytes, and their order.
 
 The order is Cassandra's: the embedded 60-bit time first, then the other eight bytes, each
 compared as a signed byte. The smallest UUID of an instant ends in eight bytes of 0x80.
@@ -51,15 +51,15 @@ def to_text(instants: Ints, tails: Words) -> list[str]:
     octets = np.stack([head, tails], axis=1).astype(">u8").view(np.uint8)
     digits = _HEX[octets].view("S1").reshape(-1, 32)
     text = np.full((len(digits), 36), b"-", dtype="S1")
-    for first, last, place in _DASHED:
-        text[:, place : place + last - first] = digits[:, first:last]
+    for first, last, offset in _DASHED:
+        text[:, offset : offset + last - first] = digits[:, first:last]
     return [str(value) for value in text.view("S36").ravel().astype("U36").tolist()]
 
 
 def parse(text: str) -> tuple[int, int]:
     """Return (ticks, order key) of a UUID text, comparable as a tuple.
 
-    Raises: ValueError if it is no version-1 UUID.
+    Raises: ValueError if it is not a version-1 UUID.
     """
     value = UUID(text)
     if (value.int >> 76) & 0xF != 1:

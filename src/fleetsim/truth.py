@@ -1,4 +1,4 @@
-"""The truth that copies are checked against: every record up to now, as NDJSON."""
+"""The truth to check copies against: every record up to now, as NDJSON."""
 
 from collections.abc import Iterator
 
@@ -20,7 +20,7 @@ def truth_lines(
 ) -> Iterator[bytes]:
     """Yield NDJSON of every record created before `until`; snapshots are those of now.
 
-    `device` limits a series that is asked by device to one device's id.
+    `device` limits a per-device series to the device with this id.
     """
     blocks = (
         _series(view, resource, until, device)
@@ -44,7 +44,7 @@ def _lines(view: View, resource: Resource, block: Block) -> Iterator[bytes]:
 
 
 def _series(view: View, resource: Resource, until: int, device: int | None) -> Iterator[Block]:
-    """Yield a series' blocks, oldest first, device by device where it is asked by device."""
+    """Yield a series' blocks, oldest first; a per-device series device by device."""
     assert resource.series is not None
     for devices in _device_batches(view, resource, device):
         for block in resource.series(
@@ -55,7 +55,7 @@ def _series(view: View, resource: Resource, until: int, device: int | None) -> I
 
 
 def _device_batches(view: View, resource: Resource, device: int | None) -> Iterator[Ints | None]:
-    """Yield device rows in batches, or None once for a series that is not asked by device."""
+    """Yield device rows in batches, or None once for a series that is not per device."""
     if not resource.per_device:
         yield None
         return

@@ -21,7 +21,7 @@ ROOT_PATH = "/api/v2"
 
 
 def json_answer(body: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """Return a JSON answer of the service."""
+    """Return a JSON response of the service."""
     return Response(dump_page(body), status, headers, media_type="application/json")
 
 
@@ -59,7 +59,7 @@ async def _answer(simulation: Simulation, request: Request, parts: list[str]) ->
     caller = authenticate(request.headers)
     if not parts or parts[2:] or parts[0] not in RESOURCES:
         raise not_found()
-    body = await request.body()  # others may write while it arrives, so the view comes after
+    body = await request.body()  # others may write while it arrives, so make the view afterwards
     view = simulation.view_of(caller, origin_of(request))
     if request.method == "GET":
         return _read(simulation, request, caller, view, parts)

@@ -14,12 +14,11 @@ from fleetsim.world import World
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """The world at `now`, seen through one caller's account and addressed by `origin`.
+    """The world at `now` as one caller's account sees it, with URLs at `origin`.
 
-    `owned` marks the routers of the caller's account tree, whether they are registered now or
-    not, and `accounts` its accounts' rows.
-    `settled` hides records that are not visible yet; truth sees everything. `scenario` sets
-    the quirks of the answers.
+    `owned` marks the routers of the caller's account tree, whether or not they are registered now.
+    `accounts` holds the rows of its accounts. `settled` hides records that are not visible yet;
+    truth sees everything. `scenario` sets the quirks of the responses.
     """
 
     world: World
@@ -41,9 +40,9 @@ class View:
 
     @cached_property
     def remembered(self) -> Flags:
-        """Return which routers have records: those of one that was unregistered are removed.
+        """Return which routers have records: unregistering a router removes its records.
 
-        Truth remembers them.
+        Truth keeps them.
         """
         if self.retention:
             return self.scope

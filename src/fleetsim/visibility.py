@@ -11,13 +11,13 @@ _LATE_ONE_IN = 5
 
 
 def lag(tail: Words) -> Ints:
-    """Return how long each record stays unseen: above 0, at most 60 s."""
+    """Return the delay after which each record is visible: above 0, at most 60 s."""
     share = (tail >> np.uint64(8)) % np.uint64(LONGEST_LAG // SECOND * 1000)
     return (share.astype(np.int64) + 1) * (SECOND // 1000)
 
 
 def visible(view: View, block: Block) -> Block:
-    """Return the rows a caller can see by now."""
+    """Return the rows that a caller can see now."""
     longest = LONGEST_LAG + view.scenario.late_by
     if not view.settled or len(block) == 0 or block["time"][-1] < view.now - longest:
         return block

@@ -5,7 +5,7 @@ from typing import Any, Final
 import orjson
 
 _STAND_INS: Final = {"\ue009": b"\t", "\ue00a": b"\n", "\ue01b": b"\x1b"}
-"""Private-use characters that stand for a control character until the body is written.
+"""Private-use characters that represent control characters until the body is written.
 
 The JSON writer would escape the real ones, and a strict parser would then accept the page.
 """

@@ -51,7 +51,7 @@ def main(rows: int) -> None:
 
 
 def _print(name: str, done: Exported) -> None:
-    rate = "" if done.whole is None else f", {done.sent / done.seconds:,.0f} rows/s"
+    rate = "" if done.full_reason is None else f", {done.sent / done.seconds:,.0f} rows/s"
     sys.stdout.write(
         f"{name:<10}{done.sent:>10,} rows sent, {done.removed:>6,} removed, "
         f"{done.seconds:6.2f} s{rate}\n"

@@ -143,7 +143,7 @@ def test_changes_and_new_columns_are_applied_together_or_not_at_all(lake, place)
     done, again = send(lake, place), send(lake, place)
 
     assert stopped == before
-    assert (done.sent, done.removed, done.whole) == (3, 5, None)
+    assert (done.sent, done.removed, done.full_reason) == (3, 5, None)
     assert (again.sent, again.removed) == (0, 0)
     assert normal(place.read(TABLE)) == held(lake)
 
@@ -166,7 +166,7 @@ def test_only_changes_are_sent_including_updates_and_deletions(lake, place):
     lake.execute(f"insert into marts.{TABLE} (cell_id) values ('new')")
     done = send(lake, place)
 
-    assert (done.sent, done.removed, done.whole) == (3, 5, None)
+    assert (done.sent, done.removed, done.full_reason) == (3, 5, None)
     assert normal(place.read(TABLE)) == held(lake)
 
 
@@ -178,7 +178,7 @@ def test_rows_rewritten_without_a_change_are_not_sent(lake, place):
     lake.execute("call ducklake_rewrite_data_files('lake', delete_threshold => 0)")
     done = send(lake, place)
 
-    assert (done.sent, done.removed, done.whole) == (0, 0, None)
+    assert (done.sent, done.removed, done.full_reason) == (0, 0, None)
     assert normal(place.read(TABLE)) == held(lake)
 
 
@@ -200,7 +200,7 @@ def test_a_column_added_in_the_lake_is_added_at_the_target(lake, place):
     lake.execute(f"insert into marts.{TABLE} (cell_id, note) values ('new', 'é')")
     done = send(lake, place)
 
-    assert (done.sent, done.whole) == (1, None)
+    assert (done.sent, done.full_reason) == (1, None)
     assert normal(place.read(TABLE)) == held(lake)
 
 
@@ -212,7 +212,7 @@ def test_a_table_with_different_columns_is_sent_whole(lake, place):
     lake.execute(f"alter table marts.{TABLE} add column is_strong boolean")
     done = send(lake, place)
 
-    assert done.whole == "its columns or key changed"
+    assert done.full_reason == "its columns or key changed"
     assert normal(place.read(TABLE)) == held(lake)
 
 
@@ -233,7 +233,7 @@ def test_everything_is_sent_if_the_snapshot_of_the_last_export_has_expired(lake,
     lake.execute("call ducklake_expire_snapshots('lake', older_than => now())")
     done = send(lake, place)
 
-    assert (done.sent, done.whole is None) == (31, False)
+    assert (done.sent, done.full_reason is None) == (31, False)
     assert normal(place.read(TABLE)) == held(lake)
 
 
@@ -281,7 +281,7 @@ def test_an_export_of_changes_that_is_stopped_midway_changes_nothing(lake, place
 
     assert normal(place.read(TABLE)) == before
     done = send(lake, place)
-    assert (done.sent, done.removed, done.whole) == (6999, 6999, None)
+    assert (done.sent, done.removed, done.full_reason) == (6999, 6999, None)
     assert normal(place.read(TABLE)) == held(lake)
 
 

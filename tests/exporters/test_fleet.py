@@ -68,7 +68,7 @@ def test_a_day_later_only_what_changed_is_sent_and_all_tables_are_equal(
 
     assert unequal_tables(sim.settings(), target.address, [o.table for o in second]) == {}
     assert 0 < sum(o.sent for o in second) < sum(o.sent for o in first) * 0.7
-    assert {o.whole for o in second} == {None}
+    assert {o.full_reason for o in second} == {None}
     assert sum(o.sent for o in third) == 0
 
 

@@ -48,7 +48,7 @@ def test_setup_is_idempotent_and_a_stream_at_risk_raises_the_alarm(
     assert {b["name"] for b in by_default} == {b["name"] for b in before}
     assert "fleetlake-mgr-api-key" in stored
     assert "admin-key" not in said + stored
-    assert "does not ask for a password" not in said + stored
+    assert "does not require a password" not in said + stored
 
     # The service's clock is in June: its records have expired long ago.
     ingest(Group.ACTIVITY)

@@ -133,7 +133,7 @@ def _until_free(shared: SharedLake) -> None:
 def test_two_lock_holders_in_one_process_exclude_each_other_too(shared):
     with (
         export_lock(shared, "parquet"),
-        pytest.raises(LakeError, match="under way"),
+        pytest.raises(LakeError, match="is running"),
         export_lock(shared, "parquet"),
     ):
         pass

@@ -349,7 +349,7 @@ def test_a_folder_that_fleetlake_did_not_publish_is_not_touched(lake, published)
     published.mkdir(parents=True)
     (published / "mine.txt").write_text("mine")
 
-    with pytest.raises(LakeError, match="exists already"):
+    with pytest.raises(LakeError, match="already exists"):
         publish(lake, published)
 
     assert (published / "mine.txt").read_text() == "mine"

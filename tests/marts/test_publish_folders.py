@@ -77,7 +77,7 @@ def test_a_foreign_link_is_neither_followed_nor_replaced(lake, tmp_path, target)
     published = tmp_path / "p"
     published.symlink_to(tmp_path / target)
 
-    with pytest.raises(LakeError, match="exists already"):
+    with pytest.raises(LakeError, match="already exists"):
         publish(lake, published)
 
     assert published.readlink() == tmp_path / target
@@ -192,7 +192,7 @@ def test_a_file_with_the_name_of_the_temporary_link_is_a_clear_error(lake, tmp_p
     there = tmp_path / ".p" / "next"
     there.mkdir() if kind == "folder" else there.write_text("keep")
 
-    with pytest.raises(LakeError, match=r"\.p/next exists already"):
+    with pytest.raises(LakeError, match=r"\.p/next already exists"):
         publish(lake, tmp_path / "p")
 
     assert there.exists()

@@ -36,8 +36,8 @@ from fleetsim.command import simulate
 
 EPILOG = (
     "Exit codes: 0 done, 1 a bug, 2 wrong usage, 3 settings, 4 keys or rights refused, "
-    "5 service unreachable, 6 invalid answer of the service, 7 lake, 8 build or data test failed, "
-    "9 records were lost, 10 export failed, 11 output not written, 130 stopped."
+    "5 service unreachable, 6 invalid response from the service, 7 lake, 8 build or data test "
+    "failed, 9 records missing, 10 export failed, 11 output not written, 130 stopped."
 )
 
 COMMANDS = (
@@ -148,7 +148,7 @@ def _run(stdout: OutputPipe) -> int:
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else int(bool(ended.code))
         if code == STOPPED:  # Typer exits so at a KeyboardInterrupt
-            say("Stopped. What was committed is kept.")
+            say("Stopped. Committed data is kept.")
         # Typer and Rich exit with 1 at a BrokenPipeError.
         return 0 if code == 1 and stdout.is_closed_by_reader() else code
     return 0

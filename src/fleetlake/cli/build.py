@@ -28,8 +28,8 @@ def build(
 ) -> None:
     """Build staging views and marts with dbt, and run their data tests.
 
-    Marts whose source rows have not changed since the last build are skipped. Until everything
-    was built once, a selection also builds the models it depends on. If a model or test fails,
+    Marts whose source rows have not changed since the last build are skipped. Until everything has
+    been built once, a selection also builds the models it depends on. If a model or test fails,
     its name and rows are printed and the last good marts stay in place.
     """
     from fleetlake.cli.screen import NOTHING_LOADED, console

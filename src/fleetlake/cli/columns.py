@@ -26,9 +26,9 @@ columns = typer.Typer(
     help="List members that the service added, promote one to a column, or demote it. "
     "Without a sub-command, list them."
     "\n\n"
-    "No load waits for a decision: members without a column are kept in `_extra` from the first "
-    'record on. `a.b` is the member b of the object a; `"a.b"` is a member with a dot in its '
-    "name. A column's name consists of lower-case letters, digits and underscores.",
+    "No decision is urgent: members without a column are kept in `_extra` from the first record "
+    'on. `a.b` is the member b of the object a; `"a.b"` is a member with a dot in its name. A '
+    "column's name consists of lower-case letters, digits and underscores.",
 )
 
 

@@ -1,4 +1,4 @@
-"""Groups of commands: their order, their default sub-command and what they say of wrong words."""
+"""Groups of commands: their order, their default sub-command and their usage errors."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -39,15 +39,15 @@ class ListGroup(PlainGroup):
     """A group whose `list` runs if no sub-command is named."""
 
     old_words: ClassVar[Mapping[str, str]] = {}
-    """Options of the last release and the words that replace them; "" drops the option."""
+    """Options of the last release and their replacements; "" drops the option."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse a command line; one of the last release works too, with a warning."""
+        """Parse a command line; options of the last release work too, with a warning."""
         known = args if ctx.resilient_parsing else self._with_command(ctx, args)
         return super().parse_args(ctx, known)
 
     def _with_command(self, ctx: Any, args: list[str]) -> list[str]:
-        """Return the words with the sub-command first, which is `list` if there is none."""
+        """Return the words with the sub-command first; it is `list` if none is given."""
         first = args[0] if args else "list"
         if first == "--help" or not (first.startswith("-") or first in self.commands):
             return args  # help, or a misspelt sub-command
@@ -68,7 +68,7 @@ class ListGroup(PlainGroup):
 
 
 def say_instead(old: str, new: str) -> None:
-    """Tell a user of an old spelling, which works for one more release, what to type instead."""
+    """Warn about an old spelling, which works for one more release, and name the new one."""
     say(f"Warning: `{old}` will stop working in the next release. Type `{new}` instead.")
 
 

@@ -1,4 +1,4 @@
-"""What the shell offers at Tab, beyond the commands and options that Typer knows."""
+"""Shell completion of values, beyond the commands and options that Typer completes."""
 
 from fleetlake.endpoints import ENDPOINTS
 

@@ -35,7 +35,7 @@ def export(
         ),
     ] = None,
     full: Annotated[
-        bool, typer.Option("--full", help="Send every row, whatever the target already holds.")
+        bool, typer.Option("--full", help="Send every row, even those that the target already has.")
     ] = False,
 ) -> None:
     """Bring a database, a lake of another format or files up to date with the lake.
@@ -61,7 +61,7 @@ def export(
     ):
         done = export_tables(lake, row, address, tables or [], is_full=full, on_rows=on_rows)
     columns = ("table", "rows sent", "rows removed", "seconds", "reason for a full export")
-    rows = [(o.table, o.sent, o.removed, round(o.seconds, 1), o.whole) for o in done]
+    rows = [(o.table, o.sent, o.removed, round(o.seconds, 1), o.full_reason) for o in done]
     console().print(table("", columns, rows))
     sent, seconds = sum(o.sent for o in done), sum(o.seconds for o in done)
     console().print(f"{sent:,} rows sent to {target} in {seconds:.1f} s.")

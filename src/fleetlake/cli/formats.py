@@ -1,7 +1,7 @@
 """How commands print rows: as a table for people, as JSON or CSV for programs.
 
 JSON is one document, CSV has a header, and both are UTF-8 whatever the terminal's encoding is.
-Programs get every character as it is; a terminal gets control characters as visible codes.
+Programs get every character unchanged; a terminal gets control characters as visible codes.
 """
 
 import csv
@@ -32,7 +32,7 @@ FormatOption = Annotated[
 def print_records(
     output: OutputFormat, columns: Sequence[str], rows: Iterable[Row], *, is_csv_guarded: bool
 ) -> None:
-    """Print rows of ours as JSON or CSV: times in UTC, durations in seconds."""
+    """Print rows as JSON or CSV: times in UTC, durations in seconds."""
     batches = [[[_machine_value(value) for value in row] for row in rows]]
     if output is OutputFormat.JSON:
         print_json(columns, batches)
@@ -61,7 +61,7 @@ def print_json(columns: Sequence[str], batches: Iterable[Iterable[Row]]) -> None
 def print_csv(
     columns: Sequence[str], batches: Iterable[Iterable[Row]], *, is_guarded: bool
 ) -> None:
-    """Print CSV with a header; `is_guarded` puts ' before texts that a spreadsheet would run."""
+    """Print CSV with a header; `is_guarded` puts ' before texts that would run as formulas."""
     from fleetlake.cli.output import is_read_by_people, machine_output
     from fleetlake.text.plain import plain
     from fleetlake.text.spreadsheet import guarded

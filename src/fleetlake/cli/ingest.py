@@ -33,7 +33,7 @@ def ingest(
         datetime | None,
         typer.Option(
             formats=FORMATS,
-            help="Load events from this time on (UTC) instead of all that the service holds; "
+            help="Load events from this time on (UTC) instead of everything the service holds; "
             "later runs go no further back.",
         ),
     ] = None,
@@ -54,7 +54,7 @@ def ingest(
         list[str] | None,
         typer.Option(
             metavar="ENDPOINT",
-            help="Accept that records missing from this list are gone, however many; repeatable.",
+            help="Accept that all records missing from this list are gone; repeatable.",
             autocompletion=endpoint_names,
         ),
     ] = None,
@@ -64,15 +64,15 @@ def ingest(
 ) -> None:
     """Copy everything new from the service into the lake.
 
-    The first run takes all that the service still holds; later runs ask only for what is new.
+    The first run loads everything that the service still holds; later runs load only what is new.
     You can stop it at any moment and run it again: nothing is lost or loaded twice.
 
     If a list has lost more than half of its records (FLEETLAKE_SHRINK_PCT, in percent) and more
     than three, it is read again. If they are still missing, none of them is marked as gone, and
     the command ends with exit code 6 until --accept-shrunk confirms the loss.
 
-    All shards together, in any order or at once, load what a run without --shard loads. The first
-    shard also loads the endpoints that are not read device by device.
+    All shards together load what a run without --shard loads; they may run in any order or
+    concurrently. The first shard also loads the endpoints that are not read device by device.
     """
     from fleetlake.cli.screen import console, run_with_progress
     from fleetlake.errors import UsageError
@@ -143,7 +143,7 @@ def _plan_row(forecast: "CallForecast", limit: int) -> tuple[object, ...]:
         forecast.records,
         forecast.calls,
         _minutes(forecast, limit),
-        "first load: all that the service holds" if forecast.calls is None else "",
+        "first load: everything the service holds" if forecast.calls is None else "",
     )
 
 

@@ -1,7 +1,7 @@
 """Ctrl-C while DuckDB is working.
 
-Python runs its signal handler only between two of DuckDB's tasks. One task may take hours or wait
-for a pipe, so a thread listens for Ctrl-C instead.
+Python runs signal handlers only between two of DuckDB's tasks. One task may take hours or wait for
+a pipe, so a thread listens for Ctrl-C instead.
 """
 
 import os
@@ -49,7 +49,7 @@ def _listen(read_end: int, act: Callable[[], object]) -> None:
 
 
 def leave(spill: Path | None = None) -> None:
-    """End the process at once, whatever its threads are doing; for commands that only read.
+    """End the process at once without waiting for its threads; for commands that only read.
 
     `spill` is a folder of temporary files to remove first.
     """

@@ -9,5 +9,5 @@ class PlainFormatter(logging.Formatter):
     """Formats log records, tracebacks included, without control characters."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return a record as text that a terminal does not obey."""
+        """Return a record as text without control characters."""
         return plain_lines(super().format(record))

@@ -12,7 +12,7 @@ def maintain(
 ) -> None:
     """Merge small files, expire old snapshots and remove unused files.
 
-    Does not wait: if a stream is being loaded, it says so and changes nothing.
+    Never waits: if a stream is being loaded, it reports that and changes nothing.
     """
     from datetime import timedelta
 

@@ -45,7 +45,7 @@ def machine_output() -> TextIO:
 
 
 def is_read_by_people() -> bool:
-    """Return whether standard output is a terminal, which obeys control characters."""
+    """Return whether standard output is a terminal, which executes control characters."""
     return sys.stdout.isatty()
 
 
@@ -106,7 +106,7 @@ class OutputPipe:
 def _keep_open(number: int, mode: int) -> bool:
     """Return whether a standard stream is open; reserve the descriptor of a closed one.
 
-    Otherwise the next opened file would get that descriptor, and messages with it.
+    Otherwise the next opened file would get that descriptor, and messages would be written to it.
     """
     try:
         os.fstat(number)

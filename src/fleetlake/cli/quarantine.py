@@ -10,9 +10,9 @@ from fleetlake.cli.completion import endpoint_names
 from fleetlake.cli.formats import FormatOption, OutputFormat
 
 NEXT = (
-    "If the service corrects a record, the next load brings it where an endpoint is read as a "
-    "whole; where it has event times, run `fleetlake backfill ENDPOINT --from … --to …`. Once the "
-    "records are dealt with, run `fleetlake quarantine acknowledge`."
+    "If the service corrects a record, the next load of a list stores it; for an endpoint with "
+    "event times, run `fleetlake backfill ENDPOINT --from … --to …`. Once the records are dealt "
+    "with, run `fleetlake quarantine acknowledge`."
 )
 COUNT_FIELDS = ("endpoint", "reason", "records")
 RECORD_FIELDS = ("account_profile", "endpoint", "partition", "reason", "raw", "quarantined_at")

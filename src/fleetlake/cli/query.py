@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fleetlake.lake_address import LakeAddress
 
 ROWS_AT_A_TIME = 10_000
-MOST_ROWS = 1_000
+MAX_ROWS = 1_000
 UNSAFE = (
     "Allow everything that DuckDB can do as this user: reading and writing files, COPY, ATTACH, "
     "extensions, settings. Use it only for SQL that you trust."
@@ -68,10 +68,10 @@ def query(
             raise failure(error, lake.path, lister=f'fleetlake query "{TABLES}"') from None
 
 
-def failure(error: "duckdb.Error", place: "LakeAddress", *, lister: str) -> "UsageError":
+def failure(error: "duckdb.Error", lake: "LakeAddress", *, lister: str) -> "UsageError":
     """Return the error for SQL that DuckDB rejected, with what to do about it.
 
-    DuckDB's own message points at wrong syntax. `lister` is the command that lists the tables.
+    DuckDB's own message locates syntax errors. `lister` is the command that lists the tables.
     """
     from fleetlake.errors import UsageError
     from fleetlake.lake.guard import REMEDY, is_refusal
@@ -79,8 +79,8 @@ def failure(error: "duckdb.Error", place: "LakeAddress", *, lister: str) -> "Usa
     from fleetlake.text.redaction import without_secrets
 
     text = str(error)
-    if isinstance(place, SharedLake):
-        text = without_secrets(text, place.catalog)
+    if isinstance(lake, SharedLake):
+        text = without_secrets(text, lake.catalog)
     if is_refusal(error):
         return UsageError(f"This statement is refused: {text}", remedy=REMEDY)
     remedy = ""
@@ -104,7 +104,7 @@ def _print_table(result: "DuckDBPyConnection") -> None:
     """Print the first rows; count the rest without keeping it."""
     from fleetlake.cli.screen import console, print_rows
 
-    screen, rows = console(), result.fetchmany(MOST_ROWS)
+    screen, rows = console(), result.fetchmany(MAX_ROWS)
     print_rows(screen, _names(result), rows)
     more = sum(len(batch) for batch in _batches(result))
     if more:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 NOTHING_LOADED = "Warning: nothing was ever loaded into this lake. Run `fleetlake ingest` first."
 PLAIN_WIDTH = 120
 WIDEST = 100_000
-"""More than any table needs: the limit for measuring a table's natural width."""
+"""Wider than any table; used to measure a table's natural width."""
 
 SECONDS_BETWEEN_LINES = 5.0
 
@@ -35,13 +35,13 @@ class _Screen(Console):
         super().__init__(**options, markup=False, emoji=False, highlight=False)
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """Print texts, tables or styled text; a text may come from anybody."""
+        """Print texts, tables or styled text; texts need not be trusted."""
         shown = [plain_lines(o) if isinstance(o, str) else o for o in objects]
         super().print(*shown, **options)
 
 
 class _Results(_Screen):
-    """Standard output, whose reader may close the pipe early: it has what it wanted."""
+    """Standard output; its reader may close the pipe early, which is not an error."""
 
     def on_broken_pipe(self) -> None:
         """End the command with exit code 0; Rich would end it with 1."""

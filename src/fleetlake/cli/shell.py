@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 from fleetlake.cli.query import UNSAFE
 
-MOST_ROWS = 500
+MAX_ROWS = 500
 HELP = (
     "End SQL with a semicolon. .tables lists the tables, .quit or Ctrl-D leaves, Tab completes "
     "names. The lake is read-only here."
@@ -60,7 +60,7 @@ def shell(
             _run(lake, screen, statement)
 
 
-def attach_lines(place: "LakeAddress") -> str:
+def attach_lines(lake: "LakeAddress") -> str:
     """Return the SQL that attaches a lake, without the keys of a shared one."""
     from pydantic import SecretStr
 
@@ -69,13 +69,13 @@ def attach_lines(place: "LakeAddress") -> str:
     from fleetlake.lake_address import SharedLake
     from fleetlake.text.redaction import without_secrets
 
-    public = place
-    if isinstance(place, SharedLake):  # libpq takes the password from PGPASSWORD or ~/.pgpass
-        address, _ = split_password(place.catalog.get_secret_value())
-        public = SharedLake(SecretStr(address), place.files)
-    statements = attach_statements(public, read_only=True)
-    if isinstance(place, SharedLake):
-        statements = without_secrets(statements, place.catalog)
+    without_password = lake
+    if isinstance(lake, SharedLake):  # libpq takes the password from PGPASSWORD or ~/.pgpass
+        address, _ = split_password(lake.catalog.get_secret_value())
+        without_password = SharedLake(SecretStr(address), lake.files)
+    statements = attach_statements(without_password, read_only=True)
+    if isinstance(lake, SharedLake):
+        statements = without_secrets(statements, lake.catalog)
     lines = [line for line in statements.splitlines() if " SECRET " not in line]
     return "\n".join([*lines, ""])
 
@@ -123,10 +123,10 @@ def _run(lake: "Lake", screen: "Console", sql: str) -> None:
         results = lake.run_user_sql(sql)
         while (fetched := _fetched(lake, results)) is not None:
             names, rows = fetched
-            print_rows(screen, names, rows[:MOST_ROWS])
-            if len(rows) > MOST_ROWS:
+            print_rows(screen, names, rows[:MAX_ROWS])
+            if len(rows) > MAX_ROWS:
                 rest = "`fleetlake query --format csv` gives all."
-                screen.print(f"The first {MOST_ROWS} rows; {rest}")
+                screen.print(f"The first {MAX_ROWS} rows; {rest}")
     except (duckdb.InterruptException, KeyboardInterrupt):
         screen.print("Stopped.")
     except UsageError as error:
@@ -155,7 +155,7 @@ def _fetched(
     with on_ctrl_c(lake.connection.interrupt):
         if (result := next(results, None)) is None:
             return None
-        return [name for name, *_ in result.description or []], result.fetchmany(MOST_ROWS + 1)
+        return [name for name, *_ in result.description or []], result.fetchmany(MAX_ROWS + 1)
 
 
 def _names(lake: "Lake") -> list[str]:

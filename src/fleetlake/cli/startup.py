@@ -1,4 +1,4 @@
-"""What a process skips at start-up: imports and threads that no command needs."""
+"""Faster start-up: skip imports and threads that no command needs."""
 
 import os
 import sys
@@ -22,9 +22,9 @@ class _PandasBlocker:
 def skip_unneeded_imports() -> None:
     """Keep this process from loading libraries that it does not use.
 
-    pyarrow and DuckDB import pandas, if it is installed, only to check whether a value belongs to
-    it: a quarter of the CPU time of an ingest with nothing new. numpy comes with pyarrow and would
-    start threads for linear algebra.
+    pyarrow and DuckDB import pandas, if it is installed, only to check whether a value is a pandas
+    object. That takes a quarter of the CPU time of an ingest with nothing new. numpy comes with
+    pyarrow and would start threads for linear algebra.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     sys.meta_path.insert(0, _PandasBlocker)

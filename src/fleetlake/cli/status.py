@@ -30,7 +30,7 @@ STREAM_FIELDS = (
 RETENTION_FIELDS = ("state", "expires_in")
 CSV_COLUMNS = (*STREAM_FIELDS, "retention_state", "retention_expires_in_s")
 STALE_AFTER = timedelta(days=2)
-"""All schedules load at least daily: a stream this far behind fails or was left out."""
+"""All schedules load at least daily, so a stream this far behind fails or was left out."""
 
 
 def status(
@@ -42,8 +42,8 @@ def status(
 ) -> None:
     """Report what is missing and what to do about it, then each stream.
 
-    A stream holds every record that the service showed from the stream's beginning on, unless a
-    line below the table gives a later start. Ends with exit code 9 while a lost range is not
+    A stream holds every record that the service listed since the stream's beginning, unless a line
+    below the table gives a later start. Ends with exit code 9 while a lost range is not
     acknowledged (see `fleetlake gaps`).
     """
     from fleetlake.cli.command_group import say_instead
@@ -92,7 +92,7 @@ def _print_report(found: "LakeStatus", now: datetime) -> None:
     from fleetlake.cli.screen import console, table
 
     screen = console()
-    for line in verdict(found, now):
+    for line in summary_lines(found, now):
         screen.print(line)
     accounts = groupby(found.streams, key=lambda stream: stream.account_profile)
     by_account = {profile: list(streams) for profile, streams in accounts}
@@ -104,7 +104,7 @@ def _print_report(found: "LakeStatus", now: datetime) -> None:
             screen.print(f"{_name(stream)}: {note}.")
 
 
-def verdict(found: "LakeStatus", now: datetime) -> Iterator[str]:
+def summary_lines(found: "LakeStatus", now: datetime) -> Iterator[str]:
     """Yield the first lines of the report: nothing is missing, or what to do about what is."""
     from fleetlake.text.wording import age_in_words, counted
 

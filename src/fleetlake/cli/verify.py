@@ -10,7 +10,7 @@ from fleetlake.cli.formats import FormatOption, OutputFormat
 from fleetlake.cli.instants import FORMATS, in_utc
 
 if TYPE_CHECKING:
-    from fleetlake.loading.verify import Verdict
+    from fleetlake.loading.verify import Comparison
 
 SHOWN_KEYS = 5
 INSTANT = "%Y-%m-%dT%H:%M:%S"
@@ -70,18 +70,18 @@ def verify(
     records: list[tuple[object, ...]] = []
     remedy = ""
     for account in accounts:
-        verdict = compare(
+        comparison = compare(
             account,
             endpoint,
             start=in_utc(start) if start else BEGINNING,
             end=in_utc(end) if end else None,
         )
-        missing += sorted(verdict.missing, key=str)
-        remedy = remedy or (_remedy(verdict) if verdict.missing else "")
-        records.append(_record(account.profile, verdict))
+        missing += sorted(comparison.missing, key=str)
+        remedy = remedy or (_remedy(comparison) if comparison.missing else "")
+        records.append(_record(account.profile, comparison))
         if output is OutputFormat.TABLE:
-            whose = f" ({account.profile})" if len(accounts) > 1 else ""
-            console().print(f"{verdict.endpoint}{whose}{_summary(verdict)}")
+            label = f" ({account.profile})" if len(accounts) > 1 else ""
+            console().print(f"{comparison.endpoint}{label}{_summary(comparison)}")
     if output is not OutputFormat.TABLE:
         print_records(output, FIELDS, records, is_csv_guarded=settings.csv_guard)
     if missing:
@@ -92,37 +92,37 @@ def verify(
         )
 
 
-def _record(profile: str, verdict: "Verdict") -> tuple[object, ...]:
+def _record(profile: str, comparison: "Comparison") -> tuple[object, ...]:
     """Return a comparison in the order of FIELDS; a whole list has no range."""
-    interval = verdict.interval
+    interval = comparison.interval
     start, end = (interval.start, interval.end) if interval else (None, None)
-    counts = (verdict.served, len(verdict.missing), len(verdict.surplus), verdict.calls)
-    return profile, verdict.endpoint, start, end, *counts
+    counts = (comparison.served, len(comparison.missing), len(comparison.surplus), comparison.calls)
+    return profile, comparison.endpoint, start, end, *counts
 
 
-def _summary(verdict: "Verdict") -> str:
+def _summary(comparison: "Comparison") -> str:
     return (
-        f"{_range(verdict)}: {verdict.served:,} records at the service, "
-        f"{len(verdict.missing):,} of them missing from the lake, "
-        f"{len(verdict.surplus):,} only in the lake; {verdict.calls:,} calls."
+        f"{_range(comparison)}: {comparison.served:,} records at the service, "
+        f"{len(comparison.missing):,} of them missing from the lake, "
+        f"{len(comparison.surplus):,} only in the lake; {comparison.calls:,} calls."
     )
 
 
-def _range(verdict: "Verdict") -> str:
+def _range(comparison: "Comparison") -> str:
     """Return the compared range in words; it ends where late records may still arrive."""
     from fleetlake.planning.intervals import BEGINNING
 
-    if verdict.interval is None:
+    if comparison.interval is None:
         return ""
-    start, end = verdict.interval.start, verdict.interval.end
+    start, end = comparison.interval.start, comparison.interval.end
     since = "" if start == BEGINNING else f" from {start:{INSTANT}}"
     return f"{since} until {end:{INSTANT}} UTC"
 
 
-def _remedy(verdict: "Verdict") -> str:
+def _remedy(comparison: "Comparison") -> str:
     """Return the command that reads the compared range again."""
-    if verdict.interval is None:
-        return f"Run `fleetlake ingest {verdict.endpoint}`, which reads the whole list again."
-    start, end = verdict.interval.start, verdict.interval.end + timedelta(seconds=1)
-    which = f"{verdict.endpoint} --from {start:{INSTANT}} --to {end:{INSTANT}}"
-    return f"Run `fleetlake backfill {which}`, which reads that range again."
+    if comparison.interval is None:
+        return f"Run `fleetlake ingest {comparison.endpoint}`, which reads the whole list again."
+    start, end = comparison.interval.start, comparison.interval.end + timedelta(seconds=1)
+    arguments = f"{comparison.endpoint} --from {start:{INSTANT}} --to {end:{INSTANT}}"
+    return f"Run `fleetlake backfill {arguments}`, which reads that range again."

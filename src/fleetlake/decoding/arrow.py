@@ -18,7 +18,7 @@ from fleetlake.endpoints.columns import Column, Kind
 from fleetlake.endpoints.model import Endpoint
 
 EXTRA = "_extra"
-"""Column of the members without a column of their own, as one JSON object."""
+"""Name of the column that holds all other members, as one JSON object."""
 
 _INSTANT = pa.timestamp("us", tz="UTC")
 _EARLIEST, _LATEST = -62_135_510_400_000_000, 253_402_214_400_000_000
@@ -97,7 +97,7 @@ def schema_of(endpoint: Endpoint) -> pa.Schema:
 
 
 def stamp(endpoint: Endpoint, page: Page, partition: int) -> Page:
-    """Return the page with the id of the call added to each record, if records lack it."""
+    """Return the page with the requested id added to each record, if its endpoint needs that."""
     if not endpoint.fan_out or not endpoint.fan_out.is_stamped:
         return page
     index = page.rows.schema.get_field_index(endpoint.fan_out.partition)
@@ -122,13 +122,13 @@ def event_at(endpoint: Endpoint, page: Page, row: int) -> datetime | None:
 
 
 _SET_BY_SERVICE = ("updated_at", "update_ts")
-"""Times that the service sets itself, never a device or a person."""
+"""Times that the service itself sets, not a device or a person."""
 
 
 def newest_service_time(endpoint: Endpoint, page: Page) -> datetime | None:
     """Return the newest time that the service itself put on a page's records, or None."""
     if endpoint.window_column is not None:
-        # Pages are in the order of time, one way or the other.
+        # Pages are ordered by time, ascending or descending.
         moments = [event_at(endpoint, page, 0), event_at(endpoint, page, -1)]
     else:
         names = [name for name in _SET_BY_SERVICE if name in page.rows.schema.names]

@@ -1,8 +1,8 @@
-"""Limits on the size, width and depth of one record: one over them is quarantined, not its page.
+"""Limits on the size, width and depth of one record; a record over a limit is quarantined.
 
-A record sent by mistake or with bad intent must cost neither the machine's memory nor the
-other records of its page. The checks are cheap for ordinary pages: they count what is quick to
-count, and look closely only if that count is high.
+A faulty or malicious record must neither exhaust the memory nor spoil the other records of its
+page. The checks are cheap for ordinary pages: they count what is quick to count, and look closely
+only if that count is high.
 """
 
 import hashlib
@@ -14,36 +14,36 @@ import numpy as np
 
 from fleetlake.decoding.outline import COMMA, Numbers, deepest, outline
 
-MOST_DEPTH = 200
+MAX_DEPTH = 200
 """Maximum nesting of objects and lists. The deepest record of the contract has six levels.
 
-Decoders fail at about 1,000. A deeper text has at least 400 characters, so most texts need no
-check.
+Decoders fail at about 1,000 levels. A text over this limit has at least 400 characters, so most
+texts need no check.
 """
 
-MOST_MEMBERS = 1_000
+MAX_MEMBERS = 1_000
 """Maximum members without a column per record; a new release of the service adds a few."""
 
-MOST_RECORD_BYTES = 4_000_000
+MAX_RECORD_BYTES = 4_000_000
 """Maximum bytes of one record: the largest known, a device's configuration, has about 100,000."""
 
-MOST_RECORDS = 5_000
+MAX_RECORDS = 5_000
 """Maximum records of one page, ten times the requested number."""
 
 KEPT_CHARACTERS = 1_000_000
-"""Characters of a record kept in quarantine; a longer one is cut and its digest added."""
+"""Maximum characters of a quarantined record; a longer one is cut, and its digest is added."""
 
 REASON_CHARACTERS = 300
 
 LARGE_PAGE_BYTES = 1_000_000
 FEW_OBJECTS = 100_000
-"""Smaller pages, or pages with fewer objects, cannot cost much memory however they are built."""
+"""Smaller pages, or pages with fewer objects, cannot take much memory."""
 
 _LIST_DEPTH = 2
-"""A page is an object that contains the list of records."""
+"""Depth of the list of records in a page."""
 
 _USUAL_DEPTH = 10
-"""Depth up to which ordinary records nest."""
+"""Maximum nesting of ordinary records."""
 
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _AS_LISTS = bytes.maketrans(b"{}", b"[]")
@@ -63,7 +63,7 @@ def kept_reason(reason: str) -> str:
     return reason if len(reason) <= REASON_CHARACTERS else f"{reason[:REASON_CHARACTERS]}…"
 
 
-def is_deep(json: bytes, most: int = MOST_DEPTH) -> bool:
+def is_deep(json: bytes, most: int = MAX_DEPTH) -> bool:
     """Return whether valid JSON nests deeper than a record may.
 
     >>> is_deep(b"[" * 200 + b"]" * 200), is_deep(b"[" * 201 + b"]" * 201)
@@ -76,7 +76,7 @@ def is_deep(json: bytes, most: int = MOST_DEPTH) -> bool:
         if not left:
             return False
         left = left.replace(b"[]", b"")
-    # Brackets are left if the text may be deep, or if a string contains some.
+    # Brackets remain if the text may be deep, or if a string contains some.
     return bool(left) and deepest(json) > most
 
 
@@ -84,7 +84,7 @@ def has_many_records(body: bytes) -> bool:
     """Return whether a page has more records than allowed, without decoding them."""
     if len(body) <= LARGE_PAGE_BYTES or body.count(b",") <= FEW_OBJECTS:
         return False
-    return next(islice(_records(body), MOST_RECORDS, None), None) is not None
+    return next(islice(_records(body), MAX_RECORDS, None), None) is not None
 
 
 def may_have_many_records(body: bytes) -> bool:
@@ -93,16 +93,16 @@ def may_have_many_records(body: bytes) -> bool:
 
 
 def set_deep_aside(body: bytes) -> tuple[bytes, dict[bytes, bytes]]:
-    """Return a page without its deep records, and those records by the text that replaces each.
+    """Return a page with a placeholder for each deep record, and the records by placeholder.
 
-    A recursive decoder rejects the whole page because of one such record. A page with too many
-    records is refused anyway, so it is not searched to its end.
+    One such record would make a recursive decoder reject the whole page. A page with too many
+    records is rejected anyway, so it is not searched to the end.
     """
     parts: list[bytes] = []
     aside: dict[bytes, bytes] = {}
     done = 0
-    for start, end, depth in islice(_records(body), MOST_RECORDS):
-        if depth > MOST_DEPTH:
+    for start, end, depth in islice(_records(body), MAX_RECORDS):
+        if depth > MAX_DEPTH:
             stand_in = f'"a deep record {len(aside)}"'.encode()
             aside[stand_in] = body[start:end].strip()
             parts += [body[done:start], stand_in]
@@ -111,19 +111,19 @@ def set_deep_aside(body: bytes) -> tuple[bytes, dict[bytes, bytes]]:
 
 
 def has_deep_text(columns: Iterable[tuple[int, Iterable[str | None]]]) -> bool:
-    """Return whether JSON columns, each with its depth in the record, make a record too deep."""
+    """Return whether a JSON column nests too deeply; each comes with its depth in the record."""
     return any(
-        text.count("{") + text.count("[") > MOST_DEPTH - depth
-        and is_deep(text.encode(), MOST_DEPTH - depth)
+        text.count("{") + text.count("[") > MAX_DEPTH - depth
+        and is_deep(text.encode(), MAX_DEPTH - depth)
         for depth, texts in columns
-        for text in [text for text in filter(None, texts) if len(text) > 2 * (MOST_DEPTH - depth)]
+        for text in [text for text in filter(None, texts) if len(text) > 2 * (MAX_DEPTH - depth)]
     )
 
 
 def has_long_text(body: bytes, columns: Iterable[Iterable[object]]) -> bool:
     """Return whether a page's columns contain a text larger than a record may be."""
-    return len(body) > MOST_RECORD_BYTES and any(
-        isinstance(value, str) and len(value) > MOST_RECORD_BYTES
+    return len(body) > MAX_RECORD_BYTES and any(
+        isinstance(value, str) and len(value) > MAX_RECORD_BYTES
         for values in columns
         for value in values
     )
@@ -131,17 +131,17 @@ def has_long_text(body: bytes, columns: Iterable[Iterable[object]]) -> bool:
 
 def refuse_beyond_bounds(record: bytes, *, is_set_aside: bool) -> None:
     """Raise ValueError for a record over the limits of size or depth."""
-    if len(record) > MOST_RECORD_BYTES:
-        raise ValueError(f"{len(record):,} bytes; a record has at most {MOST_RECORD_BYTES:,}")
+    if len(record) > MAX_RECORD_BYTES:
+        raise ValueError(f"{len(record):,} bytes; a record has at most {MAX_RECORD_BYTES:,}")
     if is_set_aside or is_deep(record):
-        raise ValueError(f"nested deeper than {MOST_DEPTH} levels")
+        raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
 
 
 def refuse_many_members(unknown: Mapping[str, object]) -> None:
     """Raise ValueError for a record with too many members that have no column."""
     inner = sum(len(value) for value in unknown.values() if isinstance(value, dict))
-    if (count := len(unknown) + inner) > MOST_MEMBERS:
-        raise ValueError(f"{count:,} members without a column; at most {MOST_MEMBERS:,}")
+    if (count := len(unknown) + inner) > MAX_MEMBERS:
+        raise ValueError(f"{count:,} members without a column; at most {MAX_MEMBERS:,}")
 
 
 def _records(body: bytes) -> Iterator[tuple[int, int, int]]:

@@ -1,8 +1,8 @@
 """The positions and depths of brackets and commas in JSON that is not decoded yet.
 
-Only pages that a decoder refused, or that could take too much memory, are scanned, so the page
-may be made to take long. One Python step per bracket of ten megabytes takes many seconds, during
-which no other response is read. NumPy processes `PART_BYTES` at a time instead.
+Only pages that a decoder rejected, or that could take too much memory, are scanned. Such a page may
+be malicious: one Python step per bracket of ten megabytes would take many seconds, during which no
+other response is read. So NumPy processes `PART_BYTES` at a time.
 """
 
 from collections.abc import Iterator

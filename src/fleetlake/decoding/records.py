@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from fleetlake.decoding.bounds import (
-    MOST_RECORDS,
+    MAX_RECORDS,
     has_deep_text,
     has_long_text,
     has_many_records,
@@ -82,7 +82,7 @@ VERSION_AT = 14
 _TIMEUUID_DIGITS = b"0123456789abcdef-"
 
 _ESCAPED_NUL = rb"\u0000"
-"""The only way in which JSON can contain a NUL, which no text column accepts."""
+"""The only form in which JSON can contain a NUL. No text column accepts one."""
 
 _MAY_BE_EMPTY = {Api.V2: set(), Api.V3: {("relationships",)}}
 """Members that mean nothing if they are empty."""
@@ -136,7 +136,7 @@ class PageReader:
         if not all(_are_timeuuids(values[name]) for name in self._timeuuids):
             raise OddRecord
         if any(not isfinite(v) for name in self._reals for v in values[name] if v is not None):
-            raise OddRecord  # "nan" and the like are text, not measurements
+            raise OddRecord  # texts such as "nan" are not measurements
         texts = ((depth, values[name]) for name, depth in self._texts.items())
         if has_long_text(body, values.values()) or has_deep_text(texts):
             raise OddRecord
@@ -149,7 +149,7 @@ class PageReader:
         """
         body = body.removeprefix(_BYTE_ORDER_MARK)
         if has_many_records(body):
-            raise _no_page(self._endpoint, f"it has more than {MOST_RECORDS:,} records")
+            raise _no_page(self._endpoint, f"it has more than {MAX_RECORDS:,} records")
         envelope, deep = self._open(body)
         rows: list[dict[str, Any]] = []
         extra: dict[int, str] = {}
@@ -172,7 +172,7 @@ class PageReader:
 
     def _paging(self, page: Any) -> tuple[int, Mapping[str, str] | None]:
         """Return the page size in force and the query of the link to the next page."""
-        if (count := len(page.data)) > MOST_RECORDS:
+        if (count := len(page.data)) > MAX_RECORDS:
             raise _no_page(self._endpoint, f"it has {count:,} records")
         try:
             if self._endpoint.api is Api.V2:
@@ -182,7 +182,7 @@ class PageReader:
             raise _no_page(self._endpoint, error) from None
 
     def _open(self, body: bytes) -> tuple[Any, dict[bytes, bytes]]:
-        """Return the page, and its too deep records by the text that replaces each in it."""
+        """Return the page with placeholders for deep records, and the records by placeholder."""
         with suppress(RecursionError):
             return self._envelope(body), {}
         body, deep = set_deep_aside(body)

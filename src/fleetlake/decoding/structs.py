@@ -15,7 +15,7 @@ from fleetlake.decoding.values import EXACT_LIMIT
 from fleetlake.endpoints.columns import Kind
 from fleetlake.endpoints.model import Api, Endpoint
 
-# Only the lenient reader can tell 9007199254740993 from 9007199254740993.0.
+# Only the lenient reader can distinguish 9007199254740993 from 9007199254740993.0.
 _Whole = Annotated[int, msgspec.Meta(gt=-EXACT_LIMIT, lt=EXACT_LIMIT)]
 
 _WIRE_TYPES: dict[Kind, Any] = {

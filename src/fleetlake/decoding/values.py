@@ -18,12 +18,12 @@ from fleetlake.endpoints.columns import Kind
 INT64_LIMIT = 2**63
 
 EXACT_LIMIT = 2**53
-"""From here on, a float may stand for several integers: a double has no more digits.
+"""From this magnitude on, one double represents several integers.
 
-Such a number is refused as an id or a count. Columns of doubles accept it: the contract says so.
+Such a number is rejected as an id or a count. Columns of doubles accept it, as in the contract.
 """
 
-MOST_LINK_CHARACTERS = 8_000
+MAX_LINK_CHARACTERS = 8_000
 """Maximum length of a link; no service accepts a longer address."""
 
 
@@ -44,7 +44,7 @@ def read_value(kind: Kind, value: Any) -> Any:
 
 
 _NULL_WORD_KINDS = {Kind.ID, Kind.INTEGER, Kind.REAL, Kind.FLAG}
-"""Kinds in which the word null can only mean that there is no value."""
+"""Kinds for which the text "null" can only mean a missing value."""
 
 
 def relation_id(relation: Any) -> int:
@@ -104,7 +104,7 @@ def _flag(value: Any) -> bool:
 
 
 def _text(value: Any) -> str:
-    """Return a text. One with a NUL breaks DuckLake's joins, and PostgreSQL refuses it."""
+    """Return a text without NUL: a NUL breaks DuckLake's joins, and PostgreSQL rejects it."""
     text = value if isinstance(value, str) else json_text(value)
     if "\0" in text:
         raise ValueError("a text with a NUL character")
@@ -112,7 +112,7 @@ def _text(value: Any) -> str:
 
 
 def _time(value: Any) -> str:
-    """Return the instant in one format; without a zone it is UTC."""
+    """Return the instant in a uniform format; a time without a zone is UTC."""
     if not isinstance(value, str):
         raise ValueError("a time must be text")
     moment = datetime.fromisoformat(value)
@@ -132,7 +132,7 @@ def link_query(link: str | None) -> Mapping[str, str] | None:
     """
     if link is None:
         return None
-    if len(link) > MOST_LINK_CHARACTERS:
+    if len(link) > MAX_LINK_CHARACTERS:
         raise ValueError(f"its link to the next page has {len(link):,} characters")
     try:
         query = parse_qs(urlsplit(link).query)

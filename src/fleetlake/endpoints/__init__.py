@@ -18,7 +18,7 @@ ENDPOINTS: dict[str, Endpoint] = {row.name: row for row in _ROWS}
 
 
 PROBE = ENDPOINTS["accounts"]
-"""Endpoint asked for one record when any response will do and none was read yet."""
+"""Endpoint that is asked for one record when any response will do."""
 
 V3_PROBE = v3.ROWS[0]
 """The same for v3, which has its own keys and root."""
@@ -33,10 +33,10 @@ def endpoint_named(name: str) -> Endpoint:
     found = ENDPOINTS.get(name.removeprefix("raw."))
     if found is None:
         nearest = get_close_matches(name.removeprefix("raw."), ENDPOINTS, n=1)
-        meant = f"Did you mean {nearest[0]}? " if nearest else ""
+        suggestion = f"Did you mean {nearest[0]}? " if nearest else ""
         raise UsageError(
             f"There is no endpoint called {name!r}.",
-            remedy=f"{meant}`fleetlake ingest --plan` lists them all.",
+            remedy=f"{suggestion}`fleetlake ingest --plan` lists them all.",
         )
     return found
 

@@ -31,8 +31,8 @@ class Column:
     `is_tracked` is False if a change of this value alone does not start a new version of a record
     kept as history (a counter of seconds, a URL whose host varies).
 
-    `members` and `stored_as` are set if path and name do not follow from the field: a member
-    promoted to a column of one lake may have any name.
+    `members` and `stored_as` are set if path and name cannot be derived from the field: a promoted
+    member may have any name.
     """
 
     field: str

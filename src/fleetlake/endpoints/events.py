@@ -74,7 +74,7 @@ ROWS = (
     ),
     Endpoint(
         name="failovers",
-        about="Each time a router moved to a backup WAN, followed until it ended.",
+        about="Each failover of a router to a backup WAN, updated until it ends.",
         key=("uuid",),
         mode=Mode.UPSERT,
         cursor=BY_OFFSET,
@@ -91,7 +91,7 @@ ROWS = (
     ),
     Endpoint(
         name="historical_locations",
-        about="Every fix of each device, with signal along the way.",
+        about="Every location fix of each device, with the signal there.",
         key=("router_id", "created_at_timeuuid"),
         mode=Mode.APPEND,
         cursor=OLDEST_FIRST,
@@ -128,7 +128,7 @@ ROWS = (
     ),
     _series(
         "router_alerts",
-        "Alerts of devices, as the device log keeps them.",
+        "Alerts recorded in each device's log.",
         "router type friendly_info info detected_at",
         of="router_id",
     ),

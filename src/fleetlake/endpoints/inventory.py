@@ -11,7 +11,7 @@ BY_OFFSET = Cursor(walk=Walk.OFFSET, parameter="offset")
 ROWS = (
     Endpoint(
         name="accounts",
-        about="The account tree, as it was and is.",
+        about="The account tree and its history.",
         key=("id",),
         mode=Mode.HISTORY,
         cursor=BY_OFFSET,
@@ -98,7 +98,7 @@ ROWS = (
     ),
     Endpoint(
         name="configuration_managers",
-        about="Settings of each device: individual, pending, in force.",
+        about="Settings of each device: individual, pending and in force.",
         key=("id",),
         mode=Mode.HISTORY,
         cursor=BY_OFFSET,
@@ -193,7 +193,7 @@ ROWS = (
     ),
     Endpoint(
         name="device_app_states",
-        about="How each app version does on each device.",
+        about="State of each app version on each device.",
         key=("id",),
         mode=Mode.HISTORY,
         cursor=BY_OFFSET,
@@ -204,7 +204,7 @@ ROWS = (
     ),
     Endpoint(
         name="alert_rules",
-        about="Which alerts are raised, and who is told.",
+        about="Which alerts are raised, and who is notified.",
         key=("alert_config_id",),
         mode=Mode.HISTORY,
         cursor=Cursor(walk=Walk.TIMEUUID, parameter="alert_config_id__gt"),

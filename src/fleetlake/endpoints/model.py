@@ -1,7 +1,7 @@
-"""The row of an endpoint: where its records are, how to page through them, how to keep them.
+"""The row of an endpoint: where its records are, how to page through them, how to store them.
 
-Rows are plain frozen values built by keyword; nothing here does I/O. A row that could not be
-read to its end raises an error when it is constructed.
+Rows are plain frozen values built by keyword; nothing here does I/O. A row whose walk might never
+end raises an error when it is constructed.
 """
 
 from collections.abc import Mapping
@@ -11,13 +11,13 @@ from enum import StrEnum
 
 from fleetlake.endpoints.columns import Column, Kind
 
-MOST_IDS_PER_CALL = 100
+MAX_IDS_PER_CALL = 100
 """Values the service takes in one `__in` filter (service contract, Limits)."""
 
-MOST_RECORDS_PER_PAGE = 500
+MAX_RECORDS_PER_PAGE = 500
 """Maximum page size of v2 (service contract, Limits)."""
 
-MOST_RECORDS_PER_V3_PAGE = 50
+MAX_RECORDS_PER_V3_PAGE = 50
 """Maximum `page[size]` of v3."""
 
 
@@ -39,7 +39,7 @@ class Walk(StrEnum):
 
 
 class Mode(StrEnum):
-    """How records are kept."""
+    """How records are stored."""
 
     APPEND = "append"  # a record never changes: keep it once
     UPSERT = "upsert"  # a record changes: keep its latest content
@@ -54,7 +54,7 @@ class Cursor:
     parameter: str
 
     def __post_init__(self) -> None:
-        """Refuse a cursor that could loop for ever."""
+        """Refuse a cursor that could loop forever."""
         one_way = self.walk not in {Walk.OFFSET, Walk.LINK}
         if one_way and not self.parameter.endswith(("__gt", "__lt")):
             raise ValueError(f"a {self.walk} cursor must move in one direction: {self.parameter}")
@@ -91,23 +91,23 @@ class Moved:
 class FanOut:
     """A required filter: the endpoint is read per id, for the ids that another endpoint lists.
 
-    `source` names that endpoint; its key is the id. With `ids_per_call` of 1, `parameter` takes one
-    id; otherwise a list. `partition` is the column of the id. `is_stamped` means that the record
-    does not carry the id, so it is taken from the call. With `moved`, ids that have not changed
-    according to a bulk list are not asked for.
+    `source` names that endpoint; its key is the id. `parameter` takes one id if `ids_per_call` is
+    1, otherwise a list. `partition` is the column of the id. `is_stamped` means that the record
+    does not contain the id, so it is taken from the call. With `moved`, ids that have not changed
+    according to a bulk list are not requested.
     """
 
     parameter: str
     source: str
-    ids_per_call: int = MOST_IDS_PER_CALL
+    ids_per_call: int = MAX_IDS_PER_CALL
     partition: str
     is_stamped: bool = False
     moved: Moved | None = None
 
     def __post_init__(self) -> None:
         """Refuse more ids than the service takes."""
-        if not 1 <= self.ids_per_call <= MOST_IDS_PER_CALL:
-            raise ValueError(f"ids_per_call must be 1 to {MOST_IDS_PER_CALL}")
+        if not 1 <= self.ids_per_call <= MAX_IDS_PER_CALL:
+            raise ValueError(f"ids_per_call must be 1 to {MAX_IDS_PER_CALL}")
         if self.is_stamped and self.ids_per_call != 1:
             raise ValueError("an id can be added to records only if each call asks for one id")
 
@@ -116,8 +116,8 @@ class FanOut:
 class Endpoint:
     """One readable list of the service and the raw table it fills.
 
-    `key` and `event_time` are column names. With `event_time` and `window` (always both), a read is
-    cut by time and its ranges can be proven complete; without them, every read is a whole snapshot.
+    `key` and `event_time` are column names. With `event_time` and `window` (always both), reads are
+    limited by time and their ranges can be proven complete; without them, each read is a snapshot.
     `retention` is how long the service keeps a record. `resource` is the path if it differs from
     the name.
     """
@@ -132,14 +132,14 @@ class Endpoint:
     window: WindowFilters | None = None
     fan_out: FanOut | None = None
     parameters: Mapping[str, str] = field(default_factory=dict)
-    page_size: int = MOST_RECORDS_PER_PAGE
+    page_size: int = MAX_RECORDS_PER_PAGE
     retention: timedelta | None = None
     changes_until: str | None = None
     api: Api = Api.V2
     resource: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a row that contradicts itself."""
+        """Refuse a row with contradictory fields."""
         names = {column.name for column in self.columns}
         wanted = {*self.key, *filter(None, (self.event_time, self.changes_until))}
         if not self.key or not wanted <= names:

@@ -1,13 +1,13 @@
 """Lists of the v3 generation (beta): another root, a bearer token, JSON:API records."""
 
 from fleetlake.endpoints.columns import attributes_of
-from fleetlake.endpoints.model import MOST_RECORDS_PER_V3_PAGE, Api, Cursor, Endpoint, Mode, Walk
+from fleetlake.endpoints.model import MAX_RECORDS_PER_V3_PAGE, Api, Cursor, Endpoint, Mode, Walk
 
 
 def _row(
     name: str, about: str, attributes: str, *, related: str = "", resource: str | None = None
 ) -> Endpoint:
-    """Return the row of a v3 list; all of them are paged and kept alike."""
+    """Return the row of a v3 list; all of them are paged and stored the same way."""
     return Endpoint(
         name=name,
         resource=resource,
@@ -16,7 +16,7 @@ def _row(
         key=("id",),
         mode=Mode.HISTORY,
         cursor=Cursor(walk=Walk.LINK, parameter="page"),
-        page_size=MOST_RECORDS_PER_V3_PAGE,
+        page_size=MAX_RECORDS_PER_V3_PAGE,
         columns=attributes_of(name, attributes, related),
     )
 
@@ -24,19 +24,19 @@ def _row(
 ROWS = (
     _row(
         "subscriptions",
-        "What was bought, how much of it, and for how long.",
+        "Subscriptions: what was bought, how many, and for how long.",
         "name quantity start_time end_time",
         related="subscription_type",
     ),
     _row(
         "asset_endpoints",
-        "Devices under subscription; they meet `routers` by MAC address.",
+        "Devices under subscription; join them to `routers` by MAC address.",
         "mac_address serial_number hardware_series",
         related="subscriptions",
     ),
     _row(
         "users_v3",
-        "People who may log in, collaborators with fewer members.",
+        "People who may log in; collaborators have fewer members.",
         "email first_name last_name is_active last_login pending_email timeout",
         resource="users",
     ),
@@ -47,7 +47,7 @@ ROWS = (
     _row("private_cellular_radio_groups", "Their radio groups.", "name", related="network"),
     _row(
         "private_cellular_radio_statuses",
-        "How each radio does.",
+        "Status of each radio.",
         "is_online transmitting",
         related="radio",
     ),

@@ -1,7 +1,7 @@
 """What changed in a table of the lake since a target's mark.
 
-Only net changes of the lake's change feed count. Builds and compactions remove thousands of rows
-and write them again unchanged; such rows have not changed.
+Only net changes of the lake's change feed count: builds and compactions delete thousands of rows
+and write the same rows again.
 """
 
 from dataclasses import dataclass
@@ -54,39 +54,39 @@ def mark_of(lake: Lake, source: Source) -> ExportMark:
     )
 
 
-def full_export_reason(lake: Lake, then: ExportMark | None, now: ExportMark) -> str | None:
+def full_export_reason(lake: Lake, old: ExportMark | None, new: ExportMark) -> str | None:
     """Return why the table must be exported in full, or None if its changes are enough."""
-    if then is None:
+    if old is None:
         return "the target does not hold it yet"
-    if then.table_uuid != now.table_uuid:
+    if old.table_uuid != new.table_uuid:
         return "it was created again, or belongs to another lake"
-    if then.key != now.key or not then.columns.items() <= now.columns.items():
+    if old.key != new.key or not old.columns.items() <= new.columns.items():
         return "its columns or key changed"
     known = lake.rows(
         "SELECT snapshot_time::VARCHAR FROM lake.snapshots() WHERE snapshot_id = ?",
-        [then.snapshot_id],
+        [old.snapshot_id],
     )
-    if known != [(then.committed_at,)]:
+    if known != [(old.committed_at,)]:
         return "the lake no longer has the snapshot of the last export"
     return None
 
 
-def all_rows(lake: Lake, source: Source, now: ExportMark) -> pa.RecordBatchReader:
-    """Return the table's rows."""
+def all_rows(lake: Lake, source: Source, mark: ExportMark) -> pa.RecordBatchReader:
+    """Return all rows of the table at a mark."""
     return lake.execute(
-        f"SELECT {_selected(now)} FROM {source.schema}.{quoted(source.table)} "
-        f"AT (VERSION => {now.snapshot_id})"
+        f"SELECT {_selected(mark)} FROM {source.schema}.{quoted(source.table)} "
+        f"AT (VERSION => {mark.snapshot_id})"
     ).to_arrow_reader(BATCH_ROWS)
 
 
-def changes_since(lake: Lake, source: Source, then: ExportMark, now: ExportMark) -> TableChanges:
-    """Return the changes that turn the rows of the mark `then` into those of `now`."""
-    lake.execute(f"CREATE OR REPLACE TEMP TABLE feed AS {_feed(source, then, now)}")
-    came = "SELECT * EXCLUDE is_arrival FROM feed WHERE is_arrival"
-    went = "SELECT * EXCLUDE is_arrival FROM feed WHERE NOT is_arrival"
-    lake.execute(f"CREATE OR REPLACE TEMP TABLE arrived AS {came} EXCEPT ALL {went}")
-    lake.execute(f"CREATE OR REPLACE TEMP TABLE departed AS {went} EXCEPT ALL {came}")
-    key = ", ".join(map(quoted, now.key)) or "*"
+def changes_since(lake: Lake, source: Source, old: ExportMark, new: ExportMark) -> TableChanges:
+    """Return the changes from the rows of one mark to those of another."""
+    lake.execute(f"CREATE OR REPLACE TEMP TABLE feed AS {_feed(source, old, new)}")
+    inserted = "SELECT * EXCLUDE is_arrival FROM feed WHERE is_arrival"
+    removed = "SELECT * EXCLUDE is_arrival FROM feed WHERE NOT is_arrival"
+    lake.execute(f"CREATE OR REPLACE TEMP TABLE arrived AS {inserted} EXCEPT ALL {removed}")
+    lake.execute(f"CREATE OR REPLACE TEMP TABLE departed AS {removed} EXCEPT ALL {inserted}")
+    key = ", ".join(map(quoted, new.key)) or "*"
     stale = f"SELECT DISTINCT {key} FROM departed"
     [(count,)] = lake.rows("SELECT count(*) FROM arrived")
     return TableChanges(
@@ -97,11 +97,11 @@ def changes_since(lake: Lake, source: Source, then: ExportMark, now: ExportMark)
     )
 
 
-def _feed(source: Source, then: ExportMark, now: ExportMark) -> str:
+def _feed(source: Source, old: ExportMark, new: ExportMark) -> str:
     return (
-        f"SELECT {_selected(now)}, change_type IN ('insert', 'update_postimage') AS is_arrival "
+        f"SELECT {_selected(new)}, change_type IN ('insert', 'update_postimage') AS is_arrival "
         f"FROM ducklake_table_changes('lake', {literal(source.schema)}, {literal(source.table)}, "
-        f"{then.snapshot_id + 1}, {now.snapshot_id})"
+        f"{old.snapshot_id + 1}, {new.snapshot_id})"
     )
 
 

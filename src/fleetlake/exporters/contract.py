@@ -1,8 +1,8 @@
 """The contract of an export target, and the values that it exchanges.
 
-A target stores a mark beside each table: the lake and snapshot that its rows come from. It
-changes rows and mark in one step. A stopped export has therefore either happened or not, and the
-next one starts from the mark that the target returns.
+A target stores a mark with each table: the lake and snapshot that its rows come from. It changes
+rows and mark atomically. So a stopped export has changed a table either completely or not at all,
+and the next export starts from the mark that the target returns.
 """
 
 import json
@@ -70,17 +70,17 @@ class Exporter(Protocol):
         """Return the mark of the table's rows; None if there are none or the mark is unreadable."""
 
     def replace(self, table: str, rows: pa.RecordBatchReader, mark: ExportMark) -> None:
-        """Make these rows the whole table and store the mark, in one step."""
+        """Replace the whole table with these rows and store the mark, atomically."""
 
     def change(self, table: str, changes: TableChanges, mark: ExportMark) -> None:
-        """Apply the changes, add new columns and store the mark, in one step."""
+        """Apply the changes, add new columns and store the mark, atomically."""
 
     def close(self) -> None:
         """Close the target."""
 
 
 def foreign_table(table: str, *, elsewhere: str) -> ExportFailed:
-    """Return the error for a table that no export created; `elsewhere` is a kind of place."""
+    """Return the error for a table that no export created; `elsewhere` says what to change."""
     return ExportFailed(
         f"The target already has a table {table} that fleetlake did not create.",
         remedy=f"Rename it, or export to another {elsewhere}.",

@@ -17,7 +17,7 @@ _IS_DELETED = "_is_deleted"
 
 
 def open_target(address: str) -> "DeltaExporter":
-    """Open a folder, or an object store by its URL, whose keys come from the environment."""
+    """Open a folder or an object store URL; the store's keys come from the environment."""
     if "://" in address:
         return DeltaExporter(address)
     refuse_unusable("export", Path(address), setting="FLEETLAKE_EXPORTS__DELTA")

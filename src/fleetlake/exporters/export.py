@@ -1,4 +1,4 @@
-"""One export: the changes of each table since the target's mark, or the full table."""
+"""Run an export: send each table's changes since the target's mark, or the full table."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -29,12 +29,12 @@ OnRows = Callable[[str, int], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Exported:
-    """The result for a table: rows sent, keys removed, and why it was sent in full, if it was."""
+    """The result for a table: rows sent, keys removed, and why it was sent in full (or None)."""
 
     table: str
     sent: int
     removed: int
-    whole: str | None
+    full_reason: str | None
     seconds: float
 
 
@@ -47,7 +47,7 @@ def export(
     is_full: bool = False,
     on_rows: OnRows = lambda _table, _rows: None,
 ) -> list[Exported]:
-    """Update a target to what the lake holds now; return the result for each table.
+    """Bring a target up to date with the lake; return the result for each table.
 
     Names are marts, `raw.<endpoint>` or a whole schema; the default is all marts. Raises:
     UsageError for a name that is not a table; ExportFailed if the target fails, without the
@@ -59,13 +59,13 @@ def export(
             return _export_tables(lake, target, address, sources, is_full=is_full, on_rows=on_rows)
     except FleetlakeError:
         raise
-    except Exception as error:  # noqa: BLE001 - drivers share no ancestor below this one
-        said = without_secrets(" ".join(f"{type(error).__name__}: {error}".split()), address)
+    except Exception as error:  # noqa: BLE001 - drivers have no other common base class
+        message = without_secrets(" ".join(f"{type(error).__name__}: {error}".split()), address)
     # Raised outside of `except`: the driver's error may contain the address and is not chained.
     raise ExportFailed(
-        f"The export to {target.name} failed: {said.rstrip('.')}.",
-        remedy="Fix the cause and run it again: the tables before it are complete, "
-        "and the one under way is unchanged.",
+        f"The export to {target.name} failed: {message.rstrip('.')}.",
+        remedy="Fix the cause and run it again. Tables exported before are complete; the current "
+        "one is unchanged.",
     )
 
 
@@ -160,8 +160,8 @@ def _export_table(
     lake: Lake, exporter: Exporter, source: Source, is_full: bool, on_rows: OnRows
 ) -> Exported:
     began = time.monotonic()
-    then, now = exporter.mark(source.name), mark_of(lake, source)
-    whole = "asked to" if is_full else full_export_reason(lake, then, now)
+    old, now = exporter.mark(source.name), mark_of(lake, source)
+    full_reason = "requested" if is_full else full_export_reason(lake, old, now)
     sent = removed = 0
 
     def note(rows: int) -> None:
@@ -169,19 +169,19 @@ def _export_table(
         sent += rows
         on_rows(source.name, rows)
 
-    if whole is None and then is not None and then.snapshot_id != now.snapshot_id:
-        changes = changes_since(lake, source, then, now)
+    if full_reason is None and old is not None and old.snapshot_id != now.snapshot_id:
+        changes = changes_since(lake, source, old, now)
         removed = changes.stale.num_rows
         if source.key or not (removed or changes.count):
             exporter.change(source.name, changes.reporting(note), now)
         else:
-            whole, removed = "it has no key", 0
-    if whole is not None:
+            full_reason, removed = "it has no key", 0
+    if full_reason is not None:
         exporter.replace(source.name, reported(all_rows(lake, source, now), note), now)
     return Exported(
         table=source.name,
         sent=sent,
         removed=removed,
-        whole=whole,
+        full_reason=full_reason,
         seconds=time.monotonic() - began,
     )

@@ -1,7 +1,7 @@
 """Files as a target: Parquet, CSV or JSON lines, in a folder or an object store.
 
 A table is a folder of immutable files and a manifest, `_export.json`, which lists the current
-files and holds the mark. An export replaces the manifest last, in one step. A file that is not
+files and holds the mark. An export replaces the manifest last and atomically. A file that is not
 in the manifest was left by a stopped export; the next export removes it.
 
 DuckDB reads and writes the files in a temporary folder; Arrow copies them to and from the target.
@@ -80,7 +80,7 @@ FORMATS = {
 
 
 def open_target(address: str, kind: str) -> "FileExporter":
-    """Open a folder, or an object store by its URL (s3://bucket/prefix, gs://bucket/prefix)."""
+    """Open a folder or an object store URL (s3://bucket/prefix, gs://bucket/prefix)."""
     if "://" in address:
         system, root = fs.FileSystem.from_uri(address)
     else:
@@ -131,13 +131,13 @@ class FileExporter:
         return manifest.mark
 
     def replace(self, table: str, rows: pa.RecordBatchReader, mark: ExportMark) -> None:
-        """Write new files, and make the manifest list only these."""
+        """Write new files, and a manifest that lists only these."""
         self._write_manifest(table, self._write(table, rows, mark), mark)
 
     def change(self, table: str, changes: TableChanges, mark: ExportMark) -> None:
         """Write the new rows, and rewrite the files that hold stale rows.
 
-        A file with no more rows than are written anyway is merged into the new ones.
+        A file with no more rows than those written anyway is merged into the new files.
         """
         manifest = self._manifest(table)
         assert manifest is not None  # the mark came from it
@@ -210,7 +210,7 @@ class FileExporter:
     def _write(
         self, table: str, rows: pa.RecordBatchReader, mark: ExportMark, rest: str = ""
     ) -> list[_File]:
-        """Write rows, and those that the query `rest` adds, as files not in the manifest yet."""
+        """Write the rows and those of the query `rest` as files, not in the manifest yet."""
         folder = self._work / uuid4().hex[:8]
         self._duckdb.register("rows_to_write", rows)
         self._duckdb.execute(
@@ -252,7 +252,7 @@ class FileExporter:
             files = [_File(**file) for file in content["files"]]
             is_guarded = bool(content.get("guarded"))
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-            return None  # a power cut may have left it empty: the table is exported in full
+            return None  # a power failure may have emptied it: export the table in full
         return _Manifest(mark=mark, files=files, is_guarded=is_guarded) if mark else None
 
     def _write_manifest(self, table: str, files: Sequence[_File], mark: ExportMark) -> None:
@@ -266,7 +266,7 @@ class FileExporter:
         text = json.dumps(content, indent=1).encode()
         if isinstance(self._system, fs.LocalFileSystem):
             _replace_file(Path(path), text)
-        else:  # an object store replaces an object in one step
+        else:  # an object store replaces an object atomically
             with self._system.open_output_stream(path) as stream:
                 stream.write(text)
         self._remove_unlisted(table, files)
@@ -282,7 +282,7 @@ class FileExporter:
 
 
 def _replace_file(path: Path, content: bytes) -> None:
-    """Replace a file in one step. The temporary name is random: nobody can plant a link there."""
+    """Replace a file atomically. The temporary name is random, so nobody can plant a link there."""
     new = path.with_name(f"{path.name}.{uuid4().hex}.new")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(new, flags, 0o666), "wb") as file:

@@ -28,8 +28,8 @@ _CATALOG = "catalog.db"
 def open_target(address: str) -> "IcebergExporter":
     """Open a folder with a SQLite catalog in it, or a catalog that pyiceberg is configured for.
 
-    `iceberg://name` is the latter: its configuration, keys included, is in `.pyiceberg.yaml` or
-    in the environment, as pyiceberg's documentation describes.
+    `iceberg://name` names a configured catalog. Its configuration, keys included, is in
+    `.pyiceberg.yaml` or in the environment, as pyiceberg's documentation describes.
     """
     if address.startswith("iceberg://"):
         return IcebergExporter(load_catalog(urlsplit(address).netloc))

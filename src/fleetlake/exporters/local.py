@@ -1,4 +1,4 @@
-"""Ownership of a local export folder: it and the parts that an export uses must be our own."""
+"""Check that a local export folder, and the parts that an export uses, belong to this user."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from fleetlake.machine.ownership import require_own
 def require_own_parts(root: Path | None, *parts: str) -> None:
     """Refuse a folder, or a part of it, that belongs to another user; None skips the check.
 
-    Somebody else who can write to the folder could plant a file or a symbolic link there.
+    Another user who can write to the folder could plant a file or a symbolic link there.
     Raises: ExportFailed, which names that user.
     """
     if root is None:

@@ -35,7 +35,7 @@ def open_target(address: str) -> "PostgresExporter":
 
 
 class PostgresExporter(SqlExporter):
-    """Skips the staging of new rows, because the driver writes every column type directly."""
+    """Writes new rows without staging, because the driver supports every column type."""
 
     def _load(
         self, table: str, rows: pa.RecordBatchReader | None, mark: ExportMark, before: Sequence[str]

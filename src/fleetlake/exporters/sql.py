@@ -2,8 +2,8 @@
 
 A `Dialect` holds the differences between databases, as values only. Marks are stored in a table
 beside the exported ones. In some databases creating a table ends the transaction, so an empty
-mark is committed first. If the export stops there, the next one recognises the table as its own
-and exports it in full. A table without any mark belongs to somebody else.
+mark is committed first. If the export stops then, the next one recognises the table as its own
+and exports it in full. No export changes a table without a mark.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,7 +48,7 @@ class Dialect:
         """
         if "\0" in name:
             raise ValueError("an SQL name cannot hold a NUL character")
-        if self.quote == "`":  # such names are escaped like texts
+        if self.quote == "`":  # names in backticks are escaped like texts
             name = name.replace("\\", "\\\\").replace("`", "\\`")
         else:
             name = name.replace(self.quote, self.quote * 2)
@@ -141,7 +141,7 @@ class SqlExporter:
             raise foreign_table(table, elsewhere="schema")
         columns = (f"{dialect.name(n)} {dialect.types[kind]}" for n, kind in mark.columns.items())
         self._run_together(self._mark_statements(table, UNFINISHED))
-        if is_present:  # otherwise the name could mean a table of another schema
+        if is_present:  # otherwise the name could match a table of another schema
             self._run(f"DROP TABLE {dialect.name(table)}")
         self._run(f"CREATE TABLE {dialect.name(table)} ({', '.join(columns)})")
 

@@ -1,7 +1,7 @@
 """Locks of a shared lake: PostgreSQL's advisory locks, which all machines see.
 
-They belong to a connection, so the database releases those of a process that died. A process
-has one connection for its streams and one for its commits, so that a commit waiting for another
+A lock belongs to a connection, so the database releases the locks of a process that died. A process
+has one connection for stream locks and one for commit locks, so that a commit waiting for another
 machine does not block the release of streams.
 """
 
@@ -20,7 +20,7 @@ _TOO_LONG = "55P03"
 
 
 class _Session:
-    """A connection and the locks it holds: within one session, locks do not exclude each other."""
+    """A connection and the locks it holds; locks of the same session do not exclude each other."""
 
     def __init__(self, lake: SharedLake) -> None:
         self.connection = lake.connect()
@@ -48,7 +48,7 @@ def advisory_lock(lake: SharedLake, name: str, *, seconds: float, purpose: str) 
     try:
         yield
     finally:
-        with session.in_use, suppress(Exception):  # a lost connection has released it already
+        with session.in_use, suppress(Exception):  # a lost connection has already released it
             session.held.discard(name)
             session.ask("SELECT pg_advisory_unlock(hashtextextended($1, 0))", name)
 

@@ -33,8 +33,8 @@ BUSY_MILLISECONDS = 30_000
 def attach_statements(path: LakeAddress, *, read_only: bool = False, version: int = 0) -> str:
     """Return the statements that attach a lake as `lake`, for any DuckDB 1.5.5.
 
-    `version` attaches one snapshot, read-only. The data path is passed each time, so that a lake
-    can be moved.
+    `version` attaches one snapshot, read-only. The data path is passed each time, so a lake can be
+    moved.
     """
     read_only = read_only or bool(version)
     if isinstance(path, SharedLake):
@@ -59,9 +59,9 @@ def attach_statements(path: LakeAddress, *, read_only: bool = False, version: in
 
 
 def _has_log(path: Path) -> bool:
-    """Return whether a catalog is in write-ahead mode, judged without opening it.
+    """Return whether a catalog is in write-ahead mode, without opening it.
 
-    A catalog restored from a dump enters that mode with its next writer.
+    A catalog restored from a dump enters that mode when it is next opened for writing.
     """
     return (path / f"{CATALOG}-wal").exists()
 
@@ -72,7 +72,7 @@ def _login_secret(password: str) -> str:
 
 
 def _store_secret(files: str) -> Iterator[str]:
-    """Yield the statement that gives DuckDB the keys of an S3 store, from the usual variables."""
+    """Yield the statement that gives DuckDB the keys of an S3 store, read from the environment."""
     known = {
         "KEY_ID": os.environ.get("AWS_ACCESS_KEY_ID"),
         "SECRET": os.environ.get("AWS_SECRET_ACCESS_KEY"),
@@ -88,7 +88,7 @@ def _store_secret(files: str) -> Iterator[str]:
 
 
 def store_keys() -> list[str]:
-    """Return the secrets of the environment that DuckDB's messages may contain."""
+    """Return the store keys in the environment, which DuckDB's messages may contain."""
     names = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
     return [os.environ[name] for name in names if os.environ.get(name)]
 

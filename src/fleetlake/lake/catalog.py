@@ -1,11 +1,11 @@
 """Opening a lake: DuckDB with the DuckLake extension, and tables for all endpoints.
 
-In a folder, the catalog is one SQLite file in write-ahead mode, so readers never wait for a
-writer. Machines that share a lake keep the catalog in PostgreSQL.
+A shared lake's catalog is in PostgreSQL. In a folder, the catalog is one SQLite file in write-ahead
+mode, so readers never wait for a writer.
 
-This is true only while some process has the SQLite file open. The last process to close it locks
-others out while it empties the log. DuckDB opens and closes the file for each transaction, and
-waits a whole second before it retries: its SQLite has no shorter sleep (1.5.5). So an open lake
+That holds only while some process has the SQLite file open. The last process to close it locks
+others out while it empties the log. DuckDB opens and closes the file for each transaction and waits
+a whole second before it retries, because its SQLite has no shorter sleep (1.5.5). So an open lake
 keeps the file open, and only one process at a time opens or closes it.
 """
 
@@ -37,10 +37,10 @@ def open_lake(
 ) -> Iterator[Lake]:
     """Open the lake in a folder, or a shared one. Opening for writing creates missing parts.
 
-    `threads` is the number of threads of DuckDB, by default one per core. One is best for many
-    small statements: additional threads find no work.
+    `threads` is DuckDB's number of threads, by default one per core. One is best for many small
+    statements, which leave further threads idle.
 
-    From then on, FLEETLAKE_UMASK applies to what this process writes.
+    Applies FLEETLAKE_UMASK to everything this process writes from then on.
 
     Raises: LakeError if there is no lake to read, or if the folder is not writable or belongs to
     another user.

@@ -3,7 +3,7 @@
 from fleetlake.lake.connection import Lake
 
 # The changes of a commit are a map of lists: tables by id, or by name if it created them. A
-# compaction changes no rows but counts too, which costs a needless look and misses nothing.
+# compaction counts as a change although it changes no rows. That costs a needless check.
 _CHANGED = """
 WITH changed AS (
     SELECT unnest(flatten(map_values(changes))) AS what

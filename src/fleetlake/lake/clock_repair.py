@@ -1,10 +1,10 @@
-"""Repairing a lake after a load by a clock that was ahead.
+"""Repairing a lake after a load that used a clock ahead of time.
 
-Such a load called hours proven whose records were still to come. The next loads would not ask
-for those hours, and their records would be lost. So claims about the future are reduced to what
-records confirm: a proven range ends one lookback before the newest record read from it, and is
-read again from there. Versions of lists that begin or end in the future get the time of the
-commit that wrote them.
+Such a load marks hours as proven before their records exist. Later loads would skip those hours,
+and the records would be lost. So what the lake claims about the future is reduced to what records
+confirm: a proven range then ends one lookback before the newest record read from it, and is read
+again from there. Versions of lists that begin or end in the future get the time of the commit that
+wrote them.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ TOLERANCE = timedelta(minutes=5)
 
 @dataclass(frozen=True, kw_only=True)
 class ClockRepair:
-    """A stream for which the lake claimed something about the future.
+    """A stream that the lake claimed to have read beyond the present.
 
     `claimed_until` is the latest such instant. The stream is read again from `sure_until`, which
     is None if only its versions or load times were wrong.
@@ -44,34 +44,34 @@ def repair_clock_claims(
     now: datetime,
     is_checked: bool,
 ) -> list[ClockRepair]:
-    """Correct what the lake claims for later than `now`; return the streams concerned.
+    """Correct what the lake claims about times after `now`; return the streams concerned.
 
-    With `is_checked`, nothing may be claimed for later than the stream's last commit either:
-    this machine's clock dates commits, and loads never trust a later clock. Everything is one
-    transaction; without a wrong claim nothing is written.
+    With `is_checked`, claims after the stream's last commit are wrong too: this machine's clock
+    dates commits, and loads never trust a later clock. Everything is one transaction; without a
+    wrong claim, nothing is written.
     """
     claims = _claims(lake, profile, now=now, is_checked=is_checked)
     found = [endpoint for endpoint in endpoints if endpoint.name in claims]
     if not found:
         return []
     with commit_lock(lake.path), lake.transaction():
-        _take_back_lateness(lake, profile, now + TOLERANCE)
-        taken = []
+        _delete_future_lateness(lake, profile, now + TOLERANCE)
+        repairs = []
         for endpoint in found:
             claimed, latest = claims[endpoint.name]
-            sure = _take_back(lake, profile, endpoint, now=now, latest=latest)
-            taken.append(
-                ClockRepair(endpoint=endpoint.name, claimed_until=claimed, sure_until=sure)
+            sure_until = _correct_stream(lake, profile, endpoint, now=now, latest=latest)
+            repairs.append(
+                ClockRepair(endpoint=endpoint.name, claimed_until=claimed, sure_until=sure_until)
             )
-    return taken
+    return repairs
 
 
 def _claims(
     lake: Lake, profile: str, *, now: datetime, is_checked: bool
 ) -> dict[str, tuple[datetime, datetime]]:
-    """Return by endpoint the latest claimed and the latest allowed instant, if it is exceeded.
+    """Return the latest claimed and the latest allowed instant of each endpoint with wrong claims.
 
-    A proven range may not end after the last commit of its stream either.
+    With `is_checked`, a proven range may not end after the last commit of its stream either.
     """
     found = lake.rows(
         "with claims as (select endpoint, end_at as claimed, "
@@ -92,10 +92,10 @@ def _claims(
     return {endpoint: (claimed, latest) for endpoint, claimed, latest in found}
 
 
-def _take_back(
+def _correct_stream(
     lake: Lake, profile: str, endpoint: Endpoint, *, now: datetime, latest: datetime
 ) -> datetime | None:
-    """Correct the lake's claims about one stream; return where it must be read again from."""
+    """Correct the lake's claims about one stream; return the start of what must be read again."""
     if endpoint.mode is Mode.HISTORY:
         _date_versions_by_their_commits(lake, profile, endpoint, now=now, latest=latest)
     sure_until = None if endpoint.is_snapshot else _unprove(lake, profile, endpoint, latest)
@@ -112,7 +112,7 @@ def _take_back(
             "endpoint": endpoint.name,
         },
     )
-    # The next load sweeps, so it finds what loads since then skipped.
+    # The next load sweeps, so it finds what the loads since then have skipped.
     lake.execute(
         "update meta.reads set swept_at = if(swept_at > $latest, $long_ago, swept_at), "
         "final_until = null, read_until = null "
@@ -152,8 +152,10 @@ def _cut(proven: Interval, newest: datetime | None, latest: datetime) -> Interva
     """Return a proven range; if it ends too late, cut it to what records confirm."""
     if proven.end <= latest:
         return proven
-    sure = newest - SETTLE - LOOKBACK if newest and newest > proven.start else proven.start
-    return Interval(proven.start, max(proven.start, min(sure, latest)))
+    confirmed_until = (
+        newest - SETTLE - LOOKBACK if newest and newest > proven.start else proven.start
+    )
+    return Interval(proven.start, max(proven.start, min(confirmed_until, latest)))
 
 
 def _newest_by_partition(lake: Lake, profile: str, endpoint: Endpoint) -> dict[str, datetime]:
@@ -184,7 +186,7 @@ def _date_versions_by_their_commits(
 ) -> None:
     """Give versions from the future the time of the commit that wrote them.
 
-    The version before each of them ended when it began, so it gets the same time.
+    The version before such a version ends at the same instant, so it gets the same time.
     """
     table = f"raw.{quoted(endpoint.name)}"
     moments = lake.rows(
@@ -200,16 +202,16 @@ def _date_versions_by_their_commits(
             f"select min(_loaded_at) from {table} where account_profile = ? and valid_from = ?",
             [profile, moment],
         )
-        honest = min(committed or now, now)
+        corrected = min(committed or now, now)
         for column in ("valid_from", "valid_to"):
             lake.execute(
                 f"update {table} set {column} = ? where account_profile = ? and {column} = ?",
-                [honest, profile, moment],
+                [corrected, profile, moment],
             )
 
 
-def _take_back_lateness(lake: Lake, profile: str, latest: datetime) -> None:
-    """Delete measurements from the future: they would outlive all correct ones."""
+def _delete_future_lateness(lake: Lake, profile: str, latest: datetime) -> None:
+    """Delete measurements dated in the future, which would outlive all correct ones."""
     lake.execute(
         "delete from meta.lateness where account_profile = ? and measured_at > ?",
         [profile, latest],

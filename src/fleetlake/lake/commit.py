@@ -1,4 +1,4 @@
-"""One commit: rows, rejected records, proven ranges, watermark and load record, or nothing.
+"""One commit: rows, rejected records, proven ranges, watermark and load record, all or nothing.
 
 A commit is done, refused or unknown. Its load id is chosen before it starts and stays the same
 on retry, so an unknown commit is resolved by looking for the id in `meta.loads`.
@@ -28,8 +28,8 @@ from fleetlake.planning.intervals import Interval
 def commit_load(lake: Lake, load: Load, *, only_changes: bool = False) -> Committed:
     """Commit a load exactly once, however often this is called.
 
-    With `only_changes`, a load without new rows is not committed. `commit_proofs` commits what many
-    such loads prove in one transaction.
+    With `only_changes`, a load without new rows is not committed; `commit_proofs` later commits
+    what many such loads prove, in one transaction.
 
     Raises: LakeError if the commit was refused and nothing was kept; CommitUnknown if the outcome
     is unknown because the catalog no longer answers.
@@ -56,9 +56,9 @@ def commit_load(lake: Lake, load: Load, *, only_changes: bool = False) -> Commit
 def commit_proofs(
     lake: Lake, loads: Sequence[Load], *, also: Callable[[Lake], None] | None = None
 ) -> None:
-    """Commit what loads prove that brought no new rows, in one transaction.
+    """Commit what loads without new rows prove, in one transaction.
 
-    `also` writes whatever else belongs to the end of a run.
+    `also` makes the other writes at the end of a run.
     """
     if not loads and also is None:
         return

@@ -16,10 +16,10 @@ from fleetlake.text.quoting import quoted
 from fleetlake.text.redaction import without_secrets
 
 PRESENCE = "BEGIN; USE __ducklake_metadata_lake"
-"""Opens the catalog file in a transaction that reads nothing, so it blocks no checkpoint."""
+"""Opens the catalog file in a transaction that reads nothing and so blocks no checkpoint."""
 
 FEW_ROWS = 100
-"""Up to so many rows are passed as values: scanning Arrow imports 0.06 s worth of pyarrow."""
+"""Up to this many rows are passed as values: scanning Arrow takes 0.06 s to import pyarrow."""
 
 _SQL_TYPES = {
     pa.string(): "varchar",
@@ -45,10 +45,10 @@ class Lake:
         self._presence = connection.cursor()
         self.check: Check | None = None
         self._is_begun = False  # by a BEGIN in a user's SQL
-        self._is_open = False  # a transaction of fleetlake's own
+        self._is_open = False  # a transaction begun by fleetlake
 
     def attach(self, *, read_only: bool) -> None:
-        """Attach the lake, and keep a folder's catalog open from now on. Raises: LakeError."""
+        """Attach the lake; a catalog in a folder stays open from now on. Raises: LakeError."""
         # In a notebook, or with `python -c`, DuckDB would draw a progress bar on standard output.
         self.execute("SET enable_progress_bar = false;")
         self.execute(f"{attach_statements(self.path, read_only=read_only)} USE lake;")
@@ -98,9 +98,9 @@ class Lake:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Commit everything done within, or nothing if an error is raised.
+        """Commit everything done within the block, or nothing if it raises an error.
 
-        A rollback within also ends the transaction: nothing is committed then.
+        A rollback within the block ends the transaction, and nothing is committed.
         """
         self.execute("begin")
         self._is_open = True
@@ -114,7 +114,7 @@ class Lake:
 
     @contextmanager
     def single_snapshot(self) -> Iterator[None]:
-        """Run several queries on one snapshot; the catalog is read once for all of them."""
+        """Run all queries of the block on one snapshot; the catalog is read only once."""
         self.execute("begin")
         try:
             yield
@@ -132,13 +132,13 @@ class Lake:
 
     @contextmanager
     def view(self, name: str, table: pa.Table) -> Iterator[None]:
-        """Let SQL read an Arrow table under a name meanwhile."""
+        """Let SQL within the block read an Arrow table under a name."""
         if table.num_rows <= FEW_ROWS and all(kind in _SQL_TYPES for kind in table.schema.types):
             self._copy(name, table)
             try:
                 yield
             finally:
-                with suppress(LakeError):  # if a transaction failed, the copy is gone with it
+                with suppress(LakeError):  # a failed transaction has already dropped the copy
                     self.execute(f"drop table temp.{name}")
             return
         self._connection.register(name, table)
@@ -186,8 +186,8 @@ def lake_errors(path: LakeAddress) -> Iterator[None]:
 def stoppable(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
     """Re-raise the exception of a signal: KeyboardInterrupt, or Prefect's own for SIGTERM.
 
-    DuckDB 1.5.5 turns it into a RuntimeError, as if the query had failed, while its threads
-    continue the query. The next use of the connection, even closing it, would wait for them.
+    DuckDB 1.5.5 turns it into a RuntimeError, as if the query had failed, but its threads continue
+    the query. The next use of the connection, even closing it, would wait for them.
     """
     try:
         yield
@@ -205,7 +205,7 @@ def _remedy(text: str) -> str:
         return "Make the folder writable for this user, or set FLEETLAKE_LAKE to a writable one."
     if "too many open files" in lowered:
         return f"{MORE_FILES}."
-    if "unable to open database file" in lowered:  # SQLite says so whatever the reason is
+    if "unable to open database file" in lowered:  # SQLite's message for any cause
         return f"Check that this user may read and write it. {MORE_FILES}."
     if "not a database" in lowered or "malformed" in lowered:
         return "The catalog is damaged: restore catalog.sqlite from a backup."

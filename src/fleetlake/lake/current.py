@@ -1,4 +1,4 @@
-"""What the raw tables hold now: what a load must know before it asks the service."""
+"""Current rows of the raw tables, which a load needs to know before it calls the service."""
 
 from datetime import datetime
 from typing import Any
@@ -42,7 +42,7 @@ def current_keys(
 
 
 def fan_out_ids(lake: Lake, profile: str, endpoint: Endpoint) -> list[int]:
-    """Return the ids for which the endpoint must be read: those that exist now, in order."""
+    """Return the ids for which the endpoint must be read: the current ones, in order."""
     if endpoint.fan_out is None:
         return []
     source = ENDPOINTS[endpoint.fan_out.source]

@@ -1,7 +1,7 @@
 """Flushing files to disk before the catalog names them, or before older ones are removed.
 
-DuckDB leaves a written file to the kernel. That survives a kill but not a power failure: the
-catalog could then name an empty file. Object stores take care of this themselves.
+DuckDB does not flush the files that it writes. They survive a kill of the process but not a power
+failure, after which the catalog could name an empty file. Object stores need no flush.
 """
 
 import ctypes
@@ -12,17 +12,17 @@ from fleetlake.errors import LakeError
 from fleetlake.lake_address import LakeAddress
 
 
-def flush_files(place: LakeAddress) -> None:
-    """Wait until everything written to the lake's folder is on its disk: about 5 ms.
+def flush_files(lake: LakeAddress) -> None:
+    """Wait until everything written to the lake's folder is on its disk (about 5 ms).
 
     Raises: LakeError if the disk reports a failed write.
     """
-    folder = place if isinstance(place, Path) else Path(place.files)
+    folder = lake if isinstance(lake, Path) else Path(lake.files)
     if not folder.is_dir():
         return  # an object store
     sync = getattr(_libc, "syncfs", None)
     if sync is None:
-        os.sync()  # other systems than Linux can only flush everything
+        os.sync()  # systems other than Linux can only flush everything
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:

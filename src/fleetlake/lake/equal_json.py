@@ -1,8 +1,8 @@
-"""JSON that is stored with its members in another order: the record has not changed.
+"""JSON texts that differ only in the order of their members are equal.
 
-The members of an object have no order, and some services change it from response to response.
-Texts that differ only in this count as equal, and the stored text stays. So no release rewrites
-the rows of another, and releases that load one lake in turn agree.
+Some services change the order of an object's members from response to response. Such a text is not
+a change of the record, so the stored text stays. Releases of different ages can therefore load one
+lake in turn without rewriting each other's rows.
 """
 
 from collections.abc import Iterable
@@ -18,10 +18,10 @@ from fleetlake.text.quoting import quoted
 
 
 def as_stored(lake: Lake, endpoint: Endpoint, rows: pa.Table) -> pa.Table:
-    """Return the rows with JSON texts as stored, where the content is the same.
+    """Return the rows, with each JSON text replaced by the stored one if the content is equal.
 
-    The rows are those of the view `batch`, numbered in `_row`. For history, the current version
-    counts.
+    The rows are those of the view `batch`, numbered in `_row`. For history, they are compared with
+    the current version.
     """
     kinds = {column.name: column.kind for column in endpoint.columns}
     names = [*(name for name in endpoint.tracked if kinds[name] is Kind.JSON), EXTRA]
@@ -29,11 +29,11 @@ def as_stored(lake: Lake, endpoint: Endpoint, rows: pa.Table) -> pa.Table:
     for name in names:
         texts = _respelled(_differing(lake, endpoint, name))
         if texts:
-            place, field = rows.schema.get_field_index(name), rows.schema.field(name)
+            index, field = rows.schema.get_field_index(name), rows.schema.field(name)
             numbered = zip(rows["_row"].to_pylist(), rows[name].to_pylist(), strict=True)
             storage = pa.array([texts.get(row, text) for row, text in numbered], pa.string())
             column = pa.ExtensionArray.from_storage(field.type, storage)
-            rows = rows.set_column(place, field, column)
+            rows = rows.set_column(index, field, column)
     return rows
 
 

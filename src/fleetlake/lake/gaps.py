@@ -33,10 +33,10 @@ def record_gaps(
     expired: Mapping[str, Sequence[Interval]],
     first: Mapping[str, datetime],
 ) -> int:
-    """Record the lost parts of expired ranges that were read; return the number of gaps.
+    """Record the lost parts of expired ranges after reading them; return the number of gaps.
 
     A range is lost up to the `first` record that the service still returned for its partition.
-    In the same transaction the ranges become proven: nothing is left to read in them.
+    The same transaction marks the ranges as proven, because nothing is left to read in them.
     """
     rows = [
         (partition, lost)

@@ -30,10 +30,10 @@ REMEDY = (
     "the lake stays read-only."
 )
 SETTINGS = ("TimeZone", "Calendar", "default_order", "default_null_order")
-"""What a statement may set: it changes how values are read and printed, and nothing else."""
+"""Settings that a statement may change; they affect only how values are read and printed."""
 
 CATALOG_DATABASE = "__ducklake_metadata_lake"
-"""What DuckLake calls the catalog's own database."""
+"""DuckLake's name for the database of the catalog."""
 
 _MAY_CALL = {
     *("range", "generate_series", "unnest", "repeat", "repeat_row", "json_each", "json_tree"),
@@ -63,15 +63,15 @@ _TEMPORARY = re.compile(
 
 
 def spill_into(lake: Lake, folder: Path | None) -> None:
-    """Let large sorts and joins use a folder; without one, memory is all they have."""
+    """Let large sorts and joins spill to a folder; without one, they must fit into memory."""
     lake.execute(f"SET temp_directory = {literal(folder or '')}")
 
 
 @contextmanager
 def spill_folder() -> Iterator[Path | None]:
-    """Return a folder of this process alone for what does not fit into memory, then remove it.
+    """Yield a private folder for data that does not fit into memory, then remove it.
 
-    None where no temporary folder can be written: then memory is all there is.
+    Yields None if no temporary folder can be written.
     """
     try:
         folder = Path(mkdtemp(prefix="fleetlake-query-"))
@@ -85,7 +85,7 @@ def spill_folder() -> Iterator[Path | None]:
 
 
 def close_off(lake: Lake) -> None:
-    """Restrict SQL on an open lake to reading from now on. This cannot be undone."""
+    """Restrict SQL on an open lake to reading. This cannot be undone."""
     address = lake.path
     files = address.files if isinstance(address, SharedLake) else str(address / FILES)
     lake.execute(
@@ -103,11 +103,11 @@ def require_reading(
 ) -> None:
     """Raise UsageError for a statement that may do more than read the lake.
 
-    `whole` is the text that it is from: the two statements that DuckDB makes of a PIVOT without
-    IN have none of their own.
+    `whole` is the user's entire text. It is needed because DuckDB turns a PIVOT without IN into
+    two statements without text.
     """
     kind, text = statement.type.name, statement.query
-    if kind == "TRANSACTION":  # the only kind that runs once a transaction has failed
+    if kind == "TRANSACTION":  # after a failed transaction, only this kind runs
         return
     if kind not in _READS:
         raise _refused(kind if kind.isidentifier() else "it")
@@ -127,15 +127,15 @@ def require_reading(
 
 
 def is_refusal(error: duckdb.Error) -> bool:
-    """Return whether DuckDB's limits, and not the SQL itself, kept a statement from running."""
+    """Return whether DuckDB refused a statement because of its limits, not because of its SQL."""
     text = str(error)
     return any(sign in text for sign in ("disabled by", "disabled through", "has been locked"))
 
 
 def _require_open_path(connection: duckdb.DuckDBPyConnection) -> None:
-    """Raise UsageError where names would be looked up in the catalog, and put the path back.
+    """Raise UsageError, and reset the search path, if it contains the catalog's database.
 
-    A SET may put the path together from parts, so only what came of it tells.
+    A SET may compose the path from parts, so the resulting path is checked, not the statement.
     """
     row = connection.execute("SELECT current_setting('search_path')").fetchone()
     if row and _holds(row[0], CATALOG_DATABASE):
@@ -146,7 +146,7 @@ def _require_open_path(connection: duckdb.DuckDBPyConnection) -> None:
 def _inner_select(
     connection: duckdb.DuckDBPyConnection, found: re.Match[str] | None, kind: str
 ) -> str:
-    """Return the one query that follows a statement's first words. Raises: UsageError."""
+    """Return the single query inside a statement. Raises: UsageError if there is none."""
     inner = connection.extract_statements(found[1]) if found else []
     if [statement.type.name for statement in inner] != ["SELECT"]:
         raise _refused(kind)
@@ -154,15 +154,15 @@ def _inner_select(
 
 
 def _holds(text: str, name: str) -> bool:
-    """Return whether a name stands in a text, not as a part of a longer one.
+    """Return whether a text contains a name as a whole word.
 
-    A digit ahead of it may belong to a number, from which DuckDB parts a name.
+    A digit may precede it: DuckDB reads `1name` as a number and a name.
     """
     return bool(re.search(rf"(?<![^\W\d]){re.escape(name)}(?!\w)", text, re.IGNORECASE))
 
 
 def _barred(connection: duckdb.DuckDBPyConnection) -> set[str]:
-    """Return every name that a statement may neither call nor read."""
+    """Return all names that a statement must not use."""
     known = connection.execute(
         "SELECT DISTINCT lower(function_name) FROM duckdb_functions() "
         "WHERE function_type IN ('table', 'table_macro')"
@@ -171,7 +171,7 @@ def _barred(connection: duckdb.DuckDBPyConnection) -> set[str]:
 
 
 def _tree(connection: duckdb.DuckDBPyConnection, query: str) -> Any:
-    """Return what DuckDB's own parser makes of a query; None where it does not tell."""
+    """Return the syntax tree of a query from DuckDB's own parser; None if it cannot be had."""
     if not query:
         return None
     row = connection.execute("SELECT json_serialize_sql(?::varchar)", [query]).fetchone()
@@ -179,7 +179,7 @@ def _tree(connection: duckdb.DuckDBPyConnection, query: str) -> Any:
 
 
 def _named(tree: Any, barred: set[str]) -> Iterator[str]:
-    """Yield the names in a query that are barred: table functions, views of them, the catalog."""
+    """Yield the barred names in a query: table functions, views of them, the catalog."""
     for node in _nodes(tree):
         if node.get("type") == "TABLE_FUNCTION":
             name = str(node.get("function", {}).get("function_name", "")).lower()
@@ -191,7 +191,7 @@ def _named(tree: Any, barred: set[str]) -> Iterator[str]:
 
 
 def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
-    """Yield every object of a document, without recursion: a query may be nested deeply."""
+    """Yield every object of a tree, without recursion: a query may be nested deeply."""
     waiting = [tree]
     while waiting:
         node = waiting.pop()

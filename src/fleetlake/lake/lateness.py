@@ -1,11 +1,11 @@
 """Measuring how late records become visible, and so how far back a load should look.
 
-A load reads the end of the previous load's range again. A record that is new there was invisible
-at one age and visible at another, so its lateness lies between the two. The measurement is twice
-the first age, or the second if that is less. So with rare loads the lookback does not grow to
-the time between them, and if records are later than the lookback, it doubles until it finds
-them. A record after that range came with its first read and counts as on time. In a range that
-was never read, every record is new, and nothing is measured.
+A load reads the end of the previous load's range again. A new record there was invisible at one age
+and visible at a later one, so its lateness lies between the two. The measurement is twice the first
+age, or the second age if that is less. So the lookback does not grow to the time between rare
+loads, and if records are later than the lookback, it doubles until it finds them. A record after
+that range was read for the first time and counts as on time. In a range that was never read before,
+nothing is measured.
 """
 
 from datetime import datetime, timedelta
@@ -18,10 +18,10 @@ from fleetlake.planning.coverage import SETTLE, Overlap
 from fleetlake.text.quoting import quoted
 
 REMEMBERED = timedelta(days=14)
-"""How long a measurement counts: a cause from a month ago may be fixed."""
+"""How long a measurement counts; the cause of an older one may have been fixed."""
 
 SHARE_ON_TIME = 0.999
-"""Share of the records that should be visible by the time a range counts as final."""
+"""Share of records that should be visible when a range counts as final."""
 
 RESOLUTION_SECONDS = 10
 
@@ -62,7 +62,7 @@ def note_lateness(lake: Lake, load: "Load", overlap: Overlap) -> None:
 
 
 def measured_lateness(lake: Lake, profile: str, *, now: datetime) -> dict[str, timedelta]:
-    """Return by endpoint the lateness that only one record in a thousand exceeds."""
+    """Return, by endpoint, the lateness that only one record in a thousand exceeds."""
     found = lake.rows(
         "with measured as (select endpoint, lateness_seconds, sum(records) as records "
         "from meta.lateness where account_profile = ? and measured_at >= ? group by all), "
@@ -76,7 +76,7 @@ def measured_lateness(lake: Lake, profile: str, *, now: datetime) -> dict[str, t
 
 
 def found_by_sweep(lake: Lake, run_id: str, endpoint: str, *, beyond: timedelta) -> int:
-    """Return how many of a run's records were later than loads had looked for."""
+    """Return how many of a run's records were later than `beyond`."""
     [(records,)] = lake.rows(
         "select coalesce(sum(l.records), 0) from meta.lateness l join meta.loads using (load_id) "
         "where run_id = ? and l.endpoint = ? and lateness_seconds > ?",
@@ -86,7 +86,7 @@ def found_by_sweep(lake: Lake, run_id: str, endpoint: str, *, beyond: timedelta)
 
 
 def forget_lateness(lake: Lake) -> None:
-    """Drop measurements that no longer count, in the open transaction or on their own."""
+    """Delete measurements that no longer count; joins the open transaction, if any."""
     lake.execute(
         "delete from meta.lateness where measured_at < "
         "(select max(measured_at) from meta.lateness) - to_days(?)",

@@ -1,4 +1,4 @@
-"""What one commit brings to the lake, and what it changes there."""
+"""The content of one commit, and what it changed in the lake."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,7 +24,7 @@ def new_load_id() -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ShrinkRule:
-    """When a complete read of a list has lost too many records to be trusted.
+    """The share of its records that a list may lose before the loss needs confirmation.
 
     More than `limit_pct` percent is too much, unless a person has accepted the loss
     (`is_accepted`).
@@ -41,12 +41,12 @@ HALF = ShrinkRule()
 class Load:
     """The content of one commit: rows of one stream, and what they prove.
 
-    `seen_at` is the service's clock at the read; versions of a snapshot begin and end there.
+    `seen_at` is the service's clock at the read; versions of a snapshot begin and end then.
     `is_whole` means that the rows are the complete list, so any other record is gone. For a
     fan-out, `asked` holds the ids of each walk. With `may_ask_again`, the commit is refused if the
-    list has lost many records and was read only once; `shrink` is the limit. `overlap` is what the
-    previous load has already read. `ends`, on the last commit of a finished read, is what the next
-    load needs to know about it.
+    list has lost too many records, as limited by `shrink`, so that it can be read again. `overlap`
+    is what the previous load has already read. `ends` is set on the last commit of a finished read:
+    it is what the next load needs to know about it.
     """
 
     endpoint: Endpoint
@@ -67,21 +67,21 @@ class Load:
     def split_at(self, instant: datetime) -> tuple["Load", "Load | None"]:
         """Return the load with its proofs before an instant, and a load with the rest, if any.
 
-        The second load brings no rows. It takes the end of the read, because that says how far the
+        The second load has no rows. It gets the end of the read, because that says how far the
         stream is proven.
         """
         ends = self.ends.proven_until(instant) if self.ends else None
-        sure = {partition: before(instant, proven) for partition, proven in self.proven.items()}
-        if sure == self.proven and ends == self.ends:
+        settled = {partition: before(instant, proven) for partition, proven in self.proven.items()}
+        if settled == self.proven and ends == self.ends:
             return self, None
         left = replace(self, rows=self.rows.schema.empty_table(), rejects=(), is_whole=False)
-        return replace(self, proven=sure, ends=None), left
+        return replace(self, proven=settled, ends=None), left
 
     def proven_before(self, instant: datetime) -> "Load":
         """Return the load with its proofs before an instant, including the end of the read."""
-        sure = {partition: before(instant, proven) for partition, proven in self.proven.items()}
+        settled = {partition: before(instant, proven) for partition, proven in self.proven.items()}
         ends = self.ends.proven_until(instant) if self.ends else None
-        return replace(self, proven=sure, ends=ends)
+        return replace(self, proven=settled, ends=ends)
 
     @property
     def newest(self) -> datetime | None:
@@ -95,20 +95,20 @@ class Load:
 class Committed:
     """What a commit changed, in rows.
 
-    `withheld` records are missing from a list that has shrunk too much, out of `of` current ones in
-    the lake; their versions stay open. `is_noted` means that something other than new or changed
-    rows was written.
+    `unconfirmed` records are missing from a list that has shrunk too much; their versions stay
+    open. The lake has `held` current records of that list. `is_noted` means that something other
+    than new or changed rows was written.
     """
 
     added: int
     changed: int
     quarantined: int
-    withheld: int = 0
-    of: int = 0
+    unconfirmed: int = 0
+    held: int = 0
     is_noted: bool = False
 
     def plus(self, later: Self) -> Self:
-        """Return the sum of both; what is withheld comes from the later one."""
+        """Return the sum of both; `unconfirmed` and `held` come from the later one."""
         return replace(
             later,
             added=self.added + later.added,

@@ -2,7 +2,7 @@
 
 A stream that can be sharded has a lock for each part, so that a shard excludes only loads of
 the same ids. In a folder, the locks are operating-system locks on files; in a shared lake they
-are PostgreSQL's. A killed process holds none.
+are PostgreSQL's. Locks of a killed process are released.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ OPEN_LOCK_POLL_SECONDS = 0.005
 
 @contextmanager
 def stream_lock(lake: LakeAddress, stream: str, shard: Shard = WHOLE) -> Iterator[None]:
-    """Hold a stream, or a shard's parts of it if it can be divided.
+    """Hold the lock of a stream, or the locks of a shard's parts if the stream can be divided.
 
     Raises: StreamBusy at once if another process is loading any of these parts; LakeError if the
     lock belongs to another user.
@@ -42,20 +42,20 @@ def stream_lock(lake: LakeAddress, stream: str, shard: Shard = WHOLE) -> Iterato
 
 @contextmanager
 def export_lock(lake: LakeAddress, target: str) -> Iterator[None]:
-    """Hold the exports to a target. Raises: LakeError at once if one is under way."""
+    """Hold the lock of exports to a target. Raises: LakeError at once if one is running."""
     with ExitStack() as held:
         try:
             held.enter_context(_lock(lake, f"export-{target}", seconds=0, purpose="streams"))
         except LockTaken:
             raise LakeError(
-                f"Another export to {target} is under way.", remedy="Wait for it, or stop it."
+                f"Another export to {target} is running.", remedy="Wait for it, or stop it."
             ) from None
         yield
 
 
 @contextmanager
 def commit_lock(lake: LakeAddress) -> Iterator[None]:
-    """Hold the catalog for one commit. Raises: LakeError after waiting for two minutes."""
+    """Hold the catalog's lock for one commit. Raises: LakeError after waiting for two minutes."""
     with ExitStack() as held:
         try:
             held.enter_context(
@@ -71,13 +71,13 @@ def commit_lock(lake: LakeAddress) -> Iterator[None]:
 
 @contextmanager
 def open_lock(lake: LakeAddress) -> Iterator[None]:
-    """Hold a folder's catalog while this process opens or closes it.
+    """Hold a lock while this process opens or closes the catalog in a folder.
 
-    The lock only saves others a wait. A process that cannot get it continues without it.
+    The lock only saves other processes a wait. A process that cannot get it continues without it.
     """
     with ExitStack() as held:
         if isinstance(lake, Path) and (folder := lake / "locks").is_dir():
-            lock = folder / "door.lock"  # the file name that earlier releases use too
+            lock = folder / "door.lock"  # earlier releases use this file name too
             with suppress(LockTaken, LakeError, OSError):
                 held.enter_context(
                     file_lock(lock, seconds=OPEN_LOCK_SECONDS, poll_seconds=OPEN_LOCK_POLL_SECONDS)

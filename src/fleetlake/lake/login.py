@@ -57,7 +57,7 @@ def _url_members(address: str) -> dict[str, str]:
 
 
 def _server(server: str) -> tuple[str, str]:
-    """Return host and port of a server; an IPv6 address stands in brackets."""
+    """Return host and port of a server; an IPv6 address is in brackets."""
     found = re.fullmatch(r"(?:\[([^\]]*)\]|([^:]*))(?::(\d*))?", server)
     if found is None:
         return unquote(server), ""

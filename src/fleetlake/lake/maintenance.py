@@ -1,7 +1,7 @@
 """Keeping a lake small and fast: merge small files, expire old snapshots, remove leftovers.
 
-Files that no snapshot names are removed only if they are a day old, and only while every
-stream's lock is held: a commit under way has written files that the catalog does not know yet.
+Files that no snapshot names are removed only if they are a day old, and only while all stream
+locks are held: a commit in progress has written files that the catalog does not list yet.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from fleetlake.lake.lateness import forget_lateness
 from fleetlake.lake.locks import commit_lock, stream_lock
 
 KEEP_SNAPSHOTS = timedelta(days=7)
-"""How far back time travel reaches after maintenance."""
+"""How far back time travel is possible after maintenance."""
 
 OLDEST_STRAY = timedelta(days=1)
 
@@ -25,8 +25,8 @@ OLDEST_STRAY = timedelta(days=1)
 class Maintained:
     """The result of maintenance: files before and after, snapshots expired, files removed.
 
-    `files_written` are those of small loads, whose rows the catalog had held until then; they
-    are part of `files_before`.
+    `files_written` counts files written from rows of small loads, which the catalog held before.
+    `files_before` includes them.
     """
 
     files_written: int
@@ -73,10 +73,10 @@ def maintain(lake: Lake, *, keep: timedelta = KEEP_SNAPSHOTS) -> Maintained:
 
 @contextmanager
 def _one_thread(lake: Lake) -> Iterator[None]:
-    """Let DuckDB use only one thread meanwhile.
+    """Limit DuckDB to one thread within the block.
 
-    With several, DuckLake's flush corrupts its own memory about once in some dozens of runs, and
-    the process aborts (observed 2026-11-22 with 1.5.5; `make soak-maintain` without this shows it).
+    With several threads, DuckLake's flush corrupts memory about once in a few dozen runs, and the
+    process aborts (observed 2026-11-22 with 1.5.5; `make soak-maintain` without this shows it).
     """
     [(threads,)] = lake.rows("select current_setting('threads')")
     lake.execute("set threads = 1")

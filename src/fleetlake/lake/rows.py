@@ -1,11 +1,11 @@
-"""Writing rows to a raw table in the endpoint's mode, and its rejected records and drift.
+"""Writing a load's rows to a raw table in the endpoint's mode, its rejected records and its drift.
 
-Everything happens within the transaction that a commit has opened.
+Everything happens in the transaction that a commit has opened.
 
-Several accounts may see one record, with different content. The lake keeps it once, as the
-account that read it first sees it. Otherwise each account's load would change it again. If that
-account no longer sees the record, or has not loaded the endpoint for `RESTS_DAYS`, the next
-account that reads the record takes it over.
+Several accounts may see the same record with different content. The lake stores it once, with the
+content that the first account to read it sees. Otherwise each account's load would change it again.
+If that account no longer sees the record, or has not loaded the endpoint for `RESTS_DAYS`, the
+record passes to the next account that reads it.
 """
 
 from collections.abc import Sequence
@@ -99,8 +99,8 @@ def _version(lake: Lake, load: Load) -> Committed:
         added,
         changed,
         0,
-        withheld=len(absence.withheld),
-        of=absence.held,
+        unconfirmed=len(absence.unconfirmed),
+        held=absence.held,
         is_noted=absence.is_noted or bool(filled),
     )
 
@@ -123,7 +123,7 @@ _PROVENANCE = "?::varchar as account_profile, ?::varchar as _load_id, now() as _
 def _once(endpoint: Endpoint) -> str:
     """Return SQL for the batch with each key once: pages may overlap while records are added.
 
-    If a record may change between two readings, the last one counts.
+    If a record may change between two readings, the last one is used.
     """
     key = _listed(endpoint.key)
     if endpoint.mode is Mode.APPEND:
@@ -148,15 +148,15 @@ def _differs(endpoint: Endpoint) -> str:
 def _is_no_others(endpoint: Endpoint) -> str:
     """Return the SQL condition that the reading account may overwrite a row.
 
-    It may if it owns the row, if the owner no longer loads the endpoint, or if the owner's list no
-    longer contains the record and nobody has accepted that.
+    It may if it owns the row, if the owner no longer loads the endpoint, or if the record is
+    missing from the owner's list and the loss is unconfirmed.
     """
     key = ", ".join(f"t.{quoted(name)}" for name in endpoint.key)
-    withheld = (
+    unconfirmed = (
         "(t.account_profile, json_array(" + key + ")::varchar) in (select (account_profile, "
         f"record_key) from meta.absent where endpoint = {literal(endpoint.name)})"
     )
-    return f"({withheld} or {_is_at_rest(endpoint)})"
+    return f"({unconfirmed} or {_is_at_rest(endpoint)})"
 
 
 def _is_at_rest(endpoint: Endpoint) -> str:
@@ -168,7 +168,7 @@ def _is_at_rest(endpoint: Endpoint) -> str:
 
 
 def _quarantine(lake: Lake, load: Load) -> int:
-    """Quarantine the rejected records, each of them only once."""
+    """Quarantine the rejected records that are not in quarantine yet."""
     if not load.rejects:
         return 0
     members = {

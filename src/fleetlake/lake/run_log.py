@@ -1,4 +1,4 @@
-"""What a run did, for its operators: the calls it made, and the endpoints it may not read."""
+"""Recording the calls of a run, and the endpoints that an account may not read."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -11,7 +11,7 @@ from fleetlake.lake.connection import Lake
 def record_calls(
     lake: Lake, calls: Mapping[str, int], *, run_id: str, profile: str, started_at: datetime
 ) -> None:
-    """Record how many calls each endpoint took, retries included. Within the open transaction."""
+    """Record the calls per endpoint, retries included, in the open transaction."""
     members = {
         "run_id": [run_id] * len(calls),
         "account_profile": [profile] * len(calls),
@@ -28,7 +28,7 @@ def record_calls(
 def record_capabilities(lake: Lake, refusals: Mapping[str, str | None], *, profile: str) -> None:
     """Record which endpoints an account may read: the reason for a refusal, or None if it may.
 
-    Within the open transaction; only changes are written.
+    Writes only changes, in the open transaction.
     """
     known = dict(
         lake.rows(

@@ -1,9 +1,9 @@
-"""Records missing from a complete read of a list: which versions end, which wait for a person.
+"""Records missing from a complete read of a list: deleted, or unconfirmed.
 
-An empty or short list may be an error, or all that keys with fewer rights can see. So if a list
-loses more than a certain share of its records, their versions stay open until a person accepts
-the loss or the records return. Their keys are kept in `meta.absent`. Later loads count them
-neither as lost nor as present, so that new records cannot offset them.
+An empty or short list may be an error, or the result of keys with fewer rights. So if a list loses
+more than a certain share of its records, the loss is unconfirmed: their versions stay open until a
+person accepts the loss or the records return. `meta.absent` holds their keys. Later loads count
+them neither as lost nor as present, so that new records cannot offset them.
 """
 
 import json
@@ -19,15 +19,18 @@ from fleetlake.lake.loads import Load
 from fleetlake.text.quoting import quoted
 
 FEW = 3
-"""Records that any list may lose at once: two of three routers may well be retired."""
+"""Number of records that any list may lose at once, e.g. two of three routers."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MissingRecords:
-    """Records missing from a list, by key: `ended` versions, and `withheld` ones of `held`."""
+    """Keys of the records missing from a list, out of `held` current ones.
+
+    The versions of the `ended` records end. Those of the `unconfirmed` records stay open.
+    """
 
     ended: frozenset[str] = frozenset()
-    withheld: frozenset[str] = frozenset()
+    unconfirmed: frozenset[str] = frozenset()
     held: int = 0
     is_noted: bool = False
 
@@ -35,21 +38,21 @@ class MissingRecords:
 def judge_missing(lake: Lake, load: Load) -> MissingRecords:
     """Decide what happens to the records that are missing from the complete list in `batch`.
 
-    Writes `meta.absent` within the open transaction. Raises: ListShrank if the list must be read
-    once more before a decision.
+    Updates `meta.absent` in the open transaction. Raises: ListShrank if the list must be read once
+    more before a decision.
     """
-    gone, before = _gone(lake, load), _withheld_before(lake, load)
+    gone, before = _gone(lake, load), _unconfirmed_before(lake, load)
     if not gone and not before:
         return MissingRecords()
     held = _held(lake, load)
-    ended, withheld = _divided(lake, load, gone, before, held)
-    if withheld != before:
-        _note(lake, load, before - withheld, withheld - before)
+    ended, unconfirmed = _divided(lake, load, gone, before, held)
+    if unconfirmed != before:
+        _note(lake, load, before - unconfirmed, unconfirmed - before)
     return MissingRecords(
         ended=ended,
-        withheld=withheld,
+        unconfirmed=unconfirmed,
         held=held.total(),
-        is_noted=withheld != before,
+        is_noted=unconfirmed != before,
     )
 
 
@@ -60,7 +63,7 @@ def _divided(
     before: frozenset[str],
     held: Counter[int | None],
 ) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the missing records whose versions end, and those that are withheld."""
+    """Return the keys of the missing records whose versions end, and of the unconfirmed ones."""
     if load.shrink.is_accepted:
         return frozenset(gone), frozenset()
     retired = {key for key, id_ in gone.items() if not _is_asked(load, id_)}
@@ -68,7 +71,7 @@ def _divided(
     new = gone.keys() - retired - before
     lost = Counter(gone[key] for key in new)
     held = held - Counter(gone[key] for key in still)
-    # A rejected record has no readable key: it may be any of the missing records.
+    # A rejected record has no readable key, so it may be any of the missing records.
     unreadable = _unreadable(lake, load) if new else 0
     if load.may_ask_again and _is_too_much(load, lost, held, few=0, unreadable=unreadable):
         raise ListShrank(f"{load.endpoint.name} has lost {len(new):,} records at once.")
@@ -108,7 +111,7 @@ _IS_CURRENT = "valid_to is null and account_profile = ?"
 
 
 def _gone(lake: Lake, load: Load) -> dict[str, int | None]:
-    """Return the current records that the list lacks: their keys and fan-out ids."""
+    """Return the current records missing from the list: their keys and fan-out ids."""
     same = " and ".join(f"t.{quoted(name)} = b.{quoted(name)}" for name in load.endpoint.key)
     found = lake.rows(
         f"select {_key(load)}, {_partition(load)} from raw.{quoted(load.endpoint.name)} t "
@@ -119,7 +122,7 @@ def _gone(lake: Lake, load: Load) -> dict[str, int | None]:
 
 
 def _held(lake: Lake, load: Load) -> Counter[int | None]:
-    """Return how many records are current, by id of the fan-out."""
+    """Return the number of current records by fan-out id."""
     found = lake.rows(
         f"select {_partition(load)} as fan_out_id, count(*) from raw.{quoted(load.endpoint.name)} "
         f"where {_IS_CURRENT} group by fan_out_id",
@@ -128,7 +131,7 @@ def _held(lake: Lake, load: Load) -> Counter[int | None]:
     return Counter(dict(found))
 
 
-def _withheld_before(lake: Lake, load: Load) -> frozenset[str]:
+def _unconfirmed_before(lake: Lake, load: Load) -> frozenset[str]:
     found = lake.rows(
         "select record_key from meta.absent where account_profile = ? and endpoint = ?",
         [load.profile, load.endpoint.name],
@@ -137,7 +140,7 @@ def _withheld_before(lake: Lake, load: Load) -> frozenset[str]:
 
 
 def _unreadable(lake: Lake, load: Load) -> int:
-    """Return how many records of the list are unreadable; acknowledged ones do not count."""
+    """Return the number of rejected records of the list, without acknowledged ones."""
     if not load.rejects:
         return 0
     found = lake.rows(
@@ -150,28 +153,28 @@ def _unreadable(lake: Lake, load: Load) -> int:
 
 
 def _note(lake: Lake, load: Load, back: frozenset[str], away: frozenset[str]) -> None:
-    """Update `meta.absent` to what is withheld now."""
-    whose = [load.profile, load.endpoint.name]
+    """Update `meta.absent`: remove the records that are `back`, add those that are `away`."""
+    stream = [load.profile, load.endpoint.name]
     if back:
         with lake.view("back", pa.table({"record_key": sorted(back)})):
             lake.execute(
                 "delete from meta.absent where account_profile = ? and endpoint = ? "
                 "and record_key in (select record_key from back)",
-                whose,
+                stream,
             )
     if away:
         with lake.view("away", pa.table({"record_key": sorted(away)})):
             lake.execute(
                 "insert into meta.absent by name select ? as account_profile, ? as endpoint, "
                 "record_key, ?::timestamptz as absent_since from away",
-                [*whose, load.seen_at],
+                [*stream, load.seen_at],
             )
 
 
-def withheld_ids(lake: Lake, profile: str, source: str) -> set[str]:
-    """Return the ids of records that are missing from their list but not given up.
+def unconfirmed_ids(lake: Lake, profile: str, source: str) -> set[str]:
+    """Return the ids of records that are missing from their list but not confirmed as deleted.
 
-    A fan-out's response for them proves nothing: the account may currently not see them.
+    A fan-out's response for them proves nothing, because the account may not see them now.
     """
     found = lake.rows(
         "select record_key from meta.absent where account_profile = ? and endpoint = ?",

@@ -37,7 +37,7 @@ META: dict[str, dict[str, str]] = {
         "updated_at": _TIME,
     },
     # One row per stream and shard ('1/1' is the whole stream): its last finished load, proven
-    # up to `final_until` and read up to `read_until`; and its last sweep, which asked for every
+    # up to `final_until` and read up to `read_until`; and its last sweep, which requested every
     # id and read the last day again.
     "reads": {
         "account_profile": "VARCHAR",
@@ -46,7 +46,7 @@ META: dict[str, dict[str, str]] = {
         "final_until": _TIME,
         "read_until": _TIME,
         "swept_at": _TIME,
-        "wanted_from": _TIME,  # nothing before it was asked for; null is the beginning
+        "wanted_from": _TIME,  # nothing before it is requested; null: no limit
     },
     # Maximum lateness of a load's records; 0 is on time.
     "lateness": {
@@ -57,7 +57,7 @@ META: dict[str, dict[str, str]] = {
         "records": "BIGINT",
         "measured_at": _TIME,
     },
-    # One row per commit. A load id in this table was committed, whatever the client saw.
+    # One row per commit. A load id in this table was committed, even if the client saw an error.
     "loads": {
         "load_id": "VARCHAR",
         "run_id": "VARCHAR",
@@ -131,7 +131,7 @@ META: dict[str, dict[str, str]] = {
         "record_key": "VARCHAR",  # the values of the key, as a JSON list
         "absent_since": _TIME,
     },
-    # Definitions of the raw tables' columns; `added_at` is set if a table got one later.
+    # Definitions of the raw tables' columns; `added_at` is set for a column added later.
     "columns": {
         "endpoint": "VARCHAR",
         "member": "VARCHAR",
@@ -139,7 +139,7 @@ META: dict[str, dict[str, str]] = {
         "is_tracked": "BOOLEAN",
         "added_at": _TIME,
     },
-    # One row: the format of the lake. A release must know it to read or write the lake.
+    # One row: the format of the lake. A release reads and writes only formats that it supports.
     "lake": {
         "format_version": "BIGINT",
         "noted_at": _TIME,
@@ -215,12 +215,12 @@ def _statements(lake: Lake) -> list[str]:
     ]
 
 
-def give_statistics(table: str) -> str:
+def statistics_statements(table: str) -> str:
     """Return statements that give an empty table statistics and leave it empty.
 
-    DuckLake has no statistics for a table that never had a row, and asks the catalog for them again
-    for each column of each query: 0.3 s for forty columns (observed 2026-11-22; fixed after
-    DuckLake 1.5.5). A row inserted and deleted in one transaction leaves only statistics.
+    DuckLake has no statistics for a table that never had a row, so it queries the catalog again for
+    each column of each query: 0.3 s for forty columns (observed 2026-11-22; fixed after DuckLake
+    1.5.5). A row inserted and deleted in one transaction leaves only statistics.
     """
     return f"insert into {table} default values; delete from {table}"
 
@@ -228,7 +228,7 @@ def give_statistics(table: str) -> str:
 def _missing(table: str, columns: dict[str, str], present: set[str] | None) -> list[str]:
     if present is None:
         listed = ", ".join(f"{quoted(name)} {kind}" for name, kind in columns.items())
-        return [f"create table {table} ({listed})", give_statistics(table)]
+        return [f"create table {table} ({listed})", statistics_statements(table)]
     return [
         f"alter table {table} add column {quoted(name)} {kind}"
         for name, kind in columns.items()

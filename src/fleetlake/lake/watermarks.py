@@ -1,4 +1,4 @@
-"""What a stream has read: proven intervals per partition, and its newest event."""
+"""How far each stream has been read: proven intervals per partition, and its newest event."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -64,7 +64,7 @@ def add_intervals(
 def replace_intervals(
     lake: Lake, profile: str, endpoint: Endpoint, proven: Mapping[str, Iterable[Interval]]
 ) -> None:
-    """Make these the proven ranges of their partitions, within the open transaction."""
+    """Replace the proven ranges of these partitions, in the open transaction."""
     rows = [
         (partition, interval.start, interval.end)
         for partition, intervals in proven.items()
@@ -93,7 +93,7 @@ def replace_intervals(
 
 
 def forget_interval(lake: Lake, profile: str, endpoint: Endpoint, interval: Interval) -> None:
-    """StreamWatermark a range as not proven for any partition, so that it is read again."""
+    """Mark a range as unproven in all partitions, so that it is read again."""
     known = proven_intervals(lake, profile, endpoint)
     left = {
         partition: [part for whole in intervals for part in subtract(whole, [interval])]
@@ -111,7 +111,7 @@ def forget_interval(lake: Lake, profile: str, endpoint: Endpoint, interval: Inte
 class StreamWatermark:
     """How far a load advanced its stream.
 
-    `newest` is the newest event time; `load_id` is None if the load brought no rows.
+    `newest` is the newest event time; `load_id` is None if the load had no new rows.
     """
 
     profile: str
@@ -121,7 +121,7 @@ class StreamWatermark:
 
 
 def set_watermarks(lake: Lake, marks: Sequence[StreamWatermark]) -> None:
-    """Advance the streams' watermarks, never back, in the open transaction."""
+    """Advance the streams' watermarks in the open transaction; none moves back."""
     if not marks:
         return
     members = {
@@ -150,8 +150,9 @@ def set_watermarks(lake: Lake, marks: Sequence[StreamWatermark]) -> None:
 class LastRead:
     """What is known about the last finished load of a stream's shard.
 
-    The next load reads `unsettled` again; None until a load has finished. At `swept_at`, a load
-    last read the whole previous day again. Nothing before `wanted_from` is read unless requested.
+    The next load reads `unsettled` again; it is None until a load has finished. `swept_at` is when
+    a load last read the whole previous day again. Nothing before `wanted_from` is read unless
+    requested.
     """
 
     shard: str
@@ -181,7 +182,7 @@ def newest_event(lake: Lake, profile: str, *, until: datetime) -> datetime | Non
 def never_read(
     lake: Lake, profile: str, endpoints: Sequence[Endpoint], shard: str
 ) -> list[Endpoint]:
-    """Return the endpoints with event times that no load of the shard has begun to read."""
+    """Return the endpoints with event times that the shard has never begun to load."""
     found = lake.rows(
         "select endpoint from meta.reads where account_profile = ? and shard = ?", [profile, shard]
     )
@@ -198,9 +199,9 @@ def begin_reads(
     now: datetime,
     since: datetime | None,
 ) -> None:
-    """Record from when on streams are wanted that are read for the first time.
+    """Record the start of streams that are read for the first time.
 
-    Nothing before `now` needs a sweep. A stream that was sharded differently until now keeps the
+    Nothing before `now` needs a sweep. A stream that was sharded differently before keeps the
     sweep time and start of its previous shards.
     """
     if not new:
@@ -223,14 +224,14 @@ def begin_reads(
         )
 
 
-def want_since(lake: Lake, profile: str, endpoints: Sequence[Endpoint], since: datetime) -> None:
-    """Record that streams are wanted from an earlier instant on."""
+def extend_start(lake: Lake, profile: str, endpoints: Sequence[Endpoint], since: datetime) -> None:
+    """Move the start of streams back to an earlier instant."""
     names = [endpoint.name for endpoint in endpoints if not endpoint.is_snapshot]
-    which = "account_profile = ? and endpoint in (select unnest(?)) and wanted_from > ?"
-    if lake.rows(f"select 1 from meta.reads where {which} limit 1", [profile, names, since]):
+    condition = "account_profile = ? and endpoint in (select unnest(?)) and wanted_from > ?"
+    if lake.rows(f"select 1 from meta.reads where {condition} limit 1", [profile, names, since]):
         with commit_lock(lake.path):
             lake.execute(
-                f"update meta.reads set wanted_from = ? where {which}",
+                f"update meta.reads set wanted_from = ? where {condition}",
                 [since, profile, names, since],
             )
 

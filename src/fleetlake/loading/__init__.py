@@ -1,1 +1,1 @@
-"""Loading: what to read of each stream, how to read it, and how to commit it."""
+"""Loading streams: planning what to read, reading it and committing it."""

@@ -27,7 +27,7 @@ async def load_events(
 ) -> StreamRead:
     """Load the new and missing records of a stream; `now` is the service's clock.
 
-    Raises: ServiceError for a page that fails for good, LakeError; earlier pages are kept.
+    Raises: ServiceError if a page fails permanently, LakeError; earlier pages are kept.
     """
     plan = await run.lake.do(
         lambda lake: plan_load(
@@ -44,11 +44,11 @@ async def load_events(
         unsettled=again,
         overlap=plan.overlap,
         expired=plan.expired,
-        withheld=plan.withheld,
+        unconfirmed=plan.unconfirmed,
         has_shown=plan.has_shown,
     )
     await _read(run, endpoint, plan, writer, ends=_end_of(run, plan, again))
-    # Only now: the load also asked for expired ranges, and the service may still have had them.
+    # After the load, because it also requests expired ranges: the service may still have them.
     lost = await run.lake.do(
         lambda lake: record_gaps(lake, run.profile, endpoint, plan.expired, writer.first_expired)
     )
@@ -60,7 +60,7 @@ async def load_events(
 async def _read(
     run: Run, endpoint: Endpoint, plan: LoadPlan, writer: Writer, *, ends: LastRead | None
 ) -> None:
-    """Read and write everything in the plan; keep what was read if the walks fail."""
+    """Read and write everything in the plan; if the walks fail, keep what was read."""
     is_whole = False
     spans = spans_of(endpoint, plan.wanted)
     try:
@@ -74,7 +74,7 @@ async def _read(
 
 
 def _end_of(run: Run, plan: LoadPlan, again: Interval) -> LastRead | None:
-    """Return what the next load needs to know about this one, once this one is complete."""
+    """Return what the next load needs to know about this one after it is complete."""
     if plan.swept_at is None:
         return None
     return LastRead(

@@ -1,7 +1,7 @@
 """Forecast how many calls a load will make, without making any.
 
-The forecast uses the lake only: the plan that the load itself would make, and the number of
-records that a stream had in its last day. A stream that was never loaded has no forecast.
+The forecast uses only the lake: the plan that the load itself would make, and the number of records
+of a stream in its last day. A stream that was never loaded has no forecast.
 """
 
 import math
@@ -43,7 +43,7 @@ def plan_ingest(
 ) -> list[CallForecast]:
     """Return the forecast for an ingest of the named endpoints, or of all; `now` is UTC.
 
-    It includes ids that the load will skip if they have not moved. Raises: UsageError,
+    It includes ids that the load will skip if they have not changed. Raises: UsageError,
     SettingsError, LakeError.
     """
     endpoints = endpoints_to_read(settings, names)
@@ -97,7 +97,7 @@ def _forecast_events(
         expected = density * _seconds(span) * max(1, len(span.partitions)) / ids
         records += expected
         calls += max(1, math.ceil(expected / endpoint.page_size))
-    calls += len(spans_of(endpoint, _expired(plan)))  # each is requested once before it is lost
+    calls += len(spans_of(endpoint, _expired(plan)))  # each is requested once before it expires
     starts = [interval.start for _, interval in plan.wanted if interval.end > oldest]
     return CallForecast(
         endpoint=endpoint.name,
@@ -133,7 +133,7 @@ def _expired_of(plan: LoadPlan, partition: int | None) -> Sequence[Interval]:
 
 
 def _oldest(lake: Lake, endpoint: Endpoint, profile: str) -> datetime | None:
-    """Return the time of the oldest record in the lake; no records are expected before it."""
+    """Return the time of the oldest record in the lake; none is expected before it."""
     event = quoted(str(endpoint.event_time))
     [(oldest,)] = lake.rows(
         f"select min({event}) from raw.{endpoint.name} where account_profile = ?", [profile]

@@ -50,13 +50,14 @@ def ingest(
     accept_shrunk: Sequence[str] = (),
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> list[Outcome]:
-    """Load the named endpoints, or all of them, and return how each stream went.
+    """Load the named endpoints, or all of them, and return the outcome of each stream.
 
     If an endpoint takes its ids from a list that was never loaded, that list is loaded too.
-    Accounts are read one after the other. The first shard also loads what cannot be divided. The
-    lists in `accept_shrunk` may have lost any number of records.
+    Accounts are read one after the other. The first shard also loads the endpoints that cannot be
+    divided. The lists in `accept_shrunk` may have lost any number of records.
+
     Raises: UsageError, SettingsError, LakeError, or ServiceError if no stream could start;
-    Interrupted on Ctrl-C or SIGTERM, after the commit under way has ended.
+    Interrupted on Ctrl-C or SIGTERM, after the current commit has ended.
     """
     accounts = settings.accounts()
     require_lists(accept_shrunk, names)
@@ -99,9 +100,9 @@ def backfill(
 ) -> list[Outcome]:
     """Read a past range of one endpoint again and store what was missing or has changed.
 
-    The range counts as unread until it has been read, so the next ingest finishes a stopped
-    backfill. It uses a quarter of the usual walks, to leave calls for scheduled loads. Raises:
-    UsageError for an endpoint without event times, and what `ingest` raises.
+    The range is marked as unread first, so the next ingest finishes a stopped backfill. It uses a
+    quarter of the usual walks, to leave calls for scheduled loads. Raises: UsageError for an
+    endpoint without event times, and the errors of `ingest`.
     """
     endpoint = endpoint_with_past(name)
     accounts = settings.accounts()
@@ -145,7 +146,7 @@ def require_lists(shrunk: Sequence[str], names: Sequence[str]) -> None:
         if endpoint.mode is not Mode.HISTORY:
             raise UsageError(
                 f"{endpoint.name} loses no rows when the service lists fewer records.",
-                remedy="Leave it out: only a list that is kept as history can shrink.",
+                remedy="Omit it: only a list that is kept as history can shrink.",
             )
         if names and endpoint not in endpoints_named(names):
             raise UsageError(
@@ -206,9 +207,9 @@ async def _ingest(
 
 
 def _stop_on_signal(work: asyncio.Future[list[Outcome]], watcher: Watcher) -> None:
-    """Let Ctrl-C and SIGTERM stop the work in order; a second signal ends the process at once.
+    """Let Ctrl-C and SIGTERM stop the work cleanly; a second signal ends the process at once.
 
-    Signals reach the main thread only, so this does nothing in any other one.
+    Only the main thread receives signals, so this does nothing in any other thread.
     """
     loop = asyncio.get_running_loop()
 
@@ -242,7 +243,7 @@ def _refuse_demo_lake(settings: Settings) -> None:
 
 
 def endpoints_to_read(settings: Settings, names: Sequence[str]) -> list[Endpoint]:
-    """Return the named endpoints, or all of the API versions that these settings can read.
+    """Return the named endpoints, or all endpoints of the API versions that the settings allow.
 
     Raises: UsageError for an unknown name; SettingsError for a v3 endpoint without v3 settings.
     """
@@ -253,7 +254,7 @@ def endpoints_to_read(settings: Settings, names: Sequence[str]) -> list[Endpoint
     if not reads_v3 and any(endpoint.api is Api.V3 for endpoint in named):
         raise SettingsError(
             "FLEETLAKE_V3_BASE_URL and FLEETLAKE_V3_TOKEN are not set, so v3 cannot be read.",
-            remedy="Set both, or leave out the v3 endpoints.",
+            remedy="Set both, or omit the v3 endpoints.",
         )
     return named
 

@@ -19,8 +19,8 @@ Result = TypeVar("Result")
 class LakeThread:
     """Commits the loads of one run while the next pages are being read.
 
-    A load without changes is not committed separately: what it proves waits for `commit_proofs`
-    at the end of the run. `totals` counts what each endpoint's loads have changed so far.
+    A load without changes is not committed separately: `commit_proofs` commits what it proves at
+    the end of the run. `totals` counts what each endpoint's loads have changed so far.
     """
 
     def __init__(self, lake: Lake, thread: ThreadPoolExecutor, clock: Clock) -> None:
@@ -30,7 +30,7 @@ class LakeThread:
 
     @property
     def path(self) -> LakeAddress:
-        """Where the lake is."""
+        """The address of the lake."""
         return self._lake.path
 
     async def do(self, work: Callable[[Lake], Result]) -> Result:
@@ -39,7 +39,7 @@ class LakeThread:
         return await loop.run_in_executor(self._thread, partial(work, self._lake))
 
     async def commit(self, load: Load) -> Committed:
-        """Commit a load. A commit that has started is finished, even if the run is being stopped.
+        """Commit a load. A started commit is finished even if the run is being stopped.
 
         Nothing is proven beyond the newest record time. Raises: LakeError.
         """
@@ -57,7 +57,7 @@ class LakeThread:
     async def commit_proofs(self, *, also: Callable[[Lake], None] | None = None) -> None:
         """Commit the proofs of loads without changes, up to the newest record time.
 
-        `also` makes further writes at the end of the run, in the same transaction.
+        `also` makes the other writes at the end of the run, in the same transaction.
         """
         limit = self._clock.provable_until()
         proofs = [load if limit is None else load.proven_before(limit) for load in self._waiting]

@@ -36,10 +36,10 @@ from fleetlake.lake.locks import stream_lock
 from fleetlake.lake.run_log import record_calls, record_capabilities
 from fleetlake.lake.watermarks import (
     begin_reads,
+    extend_start,
     forget_interval,
     never_read,
     newest_event,
-    want_since,
     watermark,
 )
 from fleetlake.loading.event_streams import load_events
@@ -59,14 +59,14 @@ MAX_CAUSE_CHARACTERS = 300
 
 @dataclass(frozen=True)
 class StreamEnd:
-    """The end of a stream, successful or not: its outcome, and what other streams need of it."""
+    """The end of a stream, successful or not: its outcome, and what other streams need from it."""
 
     outcome: Outcome
     read: StreamRead
 
 
 Ends = Mapping[str, "asyncio.Future[StreamEnd]"]
-"""The ends of a run's streams by endpoint; other streams await them."""
+"""The ends of a run's streams by endpoint, which other streams await."""
 
 
 async def load_streams(
@@ -103,7 +103,7 @@ async def load_streams(
         )
         started_at = datetime.now(UTC)
         try:
-            outcomes = await _load_side_by_side(run, endpoints)
+            outcomes = await _load_concurrently(run, endpoints)
         except BaseException:
             await in_lake.commit_proofs()
             raise
@@ -131,10 +131,10 @@ def _prepare(
             f"says {now:%Y-%m-%d %H:%M}.",
             remedy="Give an earlier time.",
         )
-    # By the later of two clocks: a slow one must not take back what is true.
+    # Compare with the later of the two clocks: a slow clock must not undo correct claims.
     latest, is_checked = clock.latest(), clock.is_checked
-    taken = repair_clock_claims(lake, profile, endpoints, now=latest, is_checked=is_checked)
-    _warn_of_clocks(clock, taken)
+    repairs = repair_clock_claims(lake, profile, endpoints, now=latest, is_checked=is_checked)
+    _warn_of_clocks(clock, repairs)
     clock.record_seen(newest_event(lake, profile, until=now))
     if scope.only is not None:
         for endpoint in endpoints:
@@ -146,14 +146,14 @@ def _prepare(
     since = scope.since if scope.only is None else None
     begin_reads(lake, profile, new, shard, now=now, since=since)
     if since is not None:
-        want_since(lake, profile, endpoints, since)
+        extend_start(lake, profile, endpoints, since)
     return lateness
 
 
 def _forget(lake: Lake, profile: str, endpoint: Endpoint, chosen: Interval, now: datetime) -> None:
     """Mark a chosen range as unread, as far back as the service's retention.
 
-    Older parts stay as they were read at the time. Raises: StreamBusy.
+    Older parts stay as they are, because they cannot be read again. Raises: StreamBusy.
     """
     start = max(chosen.start, now - endpoint.retention) if endpoint.retention else chosen.start
     if start < chosen.end:
@@ -161,28 +161,28 @@ def _forget(lake: Lake, profile: str, endpoint: Endpoint, chosen: Interval, now:
             forget_interval(lake, profile, endpoint, Interval(start, chosen.end))
 
 
-def _warn_of_clocks(clock: Clock, taken: Sequence[ClockRepair]) -> None:
-    """Log that clocks differ, and which claims a wrong clock left in the lake before."""
+def _warn_of_clocks(clock: Clock, repairs: Sequence[ClockRepair]) -> None:
+    """Log that clocks differ, and which claims of a wrong clock were corrected in the lake."""
     if clock.is_doubtful:
         logger.warning(
             "The clocks differ: %s. Records are loaded up to the earlier one; correct the other.",
             skew_in_words(clock.skew),
         )
-    if taken:
-        claimed = max(one.claimed_until for one in taken)
-        again = [one.sure_until for one in taken if one.sure_until]
+    if repairs:
+        claimed = max(one.claimed_until for one in repairs)
+        again = [one.sure_until for one in repairs if one.sure_until]
         logger.warning(
             "An earlier load used a clock that was fast, up to %s: %s. %s",
             f"{claimed:%Y-%m-%d %H:%M} UTC",
-            ", ".join(one.endpoint for one in taken),
+            ", ".join(one.endpoint for one in repairs),
             f"Ranges marked complete from {min(again):%Y-%m-%d %H:%M} UTC on are read again."
             if again
             else "Their times were corrected.",
         )
 
 
-async def _load_side_by_side(run: Run, endpoints: Sequence[Endpoint]) -> list[Outcome]:
-    """Return the outcomes of all streams; each starts once those it needs have ended."""
+async def _load_concurrently(run: Run, endpoints: Sequence[Endpoint]) -> list[Outcome]:
+    """Load all streams, each once the streams it needs have ended; return their outcomes."""
     loop = asyncio.get_running_loop()
     ends: Ends = {endpoint.name: loop.create_future() for endpoint in endpoints}
     return await all_of(_load_in_turn(run, endpoint, ends) for endpoint in endpoints)
@@ -207,7 +207,7 @@ async def _load_stream(run: Run, endpoint: Endpoint, ends: Ends) -> StreamEnd:
         started = time.monotonic()
         read = await _read_stream(run, endpoint, bulk)
         committed = run.lake.totals[endpoint.name]
-        if committed.withheld:
+        if committed.unconfirmed:
             error = list_shrank(endpoint, run.profile, committed)
     except CredentialsRefused:
         raise
@@ -236,7 +236,7 @@ async def _load_stream(run: Run, endpoint: Endpoint, ends: Ends) -> StreamEnd:
 async def _read_stream(run: Run, endpoint: Endpoint, bulk: BulkList | None) -> StreamRead:
     """Read and commit a stream while holding its lock. Raises: StreamBusy."""
     with stream_lock(run.lake.path, endpoint.name, run.scope.shard):
-        # Only now: without the lock, another process could promote a member to a column.
+        # Under the lock: otherwise another process could promote a member to a column.
         [promoted] = await run.lake.do(lambda lake: with_promoted(lake, [endpoint]))
         now = await service_now(run.client)
         if endpoint.is_snapshot:
@@ -245,7 +245,7 @@ async def _read_stream(run: Run, endpoint: Endpoint, bulk: BulkList | None) -> S
 
 
 async def _await_sources(run: Run, endpoint: Endpoint, ends: Ends) -> BulkList | None:
-    """Wait for the lists that a fan-out needs; return the list that says which ids moved, if read.
+    """Wait for the lists that a fan-out needs; return its bulk list, if this run has read it.
 
     Raises: ServiceError if the ids were never loaded; StreamBusy if another process is loading
     them for the first time.
@@ -261,7 +261,7 @@ async def _await_sources(run: Run, endpoint: Endpoint, ends: Ends) -> BulkList |
 
 
 def _bulk_list(end: "asyncio.Future[StreamEnd]") -> BulkList | None:
-    """Return the content of a list that has ended; None if it was stopped."""
+    """Return the bulk list of a stream that has ended; None if the stream was stopped."""
     if end.cancelled():
         return None
     return BulkList(is_loaded=end.result().outcome.error is None, ids=end.result().read.listed)
@@ -280,22 +280,22 @@ async def _require_ids(run: Run, endpoint: Endpoint, source: Outcome) -> None:
 
 
 def _unexpected(run: Run, endpoint: Endpoint, failure: Exception) -> StreamFailed:
-    """Return an error with the cause of an unexpected failure in one line, without secrets."""
+    """Return the error for an unexpected failure: its cause on one line, without secrets."""
     text = " ".join(f"{type(failure).__name__}: {failure}".split())
     cause = run.client.without_keys(text)
     if len(cause) > MAX_CAUSE_CHARACTERS:
         cause = f"{cause[: MAX_CAUSE_CHARACTERS - 1]}…"
     return StreamFailed(
-        f"{endpoint.name} stopped at an error that should not happen: {cause.rstrip('.')}.",
-        remedy="What was committed is kept, and the next load continues from there. Please report "
-        "it with the output of `fleetlake --debug ingest`.",
+        f"{endpoint.name} stopped at an unexpected error: {cause.rstrip('.')}.",
+        remedy="Committed data is kept, and the next load continues from there. Please report the "
+        "error with the output of `fleetlake --debug ingest`.",
     )
 
 
 def _record_run(lake: Lake, *, run: Run, outcomes: Sequence[Outcome], started_at: datetime) -> None:
     """Record the calls of a run, and which endpoints this account may not read.
 
-    Writes within the open transaction.
+    Writes in the open transaction.
     """
     calls = {outcome.endpoint: outcome.calls for outcome in outcomes}
     record_calls(lake, calls, run_id=run.run_id, profile=run.profile, started_at=started_at)

@@ -9,14 +9,14 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.current import changing_since, fan_out_ids, last_moves
-from fleetlake.lake.shrunken_lists import withheld_ids
+from fleetlake.lake.shrunken_lists import unconfirmed_ids
 from fleetlake.lake.watermarks import WHOLE_STREAM, last_read, proven_intervals, watermark
 from fleetlake.loading.run import Scope
 from fleetlake.planning.coverage import (
     LIST_LIFE,
     Overlap,
     expired_ranges,
-    needs_asking,
+    needs_request,
     overlap,
     still_to_read,
     sweep_from,
@@ -32,16 +32,16 @@ class LoadPlan:
     """The ranges to read by partition, and how they overlap with what was read before.
 
     `expired` holds the wanted ranges older than the service's retention, by partition.
-    `swept_at` is when the stream was last swept once this load is complete; None if the load
-    does not measure lateness. Nothing is proven of `withheld` ids. `skipped` counts the ids that
-    are not requested because they have not moved. `has_shown` says that the stream has brought
-    records before: an empty answer proves nothing of one that never did, for its service may
-    fail quietly.
+    `swept_at` is the time of the stream's last sweep once this load is complete; None if the load
+    does not measure lateness. Nothing is proven for `unconfirmed` ids. `skipped` counts the ids
+    that are not requested because they have not changed. `has_shown` means that the stream has
+    returned records before. Otherwise an empty response proves nothing: the service may be failing
+    silently.
     """
 
     wanted: Sequence[tuple[int | None, Interval]]
     expired: Mapping[str, Sequence[Interval]]
-    withheld: frozenset[str]
+    unconfirmed: frozenset[str]
     skipped: int
     has_shown: bool
     overlap: Overlap | None = None
@@ -52,7 +52,7 @@ class LoadPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class BulkList:
-    """The list that says which ids of a fan-out moved, as read in this run."""
+    """The list that says which ids of a fan-out changed, as read in this run."""
 
     is_loaded: bool
     ids: frozenset[Any] | None
@@ -94,7 +94,7 @@ class _Planner:
         plan = LoadPlan(
             wanted=wanted,
             expired=self._expired(proven, wanted),
-            withheld=self._withheld(),
+            unconfirmed=self._unconfirmed(),
             skipped=len(ids) - len(asked),
             has_shown=self._has_shown(),
         )
@@ -126,18 +126,18 @@ class _Planner:
     def _moved(
         self, ids: Sequence[int | None], proven: Proven, bulk: BulkList | None
     ) -> Sequence[int | None]:
-        """Return the ids that may have new records; all ids if there is no fresh bulk list."""
+        """Return the ids that may have new records: all ids if there is no fresh bulk list."""
         moved = self.endpoint.fan_out.moved if self.endpoint.fan_out else None
         if moved is None or not self._is_fresh(ENDPOINTS[moved.endpoint], bulk):
             return ids
         moved_at = last_moves(self.lake, moved)
-        # For an id that is no longer listed, the lake only knows an outdated move.
+        # For an id that is no longer listed, the lake has only an outdated time of change.
         listed = moved_at.keys() if bulk is None or bulk.ids is None else bulk.ids
         return [
             one
             for one in ids
             if one not in listed
-            or needs_asking(proven.get(str(one), []), moved_at=moved_at.get(one))
+            or needs_request(proven.get(str(one), []), moved_at=moved_at.get(one))
         ]
 
     def _is_fresh(self, endpoint: Endpoint, bulk: BulkList | None) -> bool:
@@ -188,16 +188,16 @@ class _Planner:
         return expired
 
     def _has_shown(self) -> bool:
-        """Return whether a record has come; of a fan-out's ids many never have one."""
+        """Return whether the stream ever returned a record; many ids of a fan-out never do."""
         if self.endpoint.fan_out is not None:
             return True
         return watermark(self.lake, self.profile, self.endpoint) is not None
 
-    def _withheld(self) -> frozenset[str]:
-        """Return the ids that this account cannot see now; nothing is proven of them."""
+    def _unconfirmed(self) -> frozenset[str]:
+        """Return the ids that this account may not see now; nothing is proven for them."""
         if self.endpoint.fan_out is None:
             return frozenset()
-        return frozenset(withheld_ids(self.lake, self.profile, self.endpoint.fan_out.source))
+        return frozenset(unconfirmed_ids(self.lake, self.profile, self.endpoint.fan_out.source))
 
 
 def _key(partition: int | None) -> str:

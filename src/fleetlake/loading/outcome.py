@@ -13,7 +13,7 @@ from fleetlake.text.wording import counted
 class Outcome:
     """The outcome of loading one stream. `error` is None if everything was committed.
 
-    `skipped` counts the ids of a fan-out that were not requested because they had not moved.
+    `skipped` counts the ids of a fan-out that were not requested because they had not changed.
     `lost` counts the ranges that expired before this load could read them.
     """
 
@@ -44,8 +44,8 @@ def totals_line(outcomes: Sequence[Outcome], *, seconds: float) -> str:
     streams = counted(len(outcomes), "stream")
     changes = _changes("rows added", outcomes) or "0 rows added"
     calls = counted(sum(outcome.calls for outcome in outcomes), "call")
-    which = streams if whole == len(outcomes) else f"{whole:,} of {streams}"
-    return f"{which}: {changes} ({calls}, {seconds:.1f} s)"
+    done = streams if whole == len(outcomes) else f"{whole:,} of {streams}"
+    return f"{done}: {changes} ({calls}, {seconds:.1f} s)"
 
 
 def _changes(added: str, outcomes: Sequence[Outcome]) -> str:
@@ -64,7 +64,7 @@ def _changes(added: str, outcomes: Sequence[Outcome]) -> str:
 class StreamRead:
     """What a read of a stream returns besides the rows it committed; counts as in `Outcome`.
 
-    `listed` holds the ids of a list that says which ids of a fan-out moved.
+    `listed` holds the ids of a bulk list, which says which ids of a fan-out changed.
     """
 
     skipped: int = 0

@@ -1,4 +1,4 @@
-"""Quarantined records: list them, retry them or acknowledge them."""
+"""Quarantined records: list, retry or acknowledge them."""
 
 import logging
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Quarantined:
-    """A record as received, the reason why it could not be stored, and when that was."""
+    """A quarantined record as received, with the reason and the time of its quarantine."""
 
     account_profile: str
     endpoint: str
@@ -47,14 +47,14 @@ def quarantined(lake: Lake, endpoint: str | None = None) -> list[Quarantined]:
 def retry_quarantined(lake: Lake, endpoint: str | None = None) -> tuple[int, int]:
     """Decode quarantined records again; return how many became rows and how many remain.
 
-    Records of a stream that another process loads or retries remain, and a warning is logged.
+    If another process is loading or retrying a stream, its records remain and a warning is logged.
     """
     settle_names(lake)
     kept = 0
     for name in sorted({record.endpoint for record in quarantined(lake, endpoint)}):
         try:
             with stream_lock(lake.path, name):
-                # Only now: without the lock, another retry could store the same records.
+                # Read under the lock: otherwise another retry could store the same records.
                 kept += sum([_retry(lake, record) for record in quarantined(lake, name)])
         except StreamBusy as busy:
             logger.warning("%s", busy.what)
@@ -73,9 +73,9 @@ def acknowledge_quarantined(lake: Lake, endpoint: str | None = None) -> int:
 
 
 def _retry(lake: Lake, record: Quarantined) -> bool:
-    """Store a record if it can be decoded now; its row and its release are two commits.
+    """Store a record if it can be decoded now, then resolve it, in two commits.
 
-    If the process stops between the two, the next retry finds the row and only releases it.
+    If the process stops between the two, the next retry finds the row and only resolves the record.
     """
     [endpoint] = with_promoted(lake, [ENDPOINTS[record.endpoint]])
     try:
@@ -109,11 +109,11 @@ def _retry(lake: Lake, record: Quarantined) -> bool:
 def _is_superseded(lake: Lake, endpoint: Endpoint, page: Page, seen_at: datetime) -> bool:
     """Return whether the lake holds newer content of a record than the quarantined one.
 
-    Older content must not become current again. An event never changes.
+    Older content must not become current again. An event never changes, so it has none.
     """
     if endpoint.mode is Mode.APPEND:
         return False
-    # A record that was deleted since has no newer row, only an end time.
+    # A record that has since been deleted has no newer row, only an end time.
     changed_at = "greatest(_loaded_at, valid_from, valid_to)"
     newest = changed_at if endpoint.mode is Mode.HISTORY else "_loaded_at"
     same = " and ".join(f"{quoted(name)} = ?" for name in endpoint.key)

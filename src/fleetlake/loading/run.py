@@ -1,4 +1,4 @@
-"""What the streams of one run share: an immutable value, created before any of them starts."""
+"""What the streams of one run share, created before any of them starts."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -34,9 +34,9 @@ class Watcher:
 class Scope:
     """What a run loads.
 
-    Events from `since` on, or of the past range `only`; of divisible streams, the `shard`. If a
-    list lost more than `shrink_pct` percent of its records, none is closed, unless the list is in
-    `accept_shrunk`.
+    It loads events from `since` on, or those of the past range `only`, and the `shard` of divisible
+    streams. If a list lost more than `shrink_pct` percent of its records, the loss is not accepted
+    unless `accept_shrunk` names the list.
     """
 
     since: datetime | None = None
@@ -53,9 +53,9 @@ class Scope:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What the streams of one run share.
+    """The client, lake, scope and limits that the streams of one run share.
 
-    `walks` is the number of concurrent walks of a stream. `lateness` is how late the records of
+    `walks` is the number of concurrent walks per stream. `lateness` is how late the records of
     each endpoint arrived, as measured by earlier loads.
     """
 

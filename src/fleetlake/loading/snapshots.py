@@ -24,9 +24,9 @@ from fleetlake.reading.walks import Reading
 async def load_snapshot(run: Run, endpoint: Endpoint, *, now: datetime) -> StreamRead:
     """Load a list that is read whole each time; return its ids if other streams need them.
 
-    When a record is deleted during a read, a list paged by offset shifts and skips another
-    record. If records are missing from such a list, it is read a second time. So is any list
-    that has lost too many records. Raises: ServiceError, LakeError.
+    If a record is deleted during a read, a list paged by offset shifts and skips another record.
+    So such a list is read a second time if records are missing. So is any list that has lost too
+    many records. Raises: ServiceError, LakeError.
     """
     walks = await _walks_of(run, endpoint)
     writer = Writer(
@@ -55,9 +55,10 @@ async def load_snapshot(run: Run, endpoint: Endpoint, *, now: datetime) -> Strea
 
 
 async def _seen_at(run: Run, endpoint: Endpoint, now: datetime) -> datetime:
-    """Return the time of a list's load; for a list kept as history, never before the last load.
+    """Return the time of a list's load; for a list kept as history, not before the last load.
 
-    Machines with different clocks may load it in turn, and a version cannot end before it starts.
+    Machines with different clocks may load the list in turn, but a version cannot end before it
+    starts.
     """
     if endpoint.mode is not Mode.HISTORY:
         return now
@@ -104,7 +105,7 @@ async def _commit_list(
 
 
 def _ids_listed(endpoint: Endpoint, readings: Sequence[Reading]) -> frozenset[Any] | None:
-    """Return the ids of a list that says which ids of a fan-out moved; None for other lists."""
+    """Return the ids of a bulk list, which says which ids of a fan-out changed; otherwise None."""
     fan_outs = [other.fan_out for other in ENDPOINTS.values() if other.fan_out]
     moved = [f.moved for f in fan_outs if f.moved and f.moved.endpoint == endpoint.name]
     if not moved:
@@ -115,10 +116,10 @@ def _ids_listed(endpoint: Endpoint, readings: Sequence[Reading]) -> frozenset[An
 
 def list_shrank(endpoint: Endpoint, profile: str, done: Committed) -> ListShrank:
     """Return the error of a list that has lost more records than the shrink rule allows."""
-    whose = "" if profile == DEFAULT_PROFILE else f" --profile {profile}"
+    option = "" if profile == DEFAULT_PROFILE else f" --profile {profile}"
     return ListShrank(
-        f"{stream_name(endpoint.name, profile)} no longer lists {done.withheld:,} of {done.of:,} "
-        f"records. Their versions stay open; the records that it lists were loaded.",
+        f"{stream_name(endpoint.name, profile)} no longer lists {done.unconfirmed:,} of "
+        f"{done.held:,} records. Their versions stay open; the records that it lists were loaded.",
         remedy="Check that the keys still see the whole account. If the records are gone for "
-        f"good, run `fleetlake ingest {endpoint.name} --accept-shrunk {endpoint.name}{whose}`.",
+        f"good, run `fleetlake ingest {endpoint.name} --accept-shrunk {endpoint.name}{option}`.",
     )

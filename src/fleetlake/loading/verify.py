@@ -1,4 +1,4 @@
-"""Compare a range of the service with the lake: is every record there?"""
+"""Compare a range of the service with the lake: is any record missing?"""
 
 import asyncio
 from dataclasses import dataclass
@@ -25,11 +25,11 @@ Key = tuple[Any, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verdict:
+class Comparison:
     """The result of a comparison by key; `interval` is None if a whole list was compared.
 
-    `missing` keys are at the service and not in the lake. `surplus` keys are in the lake only:
-    the records expired or were deleted at the service.
+    `missing` keys are only at the service. `surplus` keys are only in the lake: their records
+    expired or were deleted at the service.
     """
 
     endpoint: str
@@ -47,15 +47,15 @@ def verify(
     start: datetime,
     end: datetime | None = None,
     transport: httpx.AsyncBaseTransport | None = None,
-) -> Verdict:
+) -> Comparison:
     """Compare the keys that the service lists in a range with those in the lake.
 
-    The range ends at `end`, but no later than where records may still arrive. Nothing is
-    written. Raises: ServiceError if a page fails, LakeError, UsageError.
+    The range ends at `end`, or earlier where late records may still arrive. Nothing is written.
+    Raises: ServiceError if a page fails, LakeError, UsageError.
     """
     endpoint = endpoint_named(name)
 
-    async def ask(lake: Lake) -> Verdict:
+    async def ask(lake: Lake) -> Comparison:
         async with Client(settings, transport=transport) as client:
             now = await service_now(client)
             lateness = measured_lateness(lake, settings.profile, now=now).get(name)
@@ -65,7 +65,7 @@ def verify(
             served = await _served(client, endpoint, ids, interval, settings.concurrency)
             held = current_keys(lake, endpoint, within=interval)
             own = current_keys(lake, endpoint, profile=settings.profile, within=interval)
-            return Verdict(
+            return Comparison(
                 endpoint=name,
                 interval=None if endpoint.is_snapshot else interval,
                 served=len(served),

@@ -1,8 +1,8 @@
 """Collect readings into batches and commit them.
 
-A commit takes about 0.1 s whatever its size, so a batch is committed when it has
-`ROWS_PER_COMMIT` rows or its oldest page is `SECONDS_PER_COMMIT` old. What a page proves is in
-the same commit as its rows, so a killed run repeats only the pages in flight.
+A commit takes about 0.1 s whatever its size, so a batch is committed when it has `ROWS_PER_COMMIT`
+rows or its oldest page is `SECONDS_PER_COMMIT` old. A page's rows and what the page proves are in
+one commit, so after a kill only uncommitted pages are read again.
 """
 
 import time
@@ -37,12 +37,12 @@ class _Batch:
 
 
 class Writer:
-    """Commits the readings of one stream, in the order they arrived.
+    """Commits the readings of one stream in order of arrival.
 
-    Nothing is proven of `unsettled`, of `expired` ranges or of `withheld` ids, and nothing at all
-    until a record arrives of a stream that has not shown one before (`has_shown`).
-    `first_expired` maps a partition to the time of the first record that the service still
-    returned of an expired range.
+    Nothing is proven for `unsettled` and `expired` ranges or for `unconfirmed` ids. If the stream
+    has never returned a record (`has_shown` is false), nothing is proven until one arrives.
+    `first_expired` maps a partition to the time of the first record of an expired range that the
+    service still returned.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Writer:
         shrink: ShrinkRule = HALF,
         overlap: Overlap | None = None,
         expired: Mapping[str, Sequence[Interval]] | None = None,
-        withheld: Collection[str] = (),
+        unconfirmed: Collection[str] = (),
         has_shown: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -68,14 +68,14 @@ class Writer:
         self._seen_at = seen_at
         self._unsettled = unsettled or Interval(seen_at, seen_at)
         self._shrink = shrink
-        self._overlap, self._expired, self._withheld = overlap, expired or {}, withheld
+        self._overlap, self._expired, self._unconfirmed = overlap, expired or {}, unconfirmed
         self._has_shown = has_shown
         self.first_expired: dict[str, datetime] = {}
         self._clock = clock
         self._batch = _Batch(since=clock())
 
     async def write(self, reading: Reading) -> None:
-        """Add a reading to the batch; commit the batch when it is due. Raises: LakeError."""
+        """Add a reading to the batch; commit the batch if it is due. Raises: LakeError."""
         batch = self._batch
         batch.pages.append(reading.page)
         self._has_shown = self._has_shown or bool(reading.page.count)
@@ -83,16 +83,16 @@ class Writer:
         self._note_expired(reading.page)
         for proven in before(self._unsettled.start, [reading.proven] if reading.proven else []):
             for partition in map(str, reading.partitions or (WHOLE_STREAM,)):
-                if partition in self._withheld:
+                if partition in self._unconfirmed:
                     continue
-                # An expired range is proven later, together with the gap that it left.
-                sure = subtract(proven, self._expired.get(partition, ()))
-                batch.proven[partition].extend(sure)
+                # An expired range is proven later, together with the recording of its gap.
+                provable = subtract(proven, self._expired.get(partition, ()))
+                batch.proven[partition].extend(provable)
         if self._is_due(batch):
             await self.flush()
 
     def _note_expired(self, page: Page) -> None:
-        """Note by partition the first record that the service returned of an expired range."""
+        """Note, by partition, the first record of an expired range that the service returned."""
         if not self._expired or not page.rows.num_rows:
             return
         moments = page.rows.column(self._endpoint.event_time).to_pylist()
@@ -121,9 +121,9 @@ class Writer:
     ) -> None:
         """Commit the current batch.
 
-        `is_whole` means that the batch is an entire list; `asked` holds the ids of the fan-out
-        that it was read for; `may_ask_again` means that it can be read a second time. `ends` is
-        given once the load is complete: it is what the next load needs to know.
+        `is_whole` means that the batch is a complete list. `asked` holds the fan-out ids that were
+        requested. `may_ask_again` means that the list can be read a second time. `ends` is passed
+        once the load is complete: it is what the next load needs to know.
         """
         batch, self._batch = self._batch, _Batch(since=self._clock())
         if not batch.pages and not is_whole:

@@ -1,7 +1,7 @@
-"""The environment of a child process: what the process needs, and no key of the service.
+"""The environment of a child process: what the process needs, without the service's keys.
 
 A process exposes its environment to the programs it runs, to crash reports and to plugins. So a
-child gets an allowlist of variables, not everything minus a few.
+child gets only the variables on an allowlist.
 """
 
 import os
@@ -32,16 +32,16 @@ def plain_environment() -> dict[str, str]:
     return _chosen(_PLAIN, _PLAIN_PREFIXES)
 
 
-def lake_access(place: LakeAddress) -> dict[str, str]:
+def lake_access(lake: LakeAddress) -> dict[str, str]:
     """Return the variables that a process needs to reach the catalog and files of a lake.
 
-    A lake in a folder needs none. A shared lake needs libpq's variables, and an object store the
+    A lake in a folder needs none. A shared lake needs libpq's variables. An object store needs the
     keys that its own tools read.
     """
-    if not isinstance(place, SharedLake):
+    if not isinstance(lake, SharedLake):
         return {}
     found = _chosen(_KERBEROS, (_DATABASE_PREFIX,))
-    if "://" in place.files:
+    if "://" in lake.files:
         found |= _chosen(_NETWORK, (_STORE_PREFIX,))
     return found
 

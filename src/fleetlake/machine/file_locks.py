@@ -1,8 +1,8 @@
-"""Operating-system locks on files: a killed process holds none.
+"""Operating-system locks on files; the system releases those of a killed process.
 
-Any user who can open a lock file can hold it indefinitely, even if it is opened for reading. So
-lock files have mode 0600 whatever the umask, and a lock that another user holds is an error.
-Waiting for it, or reading it as a load of our own, would be wrong.
+Any user who can open a lock file, even for reading, can hold it indefinitely. So lock files have
+mode 0600 whatever the umask is. A lock held by another user is an error: waiting for it, or taking
+it for one of our own loads, would be wrong.
 """
 
 import os
@@ -22,7 +22,7 @@ _KERNELS_LIST = Path("/proc/locks")
 
 
 class LockTaken(Exception):
-    """Another process holds the lock, and the time to wait is used up."""
+    """Another process still holds the lock after the time allowed for waiting."""
 
 
 @contextmanager
@@ -32,9 +32,9 @@ def file_lock(path: Path, *, seconds: float, poll_seconds: float = POLL_SECONDS)
     Raises: LockTaken if another process of this user or root holds the lock. LakeError if another
     user holds it or owns the file or its folder, or if the file cannot be opened.
     """
-    for place in (path.parent, path):
-        if (owner := foreign_owner(place)) is not None:
-            raise _of_another(path, f"belongs to user {user_name(owner)}")
+    for checked in (path.parent, path):
+        if (owner := foreign_owner(checked)) is not None:
+            raise _owned_by_other(path, f"belongs to user {user_name(owner)}")
     lock = FileLock(path, timeout=seconds, mode=MODE, thread_local=False)
     try:
         with suppress(Timeout):
@@ -46,7 +46,7 @@ def file_lock(path: Path, *, seconds: float, poll_seconds: float = POLL_SECONDS)
         _refuse_foreign_holder(path)
         raise LockTaken from None
     except OSError as error:
-        raise _not_to_be_had(path, error) from None
+        raise _unusable_lock(path, error) from None
     try:
         yield
     finally:
@@ -57,7 +57,7 @@ def _refuse_foreign_holder(path: Path) -> None:
     """Raise LakeError if a process of another user holds a lock file."""
     holder = _holder(path)
     if holder is not None and is_foreign(holder):
-        raise _of_another(path, f"is held by a process of user {user_name(holder)}")
+        raise _owned_by_other(path, f"is held by a process of user {user_name(holder)}")
 
 
 def _holder(path: Path) -> int | None:
@@ -74,7 +74,7 @@ def _holder(path: Path) -> int | None:
     return None
 
 
-def _not_to_be_had(path: Path, error: OSError) -> LakeError:
+def _unusable_lock(path: Path, error: OSError) -> LakeError:
     """Return the error for a lock file, or its folder, that this process cannot use."""
     if path.is_symlink():
         return LakeError(
@@ -84,14 +84,14 @@ def _not_to_be_had(path: Path, error: OSError) -> LakeError:
     with suppress(OSError):
         owner = path.stat().st_uid
         if owner != os.geteuid():
-            return _of_another(path, f"belongs to user {user_name(owner)}")
+            return _owned_by_other(path, f"belongs to user {user_name(owner)}")
     return LakeError(
         f"The lock file {path} cannot be used: {error.strerror or error}.",
         remedy=f"Make the folder {path.parent} writable for this user.",
     )
 
 
-def _of_another(path: Path, how: str) -> LakeError:
+def _owned_by_other(path: Path, how: str) -> LakeError:
     return LakeError(
         f"The lock file {path} {how}, and this process runs as user {user_name(os.geteuid())}.",
         remedy="Run the command as that user, or find out why that user holds the lock. Then "

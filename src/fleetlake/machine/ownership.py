@@ -1,7 +1,7 @@
-"""Who owns a file or folder, and what other users of the machine may do with it.
+"""The owner of a file or folder, and what other users of the machine may do with it.
 
-Where others may write, they can plant a folder or a symbolic link under a name that fleetlake
-is going to use. What they make belongs to them, so the owner tells.
+In a folder that others may write to, they can plant a folder or symbolic link under a name that
+fleetlake is going to use. Whatever they create belongs to them, so checking the owner finds it.
 """
 
 import os
@@ -17,7 +17,7 @@ _OTHERS = 0o077
 
 
 def user_name(uid: int) -> str:
-    """Return the name of a user, or the number of one that has no name here."""
+    """Return the name of a user, or the user's number if there is no name."""
     try:
         return repr(pwd.getpwuid(uid).pw_name)
     except KeyError:
@@ -25,19 +25,19 @@ def user_name(uid: int) -> str:
 
 
 def is_foreign(uid: int) -> bool:
-    """Return whether what belongs to a user may be a trap: it is neither ours nor root's."""
+    """Return whether a user is neither ours nor root; files of such a user may be traps."""
     return uid not in {os.geteuid(), ROOT}
 
 
 def foreign_owner(path: Path) -> int | None:
-    """Return the user to whom a path, or what it links to, belongs, if that is somebody else.
+    """Return the owner of a path or of its link target, if that is another user; otherwise None.
 
-    What does not exist, or cannot be looked at, belongs to nobody.
+    A path that does not exist or cannot be examined has no owner.
     """
     for follow in (False, True):
         try:
             owner = path.stat(follow_symlinks=follow).st_uid
-        except OSError:  # whoever goes on to use the path will meet it too
+        except OSError:  # using the path will raise it again
             continue
         if is_foreign(owner):
             return owner
@@ -47,7 +47,7 @@ def foreign_owner(path: Path) -> int | None:
 def require_own(path: Path, name: str, *, otherwise: str, kind: str = "folder") -> None:
     """Refuse to write to a folder or file of another user. Raises: LakeError naming that user.
 
-    `otherwise` says how to have another folder.
+    `otherwise` says how to choose another folder.
     """
     owner = foreign_owner(path)
     if owner is not None:
@@ -61,7 +61,7 @@ def require_own(path: Path, name: str, *, otherwise: str, kind: str = "folder") 
 def open_own(path: Path, flags: int, *, mode: int = 0o600) -> int:
     """Open a regular file of this user without following a symbolic link; return a descriptor.
 
-    Raises: OSError, PermissionError among them for a file that is another user's.
+    Raises: OSError; PermissionError for a file of another user.
     """
     descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode)
     if fault := _fault(os.fstat(descriptor)):
@@ -71,16 +71,16 @@ def open_own(path: Path, flags: int, *, mode: int = 0o600) -> int:
 
 
 def _fault(found: os.stat_result) -> str:
-    """Return why an open file is not to be used, or nothing."""
+    """Return why an open file must not be used, or "" if it may be."""
     if not stat.S_ISREG(found.st_mode):
-        return "it is no regular file"
+        return "it is not a regular file"
     return f"it belongs to user {user_name(found.st_uid)}" if is_foreign(found.st_uid) else ""
 
 
 def excess_rights(path: Path, umask: int) -> int:
-    """Return the permission bits of group and others that a umask would have taken away.
+    """Return the permission bits of group and others that a umask would have removed.
 
-    A path that does not exist, or cannot be looked at, gives nobody rights.
+    A path that does not exist or cannot be examined has none.
     """
     try:
         return stat.S_IMODE(path.stat().st_mode) & umask & _OTHERS
@@ -89,7 +89,7 @@ def excess_rights(path: Path, umask: int) -> int:
 
 
 def rights_in_words(bits: int) -> str:
-    """Return what permission bits let others do with a file or folder.
+    """Return what permission bits let others do to a file or folder, as participles.
 
     >>> rights_in_words(0o055), rights_in_words(0o077)
     ('read', 'read and written')
@@ -99,7 +99,7 @@ def rights_in_words(bits: int) -> str:
 
 
 def chmod_words(umask: int) -> str:
-    """Return the symbolic mode that takes away what a umask would have.
+    """Return the argument of chmod that removes what a umask would have removed.
 
     >>> chmod_words(0o077), chmod_words(0o027)
     ('go-rwx', 'g-w,o-rwx')

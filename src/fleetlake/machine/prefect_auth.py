@@ -1,10 +1,10 @@
 """The password of the Prefect server that `fleetlake prefect-server` starts.
 
-Whoever reaches a Prefect server reads its Secret blocks and lets its workers run code. So the
-server asks for a password, which is made once and kept in PREFECT_HOME, where the commands that
-talk to the server find it. What the environment or Prefect's profile says of its own wins.
+Anyone who can reach a Prefect server can read its Secret blocks and run code on its workers. So
+the server requires a password. It is created once and stored in PREFECT_HOME, where our commands
+find it. A password set in the environment or in Prefect's profile takes precedence.
 
-Nothing here imports Prefect, which reads its settings when it is first imported.
+This module does not import Prefect, which reads its settings when it is first imported.
 """
 
 import os
@@ -28,24 +28,24 @@ CLIENT_KEY = "PREFECT_API_KEY"
 API_URL = "PREFECT_API_URL"
 
 _RANDOM_BYTES = 32
-_MOST_BYTES = 4096
+_MAX_BYTES = 4096
 _OTHERS = 0o077
 
 
 def prefect_home() -> Path:
-    """Return the folder in which Prefect keeps what it needs."""
+    """Return Prefect's folder."""
     return Path(os.environ.get("PREFECT_HOME") or "~/.prefect").expanduser().absolute()
 
 
 def auth_file() -> Path:
-    """Return the file that holds the password, made by the first start of the server."""
+    """Return the password file; the first start of the server creates it."""
     return prefect_home() / FILE
 
 
 def prefect_setting(*names: str) -> str:
-    """Return the first of Prefect's settings that is set, by the environment or its profile.
+    """Return the first of these Prefect settings that the environment or its profile sets.
 
-    Prefect takes an empty variable for a value, which as a password would keep everybody out.
+    Empty variables are skipped: Prefect would use one as the password and lock everybody out.
     """
     profile = _active_profile()
     values = [os.environ.get(name) or profile.get(name) for name in names]
@@ -53,32 +53,34 @@ def prefect_setting(*names: str) -> str:
 
 
 def require_password() -> Path | None:
-    """Let a server that is started in this process ask for a password.
+    """Make a server started in this process require a password.
 
-    Returns the file that holds it, or None where the environment or Prefect's profile says it.
-    Raises: SettingsError for a file that others can read, or that is not ours.
+    Returns the password file, or None if the environment or Prefect's profile sets the password.
+    Raises: SettingsError for a file that others can read, or that belongs to another user.
     """
     if prefect_setting(SERVER_AUTH):
         return None
     path = auth_file()
-    os.environ[SERVER_AUTH] = _stored(path) or _made(path)
+    os.environ[SERVER_AUTH] = _read_password(path) or _create_password(path)
     return path
 
 
 def use_password() -> None:
-    """Give the password to Prefect's clients in this process and in those that it starts.
+    """Give the password to Prefect's clients in this process and in its children.
 
-    The file's goes to a server on this machine only: another has its own. Where there is no
-    file, or a password or key is set, nothing changes. Raises: SettingsError as above.
+    The stored password is used only for a server on this machine. Nothing changes if there is no
+    file, or if a password or key is already set. Raises: SettingsError as above.
     """
-    if prefect_setting(CLIENT_AUTH, CLIENT_KEY) or not _is_here(prefect_setting(API_URL)):
+    if prefect_setting(CLIENT_AUTH, CLIENT_KEY) or not _is_on_this_machine(
+        prefect_setting(API_URL)
+    ):
         return
-    if password := _stored(auth_file()):
+    if password := _read_password(auth_file()):
         os.environ[CLIENT_AUTH] = password
 
 
-def _is_here(url: str) -> bool:
-    """Return whether an address is one of this machine's own."""
+def _is_on_this_machine(url: str) -> bool:
+    """Return whether the host of a URL is a loopback address."""
     host = urlsplit(url).hostname or ""
     with suppress(ValueError):
         return ip_address(host).is_loopback
@@ -86,9 +88,9 @@ def _is_here(url: str) -> bool:
 
 
 def own_origins() -> str:
-    """Return the web origins from which the server's own pages are opened, comma-separated.
+    """Return the origins of the server's own pages, comma-separated.
 
-    Pages of other origins can then not read answers of the server in a visitor's browser.
+    Pages of any other origin then cannot read the server's responses in a visitor's browser.
     """
     host = prefect_setting("PREFECT_SERVER_API_HOST") or "127.0.0.1"
     port = prefect_setting("PREFECT_SERVER_API_PORT") or "4200"
@@ -99,41 +101,42 @@ def own_origins() -> str:
     return ",".join(sorted(origins))
 
 
-def _stored(path: Path) -> str:
-    """Return the password in a file, or nothing without one. Raises: SettingsError."""
+def _read_password(path: Path) -> str:
+    """Return the password in a file, or "" if there is no file. Raises: SettingsError."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return ""
     except OSError as error:
-        raise _unusable(path, error.strerror or "it cannot be opened") from None
+        raise _unusable_file(path, error.strerror or "it cannot be opened") from None
     with os.fdopen(descriptor, "rb") as file:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
-            raise _unusable(path, "it is no regular file")
+            raise _unusable_file(path, "it is not a regular file")
         if found.st_uid != os.geteuid():
-            raise _unusable(path, f"it belongs to user {user_name(found.st_uid)}")
+            raise _unusable_file(path, f"it belongs to user {user_name(found.st_uid)}")
         if found.st_mode & _OTHERS:
-            raise _unusable(path, f"other users can read it (mode {stat.S_IMODE(found.st_mode):o})")
-        password = file.read(_MOST_BYTES).decode("ascii", "replace").strip()
+            mode = stat.S_IMODE(found.st_mode)
+            raise _unusable_file(path, f"other users can read it (mode {mode:o})")
+        password = file.read(_MAX_BYTES).decode("ascii", "replace").strip()
     if not (password.isascii() and password.isprintable() and password):
-        raise _unusable(path, "it holds no password")
+        raise _unusable_file(path, "it holds no password")
     return password
 
 
-def _unusable(path: Path, why: str) -> SettingsError:
+def _unusable_file(path: Path, reason: str) -> SettingsError:
     return SettingsError(
-        f"The password of the Prefect server in {path} cannot be used: {why}.",
-        remedy=f"Remove the file and start the server and the workers again, which makes a new "
-        f"one, or set {SERVER_AUTH} and {CLIENT_AUTH}.",
+        f"The password of the Prefect server in {path} cannot be used: {reason}.",
+        remedy=f"Remove the file and restart the server and the workers, which creates a new one, "
+        f"or set {SERVER_AUTH} and {CLIENT_AUTH}.",
     )
 
 
-def _made(path: Path) -> str:
-    """Make a password and its file, or return the one that another process made meanwhile.
+def _create_password(path: Path) -> str:
+    """Create a password and its file; return another process's password if that came first.
 
-    The file appears whole: it is written under another name, and linked to its own only if
-    there is none. Raises: SettingsError.
+    The file is written under a temporary name and then linked, so nobody sees it half written.
+    Raises: SettingsError.
     """
     password = f"{USER}:{secrets.token_urlsafe(_RANDOM_BYTES)}"
     draft = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
@@ -146,17 +149,17 @@ def _made(path: Path) -> str:
         finally:
             draft.unlink()
     except FileExistsError:
-        return _stored(path)
+        return _read_password(path)
     except OSError as error:
         raise SettingsError(
-            f"The password of the Prefect server cannot be kept in {path}: {error.strerror}.",
-            remedy=f"Set PREFECT_HOME to a folder of this user's own, or set {SERVER_AUTH}.",
+            f"The password of the Prefect server cannot be stored in {path}: {error.strerror}.",
+            remedy=f"Set PREFECT_HOME to a folder that this user owns, or set {SERVER_AUTH}.",
         ) from None
     return password
 
 
 def _active_profile() -> dict[str, Any]:
-    """Return the settings of Prefect's profile in force, if it can be read."""
+    """Return the settings of Prefect's active profile, if it can be read."""
     path = os.environ.get("PREFECT_PROFILES_PATH") or prefect_home() / "profiles.toml"
     with suppress(OSError, ValueError):
         read = tomllib.loads(Path(path).read_text("utf-8"))

@@ -1,11 +1,11 @@
-"""The umask of this process: who may read the files that fleetlake makes.
+"""The umask of this process: who may read the files that fleetlake creates.
 
-A lake holds where people drive and who did what, and its catalog can be changed by whoever can
-write it. So new folders have mode 0700 and new files 0600, unless FLEETLAKE_UMASK says otherwise.
+A lake records where people drive and what they do. So new folders have mode 0700 and new files
+0600, unless FLEETLAKE_UMASK says otherwise.
 
-It is read here, before any other setting, because folders and logs are made before settings are
-needed. A value that cannot be used counts as the default until the settings are read, which
-refuse it.
+The umask is read here, before the other settings, because folders and logs are created before
+those are loaded. An invalid value counts as the default until the settings are loaded and reject
+it.
 """
 
 import os
@@ -22,9 +22,9 @@ _is_applied = False
 
 
 def read_umask(text: str) -> int:
-    """Return an octal umask.
+    """Return the umask that an octal text denotes.
 
-    Raises: ValueError for what is no umask, and for one that would shut out the owner.
+    Raises: ValueError for any other text, and for a umask that restricts the owner.
 
     >>> oct(read_umask("027"))
     '0o27'
@@ -38,8 +38,8 @@ def read_umask(text: str) -> int:
     return value
 
 
-def wanted_umask() -> int:
-    """Return the umask that the environment or fleetlake.toml sets, or else the default."""
+def configured_umask() -> int:
+    """Return the umask set by the environment or by fleetlake.toml, or the default."""
     text = os.environ.get(VARIABLE) or _from_file() or DEFAULT_UMASK
     try:
         return read_umask(text)
@@ -48,19 +48,19 @@ def wanted_umask() -> int:
 
 
 def apply_umask(*, again: bool = False) -> None:
-    """Give this process, and those that it starts, the umask: once, or `again`.
+    """Set the umask of this process and its children: once, or again if `again` is true.
 
-    A umask belongs to the whole process, whose threads write files at any time. So it is set
-    and stays, rather than being set for each file.
+    A umask applies to the whole process, whose threads may write files at any time. So it is set
+    once and not around each file.
     """
     global _is_applied  # noqa: PLW0603 - a process has one umask
     if again or not _is_applied:
-        os.umask(wanted_umask())
+        os.umask(configured_umask())
         _is_applied = True
 
 
 def _from_file() -> str | None:
-    """Return what fleetlake.toml says, if it can be read."""
+    """Return the umask in fleetlake.toml, if the file can be read and sets one."""
     with suppress(OSError, ValueError):
         value = tomllib.loads(SETTINGS_FILE.read_text("utf-8")).get("umask")
         return value if isinstance(value, str) else None

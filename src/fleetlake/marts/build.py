@@ -217,8 +217,8 @@ class _Build:
 
     def run(self, plan: Plan, on_progress: OnProgress) -> DbtRun:
         """Run dbt over the snapshot."""
-        # Without these options dbt spends a second on listing the schemas of models that it does
-        # not build, and another one on writing result files.
+        # Without these options dbt spends a second listing the schemas of models that it does not
+        # build, and another second writing result files.
         arguments = ["build", "--cache-selected-only", "--no-write-json"]
         arguments += ["--exclude-resource-type", "unit_test"]
         arguments += plan.options or ()
@@ -306,10 +306,10 @@ def _no_such_model(names: Sequence[str]) -> UsageError:
     names = [name.lstrip("+") for name in names]
     models = [path.stem for path in (project_folder() / "models").rglob("*.sql")]
     nearest = get_close_matches(names[0].rstrip("+"), models, n=1)
-    meant = f"Did you mean {nearest[0]}? " if nearest else ""
+    suggestion = f"Did you mean {nearest[0]}? " if nearest else ""
     return UsageError(
         f"No model is called {' or '.join(map(repr, names))}, so no mart was changed.",
-        remedy=f"{meant}`fleetlake build` lists the marts.",
+        remedy=f"{suggestion}`fleetlake build` lists the marts.",
     )
 
 

@@ -12,7 +12,7 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.marts.dbt import project_folder
 
 _HEAD = """\
-# Rendered from src/fleetlake/endpoints/; a test compares the two. To render it again:
+# Rendered from src/fleetlake/endpoints/; a test compares them. To render it again:
 #   python -m fleetlake.marts sources
 version: 2
 sources:

@@ -1,7 +1,7 @@
 """dbt as a child process: one invocation, reported in JSON lines that `dbt_child.py` writes.
 
-A separate process keeps dbt's global state, threads and memory out of ours, and lets Ctrl-C stop
-dbt before it stops us.
+A separate process keeps dbt's global state, threads and memory out of this one, and lets Ctrl-C
+stop dbt first.
 """
 
 import json
@@ -26,7 +26,7 @@ _QUIET = {
 _STOP_SECONDS = 10
 OUT_OF_MEMORY = "Out of Memory Error"
 """DuckDB's error when it exceeds its memory limit even though it spills to disk."""
-MORE_MEMORY = "Set FLEETLAKE_BUILD_MEMORY to more, 4GB for example."
+MORE_MEMORY = "Set FLEETLAKE_BUILD_MEMORY to a higher value, e.g. 4GB."
 _GOOD = frozenset({"success", "pass", "warn", "no-op"})
 
 
@@ -89,7 +89,7 @@ class DbtRun:
     tests: tuple[TestResult, ...]
     unit_tests: tuple[UnitTestResult, ...] = ()
     unknown: tuple[str, ...] = ()
-    """Selected names that match nothing in the project."""
+    """Names in the selection that match nothing in the project."""
 
     @property
     def is_good(self) -> bool:
@@ -158,7 +158,7 @@ def _dbt_failed(code: int, errors: list[str], work: Path) -> BuildFailed:
     if any(OUT_OF_MEMORY in text for text in errors):
         return BuildFailed("dbt exceeded the memory limit of the build.", remedy=MORE_MEMORY)
     ended = f"was ended by {signal.Signals(-code).name}" if code < 0 else "failed"
-    # dbt reports some errors twice, once in more words.
+    # dbt reports some errors twice, once in a longer form.
     last = [text for text in errors[-5:] if not any(text in other != text for other in errors)]
     where = f"Its log is {work / 'logs' / 'dbt.log'}."
     if code == -signal.SIGKILL:

@@ -48,7 +48,7 @@ def main() -> int:
     if isinstance(outcome.result, RunExecutionResult):
         for result in outcome.result.results:
             _emit_result(result)
-    if outcome.result is not None:  # as it is after `--help`
+    if outcome.result is not None:  # None after `--help`
         _emit("end")
     return _DONE if outcome.success else _FAILED
 

@@ -1,4 +1,4 @@
-"""What a build has to compute: everything, a selection, or the models below changed tables."""
+"""What a build must compute: everything, a selection, or what depends on changed tables."""
 
 import hashlib
 import json
@@ -28,7 +28,7 @@ class Built:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """dbt's options for a build, None if there is nothing to build; and what to record after."""
+    """dbt's options for a build (None: nothing to build), and what to record afterwards."""
 
     options: tuple[str, ...] | None
     is_full: bool
@@ -38,7 +38,7 @@ class Plan:
 def plan_build(
     lake: LakeAddress, work: Path, *, select: str | None, is_full: bool, until: int
 ) -> Plan:
-    """Return what to build of the lake's snapshot `until`, given the last build.
+    """Return what to build at the lake's snapshot `until`, given the last build.
 
     Building a selection leaves the record of the last build unchanged, unless the scratch file is
     new. Until everything has been built once, a selection includes the models it depends on.
@@ -89,9 +89,9 @@ def record_built(work: Path, built: Built | None) -> None:
 
 
 def _downstream(sources: frozenset[str]) -> tuple[str, ...] | None:
-    """Return dbt's options for all models below some sources; None if there are no sources.
+    """Return dbt's options for all models downstream of some sources; None without sources.
 
-    Views are excluded, because they need no rebuild; data tests on views still run.
+    Views are excluded because they need no rebuild. Data tests on views still run.
     """
     if not sources:
         return None

@@ -1,6 +1,6 @@
 """A plugin of dbt's DuckDB adapter that attaches the lake to every connection.
 
-`sql/profiles.yml` names it. It is a separate module because importing dbt takes a second.
+`sql/profiles.yml` refers to it. It is a separate module because importing dbt takes a second.
 """
 
 import os

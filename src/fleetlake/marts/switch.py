@@ -1,9 +1,9 @@
 """Switch finished marts into the lake: one transaction, after every test has passed.
 
 dbt builds in a scratch file (`<lake>/dbt/build.duckdb`), so a failed or killed build changes
-nothing in the lake. A reader sees the marts of one build only, never of two. A mart whose rows
-have not changed is not rewritten. Of an incremental mart, only the units computed since the last
-switch are written.
+nothing in the lake. A reader always sees the marts of a single build. A mart whose rows have not
+changed is not rewritten. For an incremental mart, only the units computed since the last switch
+are written.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from functools import cached_property
 
 import duckdb
 
-from fleetlake.lake.tables import give_statistics
+from fleetlake.lake.tables import statistics_statements
 from fleetlake.marts.dbt import NodeResult
 from fleetlake.text.quoting import quoted
 
@@ -42,7 +42,7 @@ class Switcher:
         if is_other or (node.kind == "incremental" and self._is_all_recomputed(new, old)):
             self.connection.execute(f"CREATE OR REPLACE TABLE {old} AS FROM {new}")
             if not self._count(old):
-                self.connection.execute(give_statistics(old))
+                self.connection.execute(statistics_statements(old))
             return True
         written = node.kind == "incremental" and self._replace_units(new, old, node.unit)
         if self._holds_same_rows(new, old, node):
@@ -95,7 +95,7 @@ class Switcher:
         return int(found[0]) if found else 0
 
     def _holds_same_rows(self, new: str, old: str, node: NodeResult) -> bool:
-        """Return whether two tables hold the same rows; of an incremental mart, as many."""
+        """Return whether two tables hold the same rows; an incremental mart is only counted."""
         count = self._count(new)
         if count != self._count(old):
             return False

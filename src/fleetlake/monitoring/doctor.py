@@ -77,7 +77,7 @@ def _variables(_: Settings) -> str:
             remedy="Rename it, or unset it: it has no effect.",
         )
     if unknown:
-        return f"valid; not a setting and without effect: {', '.join(unknown)}"
+        return f"valid; not settings, without effect: {', '.join(unknown)}"
     return "valid"
 
 
@@ -90,7 +90,7 @@ def _extensions(_: Settings) -> str:
     except duckdb.Error as error:
         raise LakeError(
             f"DuckDB cannot load one of its installed extensions: {error}.",
-            remedy="Install the packages again: a file was changed or belongs to another version.",
+            remedy="Reinstall the packages: a file was changed or belongs to another version.",
         ) from None
     found = {path.parent.name for path in paths}
     return f"{', '.join(EXTENSIONS)} for DuckDB {', '.join(sorted(found))}, signed"
@@ -174,6 +174,6 @@ def _service(settings: Settings) -> str:
     skew = asyncio.run(ask())
     clock = "its clock agrees with this machine's"
     if abs(skew) > REPORTED_SKEW:
-        whose = "the service's" if settings.clock is ClockTrust.SERVICE else "the earlier one"
-        clock = f"{skew_in_words(skew)}; loads go by {whose}"
+        clock_used = "the service's" if settings.clock is ClockTrust.SERVICE else "the earlier one"
+        clock = f"{skew_in_words(skew)}; loads go by {clock_used}"
     return f"{settings.service_root()} answers and accepts the keys; {clock}"

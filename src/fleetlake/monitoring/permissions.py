@@ -1,7 +1,7 @@
 """Files of an installation that other users of the machine can use, for `fleetlake doctor`.
 
-This module only reports them: the access may be intended. It judges each folder by its own mode,
-whatever its parent folders allow.
+This module only reports them, because the access may be intended. It judges each folder by its own
+mode and ignores that of its parents.
 """
 
 import shlex
@@ -90,7 +90,7 @@ def _inspected(settings: Settings, published: Path) -> Iterator[tuple[str, Path,
             yield f"export {target}", Path(folder).absolute(), ()
     yield "exports", Path("data/exports").absolute(), ()
     yield "state", settings.state.absolute(), ()
-    if auth_file().exists():  # otherwise this Prefect is not ours
+    if auth_file().exists():  # otherwise Prefect's folder is not fleetlake's
         yield "password of Prefect's server", auth_file(), ()
         yield "Prefect's database", prefect_home() / "prefect.db", ()
     if _has_secrets(SETTINGS_FILE):

@@ -21,10 +21,10 @@ from fleetlake.text.quoting import quoted
 class StreamStatus:
     """One stream: its rows, its newest event, its last load and what is missing. Times are UTC.
 
-    `holes` counts the unproven ranges between the oldest and the newest proven time; with a
-    fan-out, those of every id. `retention` is set if the service deletes records of this age.
-    `absent` counts records missing from a list that shrank too much to be trusted. `unavailable`
-    says why this account cannot read the endpoint.
+    `holes` counts the unproven ranges between the oldest and the newest proven time; for a
+    fan-out, those of all ids. `retention` is set if the service deletes old records. `absent`
+    counts records missing from a list that shrank too much to be trusted. `unavailable` says why
+    this account cannot read the endpoint.
     """
 
     account_profile: str
@@ -53,8 +53,8 @@ class LakeStatus:
 def lake_now(lake: Lake, trust: ClockTrust) -> datetime:
     """Return the current time for judging a lake's streams, in UTC.
 
-    It is this machine's time. If only the service's clock is trusted, which may run ahead, it is
-    at least the newest watermark.
+    It is this machine's time. If only the service's clock is trusted, which may be ahead, it is at
+    least the newest watermark.
     """
     now = machine_now()
     if trust is ClockTrust.CHECKED:
@@ -143,7 +143,7 @@ class _AccountStatus:
     def _forecast(
         self, endpoint: Endpoint, until: datetime | None, proven: list[list[Interval]]
     ) -> Forecast | None:
-        """Forecast when the oldest unread record expires; it may lie in an old hole."""
+        """Forecast when the oldest unread record expires; it may be in an old hole."""
         if endpoint.retention is None or until is None:
             return None
         holes = [hole for intervals in proven for hole in _holes(intervals)]

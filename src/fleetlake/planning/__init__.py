@@ -1,1 +1,1 @@
-"""What is proven, what is still to be read, and by whom. Pure."""
+"""Ranges proven and still to be read, their division into shards, and their retention. Pure."""

@@ -1,8 +1,8 @@
 """Which ranges of a stream are still to be read, and which count as proven. Pure.
 
 A record may become visible some time after its event time. So reads stop one settle time before
-now, and a range counts as proven only once it is older than the lookback too. The next load
-reads younger ranges again, whether or not this load succeeded.
+now, and a range counts as proven only when it is also older than the lookback. The next load reads
+younger ranges again, whether or not this load succeeded.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,19 +12,19 @@ from datetime import datetime, timedelta
 from fleetlake.planning.intervals import BEGINNING, Interval, coalesce, subtract
 
 SETTLE = timedelta(seconds=60)
-"""Records younger than this may not all be visible yet, so reads stop short of them."""
+"""Records younger than this may not all be visible yet, so they are not read."""
 
 LOOKBACK = timedelta(minutes=10)
 """Minimum additional delay after which a record is still found."""
 
 SWEEP = timedelta(hours=24)
-"""How often a load asks for every id and reads everything since the previous sweep again.
+"""How often a load requests every id and reads everything since the previous sweep again.
 
-A sweep finds what the usual lookback missed, and then lengthens the lookback.
+A sweep finds records that the usual lookback missed; they lengthen the lookback.
 """
 
 SWEEP_LOOKBACK = timedelta(hours=6)
-"""How far before the last sweep the next one begins: it misses records that are later still."""
+"""How far before the last sweep the next one begins; it misses records that are even later."""
 
 
 def still_to_read(
@@ -37,9 +37,9 @@ def still_to_read(
 ) -> list[Interval]:
     """Return the ranges to read, oldest first.
 
-    `now` is the service's clock. `since` bounds how far back holes are filled; without it they
-    are filled as far as the service holds. Nothing from `again_from` on counts as proven.
-    `only` leaves out what lies outside of it.
+    `now` is the service's clock. `since` limits how far back holes are filled; by default, as far
+    back as the service holds. Nothing from `again_from` on counts as proven. `only` limits the
+    result to one range.
     """
     start, end = since or BEGINNING, now - SETTLE
     if only is not None:
@@ -53,10 +53,10 @@ def still_to_read(
 def sweep_from(
     swept_at: datetime, proven: Iterable[Sequence[Interval]], *, now: datetime
 ) -> datetime | None:
-    """Return the start of the sweep that the load at `now` makes, or None if none is due.
+    """Return the start of the sweep that the load at `now` makes, or None if no sweep is due.
 
     `proven` holds the proven ranges of the ids, or of the stream. If they end more than a day
-    after the last sweep, loads of other shards have swept the range between.
+    after the last sweep, loads of other shards have swept the range in between.
     """
     if now - swept_at < SWEEP:
         return None
@@ -68,8 +68,8 @@ def sweep_from(
 class Overlap:
     """What a load reads again although the previous load has read it.
 
-    `unsettled` is the range that the previous load left to be read again. `starts` is where the
-    overlap begins by partition; for a sweep, that is earlier.
+    `unsettled` is the range that the previous load left to be read again. `starts` maps each
+    partition to the start of its overlap, which is earlier for a sweep.
     """
 
     unsettled: Interval
@@ -81,7 +81,7 @@ def overlap(
 ) -> Overlap:
     """Return what a load reads again; `unsettled` is what the previous load left.
 
-    It omits partitions that the previous load did not ask for, or did not finish.
+    It omits partitions that the previous load did not request, or did not finish.
     """
     last = [(partition, max(ranges, key=_end)) for partition, ranges in proven.items() if ranges]
     starts = {
@@ -95,15 +95,15 @@ def overlap(
 LIST_LIFE = timedelta(hours=1)
 """Maximum age of a bulk list, read by another load, from which a shard skips unchanged ids.
 
-Events since the list was read wait for the next list, and are not called proven.
+Events since the list was read are left to the next list and not marked as proven.
 """
 
 
-def needs_asking(proven: Sequence[Interval], *, moved_at: datetime | None) -> bool:
+def needs_request(proven: Sequence[Interval], *, moved_at: datetime | None) -> bool:
     """Return whether an id of a fan-out may have new records.
 
     `moved_at` is when the id last changed according to the bulk list, or None if the list lacks
-    it. An id that is not asked for stays proven only as far as before.
+    it. An id that is not requested stays proven only as far as before.
     """
     covered = max((interval.end for interval in proven), default=None)
     if covered is None or moved_at is None or len(coalesce(proven)) > 1:
@@ -135,9 +135,9 @@ def lookback_for(lateness: timedelta | None) -> timedelta:
 
 
 def unsettled(now: datetime, lateness: timedelta | None) -> Interval:
-    """Return the last part of what is read at `now`, which the next load reads again.
+    """Return the last part of the range read at `now`, which the next load reads again.
 
-    Everything before it is final, as far as the lateness of records is known.
+    Everything before it is final, given the known lateness of records.
     """
     return Interval(now - SETTLE - lookback_for(lateness), now - SETTLE)
 

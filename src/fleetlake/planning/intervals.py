@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
-"""Stands for "as far back as the service holds"."""
+"""Means "as far back as the service holds"."""
 
 
 @dataclass(frozen=True, order=True)
@@ -20,7 +20,7 @@ class Interval:
     end: datetime
 
     def __post_init__(self) -> None:
-        """Refuse a range that runs backwards or has no zone."""
+        """Refuse a range that ends before it starts or has no time zone."""
         if self.start.tzinfo is None or self.end.tzinfo is None:
             raise ValueError(f"a range needs instants with a zone: {self.start}, {self.end}")
         if self.start > self.end:
@@ -38,7 +38,7 @@ class Interval:
 
 
 def coalesce(intervals: Iterable[Interval]) -> list[Interval]:
-    """Return the same instants as the fewest ranges, oldest first."""
+    """Return the union of the ranges as the fewest ranges, oldest first."""
     joined: list[Interval] = []
     for interval in sorted(i for i in intervals if not i.is_empty):
         if joined and interval.start <= joined[-1].end:

@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from fleetlake.endpoints.model import MOST_RECORDS_PER_PAGE
+from fleetlake.endpoints.model import MAX_RECORDS_PER_PAGE
 from fleetlake.planning.intervals import Interval
 
 WARN_BEFORE = timedelta(hours=24)
-"""Warn while at least a day is left, however fast the backlog could be read."""
+"""Warn at least a day ahead, however fast the backlog could be read."""
 
 MARGIN = 3.0
 """Safety factor: reading the backlog may take this many times as long as forecast."""
 
 
 class RetentionState(StrEnum):
-    """Whether a stream is read before the service deletes its records."""
+    """Whether a stream will be read before the service deletes its records."""
 
     OK = "ok"
     AT_RISK = "at risk"
@@ -26,10 +26,9 @@ class RetentionState(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Forecast:
-    """When the oldest unread record expires, and what it takes to read all before that.
+    """When the oldest unread record expires, and what reading the backlog costs.
 
-    `calls` and `catch_up` are what the backlog costs at the stream's own density and the call
-    limit.
+    `calls` and `catch_up` follow from the stream's record rate and the call limit.
     """
 
     state: RetentionState
@@ -57,7 +56,7 @@ def forecast(
     """
     expires_in = min(interval.start for interval in unread) + retention - now
     records = records_per_second * sum((i.end - i.start).total_seconds() for i in unread)
-    calls = max(1, math.ceil(records / MOST_RECORDS_PER_PAGE))
+    calls = max(1, math.ceil(records / MAX_RECORDS_PER_PAGE))
     catch_up = timedelta(minutes=calls / calls_per_minute if calls_per_minute else 0)
     state = RetentionState.OK
     if expires_in <= timedelta(0):

@@ -1,19 +1,19 @@
-"""Dividing the ids of a large fleet between loads that run in any order or at once. Pure.
+"""Dividing the ids of a large fleet between loads, run in any order or concurrently. Pure.
 
-A stable checksum assigns each id to one of `PARTS` parts. Shard 2 of 4 takes the parts 1, 5 and
-9, so even shards of different counts know which ids both would load.
+A stable checksum assigns each id to one of `PARTS` parts. Shard 2 of 4 takes the parts 1, 5 and 9.
+So shards of different counts can tell which ids both of them would load.
 """
 
 from dataclasses import dataclass
 from zlib import crc32
 
 PARTS = 12
-"""A stream's locks, and the most shards there are; 2, 3, 4, 6 and 12 shards are of equal size."""
+"""Number of locks per stream, and the maximum number of shards; 2, 3, 4, 6 or 12 are equal."""
 
 
 @dataclass(frozen=True)
 class Shard:
-    """One of `of` shares of the ids of a fan-out, numbered from 1; by default, all ids."""
+    """Share `number`, counted from 1, of `of` shares of a fan-out's ids; by default, all ids."""
 
     number: int = 1
     of: int = 1
@@ -32,11 +32,11 @@ class Shard:
         """
         number, separator, of = text.partition("/")
         if not (separator and number.isdecimal() and of.isdecimal()):
-            raise ValueError(f"{text!r} is no shard; write 1/4 for the first of four")
+            raise ValueError(f"{text!r} is not a shard; write 1/4 for the first of four")
         return cls(int(number), int(of))
 
     def __str__(self) -> str:
-        """As it is written.
+        """Return the shard as a user types it.
 
         >>> str(Shard(2, 4))
         '2/4'
@@ -45,12 +45,12 @@ class Shard:
 
     @property
     def is_whole(self) -> bool:
-        """True when nothing is left to other shards."""
+        """True if it is the only shard."""
         return self.of == 1
 
     @property
     def parts(self) -> range:
-        """The parts that are this shard's.
+        """The parts that belong to this shard.
 
         >>> list(Shard(2, 4).parts)
         [1, 5, 9]
@@ -58,7 +58,7 @@ class Shard:
         return range(self.number - 1, PARTS, self.of)
 
     def has(self, partition: int | str) -> bool:
-        """Return whether an id is this shard's.
+        """Return whether an id belongs to this shard.
 
         >>> [Shard(n, 3).has(1001) for n in (1, 2, 3)].count(True)
         1

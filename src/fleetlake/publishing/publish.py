@@ -1,11 +1,11 @@
-"""Publish the marts as plain files: complete snapshots, switched in one step.
+"""Publish the marts as plain files: complete snapshots, switched atomically.
 
 A snapshot is an immutable folder: Parquet files per mart, a DuckDB file with views over exactly
 these files, and `snapshot.json`. `published` is a symbolic link to the newest snapshot. A rename
-replaces the link, so a reader sees either one snapshot or the next. The snapshot before stays for
-readers that still use it.
+replaces the link, so a reader sees either one snapshot or the next. The previous snapshot stays
+for readers that still use it.
 
-Outside readers must not read the lake's own files: after a compaction, rows are in two files.
+Other programs must not read the lake's own files: after a compaction, each row is in two files.
 """
 
 import hashlib
@@ -48,7 +48,7 @@ _NAME = re.compile(r"\d{8}T\d{6}\.\d{6}Z")
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """A published snapshot: rows per table, tables reused from the one before, wall seconds.
+    """A published snapshot: rows per table, tables reused from the previous one, wall seconds.
 
     `nothing_loaded` is true if the lake never received a row.
     """
@@ -88,7 +88,7 @@ def publish(
     with open_lake(lake_path, read_only=True) as lake, _folder_errors(published):
         for folder in (published, store):
             require_own(folder, "published", otherwise="set FLEETLAKE_PUBLISHED to another folder")
-        _refuse_what_is_not_ours(published, store)
+        _require_own_link(published, store)
         store.mkdir(parents=True, exist_ok=True)
         with file_lock(store / "publish.lock", seconds=FOR_EVER):
             _refuse_other_link(store / NEXT_LINK)
@@ -192,7 +192,7 @@ class _Snapshot:
             described = json.loads((self.before / DESCRIPTION).read_bytes())
             version: str | None = described["tables"][name]["version"]
         except (OSError, ValueError, LookupError, TypeError):
-            return None  # a new table, or a description that a power cut left damaged
+            return None  # a new table, or a description damaged by a power failure
         return version
 
     def _watermarks(self) -> list[dict[str, Any]]:
@@ -204,7 +204,7 @@ class _Snapshot:
         ]
 
     def _gaps(self) -> list[dict[str, Any]]:
-        """Return the ranges that expired before they were read, for dashboards to show."""
+        """Return the ranges that expired before they were read, for dashboards."""
         return [
             {
                 "endpoint": gap.endpoint,
@@ -246,7 +246,7 @@ SELECT account_profile, endpoint, watermark_at FROM meta.watermarks ORDER BY ALL
 
 
 def _switch(published: Path, new: Path) -> None:
-    """Point the link to the new snapshot by a rename, so that it always points to one."""
+    """Point the link to the new snapshot by a rename, so that it exists at all times."""
     link = new.parent / NEXT_LINK
     link.unlink(missing_ok=True)
     link.symlink_to(os.path.relpath(new, published.parent), target_is_directory=True)
@@ -254,7 +254,7 @@ def _switch(published: Path, new: Path) -> None:
 
 
 def _clear(store: Path, *, keep: Path, and_keep: Path | None = None) -> None:
-    """Remove unfinished snapshots, and finished ones except the current and the one before."""
+    """Remove unfinished snapshots, and finished ones except the current and the previous one."""
     current = keep.resolve()
     snapshots = [folder for folder in store.iterdir() if _is_snapshot(folder)]
     finished = [folder for folder in snapshots if (folder / DESCRIPTION).is_file()]
@@ -271,13 +271,13 @@ def _is_snapshot(folder: Path) -> bool:
     return (folder / MARKER).is_file() or (folder / DESCRIPTION).is_file()
 
 
-def _refuse_what_is_not_ours(published: Path, store: Path) -> None:
+def _require_own_link(published: Path, store: Path) -> None:
     """Raise LakeError unless `published` is missing or a link to a snapshot in the store."""
     is_link = published.is_symlink()
     is_ours = is_link and published.resolve().parent == store.resolve()
     if (is_link or published.exists()) and not is_ours:
         raise LakeError(
-            f"{published} exists already and fleetlake did not publish it.",
+            f"{published} already exists and fleetlake did not publish it.",
             remedy="Move it elsewhere, or set FLEETLAKE_PUBLISHED to another folder.",
         )
 
@@ -286,7 +286,7 @@ def _refuse_other_link(link: Path) -> None:
     """Raise LakeError if a file or folder has the name of the temporary link."""
     if link.exists() and not link.is_symlink():
         raise LakeError(
-            f"{link} exists already, and fleetlake needs that name for a symbolic link.",
+            f"{link} already exists, and fleetlake needs that name for a symbolic link.",
             remedy="Move it elsewhere, or set FLEETLAKE_PUBLISHED to another folder.",
         )
 

@@ -1,8 +1,8 @@
 """The next request after a page: pure, no I/O.
 
-A walk ends only where the service says so: with a `next` that is null or, where pages follow
-ids, with a page that is not full. A position seen twice would loop for ever, so it is an error,
-never an end.
+A walk ends only where the service says so: with a `next` that is null or, for pages ordered by id,
+with a page that is not full. A position seen twice would loop forever, so it is an error, never an
+end.
 """
 
 from collections.abc import Callable, Mapping
@@ -110,8 +110,8 @@ def _bound(parameter: str, instant: datetime) -> str:
 def _highest_id(endpoint: Endpoint, page: Page) -> str | None:
     """Return the id after which the next page starts.
 
-    The last page is not full and has no link: a service may use a smaller page size than the limit
-    it reports.
+    The last page is not full and has no link. A page that is not full but has a link is not the
+    last: a service may use a smaller page size than the limit it reports.
     """
     if page.is_last and page.count < min(page.limit, endpoint.page_size):
         return None
@@ -148,6 +148,6 @@ def _moves_on(cursor: Cursor, before: str | None, value: str) -> bool:
     now = embedded_ticks(value)
     if before is None:
         return True
-    # Two records may share an instant, so equal times are not a step back.
+    # Two records may share an instant, so equal times are allowed.
     then = embedded_ticks(before)
     return now <= then if cursor.is_newest_first else now >= then

@@ -1,4 +1,4 @@
-"""From endpoint and client to pages: one walk, from its first request to its end."""
+"""Reading the pages of one walk, from its first request to its end."""
 
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
@@ -15,8 +15,8 @@ from fleetlake.reading.cursors import (
 )
 from fleetlake.service.client import Client
 
-MOST_EMPTY_PAGES = 100
-"""Maximum empty pages in a row that link to a next page."""
+MAX_EMPTY_PAGES = 100
+"""Maximum number of consecutive empty pages that link to a next page."""
 
 
 async def read_pages(
@@ -29,8 +29,8 @@ async def read_pages(
     """Yield the pages of one walk, in the service's order, including the last.
 
     `interval` limits the event time; `partitions` are the ids of a fan-out, as many as one call
-    takes. The iterator ends only at the service's own end. Raises: ServiceError for a page that
-    fails for good, CursorStuck for too many empty pages. Pages already yielded stay valid.
+    takes. The iterator ends only where the service says so. Raises: ServiceError for a page that
+    fails permanently, CursorStuck for too many empty pages. Pages already yielded stay valid.
     """
     size = "limit" if endpoint.api is Api.V2 else "page[size]"
     fixed = {size: str(endpoint.page_size), **endpoint.parameters}
@@ -54,10 +54,10 @@ async def read_pages(
         )
         position = next_position(endpoint, page, seen, redact=client.without_keys)
         empty = 0 if page.count else empty + 1
-        if position is not None and empty > MOST_EMPTY_PAGES:
+        if position is not None and empty > MAX_EMPTY_PAGES:
             raise CursorStuck(
                 f"{endpoint.path} returned {empty} empty pages in a row, each with a next one.",
-                remedy="The read was stopped so that it cannot go on for ever. Run again, and "
-                "report it if it persists.",
+                remedy="The read was stopped because it might never end. Run again, and report it "
+                "if it persists.",
             )
         yield stamp(endpoint, page, partitions[0]) if partitions else page

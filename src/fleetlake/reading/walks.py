@@ -30,7 +30,7 @@ async def read_spans(
     """Yield the pages of all spans as they arrive, with at most `walks` concurrent walks.
 
     A slow consumer slows the walks: at most one page per walk waits. Raises: ServiceError for a
-    page that fails for good, after yielding the pages that arrived before.
+    page that fails permanently, after yielding the pages that arrived before.
     """
     pool = _Walks(client, endpoint, spans, walks)
     running = asyncio.create_task(pool.run())
@@ -45,7 +45,7 @@ async def read_spans(
 
 
 class _Walks:
-    """The walks under way, and the parts of each span that are not assigned yet.
+    """The running walks, and the parts of each span that are not assigned yet.
 
     `arrived` holds the pages read, and None after the last one.
     """
@@ -78,7 +78,7 @@ class _Walks:
                 await self.arrived.put(None)
 
     def _begin(self) -> bool:
-        """Start walks for what is left to read; return whether any walk is under way."""
+        """Start walks for what is left to read; return whether any walk is running."""
         while len(self._running) < self._most and (found := self._next_window()):
             frontier, window = found
             self._running[asyncio.create_task(self._walk(frontier, window))] = frontier
@@ -87,8 +87,8 @@ class _Walks:
     def _next_window(self) -> tuple[Frontier, Window] | None:
         """Return the next window of the first frontier that has one; drop the others.
 
-        A dropped frontier returns when one of its walks ends, because the walk may have given a
-        part back.
+        A dropped frontier is added again when one of its walks ends, because that walk may have
+        returned a part.
         """
         while self._frontiers:
             window = self._frontiers[0].take()
@@ -102,10 +102,10 @@ class _Walks:
         return len(self._running) < self._most and not self._frontiers
 
     async def _walk(self, frontier: Frontier, window: Window) -> None:
-        """Walk a window to its end, or until other walks should share the rest.
+        """Walk a window to its end, or until its rest should be divided.
 
-        That is when the window proves too full, or when other walks are idle. A walk whose window
-        does not shrink goes on alone.
+        It is divided if the window is too full, or if other walks are idle. A walk whose window
+        does not shrink continues alone.
         """
         endpoint, partitions, rest = self._endpoint, frontier.span.partitions, window.interval
         count = number = 0
@@ -125,7 +125,7 @@ class _Walks:
                 continue
             spread = _spread(first, last)
             if number >= window.most_pages:
-                frontier.given_back(window, rest, count, spread)
+                frontier.returned(window, rest, count, spread)
                 return
             if self._has_idle and is_worth_sharing(endpoint, rest, count, spread):
                 frontier.shared(rest)

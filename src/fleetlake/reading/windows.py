@@ -1,18 +1,18 @@
-"""Cutting one time-ordered stream into windows that are read concurrently.
+"""Dividing one time-ordered stream into windows that are read concurrently.
 
-Pure: it decides what to request next from what the responses held. A walk through a window is
-an ordinary walk of the cursor; a window only sets where it starts and stops.
+Pure: it decides what to request next from what the responses contained. A walk through a window is
+an ordinary walk of the cursor; the window only sets where it starts and stops.
 
-The first page of a span shows how dense it is. The rest is cut into windows of up to
+The first page of a span shows how dense the span is. The rest is divided into windows of up to
 `PAGES_PER_WINDOW` pages. Each finished window corrects the estimate, and an empty one makes the
-next larger. A window that is far too full is given back and cut again. When walks become idle at
-the end, the others give back and share what they have left.
+next larger. The unread rest of a window that is far too full is returned and divided again. When
+walks become idle at the end, the others return part of their rest for them.
 
-If the beginning of the stream is unknown, a window may lie before it and its request be wasted.
-So one probe at a time asks for everything older than a point far back: sixteen times as far as
-records were found, and after a probe without records, the middle of the uncertain range.
-Meanwhile, everything newer than a found record is read. A probe without records is a proof: the
-service itself says that there is nothing older.
+If the beginning of the stream is unknown, a window may lie before it and waste a request. So one
+probe at a time requests everything older than a point far back: sixteen times as far as records
+were found or, after a probe without records, the middle of the uncertain range. In the meantime,
+everything newer than a found record is read. A probe without records proves that there is nothing
+older.
 """
 
 from collections.abc import Sequence
@@ -23,12 +23,12 @@ from fleetlake.endpoints.model import Endpoint
 from fleetlake.planning.intervals import BEGINNING, Interval
 
 PAGES_PER_WINDOW = 12
-"""A window's last page is half empty on average, so twelve pages cost about 4 % more calls."""
+"""A window's last page is half empty on average; with twelve pages that is 4 % more calls."""
 
-FEWEST_PAGES = 7
-"""Windows shrink towards the end, so that the last walks do not run alone."""
+MIN_PAGES = 7
+"""Minimum pages of a window. Windows shrink to this towards the end, so that no walk runs alone."""
 
-FEWEST_SHARED_PAGES = 6
+MIN_SHARED_PAGES = 6
 """Minimum pages left in a window for an idle walk to share it."""
 
 FULL_WINDOW_PAGES = 2 * PAGES_PER_WINDOW
@@ -50,7 +50,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Window:
-    """Part of a span. It is given back if `most_pages` pages do not reach its end."""
+    """Part of a span. Its rest is returned if `most_pages` pages do not reach its end."""
 
     interval: Interval
     most_pages: int
@@ -64,7 +64,7 @@ class Frontier:
         self._walks = walks
         self._page_size = endpoint.page_size
         self._is_newest_first = endpoint.cursor.is_newest_first
-        # What the service deletes soonest is read first.
+        # Read first what the service deletes first.
         self._oldest_first = endpoint.retention is not None
         self._left = [span.interval]  # oldest first
         self._halves: list[Window] = []
@@ -86,17 +86,17 @@ class Frontier:
         if self._per_second is None:
             return Window(self._left.pop(), most_pages=1)
         if self._probe is None and (older := self._older(self._per_second)):
-            self._probe = Window(self._taken(older), most_pages=1)
+            self._probe = Window(self._remove(older), most_pages=1)
             return self._probe
-        sure = [stretch for stretch in self._left if stretch.start >= self._met_from]
-        if not sure:
-            return None  # the result of the probe decides how to go on
-        stretch = sure[0 if self._oldest_first else -1]
-        window = self._cut(stretch, self._width(self._per_second, sure))
-        return Window(self._taken(window), most_pages=FULL_WINDOW_PAGES)
+        certain = [stretch for stretch in self._left if stretch.start >= self._met_from]
+        if not certain:
+            return None  # the result of the probe decides what is next
+        stretch = certain[0 if self._oldest_first else -1]
+        window = self._cut(stretch, self._width(self._per_second, certain))
+        return Window(self._remove(window), most_pages=FULL_WINDOW_PAGES)
 
     def finished(self, window: Window, count: int) -> None:
-        """Learn from a window that was read to its end and held `count` records."""
+        """Update the estimate after a window was read to its end; it held `count` records."""
         if window is self._probe:
             self._probe = None
             self._none_until = window.interval.end
@@ -107,8 +107,8 @@ class Frontier:
         elif not window.interval.is_open:
             self._measure(count, window.interval.end - window.interval.start)
 
-    def given_back(self, window: Window, rest: Interval, count: int, spread: timedelta) -> None:
-        """Take back the unread rest of a window whose `count` records span `spread` so far."""
+    def returned(self, window: Window, rest: Interval, count: int, spread: timedelta) -> None:
+        """Accept the unread rest of a window whose `count` records span `spread` so far."""
         if self._per_second is None:
             self._measure(count, spread)
             if self._is_newest_first:
@@ -124,18 +124,18 @@ class Frontier:
         self._put_back(rest)
 
     def shared(self, rest: Interval) -> None:
-        """Take back the rest of a window and split it in two, because a walk is idle.
+        """Accept the unread rest of a window and split it in two, because a walk is idle.
 
-        Splitting by density is not worth it: two halves cost at most one more call.
+        It is split in half, not by density, because that costs at most one more call.
         """
         middle = rest.start + (rest.end - rest.start) / 2
         for half in (Interval(rest.start, middle), Interval(middle, rest.end)):
             self._halves.append(Window(half, most_pages=FULL_WINDOW_PAGES))
 
     def _older(self, per_second: float) -> Interval | None:
-        """Return everything older than the next point to look at; None if nothing is uncertain."""
+        """Return everything older than the next point to probe; None if nothing is uncertain."""
         doubt = self._met_from - self._none_until
-        if doubt <= self._length(FEWEST_PAGES, per_second):
+        if doubt <= self._length(MIN_PAGES, per_second):
             self._met_from = self._none_until  # too short to probe further
             return None
         back = doubt / 2
@@ -152,22 +152,22 @@ class Frontier:
         """Return how long a window should be, given the ranges that certainly hold records."""
         seconds = sum((stretch.end - stretch.start).total_seconds() for stretch in sure)
         pages = seconds * per_second / self._page_size / self._walks
-        return self._length(min(max(pages, FEWEST_PAGES), PAGES_PER_WINDOW), per_second)
+        return self._length(min(max(pages, MIN_PAGES), PAGES_PER_WINDOW), per_second)
 
     def _length(self, pages: float, per_second: float) -> timedelta:
-        """Return the time that so many pages span."""
+        """Return the time that a number of pages spans."""
         seconds = min(pages * self._page_size / per_second, LARGEST_WINDOW.total_seconds())
         return max(timedelta(seconds=seconds), SMALLEST_WINDOW)
 
     def _cut(self, stretch: Interval, width: timedelta) -> Interval:
-        """Return a window from the end of the stretch that is read first."""
+        """Return a window from that end of the stretch which is read first."""
         if stretch.end - stretch.start <= width * 1.5:
             return stretch
         if self._oldest_first:
             return Interval(stretch.start, stretch.start + width)
         return Interval(stretch.end - width, stretch.end)
 
-    def _taken(self, window: Interval) -> Interval:
+    def _remove(self, window: Interval) -> Interval:
         """Remove a window from the stretch that contains it."""
         for stretch in self._left:
             if stretch.start <= window.start and window.end <= stretch.end:
@@ -187,7 +187,7 @@ def is_worth_sharing(endpoint: Endpoint, rest: Interval, count: int, spread: tim
     """Return whether a window's rest is worth splitting, given how its `count` records spread."""
     length = rest.end - rest.start
     pages = length / max(spread, _MICROSECOND) * count / endpoint.page_size
-    return length > _MICROSECOND and pages >= FEWEST_SHARED_PAGES
+    return length > _MICROSECOND and pages >= MIN_SHARED_PAGES
 
 
 @dataclass(frozen=True)
@@ -203,8 +203,8 @@ def after_page(
 ) -> WalkProgress:
     """Return the state of a walk after a page whose last record happened at `last`.
 
-    Records of the same microsecond may still follow on the next page, so it is not proven until the
-    walk is past it. Without a promised order, nothing is proven before the end.
+    The next page may hold more records of the same microsecond, so that microsecond is not proven
+    yet. Without a promised order, nothing is proven before the end.
     """
     if at_end:
         return WalkProgress(rest, Interval(rest.start, rest.start))
@@ -224,8 +224,8 @@ TOGETHER = timedelta(hours=1)
 def spans_of(endpoint: Endpoint, wanted: Sequence[tuple[int | None, Interval]]) -> list[Span]:
     """Return the wanted ranges as spans, each with as many partitions as a call takes.
 
-    Partitions share a call only if their ranges start close together, so that one that lags behind
-    does not make the others be read again.
+    Partitions share a call only if their ranges start close together. Otherwise one that lags
+    behind would cause the others to be read again.
     """
     if endpoint.fan_out is None:
         return [Span((), interval) for _, interval in wanted]

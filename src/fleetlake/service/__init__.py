@@ -1,1 +1,1 @@
-"""The remote service: one request, one checked answer."""
+"""The remote service: one request, one checked response."""

@@ -1,7 +1,7 @@
-"""Response bodies, read as they arrive and up to a size limit.
+"""Response bodies, read up to a size limit.
 
-A service, or a server in its place, may send data without end, or a few bytes that unpack to
-gigabytes. So bytes are counted as they arrive and as they are unpacked, whatever a header says.
+A faulty or fake service may send endless data, or a few bytes that unpack to gigabytes. So bytes
+are counted as they arrive and as they are unpacked, whatever the headers say.
 """
 
 import zlib
@@ -11,10 +11,10 @@ from itertools import count
 import httpx
 
 REFUSAL_BYTES = 64 * 1024
-"""Bytes read of a response other than 200: an excerpt is enough to quote."""
+"""Maximum bytes read of a response other than 200, which is only quoted."""
 
 ACCEPTED_CODINGS = "gzip, deflate"
-"""The codings requested: their unpacked size can be limited while unpacking."""
+"""The codings requested; the unpacked size of both can be limited while unpacking."""
 
 _IDENTITY = {"", "identity"}
 _GZIP = {"gzip", "x-gzip"}
@@ -67,7 +67,7 @@ async def whole_answer(response: httpx.Response, bounds: Bounds) -> httpx.Respon
 
 
 _OF_THE_WIRE = {b"content-encoding", b"content-length", b"transfer-encoding"}
-"""Headers that are no longer true of an unpacked body."""
+"""Headers that are wrong once the body is unpacked."""
 
 
 def unpacked(packed: bytes, coding: str, *, most: int) -> bytes:
@@ -90,8 +90,8 @@ def unpacked(packed: bytes, coding: str, *, most: int) -> bytes:
     raise BodyRefused(f"is packed as {coding[:60]!r}, which was not requested")
 
 
-MOST_MEMBERS = 100
-"""Maximum members of a gzip body: a service writes one, and each costs a copy of the rest."""
+MAX_MEMBERS = 100
+"""Maximum members of a gzip body: services write one, and each costs a copy of the rest."""
 
 
 def _gunzipped(packed: bytes, most: int) -> bytes:
@@ -100,8 +100,8 @@ def _gunzipped(packed: bytes, most: int) -> bytes:
     for number in count():
         if number and not packed.startswith(_GZIP_START):
             break
-        if number == MOST_MEMBERS:
-            raise BodyRefused(f"has more than {MOST_MEMBERS} gzip members")
+        if number == MAX_MEMBERS:
+            raise BodyRefused(f"has more than {MAX_MEMBERS} gzip members")
         member = zlib.decompressobj(_GZIP_BITS)
         body += _bounded(member, packed, most - len(body))
         packed = member.unused_data

@@ -43,20 +43,20 @@ from fleetlake.text.redaction import starred
 Answer = TypeVar("Answer")
 
 FIRST_CONTACT_ATTEMPTS = 3
-"""Attempts before the first response: a wrong address should not take minutes to report."""
+"""Maximum attempts before the first response, so that a wrong address is reported quickly."""
 
 CLOCK_PROBES = 3
 """Maximum requests to learn the service's clock, if the first dates look wrong."""
 
-MOST_SEARCHED = 65_536
-"""Bytes of a response that are searched for its message: a whole page would take long."""
+MAX_SEARCHED = 65_536
+"""Maximum bytes of a response that are searched for its message; a whole page would take long."""
 LONGEST_ECHO = 4_096
 
 V3 = "application/vnd.api+json"
 EXPIRES_SOON = timedelta(hours=48)
 """Records that the service deletes within this time are requested before all others."""
 
-MOST_SECONDS = 86_400
+MAX_SECONDS = 86_400
 MEGABYTE = 1_000_000
 ANSWER_FACTOR = 4
 """Time for a whole response, as a multiple of FLEETLAKE_TIMEOUT_SECONDS, the time without data.
@@ -86,7 +86,7 @@ class Client:
         self._secrets = [*keys.values(), token]
         self._attempts = settings.retry_attempts
         self._answer_seconds = settings.timeout_seconds * ANSWER_FACTOR
-        # Without retries a page is one response, and may take as long as one.
+        # Without retries a page is one response, and may take as long as one response.
         self._page_seconds = settings.retry_seconds or self._answer_seconds
         self._retry_timeout = timedelta(seconds=settings.retry_seconds)
         self._bounds = Bounds(answer_bytes=settings.answer_megabytes * MEGABYTE)
@@ -94,13 +94,13 @@ class Client:
             settings, f"{self._roots[Api.V2]} {settings.mgr_api_id.get_secret_value()}"
         )
         self._gate = Gate(settings.concurrency)
-        # A proxy from the environment serves other hosts, not this machine.
+        # A proxy from the environment is for other hosts, not for this machine.
         named = {} if settings.is_on_this_machine() else proxies()
         has_proxy = bool(named)
         self._secrets += proxy_secrets(named.values())
         tls = tls_context(self._roots.values(), has_proxy=has_proxy)
         self._http = httpx.AsyncClient(
-            # A cache on the way would repeat old records and an old date.
+            # A cache in between would repeat old records and an old date.
             headers={
                 "User-Agent": "fleetlake",
                 "Accept-Encoding": ACCEPTED_CODINGS,
@@ -140,21 +140,21 @@ class Client:
     ) -> Answer:
         """Return the result of `read` for the response body of `path`, relative to the API's root.
 
-        `expires_at` is when the service deletes the records: the most urgent calls go first.
+        `expires_at` is when the service deletes the records; the most urgent calls go first.
         `read` may raise PageUnreadable, which is retried like a lost connection. Raises:
-        ServiceError once further attempts are useless.
+        ServiceError when retries end or cannot help.
         """
 
         async def attempt() -> Answer:
             async with self._turn(deadline, expires_at):
                 response = await self._ask(path, parameters, api)
             try:
-                # Not in a thread: the next responses arrive meanwhile anyway, and passing pages
-                # between threads took a seventh of a load's CPU time.
+                # Not in a thread: the next responses arrive in the meantime anyway, and passing
+                # pages between threads took a seventh of a load's CPU time.
                 answer = read(response.content)
             except PageUnreadable as error:
-                said = f"{self.without_keys(error.what)} It begins: {self._excerpt(response)}"
-                raise PageUnreadable(said, remedy=error.remedy) from None
+                what = f"{self.without_keys(error.what)} It begins: {self._excerpt(response)}"
+                raise PageUnreadable(what, remedy=error.remedy) from None
             self._has_answered = True
             if date := _date(response.headers.get("date", "")):
                 self.clock.read_date(date)
@@ -216,11 +216,11 @@ class Client:
         except BodyRefused as refused:
             raise PageUnreadable(f"The response from {url} {refused}.", remedy=_TOO_LARGE) from None
         except (httpx.HTTPError, TimeoutError) as error:
-            within = f"it was incomplete after {self._answer_seconds:g} s"
-            said = within if isinstance(error, TimeoutError) else str(error)
+            late = f"it was incomplete after {self._answer_seconds:g} s"
+            reason = late if isinstance(error, TimeoutError) else str(error)
             raise Unreachable(
                 f"No complete response from {url}: "
-                f"{one_line(self.without_keys(said or type(error).__name__))}.",
+                f"{one_line(self.without_keys(reason or type(error).__name__))}.",
                 remedy="Check the address and the network, and run again later. Nothing was lost.",
             ) from None
         if response.status_code == httpx.codes.OK:
@@ -269,13 +269,13 @@ class Client:
         )
 
     def _excerpt(self, response: httpx.Response) -> str:
-        """Return one line with the message of a response, without keys."""
-        start = response.content[:MOST_SEARCHED]
+        """Return the message of a response on one line, without keys."""
+        start = response.content[:MAX_SEARCHED]
         body = self.without_keys(start.decode("utf-8", "replace"))
-        if len(response.content) > MOST_SEARCHED:  # a key that is cut off is not recognised
+        if len(response.content) > MAX_SEARCHED:  # a key that is cut off is not recognised
             body = body[:-LONGEST_ECHO]
         # JSON may escape a key, and a key that is cut off is not recognised: redact once more.
-        return one_line(self.without_keys(_said(body)))
+        return one_line(self.without_keys(_message(body)))
 
     def without_keys(self, text: str) -> str:
         """Return the text with every key replaced by stars: a service may echo what it receives."""
@@ -289,7 +289,7 @@ _TOO_LARGE = (
 
 
 def _is_v3_limit(response: httpx.Response, api: Api) -> bool:
-    """Return whether a 409 means the call limit: in v3 it does if it lists no errors."""
+    """Return whether a 409 means the call limit: in v3, one without a list of errors does."""
     if api is not Api.V3 or response.status_code != httpx.codes.CONFLICT:
         return False
     try:
@@ -299,8 +299,8 @@ def _is_v3_limit(response: httpx.Response, api: Api) -> bool:
     return not (isinstance(answer, dict) and isinstance(answer.get("errors"), list))
 
 
-def _said(body: str) -> str:
-    """Return the part of an error body that a person needs to read."""
+def _message(body: str) -> str:
+    """Return the message in an error body, or the whole body if it has none."""
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError):
@@ -316,7 +316,7 @@ def _said(body: str) -> str:
 
 
 def _faults(errors: object) -> str:
-    """Return the errors that a JSON:API body lists, in its own words; "" if it lists none."""
+    """Return the texts of the errors that a JSON:API body lists; "" if it lists none."""
     if not isinstance(errors, list):
         return ""
     named = [e.get("detail") or e.get("title") for e in errors if isinstance(e, dict)]
@@ -327,7 +327,7 @@ def _retry_after(response: httpx.Response) -> timedelta | None:
     """Return the wait that the service asks for, in seconds or as a date; None without one."""
     asked = response.headers.get("retry-after", "")
     if asked.isascii() and asked.isdigit():
-        return timedelta(seconds=min(int(asked), MOST_SECONDS))
+        return timedelta(seconds=min(int(asked), MAX_SECONDS))
     moment = _date(asked)
     return max(moment - datetime.now(UTC), timedelta(0)) if moment else None
 

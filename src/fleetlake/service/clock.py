@@ -1,17 +1,16 @@
 """The clock of the service, and how far loads trust it. Pure.
 
-The service's clock decides what a load may call proven. If it is ahead, a load claims hours
-whose records are still to come, and those records are lost. So three sources are compared: the
-`Date` header of the responses, this machine's clock, and the times on the records. Loads read
-up to the earlier of the two clocks, and call proven what is also older than the newest record:
-the service's time has certainly passed that point.
+The service's clock decides which ranges a load marks as proven. If it is ahead, a load marks hours
+whose records do not exist yet, and those records are lost. So three sources are compared: the
+`Date` header of the responses, this machine's clock, and the times on the records. Loads read up
+to the earlier of the two clocks. They mark as proven only what is also older than the newest
+record, because the service's time has certainly passed that point.
 
 A `Date` can be wrong: a cache repeats an old one, or one of several hosts has lost its time
-server. Of several dates, the slowest one near this machine's clock is used; if none is near,
-the nearest.
+server. Of several dates, the slowest one near this machine's clock is used; if none is near, the
+nearest.
 
-`ClockTrust.SERVICE` trusts the service alone, for simulators and replays with a clock of their
-own.
+`ClockTrust.SERVICE` trusts only the service, for simulators and replays with their own clock.
 """
 
 import time
@@ -27,16 +26,16 @@ REPORTED_SKEW = timedelta(minutes=5)
 """Larger differences between the clocks are reported. Time servers keep them within a second."""
 
 REFUSED_SKEW = timedelta(days=1)
-"""Larger differences stop a load: one clock is wrong, and it is unknown which."""
+"""Larger differences stop a load: one clock is wrong, but which one is unknown."""
 
 QUIET = timedelta(days=7)
-"""How long no new record may appear before the clocks alone are trusted.
+"""Time without new records after which the clocks alone are trusted.
 
 It is shorter than any retention of the service, so that an empty range does not look lost.
 """
 
 _FIRST_YEAR, _LAST_YEAR = 2000, 2199
-"""Years outside this range are no plausible date of a service."""
+"""Dates outside these years are implausible."""
 
 _BOOT = datetime(1970, 1, 1, tzinfo=UTC)
 """Arbitrary origin of the monotonic clock. Only differences are ever used."""
@@ -80,7 +79,7 @@ class Clock:
 
     @property
     def is_checked(self) -> bool:
-        """True if this machine's clock counts too."""
+        """True if this machine's clock is used too."""
         return self._trust is ClockTrust.CHECKED
 
     @property
@@ -98,7 +97,7 @@ class Clock:
     def now(self) -> datetime:
         """Return the time up to which records may exist, in UTC: never after the service's time.
 
-        Without a `Date` header, the service is taken to share this machine's clock. Raises:
+        Without a `Date` header, the service is assumed to share this machine's clock. Raises:
         ClockRefused if the clocks differ by more than a day, or the date is implausible.
         """
         here = machine_now()
@@ -118,15 +117,15 @@ class Clock:
     def provable_until(self) -> datetime | None:
         """Return the time up to which records confirm the clock; None if that is not required.
 
-        The next load reads again what is newer than the newest record, which costs no extra call.
-        After a week without records the two clocks suffice: the fleet may be quiet.
+        The next load reads everything after the newest record again, which costs no extra call.
+        After a week without records the two clocks suffice, because the fleet may be quiet.
         """
         if not self.is_checked:
             return None
         return max(self._newest_record or BEGINNING, machine_now() - QUIET)
 
     def latest(self) -> datetime:
-        """Return the later of the clocks that count, in UTC: nothing has happened after that."""
+        """Return the later of the clocks in use, in UTC: nothing has happened after that."""
         now = self.now()
         return now if not self.is_checked else max(now, now + self.skew, machine_now())
 
@@ -147,15 +146,14 @@ def skew_in_words(skew: timedelta) -> str:
     >>> skew_in_words(timedelta(hours=-40))
     "the service's clock is 40 h behind this machine's"
     """
-    which = "ahead of" if skew > timedelta(0) else "behind"
-    return f"the service's clock is {duration_in_words(abs(skew))} {which} this machine's"
+    relation = "ahead of" if skew > timedelta(0) else "behind"
+    return f"the service's clock is {duration_in_words(abs(skew))} {relation} this machine's"
 
 
 def _refused(skew: timedelta) -> ClockRefused:
     words = skew_in_words(skew)
     return ClockRefused(
-        f"{words[0].upper()}{words[1:]}, so it is unknown which records exist by now. "
-        "Nothing was loaded.",
-        remedy="Correct the clock that is wrong. For a simulator or replay with a clock of its "
-        "own, set FLEETLAKE_CLOCK=service.",
+        f"{words[0].upper()}{words[1:]}, so it is unknown which records exist. Nothing was loaded.",
+        remedy="Correct the clock that is wrong. For a simulator or replay with its own clock, "
+        "set FLEETLAKE_CLOCK=service.",
     )

@@ -1,7 +1,7 @@
 """The deadline of a page: all attempts, the waits between them and their response bodies.
 
-Time that fleetlake itself holds a call back, for the call limit or for other calls under way,
-does not count. It says nothing about the service, and may take far longer than a page.
+Time during which fleetlake itself delays a call, for the call limit or for other calls, does not
+count. It says nothing about the service, and may be far longer than a page takes.
 """
 
 import asyncio
@@ -18,13 +18,13 @@ class Deadline:
 
     @asynccontextmanager
     async def run(self) -> AsyncIterator[None]:
-        """Run a block until the deadline. Raises: TimeoutError when it passes."""
+        """Run the block until the deadline. Raises: TimeoutError if the block takes longer."""
         async with self._timeout:
             yield
 
     @contextmanager
     def uncounted(self) -> Iterator[None]:
-        """Stop the clock of the deadline meanwhile."""
+        """Stop the clock of the deadline within the block."""
         loop = asyncio.get_running_loop()
         ends_at = self._timeout.when()
         assert ends_at is not None

@@ -1,8 +1,8 @@
-"""How many calls may be under way at once, and which call goes next.
+"""How many calls may run concurrently, and which call goes next.
 
-The gate starts fully open. A refusal for the call limit, or responses much slower than usual for
-their path, halve it. Every good response widens it again, by one call per round of responses.
-So the gate adapts to how much the service can take.
+The gate starts fully open. A refusal for the call limit, or a response much slower than usual for
+its path, halves it. Every good response widens it again, by one call per round of responses. So
+the gate adapts to the load that the service can handle.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _FORGETTING = 1.01
 
 @dataclass
 class _Pace:
-    """Seconds that a response of one path takes: recently, and at best."""
+    """Seconds that responses of one path take: recently, and at best."""
 
     recent: float
     best: float
@@ -54,7 +54,7 @@ class Gate:
 
     @property
     def width(self) -> int:
-        """How many calls may be under way at the moment."""
+        """How many calls may run concurrently at the moment."""
         return max(1, int(self._width))
 
     @asynccontextmanager
@@ -68,7 +68,7 @@ class Gate:
             self._call_next()
 
     def answered(self, path: str, began: float) -> None:
-        """Adapt to a good response to a call that began at `began` on the gate's clock."""
+        """Adapt to a good response; the call began at `began` on the gate's clock."""
         seconds = self._clock() - began
         pace = self._paces.setdefault(path, _Pace(seconds, seconds))
         pace.note(seconds)
@@ -78,11 +78,11 @@ class Gate:
             self._width = min(self._width + 1 / self._width, self._most)
 
     def refused(self, began: float) -> None:
-        """Adapt to a call that the service refused because there were too many."""
+        """Adapt to the service's refusal of a call because there were too many."""
         self._narrow(began)
 
     def _narrow(self, began: float) -> bool:
-        """Halve the width, once for all calls that were under way at the same time."""
+        """Halve the width, but only once for all calls that ran at the same time."""
         if began < self._narrowed_at:
             return False
         self._narrowed_at = self._clock()

@@ -18,7 +18,7 @@ _PROXY_SCHEMES = {"http", "https", "socks5", "socks5h"}
 def tls_context(roots: Iterable[str | None], *, has_proxy: bool) -> ssl.SSLContext | None:
     """Return a context for TLS 1.2 or newer, or None if every root is plain http.
 
-    Without TLS the authorities need not be loaded. The connection to a proxy may itself use TLS.
+    Without TLS the authorities are not loaded. With a proxy, TLS may be needed for the proxy.
     Raises: SettingsError if the authorities named in the environment cannot be read.
     """
     if not has_proxy and all(urlsplit(root).scheme == "http" for root in roots if root):
@@ -27,7 +27,7 @@ def tls_context(roots: Iterable[str | None], *, has_proxy: bool) -> ssl.SSLConte
     path = os.environ.get(name)
     try:
         if path and name == "SSL_CERT_DIR":
-            # OpenSSL treats a missing folder as an empty one.
+            # OpenSSL treats a missing folder like an empty one.
             next(Path(path).iterdir(), None)
         context = httpx.create_ssl_context()
     except OSError as error:  # ssl.SSLError is one too

@@ -1,10 +1,10 @@
 """The call limit that all fleetlake processes of one user on one machine share.
 
-A file keeps the times of the latest calls in a ring. A call may go once the call that is
-`calls_per_minute` positions back is a minute old, so no span of sixty seconds contains more
-calls, whichever process makes them. The file is locked only while it is read or written, never
-while a process waits, and a killed process leaves nothing to clean up. Behind the ring, the file
-counts the calls of the day.
+A file keeps the times of the latest calls in a ring buffer. A call may start once the call that is
+`calls_per_minute` positions back is a minute old. So no span of sixty seconds contains more calls,
+whichever process makes them. The file is locked only while it is read or written, never while a
+process waits, and a killed process leaves nothing to clean up. After the ring, the file counts the
+day's calls.
 """
 
 import asyncio
@@ -22,14 +22,14 @@ from fleetlake.lake_address import not_writable
 from fleetlake.machine.ownership import open_own, require_own
 from fleetlake.machine.umask import apply_umask
 
-MOST_CALLS_PER_MINUTE = 60_000
+MAX_CALLS_PER_MINUTE = 60_000
 SPAN_SECONDS = 60.0
 SECONDS_A_DAY = 86_400
 CLOCK_STEP_SECONDS = 1.0
 _COUNT = struct.Struct("<Q")
 _INSTANT = struct.Struct("<d")
 _DAY = struct.Struct("<QQ")
-_DAY_PLACE = _COUNT.size + MOST_CALLS_PER_MINUTE * _INSTANT.size
+_DAY_OFFSET = _COUNT.size + MAX_CALLS_PER_MINUTE * _INSTANT.size
 
 
 class CallLimit:
@@ -47,10 +47,10 @@ class CallLimit:
         calls_per_day: int = 0,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        if calls_per_minute > MOST_CALLS_PER_MINUTE:
+        if calls_per_minute > MAX_CALLS_PER_MINUTE:
             raise SettingsError(
                 f"FLEETLAKE_CALLS_PER_MINUTE is {calls_per_minute}.",
-                remedy=f"Use at most {MOST_CALLS_PER_MINUTE}, or 0 for no limit.",
+                remedy=f"Use at most {MAX_CALLS_PER_MINUTE}, or 0 for no limit.",
             )
         self._calls_per_minute = calls_per_minute
         self._calls_per_day = calls_per_day
@@ -58,7 +58,7 @@ class CallLimit:
         self._file = -1
         self._folder = folder
         if calls_per_minute or calls_per_day:
-            # The name holds a digest: the file identifies an account without naming it.
+            # The name contains a digest, which identifies the account without naming it.
             digest = hashlib.sha256(account.encode()).hexdigest()[:16]
             self._file = _open(folder / f"calls-{digest}.ring")
 
@@ -92,15 +92,15 @@ class CallLimit:
             day, used = self._used_today(now)
             count = self._read(_COUNT, 0) or 0
             if self._calls_per_minute and count >= self._calls_per_minute:
-                oldest = self._read(_INSTANT, self._place(count - self._calls_per_minute)) or 0.0
+                oldest = self._read(_INSTANT, self._offset(count - self._calls_per_minute)) or 0.0
                 if oldest > now + CLOCK_STEP_SECONDS:
-                    # The clock was set back: the times in the ring are no longer valid.
+                    # The clock was set back, so the times in the ring are no longer valid.
                     self._forget(count)
                 elif (wait := oldest + SPAN_SECONDS - now) > 0:
                     return wait
-            os.pwrite(self._file, _INSTANT.pack(now), self._place(count))
+            os.pwrite(self._file, _INSTANT.pack(now), self._offset(count))
             os.pwrite(self._file, _COUNT.pack(count + 1), 0)
-            os.pwrite(self._file, _DAY.pack(day, used + 1), _DAY_PLACE)
+            os.pwrite(self._file, _DAY.pack(day, used + 1), _DAY_OFFSET)
             return 0.0
         finally:
             fcntl.flock(self._file, fcntl.LOCK_UN)
@@ -108,7 +108,7 @@ class CallLimit:
     def _used_today(self, now: float) -> tuple[int, int]:
         """Return the day and its calls so far. Raises: BudgetSpent if they are used up."""
         today = int(now // SECONDS_A_DAY)
-        stored = os.pread(self._file, _DAY.size, _DAY_PLACE)
+        stored = os.pread(self._file, _DAY.size, _DAY_OFFSET)
         day, used = _DAY.unpack(stored) if len(stored) == _DAY.size else (today, 0)
         used = used if day == today else 0
         if self._calls_per_day and used >= self._calls_per_day:
@@ -120,17 +120,17 @@ class CallLimit:
         return today, used
 
     def _forget(self, count: float) -> None:
-        """Mark the last calls of the ring as made long ago."""
+        """Mark the latest calls in the ring as made long ago."""
         for call in range(int(count) - self._calls_per_minute, int(count)):
-            os.pwrite(self._file, _INSTANT.pack(0.0), self._place(call))
+            os.pwrite(self._file, _INSTANT.pack(0.0), self._offset(call))
 
-    def _read(self, kind: struct.Struct, place: int) -> int | float | None:
-        stored = os.pread(self._file, kind.size, place)
+    def _read(self, kind: struct.Struct, offset: int) -> int | float | None:
+        stored = os.pread(self._file, kind.size, offset)
         return kind.unpack(stored)[0] if len(stored) == kind.size else None
 
     @staticmethod
-    def _place(call: float) -> int:
-        return _COUNT.size + int(call) % MOST_CALLS_PER_MINUTE * _INSTANT.size
+    def _offset(call: float) -> int:
+        return _COUNT.size + int(call) % MAX_CALLS_PER_MINUTE * _INSTANT.size
 
 
 def _open(path: Path) -> int:

@@ -1,6 +1,6 @@
 """Retries of one request: how often, for how long, and after which errors.
 
-No other module sleeps and retries, so timeouts never multiply. Tests switch the waits off with
+No other module waits and retries, so timeouts never multiply. Tests turn the waits off with
 `stamina.set_testing`.
 """
 
@@ -19,10 +19,10 @@ logger = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
 
 LONGEST_WAIT = timedelta(seconds=60)
-"""A longer `Retry-After` is cut to this: the service counts calls per minute."""
+"""A longer `Retry-After` is shortened to this: the service counts calls per minute."""
 
 WORTH_A_WARNING = 3
-"""Retries of one page from which the log says WARNING; fewer are normal operation."""
+"""Retries of one page from which they are logged as WARNING; fewer are normal."""
 
 
 def _log_retry(details: RetryDetails) -> None:
@@ -36,8 +36,8 @@ set_on_retry_hooks([_log_retry])
 def wait_before_retry(error: Exception) -> bool | timedelta:
     """Return whether to send the request again, or the wait that the service asks for.
 
-    A request is repeated only for a transient error of the service: a full disk under the call
-    limit is transient too, but no request can help there.
+    Only transient errors of the service are retried. Other transient errors, such as a full disk
+    for the call limit, do not go away with another request.
     """
     if isinstance(error, Throttled) and error.wait is not None:
         return min(error.wait, LONGEST_WAIT)

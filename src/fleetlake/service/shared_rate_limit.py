@@ -1,6 +1,6 @@
-"""The call limit of machines that share a lake. It is kept in the lake's database.
+"""The call limit of machines that share a lake, kept in the lake's database.
 
-One row stands for each call of the last minute, and one row counts the calls of the day. They
+The database has one row per call of the last minute, and one row that counts the day's calls. They
 are read only under a lock, which the database releases when a process dies. The database's clock
 dates the calls.
 """
@@ -69,7 +69,7 @@ class SharedCallLimit:
         """Count a call and return 0, or return the seconds to wait."""
         with self._lock():
             [now] = self._row("SELECT extract(epoch FROM clock_timestamp())::float8")
-            # A call in the future was recorded before the clock was set back, and no longer counts.
+            # A call dated in the future was recorded before the clock was set back: ignore it.
             self._run(
                 "DELETE FROM fleetlake_calls WHERE account = $1 "
                 "AND (called_at <= $2 OR called_at > $3)",
@@ -92,7 +92,7 @@ class SharedCallLimit:
             return 0.0
 
     def _count_of_day(self, today: int) -> None:
-        """Count a call of the day. Raises: BudgetSpent if they are used up."""
+        """Count one of the day's calls. Raises: BudgetSpent if they are used up."""
         [used] = self._row(
             "INSERT INTO fleetlake_call_days AS d (account, day, used) VALUES ($1, $2, 1) "
             "ON CONFLICT (account) "

@@ -1,9 +1,9 @@
 """The HTTP transport of the client: HTTP/1.1 over persistent connections, with little overhead.
 
-The client uses httpx, and h11 implements the protocol. httpx's own transport between them takes
-half of a load's CPU time for features that lists of records do not need. Here each response is
-read whole, one at a time per connection, and never through a proxy. A body over its limit is
-read to one byte beyond the limit, so that the caller can see that it is too large.
+The client uses httpx, and h11 implements the protocol. httpx's own transport takes half of a load's
+CPU time for features that lists of records do not need. This one reads whole responses, one at a
+time per connection, and never through a proxy. A body over its limit is read to one byte beyond the
+limit, so that the caller can see that it is too large.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ import httpx
 from fleetlake.service.bodies import DEFAULT_BOUNDS, Bounds
 
 KEPT_SECONDS = 5.0
-"""How long an idle connection is kept for reuse: many services soon close it."""
+"""How long an idle connection is kept for reuse; many services close it soon after."""
 
 _LARGEST_HEAD = 100 * 1024
 _PORTS = {"http": 80, "https": 443}
@@ -27,7 +27,7 @@ Origin = tuple[str, str, int]
 
 
 class Wire(httpx.AsyncBaseTransport):
-    """Connections to the hosts requested, as many as there are requests under way.
+    """Connections to the requested hosts, one per concurrent request.
 
     Raises what httpx's own transport raises: TransportError for an incomplete response.
     """
@@ -48,7 +48,7 @@ class Wire(httpx.AsyncBaseTransport):
         try:
             answer = await connection.exchange(request, seconds.get("read"))
         except BaseException:
-            # Nobody is waiting for the rest of the response any more.
+            # Nobody waits for the rest of the response.
             connection.close()
             raise
         if connection.is_free:
@@ -110,7 +110,7 @@ class _Connection(asyncio.Protocol):
         return is_ready and not self._transport.is_closing()
 
     def close(self) -> None:
-        """Close at once and drop what is in transit."""
+        """Close at once and drop data in transit."""
         self._transport.abort()
 
     async def exchange(self, request: httpx.Request, seconds: float | None) -> httpx.Response:
@@ -124,7 +124,7 @@ class _Connection(asyncio.Protocol):
                 self._seconds = seconds
                 return await self._answer
         except TimeoutError:
-            raise httpx.ReadTimeout(f"nothing came for {seconds:g} s") from None
+            raise httpx.ReadTimeout(f"no data for {seconds:g} s") from None
         finally:
             self._answer = None
             self.used_at = time.monotonic()
@@ -141,11 +141,11 @@ class _Connection(asyncio.Protocol):
             raise httpx.LocalProtocolError(str(error)) from None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport to write to; not every event loop's is of asyncio's own class."""
+        """Keep the transport for writing; not every event loop uses asyncio's own class."""
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Read data; without a request under way, no data may arrive."""
+        """Read data; data that arrives without a request is an error."""
         if self._answer is None:
             self.close()
             return

@@ -10,8 +10,8 @@ from unicodedata import category
 _SHOWN_AS_CODES = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 """Unicode categories of control, format, surrogate and line-separator characters."""
 
-MOST_QUOTED = 200
-"""Default number of characters that a message quotes from a foreign text."""
+MAX_QUOTED = 200
+"""Maximum number of characters that a message quotes by default."""
 
 
 def plain(value: object) -> str:
@@ -33,7 +33,7 @@ def plain_lines(value: object) -> str:
     return _shown(str(value), kept="\n\t").expandtabs(4)
 
 
-def one_line(value: object, most: int = MOST_QUOTED) -> str:
+def one_line(value: object, most: int = MAX_QUOTED) -> str:
     r"""Return a text as one line of at most `most` characters, to quote in a sentence.
 
     >>> one_line("gone.\r\nWhat to do: nothing", most=12)

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from fleetlake.text.escapes import escape_pattern
 
 LONG = 6
-"""Minimum length at which a secret is replaced even inside a word: a shorter one may be chance."""
+"""Minimum length at which a secret is replaced inside a word; shorter matches may be chance."""
 
 _LOGIN = re.compile(r"^(?:[\w+.-]+://)?[^:/?@]*:(.*)@")
 _MEMBER = re.compile(r"([\w.-]+)\s*=\s*('[^']*'|[^&;\s]*)")
@@ -33,8 +33,8 @@ def starred(text: str, secrets: Iterable[str]) -> str:
     """Return the text with every secret replaced by stars, however it is escaped.
 
     A service or proxy may echo a key as a header, a URL, JSON, HTML, hex or base64, with each
-    character escaped differently, and across several lines. A short secret is replaced only where
-    it is a word of its own: every word contains a key of one letter.
+    character escaped differently, and across several lines. A short secret is replaced only as a
+    whole word: a key of one letter occurs in many words.
     >>> starred("no a; key%2D7788", ["a", "key-7788"])
     'no ***; ***'
     """

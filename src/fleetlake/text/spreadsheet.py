@@ -20,7 +20,7 @@ def guarded(text: str) -> str:
 
 
 def guarded_sql(column: str) -> str:
-    """Return SQL that does the same to a text column, given as an SQL expression."""
+    """Return SQL that does the same to a text column; `column` is an SQL expression."""
     return f"CASE WHEN {_matches(column, _FORMULA)} THEN chr(39) || {column} ELSE {column} END"
 
 

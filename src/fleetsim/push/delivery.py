@@ -61,7 +61,7 @@ class Delivery:
             self.retry_at = at
 
     def clear(self) -> None:
-        """Empty the queue: delivery works again, or was given up."""
+        """Empty the queue after delivery works again or was given up."""
         self.queue.clear()
         self.attempts = 0
         self.retry_at = None

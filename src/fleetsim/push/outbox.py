@@ -1,4 +1,4 @@
-"""Which alerts go to which destinations: matches new alerts with the alert rules."""
+"""Matching new alerts with the alert rules: which alerts go to which destinations."""
 
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet

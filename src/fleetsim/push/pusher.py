@@ -25,8 +25,8 @@ from fleetsim.view import View
 class Pusher:
     """The push side of one simulation. Nothing is sent until `settle` is called.
 
-    `view` gives what the root account sees now. `is_stopped` ends a `settle` that is under way,
-    for a server that has to end.
+    `view` returns what the root account sees now. `is_stopped` ends a running `settle` when the
+    server must stop.
     """
 
     clock: SimulatedClock
@@ -43,7 +43,7 @@ class Pusher:
     async def settle(self) -> None:
         """Send everything due by now, in the order of simulated time.
 
-        A long step is taken day by day, so that other requests run and a signal can stop it.
+        A long step is processed day by day, so that other requests run and a signal can stop it.
         """
         async with self._lock:
             now = self.clock.now()
@@ -55,7 +55,7 @@ class Pusher:
 
     async def _settle_until(self, until: int) -> None:
         """Send what became due in the rest of a day."""
-        # A router that was unregistered since was there when its alerts arose.
+        # A router that has since been unregistered was registered when its alerts were raised.
         view = replace(self.view(), retention=False)
         if has_listeners(view):
             self._expect(messages(view, self.settled_until, until, self._announced))
@@ -93,7 +93,7 @@ class Pusher:
                 await self._send_next(view, due)
 
     def _next_retry(self) -> tuple[int, int]:
-        """Return the time and destination of the next retry; a far future if there is none."""
+        """Return the time and destination of the next retry; a far-future time if there is none."""
         waiting = [(d.retry_at, n) for n, d in self._deliveries.items() if d.retry_at is not None]
         return min(waiting, default=(2**62, 0))
 
@@ -142,7 +142,7 @@ class Pusher:
         """Try an unreachable destination again: drain its queue, or wait longer, or give up."""
         created, delivery = view.ledger.writes_to(DESTINATIONS).created, self.delivery(number)
         while delivery.queue:
-            destination = created.get(number)  # a client may delete or disable it in between
+            destination = created.get(number)  # a client may have deleted or disabled it
             if (
                 destination is None
                 or delivery.state(destination) is not DestinationState.UNREACHABLE
@@ -185,7 +185,7 @@ class Pusher:
         headers = {"Content-Type": "application/json", SIGNATURE_HEADER: signature}
         try:
             return await self.send(destination["endpoint"]["url"], body, headers)
-        except Exception as error:  # noqa: BLE001 - one customer's URL must not stop all pushes
+        except Exception as error:  # noqa: BLE001 - one bad URL must not stop all pushes
             return f"{type(error).__name__}: {error}"
 
 

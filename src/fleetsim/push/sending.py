@@ -24,11 +24,11 @@ def sign(body: bytes, secret: str) -> str:
 
 
 async def send_over_http(url: str, body: bytes, headers: Mapping[str, str]) -> str | None:
-    """Post over HTTP or HTTPS; any answer but a 2xx is a failure."""
+    """Post over HTTP or HTTPS; any response other than 2xx is a failure."""
     try:
         async with httpx.AsyncClient(
             timeout=_TIMEOUT_S,
-            verify=False,  # noqa: S501 - receivers under test carry certificates of their own
+            verify=False,  # noqa: S501 - receivers under test have self-signed certificates
         ) as client:
             answer = await client.post(url, content=body, headers=dict(headers))
     except (httpx.HTTPError, httpx.InvalidURL) as error:

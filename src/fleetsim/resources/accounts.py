@@ -16,7 +16,7 @@ PRODUCT_IDS: Ints = np.array([product.id for product in PRODUCTS])
 
 
 def row_of(*pool: object, field: str) -> Read:
-    """Return a reader of one attribute of the objects a block's rows point to."""
+    """Return a reader of one attribute of the `pool` objects at a block's rows."""
     values = np.array([getattr(item, field) for item in pool], dtype=object)
 
     def read(_view: View, block: Block) -> object:
@@ -136,7 +136,7 @@ def account_of(view: View, router: int) -> int:
 
 
 def group_names(view: View, rows: Ints, instant: Ints) -> list[str | None]:
-    """Return the names of groups at instants; -1 (no group) gives None."""
+    """Return the names of groups at instants; None for -1 (no group)."""
     renamed = view.world.fleet.belonging.is_group_renamed(rows, instant)
     splits = view.world.fleet.group_splits
     names: list[str | None] = []

@@ -27,7 +27,7 @@ def _generate(world: World, routers: Ints, day: int, _accounts: bool) -> Block:
 
 
 def _written(view: View, day: int) -> Block | None:
-    """Return the activities of a day that writes of clients made."""
+    """Return the activities of a day that clients' writes caused."""
     actions = view.ledger.activity
     indexes = np.array(
         [n for n, entry in enumerate(actions) if entry.at // DAY == day], dtype=np.int64
@@ -51,7 +51,7 @@ def _written(view: View, day: int) -> Block | None:
 
 
 def _keep(view: View, block: Block) -> Block:
-    """Return the activities the caller may see and the service still keeps."""
+    """Return the activities that the caller may see and that the service still keeps."""
     keep = np.isin(block["account"], list(view.accounts))
     if view.retention:
         keep &= block["time"] >= view.now - RETENTION

@@ -54,12 +54,12 @@ _CERTIFIED_ONE_IN: Final = 500
 
 
 def code(names: tuple[str, ...], name: str) -> int:
-    """Return the number of an activity type: its place in the contract's list, from 1."""
+    """Return the number of an activity type: its position in the contract's list, from 1."""
     return names.index(name) + 1
 
 
 class _Entry(NamedTuple):
-    """One generated or written activity; `salt` varies its made-up values."""
+    """One generated or written activity; `salt` varies its invented values."""
 
     kind: int
     router: int

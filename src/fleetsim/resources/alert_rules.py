@@ -1,4 +1,4 @@
-"""alert_rules and alert_push_destinations: held entirely in the ledger."""
+"""alert_rules and alert_push_destinations, which exist only in the ledger."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -19,7 +19,7 @@ _KEY_OPS = frozenset({"exact", "in", "gt", "lt"})
 
 
 def sees_account(view: View, account_id: int) -> bool:
-    """Return whether an account of the caller's tree has this id, created ones included."""
+    """Return whether an account in the caller's tree, created ones included, has this id."""
     if any(ACCOUNTS[row].id == account_id for row in view.accounts):
         return True
     created = view.ledger.writes_to("accounts").created.get(account_id)
@@ -39,7 +39,7 @@ def _ledger_series(name: str) -> Series:
         newest_first: bool,
         want: int,
     ) -> Iterator[Block]:
-        del newest_first, want  # one small block, whatever is asked
+        del newest_first, want  # always one small block
         created = view.ledger.writes_to(name).created
         seen = [(n, r) for n, r in created.items() if sees_account(view, r["account"])]
         time = np.array([record["created_at"] for _, record in seen], dtype=np.int64)
@@ -57,7 +57,7 @@ def _records(name: str, view: View, block: Block) -> list[Fields]:
 
 
 def _reader(name: str) -> Callable[[str], Read]:
-    """Return what makes readers of a resource's raw fields."""
+    """Return a function that makes readers of a resource's raw fields."""
 
     def of(field: str) -> Read:
         def read(view: View, block: Block) -> Any:

@@ -46,7 +46,7 @@ _FRIENDLY: Final[dict[str, Callable[[int, int], str]]] = {
 
 
 def _other(name: str) -> Callable[[int, int], str]:
-    """Return the text of a type that only needs its name and port."""
+    """Return the text function of a type that needs only its name and port."""
     words = name.replace("_", " ")
     return lambda s, _v: f"{words} on {_PORTS[s]}"
 
@@ -82,8 +82,8 @@ class _Port(NamedTuple):
 
 
 def _ports(view: View, block: Block) -> list[_Port]:
-    """Return the interface of each alert, that of slot 0 where it is about none."""
-    # Alerts that are about no interface may hold another number in its place.
+    """Return the interface of each alert; slot 0 for alerts that are not about an interface."""
+    # In those alerts, `slot` may hold another number.
     is_slot = (block["slot"] >= 0) & (block["slot"] < SLOTS_PER_ROUTER)
     slot = np.where(is_slot, block["slot"], 0)
     bay = np.maximum(block["router"], 0) * SLOTS_PER_ROUTER + slot
@@ -105,7 +105,7 @@ def information(view: View, block: Block) -> list[dict[str, Any]]:
 
 
 def _information(kind: int, port: _Port, value: int, time: str) -> dict[str, Any]:
-    """Return the `info` of one alert; the contract states two shapes, the others are ours."""
+    """Return the `info` of one alert; the contract defines two shapes, the others are invented."""
     name = ALERT_TYPES[kind]
     if kind in _WAN:
         return _wan_status(name, port, value, time)
@@ -161,7 +161,7 @@ def names_of(view: View, router: Ints, slot: Ints, instant: Ints) -> list[str]:
 
 
 def device_names(view: View, device: Ints, bay: Ints) -> list[str]:
-    """Return the uids of devices in bays: a modem has its own, or that of its bay."""
+    """Return the uids of devices in bays: a modem has its own uid or that of its bay."""
     fleet = view.world.fleet
     row = np.where(fleet.moves.keeps_name(device), device, bay)
     lone = fleet.moves.is_drawer(row)

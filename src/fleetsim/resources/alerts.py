@@ -50,7 +50,7 @@ def _keep_routers(view: View, block: Block) -> Block:
 
 
 def router_ids(view: View, block: Block) -> Ints:
-    """Return router ids, null where a row is about an account."""
+    """Return router ids; null for rows about an account."""
     router = block["router"]
     return np.where(router < 0, NULL, view.world.fleet.router_id[router])
 

@@ -1,4 +1,4 @@
-"""batteries: what each E100 battery last reported (service contract, batteries)."""
+"""batteries: the last report of each E100 battery (service contract, batteries)."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -42,11 +42,11 @@ def battery_ids(view: View) -> Identifiers:
 def last_report(view: View, router: Ints, instant: Ints) -> Ints:
     """Return when batteries last reported by an instant, while their router was on.
 
-    A router reports as it registers, too.
+    A router also reports when it registers.
     """
     world, fleet = view.world, view.world.fleet
     at = batteries.report_before(world.draws, router, instant)
-    for _ in range(2):  # the report before one spell may lie in the day before's
+    for _ in range(2):  # the report before one spell may lie in the previous day's spell
         spell = world.planner.plan(router, service_day(at, fleet.day_shift[router])).offline
         earlier = batteries.report_before(
             world.draws, router, np.where(spell.holds(at), spell.start, at)
@@ -76,7 +76,7 @@ def read_batteries(view: View, router: Ints, at: Ints) -> BatteryReport:
 
 
 def _latest(current: Any, today: DayPlan, yesterday: DayPlan) -> tuple[Spells, Ints, Reals]:
-    """Return the latest spell on battery, when the router gave out in it, and its drain."""
+    """Return the latest spell on battery, when the router powered off in it, and its drain rate."""
     spell = Spells(
         np.where(current, today.on_battery.start, yesterday.on_battery.start),
         np.where(current, today.on_battery.end, yesterday.on_battery.end),
@@ -105,7 +105,7 @@ def _status(view: View, block: Block) -> Any:
 
 
 def _minutes_left(view: View, block: Block) -> Ints:
-    """Return minutes until the charge reaches 7%, null unless discharging."""
+    """Return minutes until the charge reaches 7%; null unless discharging."""
     reading = _reading(view, block)
     left = np.maximum(reading.charge.percent - batteries.POWER_OFF_PCT, 0) / reading.drain_rate
     return np.where(reading.charge.discharging, (left * 60).astype(np.int64), NULL)

@@ -18,7 +18,7 @@ RETENTION = 90 * DAY
 """Service contract, Limits: the actual configuration is dropped after ninety days."""
 
 _CERTIFIED = (150, 3)
-"""One router in this many holds a certificate, and the first one that does."""
+"""How many routers there are per router with a certificate, and the first such router."""
 _SYNC_TAKES = 600 * SECOND
 
 

@@ -12,10 +12,10 @@ from fleetsim.view import View
 from fleetsim.world import World
 
 Generate = Callable[[World, Ints, int, bool], Block]
-"""Takes the world, routers, a UTC day and whether to include what concerns no router."""
+"""Takes the world, routers, a UTC day and whether to include rows that are not about a router."""
 
 WriteAnswer = Callable[[View, int], Block | None]
-"""Returns what writes of clients added to a UTC day, as a generated block has it."""
+"""Returns the rows that clients' writes added to a UTC day, in the form of a generated block."""
 
 _FEW = 2000
 
@@ -23,7 +23,7 @@ _FEW = 2000
 def daily_series(name: str, generate: Generate, written: WriteAnswer) -> Series:
     """Return a series made of whole days.
 
-    A request about a few devices generates only those; any other reads the fleet's day.
+    A request about a few devices generates only their rows; any other uses the whole fleet's day.
     """
 
     def series(

@@ -1,4 +1,4 @@
-"""failovers: each move of a router to its backup WAN, until its end."""
+"""failovers: each failover of a router to its backup WAN, until it ends."""
 
 from uuid import UUID
 
@@ -24,8 +24,8 @@ _UPDATED_EVERY = MINUTE
 def failovers_of(world: World, day: int) -> Block:
     """Return the failovers of a service day: router, slots, start and end in microseconds.
 
-    Where the backup failed too there are two, which overlap: both end when the primary is back.
-    The first carries nothing from `carried_until` on. `number` is 1 for the second of a day.
+    If the backup failed too, there are two that overlap: both end when the primary is back. The
+    first carries nothing from `carried_until` on. `number` is 1 for the second of a day.
     """
 
     def make() -> Block:
@@ -80,7 +80,7 @@ def _is_seen(view: View, joined: dict[str, Ints]) -> Flags:
 
 
 def _until(view: View, block: Block) -> Ints:
-    """Return when the record was last updated: each minute while it runs, then at its end."""
+    """Return when the record was last updated: each minute during the failover, then at its end."""
     running = block["start"] + (view.now - block["start"]) // _UPDATED_EVERY * _UPDATED_EVERY
     return np.where(block["end"] <= view.now, block["end"], running)
 

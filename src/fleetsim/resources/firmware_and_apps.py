@@ -214,7 +214,7 @@ DEVICE_APP_BINDINGS = Resource(
 
 
 def _app_state_rows(view: View) -> Block:
-    """Return one row per vehicle router without a battery; these run the first app."""
+    """Return one row per vehicle router without a battery: those run the first app."""
     runs = view.scope & (view.world.fleet.product == VEHICLE_PLAIN)
     return Block({"row": np.flatnonzero(runs)})
 

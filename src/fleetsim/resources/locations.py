@@ -41,11 +41,11 @@ def location_rows(view: View) -> Block:
 def last_fix_at(view: View, router: Ints) -> Ints:
     """Return when each location was last updated: the last fix, or when it was set by hand.
 
-    A router tells where it is as it registers, too.
+    A router also reports its location when it registers.
     """
     world, fleet = view.world, view.world.fleet
     taken = fixes.last_fix(world.draws, fleet, router, np.full(len(router), view.now))
-    for _ in range(2):  # the fix before a spell offline may itself lie in an earlier one
+    for _ in range(2):  # the fix before a spell offline may lie in an earlier spell
         spell = world.planner.plan(router, (taken - fleet.day_shift[router]) // DAY).offline
         hidden = spell.holds(taken)
         if hidden.any():
@@ -161,7 +161,7 @@ def _track_fix(view: View, block: Block) -> fixes.Fix:
 
 
 def _modem(view: View, block: Block) -> Ints:
-    """Return the modem whose signal a fix has: the one in use."""
+    """Return the modem whose signal a fix contains: the modem in use."""
 
     def make() -> Ints:
         fleet, router, time = view.world.fleet, block["router"], block["time"]

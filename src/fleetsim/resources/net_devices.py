@@ -32,7 +32,7 @@ from fleetsim.world.sampling import connected_since, is_connected, last_sample
 def net_device_rows(view: View) -> Block:
     """Return the interfaces of the caller's routers; the root account also owns the orphans.
 
-    The block of all interfaces is cached: building a million costs more than a page of them.
+    The block of all interfaces is cached, because building a million takes longer than a page.
     """
     world = view.world
     block = world.cache.get_fresh("net_devices", lambda: _rows(world))
@@ -70,7 +70,7 @@ def is_orphan(view: View, block: Block) -> Flags:
 
 
 def router_of(view: View, block: Block) -> Ints:
-    """Return the router row of each interface, that of the first router for an orphan."""
+    """Return the router row of each interface; the first router's for an orphan."""
     return np.where(is_orphan(view, block), 0, bay_of(view, block) // SLOTS_PER_ROUTER)
 
 
@@ -107,7 +107,7 @@ def _connection_state(view: View, block: Block) -> Any:
 
 
 def _uptime(view: View, block: Block) -> Reals:
-    """Return for how many seconds each interface has been connected, NaN if it is not."""
+    """Return how many seconds each interface has been connected; NaN if it is disconnected."""
     router, slot = router_of(view, block), slot_of(view, block)
     grid = plan_grid(view.world.planner, router, view.now, view.now, 9)
     now = np.full(len(block), view.now)
@@ -117,7 +117,7 @@ def _uptime(view: View, block: Block) -> Reals:
 
 
 def updated_at(view: View, block: Block) -> Ints:
-    """Return when each interface last reported, at the earliest when it came to its bay."""
+    """Return when each interface last reported, or when it moved to its bay if that is later."""
 
     def make() -> Ints:
         router, now = router_of(view, block), np.full(len(block), view.now)
@@ -154,12 +154,12 @@ def _names(view: View, block: Block) -> list[str]:
 
 
 def _digits(stream: str, length: int, prefix: str = "", *, of_sim: bool = False) -> Read:
-    """Return a reader of invented numbers of modems or SIM cards, null for other interfaces."""
+    """Return a reader of invented numbers of modems or SIM cards; null for other interfaces."""
     width = length - len(prefix)
 
     def read(view: View, block: Block) -> list[str | None]:
         draws, fleet = view.world.draws, view.world.fleet
-        row = fleet.in_bay_of(fleet.place if of_sim else fleet.hardware, block["row"])
+        row = fleet.in_bay_of(fleet.site if of_sim else fleet.hardware, block["row"])
         words = draws.bits(stream, row)
         if of_sim:
             sim = fleet.moves.sim_of(row, np.full(len(block), view.now))
@@ -234,7 +234,7 @@ _EMPTY = (
     "bsid", "channel", "esn", "ipv6_address", "meid", "mn_ha_spi", "mn_ha_ss", "nai", "prlv",
     "rfchannel", "rxchannel", "ssid", "txchannel", "wimax_realm",
 )  # fmt: skip
-"""Fields of radio generations this fleet does not use: null, as the live service shows them."""
+"""Fields of radio generations that this fleet does not use; null, as in the live service."""
 
 _FIELDS: tuple[ResourceColumn, ...] = (
     column("account", ColumnKind.RELATION, _accounts, EXACT_IN, to="accounts"),

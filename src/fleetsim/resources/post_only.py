@@ -1,4 +1,4 @@
-"""reboot_activity, speed_test, test_alert_push_destinations: they take POST and have no list."""
+"""reboot_activity, speed_test, test_alert_push_destinations: POST only, no list."""
 
 from fleetsim.definition import Resource
 

@@ -1,4 +1,4 @@
-"""The table of v2 resources: to serve another, add its row."""
+"""The table of v2 resources; to serve another resource, add a row."""
 
 from typing import Final
 

@@ -93,7 +93,7 @@ def _states(view: View, block: Block) -> Any:
 
 
 def _bytes(view: View, block: Block) -> Ints:
-    """Return all bytes of a router in the period, over any WAN."""
+    """Return all bytes of a router in the period, over all WANs."""
 
     def make() -> Ints:
         grid, router, time = _grid(view, block), block["router"], block["time"]

@@ -27,7 +27,7 @@ from fleetsim.wire import ESCAPE, TAB
 from fleetsim.world.running import Totals
 
 _WITH_CONTROLS = (200, 157)
-"""One router in this many has such a description, and the first one that does."""
+"""How many routers there are per router with such a description, and the first such router."""
 _NEVER_ONLINE_ONE_IN = 60
 _UNLOCATED = 0.05
 _RENAMED = "-spare"
@@ -71,7 +71,7 @@ def location_ids(view: View) -> Identifiers:
 
 
 def has_location(view: View, router: Ints) -> Flags:
-    """Return which routers have a location: all with GNSS, and most others by hand."""
+    """Return which routers have a location: all with GNSS, and most others, set by hand."""
     unlocated = view.world.draws.chance(_UNLOCATED, "unlocated", router)
     return np.asarray(view.world.fleet.has_gnss[router] | ~unlocated)
 
@@ -84,13 +84,13 @@ def _fleet(field: str) -> Read:
 
 
 def names(view: View, router: Ints, instant: Ints) -> list[str]:
-    """Return router names at instants: the product's series, the place and a number."""
+    """Return router names at instants: the product's series, the region and a number."""
     fleet = view.world.fleet
     renamed = fleet.belonging.is_renamed(router, instant)
     rows = zip(
         fleet.product[router].tolist(),
         fleet.region[router].tolist(),
-        fleet.place[router].tolist(),
+        fleet.site[router].tolist(),
         np.where(renamed, _RENAMED, "").tolist(),
         strict=True,
     )
@@ -101,11 +101,11 @@ def _description(view: View, block: Block) -> list[str | None]:
     """Return descriptions; one in two hundred carries raw control characters."""
     found: list[str | None] = []
     for row in block["row"].tolist():
-        place = REGIONS[int(view.world.fleet.region[row])].name
+        region = REGIONS[int(view.world.fleet.region[row])].name
         if one_in(np.array(row), *_WITH_CONTROLS):
-            found.append(f"site:{TAB}{place}{ESCAPE}[0m")
+            found.append(f"site:{TAB}{region}{ESCAPE}[0m")
         else:
-            found.append(None if row % 3 == 0 else f"Installed in {place}")
+            found.append(None if row % 3 == 0 else f"Installed in {region}")
     return found
 
 

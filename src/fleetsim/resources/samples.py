@@ -34,7 +34,7 @@ Sampled = Callable[[World, Ints], Flags]
 def sample_series(stream: str, sampled: Sampled) -> Series:
     """Return a series of one row per device and period; `sampled` says which devices report.
 
-    Devices are net device rows. A device that moved reports from its bay at that time.
+    Devices are net device rows. A device that moved reports from the bay it was in at the time.
     """
 
     def series(
@@ -63,7 +63,7 @@ def sample_series(stream: str, sampled: Sampled) -> Series:
 def _pieces(
     view: View, since: int, until: int, devices: int, want: int, *, newest_first: bool
 ) -> Iterator[tuple[int, int]]:
-    """Yield ranges of periods, each about as many rows as a page wants."""
+    """Yield ranges of periods, each with about as many rows as a page."""
     first = max(since, view.world.started_at) // PERIOD
     last = min(until - 1, view.now) // PERIOD + 1
     size = max(min(want * 5 // 4, _LARGEST_BLOCK) // devices, 1)
@@ -106,7 +106,7 @@ def _slot(block: Block) -> Ints:
 
 
 def _grid(view: View, block: Block) -> PlanGrid:
-    """Return the plans behind a block, with the days an uptime may reach back."""
+    """Return the plans for a block, including the past days that an uptime may span."""
 
     def make() -> PlanGrid:
         since, until = int(block["time"].min()), int(block["time"].max())
@@ -134,7 +134,7 @@ def _bytes(view: View, block: Block) -> Ints:
 
 
 def _carried_elsewhere(world: World, device: Ints, since: Ints, until: Ints) -> Ints:
-    """Return the bytes that devices which moved in their period carried in the earlier bay."""
+    """Return the bytes that devices carried in their earlier bay, if they moved in the period."""
     total = np.zeros(len(device), dtype=np.int64)
     before = world.fleet.moves.bay_of(device, until - 1)
     lone = world.fleet.moves.is_drawer(before)
@@ -153,7 +153,7 @@ def _bytes_in(view: View, block: Block) -> Ints:
 
 
 def _uptime(view: View, block: Block) -> Ints:
-    """Return seconds since the interface connected, null while it is disconnected."""
+    """Return seconds since the interface connected; null while it is disconnected."""
     fleet, grid = view.world.fleet, _grid(view, block)
     router, slot, time = block["router"], _slot(block), block["time"]
     since = connected_since(view.world.draws, grid, router, slot, time)
@@ -181,7 +181,10 @@ def _measured(name: str) -> Callable[[View, Block], Reals]:
 
 
 def is_seen(view: View, device: Ints, scope: Flags, *, in_drawer: bool = False) -> Flags:
-    """Return which net devices are now in a router of the scope; `in_drawer` if in none."""
+    """Return which net devices are now in a router in `scope`, which is indexed by row.
+
+    Of those in no router it is `in_drawer`.
+    """
     moves = view.world.fleet.moves
     bay = moves.bay_of(device, np.full(len(device), view.now))
     lone = moves.is_drawer(bay)

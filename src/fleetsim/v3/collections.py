@@ -22,7 +22,7 @@ _RADIOS = 6
 
 @dataclass(frozen=True)
 class Collection:
-    """One v3 list: its ids in order, a reader of items, and the fields that filters take."""
+    """One v3 list: its ids in order, a reader of items, and the fields that can be filtered."""
 
     ids: Callable[[View], Sequence[int]]
     items: Callable[[View, Sequence[int]], list[Document]]
@@ -61,7 +61,7 @@ def _assets(view: View) -> Sequence[int]:
 
 
 def asset_items(view: View, rows: Sequence[int]) -> list[Document]:
-    """Return asset endpoints: ids are no router ids, and the MAC has no separators (observed)."""
+    """Return asset endpoints; ids are not router ids, and MACs have no separators (observed)."""
     router = np.array(rows, dtype=np.int64)
     fleet = view.world.fleet
     numbers = view.world.draws.bits("asset", fleet.hardware[router]).tolist()
@@ -91,7 +91,7 @@ def _network(_view: View, number: int) -> Document:
 
 
 def _of_network(kind: str, prefix: str, **more: Any) -> Callable[[View, int], Document]:
-    """Return a maker of things that belong to one of the two networks."""
+    """Return a function that makes items belonging to one of the two networks."""
 
     def make(_view: View, number: int) -> Document:
         attributes = {"name": f"{prefix}-{number}", **more}

@@ -1,4 +1,4 @@
-"""The JSON:API objects in answers of v3."""
+"""The JSON:API objects in v3 responses."""
 
 from typing import Any, Final
 
@@ -30,6 +30,6 @@ def item(
 
 
 def answer(body: Document | None, status: int = 200) -> Response:
-    """Return an answer of v3."""
+    """Return a v3 response."""
     content = b"" if body is None else orjson.dumps(body)
     return Response(content, status, media_type=None if body is None else MEDIA_TYPE)

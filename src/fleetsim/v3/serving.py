@@ -26,7 +26,7 @@ LARGEST_PAGE = 50
 DEFAULT_PAGE = 20
 _AREAS = ("beta", "commerce")
 _WRITES = {"POST": 1, "PATCH": 2, "PUT": 2, "DELETE": 2}
-"""Methods that write, with the number of path parts each needs."""
+"""Methods that write, with the number of path parts that each requires."""
 
 
 async def serve_v3(simulation: Simulation, request: Request) -> Response:
@@ -73,7 +73,7 @@ def _check_headers(request: Request) -> None:
 
 
 async def _answer(simulation: Simulation, request: Request, parts: list[str]) -> Response:
-    body = await request.body()  # others may write while it arrives, so the view comes after
+    body = await request.body()  # others may write while it arrives, so make the view afterwards
     _, administrator = KEY_PAIRS["admin-id"]
     view = simulation.view_of(administrator, origin_of(request))
     collection = COLLECTIONS[parts[0]]
@@ -112,8 +112,8 @@ def _one(view: View, collection: Collection, key: str) -> Document:
 def _page(view: View, collection: Collection, request: Request) -> Document:
     """Return a page; the last one has no `links.next`.
 
-    The cursor is the number of the last item, not a count: a deletion while a client pages
-    does not move other items.
+    The cursor is the number of the last item, not a count, so a deletion while a client pages does
+    not shift other items.
     """
     given = dict(parse_qsl(query_of(request), keep_blank_values=True))
     size, after, filters = _read(collection, given)

@@ -1,4 +1,4 @@
-"""v3 users: the same people as v2's, with fuller attributes; collaborators with fewer."""
+"""v3 users: the same people as v2's with more attributes; collaborators have fewer."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -46,7 +46,7 @@ def _column(view: View, name: str) -> list[Any]:
 
 
 def user_ids(view: View) -> Sequence[int]:
-    """Return the ids of all users the view holds, those created through v2 included."""
+    """Return the ids of all users in the view, including those created through v2."""
     return sorted(_column(view, "id"))
 
 
@@ -74,7 +74,7 @@ def _item(view: View, person: Fields, last_login: int | None) -> Document:
 
 
 def _last_logins(view: View) -> dict[int, int]:
-    """Return when each user last logged in, by id, over the last week."""
+    """Return the last login of each user in the last week, by id."""
     found: dict[int, int] = {}
     today = view.now // DAY
     for day in range(today - _LOOKBACK_DAYS, today + 1):
@@ -91,7 +91,7 @@ def _last_logins(view: View) -> dict[int, int]:
 def write_user(
     context: WriteContext, method: str, key: str | None, attributes: Fields
 ) -> Document | None:
-    """Add, modify or delete a user and return the item served; a tenant is not required."""
+    """Add, modify or delete a user and return the item as served; no tenant is required."""
     unknown = set(attributes) - {*_V2_FIELDS, *_V3_READERS}
     if unknown:
         raise V3Refusal(400, "invalid attribute", ", ".join(sorted(unknown))[:LONGEST_TEXT])

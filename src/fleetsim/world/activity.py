@@ -1,4 +1,4 @@
-"""What people and machines do to the fleet's records, one UTC day at a time."""
+"""Changes that people and devices make to the fleet's records, one UTC day at a time."""
 
 import numpy as np
 
@@ -24,9 +24,9 @@ _USER_ODDS = 0.02
 
 
 def activities_of(world: World, routers: Ints, day: int) -> Block:
-    """Return the activities of a UTC day that concern some routers, and those of all people.
+    """Return the activities of a UTC day about some routers, and those of all people.
 
-    In the block `value` is the person, `slot` the setting changed, `account` a row number.
+    In the block, `value` is the person, `slot` the changed setting, `account` a row number.
     """
     found = Occurrences(world.draws, day, world.started_at, world.fleet.registrations)
     for kind, actions in (
@@ -46,7 +46,7 @@ def activities_of(world: World, routers: Ints, day: int) -> Block:
 
 
 def _by_people(found: Occurrences, kind: int, actions: PersonalActions) -> None:
-    """Add what people did that concerns no router."""
+    """Add actions of people that are not about a router."""
     nowhere = np.full(actions.at.shape, -1)
     found.add(
         actions.keep, actions.at, nowhere, kind, account=actions.account, value=actions.person
@@ -70,7 +70,7 @@ def _settings(found: Occurrences, world: World, routers: Ints, day: int) -> None
 
 
 def _connections(found: Occurrences, world: World, routers: Ints, day: int) -> None:
-    """Add the registration of routers that come back after a spell offline."""
+    """Add the registration of routers that are online again after a spell offline."""
     for service_day in (day - 1, day):
         spell = world.planner.plan(routers, np.full(len(routers), service_day)).offline
         account = world.fleet.belonging.account_at(routers, spell.end)
@@ -88,12 +88,12 @@ def _belonging(found: Occurrences, world: World, routers: Ints, day: int) -> Non
 
 
 def _registrations(found: Occurrences, world: World, routers: Ints) -> None:
-    """Add who unregisters a router, and the router that registers after it."""
+    """Add the unregistration of routers by people, and the routers registered after them."""
     registrations = world.fleet.registrations
     leaves, comes = registrations.until[routers], registrations.since[routers]
     person = world.draws.below(len(world.people), "unregistering-person", routers)
     for kind, keep, at in (
-        # Before it is gone: nothing is recorded of a router that is not registered.
+        # Just before: nothing is recorded about a router that is not registered.
         (UNREGISTERED, leaves < NEVER, leaves - 3 * SECOND),
         (REGISTERED, comes > 0, comes),
     ):

@@ -1,4 +1,4 @@
-"""The alerts that the causes in the fleet lead to, one UTC day at a time."""
+"""The alerts that result from causes in the fleet, one UTC day at a time."""
 
 from dataclasses import dataclass
 
@@ -45,7 +45,7 @@ _BY_SERVICE = tuple(
 
 @dataclass(frozen=True)
 class Day:
-    """The service days that can raise something on one UTC day, flattened to one row each."""
+    """The service days that can raise alerts on one UTC day, flattened to one row each."""
 
     world: World
     router: Ints
@@ -54,7 +54,7 @@ class Day:
 
 
 def alerts_of(world: World, routers: Ints, day: int, *, accounts: bool) -> Block:
-    """Return the alerts of a UTC day about some routers, and about accounts if asked."""
+    """Return the alerts of a UTC day about some routers and, if requested, about accounts."""
     found = Occurrences(world.draws, day, world.started_at, world.fleet.registrations)
     router = np.concatenate([routers, routers])
     service_day = np.repeat(np.array([day - 1, day]), len(routers))
@@ -75,7 +75,7 @@ def alerts_of(world: World, routers: Ints, day: int, *, accounts: bool) -> Block
 
 
 def _by_device_clock(world: World, block: Block) -> Ints:
-    """Return when alerts were detected, of those that the device detects by its own clock."""
+    """Return when alerts were detected; alerts of a device are dated by its own clock."""
     error = clock_error(world.draws, world.fleet, np.maximum(block["router"], 0), block["detected"])
     by_device = (block["router"] >= 0) & ~np.isin(block["kind"], _BY_SERVICE)
     return np.asarray(block["detected"] + np.where(by_device, error, 0))
@@ -194,7 +194,7 @@ def _regrouped(found: Occurrences, world: World, routers: Ints, day: int) -> Non
 
 
 def _rides(found: Occurrences, day: Day) -> None:
-    """A vehicle's day: ignition on and off, and the depot's geofence left and entered."""
+    """A vehicle's day: ignition on and off, leaving and entering the depot's geofence."""
     world = day.world
     rides = np.flatnonzero(world.fleet.is_vehicle[day.router])
     if len(rides) == 0:
@@ -215,9 +215,9 @@ def _rides(found: Occurrences, day: Day) -> None:
 
 
 def _crossing(legs: trips.Legs, who: Ints, leg: Ints) -> Ints:
-    """Return how long after a start (or before a stop) a vehicle is at the geofence's edge.
+    """Return how long after a start (or before a stop) a vehicle crosses the geofence.
 
-    Near either end progress is about 3f², f being the time fraction of the leg.
+    Near either end, progress is about 3f², where f is the time fraction of the leg.
     """
     miles = miles_between(
         legs.lat_from[who, leg],

@@ -1,7 +1,7 @@
-"""Battery physics: charge against time on battery, ageing, and heat.
+"""Battery physics: charge over time on battery, ageing, and heat.
 
-Every quantity has a closed form, so a threshold crossing is computed, not searched. A
-battery reports every 60 s; an alert is detected at the first report that shows the threshold.
+Every quantity has a closed form, so a threshold crossing is computed, not searched for. A battery
+reports every 60 s; an alert is detected at the first report at or past the threshold.
 """
 
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ _HOTTEST_HOUR = 15
 
 @dataclass(frozen=True)
 class Ageing:
-    """When a battery's health reaches 62%, and how fast it falls (points a day)."""
+    """When a battery's health reaches 62%, and how fast it falls (points per day)."""
 
     worn_at: Ints
     points_per_day: Reals
@@ -42,7 +42,7 @@ class Ageing:
         return Ageing(self.worn_at[router], self.points_per_day[router])
 
     def health(self, instant: Ints) -> Reals:
-        """Return present over design capacity in percent."""
+        """Return the present capacity in percent of the design capacity."""
         return HEALTH_ALERT_PCT + self.points_per_day * (self.worn_at - instant) / DAY
 
 
@@ -95,8 +95,8 @@ class Charge:
 def charge(spell: Spells, off_from: Ints, rate: Reals, instant: Ints) -> Charge:
     """Return the charge at instants, given the latest spell on battery begun by then.
 
-    `off_from` is when the router powered itself off, NEVER if it did not: the charge then
-    stays where it is until power returns.
+    `off_from` is when the router powered itself off, or NEVER. From then on, the charge stays
+    constant until power returns.
     """
     drained_until = np.minimum(np.minimum(instant, spell.end), off_from)
     low = 100.0 - rate * np.maximum(drained_until - spell.start, 0) / HOUR
@@ -107,12 +107,12 @@ def charge(spell: Spells, off_from: Ints, rate: Reals, instant: Ints) -> Charge:
 
 
 def surges(draws: Draws, router: Ints, day: Ints) -> Flags:
-    """Return which service days' charging begins with a current of 3.2 A or more."""
+    """Return the service days on which charging begins with a current of 3.2 A or more."""
     return draws.chance(0.04, "surge", router, day)
 
 
 def overcharges(draws: Draws, router: Ints, day: Ints) -> Flags:
-    """Return which service days' charging ends at 8.5 V or more."""
+    """Return the service days on which charging ends at 8.5 V or more."""
     return draws.chance(0.03, "overcharge", router, day)
 
 
@@ -179,7 +179,7 @@ class Warmth:
 
 
 def warmth(draws: Draws, fleet: SimulatedFleet, router: Ints, local_day: Ints) -> Warmth:
-    """Return a local day's temperatures: region, season, weather, and a badly aired cabinet."""
+    """Return a local day's temperatures, from region, season, weather and cabinet ventilation."""
     season = -8.0 * np.cos(2 * np.pi * (local_day % 365.25 - 15) / 365.25)
     cabinet = np.where(draws.chance(0.2, "hot-cabinet", router), 13.0, 3.0)
     weather = 3.0 * draws.normal("weather", fleet.region[router], local_day)

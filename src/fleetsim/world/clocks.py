@@ -11,7 +11,7 @@ _WORST_S_A_DAY = 15.0
 
 
 def clock_error(draws: Draws, fleet: SimulatedFleet, router: Ints, instant: Ints) -> Ints:
-    """Return by how much each router's clock is ahead of the service's at instants."""
+    """Return how far each router's clock is ahead of the service's at instants."""
     phase = draws.below(_WEEK, "clock-set", router)
     days = (instant - phase) % _WEEK / DAY
     rate = draws.between(-_WORST_S_A_DAY, _WORST_S_A_DAY, "clock-rate", router) * SECOND

@@ -42,7 +42,7 @@ def is_taken(
 
 @dataclass(frozen=True)
 class Fix:
-    """Positions as measured: degrees, metres, miles an hour (NaN of a vehicle that sends none)."""
+    """Positions as measured: degrees, metres, miles per hour (NaN if a vehicle sends no speed)."""
 
     latitude: Reals
     longitude: Reals
@@ -53,7 +53,7 @@ class Fix:
 
 
 def measure(draws: Draws, fleet: SimulatedFleet, router: Ints, instant: Ints) -> Fix:
-    """Return what routers measure at instants: mostly the true place and a few metres of noise."""
+    """Return what routers measure at instants: usually the true location with metres of noise."""
     latitude, longitude = fleet.latitude[router].copy(), fleet.longitude[router].copy()
     mph, moving = np.zeros(len(router)), np.zeros(len(router), dtype=bool)
     rides = fleet.is_vehicle[router]
@@ -95,7 +95,7 @@ def last_fix(draws: Draws, fleet: SimulatedFleet, router: Ints, instant: Ints) -
 
 
 def _last_moving_fix(draws: Draws, fleet: SimulatedFleet, router: Ints, minute: Ints) -> Ints:
-    """Return the latest fix taken on a trip of that service day by a minute, 0 if none."""
+    """Return the latest fix, by a minute, taken on a trip of that service day; 0 if none."""
     newest = fix_time(draws, router, minute)
     legs = trips.day_legs(draws, fleet, router, service_day(newest, fleet.day_shift[router]))
     moving = trips.locate_on(legs, newest).moving

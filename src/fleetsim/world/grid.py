@@ -1,4 +1,4 @@
-"""Day plans of a few routers over a range of service days, looked up by instant."""
+"""Day plans of several routers over a range of service days, looked up by instant."""
 
 from dataclasses import dataclass, fields
 from typing import Any
@@ -21,7 +21,7 @@ class PlanGrid:
     plan: DayPlan
 
     def at(self, router: Ints, instant: Ints) -> DayPlan:
-        """Return the plan of the service day each instant lies in."""
+        """Return the plan of the service day that contains each instant."""
         row = np.searchsorted(self.routers, router)
         day = service_day(instant, self.fleet.day_shift[router]) - self.first_day
 
@@ -33,7 +33,7 @@ class PlanGrid:
         return DayPlan(**{f.name: pick(getattr(self.plan, f.name)) for f in fields(DayPlan)})
 
     def last_end(self, router: Ints, instant: Ints, spells: Spells) -> Ints:
-        """Return the latest end of a spell of the grid by each instant, 0 if there is none."""
+        """Return the latest end of a spell of the grid by each instant; 0 if there is none."""
         ends = np.where(spells.happens, spells.end, 0)
         latest = np.maximum.accumulate(ends, axis=1)
         row = np.searchsorted(self.routers, router)

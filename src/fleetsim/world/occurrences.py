@@ -17,8 +17,8 @@ COLUMNS = ("detected", "router", "account", "kind", "slot", "value")
 class Occurrences:
     """Collects occurrences of one UTC day. `router` is -1 for those of an account.
 
-    Occurrences before `started_at` are left out: the world begins then, even
-    for what precedes something in it (such as the ignition before a first trip).
+    Occurrences before `started_at`, when the world begins, are left out, even if they precede
+    something in the world (such as the ignition before a first trip).
     """
 
     draws: Draws
@@ -52,9 +52,9 @@ class Occurrences:
         )
 
     def block(self, stream: str) -> Block:
-        """Return those created on the day, ascending by (time, tail).
+        """Return the occurrences created on the day, ascending by (time, tail).
 
-        A record is created a moment after it is detected: 50 ms to 2.5 s.
+        A record is created 50 ms to 2.5 s after its occurrence is detected.
         """
         nothing = np.zeros((len(COLUMNS), 0), dtype=np.int64)
         return self._sorted(
@@ -62,7 +62,7 @@ class Occurrences:
         )
 
     def _sorted(self, stream: str, table: Ints) -> Block:
-        """Return the rows with their creation time and uuid tail, cut to the day, in order."""
+        """Return the day's rows in order, with creation time and uuid tail."""
         named = dict(zip(COLUMNS, table, strict=True))
         keys = [named[name] for name in ("router", "account", "kind", "detected", "slot")]
         delay = self.draws.between(SECOND // 20, 5 * SECOND // 2, f"{stream}/delay", *keys)

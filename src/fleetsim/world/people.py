@@ -1,4 +1,4 @@
-"""What users do: log in, fail to, log out; drawn per person and day."""
+"""Logins, failed logins, lockouts and logouts of users, drawn per person and day."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ FAILURES_TO_LOCK = 6
 
 @dataclass(frozen=True)
 class PersonalActions:
-    """Moments at which people did something; `account` is a row number."""
+    """Instants of people's actions; `account` is a row number."""
 
     keep: Flags
     at: Ints
@@ -29,7 +29,7 @@ class PersonalActions:
 
 
 def _actions_of(world: "World", at: Ints, keep: Flags, person: Ints) -> PersonalActions:
-    """Return flat actions, none of them before the world begins."""
+    """Return the kept actions as flat arrays, without those before the world begins."""
     accounts = np.array([p.account for p in world.people])
     person = np.broadcast_to(person, at.shape).ravel()
     at, keep = at.ravel(), keep.ravel()
@@ -84,7 +84,7 @@ def failed_logins(world: "World", day: int) -> PersonalActions:
 
 
 def lockouts(world: "World", day: int) -> PersonalActions:
-    """Return the moments at which an account is locked after six failures."""
+    """Return the instants at which an account is locked after six failures."""
     person = np.arange(len(world.people))
     offset = world.draws.between(HOUR, 11 * HOUR, "lockout-at", person, day)
     at = day * DAY + offset.astype(np.int64)

@@ -46,7 +46,7 @@ class DayPlan:
     outage: Spells
     failover_at: Ints
     second_failover_at: Ints
-    """When the backup failed too and the other modem took over, NEVER if it did not fail."""
+    """When the backup failed too and the other modem took over; NEVER if it did not fail."""
     outage_reason: Ints
 
 
@@ -92,7 +92,7 @@ class Planner:
         return np.where(fails & (length >= _LONG_OUTAGE), second, NEVER)
 
     def _reason(self, router: Ints, day: Ints) -> Ints:
-        """Return why the primary WAN fails; only a wired one can lose its cable."""
+        """Return why the primary WAN fails; only a wired WAN can lose its cable."""
         reason = self.draws.below(len(OUTAGE_REASONS), "outage-reason", router, day)
         wired = self.fleet.primary[router] == WIRED
         return np.where(wired, reason, reason % CABLE)
@@ -100,14 +100,14 @@ class Planner:
     def _spell(
         self, router: Ints, day: Ints, happens: Flags, start: Reals, length: Reals
     ) -> Spells:
-        """Return spells from offsets within the service day, none while the router is not there."""
+        """Return spells at offsets within the service day, only while the router is registered."""
         midnight = day_start(day, self.fleet.day_shift[router])
         begin = midnight + start.astype(np.int64)
         end = np.minimum(begin + length.astype(np.int64), midnight + _LATEST_END)
-        return Spells(begin, end).only(happens & self._is_there(router, begin))
+        return Spells(begin, end).only(happens & self._is_registered(router, begin))
 
-    def _is_there(self, router: Ints, begin: Ints) -> Flags:
-        """Return which routers are in the world at instants."""
+    def _is_registered(self, router: Ints, begin: Ints) -> Flags:
+        """Return which routers are registered at instants; none before the world begins."""
         registered = self.fleet.registrations.holds(router, begin)
         return np.asarray((begin >= self.started_at) & registered)
 
@@ -165,7 +165,7 @@ class Planner:
     def _offline(
         self, router: Ints, day: Ints, cut: Spells, on_battery: Spells, powered_off: Ints
     ) -> tuple[Spells, Ints]:
-        """Return the spell offline of each day and its cause; a lack of power has priority."""
+        """Return each day's spell offline and its cause; a lack of power takes precedence."""
         power = self._without_power(router, cut, on_battery, powered_off)
         reboot = self.draws.chance(0.4, "reboot", router, day)
         length = 9 * MINUTE * np.exp(1.3 * self.draws.normal("link-length", router, day))

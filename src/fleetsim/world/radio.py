@@ -10,7 +10,7 @@ from fleetsim.units import DAY, HOUR, Flags, Ints, Reals
 from fleetsim.world import trips
 
 _WAVES = ((37.0, 21.0, 0.5), (13.0, 29.0, 0.3), (71.0, 53.0, 0.2))
-"""Waves of coverage: radians per degree north and east, and weight."""
+"""Waves that add up to coverage: radians per degree north, per degree east, and weight."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Running totals: the part of a router's state that depends on its whole past."""
+"""Running totals: the part of a router's state that depends on its entire past."""
 
 from dataclasses import dataclass, field
 
@@ -48,7 +48,7 @@ class RunningTotals:
         return self._kept[day]
 
     def add(self, totals: Totals, router: Ints, day: int, until: int) -> Totals:
-        """Return totals of some routers with what happened on one more day by `until`."""
+        """Return the totals of some routers plus what happened on one more day by `until`."""
         when = np.full(len(router), day, dtype=np.int64)
         offline = self.planner.plan(router, when).offline
         change = self.changes.plan(router, when)
@@ -75,6 +75,6 @@ class RunningTotals:
 
 
 def _last_turn(spell: Spells, until: int) -> Ints:
-    """Return when a spell last began or ended by an instant, 0 if it has not."""
+    """Return when a spell last began or ended by an instant; 0 if it has done neither."""
     began = np.where(spell.start <= until, spell.start, 0)
     return np.where(spell.end <= until, spell.end, began)

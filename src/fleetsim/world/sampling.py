@@ -35,7 +35,7 @@ def last_sample(draws: Draws, planner: Planner, router: Ints, device: Ints, inst
     """Return when each device took its last sample by an instant, while its router was on."""
     fleet = planner.fleet
     taken = sample_time(draws, device, last_number(draws, device, instant))
-    for _ in range(2):  # a spell offline may begin right after another day's has ended
+    for _ in range(2):  # a spell offline may begin right after that of another day
         spell = planner.plan(router, (taken - fleet.day_shift[router]) // DAY).offline
         before = last_number(draws, device, spell.start - 1)
         taken = np.where(spell.holds(taken), sample_time(draws, device, before), taken)
@@ -43,9 +43,9 @@ def last_sample(draws: Draws, planner: Planner, router: Ints, device: Ints, inst
 
 
 def connected_since(draws: Draws, grid: PlanGrid, router: Ints, slot: Ints, instant: Ints) -> Ints:
-    """Return when an interface last connected: after an outage or spell offline, or its week.
+    """Return when an interface last connected: after an outage or a spell offline, or weekly.
 
-    Carriers renew every session once a week, so a grid that looks back eight days holds it.
+    Carriers renew every session once a week, so a grid of the last eight days is enough.
     """
     phase = (draws.unit("week-phase", router, slot) * _WEEK).astype(np.int64)
     renewed = (instant - phase) // _WEEK * _WEEK + phase
@@ -58,7 +58,7 @@ def connected_since(draws: Draws, grid: PlanGrid, router: Ints, slot: Ints, inst
 def is_connected(
     fleet: SimulatedFleet, grid: PlanGrid, router: Ints, slot: Ints, instant: Ints
 ) -> Flags:
-    """Return which interfaces have a connection: no outage, and a cable that leads somewhere."""
+    """Return which interfaces have a connection: without an outage, and with a connected cable."""
     down = grid.at(router, instant).outage.holds(instant) & (slot == fleet.primary[router])
     unplugged = (slot == 0) & (fleet.primary[router] != 0)
     return np.asarray(~down & ~unplugged)

@@ -17,7 +17,7 @@ SETTINGS = ("ssid", "dns_server", "wan_rule", "firewall_zone", "ca_print", "logg
 
 @dataclass(frozen=True)
 class SettingChanges:
-    """At most one change per router and service day; `at` is NEVER where there is none."""
+    """At most one change per router and service day; `at` is NEVER if there is none."""
 
     at: Ints
     person: Ints

@@ -1,8 +1,8 @@
 """Spells of time: arrays of [start, end) that may not happen, drawn within a service day.
 
 The service day of a router is a UTC day with an offset. Every spell begins and ends within one
-service day, so a UTC day can only overlap with spells of two service days: its own and the one
-before.
+service day, so a UTC day overlaps only with spells of two service days: its own and the previous
+one.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _SATURDAY = 5
 
 @dataclass(frozen=True)
 class Spells:
-    """Intervals in microseconds; both ends are NEVER where nothing happens."""
+    """Intervals in microseconds; both ends are NEVER for a spell that does not happen."""
 
     start: Ints
     end: Ints
@@ -27,7 +27,7 @@ class Spells:
         return self.start < NEVER
 
     def only(self, keep: Flags) -> "Spells":
-        """Return the spells, without those that are not kept."""
+        """Return the spells; those not in `keep` do not happen."""
         return Spells(np.where(keep, self.start, NEVER), np.where(keep, self.end, NEVER))
 
     def holds(self, instant: Ints) -> Flags:

@@ -1,8 +1,8 @@
 """Bytes: each router's demand by quarter hour, and which WAN interface carries it.
 
-Demand is constant within each aligned quarter hour. The primary carries it except in an
-outage; the backup from the failover to the outage's end. So the samples of a router's
-interfaces add up to its demand, and a failover's `data_usage` to what its backup carried.
+Demand is constant within each aligned quarter hour. The primary carries it except in an outage;
+the backup carries it from the failover to the end of the outage. So the samples of a router's
+interfaces add up to its demand, and those of a backup to the failover's `data_usage`.
 """
 
 import numpy as np
@@ -20,12 +20,12 @@ _LONGEST_OUTAGE_QUARTERS = 82
 
 
 def demand(draws: Draws, fleet: SimulatedFleet, router: Ints, quarter: Ints) -> Reals:
-    """Return the bytes a second a router moves in a quarter hour (counted since 1970)."""
+    """Return a router's bytes per second in a quarter hour (counted since 1970)."""
     local = quarter * QUARTER + fleet.utc_offset[router]
     hour = (local % DAY) / HOUR
     weekend = is_weekend(local // DAY)
     busy = np.exp(-(((hour - 13.0) / 4.0) ** 2)) * np.where(weekend, 0.45, 1.0)
-    scale = 2500.0 * np.exp(0.8 * draws.normal("demand-scale", fleet.place[router]))
+    scale = 2500.0 * np.exp(0.8 * draws.normal("demand-scale", fleet.site[router]))
     noise = np.exp(0.35 * draws.normal("demand", router, quarter))
     return np.asarray(scale * (0.12 + busy) * noise)
 
@@ -46,7 +46,7 @@ def carried(draws: Draws, grid: PlanGrid, bay: Ints, start: Ints, instant: Ints)
 def _carrying(grid: PlanGrid, router: Ints, slot: Ints, start: Ints, end: Ints) -> Ints:
     """Return for how many microseconds of [start, end) an interface carries the traffic.
 
-    A piece may lie across two service days; each spell belongs to one of them.
+    The interval may span two service days; each spell belongs to one of them.
     """
     fleet = grid.fleet
     first, last = grid.at(router, start), grid.at(router, end)

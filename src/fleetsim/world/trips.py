@@ -19,14 +19,14 @@ STOPS_PER_DEPOT = 16
 _LONGEST_LEG = 75 * MINUTE
 _SHORTEST_LEG = 4 * MINUTE
 _BEND = 0.12
-"""How far the middle of a leg lies beside the straight line, as a part of its length."""
+"""Distance of a leg's middle from the straight line, as a fraction of the leg's length."""
 
 
 @dataclass(frozen=True)
 class Legs:
-    """The trips of vehicle days; arrays of shape (..., LEGS), NEVER where a day has fewer.
+    """The trips of vehicle days: arrays of shape (..., LEGS), NEVER for legs that a day lacks.
 
-    Longitudes are not wrapped: they pass 180 degrees where a route does.
+    Longitudes are not wrapped: they exceed 180 degrees where a route crosses the antimeridian.
     """
 
     depart: Ints
@@ -85,7 +85,7 @@ def _route(
     """Return the points of a day's route, depot first and last, shape (..., LEGS + 1)."""
     number = np.arange(LEGS + 1)
     stop = draws.below(STOPS_PER_DEPOT, "stop", router[..., None], day[..., None], number)
-    # Neighbouring stops must differ, or a trip would lead nowhere.
+    # Consecutive stops must differ, or a trip would have no length.
     stop = (stop - stop % 2 + number % 2) % STOPS_PER_DEPOT
     at_depot = (number == 0) | (number > visits[..., None])
     depot_lat, depot_lon = fleet.latitude[router][..., None], fleet.longitude[router][..., None]
@@ -113,7 +113,7 @@ def _timetable(
 
 @dataclass(frozen=True)
 class Positions:
-    """Where vehicles are: degrees, miles an hour, and whether they are on a trip."""
+    """Positions of vehicles: degrees, miles per hour, and whether they are on a trip."""
 
     latitude: Reals
     longitude: Reals

@@ -20,7 +20,7 @@ from fleetsim.world.setting_changes import SettingChangePlanner
 
 @dataclass(frozen=True)
 class World:
-    """All that happens is a function of these four values and of time."""
+    """Everything that happens is a function of these four values and of time."""
 
     seed: int
     routers: int
@@ -69,7 +69,7 @@ class World:
 
     @cached_property
     def net_device_id(self) -> Ints:
-        """Return the id of every interface by its row, those of no router at the end."""
+        """Return the id of every interface by row; interfaces without a router come last."""
         return self.fleet.net_device_ids.of(np.arange(self.fleet.net_device_ids.size))
 
     @property

@@ -1,7 +1,7 @@
 """Wrong fixes: a receiver is tens of kilometres off for some minutes of a trip.
 
-All fixes of a spell have the same error, or each has its own. A spell lies within a
-trip, at least a minute and a half from either end, so that right fixes surround it.
+All fixes of a spell have the same error, or each has a different one. A spell lies within a trip,
+at least a minute and a half from either end, so that correct fixes surround it.
 """
 
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ def wrong_spells(draws: Draws, router: Ints, day: Ints, legs: trips.Legs) -> Spe
 
 @dataclass(frozen=True)
 class Displacement:
-    """How far fixes are off, in degrees of latitude north and as much east; mostly 0."""
+    """The error of fixes north and east, both in degrees of latitude; usually 0."""
 
     north: Reals
     east: Reals

@@ -1,4 +1,4 @@
-"""Writes of alert_rules and alert_push_destinations, as the service contract states them."""
+"""Writes of alert_rules and alert_push_destinations, as described in the service contract."""
 
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -77,7 +77,7 @@ def _new_record(context: WriteContext, fields: Fields) -> Fields:
 
 
 def create_destination(context: WriteContext, body: Fields) -> WriteAnswer:
-    """Create a push destination; two of one account cannot share a URL."""
+    """Create a push destination; two destinations of one account cannot have the same URL."""
     required = ("endpoint", "authentication", "name")
     fields = read_fields(context, body, _DESTINATION_FIELDS, required)
     if fields.pop("suspended", False):
@@ -212,7 +212,7 @@ def _check_pooled(rule: Fields) -> None:
 
 
 def create_rule(context: WriteContext, body: Fields) -> WriteAnswer:
-    """Create an alert rule; it takes effect at once, where it is associated."""
+    """Create an alert rule; it takes effect at once in its associated accounts and groups."""
     required = ("schedule", "filter_criteria", "http_destinations")
     fields = read_fields(context, body, _RULE_FIELDS, required)
     blank = {"settings": None, "last_summary_ts": None}
@@ -225,7 +225,7 @@ def create_rule(context: WriteContext, body: Fields) -> WriteAnswer:
 
 
 def change_rule(context: WriteContext, key: str, body: Fields) -> WriteAnswer:
-    """Change a rule from now on; the contract states status 201 and an empty body."""
+    """Change a rule from now on; the contract specifies status 201 and an empty body."""
     record = context.writes_to(RULES).created[find(context, RULES, key)]
     fields = read_fields(context, body, _RULE_FIELDS, ())
     _check_pooled({**record, **fields})
@@ -236,7 +236,7 @@ def change_rule(context: WriteContext, key: str, body: Fields) -> WriteAnswer:
 
 
 def delete_rule(context: WriteContext, key: str) -> WriteAnswer:
-    """Delete a rule; alerts that it covered until now remain."""
+    """Delete a rule; alerts that it has covered so far remain."""
     record = _delete(context, RULES, key)
     retire(context.view.ledger, record, context.view.now)
     subject = subject_of(key)

@@ -26,7 +26,7 @@ def _is_path(path: Any) -> bool:
 
 
 def merged(stored: list[Any], partial: list[Any]) -> list[Any]:
-    """Return settings with a partial change made to them (contract, PATCH).
+    """Return settings with a partial change applied (contract, PATCH).
 
     >>> merged([{"a": {"b": 1, "c": 2}}, []], [{"a": {"b": 3}}, [["a", "c"]]])
     [{'a': {'b': 3}}, [['a', 'c']]]
@@ -62,7 +62,7 @@ def _without(stored: Any, path: Path) -> Any:
 
 
 def _holds(changes: Any, path: Path) -> bool:
-    """Return whether an object sets what a path names, or part of it."""
+    """Return whether an object sets the setting that a path names, or part of it."""
     for key in path:
         if not isinstance(changes, dict) or str(key) not in changes:
             return False

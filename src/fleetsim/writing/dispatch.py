@@ -86,9 +86,9 @@ async def answer_write(
     parts: list[str],
     body: bytes,
 ) -> WriteAnswer:
-    """Do one write.
+    """Execute one write.
 
-    Raises: Refusal: 405 for a method the path does not take, 403 for a role that may not
+    Raises: Refusal: 405 for a method that the path does not allow, 403 for a role that may not
     write, validation and server_error for a bad body.
     """
     context = WriteContext(simulation, caller, view)
@@ -104,7 +104,7 @@ async def answer_write(
 def _bind(
     context: WriteContext, method: str, parts: list[str], body: bytes
 ) -> Callable[[], Answer] | None:
-    """Return the function of a write, or None if the path does not take the method."""
+    """Return the function of a write, or None if the path does not allow the method."""
     match method, parts:
         case "POST", [name] if name in _POSTS:
             return lambda: _POSTS[name](context, read_body(body))

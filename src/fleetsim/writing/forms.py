@@ -30,7 +30,7 @@ from fleetsim.writing.write_context import WriteContext
 def _may_delete_account(context: WriteContext, identity: int) -> None:
     """Refuse to delete an account that still holds users, devices or accounts."""
     if identity == ACCOUNTS[0].id or identity == context.own_account:
-        raise validation("id", "the own account cannot be deleted")
+        raise validation("id", "your own account cannot be deleted")
     for resource in ("users", "routers", "accounts"):
         held = RESOURCES[resource]
         assert held.rows is not None
@@ -184,7 +184,7 @@ def _configured(context: WriteContext, identity: int, fields: Fields) -> None:
 
 
 def _merged_with_stored(context: WriteContext, identity: int, fields: Fields) -> Fields:
-    """Return fields whose configuration is the stored one with the sent part changed."""
+    """Return fields whose configuration is the stored one merged with the sent part."""
     if "configuration" not in fields:
         return fields
     stored = raw_value(context, "configuration_managers", identity, "configuration")
@@ -201,9 +201,9 @@ def _partly_configured(context: WriteContext, identity: int, fields: Fields) -> 
 
 
 def _without_ca_print(context: WriteContext, name: str, value: Any) -> Any:
-    """Read a configuration to patch: enrolment settings may not null `ca_print`.
+    """Read a configuration to patch: enrolment settings may not set `ca_print` to null.
 
-    Unless the enrolment server is the Microsoft-style one (contract, configuration_managers).
+    The Microsoft-style enrolment server is an exception (contract, configuration_managers).
     """
     if any(_nulls_ca_print(part) for part in _objects(value)):
         raise validation(name, "remove the line that sets ca_print to null")

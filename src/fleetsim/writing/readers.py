@@ -1,4 +1,4 @@
-"""Readers of the members of a body: they refuse missing, unknown and invalid ones."""
+"""Readers of the members of a body; they refuse missing, unknown and invalid members."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -23,7 +23,7 @@ def read_body(body: bytes) -> Fields:
     """Return a body's JSON object.
 
     Raises: Refusal: server_error with the parser's text for malformed JSON (service contract,
-    Errors), validation for JSON that is no object or is nested too deeply.
+    Errors), validation for JSON that is not an object or is nested too deeply.
     """
     try:
         value = parse_json(body)
@@ -100,7 +100,7 @@ def relation(resource: str) -> Reader:
 
 
 def optional(reader: Reader, null: Any) -> Reader:
-    """Return a reader that takes null too."""
+    """Return a reader that also accepts null."""
 
     def read(context: WriteContext, name: str, value: Any) -> Any:
         return null if value is None else reader(context, name, value)

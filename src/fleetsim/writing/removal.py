@@ -1,4 +1,4 @@
-"""Deletion of routers and accounts, to which other records belong."""
+"""Deleting routers and accounts, and the records that belong to them."""
 
 import numpy as np
 

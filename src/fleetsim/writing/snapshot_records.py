@@ -1,4 +1,4 @@
-"""Creates, changes and deletes records of snapshot resources."""
+"""Creating, changing and deleting records of snapshot resources."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ def nothing_to_check(_context: WriteContext, _identity: int) -> None:
 
 
 def as_sent(_context: WriteContext, _identity: int, fields: Fields) -> Fields:
-    """Return the fields to store: those that were sent."""
+    """Return the fields as sent: the default of `Form.prepare`."""
     return fields
 
 
@@ -31,9 +31,9 @@ def as_sent(_context: WriteContext, _identity: int, fields: Fields) -> Fields:
 class Form:
     """How one resource is written.
 
-    `fields` are the readers of its writable members and `required` those a POST must have.
-    `kind` is its object type in the activity log. `defaults` fill a created record. `check`
-    may refuse a deletion; `prepare` turns the fields read into those stored; `effects` follow a
+    `fields` are the readers of its writable members; `required` names those that a POST must have.
+    `kind` is its object type in the activity log. `defaults` fill a created record. `check` may
+    refuse a deletion. `prepare` converts the fields read to those stored. `effects` run after a
     change.
     """
 
@@ -80,7 +80,7 @@ def change(form: Form, context: WriteContext, key: str, body: Fields) -> WriteAn
 
 
 def delete(form: Form, context: WriteContext, key: str) -> WriteAnswer:
-    """Delete a record for good."""
+    """Delete a record permanently."""
     identity = existing(form, context, key)
     form.check(context, identity)
     record = _record(form, context, identity)
@@ -107,7 +107,7 @@ def _record(form: Form, context: WriteContext, identity: int) -> Fields:
 
 
 def _members(record: Fields, fields: Fields) -> Fields:
-    """Return the id and the members a write touched, as served."""
+    """Return the id and the changed members of a record, as served."""
     touched = {name: record[name] for name in fields if name in record}
     return {"id": record["id"], **touched}
 

@@ -17,7 +17,7 @@ from fleetsim.view import View
 
 @dataclass(frozen=True)
 class WriteAnswer:
-    """The answer to a write: a status and a JSON body, or an empty one."""
+    """The response to a write: a status, and a JSON body or an empty one."""
 
     status: int
     body: Fields | None = None
@@ -33,7 +33,7 @@ class WriteContext:
 
     @property
     def own_account(self) -> int:
-        """Return the id of the account the caller's keys were made in."""
+        """Return the id of the account in which the caller's keys were created."""
         return ACCOUNTS[self.caller.account].id
 
     def writes_to(self, resource: str) -> ResourceWrites:
@@ -77,12 +77,12 @@ class WriteContext:
         )
 
     def note_deletion(self, resource: str, identity: Any, record: Fields) -> None:
-        """Store how a record was last served, for the truth of deletions."""
+        """Store a record as it was last served, for the truth about deletions."""
         gone = Deletion(self.view.now, resource, str(identity), record)
         self.view.ledger.deletions.append(gone)
 
     def account_row(self, account: int) -> int:
-        """Return the row of an account id; a created account counts as the one it is under."""
+        """Return the row of an account id; for a created account, its parent's row."""
         for row, known in enumerate(ACCOUNTS):
             if known.id == account:
                 return row

@@ -9,8 +9,8 @@ BLOCK_PREFIX = "fleetlake-"
 def key_report(stored: Sequence[str], *, kept: Sequence[str], is_open: bool) -> Iterator[str]:
     """Yield lines that say where workers find the service's keys.
 
-    `stored` are the blocks that this set-up wrote, `kept` all of ours on the server. `is_open`
-    says that the server does not ask for a password.
+    `stored` names the blocks that this set-up wrote, `kept` all of our blocks on the server.
+    `is_open` means that the server does not require a password.
 
     >>> list(key_report([], kept=[], is_open=False))
     ['Service keys: none stored; workers read them from their own environment.']
@@ -29,8 +29,8 @@ def key_report(stored: Sequence[str], *, kept: Sequence[str], is_open: bool) -> 
     if is_open:
         more = " and read the keys in its Secret blocks" if kept else ""
         yield (
-            "Warning: this server does not ask for a password. Whoever reaches it can run code on "
-            f"the workers{more}. Start it with `fleetlake prefect-server`, or set "
+            "Warning: this server does not require a password. Anyone who can reach it can run "
+            f"code on the workers{more}. Start it with `fleetlake prefect-server`, or set "
             "PREFECT_SERVER_API_AUTH_STRING in its environment."
         )
 

@@ -22,8 +22,8 @@ DEFAULTS = {
     # By default Prefect deletes old events but keeps every run: about 700 of ours per day.
     "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs",
     "PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD": str(KEPT_DAYS * 24 * 3600),
-    # The holders of a deployment's slots must survive a restart, as the count of taken slots does:
-    # a slot without a holder is never released, and every later run is cancelled.
+    # The holders of a deployment's slots must survive a restart, because the count of taken slots
+    # does: a slot without a holder is never released, and every later run is cancelled.
     "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": f"{LEASES}.filesystem",
 }
 """Server settings that differ from Prefect's defaults; the environment overrides them."""
@@ -39,9 +39,9 @@ def prefect_server() -> None:
     it does not stall for a minute when many runs write at once, it deletes runs after 30 days, and
     it remembers the holders of a deployment's slots over a restart.
 
-    It asks for a password. The first start creates one in PREFECT_HOME/fleetlake-auth (mode 600)
+    It requires a password. The first start creates one in PREFECT_HOME/fleetlake-auth (mode 600)
     unless PREFECT_SERVER_API_AUTH_STRING is set. To log in to the UI, type the whole line of that
-    file. Web pages of other origins cannot read its answers.
+    file. Web pages of other origins cannot read its responses.
     """
     from fleetlake.cli.output import say
     from fleetlake.cli.prefect.setup import require_prefect

@@ -48,8 +48,9 @@ def prefect_setup(
     """Register work pool, deployments and automations with a Prefect server.
 
     Run it in the project's folder with PREFECT_API_URL set to the server's address. Run it again
-    after each change: it updates the server from the files. Whatever is paused or disabled on the
-    server stays so. Deployments that the files no longer name are listed, not deleted.
+    after each change: it updates the server from the files. Deployments and automations that are
+    paused or disabled on the server stay so. Deployments no longer in the files are listed, not
+    deleted.
     """
     from fleetlake.cli.screen import console
 
@@ -138,7 +139,7 @@ def deployed(client: "SyncPrefectClient") -> dict[str, bool]:
 def with_operator_choices(
     file: Mapping[str, Any], *, paused: Collection[str], off: Collection[str]
 ) -> dict[str, Any]:
-    """Return the deployments with what operators paused or disabled on the server kept so.
+    """Return the deployments; those that operators paused or disabled on the server stay so.
 
     >>> file = {"deployments": [{"name": "series"}, {"name": "marts", "triggers": [{"name": "t"}]}]}
     >>> series, marts = with_operator_choices(file, paused={"series"}, off={"t"})["deployments"]
@@ -194,7 +195,7 @@ def server_client() -> "Iterator[SyncPrefectClient]":
 
     url = PREFECT_API_URL.value()
     if not url:
-        # Prefect would start a temporary server and lose all this with it.
+        # Otherwise Prefect would start a temporary server, and everything would be lost with it.
         raise SettingsError(
             "PREFECT_API_URL is not set, so there is no Prefect server to talk to.",
             remedy="Start one with `fleetlake prefect-server` and export its address, e.g. "
@@ -332,7 +333,7 @@ def put_automations(client: "SyncPrefectClient", folder: Path) -> None:
             client.update_automation(known[0].id, wanted)
         else:
             client.create_automation(wanted)
-        for double in known[1:]:  # all automations of one name would act
+        for double in known[1:]:  # otherwise each automation of that name would act
             client.delete_automation(double.id)
 
 

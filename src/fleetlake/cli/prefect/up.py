@@ -14,10 +14,10 @@ import typer
 
 FOLDER = Path("data/up")
 LOCK = Path("data/up.lock")
-"""Outside the folder, which every start empties."""
+"""Kept outside the folder, because every start empties that."""
 
 MARK = ".fleetlake-up"
-"""File that marks the folder as ours, so that it may be emptied."""
+"""File that marks the folder as created by `up`, so that it may be emptied."""
 
 POLL_SECONDS = 0.5
 HOST = "127.0.0.1"
@@ -121,7 +121,7 @@ def _create_empty(folder: Path) -> None:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Return whether `up` created a folder: by its mark or, for older releases, its content."""
+    """Return whether `up` created a folder; one of an older release is judged by its content."""
     logs = (folder / "server.log", folder / "simulator.log")
     was_ours = all(log.is_file() for log in logs) and (folder / "prefect").is_dir()
     return was_ours or (folder / MARK).is_file()
@@ -181,7 +181,7 @@ def put_environment(wanted: Mapping[str, str]) -> None:
     if profiles := load_settings().profiles:
         raise UsageError(
             f"fleetlake.toml names accounts of a service: {', '.join(profiles)}.",
-            remedy="Move the file away while `fleetlake up` runs, so that it reads no account.",
+            remedy="Move the file away while `fleetlake up` runs, so that no account is read.",
         )
 
 

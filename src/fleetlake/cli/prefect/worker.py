@@ -61,7 +61,7 @@ def running_worker(
     finally:
         try:
             end_runs(process.pid)
-        finally:  # otherwise the worker would run on without us
+        finally:  # otherwise the worker would outlive us
             end(process)
 
 
@@ -155,8 +155,8 @@ def running(
 ) -> Iterator["subprocess.Popen[bytes]"]:
     """Run a command inside the context, in its own session, with its output in a log file.
 
-    It gets `more` and, of our environment, only what every process needs. In a session of its own
-    it does not receive the terminal's Ctrl-C: the processes must end one after another.
+    Its environment holds `more` and the few of our variables that every process needs. In its own
+    session it does not receive the terminal's Ctrl-C: the processes must end one after another.
     """
     from fleetlake.machine.child_environment import plain_environment
 

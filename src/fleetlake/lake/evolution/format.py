@@ -1,7 +1,7 @@
-"""The format of a lake; a release refuses a format that it does not know.
+"""The format of a lake; a release refuses a format that it does not support.
 
-A new column or table is not a new format: releases ignore what they do not know. The number
-increases only if an older release would misread or damage the lake.
+A new column or table is not a new format, because releases ignore those they do not know. The
+number increases only if an older release would misread or damage the lake.
 """
 
 import duckdb
@@ -15,7 +15,7 @@ FORMAT_VERSION = 1
 
 def format_version(opened: Lake) -> int | None:
     """Return a lake's format, or None if none is recorded yet."""
-    # No variable here may be called `lake`: DuckDB would take it for the missing table.
+    # No variable here may be called `lake`: DuckDB would read it in place of the missing table.
     try:
         found = opened.connection.execute("select max(format_version) from meta.lake").fetchone()
     except duckdb.CatalogException:

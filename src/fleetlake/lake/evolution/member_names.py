@@ -1,8 +1,8 @@
 """Names of the service's members: written for people, and as columns. Pure.
 
-A member may have any name that JSON allows, even one with a dot or an empty one. So the path to
-a member is written with dots between its parts, and an ambiguous part is written as a JSON
-string: `a.b` is the member b of the object a, and `"a.b"` is one member.
+A member may have any name that JSON allows, even an empty one or one with a dot. The path to a
+member is written with dots between its parts, and an ambiguous part is written as a JSON string:
+`a.b` is the member b of the object a, and `"a.b"` is one member.
 """
 
 import json
@@ -53,7 +53,7 @@ def parse_path(text: str) -> tuple[str, ...]:
     while more:
         found = _PART.match(text, at)
         if found is None:
-            raise ValueError(f"{text!r} is no path to a member")
+            raise ValueError(f"{text!r} is not a path to a member")
         part, more = found.groups()
         parts.append(json.loads(part) if part.startswith('"') else part)
         at = found.end()

@@ -76,7 +76,7 @@ def likely_kind(lake: Lake, endpoint: Endpoint, path: tuple[str, ...]) -> Kind:
 
 
 def fill_column(lake: Lake, endpoint: Endpoint, column: Column) -> int:
-    """Add the column and move its values there, in the open transaction; return the row count."""
+    """Add the column and move its values into it, in the open transaction; return the row count."""
     table, name = f"raw.{quoted(endpoint.name)}", quoted(column.name)
     lake.execute(f"alter table {table} add column {name} {column.sql_type}")
     return move_values(lake, replace(endpoint, columns=(*endpoint.columns, column)), column)
@@ -148,7 +148,7 @@ def _taken_out(endpoint: Endpoint, column: Column, texts: Sequence[str]) -> pa.T
         try:
             value = read_value(column.kind, take_member(extra, column.path))
         except ValueError:
-            continue  # it stays in `_extra`, as in a load: the column cannot hold it
+            continue  # the column cannot hold it, so it stays in `_extra`, as in a load
         left = members_left(endpoint, extra)
         rows.append((text, value, json_text(left) if left else None))
     moved, values, extras = (list(part) for part in zip(*rows, strict=True)) if rows else ([],) * 3
@@ -170,8 +170,8 @@ def _put_back(column: Column, pairs: pa.Table) -> pa.Table:
 def _with_value(text: str | None, column: Column, value: Any) -> dict[str, Any]:
     """Return the content of `_extra` with the value at the column's path.
 
-    If the record has another value there, one that the column could not hold, that value stays and
-    this one is kept beside it, under the column's name.
+    If the record already has another value there, which the column could not hold, that value stays
+    and this one is stored beside it under the column's name.
     """
     extra: dict[str, Any] = msgspec.json.decode(text) if text else {}
     inner: Any = extra

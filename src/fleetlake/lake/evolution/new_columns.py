@@ -1,8 +1,8 @@
 """Filling a new column in rows that an older release wrote without it.
 
-Values that the service sent are moved out of the rows' `_extra`. Otherwise, for records kept as
-history, the next load writes the value into the current version. A new column is not a change
-of the record, so it starts no new version.
+Values in the rows' `_extra` are moved to the column. For records kept as history that have no such
+value, the next load writes the value into the current version. A new column is not a change of the
+record, so it starts no new version.
 """
 
 from fleetlake.decoding.arrow import EXTRA
@@ -27,7 +27,7 @@ def fill_gained(lake: Lake, endpoint: Endpoint, column: Column) -> None:
 
 
 def take_from_extra(lake: Lake, load: Load) -> int:
-    """Move values that a release without some column left in `_extra`; return the number of rows.
+    """Move values that a release without some column left in `_extra`; return the row count.
 
     For records kept as history, only the current version is considered.
     """
@@ -45,7 +45,7 @@ def take_from_extra(lake: Lake, load: Load) -> int:
 def fill_never_held(lake: Lake, load: Load, is_own: str) -> int:
     """Fill columns that are new to current versions; return the number of rows.
 
-    Only the first load after a column was added does so: later nulls come from the service.
+    Only the first load after a column was added does this: later nulls come from the service.
     `is_own` is the condition on the account, with one parameter.
     """
     endpoint, filled = load.endpoint, 0

@@ -25,15 +25,15 @@ __all__ = ["demote", "members", "promote", "with_promoted"]
 def promote(
     lake: Lake, endpoint: Endpoint, member: str, kind: Kind | None = None
 ) -> tuple[Column, int]:
-    """Make a member a column and move its values out of `_extra`; return it and the rows filled.
+    """Make a member a column and move its values out of `_extra`; return it and the row count.
 
     `member` is written as in `member_names`; a dot leads into an object. Without `kind`, the
     narrowest kind that fits all values is used; a value that does not fit the kind stays in
-    `_extra`. Raises: UsageError for an unknown member, or one that a column already holds, whole or
-    in part; StreamBusy while the endpoint is being loaded.
+    `_extra`. Raises: UsageError for an unknown member, or one that a column already holds in whole
+    or in part; StreamBusy while the endpoint is being loaded.
     """
     settle_names(lake)
-    path = _path_meant(lake, endpoint, member)
+    path = _find_path(lake, endpoint, member)
     with stream_lock(lake.path, endpoint.name):
         [endpoint] = with_promoted(lake, [endpoint])
         _refuse_overlap(endpoint, path)
@@ -52,15 +52,15 @@ def promote(
 
 
 def demote(lake: Lake, endpoint: Endpoint, member: str) -> tuple[Column, int]:
-    """Put a promoted column's values back into `_extra` and drop it; return it and the rows.
+    """Move a promoted column's values back to `_extra` and drop it; return it and the row count.
 
-    A value returns as the column holds it: a time in UTC, a number as a number. `member` may also
-    be the column's name. Raises: UsageError for a member that was not promoted; StreamBusy while
-    the endpoint is being loaded.
+    Values are written as the column holds them: a time in UTC, a number as a number. `member` may
+    also be the column's name. Raises: UsageError for a member that was not promoted; StreamBusy
+    while the endpoint is being loaded.
     """
     settle_names(lake)
     with stream_lock(lake.path, endpoint.name):
-        found = _promotion_meant(promotions(lake, endpoint.name), endpoint, member)
+        found = _find_promotion(promotions(lake, endpoint.name), endpoint, member)
         if found.column.name in {own.name for own in endpoint.columns if own.stored_as is None}:
             raise UsageError(
                 f"{found.column.name} is now a column of raw.{endpoint.name} in every lake, "
@@ -75,25 +75,25 @@ def demote(lake: Lake, endpoint: Endpoint, member: str) -> tuple[Column, int]:
     return found.column, returned
 
 
-def _path_meant(lake: Lake, endpoint: Endpoint, member: str) -> tuple[str, ...]:
+def _find_path(lake: Lake, endpoint: Endpoint, member: str) -> tuple[str, ...]:
     """Return the path to the member that the user named. Raises: UsageError if unknown."""
     known = [one.member for one in members(lake, endpoint.name)]
-    meant = {path for path in _readings(member) if format_path(path[:1]) in known}
-    if len(meant) > 1:
+    candidates = {path for path in _possible_paths(member) if format_path(path[:1]) in known}
+    if len(candidates) > 1:
         raise UsageError(
             f"{member!r} may be a member of {endpoint.name}, or a path into another one.",
-            remedy=f"Type one of: {', '.join(sorted(map(format_path, meant)))}.",
+            remedy=f"Type one of: {', '.join(sorted(map(format_path, candidates)))}.",
         )
-    if not meant:
+    if not candidates:
         raise UsageError(
-            f"{endpoint.name} has never sent a member {member!r} without a column.",
-            remedy=f"It has sent: {', '.join(known) or 'none'}.",
+            f"No record of {endpoint.name} had a member {member!r} without a column.",
+            remedy=f"Members without a column: {', '.join(known) or 'none'}.",
         )
-    return meant.pop()
+    return candidates.pop()
 
 
-def _readings(member: str) -> set[tuple[str, ...]]:
-    """Return the paths that a text may mean: the path it spells, and the text as one name."""
+def _possible_paths(member: str) -> set[tuple[str, ...]]:
+    """Return the paths that a text may mean: the path it spells, and the text as a single name."""
     try:
         return {parse_path(member), (member,)}
     except ValueError:
@@ -115,9 +115,9 @@ def _refuse_overlap(endpoint: Endpoint, path: tuple[str, ...]) -> None:
         )
 
 
-def _promotion_meant(promoted: Sequence[Promotion], endpoint: Endpoint, member: str) -> Promotion:
+def _find_promotion(promoted: Sequence[Promotion], endpoint: Endpoint, member: str) -> Promotion:
     """Return the promotion that the user named by its member or its column."""
-    by_path = [one for one in promoted if one.path in _readings(member)]
+    by_path = [one for one in promoted if one.path in _possible_paths(member)]
     found = by_path or [one for one in promoted if one.column.name == member]
     if len(found) > 1:
         found = [one for one in found if one.member == member]

@@ -26,7 +26,7 @@ MEANING = "A member that the service added; promoted to a column in this lake."
 
 @dataclass(frozen=True, kw_only=True)
 class Member:
-    """A member without a column in the endpoint table: endpoint, first sight, an example.
+    """A member without a column in the endpoint table, when it was first seen, and an example.
 
     `member` is its path as `member_names` writes it. `kind` and `column` are set once it is a
     column of this lake.
@@ -85,9 +85,9 @@ def promotions(lake: Lake, endpoint: str | None = None) -> list[Promotion]:
 
 
 def with_promoted(lake: Lake, endpoints: Sequence[Endpoint]) -> list[Endpoint]:
-    """Return the endpoints with the columns that this lake has in addition.
+    """Return the endpoints with the promoted columns of this lake.
 
-    Promoted columns that the endpoints have but the lake no longer has are left out.
+    Promoted columns that the lake no longer has are removed.
     """
     columns: dict[str, list[Column]] = {}
     for one in promotions(lake):
@@ -97,7 +97,7 @@ def with_promoted(lake: Lake, endpoints: Sequence[Endpoint]) -> list[Endpoint]:
 
 
 def _widened(endpoint: Endpoint, columns: Sequence[Column]) -> Endpoint:
-    """Return the endpoint with the columns that its row does not have by now."""
+    """Return the endpoint with those of the columns that its row does not have yet."""
     own = [column for column in endpoint.columns if column.stored_as is None]
     held = {column.name for column in own} | {column.path for column in own}
     more = [column for column in columns if not {column.name, column.path} & held]
@@ -117,8 +117,8 @@ def members(lake: Lake, endpoint: str | None = None) -> list[Member]:
         )
     }
     promoted = {(one.endpoint, one.member): one for one in promotions(lake, endpoint)}
-    for place, one in promoted.items():
-        found.setdefault(place, (one.promoted_at, ""))  # a member within an object
+    for key, one in promoted.items():
+        found.setdefault(key, (one.promoted_at, ""))  # a member within an object
     return [
         Member(
             endpoint=name,
@@ -145,8 +145,8 @@ def columns_of_table(lake: Lake, endpoint: str) -> set[str]:
 def settle_names(lake: Lake) -> None:
     """Rename promoted columns whose names, given by an earlier release, break loads and SQL.
 
-    That release named columns exactly after the member. A stream that is being loaded is left for
-    the next time. Raises: LakeError.
+    That release gave a column the exact name of its member. A stream that is being loaded is
+    skipped until the next time. Raises: LakeError.
     """
     unsettled = [one for one in promotions(lake) if one.column_name is None]
     for one in unsettled:
@@ -163,21 +163,24 @@ def _settle(lake: Lake, one: Promotion) -> None:
     old = one.column.name.lower()
     own = {column.name for column in ENDPOINTS[one.endpoint].columns}
     new = column_name(one.path, is_relation=one.kind is Kind.RELATION, taken=held - {old})
-    which = "where endpoint = ? and member = ? and column_name is null"
+    condition = "where endpoint = ? and member = ? and column_name is null"
     with lake.transaction():
         if old not in held:
-            lake.execute(f"delete from meta.promoted {which}", [one.endpoint, one.member])
+            lake.execute(f"delete from meta.promoted {condition}", [one.endpoint, one.member])
             logger.warning("%s has no column for %s: it is not promoted.", one.endpoint, one.member)
         else:
-            if old in own:  # a release has added the column since
+            if old in own:  # this release defines a column of that name
                 new = old
             if new != old:
                 sql = f"alter table raw.{quoted(one.endpoint)} rename column {quoted(old)}"
                 lake.execute(f"{sql} to {quoted(new)}")
-                said = (
-                    "The column %s of raw.%s was renamed to %s: loads could not use its old name."
+                logger.warning(
+                    "The column %s of raw.%s was renamed to %s: loads could not use its old name.",
+                    old,
+                    one.endpoint,
+                    new,
                 )
-                logger.warning(said, old, one.endpoint, new)
             lake.execute(
-                f"update meta.promoted set column_name = ? {which}", [new, one.endpoint, one.member]
+                f"update meta.promoted set column_name = ? {condition}",
+                [new, one.endpoint, one.member],
             )

@@ -1,8 +1,8 @@
 """Columns of the raw tables, described by the releases that added them.
 
-Releases of different ages may load one lake in turn. Here a release reads the definitions of
-columns that its own endpoint table lacks, and fills them like its own. Otherwise it would write
-the member to `_extra`, and each of the two releases would see the other's rows as changed.
+Different releases may load one lake in turn. Here a release reads the definitions of columns that
+its own endpoint table lacks, and fills them like its own. Otherwise it would write the member to
+`_extra`, and each release would see the other's rows as changed.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -46,7 +46,7 @@ def _widened(endpoint: Endpoint, more: Iterable[Column]) -> Endpoint:
 
 
 def _overlap(one: Column, other: Column) -> bool:
-    """Return whether one column's member is the other's, or within it."""
+    """Return whether two columns have the same member, or one within the other's."""
     shared = min(len(one.path), len(other.path))
     return one.path[:shared] == other.path[:shared]
 

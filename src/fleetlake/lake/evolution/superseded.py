@@ -22,21 +22,21 @@ logger = logging.getLogger(__name__)
 def replace_superseded(lake: Lake) -> None:
     """Replace promoted columns that a release's columns have superseded.
 
-    A stream that is being loaded is left for the next time. Raises: LakeError.
+    A stream that is being loaded is skipped until the next time. Raises: LakeError.
     """
     for one in promotions(lake):
-        if not _taken_over(one):
+        if not _clashing_columns(one):
             continue
         try:
             with stream_lock(lake.path, one.endpoint), commit_lock(lake.path):
-                _yield(lake, one)
+                _replace(lake, one)
         except StreamBusy:
             logger.debug(
                 "%s is being loaded; its promoted columns are replaced later", one.endpoint
             )
 
 
-def _taken_over(one: Promotion) -> list[Column]:
+def _clashing_columns(one: Promotion) -> list[Column]:
     """Return the release's columns that clash with a promoted one: same member or name."""
     own = ENDPOINTS[one.endpoint].columns if one.endpoint in ENDPOINTS else ()
     promoted = (one.path, one.column.name, one.kind)
@@ -48,13 +48,13 @@ def _taken_over(one: Promotion) -> list[Column]:
     ]
 
 
-def _yield(lake: Lake, one: Promotion) -> None:
+def _replace(lake: Lake, one: Promotion) -> None:
     """Move a promoted column's values into the release's columns, in one transaction."""
     endpoint = ENDPOINTS[one.endpoint]
     with lake.transaction():
         empty_column(lake, endpoint, one.column)
         held = columns_of_table(lake, endpoint.name)
-        for column in _taken_over(one):
+        for column in _clashing_columns(one):
             if column.name.lower() not in held:
                 table = f"raw.{quoted(endpoint.name)}"
                 lake.execute(
@@ -66,7 +66,7 @@ def _yield(lake: Lake, one: Promotion) -> None:
             [one.endpoint, one.member],
         )
     logger.warning(
-        "The member %s of %s now has a column of the release; its promoted column was removed.",
+        "The member %s of %s now has a column in this release; its promoted column was removed.",
         one.member,
         one.endpoint,
     )
