@@ -26,7 +26,7 @@ def test_every_path_to_a_member_has_a_unique_spelling(path: list[str]) -> None:
 
 @pytest.mark.parametrize("text", ["", ".", "a.", ".a", "a..b", '"a', 'a"b', "a\\b"])
 def test_an_invalid_spelling_of_a_path_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="no path"):
+    with pytest.raises(ValueError, match="not a path"):
         parse_path(text)
 
 
