@@ -149,6 +149,17 @@ def test_a_clock_set_back_makes_nobody_wait_longer_than_two_minutes(limit_of, cl
     assert clock.slept <= 120
 
 
+def test_a_clock_that_steps_back_by_less_than_a_second_does_not_lift_the_limit(limit_of, clock):
+    limit = limit_of(3)
+    for _ in range(3):
+        asyncio.run(limit.wait_turn())
+
+    clock.now -= 0.5
+    asyncio.run(limit.wait_turn())
+
+    assert clock.slept == pytest.approx(60.5)
+
+
 def test_after_a_clock_set_back_the_limit_holds_again(limit_of, clock):
     limit, made = limit_of(3), []
     for _ in range(3):

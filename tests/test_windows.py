@@ -102,6 +102,15 @@ def test_one_request_alone_measures_how_dense_a_span_is():
     assert frontier.take() is None
 
 
+def test_the_first_probe_for_the_beginning_reaches_sixteen_times_as_far_as_records_were_found():
+    frontier = Frontier(NEWEST_FIRST, Span((), Interval(BEGINNING, NOON)))
+    first = frontier.take()
+    hour = timedelta(hours=1)
+    frontier.given_back(first, Interval(BEGINNING, NOON - hour), 500, hour)
+
+    assert frontier.take().interval == Interval(BEGINNING, NOON - 16 * hour)
+
+
 @pytest.mark.parametrize(
     ("rest", "is_worth"),
     [(600 * SECOND, True), (590 * SECOND, False), (2 * MICROSECOND, False), (MICROSECOND, False)],
