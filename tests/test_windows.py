@@ -102,6 +102,17 @@ def test_one_request_alone_measures_how_dense_a_span_is():
     assert frontier.take() is None
 
 
+@pytest.mark.parametrize(("walks", "pages"), [(1, 12), (11, 9), (30, 7)])
+def test_a_window_is_a_share_of_what_is_left_between_seven_and_twelve_pages(walks, pages):
+    hour = timedelta(hours=1)  # which holds one page
+    whole = Interval(NOON - 100 * hour, NOON)
+    frontier = Frontier(NEWEST_FIRST, Span((), whole), walks=walks)
+    first = frontier.take()
+    frontier.given_back(first, Interval(whole.start, NOON - hour), 500, hour)
+
+    assert frontier.take().interval == Interval(NOON - (1 + pages) * hour, NOON - hour)
+
+
 def test_the_first_probe_for_the_beginning_reaches_sixteen_times_as_far_as_records_were_found():
     frontier = Frontier(NEWEST_FIRST, Span((), Interval(BEGINNING, NOON)))
     first = frontier.take()
