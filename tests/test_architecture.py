@@ -260,7 +260,7 @@ def test_docstring_examples_are_correct():
 
 @pytest.mark.parametrize("module", ["fleetlake", "fleetlake.cli", "fleetlake.endpoints"])
 def test_a_command_starts_without_importing_what_it_may_not_need(module):
-    heavy = "{'prefect', 'dbt', 'duckdb', 'pyarrow', 'httpx', 'polars', 'starlette'}"
+    heavy = "{'prefect', 'dbt', 'duckdb', 'pyarrow', 'httpx', 'polars', 'psutil', 'starlette'}"
     script = f"import sys, {module}; print(sorted({heavy} & set(sys.modules)))"
 
     done = subprocess.run(

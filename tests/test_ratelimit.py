@@ -149,6 +149,17 @@ def test_a_clock_set_back_delays_nobody_by_more_than_two_minutes(limit_of, clock
     assert clock.slept <= 120
 
 
+def test_a_clock_that_steps_back_by_less_than_a_second_does_not_lift_the_limit(limit_of, clock):
+    limit = limit_of(3)
+    for _ in range(3):
+        asyncio.run(limit.wait_turn())
+
+    clock.now -= 0.5
+    asyncio.run(limit.wait_turn())
+
+    assert clock.slept == pytest.approx(60.5)
+
+
 def test_the_limit_holds_again_after_a_clock_was_set_back(limit_of, clock):
     limit, made = limit_of(3), []
     for _ in range(3):

@@ -73,6 +73,16 @@ def test_the_file_is_read_and_the_environment_takes_precedence(monkeypatch):
     assert (settings.calls_per_minute, settings.concurrency) == (7, 5)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [name for name, field in Settings.model_fields.items() if "; 0: " in str(field.description)],
+)
+def test_a_setting_whose_description_gives_zero_a_meaning_takes_zero(monkeypatch, name):
+    monkeypatch.setenv(f"FLEETLAKE_{name.upper()}", "0")
+
+    assert getattr(load_settings(), name) == 0
+
+
 def test_settings_are_read_once(monkeypatch):
     first = load_settings()
     monkeypatch.setenv("FLEETLAKE_CALLS_PER_MINUTE", "1")

@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from fleetlake.errors import FleetlakeError
-
 worker = import_module(
     "fleetlake.cli.prefect.worker"
 )  # a command of the same name hides it in its package
@@ -86,45 +84,57 @@ def test_a_closed_terminal_does_not_stop_processes_started_with_nohup(tmp_path):
         assert is_alive(child)
 
 
+STARTS_A_RUN = f"""
+import subprocess
+with subprocess.Popen([*{SLEEP!r}, {worker.ENGINE!r}], start_new_session=True) as run:
+    print(run.pid, flush=True)
+"""
+
+
 @contextmanager
-def a_run() -> Iterator[int]:
-    """Yield the id of a process that looks like a flow run's."""
-    with subprocess.Popen([*SLEEP, worker.ENGINE]) as run:
+def started(*command: str) -> Iterator[subprocess.Popen[str]]:
+    """Yield a process of this command, which ends with the block."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
-            yield run.pid
+            yield process
         finally:
-            run.kill()
+            process.kill()
 
 
-def test_runs_are_found_on_a_machine_without_ps(monkeypatch):
-    with a_run() as run:
-        monkeypatch.setenv("PATH", "")
-        assert worker.run_processes(os.getpid(), worker.list_processes()) == {run}
+def test_the_runs_of_a_worker_are_asked_to_end_at_any_depth_and_nothing_else_is(monkeypatch):
+    monkeypatch.setattr(worker, "REPORT_SECONDS", 0)
+    with started(*SLEEP, worker.ENGINE) as run, started(sys.executable, "-c", STARTS_A_RUN) as deep:
+        assert deep.stdout is not None
+        below = int(deep.stdout.readline())
+        assert {found.pid for found in worker.flow_runs(os.getpid())} == {run.pid, below}
+
+        with started(*SLEEP) as other:
+            worker.end_runs(os.getpid())
+
+            assert run.wait(30) == -signal.SIGTERM
+            assert deep.wait(30) == 0  # it has waited for its run
+            assert other.poll() is None
 
 
-def test_the_kernel_and_ps_list_the_same_processes(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "40")  # the width at which ps would cut its lines
-    with a_run() as run:
-        by_kernel, by_ps = (
-            [line.split() for line in lines if line.split()[0] == str(run)]
-            for lines in (worker.processes_from_proc(), worker.processes_from_ps())
-        )
+def test_a_worker_that_has_ended_has_no_runs():
+    with started(*SLEEP) as process:
+        process.kill()
+        process.wait()
 
-    assert by_kernel == by_ps
-    assert by_ps
+        assert worker.flow_runs(process.pid) == set()
 
 
-def test_a_worker_ends_even_if_its_runs_cannot_be_found(monkeypatch, tmp_path):
+def test_a_worker_ends_even_if_the_wait_for_its_runs_is_interrupted(monkeypatch, tmp_path):
+    def interrupted(_worker_pid: int) -> None:
+        raise KeyboardInterrupt
+
     prefect = tmp_path / "prefect"
     prefect.write_text("#!/bin/sh\nexec sleep 600\n")
     prefect.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(prefect))
-    monkeypatch.setattr(worker, "processes_from_proc", worker.processes_from_ps)
+    monkeypatch.setattr(worker, "flow_runs", interrupted)
 
-    with (
-        pytest.raises(FleetlakeError, match="could not be listed"),
-        worker.running_worker() as process,
-    ):
-        monkeypatch.setenv("PATH", "")
+    with pytest.raises(KeyboardInterrupt), worker.running_worker() as process:
+        pass
 
     assert process.poll() is not None

@@ -103,6 +103,26 @@ def test_a_single_request_measures_the_density_of_a_span():
     assert frontier.take() is None
 
 
+@pytest.mark.parametrize(("walks", "pages"), [(1, 12), (11, 9), (30, 7)])
+def test_a_window_is_a_share_of_what_is_left_between_seven_and_twelve_pages(walks, pages):
+    hour = timedelta(hours=1)  # which holds one page
+    whole = Interval(NOON - 100 * hour, NOON)
+    frontier = Frontier(NEWEST_FIRST, Span((), whole), walks=walks)
+    first = frontier.take()
+    frontier.returned(first, Interval(whole.start, NOON - hour), 500, hour)
+
+    assert frontier.take().interval == Interval(NOON - (1 + pages) * hour, NOON - hour)
+
+
+def test_the_first_probe_for_the_beginning_reaches_sixteen_times_as_far_as_records_were_found():
+    frontier = Frontier(NEWEST_FIRST, Span((), Interval(BEGINNING, NOON)))
+    first = frontier.take()
+    hour = timedelta(hours=1)
+    frontier.returned(first, Interval(BEGINNING, NOON - hour), 500, hour)
+
+    assert frontier.take().interval == Interval(BEGINNING, NOON - 16 * hour)
+
+
 @pytest.mark.parametrize(
     ("rest", "is_worth"),
     [(600 * SECOND, True), (590 * SECOND, False), (2 * MICROSECOND, False), (MICROSECOND, False)],

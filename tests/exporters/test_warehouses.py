@@ -48,6 +48,17 @@ def test_a_warehouse_stages_rows_and_moves_them_in_one_transaction(lake, target)
     assert script + "\n" == Path(__file__).with_name(f"{target.name}.sql").read_text()
 
 
+def test_a_change_without_new_rows_stages_only_the_keys_to_delete(lake, target):
+    export(lake, TARGETS[target.name], target.address, ["trips"])
+    lake.execute("delete from marts.trips")
+    target.statements.clear()
+    export(lake, TARGETS[target.name], target.address, ["trips"])
+
+    staged = [statement for statement in target.statements if statement.startswith("<ingest")]
+    assert staged == ["<ingest replace fleetlake_stage_stale>"]
+    assert target.read("trips") == []
+
+
 def test_a_failed_transaction_leaves_rows_and_mark_unchanged(lake, target, monkeypatch):
     export(lake, TARGETS[target.name], target.address, ["trips"])
     before = target.read("fleetlake_exports"), target.read("trips")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 300
@@ -104,13 +105,14 @@ def server_at(folder: Path, settings: Mapping[str, str]) -> Server:
     return Server(api, environment)
 
 
-def processes_of(home: Path) -> list[str]:
-    """Return the processes that have a Prefect home in their environment, except this one."""
-    listed = subprocess.run(
-        ["ps", "axeww", "-o", "pid=,args="], capture_output=True, text=True, check=True
-    )
-    of_home = [line for line in listed.stdout.splitlines() if f"PREFECT_HOME={home}" in line]
-    return [line for line in of_home if int(line.split()[0]) != os.getpid()]
+def processes_of(home: Path) -> list[psutil.Process]:
+    """Return the processes whose Prefect home is in a folder, except this one."""
+    return [
+        process
+        for process in psutil.process_iter(["environ"])
+        if (process.info["environ"] or {}).get("PREFECT_HOME", "").startswith(str(home))
+        and process.pid != os.getpid()
+    ]
 
 
 def wait_for(found: Callable[[], Any], patience: float = PATIENCE_SECONDS) -> Any:

@@ -8,7 +8,6 @@ Ends with a summary of each deployment, and compares the lake with the simulator
 
 import itertools
 import os
-import signal
 import sys
 import tempfile
 import time
@@ -19,12 +18,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import psutil
 from flows.states import SKIPPED
 from tests.flows.server import SERVE, SET_UP, Server, server_at, wait_for
 from tests.processes import UNSETTLED, Service, environment, fleetlake, service
 from tests.test_crash import compare
 
-from fleetlake.cli.prefect.worker import end_runs, list_processes, run_processes, running_worker
+from fleetlake.cli.prefect.worker import end_runs, flow_runs, running_worker
 
 ENDED = {"COMPLETED", "FAILED", "CRASHED"}
 PAGE = 200
@@ -103,16 +103,16 @@ def loading(server: Server, fleet: Service, worker_pid: int) -> set[str]:
         runs = running_ingests(server)
         time.sleep(1)
         is_calling = sum(fleet.state()["calls"].values()) > before
-        return runs if is_calling and run_processes(worker_pid, list_processes()) else set()
+        return runs if is_calling and flow_runs(worker_pid) else set()
 
     return wait_for(found, 300)
 
 
-def kill(*pids: int) -> None:
+def kill(*processes: psutil.Process) -> None:
     """Kill processes as a power cut would."""
-    for pid in pids:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
 
 
 def soak(server: Server, fleet: Service, days: float) -> None:
@@ -126,7 +126,7 @@ def soak(server: Server, fleet: Service, days: float) -> None:
 def killed_flow(server: Server, fleet: Service, worker_pid: int) -> None:
     """Kill the processes of the flows; the worker notices and reports it."""
     runs = loading(server, fleet, worker_pid)
-    kill(*run_processes(worker_pid, list_processes()))
+    kill(*flow_runs(worker_pid))
     wait_for(lambda: not runs & running_ingests(server), DEAD_WITHIN_SECONDS)
     say(f"flow killed: {dict(names_of(server, runs))}")
 
@@ -134,8 +134,7 @@ def killed_flow(server: Server, fleet: Service, worker_pid: int) -> None:
 def killed_worker(server: Server, fleet: Service, worker_pid: int) -> None:
     """Kill the worker with its flows; only the automation is left to report it."""
     runs = loading(server, fleet, worker_pid)
-    flows = run_processes(worker_pid, list_processes())
-    kill(worker_pid, *flows)
+    kill(psutil.Process(worker_pid), *flow_runs(worker_pid))
     wait_for(lambda: not runs & running_ingests(server), DEAD_WITHIN_SECONDS)
     say(f"worker killed: {dict(names_of(server, runs))}")
 
@@ -169,7 +168,7 @@ def main() -> int:
                 killed_worker(server, fleet, worker.pid)
             with running_worker(log=log) as worker:
                 runs = loading(server, fleet, worker.pid)
-                kill(process.pid)
+                process.kill()
                 with serving():
                     wait_for(server.is_healthy)
                     wait_for(lambda: not runs & running_ingests(server), DEAD_WITHIN_SECONDS)

@@ -3,6 +3,7 @@
 import importlib
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import duckdb
@@ -13,6 +14,7 @@ from fleetlake.exporters import TARGETS
 from fleetlake.exporters.contract import ExportMark
 from fleetlake.exporters.files import open_target
 from fleetlake.lake import open_lake
+from fleetlake.machine.file_locks import file_lock
 from fleetlake.publishing.layout import read_call
 from fleetlake.publishing.publish import publish
 
@@ -52,6 +54,16 @@ def test_other_folders_beside_the_snapshots_are_left_alone(lake, tmp_path):
     assert (store / "20260102T000000.000000Z" / "note.txt").exists()
     assert not half.exists()  # ours, never finished
     assert len([p for p in store.iterdir() if (p / "snapshot.json").is_file()]) == 2
+
+
+def test_a_publish_waits_for_another_that_is_under_way(lake, tmp_path):
+    publish(lake, tmp_path / "p")
+    with ThreadPoolExecutor(1) as pool:
+        with file_lock(tmp_path / ".p" / "publish.lock", seconds=0):  # as the other holds it
+            second = pool.submit(publish, lake, tmp_path / "p")
+            assert not wait([second], timeout=1).done
+
+        assert second.result(60).rows == {"trips": 1}
 
 
 @pytest.mark.parametrize("damaged", ["", "[1]", '{"tables": {"trips": 3}}'])

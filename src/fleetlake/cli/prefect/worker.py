@@ -5,17 +5,19 @@ import signal
 import subprocess
 import sys
 import time
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import IO, Annotated
+from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
+if TYPE_CHECKING:
+    from psutil import Process
+
 ENGINE = "prefect.engine"
-"""Part of the command line of a flow run's process."""
+"""An argument of the command of a flow run's process."""
 
 STOP_TIMEOUT_SECONDS = 90.0
 POLL_SECONDS = 0.5
@@ -67,76 +69,31 @@ def running_worker(
 
 def end_runs(worker_pid: int) -> None:
     """Ask the flow runs of a worker to end, and wait for them (90 s at most)."""
+    from psutil import NoSuchProcess
+
     deadline = time.monotonic() + STOP_TIMEOUT_SECONDS
-    asked: set[int] = set()
-    while (runs := run_processes(worker_pid, list_processes())) and time.monotonic() < deadline:
-        for pid in runs - asked:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGTERM)
+    asked: set[Process] = set()
+    while (runs := flow_runs(worker_pid)) and time.monotonic() < deadline:
+        for run in runs - asked:
+            with suppress(NoSuchProcess):
+                run.terminate()
         asked |= runs
         time.sleep(POLL_SECONDS)
     if asked:  # the worker reports a run that had not started yet
         time.sleep(REPORT_SECONDS)
 
 
-def run_processes(worker_pid: int, processes: Iterable[str]) -> set[int]:
-    """Return the ids of a worker's flow runs, from lines of pid, parent pid and command.
+def flow_runs(worker_pid: int) -> set["Process"]:
+    """Return the processes of a worker's flow runs, in whatever session they are."""
+    from psutil import Error, NoSuchProcess, Process
 
-    >>> lines = ["7 1 prefect worker start", "8 7 python -m prefect.engine", "9 8 dbt build",
-    ...          "10 1 python -m prefect.engine"]
-    >>> run_processes(7, lines)
-    {8}
-    """
-    children: dict[int, list[int]] = defaultdict(list)
-    engines = set()
-    for line in processes:
-        pid, parent, command = line.split(maxsplit=2)
-        children[int(parent)].append(int(pid))
-        if ENGINE in command:
-            engines.add(int(pid))
-    below, waiting = set(), [worker_pid]
-    while waiting:
-        found = children[waiting.pop()]
-        below.update(found)
-        waiting += found
-    return below & engines
-
-
-def list_processes() -> list[str]:
-    """Return pid, parent pid and command of each process.
-
-    Raises: FleetlakeError without /proc and ps.
-    """
-    lines = processes_from_proc() if Path("/proc/self/stat").exists() else processes_from_ps()
-    return [line for line in lines if len(line.split()) > 2]  # noqa: PLR2004 - a zombie has no command
-
-
-def processes_from_proc() -> Iterator[str]:
-    """Yield the lines of ps, which small containers often lack."""
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # the process has ended
-            # The program's name, in parentheses, may contain anything; state and parent follow it.
-            parent = (folder / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[1]
-            command = (folder / "cmdline").read_text("utf-8", "replace").replace("\0", " ")
-            yield f"{folder.name} {parent} {command}"
-
-
-def processes_from_ps() -> list[str]:
-    """Return the lines of ps. Raises: FleetlakeError if it is not installed."""
-    from fleetlake.errors import FleetlakeError
-    from fleetlake.machine.child_environment import plain_environment
-
-    command = ["ps", "-A", "-ww", "-o", "pid=,ppid=,args="]
-    try:
-        done = subprocess.run(  # noqa: S603 - the options of POSIX
-            command, capture_output=True, text=True, check=True, env=plain_environment()
-        )
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise FleetlakeError(
-            f"The processes of this machine could not be listed: {error}.",
-            remedy="Install ps: the worker needs it to let its runs finish their commit.",
-        ) from None
-    return done.stdout.splitlines()
+    runs = set()
+    with suppress(NoSuchProcess):  # the worker has ended
+        for process in Process(worker_pid).children(recursive=True):
+            with suppress(Error):  # this process has ended, or its command is hidden from us
+                if ENGINE in process.cmdline():
+                    runs.add(process)
+    return runs
 
 
 def end(process: "subprocess.Popen[bytes]") -> None:
