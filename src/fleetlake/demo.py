@@ -19,6 +19,7 @@ from pydantic import SecretStr
 
 from fleetlake.errors import FleetlakeError, LakeError
 from fleetlake.lake_address import DEMO_MARK, not_writable
+from fleetlake.machine.atomic_files import write_atomically
 from fleetlake.machine.child_environment import plain_environment
 from fleetlake.machine.ownership import require_own
 from fleetlake.settings import ClockTrust, Settings
@@ -84,7 +85,7 @@ def demo_fleet(lake: Path, *, routers: int, days: int, seed: int) -> DemoFleet:
     fleet = DemoFleet(routers=routers, days=days, seed=seed, born_at=datetime.now(UTC).isoformat())
     try:
         lake.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(fleet.__dict__))
+        write_atomically(file, json.dumps(fleet.__dict__))
     except OSError as error:
         raise not_writable("lake", lake.resolve(), error, setting="FLEETLAKE_LAKE") from None
     return fleet

@@ -306,6 +306,16 @@ def test_a_build_stopped_in_the_middle_ends_its_child_and_the_next_one_is_good(
     assert build_marts(lake, select=FEW).is_full
 
 
+def test_a_build_after_one_that_left_a_damaged_scratch_file_starts_from_scratch(few, tmp_path):
+    lake = Path(shutil.copytree(few[0], tmp_path / "lake"))
+    (lake / "dbt" / "build.duckdb").write_bytes(b"DUCK")
+
+    result = build_marts(lake, select=FEW)
+
+    assert result.is_full
+    assert rows(lake, "select count(*) from marts.security_events") == [(1,)]
+
+
 def wait_until_ended(lake: Path) -> None:
     """Wait for the end of every process that names the lake; fail if one remains."""
     for _ in range(200):

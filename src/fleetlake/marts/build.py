@@ -39,7 +39,7 @@ from fleetlake.marts.dbt import (
     project_folder,
     run_dbt,
 )
-from fleetlake.marts.plan import SCRATCH, Plan, plan_build, record_built
+from fleetlake.marts.plan import SCRATCH, Plan, discard_damaged, plan_build, record_built
 from fleetlake.marts.session import (
     MEMORY_VARIABLE,
     SNAPSHOT_VARIABLE,
@@ -118,6 +118,7 @@ def build_marts(
     with _build_lock(lake / "dbt") as work:
         snapshot, nothing_loaded = _newest_snapshot(lake)
         build = _Build(lake=lake, work=work, snapshot=snapshot, memory=memory)
+        discard_damaged(work)
         plan = plan_build(lake, work, select=select, is_full=is_full, until=snapshot)
         run, models = build.execute(plan, on_progress)
     return BuildResult(

@@ -2,14 +2,20 @@
 
 import hashlib
 import json
+import logging
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+import duckdb
 
 from fleetlake.lake import open_lake
 from fleetlake.lake.changed_tables import changed_tables
 from fleetlake.lake_address import LakeAddress
+from fleetlake.machine.atomic_files import write_atomically
 from fleetlake.marts.catalogue import tracked_tables
 from fleetlake.marts.dbt import project_folder
+
+logger = logging.getLogger(__name__)
 
 SCRATCH = "build.duckdb"
 _RECORD = "built.json"
@@ -79,13 +85,31 @@ def last_built(work: Path) -> Built | None:
     return built if built.project == _project_digest() else None
 
 
+def discard_damaged(work: Path) -> None:
+    """Delete a scratch file that DuckDB cannot read; the next build then starts from scratch.
+
+    A process that is killed while DuckDB creates the file leaves one without a header.
+    """
+    file = work / SCRATCH
+    if not file.exists():
+        return
+    try:
+        duckdb.connect(file, read_only=True).close()
+    except (duckdb.IOException, duckdb.SerializationException, duckdb.InternalException) as error:
+        if "lock" in str(error).lower():  # another process has it open
+            return
+        logger.warning("The scratch file of builds is damaged, so everything is built again.")
+        file.unlink()
+        file.with_name(f"{SCRATCH}.wal").unlink(missing_ok=True)
+
+
 def record_built(work: Path, built: Built | None) -> None:
     """Record a good build; None removes the record while the scratch file is incomplete."""
     file = work / _RECORD
     if built is None:
         file.unlink(missing_ok=True)
     else:
-        file.write_text(json.dumps(asdict(built)))
+        write_atomically(file, json.dumps(asdict(built)))
 
 
 def _downstream(sources: frozenset[str]) -> tuple[str, ...] | None:
