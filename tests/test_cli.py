@@ -110,11 +110,11 @@ def test_a_load_reports_the_end_of_each_stream_once_and_then_the_totals(
     done = fleetlake("ingest", "accounts", "users", env={**env, **screen})
 
     served = {name: len(fleet.truth(name)) for name in ("accounts", "users")}
-    told = re.findall(r"(\w+): (\d+) added \(\d calls?, [\d.]+ s\)", done.stderr)
-    assert sorted(told) == [(name, str(rows)) for name, rows in served.items()]
-    told = re.fullmatch(r"2 streams: (\d+) rows added \(3 calls, [\d.]+ s\)\n", done.stdout)
-    assert told
-    assert int(told[1]) == sum(served.values())
+    reported = re.findall(r"(\w+): (\d+) added \(\d calls?, [\d.]+ s\)", done.stderr)
+    assert sorted(reported) == [(name, str(rows)) for name, rows in served.items()]
+    reported = re.fullmatch(r"2 streams: (\d+) rows added \(3 calls, [\d.]+ s\)\n", done.stdout)
+    assert reported
+    assert int(reported[1]) == sum(served.values())
 
 
 def test_the_totals_of_a_load_count_changed_and_quarantined_rows_and_failed_streams() -> None:

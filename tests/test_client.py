@@ -422,7 +422,7 @@ def leaks(text: str) -> list[str]:
 def ask_a_proxy(settings, monkeypatch):
     """Return a function that calls through a proxy, which refuses with `reason`."""
 
-    def told(login: str, reason: str) -> tuple[list[bytes], str]:
+    def reported(login: str, reason: str) -> tuple[list[bytes], str]:
         heard = []
 
         async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -441,7 +441,7 @@ def ask_a_proxy(settings, monkeypatch):
 
         return heard, asyncio.run(go())
 
-    return told
+    return reported
 
 
 def test_a_proxy_from_the_environment_is_used_for_a_remote_service(ask_a_proxy):
@@ -476,8 +476,8 @@ def test_no_key_appears_in_an_error_or_a_log_even_if_the_service_echoes_it(
     with pytest.raises(ServiceError) as failure:
         ask(Service(echoing(status, pattern)))
 
-    told = f"{failure.value!r} {failure.value} {failure.value.remedy} {caplog.text}"
-    assert leaks(told) == []
+    reported = f"{failure.value!r} {failure.value} {failure.value.remedy} {caplog.text}"
+    assert leaks(reported) == []
 
 
 @pytest.mark.parametrize("error", [httpx.ConnectError, httpx.LocalProtocolError, httpx.ProxyError])

@@ -170,7 +170,7 @@ def test_doctor_names_files_that_others_can_read_and_the_command_that_fixes_them
     assert f"{password} can be read by other users" in found
     assert f"chmod -R go-rwx {settings.lake} && chmod" in remedy
     assert f"chmod -R go-rwx '{password}'" in remedy
-    assert stat.S_IMODE(settings.lake.stat().st_mode) == 0o755, "told, not changed"
+    assert stat.S_IMODE(settings.lake.stat().st_mode) == 0o755, "reported, not changed"
     for command in remedy.removeprefix("Run: ").partition(". If others")[0].split(" && "):
         subprocess.run(command, shell=True, check=True)
     assert permissions(settings)[1] == ""
@@ -222,11 +222,11 @@ def test_a_lock_file_of_another_user_is_reported_at_once(lake_path, monkeypatch,
         file = lake_path / "locks" / f"{name}.lock"
     give_away(file, monkeypatch)
 
-    with pytest.raises(LakeError, match=f"{file} belongs to user") as told, hold():
+    with pytest.raises(LakeError, match=f"{file} belongs to user") as reported, hold():
         pass
 
-    assert not isinstance(told.value, StreamBusy)
-    assert "another process" not in told.value.what
+    assert not isinstance(reported.value, StreamBusy)
+    assert "another process" not in reported.value.what
 
 
 def test_a_lock_held_by_a_process_of_another_user_is_reported(lake_path, monkeypatch):
@@ -237,12 +237,12 @@ def test_a_lock_held_by_a_process_of_another_user_is_reported(lake_path, monkeyp
         fcntl.flock(held, fcntl.LOCK_EX)
         monkeypatch.setattr(file_locks, "_holder", lambda _: STRANGER)
         with (
-            pytest.raises(LakeError, match="is held by a process of user") as told,
+            pytest.raises(LakeError, match="is held by a process of user") as reported,
             stream_lock(lake_path, STREAM),
         ):
             pass
 
-    assert not isinstance(told.value, StreamBusy)
+    assert not isinstance(reported.value, StreamBusy)
 
 
 def test_the_kernels_list_says_which_user_holds_a_lock(tmp_path, monkeypatch):
@@ -257,7 +257,7 @@ def test_the_kernels_list_says_which_user_holds_a_lock(tmp_path, monkeypatch):
     )
     monkeypatch.setattr(file_locks, "_KERNELS_LIST", kernels_list)
 
-    assert file_locks._holder(file) == os.geteuid()  # noqa: SLF001 - what the message stands on
+    assert file_locks._holder(file) == os.geteuid()  # noqa: SLF001 - the message depends on it
     kernels_list.write_text("")
     assert file_locks._holder(file) is None  # noqa: SLF001 - likewise
 

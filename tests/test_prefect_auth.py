@@ -182,7 +182,7 @@ def test_up_shows_the_password_to_a_terminal_and_only_its_file_to_a_log():
 
 
 def test_setup_on_a_server_without_a_password_warns_who_can_read_the_keys():
-    told = "\n".join(key_report(["fleetlake-a"], kept=["fleetlake-a"], is_open=True))
+    reported = "\n".join(key_report(["fleetlake-a"], kept=["fleetlake-a"], is_open=True))
 
-    assert "does not require a password" in told
-    assert "read the keys in its Secret blocks" in told
+    assert "does not require a password" in reported
+    assert "read the keys in its Secret blocks" in reported

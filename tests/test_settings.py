@@ -120,11 +120,11 @@ def test_a_root_url_without_a_slash_gets_one(monkeypatch):
 def test_an_invalid_root_url_is_refused_by_setting_name_and_not_shown(monkeypatch, url):
     monkeypatch.setenv("FLEETLAKE_BASE_URL", url)
 
-    told = failure_of_loading()
+    reported = failure_of_loading()
 
-    assert told.startswith("Invalid settings: FLEETLAKE_BASE_URL: ")
-    assert "Value error" not in told  # the prefix that pydantic would add
-    assert "secretword" not in told
+    assert reported.startswith("Invalid settings: FLEETLAKE_BASE_URL: ")
+    assert "Value error" not in reported  # the prefix that pydantic would add
+    assert "secretword" not in reported
 
 
 @pytest.mark.parametrize("name", ["FLEETLAKE_BASE_URL", "FLEETLAKE_V3_BASE_URL"])
@@ -132,10 +132,10 @@ def test_plain_http_is_allowed_for_this_machine_only(monkeypatch, name):
     monkeypatch.setenv("FLEETLAKE_BASE_URL", "https://svc.example/api/v2/")
     monkeypatch.setenv(name, "http://svc.example/api/")
 
-    told = failure_of_loading()
+    reported = failure_of_loading()
 
-    assert told.startswith(f"Invalid settings: {name}: plain http")
-    assert "use https" in told
+    assert reported.startswith(f"Invalid settings: {name}: plain http")
+    assert "use https" in reported
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8700", "localhost:8700", "[::1]:8700", "127.1.2.3"])
@@ -169,20 +169,20 @@ def test_a_host_that_only_looks_like_this_machine_is_remote(monkeypatch, host):
 def test_an_invalid_value_is_refused_with_the_settings_name(monkeypatch, name, value):
     monkeypatch.setenv(f"FLEETLAKE_{name}", value)
 
-    told = failure_of_loading()
+    reported = failure_of_loading()
 
-    assert f"FLEETLAKE_{name}" in told
-    assert "fleetlake.toml" in told
+    assert f"FLEETLAKE_{name}" in reported
+    assert "fleetlake.toml" in reported
 
 
 def test_all_invalid_settings_are_named_at_once(monkeypatch):
     monkeypatch.setenv("FLEETLAKE_CONCURRENCY", "0")
     monkeypatch.setenv("FLEETLAKE_BASE_URL", "nowhere")
 
-    told = failure_of_loading()
+    reported = failure_of_loading()
 
-    assert "FLEETLAKE_CONCURRENCY" in told
-    assert "FLEETLAKE_BASE_URL" in told
+    assert "FLEETLAKE_CONCURRENCY" in reported
+    assert "FLEETLAKE_BASE_URL" in reported
 
 
 @pytest.mark.parametrize(
@@ -200,10 +200,10 @@ def test_an_unusable_settings_file_is_a_clear_error(content):
 def test_a_key_that_a_header_cannot_contain_is_refused_without_being_shown(monkeypatch, name, bad):
     monkeypatch.setenv(name, bad)
 
-    told = failure_of_loading()
+    reported = failure_of_loading()
 
-    assert name in told
-    assert "SECRETWORD" not in told
+    assert name in reported
+    assert "SECRETWORD" not in reported
 
 
 @pytest.mark.usefixtures("_keys")
@@ -226,10 +226,10 @@ def test_a_missing_key_is_named_and_the_others_are_not_shown(monkeypatch, missin
     with pytest.raises(SettingsError) as failure:
         load_settings().keys()
 
-    told = str(failure.value)
-    assert missing in told
-    assert not any(value in told for value in KEYS.values())
-    assert not any(name in told for name in KEYS if name != missing)
+    reported = str(failure.value)
+    assert missing in reported
+    assert not any(value in reported for value in KEYS.values())
+    assert not any(name in reported for name in KEYS if name != missing)
 
 
 def test_a_missing_root_url_is_named():
@@ -274,19 +274,19 @@ def test_the_address_of_an_export_target_is_a_secret(monkeypatch):
 def test_an_unknown_key_is_reported_as_a_key_of_the_file():
     Path("fleetlake.toml").write_text("base_ulr = 1")
 
-    told = failure_of_loading()
+    reported = failure_of_loading()
 
-    assert "fleetlake.toml: there is no setting base_ulr (base_url?)" in told
-    assert "FLEETLAKE_BASE_ULR" not in told
+    assert "fleetlake.toml: there is no setting base_ulr (base_url?)" in reported
+    assert "FLEETLAKE_BASE_ULR" not in reported
 
 
 def test_an_error_inside_a_profile_names_the_profile_and_the_key():
     Path("fleetlake.toml").write_text('[profiles.north]\nmgr_api_ky = "x"')
 
-    told = failure_of_loading()
+    reported = failure_of_loading()
 
-    assert "FLEETLAKE_PROFILES__NORTH__MGR_API_KEY: Field required" in told
-    assert "FLEETLAKE_PROFILES__NORTH__MGR_API_KY: Extra inputs are not permitted" in told
+    assert "FLEETLAKE_PROFILES__NORTH__MGR_API_KEY: Field required" in reported
+    assert "FLEETLAKE_PROFILES__NORTH__MGR_API_KY: Extra inputs are not permitted" in reported
 
 
 @pytest.mark.parametrize(

@@ -310,7 +310,7 @@ def test_a_missing_record_that_another_account_reads_passes_to_it_and_stays_open
     with open_lake(lake_path) as lake:
         commit_load(lake, load_of(ROUTERS, *routers, profile="one", **whole))
         moved = {**routers[9], "name": "moved"}
-        withheld = commit_load(lake, load_of(ROUTERS, *routers[:3], profile="one", **whole))
+        partial = commit_load(lake, load_of(ROUTERS, *routers[:3], profile="one", **whole))
         at_one = held(lake)
 
         commit_load(lake, load_of(ROUTERS, moved, profile="another", **whole))
@@ -322,7 +322,7 @@ def test_a_missing_record_that_another_account_reads_passes_to_it_and_stays_open
         assert held(lake) == at_another
         waiting = lake.rows("select record_key from meta.absent")
 
-    assert (withheld.unconfirmed, at_one) == (7, [(10, "r10", "one", True)])
+    assert (partial.unconfirmed, at_one) == (7, [(10, "r10", "one", True)])
     assert at_another == [(10, "r10", "one", False), (10, "moved", "another", True)]
     assert (again.unconfirmed, closed.changed, waiting) == (6, 6, [])
 

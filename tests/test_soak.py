@@ -47,11 +47,11 @@ while time.monotonic() < until:
         waits.append(time.monotonic() - began)
         for _ in range(10):
             began = time.monotonic()
-            [(rows, told)] = lake.rows(
+            [(rows, reported)] = lake.rows(
                 "select (select count(*) from marts.trips), (select rows_added from meta.loads)"
             )
             waits.append(time.monotonic() - began)
-            assert rows == told, "a reader saw half a commit"
+            assert rows == reported, "a reader saw half a commit"
             assert rows >= seen, "a reader saw rows go"
             seen = rows
 print(json.dumps({"waits": waits, "rows": seen}))
@@ -96,10 +96,10 @@ def test_readers_see_whole_commits_and_never_wait_while_three_writers_write(tmp_
     readers = [started(READ, number, env) for number in range(READERS)]
     ends = [process.communicate(timeout=SECONDS + 120) for process in (*writers, *readers)]
     # DuckDB may draw a bar before it; the last line is ours.
-    told = [out.splitlines()[-1] if out else "" for out, _ in ends]
+    reported = [out.splitlines()[-1] if out else "" for out, _ in ends]
     assert [process.returncode for process in (*writers, *readers)] == [0] * 5, ends
-    commits = sum(int(line) for line in told[:WRITERS])
-    reads = [json.loads(line) for line in told[WRITERS:]]
+    commits = sum(int(line) for line in reported[:WRITERS])
+    reads = [json.loads(line) for line in reported[WRITERS:]]
     waits = sorted(wait for read in reads for wait in read["waits"])
     longest = waits[-1]
     sys.stdout.write(

@@ -30,14 +30,14 @@ EXPIRING = forecast(
 )
 
 
-def told(*streams: StreamStatus, gaps: tuple[Gap, ...] = ()) -> list[str]:
+def reported(*streams: StreamStatus, gaps: tuple[Gap, ...] = ()) -> list[str]:
     return list(summary_lines(LakeStatus(streams=list(streams), open_gaps=list(gaps)), NOW))
 
 
 def test_a_complete_lake_is_reported_complete_up_to_its_last_load() -> None:
     never = replace(GOOD, endpoint="users_v3", rows=0, loaded_at=None)
 
-    assert told(GOOD, replace(GOOD, endpoint="users", rows=34), never) == [
+    assert reported(GOOD, replace(GOOD, endpoint="users", rows=34), never) == [
         "Nothing is missing up to the last load, 10 min ago: 1,234 rows in 2 streams."
     ]
 
@@ -62,14 +62,14 @@ def test_a_complete_lake_is_reported_complete_up_to_its_last_load() -> None:
     ],
 )
 def test_every_problem_comes_with_a_remedy(fault: dict[str, object], said: str) -> None:
-    [first, then] = told(GOOD, replace(GOOD, endpoint="alerts", **fault))
+    [first, then] = reported(GOOD, replace(GOOD, endpoint="alerts", **fault))
 
     assert first.startswith("1 problem found; the last load was 10 min ago")
     assert then.startswith(f"- {said}")
 
 
 def test_a_lost_range_is_reported_once_per_stream_with_its_account() -> None:
-    [_, said] = told(GOOD, gaps=(LOST, LOST))
+    [_, said] = reported(GOOD, gaps=(LOST, LOST))
 
     assert said.startswith("- activity_logs of west lost records")
     assert "`fleetlake gaps`" in said
@@ -78,7 +78,7 @@ def test_a_lost_range_is_reported_once_per_stream_with_its_account() -> None:
 def test_a_stream_that_this_account_may_not_read_is_not_a_problem() -> None:
     closed = replace(GOOD, loaded_at=NOW - timedelta(days=9), unavailable="403")
 
-    assert told(GOOD, closed)[0].startswith("Nothing is missing")
+    assert reported(GOOD, closed)[0].startswith("Nothing is missing")
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from tests.processes import UNSETTLED, Service, environment, fleetlake, service,
 from tests.test_crash import compare
 
 CALLS_PER_MINUTE = 40
-PATIENCE_SECONDS = 300
+WAIT_SECONDS = 300
 HELD_SECONDS = 3
 
 
@@ -35,18 +35,18 @@ def test_two_ingests_at_once_share_the_call_limit_and_keep_each_row_once(tmp_pat
         both = [start(*names, env=limited) for names in (OF_INTERFACES, OF_ROUTERS)]
         began = time.monotonic()
         while calls(fleet) - before < CALLS_PER_MINUTE:
-            assert time.monotonic() - began < PATIENCE_SECONDS
+            assert time.monotonic() - began < WAIT_SECONDS
             time.sleep(0.1)
         time.sleep(HELD_SECONDS)  # long enough for a hundred more calls if they were not limited
         within_the_minute = calls(fleet) - before
         still_waiting = [process.poll() is None for process in both]
         for process in both:
             process.send_signal(signal.SIGINT)
-            process.wait(PATIENCE_SECONDS)
+            process.wait(WAIT_SECONDS)
 
         now = datetime.fromisoformat(fleet.state()["now"])
         codes = [
-            process.wait(PATIENCE_SECONDS)
+            process.wait(WAIT_SECONDS)
             for process in [start("ingest", env=free), start("ingest", env=free)]
         ]
         settled = now - UNSETTLED

@@ -56,16 +56,19 @@ def kept(peer: Peer, case: Case, environment: dict[str, str], out: str) -> dict[
         words = [sys.executable, "-m", "fleetlake", "query", sql, "--format", "json"]
         [row] = json.loads(subprocess.check_output(words, env=environment))
         return {"rows": row["rows"]}
-    told: dict[str, int] = json.loads(out)
-    return told
+    reported: dict[str, int] = json.loads(out)
+    return reported
 
 
-def check(peer: Peer, case: Case, told: dict[str, int], given: dict[str, float]) -> None:
+def check(peer: Peer, case: Case, reported: dict[str, int], given: dict[str, float]) -> None:
     """Compare what a peer loaded with what there is to load."""
-    if "rows" in told and told["rows"] != case.records:
-        raise SystemExit(f"{peer.name} holds {told['rows']:,} rows of {case.records:,}.")
-    if "bytes" in told and (told["bytes"], case.records) != (given["bytes"], given["records"]):
-        raise SystemExit(f"{peer.name} took {told['bytes']:,} of {given['bytes']:,} bytes.")
+    if "rows" in reported and reported["rows"] != case.records:
+        raise SystemExit(f"{peer.name} holds {reported['rows']:,} rows of {case.records:,}.")
+    if "bytes" in reported and (reported["bytes"], case.records) != (
+        given["bytes"],
+        given["records"],
+    ):
+        raise SystemExit(f"{peer.name} took {reported['bytes']:,} of {given['bytes']:,} bytes.")
 
 
 def turns(peers: Sequence[Peer], rounds: int) -> Iterator[tuple[Peer, int]]:

@@ -95,8 +95,8 @@ def test_an_unreadable_file_list_is_treated_as_missing(lake, tmp_path):
     send(lake, tmp_path / "out")
     place = tmp_path / "out" / "trips" / files.MANIFEST
     for damaged in DAMAGED:
-        told = json.loads(place.read_text())
-        place.write_text(damaged if isinstance(damaged, str) else json.dumps(told | damaged))
+        reported = json.loads(place.read_text())
+        place.write_text(damaged if isinstance(damaged, str) else json.dumps(reported | damaged))
 
         assert send(lake, tmp_path / "out") == 1000, damaged
     assert pl.read_parquet(tmp_path / "out" / "trips" / "*.parquet").height == 1000

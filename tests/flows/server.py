@@ -16,7 +16,7 @@ import httpx
 import psutil
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_SECONDS = 300
+WAIT_SECONDS = 300
 
 SERVE = ("-m", "fleetlake", "prefect-server")
 SET_UP = ("-m", "fleetlake", "prefect-setup")
@@ -51,7 +51,7 @@ class Server:
             capture_output=True,
             text=True,
             check=False,
-            timeout=PATIENCE_SECONDS,
+            timeout=WAIT_SECONDS,
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
@@ -115,9 +115,9 @@ def processes_of(home: Path) -> list[psutil.Process]:
     ]
 
 
-def wait_for(found: Callable[[], Any], patience: float = PATIENCE_SECONDS) -> Any:
+def wait_for(found: Callable[[], Any], seconds: float = WAIT_SECONDS) -> Any:
     """Return the result of `found` once it is true."""
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if result := found():
             return result

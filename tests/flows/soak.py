@@ -78,8 +78,8 @@ def table(server: Server) -> str:
     lines = [f"{'deployment':12}{'fired':>7}{'overlaps':>10}  ended as"]
     for name, runs in sorted(by_name.items()):
         states = Counter(run["state_name"] for run in runs)
-        told = ", ".join(f"{count} {state}" for state, count in states.most_common())
-        lines.append(f"{name:12}{len(runs):>7}{overlaps(runs):>10}  {told}")
+        reported = ", ".join(f"{count} {state}" for state, count in states.most_common())
+        lines.append(f"{name:12}{len(runs):>7}{overlaps(runs):>10}  {reported}")
     return "\n".join(lines)
 
 

@@ -79,9 +79,9 @@ def test_a_command_with_a_wrong_password_reports_that_the_server_refused_it():
 
     with (
         temporary_settings({PREFECT_API_AUTH_STRING: "fleetlake:of-another"}),
-        pytest.raises(SettingsError, match="does not accept our password") as told,
+        pytest.raises(SettingsError, match="does not accept our password") as reported,
     ):
         require_set_up()
 
-    assert "PREFECT_HOME" in told.value.remedy
-    assert "of-another" not in str(told.value)
+    assert "PREFECT_HOME" in reported.value.remedy
+    assert "of-another" not in str(reported.value)

@@ -29,7 +29,7 @@ UNANSWERED = (
 
 @pytest.mark.proof
 @pytest.mark.parametrize(
-    ("command", "url", "told", "code"),
+    ("command", "url", "reported", "code"),
     [
         ("worker", *UNSET),
         ("prefect-setup", *UNANSWERED),
@@ -38,7 +38,7 @@ UNANSWERED = (
     ],
 )
 def test_a_command_that_needs_a_prefect_server_reports_in_one_sentence_that_there_is_none(
-    tmp_path, command, url, told, code
+    tmp_path, command, url, reported, code
 ):
     env = {**os.environ, "PREFECT_HOME": str(tmp_path), "PREFECT_API_URL": url}
 
@@ -52,7 +52,7 @@ def test_a_command_that_needs_a_prefect_server_reports_in_one_sentence_that_ther
     )
 
     assert (done.returncode, done.stderr.count("\n")) == (code, 2)
-    assert told in done.stderr
+    assert reported in done.stderr
 
 
 def test_a_port_in_use_is_reported_before_anything_starts(monkeypatch, tmp_path):

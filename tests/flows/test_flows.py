@@ -167,16 +167,16 @@ def test_backfill_reads_a_range_slice_by_slice_and_shows_its_progress(alone, sim
         backfill.fn("alerts", start, end)
 
 
-@pytest.mark.parametrize(("parameters", "told"), REFUSED_BACKFILLS)
+@pytest.mark.parametrize(("parameters", "reported"), REFUSED_BACKFILLS)
 def test_impossible_backfill_is_refused_with_an_explanation_before_it_shows_progress(
-    alone, parameters, told
+    alone, parameters, reported
 ):
     from flows.backfill import backfill
 
     with pytest.raises(UsageError) as refused:
         backfill.fn(**parameters)
 
-    assert told in str(refused.value)
+    assert reported in str(refused.value)
     assert not alone.artifacts
 
 

@@ -167,9 +167,9 @@ def test_backfill_keeps_each_record_once_and_shows_its_progress(remote_sim, work
 
 
 @pytest.mark.usefixtures("worker_environment")
-@pytest.mark.parametrize(("parameters", "told"), REFUSED_BACKFILLS)
+@pytest.mark.parametrize(("parameters", "reported"), REFUSED_BACKFILLS)
 def test_impossible_backfill_is_refused_with_an_explanation_before_it_shows_progress(
-    parameters, told, monkeypatch
+    parameters, reported, monkeypatch
 ):
     from flows import backfill as flow
 
@@ -179,7 +179,7 @@ def test_impossible_backfill_is_refused_with_an_explanation_before_it_shows_prog
     state = flow.backfill(**parameters, return_state=True)
 
     assert state.is_failed()
-    assert told in state.message
+    assert reported in state.message
     assert not shown
 
 

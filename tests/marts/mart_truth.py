@@ -211,9 +211,9 @@ def check(fleet: Fleet, lake_path: Path) -> bool:
         lives = fleet.truth("battery_life").with_columns(pl.lit(now).alias("told_at"))
         good &= is_foretold(compare(lake, lives, BATTERIES, until))
         real = compare(lake, outages, OFFLINE, until).row(0)
-        told = lake.rows("select sum(offline_s) from marts.device_availability_daily")[0][0]
+        reported = lake.rows("select sum(offline_s) from marts.device_availability_daily")[0][0]
     print(
-        f"device_availability_daily: {told:,.0f} s offline,"
+        f"device_availability_daily: {reported:,.0f} s offline,"
         f" in truth {real[1]:,.0f} s in {real[0]} spells of a minute or more"
     )
     return good
