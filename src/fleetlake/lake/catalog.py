@@ -21,7 +21,8 @@ from fleetlake.errors import LakeError
 from fleetlake.lake import tables
 from fleetlake.lake.attach import CATALOG, FILES, UNCHECKED
 from fleetlake.lake.connection import Lake, lake_errors
-from fleetlake.lake.evolution.format import note_format, require_known_format
+from fleetlake.lake.evolution.format import has_tables, read_format, require_known_format
+from fleetlake.lake.evolution.upgrade import upgrade
 from fleetlake.lake.locks import commit_lock, open_lock
 from fleetlake.lake_address import LakeAddress, not_writable, refuse_unusable
 from fleetlake.machine.ownership import require_own
@@ -43,7 +44,7 @@ def open_lake(
     From then on, FLEETLAKE_UMASK applies to what this process writes.
 
     Raises: LakeError if there is no lake to read, or if the folder is not writable or belongs to
-    another user.
+    another user, or if its format is not this release's. The first opening for writing upgrades it.
     """
     apply_umask()
     path = path.resolve()
@@ -59,16 +60,14 @@ def open_lake(
             with open_lock(path):
                 lake.attach(read_only=read_only)
             with lake_errors(path):
-                noted = require_known_format(lake)
+                known = require_known_format(lake, read_only=read_only)
             if is_new:
-                tables.create_missing(lake)
+                if not has_tables(lake):
+                    tables.create_missing(lake)
+                    known = read_format(lake)
                 _mark_ready(path)
-        if not read_only and tables.has_missing(lake):
-            with commit_lock(path):
-                tables.create_missing(lake)
-        if not read_only and noted is None:
-            with commit_lock(path):
-                note_format(lake)
+        if not read_only:
+            upgrade(lake, known)
         yield lake
     finally:
         with open_lock(path):
