@@ -49,7 +49,7 @@ def sim(release: str, tmp_path: Path) -> Sim:
 
 
 def ingest_as_before(sim: Sim) -> list[Outcome]:
-    """Load some endpoints of each kind from the address at which the lake's release found the service.
+    """Load some endpoints from the address at which the lake's release found the service.
 
     Records hold URLs of other records, so another address would be a change of the record.
     """

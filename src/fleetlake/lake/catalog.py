@@ -31,6 +31,9 @@ from fleetlake.machine.umask import apply_umask
 READY = ".ready"
 """File that marks the catalog of a new lake as complete."""
 
+RESTORING = ".restoring"
+"""File that marks a folder into which a backup is being restored."""
+
 
 @contextmanager
 def open_lake(
@@ -114,6 +117,11 @@ def _make_folder(path: Path) -> None:
     for file in (CATALOG, f"{CATALOG}-wal", READY):
         require_own(path / file, "lake", otherwise=otherwise, kind="file")
     refuse_unusable("lake", path, setting="FLEETLAKE_LAKE")
+    if (path / RESTORING).exists() and not has_lake(path):
+        raise LakeError(
+            f"The restore of the lake in {path} has not ended.",
+            remedy="Wait for it. If it was stopped, run `fleetlake restore` again.",
+        )
     try:
         (path / FILES).mkdir(parents=True, exist_ok=True)
         (path / "locks").mkdir(exist_ok=True)

@@ -92,6 +92,23 @@ def commit_lock(lake: LakeAddress) -> Iterator[None]:
 
 
 @contextmanager
+def files_lock(lake: LakeAddress, *, seconds: float) -> Iterator[None]:
+    """Keep the lake's files as they are: a backup copies them, maintenance removes some.
+
+    Raises: StreamBusy if the other one, or one of the same kind, still runs after `seconds`.
+    """
+    with ExitStack() as held:
+        try:
+            held.enter_context(_lock(lake, "files", seconds=seconds, purpose="files"))
+        except LockTaken:
+            raise StreamBusy(
+                f"A backup or maintenance of the lake in {lake} is under way.",
+                remedy="Run again when it has ended. Nothing was changed.",
+            ) from None
+        yield
+
+
+@contextmanager
 def open_lock(lake: LakeAddress) -> Iterator[None]:
     """Hold a folder's catalog while this process opens or closes it.
 
