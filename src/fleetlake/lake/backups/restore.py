@@ -72,7 +72,7 @@ def _require_new(lake: LakeAddress) -> Path:
     if (folder / CATALOG).exists():
         raise LakeError(
             f"There is a lake in {folder} already.",
-            remedy="Restore into a new folder (--to, or FLEETLAKE_LAKE), or move that lake away first.",
+            remedy="Restore into a new folder: --to, or FLEETLAKE_LAKE.",
         )
     if folder.exists() and any(folder.iterdir()) and not (folder / RESTORING).exists():
         raise LakeError(
