@@ -245,7 +245,7 @@ def test_a_damaged_catalog_is_not_backed_up(lake_path: Path, target: str) -> Non
     assert not Path(target, "manifests").exists()
 
 
-def test_a_catalog_or_file_that_changed_in_the_backup_is_not_restored(
+def test_a_catalog_or_manifest_that_was_damaged_is_not_restored_and_the_next_backup_is(
     lake_path: Path, target: str, tmp_path: Path
 ) -> None:
     done = back_up(lake_path, target)
@@ -265,8 +265,10 @@ def test_a_catalog_or_file_that_changed_in_the_backup_is_not_restored(
         manifest.write_text(text)
         with pytest.raises(LakeError, match=words):
             restore(target, tmp_path / "restored")
-    manifest.write_text(json.dumps(content))
+    newer = back_up(lake_path, target, keep=1)
 
+    assert (newer.files_copied, newer.files_removed) == (0, 0)
+    assert manifest.exists()
     assert rows_of(restore(target, tmp_path / "restored").lake) == rows_of(lake_path)
 
 

@@ -26,7 +26,7 @@ from fleetlake.lake.backups.backup_target import (
     sha256_of,
 )
 from fleetlake.lake.backups.catalog_copy import CatalogCopy, copy_catalog
-from fleetlake.lake.backups.manifest import CATALOGS, FILES, MARK, STAMP, Manifest
+from fleetlake.lake.backups.manifest import CATALOGS, FILES, MANIFESTS, MARK, STAMP, Manifest
 from fleetlake.lake.catalog import require_lake
 from fleetlake.lake.evolution.format import this_release
 from fleetlake.lake.locks import files_lock
@@ -150,8 +150,7 @@ def _refuse_other_content(target: BackupTarget, copy: CatalogCopy) -> None:
             f"{target.name} holds files that no backup made.",
             remedy="Back up to an empty folder or a new prefix.",
         )
-    stamps = target.stamps()
-    if stamps and target.manifest(stamps[0]).lake_id != copy.lake_id:
+    if any(manifest.lake_id != copy.lake_id for manifest in target.manifests()):
         raise LakeError(
             f"{target.name} holds backups of another lake.",
             remedy="Back up each lake to a folder or prefix of its own.",
@@ -209,12 +208,16 @@ def _remove_unused(target: BackupTarget, keep: int) -> int:
 
     Manifests go first, so that none is left whose files are gone.
     """
-    stamps = target.stamps()
-    target.delete(f"manifests/{stamp}.json" for stamp in stamps[keep:])
-    kept = [target.manifest(stamp) for stamp in stamps[:keep]]
-    catalogs = {f"{manifest.stamp}.sqlite" for manifest in kept}
+    stamps, readable = target.stamps(), target.manifests()
+    if len(readable) < len(stamps):
+        return 0  # a damaged manifest, or one of a later release, may name any of the files
+    kept = readable[:keep]
+    target.delete(manifest.name for manifest in readable[keep:])
+    catalogs = {manifest.catalog for manifest in kept}
     files = {name for manifest in kept for name in manifest.files}
-    target.delete(f"{CATALOGS}/{name}" for name in target.sizes(CATALOGS) if name not in catalogs)
+    parts = [f"{CATALOGS}/{name}" for name in target.sizes(CATALOGS)]
+    parts += [f"{MANIFESTS}/{name}" for name in target.sizes(MANIFESTS) if name.endswith(PART)]
+    target.delete(name for name in parts if name not in catalogs)
     unused = [
         name
         for name in target.sizes(FILES)

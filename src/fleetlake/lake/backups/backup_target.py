@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from errno import EDQUOT, EFBIG, ENOSPC
 from pathlib import Path, PurePosixPath
 from uuid import uuid4
@@ -98,6 +98,14 @@ class BackupTarget:
             text = stream.readall()
         return Manifest.from_text(text, f"{self.name}/{name}")
 
+    def manifests(self) -> list[Manifest]:
+        """Return the manifests of the complete backups, newest first; damaged ones left out."""
+        found = []
+        for stamp in self.stamps():
+            with suppress(LakeError):
+                found.append(self.manifest(stamp))
+        return found
+
     def is_other_folder(self) -> bool:
         """Return whether the target has content, but none that a backup made."""
         held = self.sizes()
@@ -108,11 +116,12 @@ class BackupTarget:
         self._written(name, lambda path: self._copy_in(local, path))
 
     def put_text(self, text: str, name: str) -> None:
-        """Write a text to the target."""
+        """Write a text to the target; a power cut leaves all of it or none."""
 
         def write(path: str) -> None:
             with self._system.open_output_stream(path) as stream:
                 stream.write(text.encode())
+            self.flush()
 
         self._written(name, write)
 
