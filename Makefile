@@ -70,6 +70,9 @@ docs: $(READY)  ## Render the SQL project as a site, with lineage: data/docs/ind
 crash-test: $(READY)  ## Kill the ingest N times (make crash-test N=200) and compare with the truth
 	@CRASH_TEST_KILLS=$(or $(N),200) $(BIN)/python -m pytest -q -s tests/test_crash.py
 
+backup-test: $(READY)  ## Kill backups during loads, restore, compare with the truth, N rounds (N=20)
+	@BACKUP_TEST_ROUNDS=$(or $(N),20) $(BIN)/python -m pytest -q -s tests/test_backup_kill.py
+
 fuzz-simulator: $(READY)  ## Send N odd requests (make fuzz-simulator N=20000) to the simulator
 	@FUZZ_REQUESTS=$(or $(N),20000) FUZZ_SEED=$(or $(SEED),1) \
 	  $(BIN)/python -m pytest -q tests/simulator/test_fuzz.py

@@ -15,7 +15,7 @@ from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import LakeError
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.commit import commit_load
-from fleetlake.lake.evolution.format import FORMAT_VERSION
+from fleetlake.lake.evolution.format import newest_format, this_release
 from fleetlake.lake.evolution.promote import promote
 from fleetlake.lake.tables import META
 from tests.conftest import Sim, copied, new_sim
@@ -160,9 +160,12 @@ def test_tables_with_columns_unknown_to_this_release_are_loaded(sim: Sim) -> Non
     assert_as_served(sim)
 
 
-def test_a_new_lake_records_its_format(lake_path: Path) -> None:
+NOTED = "select format_version, release from meta.lake"
+
+
+def test_a_new_lake_records_its_format_and_release(lake_path: Path) -> None:
     with open_lake(lake_path, read_only=True) as lake:
-        assert lake.rows("select format_version from meta.lake") == [(FORMAT_VERSION,)]
+        assert lake.rows(NOTED) == [(newest_format(), this_release())]
 
 
 @pytest.mark.parametrize("left", ["drop table meta.lake", "delete from meta.lake"])
@@ -176,7 +179,7 @@ def test_a_lake_without_a_recorded_format_is_read_and_gets_one_when_written(
 
     for _ in range(2):
         with open_lake(lake_path) as lake:
-            assert lake.rows("select format_version from meta.lake") == [(FORMAT_VERSION,)]
+            assert lake.rows(NOTED) == [(newest_format(), this_release())]
 
 
 @pytest.mark.parametrize("read_only", [True, False])
@@ -184,15 +187,17 @@ def test_a_lake_of_a_newer_format_is_refused_with_an_explanation(
     lake_path: Path, read_only: bool
 ) -> None:
     with open_lake(lake_path) as lake:
-        lake.execute("update meta.lake set format_version = ?", [FORMAT_VERSION + 1])
+        lake.execute(
+            "update meta.lake set format_version = ?, release = '99.1.0'", [newest_format() + 1]
+        )
 
     with (
-        pytest.raises(LakeError, match=r"has format 2.* supports formats up to 1") as refusal,
+        pytest.raises(LakeError, match=r"has format \d+, but .* supports formats up to") as refusal,
         open_lake(lake_path, read_only=read_only),
     ):
         pass
 
-    assert "Upgrade fleetlake" in refusal.value.remedy
+    assert "pip install 'fleetlake>=99.1.0'" in refusal.value.remedy
 
 
 PROMOTED = [

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from fleetlake.cli.backfill import backfill
+from fleetlake.cli.backup import backup
 from fleetlake.cli.build import build
 from fleetlake.cli.columns import columns
 from fleetlake.cli.command_group import PlainGroup, joined_paragraphs
@@ -26,6 +27,7 @@ from fleetlake.cli.prefect.worker import worker
 from fleetlake.cli.publish import publish
 from fleetlake.cli.quarantine import quarantine
 from fleetlake.cli.query import query
+from fleetlake.cli.restore import restore
 from fleetlake.cli.shell import shell
 from fleetlake.cli.startup import skip_unneeded_imports
 from fleetlake.cli.status import status
@@ -55,6 +57,8 @@ COMMANDS = (
     verify,
     backfill,
     maintain,
+    backup,
+    restore,
     doctor,
     simulate,
     prefect_server,

@@ -145,6 +145,32 @@ def text_column(template: str) -> "TextColumn":
     return TextColumn(template, markup=False)
 
 
+@contextmanager
+def copy_progress(screen: Console, what: str) -> Iterator[Callable[[int, int], None]]:
+    """Show on a terminal how many bytes of all were copied; elsewhere a line from time to time."""
+    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
+
+    parts = (text_column("{task.description}"), BarColumn(), DownloadColumn())
+    with Progress(
+        *parts,
+        TimeRemainingColumn(),
+        console=screen,
+        transient=True,
+        disable=not screen.is_terminal,
+    ) as bars:
+        bar, last, copied = bars.add_task(what, total=None), time.monotonic(), 0
+
+        def on_copied(size: int, total: int) -> None:
+            nonlocal last, copied
+            copied += size
+            bars.update(bar, total=total, completed=copied)
+            if not screen.is_terminal and time.monotonic() - last >= SECONDS_BETWEEN_LINES:
+                last = time.monotonic()
+                screen.print(f"  … {what}: {copied / 1e6:,.1f} of {total / 1e6:,.1f} MB so far")
+
+        yield on_copied
+
+
 ProgressCallbacks = tuple[Callable[[str, int], None], Callable[[str], object]]
 """A callback for each page of a stream, and one for the end of the stream."""
 

@@ -1,9 +1,12 @@
 """How DuckDB opens a lake: its extensions, and the statements that attach the lake.
 
-The extensions are loaded from their installed wheels, never from the internet.
+The extensions are loaded from their installed wheels, never from the internet. A catalog of another
+DuckLake format is refused, never migrated: a migration cannot be undone, and would shut out every
+machine with an older release.
 """
 
 import os
+import re
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
@@ -29,6 +32,8 @@ LOGIN = "catalog_login"
 
 BUSY_MILLISECONDS = 30_000
 
+_OTHER_FORMAT = re.compile(r"catalog version is (\S+?), but the extension requires version (\S+)\.")
+
 
 def attach_statements(path: LakeAddress, *, read_only: bool = False, version: int = 0) -> str:
     """Return the statements that attach a lake as `lake`, for any DuckDB 1.5.5.
@@ -51,11 +56,40 @@ def attach_statements(path: LakeAddress, *, read_only: bool = False, version: in
     secrets = [login, *in_store] if login else in_store
     extensions += ("httpfs",) if in_store else ()
     options = [f"DATA_PATH {literal(f'{files}/')}", "OVERRIDE_DATA_PATH true", *own]
+    options += ["AUTOMATIC_MIGRATION false"]
     options += ["READ_ONLY"] if read_only else []
     options += [f"SNAPSHOT_VERSION {version}"] if version else []
     loads = [f"LOAD {literal(extension_path(name))};" for name in extensions]
     attach = f"ATTACH {literal(f'ducklake:{catalog}')} AS lake ({', '.join(options)});"
     return "\n".join([*loads, *secrets, "SET TimeZone = 'UTC';", attach])
+
+
+def other_format(message: str, path: LakeAddress) -> LakeError | None:
+    """Return the error for a catalog of another DuckLake format, if DuckDB's message is about it.
+
+    >>> said = "catalog version is 1.1, but the extension requires version 1.0. To migrate, ..."
+    >>> other_format(said, Path("lake")).what
+    'The catalog of the lake in lake has DuckLake format 1.1, but this release needs format 1.0.'
+    """
+    found = _OTHER_FORMAT.search(message)
+    if found is None:
+        return None
+    its, ours = found.groups()
+    remedy = "Install the release of fleetlake that wrote the lake, or a later one."
+    if _numbers(its) < _numbers(ours):
+        remedy = (
+            "Make a copy with `fleetlake backup`, then attach the lake once in DuckDB with the "
+            "option AUTOMATIC_MIGRATION true. It cannot be undone."
+        )
+    return LakeError(
+        f"The catalog of the lake in {path} has DuckLake format {its}, but this release needs "
+        f"format {ours}.",
+        remedy=f"{remedy} Nothing was changed.",
+    )
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", version)]
 
 
 def _has_log(path: Path) -> bool:

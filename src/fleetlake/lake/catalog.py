@@ -21,7 +21,8 @@ from fleetlake.errors import LakeError
 from fleetlake.lake import tables
 from fleetlake.lake.attach import CATALOG, FILES, UNCHECKED
 from fleetlake.lake.connection import Lake, lake_errors
-from fleetlake.lake.evolution.format import note_format, require_known_format
+from fleetlake.lake.evolution.format import has_tables, read_format, require_known_format
+from fleetlake.lake.evolution.upgrade import upgrade
 from fleetlake.lake.locks import commit_lock, open_lock
 from fleetlake.lake_address import LakeAddress, not_writable, refuse_unusable
 from fleetlake.machine.ownership import require_own
@@ -29,6 +30,9 @@ from fleetlake.machine.umask import apply_umask
 
 READY = ".ready"
 """File that marks the catalog of a new lake as complete."""
+
+RESTORING = ".restoring"
+"""File that marks a folder into which a backup is being restored."""
 
 
 @contextmanager
@@ -43,7 +47,7 @@ def open_lake(
     Applies FLEETLAKE_UMASK to everything this process writes from then on.
 
     Raises: LakeError if there is no lake to read, or if the folder is not writable or belongs to
-    another user.
+    another user, or if its format is not this release's. The first opening for writing upgrades it.
     """
     apply_umask()
     path = path.resolve()
@@ -59,16 +63,14 @@ def open_lake(
             with open_lock(path):
                 lake.attach(read_only=read_only)
             with lake_errors(path):
-                noted = require_known_format(lake)
+                known = require_known_format(lake, read_only=read_only)
             if is_new:
-                tables.create_missing(lake)
+                if not has_tables(lake):
+                    tables.create_missing(lake)
+                    known = read_format(lake)
                 _mark_ready(path)
-        if not read_only and tables.has_missing(lake):
-            with commit_lock(path):
-                tables.create_missing(lake)
-        if not read_only and noted is None:
-            with commit_lock(path):
-                note_format(lake)
+        if not read_only:
+            upgrade(lake, known)
         yield lake
     finally:
         with open_lock(path):
@@ -115,6 +117,11 @@ def _make_folder(path: Path) -> None:
     for file in (CATALOG, f"{CATALOG}-wal", READY):
         require_own(path / file, "lake", otherwise=otherwise, kind="file")
     refuse_unusable("lake", path, setting="FLEETLAKE_LAKE")
+    if (path / RESTORING).exists() and not has_lake(path):
+        raise LakeError(
+            f"The restore of the lake in {path} has not ended.",
+            remedy="Wait for it. If it was stopped, run `fleetlake restore` again.",
+        )
     try:
         (path / FILES).mkdir(parents=True, exist_ok=True)
         (path / "locks").mkdir(exist_ok=True)

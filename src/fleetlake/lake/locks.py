@@ -5,7 +5,7 @@ the same ids. In a folder, the locks are operating-system locks on files; in a s
 are PostgreSQL's. Locks of a killed process are released.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from fleetlake.machine.file_locks import LockTaken, file_lock
 from fleetlake.planning.shards import WHOLE, Shard
 
 COMMIT_LOCK_SECONDS = 120.0
+UPGRADE_LOCK_SECONDS = 600.0
 OPEN_LOCK_SECONDS = 5.0
 OPEN_LOCK_POLL_SECONDS = 0.005
 
@@ -30,13 +31,34 @@ def stream_lock(lake: LakeAddress, stream: str, shard: Shard = WHOLE) -> Iterato
     """
     names = [stream]
     if ENDPOINTS[stream].is_divisible:
-        names = [f"{stream}.{part}" for part in shard.parts]
+        names = _parts(stream, shard)
+    with _streams_locked(lake, stream, names):
+        yield
+
+
+@contextmanager
+def earlier_stream_lock(lake: LakeAddress, stream: str) -> Iterator[None]:
+    """Hold a stream of an earlier release, whether or not it could be divided there.
+
+    Raises: StreamBusy at once if a process of that release is loading it.
+    """
+    with _streams_locked(lake, stream, [stream, *_parts(stream, WHOLE)]):
+        yield
+
+
+@contextmanager
+def upgrade_lock(lake: LakeAddress) -> Iterator[None]:
+    """Hold the upgrade of a lake. Raises: LakeError if another process upgrades it for too long."""
     with ExitStack() as held:
         try:
-            for name in names:
-                held.enter_context(_lock(lake, name, seconds=0, purpose="streams"))
+            held.enter_context(
+                _lock(lake, "upgrade", seconds=UPGRADE_LOCK_SECONDS, purpose="upgrades")
+            )
         except LockTaken:
-            raise StreamBusy(f"{stream} was skipped: another process is loading it.") from None
+            raise LakeError(
+                f"Another process is upgrading the lake in {lake}.",
+                remedy="Wait for it, then run again.",
+            ) from None
         yield
 
 
@@ -70,6 +92,23 @@ def commit_lock(lake: LakeAddress) -> Iterator[None]:
 
 
 @contextmanager
+def files_lock(lake: LakeAddress, *, seconds: float) -> Iterator[None]:
+    """Keep the lake's files as they are: a backup copies them, maintenance removes some.
+
+    Raises: StreamBusy if the other one, or one of the same kind, still runs after `seconds`.
+    """
+    with ExitStack() as held:
+        try:
+            held.enter_context(_lock(lake, "files", seconds=seconds, purpose="files"))
+        except LockTaken:
+            raise StreamBusy(
+                f"A backup or maintenance of the lake in {lake} is under way.",
+                remedy="Run again when it has ended. Nothing was changed.",
+            ) from None
+        yield
+
+
+@contextmanager
 def open_lock(lake: LakeAddress) -> Iterator[None]:
     """Hold a lock while this process opens or closes the catalog in a folder.
 
@@ -82,6 +121,22 @@ def open_lock(lake: LakeAddress) -> Iterator[None]:
                 held.enter_context(
                     file_lock(lock, seconds=OPEN_LOCK_SECONDS, poll_seconds=OPEN_LOCK_POLL_SECONDS)
                 )
+        yield
+
+
+def _parts(stream: str, shard: Shard) -> list[str]:
+    return [f"{stream}.{part}" for part in shard.parts]
+
+
+@contextmanager
+def _streams_locked(lake: LakeAddress, stream: str, names: Iterable[str]) -> Iterator[None]:
+    """Hold locks of a stream. Raises: StreamBusy at once if another process holds one of them."""
+    with ExitStack() as held:
+        try:
+            for name in names:
+                held.enter_context(_lock(lake, name, seconds=0, purpose="streams"))
+        except LockTaken:
+            raise StreamBusy(f"{stream} was skipped: another process is loading it.") from None
         yield
 
 

@@ -13,7 +13,7 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.durable import flush_files
 from fleetlake.lake.lateness import forget_lateness
-from fleetlake.lake.locks import commit_lock, stream_lock
+from fleetlake.lake.locks import commit_lock, files_lock, stream_lock
 
 KEEP_SNAPSHOTS = timedelta(days=7)
 """How far back time travel is possible after maintenance."""
@@ -39,10 +39,11 @@ class Maintained:
 def maintain(lake: Lake, *, keep: timedelta = KEEP_SNAPSHOTS) -> Maintained:
     """Compact the lake's files, expire snapshots older than `keep`, remove unused files.
 
-    Raises: StreamBusy if a stream is being loaded.
+    Raises: StreamBusy if a stream is being loaded, or if a backup is being made.
     """
     found = _files(lake)
     with ExitStack() as locks:
+        locks.enter_context(files_lock(lake.path, seconds=0))
         for name in ENDPOINTS:
             locks.enter_context(stream_lock(lake.path, name))
         locks.enter_context(commit_lock(lake.path))

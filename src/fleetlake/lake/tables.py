@@ -139,10 +139,12 @@ META: dict[str, dict[str, str]] = {
         "is_tracked": "BOOLEAN",
         "added_at": _TIME,
     },
-    # One row: the format of the lake. A release reads and writes only formats that it supports.
+    # One row: the format of the lake, which a release must support to read or write the lake, and
+    # the newest release that has written to it.
     "lake": {
         "format_version": "BIGINT",
         "noted_at": _TIME,
+        "release": "VARCHAR",
     },
     # Requests made, retries included, per run and endpoint.
     "calls": {
@@ -162,9 +164,20 @@ def raw_columns(endpoint: Endpoint) -> dict[str, str]:
     return own | PROVENANCE | (VERSIONS if endpoint.mode is Mode.HISTORY else {})
 
 
-def has_missing(lake: Lake) -> bool:
-    """Return whether the endpoint table defines something that the lake lacks."""
-    return bool(_statements(lake))
+def count_missing(lake: Lake) -> tuple[int, int]:
+    """Return how many tables and columns the lake lacks."""
+    found = [statement.partition(" table ")[0] for statement in _statements(lake)]
+    return found.count("create"), found.count("alter")
+
+
+def missing_of_meta(lake: Lake) -> list[str]:
+    """Return the statements that create the tables and columns of `meta` that the lake lacks."""
+    present = _present(lake)
+    return [
+        statement
+        for name, columns in META.items()
+        for statement in _missing(f"meta.{name}", columns, present.get(("meta", name)))
+    ]
 
 
 def create_missing(lake: Lake) -> None:

@@ -36,3 +36,12 @@ def counted(count: int, what: str) -> str:
     ('1 call', '1,200 calls')
     """
     return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def size_in_words(size: int) -> str:
+    """Return a number of bytes as people read it.
+
+    >>> size_in_words(0), size_in_words(1_234_567), size_in_words(5_300_000_000)
+    ('0.0 MB', '1.2 MB', '5,300.0 MB')
+    """
+    return f"{size / 1_000_000:,.1f} MB"

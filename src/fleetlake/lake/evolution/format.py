@@ -1,46 +1,127 @@
-"""The format of a lake; a release refuses a format that it does not support.
+"""The format of a lake and the release that wrote it; unsupported formats are refused.
 
 A new column or table is not a new format, because releases ignore those they do not know. The
-number increases only if an older release would misread or damage the lake.
+number increases, by one migration, only if an older release would misread or damage the lake.
 """
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
 
 import duckdb
 
 from fleetlake.errors import LakeError
 from fleetlake.lake.connection import Lake
+from fleetlake.lake.evolution import migrations
 
-FORMAT_VERSION = 1
-"""The newest format that this release reads and writes."""
+FIRST_FORMAT = 1
+"""The format of every lake that records none."""
 
 
-def format_version(opened: Lake) -> int | None:
-    """Return a lake's format, or None if none is recorded yet."""
+@dataclass(frozen=True, kw_only=True)
+class LakeFormat:
+    """What a lake records about itself: its format, and the newest release that wrote to it.
+
+    `release` is None if that release did not record itself.
+    """
+
+    version: int
+    release: str | None
+
+
+def newest_format() -> int:
+    """Return the only format that this release reads and writes."""
+    return FIRST_FORMAT + len(migrations.MIGRATIONS)
+
+
+@cache
+def this_release() -> str:
+    """Return the version of the installed fleetlake."""
+    return version("fleetlake")
+
+
+def is_older(release: str | None, than: str) -> bool:
+    """Return whether a release precedes another; one that is not recorded precedes them all.
+
+    >>> is_older("0.2.0", "0.10.0"), is_older("0.2.0", "0.2.0"), is_older(None, "0.1.0")
+    (True, False, True)
+    """
+    return release is None or _numbers(release) < _numbers(than)
+
+
+def _numbers(release: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", release)[:3]]
+
+
+def read_format(opened: Lake) -> LakeFormat | None:
+    """Return what a lake records about itself, or None if it records nothing yet."""
     # No variable here may be called `lake`: DuckDB would read it in place of the missing table.
     try:
-        found = opened.connection.execute("select max(format_version) from meta.lake").fetchone()
+        cursor = opened.connection.execute(
+            "select * from meta.lake order by format_version desc limit 1"
+        )
     except duckdb.CatalogException:
         return None
-    version: int | None = found[0] if found else None
-    return version
+    names, row = [column[0] for column in cursor.description or ()], cursor.fetchone()
+    if row is None:
+        return None
+    found = dict(zip(names, row, strict=True))
+    # A lake that only an earlier release has written lacks the column `release`.
+    return LakeFormat(version=found["format_version"], release=found.get("release"))
 
 
-def require_known_format(lake: Lake) -> int | None:
-    """Return the recorded format. Raises: LakeError if this release is too old for the lake."""
-    version = format_version(lake)
-    if version is not None and version > FORMAT_VERSION:
+def require_known_format(lake: Lake, *, read_only: bool) -> LakeFormat | None:
+    """Return what a lake records about itself.
+
+    Raises: LakeError for a format newer than this release, which says what to install; to a
+    reader also for an older one, which the first command that writes replaces.
+    """
+    found, newest = read_format(lake), newest_format()
+    recorded = found.version if found else FIRST_FORMAT
+    if recorded > newest:
+        written = found.release if found else None
         raise LakeError(
-            f"The lake in {lake.path} has format {version}, but this release of fleetlake "
-            f"supports formats up to {FORMAT_VERSION}.",
-            remedy="Upgrade fleetlake to the release that wrote the lake, or a later one. Nothing "
-            "was read or changed.",
+            f"The lake in {lake.path} has format {recorded}, but fleetlake {this_release()} "
+            f"supports formats up to {newest}.",
+            remedy=f"{_to_install(written)} Nothing was read or changed.",
         )
-    return version
+    if read_only and recorded < newest and has_tables(lake):
+        raise LakeError(
+            f"The lake in {lake.path} has format {recorded}; fleetlake {this_release()} reads "
+            f"format {newest}.",
+            remedy="Upgrade the lake with any command that writes to it, such as `fleetlake "
+            "maintain`. To keep a copy for the earlier release, run `fleetlake backup` first.",
+        )
+    return found
 
 
-def note_format(lake: Lake) -> None:
-    """Record the format of a lake without one, in the open transaction."""
+def _to_install(release: str | None) -> str:
+    if release is None:
+        return "Upgrade fleetlake to the release that wrote the lake, or a later one."
+    return f"Install fleetlake {release} or later: pip install 'fleetlake>={release}'."
+
+
+def has_tables(lake: Lake) -> bool:
+    """Return whether a lake has tables of ours: a new one has none."""
+    return bool(
+        lake.rows(
+            "select 1 from duckdb_tables() where database_name = 'lake' "
+            "and schema_name in ('raw', 'meta') limit 1"
+        )
+    )
+
+
+def note_format(lake: Lake, format_version: int | None = None) -> None:
+    """Record a format, by default this release's own, and this release, in the open transaction.
+
+    A newer release that has written to the lake stays recorded.
+    """
+    known, release = read_format(lake), this_release()
+    if known and known.release and not is_older(known.release, release):
+        release = known.release
+    lake.execute("delete from meta.lake")
     lake.execute(
-        "insert into meta.lake (format_version, noted_at) select ?, now() "
-        "where not exists (select 1 from meta.lake)",
-        [FORMAT_VERSION],
+        "insert into meta.lake (format_version, release, noted_at) values (?, ?, now())",
+        [format_version or newest_format(), release],
     )

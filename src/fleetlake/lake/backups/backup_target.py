@@ -1,0 +1,192 @@
+"""Where backups are: a folder, or an object store by its URL (s3://bucket/prefix)."""
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager, suppress
+from errno import EDQUOT, EFBIG, ENOSPC
+from pathlib import Path, PurePosixPath
+from uuid import uuid4
+
+import pyarrow as pa
+from pyarrow import fs
+
+from fleetlake.errors import LakeError, UsageError
+from fleetlake.lake.attach import store_keys
+from fleetlake.lake.backups.manifest import CATALOGS, FILES, MANIFESTS, MARK, Manifest, is_stamp
+from fleetlake.lake.durable import flush_files
+from fleetlake.machine.ownership import require_own
+from fleetlake.text.redaction import starred
+
+PART = ".part"
+"""Ending of a file that is being copied."""
+
+_AT_ONCE = 8  # files; an object store answers slowly, and takes many requests side by side
+_PIECE = 1 << 20
+
+OnCopied = Callable[[int, int], None]
+"""Called after each file, with its bytes and the bytes of all files to copy."""
+
+
+def ignore_progress(_: int, __: int) -> None:
+    """Ignore progress."""
+
+
+class BackupTarget:
+    """A folder or prefix that holds backups; names are relative to it.
+
+    What is written appears under its name in one step. Raises: LakeError, within `errors`.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.folder: Path | None = None
+        if "://" in address:
+            try:
+                self._system, root = fs.FileSystem.from_uri(address)
+            except (pa.ArrowInvalid, OSError) as error:
+                raise UsageError(
+                    f"This is no address of an object store: {_without_keys(str(error))}.",
+                    remedy="Write s3://bucket/prefix, and put the keys into AWS_ variables.",
+                ) from None
+            self.name = f"{address.partition('://')[0]}://{root}"
+        else:
+            self.folder = Path(address).absolute()
+            self._system, root = fs.LocalFileSystem(), str(self.folder)
+            self.name = root
+        self._root = root.rstrip("/")
+        self._made: set[str] = set()
+
+    def require_own(self) -> None:
+        """Refuse a folder in which another user could plant files. Raises: LakeError."""
+        for part in ("", FILES, CATALOGS, MANIFESTS) if self.folder else ():
+            path = Path(self._root, part)
+            require_own(path, "backup", otherwise="back up to a folder of your own")
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Turn errors of the system or the object store into a LakeError."""
+        try:
+            yield
+        except OSError as error:
+            is_full = error.errno in {ENOSPC, EDQUOT, EFBIG}
+            remedy = "Free some space" if is_full else "Check the folder, the address and its keys"
+            raise LakeError(
+                f"The backup in {self.name} could not be read or written: "
+                f"{_without_keys(str(error))}.",
+                remedy=f"{remedy}, and run again. Complete backups are unchanged.",
+            ) from None
+
+    def sizes(self, part: str = "") -> dict[str, int]:
+        """Return the bytes of each file below a part of the target, relative to that part."""
+        base = f"{self._root}/{part}".rstrip("/")
+        selector = fs.FileSelector(base, recursive=True, allow_not_found=True)
+        return {
+            str(PurePosixPath(found.path).relative_to(base)): found.size or 0
+            for found in self._system.get_file_info(selector)
+            if found.is_file
+        }
+
+    def stamps(self) -> list[str]:
+        """Return the times of the complete backups, newest first."""
+        names = [name.removesuffix(".json") for name in self.sizes(MANIFESTS)]
+        return sorted(filter(is_stamp, names), reverse=True)
+
+    def manifest(self, stamp: str) -> Manifest:
+        """Return the manifest of a backup. Raises: LakeError if it is damaged."""
+        name = f"{MANIFESTS}/{stamp}.json"
+        with self._system.open_input_stream(f"{self._root}/{name}") as stream:
+            text = stream.readall()
+        return Manifest.from_text(text, f"{self.name}/{name}")
+
+    def manifests(self) -> list[Manifest]:
+        """Return the manifests of the complete backups, newest first; damaged ones left out."""
+        found = []
+        for stamp in self.stamps():
+            with suppress(LakeError):
+                found.append(self.manifest(stamp))
+        return found
+
+    def is_other_folder(self) -> bool:
+        """Return whether the target has content, but none that a backup made."""
+        held = self.sizes()
+        return bool(held) and MARK not in held
+
+    def put(self, local: Path, name: str) -> None:
+        """Copy a local file to the target."""
+        self._written(name, lambda path: self._copy_in(local, path))
+
+    def put_text(self, text: str, name: str) -> None:
+        """Write a text to the target; a power cut leaves all of it or none."""
+
+        def write(path: str) -> None:
+            with self._system.open_output_stream(path) as stream:
+                stream.write(text.encode())
+            self.flush()
+
+        self._written(name, write)
+
+    def get(self, name: str, local: Path) -> None:
+        """Copy a file of the target to a local path, which appears in one step."""
+        local.parent.mkdir(parents=True, exist_ok=True)
+        part = local.with_name(f"{local.name}{PART}")
+        fs.copy_files(f"{self._root}/{name}", str(part), source_filesystem=self._system)
+        part.replace(local)
+
+    def delete(self, names: Iterable[str]) -> int:
+        """Delete files of the target; return how many."""
+        count = 0
+        for name in names:
+            self._system.delete_file(f"{self._root}/{name}")
+            count += 1
+        return count
+
+    def flush(self) -> None:
+        """Wait until what was written is on the disk; an object store sees to that itself."""
+        if self.folder:
+            flush_files(self.folder)
+
+    def _copy_in(self, local: Path, path: str) -> None:
+        fs.copy_files(str(local), path, destination_filesystem=self._system)
+
+    def _written(self, name: str, write: Callable[[str], None]) -> None:
+        """Write a file in one step: an object store does, a folder needs a rename."""
+        path = f"{self._root}/{name}"
+        parent = path.rpartition("/")[0]
+        if self.folder is None:
+            write(path)
+            return
+        if parent not in self._made:
+            self._system.create_dir(parent, recursive=True)
+            self._made.add(parent)
+        part = f"{path}.{uuid4().hex}{PART}"
+        try:
+            write(part)
+            self._system.move(part, path)
+        except BaseException:
+            Path(part).unlink(missing_ok=True)
+            raise
+
+
+def copy_all(sizes: Mapping[str, int], copy: Callable[[str], None], on_copied: OnCopied) -> None:
+    """Copy files by name, several at once. Raises: what the first failed copy raised."""
+    total = sum(sizes.values())
+    pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="backup")
+    try:
+        for done in as_completed(futures := {pool.submit(copy, name): name for name in sizes}):
+            done.result()
+            on_copied(sizes[futures[done]], total)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def sha256_of(path: Path) -> str:
+    """Return the checksum of a file."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def _without_keys(text: str) -> str:
+    return starred(text, store_keys()).rstrip(".")

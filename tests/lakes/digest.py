@@ -1,0 +1,51 @@
+"""Counts and checksums of a lake's rows, read with DuckDB alone: no fleetlake opens the lake."""
+
+import hashlib
+from pathlib import Path
+from typing import TypedDict
+
+import duckdb
+
+from fleetlake.lake.attach import UNCHECKED, attach_statements
+from fleetlake.text.quoting import quoted
+
+
+class Digest(TypedDict):
+    """What a table holds: its columns, its rows, and a checksum of their values in any order."""
+
+    columns: list[str]
+    rows: int
+    sha256: str
+
+
+def digests(lake: Path, known: dict[str, Digest] | None = None) -> dict[str, Digest]:
+    """Return the digest of each table of a lake, by schema and name.
+
+    With `known`, only its tables and columns: a later release may have added others.
+    """
+    with duckdb.connect(config=UNCHECKED | {"threads": 1}) as connection:
+        connection.execute(f"{attach_statements(lake, read_only=True)} use lake;")
+        wanted = {name: one["columns"] for name, one in (known or {}).items()}
+        return {
+            name: _digest(connection, name, columns)
+            for name, columns in (wanted or _tables(connection)).items()
+        }
+
+
+def _tables(connection: duckdb.DuckDBPyConnection) -> dict[str, list[str]]:
+    found = connection.execute(
+        "select schema_name || '.' || table_name, list(column_name order by column_index) "
+        "from duckdb_columns() join duckdb_tables() using (database_name, schema_name, table_name) "
+        "where database_name = 'lake' and schema_name in ('raw', 'marts', 'meta') "
+        "and table_name <> 'lake' group by all order by all"
+    )
+    return dict(found.fetchall())
+
+
+def _digest(connection: duckdb.DuckDBPyConnection, name: str, columns: list[str]) -> Digest:
+    schema, table = name.split(".")
+    listed = ", ".join(f"{quoted(column)}::varchar" for column in columns)
+    rows = connection.execute(f"select {listed} from {schema}.{quoted(table)} order by all")
+    lines = "\n".join(map(repr, rows.fetchall()))
+    digest = hashlib.sha256(lines.encode()).hexdigest()
+    return Digest(columns=columns, rows=lines.count("\n") + bool(lines), sha256=digest)

@@ -1,0 +1,418 @@
+"""Backups: consistent, incremental, restorable whatever stopped them; and lakes that move."""
+
+import json
+import shutil
+import sqlite3
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moto.server import ThreadedMotoServer
+from pyarrow import fs
+from pydantic import SecretStr
+from typer.testing import CliRunner
+
+from fleetlake.cli import app
+from fleetlake.endpoints import ENDPOINTS
+from fleetlake.errors import FleetlakeError, LakeError, StreamBusy, UsageError
+from fleetlake.lake import open_lake
+from fleetlake.lake.attach import CATALOG
+from fleetlake.lake.backups import backup as backups
+from fleetlake.lake.backups.backup import back_up
+from fleetlake.lake.backups.backup_target import BackupTarget
+from fleetlake.lake.backups.restore import restore
+from fleetlake.lake.locks import files_lock
+from fleetlake.lake.maintenance import maintain
+from fleetlake.lake_address import DEMO_MARK, SharedLake
+from tests.conftest import new_sim
+from tests.lakes.digest import Digest, digests
+from tests.lakes.make import FLEET, LAKES, ROWS, unpack
+from tests.test_load import flaws
+
+SOME = ["raw.groups", "raw.alerts", "raw.routers", "meta.intervals", "marts.device_inventory"]
+STEPS = ["the first file", "the fifth file", "the catalog", "the manifest"]
+
+
+def rows_of(lake_path: Path) -> dict[str, Digest]:
+    """Return what some tables hold, of each kind: all of them would take a second each time."""
+    known = json.loads((LAKES / "0.2" / ROWS).read_text("utf-8"))
+    return digests(lake_path, {name: known[name] for name in SOME})
+
+
+@pytest.fixture
+def lake_path(tmp_path: Path) -> Path:
+    """Return a lake with rows in files and in the catalog, and marts."""
+    return unpack("0.2", tmp_path)
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> str:
+    """Return a folder for backups."""
+    return str(tmp_path / "backups")
+
+
+def change(lake_path: Path) -> None:
+    """Add rows, delete and update others, and rename a table."""
+    with open_lake(lake_path) as lake:
+        lake.execute("insert into raw.groups (id, name) select i + 900, 'new' from range(50) r(i)")
+        lake.execute(
+            "delete from raw.alerts where created_at < (select max(created_at) from raw.alerts)"
+        )
+        lake.execute("update raw.routers set name = 'x'")
+        lake.execute("alter table raw.users rename to people")
+        lake.execute("insert into raw.people (id) select i + 900 from range(50) r(i)")
+
+
+def parquet_of(folder: Path | str) -> set[str]:
+    return {path.name for path in Path(folder).rglob("*.parquet")}
+
+
+def test_a_restored_lake_holds_every_row_of_the_moment_of_the_backup(
+    lake_path: Path, target: str, tmp_path: Path
+) -> None:
+    (lake_path / DEMO_MARK).write_text("{}")
+    change(lake_path)
+    before = digests(lake_path)
+    copied: list[tuple[int, int]] = []
+
+    done = back_up(lake_path, target, on_copied=lambda *sizes: copied.append(sizes))
+    change_after(lake_path)
+    restored = restore(target, tmp_path / "restored")
+
+    assert digests(restored.lake) == before
+    assert before["raw.people"]["rows"] >= 50
+    assert (restored.lake / DEMO_MARK).read_text() == "{}"
+    assert sum(size for size, _ in copied) == copied[0][1] == done.bytes_copied
+    with open_lake(restored.lake) as lake:
+        lake.execute("insert into raw.groups (id) values (1)")
+
+
+def change_after(lake_path: Path) -> None:
+    """Change the lake and remove its old files, which the backup has copied."""
+    with open_lake(lake_path) as lake:
+        lake.execute("delete from raw.groups")
+        lake.execute("call ducklake_expire_snapshots('lake', older_than => now())")
+        lake.execute("call ducklake_cleanup_old_files('lake', cleanup_all => true)")
+
+
+def test_a_second_backup_copies_only_new_files_and_the_first_can_still_be_restored(
+    lake_path: Path, target: str, tmp_path: Path
+) -> None:
+    held = rows_of(lake_path)
+    first = back_up(lake_path, target)
+    change(lake_path)
+
+    second = back_up(lake_path, target)
+    third = back_up(lake_path, target, keep=3)
+
+    assert first.files_copied == len(first.manifest.files)
+    assert 0 < second.files_copied == len(second.manifest.files) - len(first.manifest.files)
+    assert third.files_copied == 0
+    oldest = restore(target, tmp_path / "restored", at=first.manifest.stamp)
+    assert rows_of(oldest.lake) == held
+
+
+def test_what_no_kept_backup_needs_is_removed_and_nothing_else(
+    lake_path: Path, target: str, tmp_path: Path
+) -> None:
+    back_up(lake_path, target)
+    with open_lake(lake_path) as lake:
+        lake.execute("insert into raw.groups (id) select i + 900 from range(50) r(i)")
+        maintain(lake)
+    change_after(lake_path)
+    stranger = Path(target, "files", "notes.txt")
+    stranger.write_text("mine")
+
+    done = back_up(lake_path, target, keep=1)
+
+    kept = {Path(name).name for name in done.manifest.files}
+    assert done.files_removed > 0
+    assert parquet_of(target) == kept == parquet_of(lake_path / "files")
+    assert len([*Path(target, "catalogs").iterdir()]) == 1
+    assert stranger.read_text() == "mine"
+    assert rows_of(restore(target, tmp_path / "restored").lake) == rows_of(lake_path)
+
+
+@pytest.fixture
+def stop_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, BaseException], None]:
+    """Return what stops the next backup at one of STEPS."""
+
+    def stop(step: str, error: BaseException) -> None:
+        seen = 0
+        write = BackupTarget._written  # noqa: SLF001 - every write goes through it
+
+        def written(self: BackupTarget, name: str, *rest: Any) -> None:
+            nonlocal seen
+            seen += name.startswith("files/")
+            steps = {"the first file": seen == 1, "the fifth file": seen == 5}
+            steps |= {"the catalog": "catalogs/" in name, "the manifest": "manifests/" in name}
+            if steps[step]:
+                monkeypatch.setattr(BackupTarget, "_written", write)
+                raise error
+            write(self, name, *rest)
+
+        monkeypatch.setattr(BackupTarget, "_written", written)
+
+    return stop
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_backup_stopped_at_any_step_leaves_the_one_before_and_the_next_goes_on(
+    lake_path: Path,
+    target: str,
+    tmp_path: Path,
+    stop_at: Callable[[str, BaseException], None],
+    step: str,
+) -> None:
+    is_full = step == "the fifth file"
+    error = OSError(28, "No space left on device") if is_full else KeyboardInterrupt()
+    back_up(lake_path, target)
+    held = rows_of(lake_path)
+    with open_lake(lake_path) as lake:
+        for table in ("groups", "users", "routers", "accounts", "products", "firmwares"):
+            lake.execute(f"insert into raw.{table} (id) select i + 900 from range(50) r(i)")
+    stop_at(step, error)
+    with pytest.raises(LakeError if is_full else KeyboardInterrupt):
+        back_up(lake_path, target)
+
+    earlier = restore(target, tmp_path / "earlier")
+    again = back_up(lake_path, target)
+
+    assert rows_of(earlier.lake) == held
+    assert again.files_copied <= 6
+    assert rows_of(restore(target, tmp_path / "later").lake) == rows_of(lake_path)
+    assert not [*Path(target).rglob("*.part")]
+
+
+def test_maintenance_waits_for_no_backup_and_is_skipped_while_one_is_made(
+    lake_path: Path, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[FleetlakeError] = []
+    copy = BackupTarget.put
+
+    def put(self: BackupTarget, local: Path, name: str) -> None:
+        if "catalogs/" in name:
+            with open_lake(lake_path) as lake, pytest.raises(StreamBusy) as skipped:
+                maintain(lake)
+            seen.append(skipped.value)
+        copy(self, local, name)
+
+    monkeypatch.setattr(BackupTarget, "put", put)
+    back_up(lake_path, target)
+    monkeypatch.setattr(backups, "MAINTENANCE_SECONDS", 0)
+    with files_lock(lake_path, seconds=0), pytest.raises(LakeError) as refused:
+        back_up(lake_path, target)
+
+    assert "under way" in seen[0].what
+    assert "under way" in refused.value.what
+    assert refused.value.exit_code == 7
+
+
+def test_a_file_that_the_lake_lost_or_cut_short_is_named_and_no_backup_is_made(
+    lake_path: Path, target: str, tmp_path: Path
+) -> None:
+    held = rows_of(lake_path)
+    back_up(lake_path, target)
+    shutil.rmtree(Path(target, "files", "raw"))
+    cut, lost = sorted((lake_path / "files" / "raw").rglob("*.parquet"))[:2]
+    content = cut.read_bytes()
+    cut.write_bytes(content[:-1])
+    with pytest.raises(LakeError, match=rf"{cut.name} .* bytes instead of"):
+        back_up(lake_path, target)
+    cut.write_bytes(content)
+    there = lost.rename(tmp_path / "there")
+    with pytest.raises(LakeError, match=f"{lost.name} .* is missing"):
+        back_up(lake_path, target)
+    there.rename(lost)
+
+    with pytest.raises(LakeError, match=r"is incomplete: .* missing or damaged"):
+        restore(target, tmp_path / "restored")
+    back_up(lake_path, target)
+
+    assert rows_of(restore(target, tmp_path / "restored").lake) == held
+
+
+def test_a_damaged_catalog_is_not_backed_up(lake_path: Path, target: str) -> None:
+    with (lake_path / CATALOG).open("r+b") as file:
+        file.seek(8192)
+        file.write(b"\xff" * 100_000)
+
+    with pytest.raises(LakeError, match=r"damaged|malformed"):
+        back_up(lake_path, target)
+
+    assert not Path(target, "manifests").exists()
+
+
+def test_a_catalog_or_manifest_that_was_damaged_is_not_restored_and_the_next_backup_is(
+    lake_path: Path, target: str, tmp_path: Path
+) -> None:
+    done = back_up(lake_path, target)
+    catalog = Path(target, done.manifest.catalog)
+    good = catalog.read_bytes()
+    catalog.write_bytes(good[:-1] + b"x")
+    with pytest.raises(LakeError, match="The catalog did not arrive whole"):
+        restore(target, tmp_path / "restored")
+    catalog.write_bytes(good)
+    manifest = Path(target, done.manifest.name)
+    content = json.loads(manifest.read_text())
+    for text, words in (
+        (json.dumps(content | {"files": {"../../x": 1}}), "outside of its folder"),
+        (json.dumps(content | {"format": 2}), "has format 2"),
+        ("{", "is damaged"),
+    ):
+        manifest.write_text(text)
+        with pytest.raises(LakeError, match=words):
+            restore(target, tmp_path / "restored")
+    newer = back_up(lake_path, target, keep=1)
+
+    assert (newer.files_copied, newer.files_removed) == (0, 0)
+    assert manifest.exists()
+    assert rows_of(restore(target, tmp_path / "restored").lake) == rows_of(lake_path)
+
+
+def test_a_restore_that_was_stopped_is_no_lake_and_goes_on(
+    lake_path: Path, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    back_up(lake_path, target)
+    place = tmp_path / "restored"
+    get = BackupTarget.get
+
+    def cut(self: BackupTarget, name: str, local: Path) -> None:
+        if name.startswith("catalogs/"):
+            raise KeyboardInterrupt
+        get(self, name, local)
+
+    monkeypatch.setattr(BackupTarget, "get", cut)
+    with pytest.raises(KeyboardInterrupt):
+        restore(target, place)
+    for read_only, words in ((True, "no lake"), (False, "has not ended")):
+        with pytest.raises(LakeError, match=words), open_lake(place, read_only=read_only):
+            pass
+    monkeypatch.setattr(BackupTarget, "get", get)
+    copied: list[tuple[int, int]] = []
+
+    restore(target, place, on_copied=lambda *sizes: copied.append(sizes))
+
+    assert copied == []
+    assert rows_of(place) == rows_of(lake_path)
+
+
+def test_what_cannot_be_backed_up_or_restored_there_is_refused_in_words(
+    lake_path: Path, target: str, tmp_path: Path, empty_lake: Path
+) -> None:
+    back_up(lake_path, target)
+    full = tmp_path / "full"
+    full.mkdir()
+    (full / "file").touch()
+    shared = SharedLake(SecretStr("host=db"), "s3://fleet")
+    refusals: list[tuple[type[FleetlakeError], str, Callable[[], object]]] = [
+        (LakeError, "no lake", lambda: back_up(tmp_path / "none", target)),
+        (LakeError, "no backup made", lambda: back_up(lake_path, str(full))),
+        (LakeError, "of another lake", lambda: back_up(empty_lake, target)),
+        (LakeError, "PostgreSQL", lambda: back_up(shared, target)),
+        (LakeError, "PostgreSQL", lambda: restore(target, shared)),
+        (UsageError, "overlap", lambda: back_up(lake_path, str(lake_path / "files"))),
+        (UsageError, "overlap", lambda: back_up(lake_path, str(tmp_path))),
+        (UsageError, "no address", lambda: back_up(lake_path, "ftp://host/x")),
+        (LakeError, "a lake in .* already", lambda: restore(target, lake_path)),
+        (LakeError, "not empty", lambda: restore(target, full)),
+        (UsageError, "no complete backup", lambda: restore(str(full), tmp_path / "new")),
+        (UsageError, "no backup of then", lambda: restore(target, tmp_path / "new", at="then")),
+    ]
+
+    for kind, words, call in refusals:
+        with pytest.raises(kind, match=words) as refused:
+            call()
+        assert refused.value.remedy, words
+    assert [*full.iterdir()] == [full / "file"]
+
+
+def test_nobody_else_can_read_a_backup_or_what_is_restored_from_it(
+    lake_path: Path, target: str, tmp_path: Path
+) -> None:
+    back_up(lake_path, target)
+    restore(target, tmp_path / "restored")
+
+    written = [*Path(target).rglob("*"), *(tmp_path / "restored").rglob("*")]
+    assert len(written) > 100
+    assert {stat.S_IMODE(path.stat().st_mode) & 0o077 for path in written} == {0}
+
+
+def test_the_commands_say_what_they_copied(
+    lake_path: Path, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLEETLAKE_LAKE", str(lake_path))
+    made = CliRunner().invoke(app, ["backup", target, "--keep", "1"])
+    stamp = BackupTarget(target).stamps()[0]
+    words = ["restore", target, "--to", str(tmp_path / "restored"), "--at", stamp]
+    restored = CliRunner().invoke(app, words)
+
+    assert (made.exit_code, restored.exit_code) == (0, 0)
+    assert f"as {stamp}" in made.stdout
+    assert f"Restored the backup of {stamp}" in " ".join(restored.stdout.split())
+
+
+def test_a_lake_that_was_moved_is_loaded_on_in_its_new_place(tmp_path: Path) -> None:
+    """The catalog names the folder in which it was made, and each opening says the present one."""
+    sim = new_sim(tmp_path, **FLEET)
+    sim.ingest("groups", "alerts")
+    away = tmp_path / "another machine"
+    away.mkdir()
+    shutil.move(tmp_path / "lake", away / "lake")
+    sim.folder = away
+
+    again = sim.ingest("groups", "alerts")
+    sim.advance(7200)
+    sim.ingest("groups", "alerts")
+
+    with sqlite3.connect(away / "lake" / CATALOG) as catalog:
+        [(named,)] = catalog.execute("select value from ducklake_metadata where key = 'data_path'")
+    assert named == f"{tmp_path}/lake/files/"
+    assert [(o.error, o.added, o.changed) for o in again] == [(None, 0, 0)] * 2
+    assert flaws(sim, [ENDPOINTS["groups"]]) == {}
+    assert not (tmp_path / "lake").exists()
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[fs.S3FileSystem]:
+    """Return an object store on this machine with a bucket `fleet`."""
+    server = ThreadedMotoServer(port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    known = {
+        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+        "AWS_ACCESS_KEY_ID": "any",
+        "AWS_SECRET_ACCESS_KEY": "any",
+        "AWS_REGION": "us-east-1",
+    }
+    for name, value in known.items():
+        monkeypatch.setenv(name, value)
+    there = fs.S3FileSystem(
+        endpoint_override=f"{host}:{port}", scheme="http", allow_bucket_creation=True
+    )
+    there.create_dir("fleet")
+    yield there
+    server.stop()
+
+
+@pytest.mark.proof
+def test_an_object_store_holds_backups_as_a_folder_does(
+    lake_path: Path, tmp_path: Path, store: fs.S3FileSystem
+) -> None:
+    target = "s3://fleet/backups"
+    first = back_up(lake_path, target)
+    with open_lake(lake_path) as lake:
+        lake.execute("insert into raw.groups (id) select i + 900 from range(50) r(i)")
+    second = back_up(lake_path, target, keep=1)
+
+    restored = restore(target, tmp_path / "restored")
+    found = store.get_file_info(fs.FileSelector("fleet/backups", recursive=True))
+
+    assert first.files_copied == len(first.manifest.files)
+    assert second.files_copied == 1
+    assert rows_of(restored.lake) == rows_of(lake_path)
+    assert len([one for one in found if one.path.endswith(".sqlite")]) == 1
+    with pytest.raises(LakeError, match="could not be read or written"):
+        back_up(lake_path, "s3://no-such-bucket/backups")
