@@ -12,12 +12,12 @@ import secrets
 import stat
 import tomllib
 from contextlib import suppress
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from fleetlake.errors import SettingsError
+from fleetlake.machine.loopback import is_loopback
 from fleetlake.machine.ownership import user_name
 
 FILE = "fleetlake-auth"
@@ -71,18 +71,10 @@ def use_password() -> None:
     The file's goes to a server on this machine only: another has its own. Where there is no
     file, or a password or key is set, nothing changes. Raises: SettingsError as above.
     """
-    if prefect_setting(CLIENT_AUTH, CLIENT_KEY) or not _is_here(prefect_setting(API_URL)):
+    if prefect_setting(CLIENT_AUTH, CLIENT_KEY) or not is_loopback(prefect_setting(API_URL)):
         return
     if password := _stored(auth_file()):
         os.environ[CLIENT_AUTH] = password
-
-
-def _is_here(url: str) -> bool:
-    """Return whether an address is one of this machine's own."""
-    host = urlsplit(url).hostname or ""
-    with suppress(ValueError):
-        return ip_address(host).is_loopback
-    return host == "localhost"
 
 
 def own_origins() -> str:
