@@ -1,6 +1,5 @@
 """What a build has to compute: everything, a selection, or the models below changed tables."""
 
-import hashlib
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -9,7 +8,7 @@ from fleetlake.lake import open_lake
 from fleetlake.lake.changed_tables import changed_tables
 from fleetlake.lake_address import LakeAddress
 from fleetlake.marts.catalogue import tracked_tables
-from fleetlake.marts.dbt import project_folder
+from fleetlake.marts.sql_project import project_digest, project_folder
 
 SCRATCH = "build.duckdb"
 _RECORD = "built.json"
@@ -43,7 +42,7 @@ def plan_build(
     Building a selection leaves the record of the last build unchanged, unless the scratch file is
     new. Until everything has been built once, a selection includes the models it depends on.
     """
-    last, project = last_built(work), _project_digest()
+    last, project = last_built(work), project_digest(project_folder())
     is_full = is_full or last is None
     if select:
         record = last if (work / SCRATCH).exists() else Built(project, None)
@@ -76,7 +75,7 @@ def last_built(work: Path) -> Built | None:
     if not file.exists() or not (work / SCRATCH).exists():
         return None
     built = Built(**json.loads(file.read_text()))
-    return built if built.project == _project_digest() else None
+    return built if built.project == project_digest(project_folder()) else None
 
 
 def record_built(work: Path, built: Built | None) -> None:
@@ -99,12 +98,3 @@ def _downstream(sources: frozenset[str]) -> tuple[str, ...] | None:
         *("--select", *(f"source:{name}+" for name in sorted(sources))),
         *("--exclude", "config.materialized:view", "--indirect-selection", "empty"),
     )
-
-
-def _project_digest() -> str:
-    """Return a digest of all files of the dbt project."""
-    digest = hashlib.sha256()
-    for path in sorted(project_folder().rglob("*")):
-        if path.suffix in {".sql", ".yml", ".csv"}:
-            digest.update(path.name.encode() + path.read_bytes())
-    return digest.hexdigest()
