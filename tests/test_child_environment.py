@@ -122,7 +122,7 @@ def test_the_simulator_gets_no_key(started, tmp_path, monkeypatch):
 
 def test_what_registers_deployments_gets_the_key_of_the_server_and_no_other(started):
     with pytest.raises(FleetlakeError, match="noted"):
-        prefect_setup.deploy({})
+        prefect_setup.deploy({}, Path())
 
     [environment] = started
     assert keys_in(environment) == SERVER.keys()
