@@ -11,6 +11,7 @@ from fleetlake.cli.build import build
 from fleetlake.cli.columns import columns
 from fleetlake.cli.command_group import PlainGroup, joined_paragraphs
 from fleetlake.cli.demo import demo
+from fleetlake.cli.docs import docs
 from fleetlake.cli.doctor import doctor
 from fleetlake.cli.export import export
 from fleetlake.cli.gaps import gaps
@@ -46,6 +47,7 @@ COMMANDS = (
     build,
     publish,
     export,
+    docs,
     query,
     shell,
     status,

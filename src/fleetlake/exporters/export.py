@@ -23,6 +23,7 @@ from fleetlake.lake import Lake
 from fleetlake.lake.locks import export_lock
 from fleetlake.marts.catalogue import mart_keys
 from fleetlake.text.redaction import without_secrets
+from fleetlake.text.wording import install_command
 
 OnRows = Callable[[str, int], None]
 
@@ -97,7 +98,7 @@ def open_exporter(target: Target, address: SecretStr) -> Exporter:
     except ModuleNotFoundError as error:
         raise SettingsError(
             f"The driver of {target.name} is not installed ({error.name} is missing).",
-            remedy=f"Install it: pip install 'fleetlake[{target.extra}]'.",
+            remedy=install_command(target.extra) if target.extra else "Install fleetlake again.",
         ) from None
     options = [target.option] if target.option else []
     exporter: Exporter = module.open_target(address.get_secret_value(), *options)
