@@ -112,22 +112,6 @@ def test_the_demo_ends_well_in_an_empty_folder(installed: Installed, demo: str) 
     assert routers == 5
 
 
-@pytest.mark.usefixtures("demo")
-def test_each_step_works_alone_and_writes_nothing_to_the_installation(installed: Installed) -> None:
-    package = installed.environment / "lib"
-    before = written_to(package)
-
-    installed.run("fleetlake", "build", "--full")
-    installed.run("fleetlake", "publish", "--to", "published")
-    installed.run("fleetlake", "export", "parquet", "--to", "exported")
-    installed.run("fleetlake", "docs", "--to", "docs/index.html")
-
-    assert duckdb.read_parquet(f"{installed.folder}/published/trips/*.parquet").columns
-    assert list((installed.folder / "exported").rglob("*.parquet"))
-    assert "failover_episodes" in (installed.folder / "docs/index.html").read_text()
-    assert written_to(package) == before
-
-
 def test_up_runs_the_flows_of_the_package(installed: Installed) -> None:
     port = str(free_port())
     command = [installed.environment / "bin" / "fleetlake", "up", "--port", port]
@@ -161,3 +145,23 @@ def ended_run(folder: Path, port: str, process: "subprocess.Popen[bytes]") -> di
         return None
     runs: list[dict[str, Any]] = answer.json() if answer.is_success else []
     return runs[0] if runs else None
+
+
+@pytest.mark.usefixtures("demo")
+def test_a_project_builds_its_own_marts_and_writes_nothing_to_the_installation(
+    installed: Installed,
+) -> None:
+    package = installed.environment / "lib"
+    before = written_to(package)
+
+    assert "wrote fleetlake.toml" in installed.run("fleetlake", "init", ".")
+    installed.run("fleetlake", "build")
+    installed.run("fleetlake", "publish", "--to", "published")
+    installed.run("fleetlake", "export", "parquet", "--to", "exported")
+    installed.run("fleetlake", "docs", "--to", "docs/index.html")
+
+    assert duckdb.read_parquet(f"{installed.folder}/published/trips/*.parquet").columns
+    assert list((installed.folder / "exported").rglob("*.parquet"))
+    assert duckdb.read_parquet(f"{installed.folder}/published/failovers_by_router/*").columns
+    assert "failovers_by_router" in (installed.folder / "docs/index.html").read_text()
+    assert written_to(package) == before

@@ -16,6 +16,7 @@ from fleetlake.cli.doctor import doctor
 from fleetlake.cli.export import export
 from fleetlake.cli.gaps import gaps
 from fleetlake.cli.ingest import ingest
+from fleetlake.cli.init import init
 from fleetlake.cli.interrupts import STOPPED
 from fleetlake.cli.log_format import PlainFormatter
 from fleetlake.cli.maintain import maintain
@@ -42,6 +43,7 @@ EPILOG = (
 )
 
 COMMANDS = (
+    init,
     demo,
     ingest,
     build,
