@@ -167,6 +167,8 @@ def own_build(
     write(folder, "sql/models/marts/plans.sql", "select * from {{ ref('carrier_plans') }}")
     plans = "carrier,price_per_gb,monthly_cap_gb\n*,77,5\n"
     write(folder, "sql/seeds/carrier_plans.csv", plans)
+    counted = "{{ config(materialized='incremental') }} select 7 as n"
+    write(folder, "sql/models/counted.sql", counted)
     write(folder, "sql/seeds/depots.csv", "depot\nnorth\n")
     write(folder, "sql/models/depot_names.sql", "select depot from {{ ref('depots') }}")
     write(folder, "fleetlake.toml", "[vars]\nbattery_worn_pct = 61.5\nmine = 2\n")
@@ -187,11 +189,13 @@ def test_own_models_are_built_beside_ours(own_build):
         staged = lake.rows("select count(*) from staging.stg_mine")
         routers = lake.rows("select count(*) from staging.stg_routers")
         depots = lake.rows("select depot from marts.depot_names")
+        counted = lake.rows("select n from marts.counted")
 
     assert own == ours
     assert ours[0][1] > 0
     assert staged == routers
     assert depots == [("north",)]
+    assert counted == [(7,)]
 
 
 @pytest.mark.proof
@@ -240,3 +244,13 @@ def test_an_own_test_that_fails_keeps_the_last_good_marts(own_build):
 
     with open_lake(path, read_only=True) as lake:
         assert lake.rows("select count(*) > 0 from marts.failovers_by_router") == [(True,)]
+
+
+@pytest.mark.proof
+def test_an_own_incremental_mart_needs_no_unit(own_build):
+    _, path = own_build
+
+    build_marts(path, select="counted")  # appends the row once more
+
+    with open_lake(path, read_only=True) as lake:
+        assert lake.rows("select n from marts.counted") == [(7,), (7,)]
