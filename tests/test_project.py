@@ -9,11 +9,14 @@ from pathlib import Path
 
 import pytest
 import yaml
+from pydantic import SecretStr
 from typer.testing import CliRunner
 
 from fleetlake.cli import app
 from fleetlake.cli.prefect.deployments import read_deployments
 from fleetlake.errors import LakeError, SettingsError, UsageError
+from fleetlake.exporters import TARGETS
+from fleetlake.exporters.export import address_of
 from fleetlake.machine import ownership, umask
 from fleetlake.machine.new_project import write_project
 from fleetlake.machine.project import found_project, package_files
@@ -106,6 +109,24 @@ def test_a_relative_folder_of_the_environment_lies_in_the_project_too(project, m
     monkeypatch.setenv("FLEETLAKE_LAKE", "fleet")
 
     assert load_settings().lake == project / "fleet"
+
+
+@pytest.mark.parametrize(
+    ("target", "given", "expected"),
+    [
+        ("parquet", None, "{project}/data/exports/parquet"),
+        ("csv", "out", "{project}/out"),
+        ("delta", "/mnt/out", "/mnt/out"),
+        ("parquet", "s3://bucket/out/", "s3://bucket/out/"),
+        ("postgres", "host=db dbname=fleet", "host=db dbname=fleet"),
+    ],
+)
+def test_an_export_folder_of_the_settings_lies_in_the_project(project, target, given, expected):
+    addresses = {target: SecretStr(given)} if given else {}
+
+    found = address_of(TARGETS[target], addresses)
+
+    assert found.get_secret_value() == expected.format(project=project)
 
 
 def test_in_the_project_itself_folders_stay_relative(project, monkeypatch):
