@@ -37,6 +37,17 @@ demo: $(READY)  ## Simulate a fleet, load it, build the marts, publish them as P
 test: check  ## Check, then run every test except the slow proofs
 	@$(BIN)/python -m pytest -n $(CORES) --dist loadgroup -m "not proof"
 
+# Of each version: the first interpreter that starts, on PATH or among pyenv's.
+PYTHON_OF = $(firstword $(foreach python,python$(1) \
+	$(wildcard $(HOME)/.pyenv/versions/$(1).*/bin/python),$(shell $(python) -c 'import sys; \
+	print(sys.executable)' 2>/dev/null)))
+
+test-pythons:  ## The same on Python 3.11, 3.12 and 3.13, as far as the machine has them
+	@$(foreach version,3.11 3.12 3.13,$(if $(call PYTHON_OF,$(version)), \
+	  echo "Python $(version): $(call PYTHON_OF,$(version))" && \
+	  $(MAKE) --no-print-directory test PYTHON=$(call PYTHON_OF,$(version)) VENV=.venv-$(version) &&, \
+	  echo "Python $(version) is not here: left out." &&)) true
+
 proofs: $(READY)  ## Run the slow proofs: servers, kills, the whole README, properties on many examples
 	@$(BIN)/python -m pytest -n $(CORES) --dist loadgroup -m "proof or hypothesis" \
 	  --hypothesis-profile thorough
@@ -153,5 +164,5 @@ lock:  ## Resolve all lock files again from pyproject.toml (needs uv)
 	@$(LOCK) --group bench --output-file requirements-bench.lock > /dev/null
 
 clean:  ## Remove .venv, caches and the demo's lake
-	@rm -rf $(VENV) $(SPARK) $(BENCH) .mypy_cache .pytest_cache .ruff_cache .hypothesis data/lake
+	@rm -rf $(VENV) .venv-3.* $(SPARK) $(BENCH) .mypy_cache .pytest_cache .ruff_cache .hypothesis data/lake
 	@find src flows tests -name __pycache__ -type d -prune -exec rm -rf {} +

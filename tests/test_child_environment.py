@@ -122,7 +122,7 @@ def test_the_simulator_gets_no_key(started, tmp_path, monkeypatch):
 
 def test_the_process_that_registers_deployments_gets_the_servers_key_and_no_other(started):
     with pytest.raises(FleetlakeError, match="noted"):
-        prefect_setup.deploy({})
+        prefect_setup.deploy({}, Path())
 
     [environment] = started
     assert keys_in(environment) == SERVER.keys()

@@ -1,5 +1,7 @@
 """What a new user sees: folders without a lake, lakes without a row."""
 
+import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -23,7 +25,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "lake"
 
 
-@pytest.mark.parametrize("command", ["build", "publish", "maintain", "status"])
+@pytest.mark.parametrize("command", ["build", "publish", "maintain", "status", "docs"])
 def test_a_folder_without_a_lake_is_named_and_not_created(command: str, place: Path) -> None:
     done = CliRunner().invoke(app, [command])
 
@@ -197,3 +199,18 @@ def test_doctor_reports_a_folder_in_which_no_lake_can_be_created(tmp_path: Path)
     found = {c.name: c for c in run_checks(Settings(lake=tmp_path / "afile" / "lake"))}
 
     assert "Cannot write to" in found["lake"].found
+
+
+def test_the_demo_names_commands_as_they_can_be_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = import_module("fleetlake.cli.demo")  # the package has a command of that name
+    program = Path(sys.executable).with_name("fleetlake")
+
+    monkeypatch.setenv("PATH", "/nowhere")
+    elsewhere = module.typed_as("fleetlake status")
+    monkeypatch.chdir(program.parent.parent)
+    below = module.typed_as("fleetlake status")
+    monkeypatch.setenv("PATH", str(program.parent))
+
+    assert elsewhere == f"{program} status"
+    assert below == "bin/fleetlake status"
+    assert module.typed_as("fleetlake status") == "fleetlake status"

@@ -11,6 +11,7 @@ from pydantic import SecretStr
 
 from fleetlake.errors import LakeError
 from fleetlake.text.redaction import without_secrets
+from fleetlake.text.wording import install_command
 
 SHARED = "postgres:"
 
@@ -57,7 +58,7 @@ class SharedLake:
         except ModuleNotFoundError:
             raise LakeError(
                 "The driver for a shared lake is not installed.",
-                remedy="Install it: pip install 'fleetlake[postgres]'.",
+                remedy=install_command("postgres"),
             ) from None
         try:
             return dbapi.connect(self.catalog.get_secret_value(), autocommit=True)

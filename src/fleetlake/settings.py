@@ -1,7 +1,7 @@
-"""Settings, read once from the environment and `fleetlake.toml`, then frozen.
+"""Settings, read once from the environment, `.env` and `fleetlake.toml`, then frozen.
 
-The environment overrides the file. Keys are `SecretStr`: they print as stars, and only the
-client and the call limit read their text.
+Each overrides those after it. The files are the project's, and relative folders start there. Keys
+are `SecretStr`: they print as stars, and only the client and the call limit read their text.
 """
 
 import re
@@ -9,9 +9,8 @@ from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from enum import StrEnum
 from functools import cache
-from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Self, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Self, get_origin
 from urllib.parse import urlsplit
 
 from platformdirs import user_state_path
@@ -25,15 +24,19 @@ from pydantic import (
 )
 from pydantic_settings import (
     BaseSettings,
+    DotEnvSettingsSource,
+    InitSettingsSource,
     NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
-    TomlConfigSettingsSource,
 )
 
 from fleetlake.account import DEFAULT_PROFILE, Account, HeaderValue
 from fleetlake.errors import SettingsError
 from fleetlake.lake_address import LakeAddress, parse_lake_address
+from fleetlake.machine.loopback import is_loopback
+from fleetlake.machine.project import ENV_NAME, SETTINGS_NAME, in_project
+from fleetlake.machine.setting_files import VARS, env_file, read_settings_file, warn_of_secrets
 from fleetlake.machine.umask import DEFAULT_UMASK, read_umask
 
 if TYPE_CHECKING:
@@ -70,7 +73,7 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(
         env_prefix=PREFIX,
         env_nested_delimiter="__",
-        toml_file="fleetlake.toml",
+        dotenv_filtering="match_prefix",
         frozen=True,
         extra="forbid",
         hide_input_in_errors=True,
@@ -96,13 +99,17 @@ class Settings(BaseSettings):
         None, description="Location of a shared lake's files: a folder, or s3://bucket/prefix"
     )
     lake: LakeAddress = Field(
-        Path("data/lake"), description="Folder of the lake, or postgres:ADDRESS for a shared one"
+        Path("data/lake"),
+        validate_default=True,
+        description="Folder of the lake, or postgres:ADDRESS for a shared one",
     )
     build_memory: str = Field(
         BUILD_MEMORY,
         description="Memory limit of a build, e.g. 8GB; the rest spills to disk",
     )
-    published: Path = Field(Path("data/published"), description="Folder for published snapshots")
+    published: Path = Field(
+        Path("data/published"), validate_default=True, description="Folder for published snapshots"
+    )
     published_day_rows: int = Field(
         DAY_ROWS,
         ge=0,
@@ -150,6 +157,13 @@ class Settings(BaseSettings):
         300.0, ge=0, description="Maximum seconds per page, over all attempts"
     )
     retry_attempts: int = Field(12, ge=1, description="Maximum attempts per page")
+
+    @field_validator("lake_files", "lake", "published", "state")
+    @classmethod
+    def _is_in_project(cls, value: Any) -> Any:
+        if isinstance(value, str) and "://" not in value:
+            return str(in_project(Path(value)))
+        return in_project(value) if isinstance(value, Path) else value
 
     @field_validator("lake", mode="before")
     @classmethod
@@ -204,7 +218,7 @@ class Settings(BaseSettings):
     def is_on_this_machine(self) -> bool:
         """Return whether the service runs on this machine: all its addresses are loopback."""
         roots = [root for root in (self.base_url, self.v3_base_url) if root]
-        return bool(roots) and all(_is_loopback(urlsplit(root).hostname or "") for root in roots)
+        return bool(roots) and all(map(is_loopback, roots))
 
     @classmethod
     def settings_customise_sources(
@@ -215,8 +229,10 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the hook's signature
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - likewise
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Read arguments, then the environment, then `fleetlake.toml`."""
-        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+        """Read arguments, then the environment, then `.env`, then `fleetlake.toml`."""
+        in_env = DotEnvSettingsSource(settings_cls, env_file=env_file())
+        in_toml = {k: v for k, v in read_settings_file().items() if k != VARS}
+        return init_settings, env_settings, in_env, InitSettingsSource(settings_cls, in_toml)
 
     def accounts(self) -> list["Settings"]:
         """Return the settings of each account to read: the main account first, then the profiles.
@@ -293,15 +309,7 @@ def unknown_variables(names: Iterable[str]) -> Iterator[tuple[str, str | None]]:
 
 def _shows_keys(root: str) -> bool:
     """Return whether keys sent to this root could be read on the network."""
-    parts = urlsplit(root)
-    return parts.scheme == "http" and not _is_loopback(parts.hostname or "")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return urlsplit(root).scheme == "http" and not is_loopback(root)
 
 
 def _fault_in_words(fault: "ErrorDetails") -> str:
@@ -310,8 +318,9 @@ def _fault_in_words(fault: "ErrorDetails") -> str:
     if fault["type"] == "extra_forbidden" and len(fault["loc"]) == 1:
         nearest = get_close_matches(name, Settings.model_fields, n=1)
         suggestion = f" ({nearest[0]}?)" if nearest else ""
-        # Unknown variables are not an error here: only the file is read whole.
-        return f"fleetlake.toml: there is no setting {name}{suggestion}"
+        # Variables are requested by name, so an unknown one is in a file.
+        file = SETTINGS_NAME if name in read_settings_file() else ENV_NAME
+        return f"{file}: there is no setting {name}{suggestion}"
     reason = fault["msg"].removeprefix("Value error, ")
     return f"FLEETLAKE_{name.upper()}: {reason}" if name else reason
 
@@ -323,16 +332,18 @@ def load_settings() -> Settings:
     Raises: SettingsError naming each invalid setting.
     """
     try:
-        return Settings()
+        settings = Settings()
+        warn_of_secrets(read_settings_file(), {*KEY_SETTINGS, "v3_token"})
     except ValidationError as error:
         faults = "; ".join(
             _fault_in_words(fault) for fault in error.errors(include_input=False, include_url=False)
         )
         raise SettingsError(
             f"Invalid settings: {faults}.",
-            remedy="Fix them in the environment or in fleetlake.toml.",
+            remedy="Fix them in the environment, in .env or in fleetlake.toml.",
         ) from None
     except ValueError as error:
         raise SettingsError(
-            f"fleetlake.toml cannot be read: {error}.", remedy="Fix the file or remove it."
+            f"fleetlake.toml or .env cannot be read: {error}.", remedy="Fix the file or remove it."
         ) from None
+    return settings

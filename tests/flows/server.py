@@ -86,10 +86,15 @@ class Server:
             return False
 
 
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
+
+
 def server_at(folder: Path, settings: Mapping[str, str]) -> Server:
     """Return a server that is not started yet; its home is in `folder`, its port is free."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     api = f"http://127.0.0.1:{port}/api"
     environment = {
         **{name: value for name, value in os.environ.items() if "AUTH_STRING" not in name},

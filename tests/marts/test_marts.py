@@ -21,8 +21,9 @@ from fleetlake.lake.attach import CATALOG
 from fleetlake.marts import __main__ as chores
 from fleetlake.marts import build_marts, dbt, mart_table
 from fleetlake.marts.catalogue import marts, sources_file, sources_yaml
-from fleetlake.marts.dbt import project_folder, run_dbt
+from fleetlake.marts.dbt import run_dbt
 from fleetlake.marts.session import MEMORY_VARIABLE, SNAPSHOT_VARIABLE
+from fleetlake.marts.sql_project import project_folder
 from fleetlake.settings import BUILD_MEMORY
 
 pytestmark = pytest.mark.xdist_group("marts")  # they share a build, which takes seconds

@@ -6,7 +6,7 @@ import duckdb
 import pytest
 
 from fleetlake.lake import open_lake
-from fleetlake.marts.dbt import project_folder
+from fleetlake.marts.sql_project import project_folder
 from fleetlake.publishing.publish import publish
 
 pytestmark = pytest.mark.xdist_group("marts")  # they share a build, which takes seconds

@@ -6,8 +6,9 @@ import pytest
 import yaml
 
 from fleetlake.lake import open_lake
-from fleetlake.marts.dbt import project_folder, run_dbt
+from fleetlake.marts.dbt import run_dbt
 from fleetlake.marts.session import MEMORY_VARIABLE, SNAPSHOT_VARIABLE
+from fleetlake.marts.sql_project import project_folder
 from fleetlake.settings import BUILD_MEMORY
 
 pytestmark = pytest.mark.xdist_group("marts")  # they share a build, which takes seconds

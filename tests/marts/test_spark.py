@@ -19,7 +19,7 @@ from fleetlake.exporters import TARGETS
 from fleetlake.exporters.export import export
 from fleetlake.lake import open_lake
 from fleetlake.marts import build_marts
-from fleetlake.marts.dbt import project_folder
+from fleetlake.marts.sql_project import project_folder
 
 MARTS = sorted(p.stem for p in (project_folder() / "models" / "marts").glob("*/*.sql"))
 

@@ -24,9 +24,9 @@ from typing import Any
 import pytest
 
 from fleetlake.marts import dbt
-from fleetlake.marts.dbt import project_folder
 from fleetlake.marts.plan import SCRATCH
 from fleetlake.marts.session import MEMORY_VARIABLE
+from fleetlake.marts.sql_project import project_folder
 from fleetlake.settings import BUILD_MEMORY
 
 _CLIENT = """
@@ -69,9 +69,10 @@ class WarmDbt:
 
         A test's own project gets the real child, because it has to be parsed.
         """
-        if dbt.project_folder() != project_folder():
-            return REAL(arguments, work)
-        _, _, module, *words = REAL(arguments, work)
+        real = REAL(arguments, work)
+        if str(project_folder()) != real[real.index("--project-dir") + 1]:
+            return real
+        _, _, module, *words = real
         assert module == "fleetlake.marts.dbt_child"
         return [sys.executable, "-I", "-S", "-c", _CLIENT, self._address, *words]
 

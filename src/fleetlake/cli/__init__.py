@@ -12,10 +12,12 @@ from fleetlake.cli.build import build
 from fleetlake.cli.columns import columns
 from fleetlake.cli.command_group import PlainGroup, joined_paragraphs
 from fleetlake.cli.demo import demo
+from fleetlake.cli.docs import docs
 from fleetlake.cli.doctor import doctor
 from fleetlake.cli.export import export
 from fleetlake.cli.gaps import gaps
 from fleetlake.cli.ingest import ingest
+from fleetlake.cli.init import init
 from fleetlake.cli.interrupts import STOPPED
 from fleetlake.cli.log_format import PlainFormatter
 from fleetlake.cli.maintain import maintain
@@ -43,11 +45,13 @@ EPILOG = (
 )
 
 COMMANDS = (
+    init,
     demo,
     ingest,
     build,
     publish,
     export,
+    docs,
     query,
     shell,
     status,

@@ -1,5 +1,7 @@
 """`fleetlake demo`: all steps, from a simulated service to published marts."""
 
+import shutil
+import sys
 import time
 from functools import partial
 from pathlib import Path
@@ -62,4 +64,15 @@ def demo(
         "fleetlake demo     (again: it loads only what is new)",
         "fleetlake doctor   (once FLEETLAKE_BASE_URL and the keys point to your service)",
     ):
-        screen.print(f"  .venv/bin/{command}")
+        screen.print(f"  {typed_as(command)}")
+
+
+def typed_as(command: str) -> str:
+    """Return a command line with the path that finds fleetlake, unless it is on PATH."""
+    program = Path(sys.executable).with_name("fleetlake")
+    found = shutil.which("fleetlake")
+    if (found and Path(found).samefile(program)) or not program.exists():
+        return command
+    folder = program.parent
+    nearby = folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
+    return f"{nearby}/{command}"

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 
 from pydantic import SecretStr
 
@@ -21,8 +22,10 @@ from fleetlake.exporters.changes import (
 from fleetlake.exporters.contract import Exporter, reported
 from fleetlake.lake import Lake
 from fleetlake.lake.locks import export_lock
+from fleetlake.machine.project import in_project
 from fleetlake.marts.catalogue import mart_keys
 from fleetlake.text.redaction import without_secrets
+from fleetlake.text.wording import install_command
 
 OnRows = Callable[[str, int], None]
 
@@ -70,15 +73,19 @@ def export(
 
 
 def address_of(target: Target, addresses: dict[str, SecretStr]) -> SecretStr:
-    """Return the address of a target. Raises: SettingsError if it is not set."""
-    if target.name in addresses:
-        return addresses[target.name]
-    if target.address is None:
+    """Return the address of a target; a relative folder starts at the project's.
+
+    Raises: SettingsError if the address is not set.
+    """
+    address = addresses.get(target.name) or (target.address and SecretStr(target.address))
+    if not address:
         raise SettingsError(
             f"The address of {target.name} is not set.",
             remedy=f"Set FLEETLAKE_EXPORTS__{target.name.upper()}, as the README shows.",
         )
-    return SecretStr(target.address)
+    text = address.get_secret_value()
+    is_folder = target.address is not None and "://" not in text
+    return SecretStr(str(in_project(Path(text)))) if is_folder else address
 
 
 def target_named(name: str) -> Target:
@@ -97,7 +104,7 @@ def open_exporter(target: Target, address: SecretStr) -> Exporter:
     except ModuleNotFoundError as error:
         raise SettingsError(
             f"The driver of {target.name} is not installed ({error.name} is missing).",
-            remedy=f"Install it: pip install 'fleetlake[{target.extra}]'.",
+            remedy=install_command(target.extra) if target.extra else "Install fleetlake again.",
         ) from None
     options = [target.option] if target.option else []
     exporter: Exporter = module.open_target(address.get_secret_value(), *options)

@@ -15,12 +15,16 @@ from fleetlake.errors import LakeError
 from fleetlake.lake.login import split_password
 from fleetlake.lake_address import LakeAddress, SharedLake
 from fleetlake.text.quoting import literal
+from fleetlake.text.wording import install_command
 
 CATALOG = "catalog.sqlite"
 FILES = "files"
 
 EXTENSIONS: tuple[str, ...] = ("ducklake", "sqlite_scanner")
 SHARED_EXTENSIONS: tuple[str, ...] = ("ducklake", "postgres_scanner")
+EXTRAS = {"postgres_scanner": "postgres", "httpfs": "s3"}
+"""The extra of the package that brings an extension; the others always come with it."""
+
 UNCHECKED: dict[str, str | bool | int | float | list[str]] = {"allow_unsigned_extensions": True}
 """Checking the extensions' signatures takes 0.2 s of CPU at each start, so `doctor` does it.
 
@@ -135,5 +139,5 @@ def extension_path(name: str) -> Path:
     except (ModuleNotFoundError, StopIteration):
         raise LakeError(
             f"DuckDB's {name} extension is not installed.",
-            remedy="Install it as the README describes; `make test` installs everything.",
+            remedy=install_command(EXTRAS[name]) if name in EXTRAS else "Install fleetlake again.",
         ) from None

@@ -12,12 +12,12 @@ import secrets
 import stat
 import tomllib
 from contextlib import suppress
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from fleetlake.errors import SettingsError
+from fleetlake.machine.loopback import is_loopback
 from fleetlake.machine.ownership import user_name
 
 FILE = "fleetlake-auth"
@@ -71,20 +71,10 @@ def use_password() -> None:
     The stored password is used only for a server on this machine. Nothing changes if there is no
     file, or if a password or key is already set. Raises: SettingsError as above.
     """
-    if prefect_setting(CLIENT_AUTH, CLIENT_KEY) or not _is_on_this_machine(
-        prefect_setting(API_URL)
-    ):
+    if prefect_setting(CLIENT_AUTH, CLIENT_KEY) or not is_loopback(prefect_setting(API_URL)):
         return
     if password := _read_password(auth_file()):
         os.environ[CLIENT_AUTH] = password
-
-
-def _is_on_this_machine(url: str) -> bool:
-    """Return whether the host of a URL is a loopback address."""
-    host = urlsplit(url).hostname or ""
-    with suppress(ValueError):
-        return ip_address(host).is_loopback
-    return host == "localhost"
 
 
 def own_origins() -> str:

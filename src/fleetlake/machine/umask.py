@@ -9,13 +9,13 @@ it.
 """
 
 import os
-import tomllib
 from contextlib import suppress
-from pathlib import Path
+
+from fleetlake.errors import SettingsError
+from fleetlake.machine.setting_files import read_env_file, read_settings_file
 
 DEFAULT_UMASK = "077"
 VARIABLE = "FLEETLAKE_UMASK"
-SETTINGS_FILE = Path("fleetlake.toml")
 
 _OWNER = 0o700
 _is_applied = False
@@ -39,8 +39,8 @@ def read_umask(text: str) -> int:
 
 
 def configured_umask() -> int:
-    """Return the umask set by the environment or by fleetlake.toml, or the default."""
-    text = os.environ.get(VARIABLE) or _from_file() or DEFAULT_UMASK
+    """Return the umask set by the environment, `.env` or fleetlake.toml, or the default."""
+    text = os.environ.get(VARIABLE) or _from_files() or DEFAULT_UMASK
     try:
         return read_umask(text)
     except ValueError:
@@ -59,9 +59,9 @@ def apply_umask(*, again: bool = False) -> None:
         _is_applied = True
 
 
-def _from_file() -> str | None:
-    """Return the umask in fleetlake.toml, if the file can be read and sets one."""
-    with suppress(OSError, ValueError):
-        value = tomllib.loads(SETTINGS_FILE.read_text("utf-8")).get("umask")
+def _from_files() -> str | None:
+    """Return the umask in the project's files, if they can be read and set one."""
+    with suppress(OSError, ValueError, SettingsError):
+        value = read_env_file().get(VARIABLE) or read_settings_file().get("umask")
         return value if isinstance(value, str) else None
     return None

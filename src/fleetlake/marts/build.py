@@ -36,7 +36,6 @@ from fleetlake.marts.dbt import (
     DbtRun,
     OnProgress,
     TestResult,
-    project_folder,
     run_dbt,
 )
 from fleetlake.marts.plan import SCRATCH, Plan, discard_damaged, plan_build, record_built
@@ -46,6 +45,7 @@ from fleetlake.marts.session import (
     attach_snapshot,
     limit_memory,
 )
+from fleetlake.marts.sql_project import own_models, project_folder
 from fleetlake.marts.switch import Switcher
 from fleetlake.settings import BUILD_MEMORY
 from fleetlake.text.quoting import literal, quoted
@@ -305,7 +305,8 @@ def _first_rows(connection: duckdb.DuckDBPyConnection, sql: str) -> tuple[Mappin
 def _no_such_model(names: Sequence[str]) -> UsageError:
     """Return the error for selected names that match nothing, with the nearest model."""
     names = [name.lstrip("+") for name in names]
-    models = [path.stem for path in (project_folder() / "models").rglob("*.sql")]
+    ours = (project_folder() / "models").rglob("*.sql")
+    models = [path.stem for path in (*ours, *own_models())]
     nearest = get_close_matches(names[0].rstrip("+"), models, n=1)
     suggestion = f"Did you mean {nearest[0]}? " if nearest else ""
     return UsageError(

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from fleetlake.endpoints import ENDPOINTS
-from fleetlake.marts.dbt import project_folder
+from fleetlake.marts.sql_project import own_entries, own_sql, project_folder
 
 _HEAD = """\
 # Rendered from src/fleetlake/endpoints/; a test compares them. To render it again:
@@ -49,34 +49,48 @@ def mart_table() -> str:
     """Return the marts as a Markdown table: name, grain, meaning."""
     lines = ["| Mart | One row per | Description |", "|---|---|---|"]
     lines += [
-        f"| `{mart['name']}` | {mart['config']['meta']['grain']} | {mart['description'].strip()} |"
+        f"| `{mart['name']}` | {_meta(mart).get('grain', '')} | {mart['description'].strip()} |"
         for mart in marts()
     ]
     return "\n".join(lines) + "\n"
 
 
 def marts() -> Iterator[dict[str, Any]]:
-    """Yield the `_models.yml` entry of each mart, ordered by subject."""
+    """Yield the YAML entry of each mart: ours ordered by subject, then the project's own."""
     for path in sorted((project_folder() / "models" / "marts").glob("*/_models.yml")):
         yield from yaml.safe_load(path.read_text(encoding="utf-8"))["models"]
+    for own in own_entries():
+        yield {"description": "", **own}
+
+
+def mart_keys() -> dict[str, tuple[str, ...]]:
+    """Return the key columns of marts, from their data test `one_row_per`."""
+    return _keys(own_sql())
+
+
+def mart_dates() -> dict[str, str]:
+    """Return the column with the UTC day of a row, for the marts that have one."""
+    return _dates(own_sql())
 
 
 @cache
-def mart_keys() -> dict[str, tuple[str, ...]]:
-    """Return the key columns of each mart, from its data test `one_row_per`."""
+def _keys(_own: Path | None) -> dict[str, tuple[str, ...]]:
     keys = {}
     for mart in marts():
-        tests = [test for test in mart["data_tests"] if isinstance(test, dict)]
-        grain = next(test["one_row_per"] for test in tests if "one_row_per" in test)
-        keys[mart["name"]] = tuple(grain["arguments"]["columns"])
+        for test in mart.get("data_tests", ()):
+            if isinstance(test, dict) and "one_row_per" in test:
+                keys[mart["name"]] = tuple(test["one_row_per"]["arguments"]["columns"])
     return keys
 
 
 @cache
-def mart_dates() -> dict[str, str]:
-    """Return the column with the UTC day of a row, for the marts that have one."""
-    metas = {mart["name"]: mart["config"]["meta"] for mart in marts()}
-    return {name: meta["date"] for name, meta in metas.items() if "date" in meta}
+def _dates(_own: Path | None) -> dict[str, str]:
+    return {mart["name"]: _meta(mart)["date"] for mart in marts() if "date" in _meta(mart)}
+
+
+def _meta(mart: dict[str, Any]) -> dict[str, Any]:
+    meta: dict[str, Any] = mart.get("config", {}).get("meta", {})
+    return meta
 
 
 def _quoted(text: str) -> str:

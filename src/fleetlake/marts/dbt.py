@@ -17,6 +17,7 @@ from typing import IO, Any
 
 from fleetlake.errors import BuildFailed
 from fleetlake.machine.child_environment import plain_environment
+from fleetlake.marts.sql_project import project_folder, ready_project
 
 _QUIET = {
     "DBT_SEND_ANONYMOUS_USAGE_STATS": "false",
@@ -99,17 +100,6 @@ class DbtRun:
         return {result.status for result in results} <= _GOOD
 
 
-def project_folder() -> Path:
-    """Return the folder of the dbt project: in the installed package, or beside `src`."""
-    package = Path(__file__).resolve().parent.parent
-    for folder in (package / "sql", package.parent.parent / "sql"):
-        if (folder / "dbt_project.yml").is_file():
-            return folder
-    raise BuildFailed(
-        "The dbt project is missing from this installation.", remedy="Install fleetlake again."
-    )
-
-
 def run_dbt(
     arguments: list[str],
     *,
@@ -171,13 +161,13 @@ def _dbt_failed(code: int, errors: list[str], work: Path) -> BuildFailed:
 
 def _command(arguments: list[str], work: Path) -> list[str]:
     """Return the command line; dbt wants output flags before the subcommand."""
-    project = str(project_folder())
+    ours = project_folder()
     return [
         *(sys.executable, "-m", "fleetlake.marts.dbt_child"),
         *("--log-level", "none", "--log-level-file", "info", "--log-path", str(work / "logs")),
         *("--no-use-colors", "--no-use-colors-file"),
         *arguments,
-        *("--project-dir", project, "--profiles-dir", project),
+        *("--project-dir", str(ready_project(ours, work)), "--profiles-dir", str(ours)),
         *("--target-path", str(work / "target")),
     ]
 

@@ -1,6 +1,5 @@
 """What a build must compute: everything, a selection, or what depends on changed tables."""
 
-import hashlib
 import json
 import logging
 from dataclasses import asdict, dataclass
@@ -13,7 +12,7 @@ from fleetlake.lake.changed_tables import changed_tables
 from fleetlake.lake_address import LakeAddress
 from fleetlake.machine.atomic_files import write_atomically
 from fleetlake.marts.catalogue import tracked_tables
-from fleetlake.marts.dbt import project_folder
+from fleetlake.marts.sql_project import project_digest, project_folder
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +48,7 @@ def plan_build(
     Building a selection leaves the record of the last build unchanged, unless the scratch file is
     new. Until everything has been built once, a selection includes the models it depends on.
     """
-    last, project = last_built(work), _project_digest()
+    last, project = last_built(work), project_digest(project_folder())
     is_full = is_full or last is None
     if select:
         record = last if (work / SCRATCH).exists() else Built(project, None)
@@ -82,7 +81,7 @@ def last_built(work: Path) -> Built | None:
     if not file.exists() or not (work / SCRATCH).exists():
         return None
     built = Built(**json.loads(file.read_text()))
-    return built if built.project == _project_digest() else None
+    return built if built.project == project_digest(project_folder()) else None
 
 
 def discard_damaged(work: Path) -> None:
@@ -123,12 +122,3 @@ def _downstream(sources: frozenset[str]) -> tuple[str, ...] | None:
         *("--select", *(f"source:{name}+" for name in sorted(sources))),
         *("--exclude", "config.materialized:view", "--indirect-selection", "empty"),
     )
-
-
-def _project_digest() -> str:
-    """Return a digest of all files of the dbt project."""
-    digest = hashlib.sha256()
-    for path in sorted(project_folder().rglob("*")):
-        if path.suffix in {".sql", ".yml", ".csv"}:
-            digest.update(path.name.encode() + path.read_bytes())
-    return digest.hexdigest()

@@ -2,8 +2,8 @@
 
 dbt builds in a scratch file (`<lake>/dbt/build.duckdb`), so a failed or killed build changes
 nothing in the lake. A reader always sees the marts of a single build. A mart whose rows have not
-changed is not rewritten. For an incremental mart, only the units computed since the last switch
-are written.
+changed is not rewritten. For an incremental mart that names its unit, as all of ours do, only the
+units computed since the last switch are written.
 """
 
 from dataclasses import dataclass
@@ -39,12 +39,12 @@ class Switcher:
         new, old = f"build.{name}", f"lake.{name}"
         columns = (self._columns.get((database, node.schema, node.name)) for database in _DATABASES)
         is_other = len({*columns}) > 1
-        if is_other or (node.kind == "incremental" and self._is_all_recomputed(new, old)):
+        if is_other or (node.unit and self._is_all_recomputed(new, old)):
             self.connection.execute(f"CREATE OR REPLACE TABLE {old} AS FROM {new}")
             if not self._count(old):
                 self.connection.execute(statistics_statements(old))
             return True
-        written = node.kind == "incremental" and self._replace_units(new, old, node.unit)
+        written = bool(node.unit) and self._replace_units(new, old, node.unit)
         if self._holds_same_rows(new, old, node):
             return written
         self.connection.execute(f"DELETE FROM {old}")
@@ -99,7 +99,7 @@ class Switcher:
         count = self._count(new)
         if count != self._count(old):
             return False
-        return not count or node.kind == "incremental" or self._digest(new) == self._digest(old)
+        return not count or bool(node.unit) or self._digest(new) == self._digest(old)
 
     def _digest(self, table: str) -> int:
         """Return a hash of all values of a table, independent of the order of rows."""

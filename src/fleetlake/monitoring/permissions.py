@@ -5,7 +5,6 @@ mode and ignores that of its parents.
 """
 
 import shlex
-import tomllib
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,10 +20,18 @@ from fleetlake.machine.ownership import (
     user_name,
 )
 from fleetlake.machine.prefect_auth import auth_file, prefect_home
-from fleetlake.machine.umask import SETTINGS_FILE, read_umask
-from fleetlake.settings import KEY_SETTINGS, Settings
+from fleetlake.machine.project import in_project
+from fleetlake.machine.setting_files import (
+    env_file,
+    read_env_file,
+    read_settings_file,
+    settings_file,
+)
+from fleetlake.machine.umask import read_umask
+from fleetlake.settings import KEY_SETTINGS, PREFIX, Settings
 
 _SECRET_SETTINGS = {*KEY_SETTINGS, "v3_token", "profiles", "exports", "lake"}
+_SECRET_PREFIXES = tuple(f"{PREFIX}{name.upper()}" for name in _SECRET_SETTINGS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,17 +95,19 @@ def _inspected(settings: Settings, published: Path) -> Iterator[tuple[str, Path,
         folder = address.get_secret_value()
         if "://" not in folder and Path(folder).is_dir():
             yield f"export {target}", Path(folder).absolute(), ()
-    yield "exports", Path("data/exports").absolute(), ()
+    yield "exports", in_project(Path("data/exports")).absolute(), ()
     yield "state", settings.state.absolute(), ()
     if auth_file().exists():  # otherwise Prefect's folder is not fleetlake's
         yield "password of Prefect's server", auth_file(), ()
         yield "Prefect's database", prefect_home() / "prefect.db", ()
-    if _has_secrets(SETTINGS_FILE):
-        yield "settings", SETTINGS_FILE.absolute(), ()
+    yield from (("settings", file, ()) for file in _files_with_secrets())
 
 
-def _has_secrets(file: Path) -> bool:
-    """Return whether a settings file holds keys or addresses with passwords."""
+def _files_with_secrets() -> Iterator[Path]:
+    """Yield the settings files that hold keys, or addresses with passwords."""
     with suppress(OSError, ValueError):
-        return bool(_SECRET_SETTINGS & tomllib.loads(file.read_text("utf-8")).keys())
-    return False
+        if (file := settings_file()) and _SECRET_SETTINGS & read_settings_file().keys():
+            yield file
+    with suppress(OSError, ValueError):
+        if (file := env_file()) and any(n.startswith(_SECRET_PREFIXES) for n in read_env_file()):
+            yield file

@@ -29,6 +29,15 @@ def age_in_words(moment: datetime | None, now: datetime) -> str:
     return "never" if moment is None else f"{duration_in_words(now - moment)} ago"
 
 
+def install_command(extra: str) -> str:
+    """Return what to do about an optional part of the package that is not installed.
+
+    >>> install_command("delta")
+    'Install it: pip install "fleetlake[delta]".'
+    """
+    return f'Install it: pip install "fleetlake[{extra}]".'
+
+
 def counted(count: int, what: str) -> str:
     """Return a number of things, in words.
 

@@ -1,17 +1,22 @@
 """`fleetlake prefect-setup`: register this project with a Prefect server."""
 
-import json
-import subprocess
-import sys
-import tempfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from fleetlake.cli.prefect.deployments import (
+    deploy,
+    leftovers,
+    read_deployments,
+    read_yaml,
+    with_operator_choices,
+    with_speed,
+)
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
@@ -20,10 +25,7 @@ if TYPE_CHECKING:
     from fleetlake.settings import Settings
 
 WORK_POOL = "fleetlake"
-PREFECT_FILE = "prefect.yaml"
 AUTOMATIONS = Path("flows/automations")
-SHORTEST_INTERVAL = timedelta(minutes=2)
-"""Lower bound of sped-up schedules: each run is a process that takes seconds to start."""
 
 
 def prefect_setup(
@@ -47,10 +49,10 @@ def prefect_setup(
 ) -> None:
     """Register work pool, deployments and automations with a Prefect server.
 
-    Run it in the project's folder with PREFECT_API_URL set to the server's address. Run it again
-    after each change: it updates the server from the files. Deployments and automations that are
-    paused or disabled on the server stay so. Deployments no longer in the files are listed, not
-    deleted.
+    Set PREFECT_API_URL to the server's address. Without a prefect.yaml, a project uses the
+    package's. Run it again after each change: it updates the server from the files. Deployments and
+    automations that are paused or disabled on the server stay so. Deployments no longer in the
+    files are listed, not deleted.
     """
     from fleetlake.cli.screen import console
 
@@ -59,12 +61,14 @@ def prefect_setup(
 
 
 def set_up(*, speed: float, runs: int, store_keys: bool) -> None:
-    """Update the server from the files of this folder, and print what it has afterwards."""
+    """Update the server from the project's files, and print what it has afterwards."""
     from fleetlake.cli.prefect.keys import BLOCK_PREFIX, accepts_anonymous, key_report
     from fleetlake.cli.screen import console
+    from fleetlake.machine.project import package_files, project_folder
     from fleetlake.settings import load_settings
 
-    deployments = read_deployments(Path.cwd())
+    project = project_folder()
+    deployments = read_deployments(project)
     screen = console()
     with server_client() as client:
         put_work_pool(client, runs=runs)
@@ -79,53 +83,13 @@ def set_up(*, speed: float, runs: int, store_keys: bool) -> None:
         wanted = with_operator_choices(
             deployments, paused={n for n in known if known[n]}, off=disabled
         )
-        deploy(with_speed(wanted, speed, now=datetime.now(UTC)))
+        deploy(with_speed(wanted, speed, now=datetime.now(UTC)), project)
         screen.print(f"Deployments: {', '.join(d['name'] for d in deployments['deployments'])}.")
-        put_automations(client, Path.cwd() / AUTOMATIONS)
+        for folder in dict.fromkeys((package_files(), project)):
+            put_automations(client, folder / AUTOMATIONS)
         screen.print(f"Automations: {', '.join(a.name for a in client.read_automations())}.")
         for line in leftovers(known, wanted):
             screen.print(line, soft_wrap=True)
-
-
-def read_deployments(folder: Path) -> dict[str, Any]:
-    """Return the content of prefect.yaml. Raises: UsageError if the folder has none."""
-    from fleetlake.errors import UsageError
-
-    try:
-        return _read_yaml(folder / PREFECT_FILE)
-    except FileNotFoundError:
-        raise UsageError(
-            f"There is no {PREFECT_FILE} in {folder}.",
-            remedy="Run this in the project's folder.",
-        ) from None
-
-
-def with_speed(file: Mapping[str, Any], speed: float, *, now: datetime) -> dict[str, Any]:
-    """Return the deployments with intervals divided by `speed`, but at least two minutes.
-
-    The schedules start `now`, spread over the shortest interval so that their runs do not all
-    start at once.
-
-    >>> file = {"deployments": [{"schedules": [{"interval": 7200}]}]}
-    >>> fast = with_speed(file, 60, now=datetime(2026, 1, 1))
-    >>> fast["deployments"][0]["schedules"]
-    [{'interval': 120.0, 'anchor_date': '2026-01-01T00:00:00'}]
-    """
-    if speed == 1:
-        return dict(file)
-    deployments = []
-    for number, deployment in enumerate(file["deployments"]):
-        anchor = now + SHORTEST_INTERVAL * number / len(file["deployments"])
-        schedules = [
-            {
-                **schedule,
-                "interval": max(schedule["interval"] / speed, SHORTEST_INTERVAL.total_seconds()),
-                "anchor_date": anchor.isoformat(),
-            }
-            for schedule in deployment.get("schedules", ())
-        ]
-        deployments.append({**deployment, "schedules": schedules})
-    return {**file, "deployments": deployments}
 
 
 def deployed(client: "SyncPrefectClient") -> dict[str, bool]:
@@ -136,46 +100,13 @@ def deployed(client: "SyncPrefectClient") -> dict[str, bool]:
     return {d.name: d.paused for d in client.read_deployments(work_pool_filter=ours)}
 
 
-def with_operator_choices(
-    file: Mapping[str, Any], *, paused: Collection[str], off: Collection[str]
-) -> dict[str, Any]:
-    """Return the deployments; those that operators paused or disabled on the server stay so.
-
-    >>> file = {"deployments": [{"name": "series"}, {"name": "marts", "triggers": [{"name": "t"}]}]}
-    >>> series, marts = with_operator_choices(file, paused={"series"}, off={"t"})["deployments"]
-    >>> series["paused"], marts["triggers"]
-    (True, [{'name': 't', 'enabled': False}])
-    """
-    deployments = []
-    for deployment in file["deployments"]:
-        decided = dict(deployment)
-        if deployment["name"] in paused:
-            decided["paused"] = True
-        if triggers := deployment.get("triggers"):
-            decided["triggers"] = [
-                {**t, "enabled": False} if t["name"] in off else t for t in triggers
-            ]
-        deployments.append(decided)
-    return {**file, "deployments": deployments}
-
-
-def leftovers(known: Mapping[str, bool], wanted: Mapping[str, Any]) -> Iterator[str]:
-    """Yield lines on deployments that are paused or no longer in the file."""
-    still = {deployment["name"] for deployment in wanted["deployments"]}
-    if paused := sorted(name for name in known.keys() & still if known[name]):
-        yield f"Still paused on the server: {', '.join(paused)}."
-    if gone := sorted(known.keys() - still):
-        yield f"No longer in {PREFECT_FILE}, left unchanged: {', '.join(gone)}."
-
-
 def require_prefect() -> None:
     """Check that Prefect, an extra, is installed. Raises: SettingsError."""
     from fleetlake.errors import SettingsError
+    from fleetlake.text.wording import install_command
 
     if find_spec("prefect") is None:
-        raise SettingsError(
-            "Prefect is not installed.", remedy="Install the extra: pip install 'fleetlake[flows]'."
-        )
+        raise SettingsError("Prefect is not installed.", remedy=install_command("flows"))
 
 
 @contextmanager
@@ -294,39 +225,12 @@ def _as_json(account: "Account") -> dict[str, Any]:
     }
 
 
-def deploy(file: Mapping[str, Any]) -> None:
-    """Register all deployments and their triggers with `prefect deploy --all`.
-
-    Raises: FleetlakeError with Prefect's message if it fails.
-    """
-    from fleetlake.errors import FleetlakeError
-    from fleetlake.machine.child_environment import plain_environment, server_access
-
-    with tempfile.TemporaryDirectory() as folder:
-        written = Path(folder) / PREFECT_FILE
-        written.write_text(json.dumps(file), "utf-8")  # JSON is valid YAML
-        command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all"]
-        command += ["--prefect-file", str(written)]
-        done = subprocess.run(  # noqa: S603 - Prefect's own command; it needs none of our keys
-            command,
-            capture_output=True,
-            text=True,
-            check=False,
-            env=plain_environment() | server_access(),
-        )
-    if done.returncode:
-        raise FleetlakeError(
-            f"Prefect rejected the deployments: {(done.stderr or done.stdout).strip()}",
-            remedy=f"Fix {PREFECT_FILE} or the flow it names, and run this again.",
-        )
-
-
 def put_automations(client: "SyncPrefectClient", folder: Path) -> None:
     """Create or update the server's automations from the folder's files, by name."""
     from prefect.events.schemas.automations import AutomationCore
 
     for path in sorted(folder.glob("*.yaml")):
-        wanted = AutomationCore.model_validate(_read_yaml(path))
+        wanted = AutomationCore.model_validate(read_yaml(path))
         known = client.read_automations_by_name(wanted.name)
         if known:
             wanted.enabled = known[0].enabled  # an operator may have disabled it
@@ -335,10 +239,3 @@ def put_automations(client: "SyncPrefectClient", folder: Path) -> None:
             client.create_automation(wanted)
         for double in known[1:]:  # otherwise each automation of that name would act
             client.delete_automation(double.id)
-
-
-def _read_yaml(path: Path) -> dict[str, Any]:
-    import yaml
-
-    read: dict[str, Any] = yaml.safe_load(path.read_text("utf-8"))
-    return read

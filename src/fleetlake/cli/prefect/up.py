@@ -38,21 +38,19 @@ def up(
 ) -> None:
     """Run Prefect's server, a worker and all schedules over a simulated service until stopped.
 
-    Needs no containers. Each start empties data/up first. Ctrl-C, SIGTERM or a closed terminal
-    stops everything, after the active runs have committed.
+    Needs no containers. Each start empties the project's data/up first. Ctrl-C, SIGTERM or a closed
+    terminal stops everything, after the active runs have committed.
     """
-    from fleetlake.cli.prefect.setup import PREFECT_FILE, set_up
+    from fleetlake.cli.prefect.setup import require_prefect, set_up
     from fleetlake.cli.prefect.worker import running, running_worker, stopped_by_signals
     from fleetlake.cli.screen import console
-    from fleetlake.errors import UsageError
     from fleetlake.machine.child_environment import server_access
     from fleetlake.machine.prefect_auth import auth_file
+    from fleetlake.machine.project import project_folder
     from fleetsim.server import listen
 
-    if not Path(PREFECT_FILE).exists():
-        raise UsageError(
-            f"There is no {PREFECT_FILE} here.", remedy="Run this in the project's folder."
-        )
+    require_prefect()
+    os.chdir(project_folder())
     listen(port).close()  # the server would report a taken port only in its log
     screen = console()
     with _locked_folder(), stopped_by_signals(), ExitStack() as started:
@@ -169,7 +167,8 @@ def put_environment(wanted: Mapping[str, str]) -> None:
     """Make these the only settings of this process and its children.
 
     The environment may hold the settings of a real service and server, which `up` must neither
-    read nor write. Raises: UsageError for accounts in fleetlake.toml, which no variable can remove.
+    read nor write. Raises: UsageError for accounts in fleetlake.toml or .env, which no variable can
+    remove.
     """
     from fleetlake.errors import UsageError
     from fleetlake.settings import load_settings
@@ -180,8 +179,8 @@ def put_environment(wanted: Mapping[str, str]) -> None:
     load_settings.cache_clear()
     if profiles := load_settings().profiles:
         raise UsageError(
-            f"fleetlake.toml names accounts of a service: {', '.join(profiles)}.",
-            remedy="Move the file away while `fleetlake up` runs, so that no account is read.",
+            f"fleetlake.toml or .env names accounts of a service: {', '.join(profiles)}.",
+            remedy="Move the file away while `fleetlake up` runs, so that it reads no account.",
         )
 
 

@@ -49,6 +49,7 @@ def running_worker(
 
     The worker and its runs inherit this environment and the server's password.
     """
+    from fleetlake.cli.prefect.deployments import flows_path
     from fleetlake.cli.prefect.setup import WORK_POOL
     from fleetlake.machine.prefect_auth import use_password
 
@@ -56,7 +57,11 @@ def running_worker(
     command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", WORK_POOL]
     command += ["--name", name] if name else []
     process = subprocess.Popen(  # noqa: S603 - Prefect's own command
-        command, stdout=log, stderr=log and subprocess.STDOUT, start_new_session=True
+        command,
+        stdout=log,
+        stderr=log and subprocess.STDOUT,
+        start_new_session=True,
+        env=os.environ | flows_path(),
     )
     try:
         yield process

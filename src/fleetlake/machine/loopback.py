@@ -1,0 +1,17 @@
+"""Addresses of this machine itself, which only its own processes reach."""
+
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+
+def is_loopback(url: str) -> bool:
+    """Return whether an address is one of this machine's own.
+
+    >>> is_loopback("http://[::1]:8700/api"), is_loopback("http://localhost.example/")
+    (True, False)
+    """
+    host = urlsplit(url).hostname or ""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,200 @@
+"""The SQL project of a build: ours, extended by the user's own project.
+
+dbt gets one project, so that own models `ref()` ours, use our macros and run in one build. If the
+user's project has a folder `sql` or a table `[vars]`, that project is put together in
+`<lake>/dbt/project`: links to both sources, and our `dbt_project.yml` with the changes. Otherwise
+dbt reads ours where it is installed. Neither source is written to.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fleetlake.errors import BuildFailed
+from fleetlake.machine.project import SETTINGS_NAME, found_project, is_clone, package_files
+from fleetlake.machine.setting_files import VARS, read_settings_file
+
+SQL = "sql"
+_PROJECT_FILE = "dbt_project.yml"
+_PARTS = ("models", "macros", "tests")
+_SOURCES = {".sql", ".yml", ".yaml", ".csv", ".md"}
+
+Variables = Mapping[str, int | float]
+
+
+def project_folder() -> Path:
+    """Return the folder of our dbt project."""
+    return package_files() / SQL
+
+
+def own_sql() -> Path | None:
+    """Return the folder `sql` of the user's project, None if there is none."""
+    project = found_project()
+    if project is None or (is_clone() and project == package_files()):
+        return None
+    folder = project / SQL
+    return folder if folder.is_dir() else None
+
+
+def own_models() -> list[Path]:
+    """Return the files of the user's own models."""
+    own = own_sql()
+    return sorted((own / "models").rglob("*.sql")) if own else []
+
+
+def own_variables() -> Variables:
+    """Return the variables that the user's project overrides.
+
+    Raises: BuildFailed for one that does not exist, or is not a number.
+    """
+    given = read_settings_file().get(VARS, {})
+    if not isinstance(given, dict):
+        raise _wrong(f"{VARS} in {SETTINGS_NAME} is not a table.", "Write it as [vars].")
+    known = _settings_of(project_folder())[VARS]
+    for name, value in given.items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise _wrong(f"[vars] {name} in {SETTINGS_NAME} is not a number.", "Enter a number.")
+        if name not in known and not _is_used(name):
+            nearest = get_close_matches(name, known, n=1)
+            meant = f"Did you mean {nearest[0]}? " if nearest else ""
+            raise _wrong(
+                f"There is no variable {name}, which [vars] in {SETTINGS_NAME} sets.",
+                f"{meant}{project_folder() / _PROJECT_FILE} lists the variables.",
+            )
+    return given
+
+
+def _is_used(variable: str) -> bool:
+    """Return whether an own model uses a variable."""
+    pattern = re.compile(rf"""\bvar\(\s*["']{re.escape(variable)}["']""")
+    return any(pattern.search(path.read_text("utf-8")) for path in own_models())
+
+
+def own_entries() -> Iterator[dict[str, Any]]:
+    """Yield what the user's YAML files say of each own model. Raises: BuildFailed."""
+    names = {path.stem for path in own_models()}
+    for path in _own_files("models", ".yml", ".yaml"):
+        try:
+            content = yaml.safe_load(path.read_text("utf-8")) or {}
+        except yaml.YAMLError as error:
+            raise _wrong(f"{path} is not valid YAML: {error}", "Correct it.") from None
+        yield from (e for e in content.get("models") or () if e.get("name") in names)
+
+
+def _own_files(part: str, *suffixes: str) -> list[Path]:
+    own = own_sql()
+    files = (own / part).rglob("*") if own else ()
+    return sorted(path for path in files if path.suffix in suffixes)
+
+
+def project_digest(ours: Path) -> str:
+    """Return a digest of all files of the project, ours and the user's, and of own variables."""
+    digest = hashlib.sha256()
+    for folder in filter(None, (ours, own_sql())):
+        for path in sorted(folder.rglob("*")):
+            if path.suffix in _SOURCES - {".md"}:
+                digest.update(path.name.encode() + path.read_bytes())
+    if variables := own_variables():
+        digest.update(json.dumps(variables, sort_keys=True).encode())
+    return digest.hexdigest()
+
+
+def ready_project(ours: Path, work: Path) -> Path:
+    """Return the folder of the dbt project to run; put it together below `work` if necessary.
+
+    Raises: BuildFailed for a model that has a name of ours, a seed that lacks columns of the one
+    it replaces, or a wrong variable.
+    """
+    own, variables = own_sql(), own_variables()
+    if own is None and not variables:
+        return ours
+    _refuse_names_of_ours(ours)
+    merged = work / "project"
+    (merged / "seeds").mkdir(parents=True, exist_ok=True)
+    for part in ("models", "macros"):
+        _link(merged / part, ours / part)
+    _link(merged / SQL, own)
+    _link_seeds(merged / "seeds", ours / "seeds")
+    text = yaml.safe_dump(_merged_settings(ours, variables), sort_keys=False)
+    file = merged / _PROJECT_FILE
+    if not file.exists() or file.read_text("utf-8") != text:
+        file.write_text(text, "utf-8")
+    return merged
+
+
+def _merged_settings(ours: Path, variables: Variables) -> dict[str, Any]:
+    """Return the content of `dbt_project.yml` for the merged project.
+
+    Own models become tables in the schema `marts`, without a contract, unless they say otherwise.
+    """
+    settings = dict(_settings_of(ours))
+    for part in (*_PARTS, "seeds"):
+        settings[f"{part.removesuffix('s')}-paths"] = [part, f"{SQL}/{part}"]
+    settings[VARS] = {**settings[VARS], **variables}
+    models = dict(settings["models"]["fleetlake"])
+    marts = dict(models["marts"])
+    contract = marts.pop("+contract")
+    subjects = (path.name for path in (ours / "models" / "marts").iterdir() if path.is_dir())
+    marts |= {subject: {"+contract": dict(contract)} for subject in sorted(subjects)}
+    defaults = {"+schema": "marts", "+materialized": "table"}
+    settings["models"] = {"fleetlake": {**defaults, **models, "marts": marts}}
+    return settings
+
+
+@cache
+def _settings_of(project: Path) -> dict[str, Any]:
+    settings: dict[str, Any] = yaml.safe_load((project / _PROJECT_FILE).read_text("utf-8"))
+    return settings
+
+
+def _refuse_names_of_ours(ours: Path) -> None:
+    """Refuse own models that have the name of one of ours. Raises: BuildFailed."""
+    taken = {path.stem for path in (ours / "models").rglob("*.sql")}
+    taken |= {path.stem for path in (ours / "seeds").glob("*.csv")}
+    if double := [path for path in own_models() if path.stem in taken]:
+        names = ", ".join(str(path) for path in double)
+        raise _wrong(f"fleetlake has a model of the same name as {names}.", "Rename your model.")
+
+
+def _link_seeds(folder: Path, ours: Path) -> None:
+    """Link our seeds, except those that the user's project replaces. Raises: BuildFailed."""
+    replaced = {path.name: path for path in _own_files("seeds", ".csv")}
+    for path in ours.iterdir():
+        is_replaced = path.name in replaced
+        if is_replaced:
+            _require_columns(replaced[path.name], path)
+        _link(folder / path.name, None if is_replaced else path)
+
+
+def _require_columns(own: Path, ours: Path) -> None:
+    """Require a replaced seed to have the columns of ours. Raises: BuildFailed."""
+    header, wanted = (_columns_of(path) for path in (own, ours))
+    if missing := [name for name in wanted if name not in header]:
+        raise _wrong(
+            f"{own} lacks the columns {', '.join(missing)}.", f"Give it the columns of {ours}."
+        )
+
+
+def _columns_of(path: Path) -> list[str]:
+    first = path.read_text("utf-8-sig").partition("\n")[0]
+    return [name.strip().strip('"') for name in first.split(",")]
+
+
+def _link(link: Path, target: Path | None) -> None:
+    """Make a symbolic link, or replace one that leads elsewhere; None removes it."""
+    if target is not None and link.is_symlink() and link.readlink() == target:
+        return
+    link.unlink(missing_ok=True)
+    if target is not None:
+        link.symlink_to(target)
+
+
+def _wrong(what: str, remedy: str) -> BuildFailed:
+    return BuildFailed(what, remedy=remedy)

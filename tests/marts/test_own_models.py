@@ -1,0 +1,256 @@
+"""Models, tests, seeds and variables of the user's own project, beside ours."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from pydantic import SecretStr
+
+from fleetlake.errors import BuildFailed
+from fleetlake.exporters import TARGETS
+from fleetlake.exporters.export import export
+from fleetlake.lake import open_lake
+from fleetlake.machine.new_project import write_project
+from fleetlake.marts import build_marts, mart_table
+from fleetlake.marts.build import write_docs
+from fleetlake.marts.catalogue import mart_dates, mart_keys
+from fleetlake.marts.sql_project import project_digest, project_folder, ready_project
+from fleetlake.publishing.publish import publish
+
+OURS = {"stg_routers", "failover_episodes", "carrier_plans"}
+
+WORN = "select {{ var('battery_worn_pct') }} as worn, {{ var('mine', 1) }} as mine"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a new project; the test stands in it."""
+    folder = tmp_path / "fleet"
+    list(write_project(folder))
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def write(folder: Path, name: str, text: str) -> None:
+    """Write a file of a project."""
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def test_without_own_sources_dbt_reads_our_project_where_it_is_installed(
+    tmp_path, project, monkeypatch
+):
+    shutil.rmtree(project / "sql")
+
+    assert ready_project(project_folder(), tmp_path / "work") == project_folder()
+    monkeypatch.chdir(tmp_path)
+    assert ready_project(project_folder(), tmp_path / "work") == project_folder()
+    assert not (tmp_path / "work").exists()
+
+
+@pytest.mark.parametrize("name", sorted(OURS))
+def test_an_own_model_with_a_name_of_ours_is_one_clear_error(tmp_path, project, name):
+    write(project, f"sql/models/deep/{name}.sql", "select 1 as n")
+
+    with pytest.raises(BuildFailed) as refused:
+        ready_project(project_folder(), tmp_path)
+
+    assert refused.value.what.endswith(f"of the same name as {project}/sql/models/deep/{name}.sql.")
+    assert refused.value.remedy == "Rename your model."
+
+
+def test_a_seed_that_lacks_columns_of_the_one_it_replaces_is_refused_by_their_names(
+    tmp_path, project
+):
+    write(project, "sql/seeds/carrier_plans.csv", "carrier,price\n*,1\n")
+
+    with pytest.raises(BuildFailed, match=r"lacks the columns price_per_gb, monthly_cap_gb\."):
+        ready_project(project_folder(), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("table", "what", "remedy"),
+    [
+        ("[vars]\nbattery_wron_pct = 60", "no variable battery_wron_pct", "battery_worn_pct?"),
+        ("[vars]\nbattery_worn_pct = '60'", "is not a number", "Enter a number."),
+        ("[vars]\nbattery_worn_pct = true", "is not a number", "Enter a number."),
+        ("vars = 1", "is not a table", "[vars]"),
+    ],
+)
+def test_a_variable_that_has_no_effect_or_is_no_number_is_refused(
+    tmp_path, project, table, what, remedy
+):
+    write(project, "fleetlake.toml", table)
+
+    with pytest.raises(BuildFailed) as refused:
+        ready_project(project_folder(), tmp_path)
+
+    assert what in refused.value.what
+    assert remedy in refused.value.remedy
+
+
+def test_a_variable_of_an_own_model_may_be_set(tmp_path, project):
+    write(project, "sql/models/worn.sql", WORN)
+    write(project, "fleetlake.toml", "[vars]\nmine = 3")
+
+    merged = ready_project(project_folder(), tmp_path)
+
+    assert "  mine: 3\n" in (merged / "dbt_project.yml").read_text()
+
+
+def test_a_project_that_is_put_together_again_is_not_written_again(tmp_path, project):
+    def written() -> dict[Path, int]:
+        folder = ready_project(project_folder(), tmp_path)
+        files = (folder / "dbt_project.yml", folder / "sql", *(folder / "seeds").iterdir())
+        return {path: path.lstat().st_mtime_ns for path in files}
+
+    first = written()
+
+    assert written() == first  # dbt would parse everything anew
+    write(project, "sql/seeds/carrier_plans.csv", "carrier,price_per_gb,monthly_cap_gb\n*,1,1\n")
+    assert {path.name for path in first.keys() - written()} == {"carrier_plans.csv"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("sql/models/worn.sql", WORN),
+        ("sql/tests/worn.sql", "select 1 where false"),
+        ("sql/seeds/carrier_plans.csv", "carrier\n"),
+        ("fleetlake.toml", "[vars]\nbattery_worn_pct = 61"),
+    ],
+)
+def test_a_change_of_the_own_project_has_everything_built_anew(project, name, text):
+    before = project_digest(project_folder())
+
+    write(project, name, text)
+
+    assert project_digest(project_folder()) != before
+
+
+def test_own_marts_are_listed_with_their_keys_and_dates(project):
+    own = project / "sql/models/_models.yml"
+    own.write_text(own.read_text().replace("{grain: ", "{date: last_on, grain: "))
+
+    assert mart_keys()["failovers_by_router"] == ("router_id",)
+    assert mart_dates()["failovers_by_router"] == "last_on"
+    assert "| `failovers_by_router` | router that failed over | How often" in mart_table()
+
+
+def test_marts_of_one_project_are_not_those_of_another(project, tmp_path, monkeypatch):
+    assert (project / "sql/models/failovers_by_router.sql").exists()
+    assert "failovers_by_router" in mart_keys()
+    monkeypatch.chdir(tmp_path)
+    assert "failovers_by_router" not in mart_keys()
+
+
+def test_a_yaml_file_that_cannot_be_read_is_named(project):
+    write(project, "sql/models/more.yml", "models: [")
+
+    with pytest.raises(BuildFailed, match=r"sql/models/more\.yml is not valid YAML"):
+        mart_table()
+
+
+@pytest.fixture(scope="module")
+def own_build(
+    make_lake: Any, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Path, Path]]:
+    """Build a new project with a lake below it; return both. The tests stand in the project."""
+    folder = tmp_path_factory.mktemp("own") / "fleet"
+    list(write_project(folder))
+    write(folder, "sql/models/worn.sql", WORN)
+    write(folder, "sql/models/staging/stg_mine.sql", "select * from {{ ref('stg_routers') }}")
+    write(folder, "sql/models/marts/plans.sql", "select * from {{ ref('carrier_plans') }}")
+    plans = "carrier,price_per_gb,monthly_cap_gb\n*,77,5\n"
+    write(folder, "sql/seeds/carrier_plans.csv", plans)
+    counted = "{{ config(materialized='incremental') }} select 7 as n"
+    write(folder, "sql/models/counted.sql", counted)
+    write(folder, "sql/seeds/depots.csv", "depot\nnorth\n")
+    write(folder, "sql/models/depot_names.sql", "select depot from {{ ref('depots') }}")
+    write(folder, "fleetlake.toml", "[vars]\nbattery_worn_pct = 61.5\nmine = 2\n")
+    lake = make_lake(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        build_marts(lake)
+        yield folder, lake
+
+
+@pytest.mark.proof
+def test_own_models_are_built_beside_ours(own_build):
+    _, path = own_build
+
+    with open_lake(path, read_only=True) as lake:
+        own = lake.rows("select count(*), sum(episodes) from marts.failovers_by_router")
+        ours = lake.rows("select count(distinct router_id), count(*) from marts.failover_episodes")
+        staged = lake.rows("select count(*) from staging.stg_mine")
+        routers = lake.rows("select count(*) from staging.stg_routers")
+        depots = lake.rows("select depot from marts.depot_names")
+        counted = lake.rows("select n from marts.counted")
+
+    assert own == ours
+    assert ours[0][1] > 0
+    assert staged == routers
+    assert depots == [("north",)]
+    assert counted == [(7,)]
+
+
+@pytest.mark.proof
+def test_variables_and_seeds_of_the_project_replace_ours(own_build):
+    _, path = own_build
+
+    with open_lake(path, read_only=True) as lake:
+        assert lake.rows("select * from marts.worn") == [(61.5, 2)]
+        assert lake.rows("select * from marts.plans") == [("*", 77.0, 5.0)]
+        [(priced, wrong)] = lake.rows(
+            "select count(cost), count(*) filter (abs(cost - backup_bytes / 1e9 * 77) > 0.001)"
+            " from marts.failover_episodes"
+        )
+    assert priced > 0
+    assert wrong == 0
+
+
+@pytest.mark.proof
+def test_own_marts_are_published_exported_and_described(own_build, tmp_path):
+    _, path = own_build
+
+    publish(path, tmp_path / "published")
+    with open_lake(path, read_only=True) as lake:
+        sent = export(
+            lake, TARGETS["parquet"], SecretStr(str(tmp_path / "out")), ["failovers_by_router"]
+        )
+        [(rows,)] = lake.rows("select count(*) from marts.failovers_by_router")
+    page = write_docs(path).read_text()
+
+    with duckdb.connect(str(tmp_path / "published/fleet.duckdb"), read_only=True) as published:
+        assert published.execute("select count(*) from failovers_by_router").fetchall() == [(rows,)]
+    assert [outcome.sent for outcome in sent] == [rows]
+    assert "How often, and for how long, each router was away" in page
+    assert "sql/models/failovers_by_router.sql" in page
+
+
+@pytest.mark.proof
+def test_an_own_test_that_fails_keeps_the_last_good_marts(own_build):
+    folder, path = own_build
+    write(folder, "sql/tests/bad.sql", "select router_id from {{ ref('failovers_by_router') }}")
+    try:
+        with pytest.raises(BuildFailed, match=r"bad on failovers_by_router: \d+ bad rows"):
+            build_marts(path, select="failovers_by_router")
+    finally:
+        (folder / "sql/tests/bad.sql").unlink()
+
+    with open_lake(path, read_only=True) as lake:
+        assert lake.rows("select count(*) > 0 from marts.failovers_by_router") == [(True,)]
+
+
+@pytest.mark.proof
+def test_an_own_incremental_mart_needs_no_unit(own_build):
+    _, path = own_build
+
+    build_marts(path, select="counted")  # appends the row once more
+
+    with open_lake(path, read_only=True) as lake:
+        assert lake.rows("select n from marts.counted") == [(7,), (7,)]
