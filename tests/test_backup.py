@@ -158,6 +158,7 @@ def stop_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, BaseException], N
     return stop
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("step", STEPS)
 def test_a_backup_stopped_at_any_step_leaves_the_one_before_and_the_next_goes_on(
     lake_path: Path,

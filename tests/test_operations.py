@@ -124,9 +124,9 @@ def test_an_expired_unread_range_is_a_gap_with_exact_bounds(
 @pytest.mark.parametrize(
     ("behind", "state"),
     [
-        (DAY, RetentionState.OK),
+        pytest.param(DAY, RetentionState.OK, marks=pytest.mark.proof),
         (29 * DAY + timedelta(hours=20), RetentionState.AT_RISK),
-        (31 * DAY, RetentionState.LOST),
+        pytest.param(31 * DAY, RetentionState.LOST, marks=pytest.mark.proof),
     ],
 )
 def test_status_shows_how_close_a_stream_is_to_its_retention(
@@ -143,9 +143,9 @@ def test_status_shows_how_close_a_stream_is_to_its_retention(
 @pytest.mark.parametrize(
     ("ago", "state"),
     [
-        (2 * DAY, RetentionState.OK),
+        pytest.param(2 * DAY, RetentionState.OK, marks=pytest.mark.proof),
         (29.5 * DAY, RetentionState.AT_RISK),
-        (31 * DAY, RetentionState.LOST),
+        pytest.param(31 * DAY, RetentionState.LOST, marks=pytest.mark.proof),
     ],
 )
 def test_a_hole_far_behind_the_newest_record_expires_first(

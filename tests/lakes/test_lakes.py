@@ -95,6 +95,7 @@ def test_the_oldest_lake_says_which_release_upgraded_it(
     assert "column" in told
 
 
+@pytest.mark.proof
 def test_a_load_into_a_lake_of_an_earlier_release_adds_only_what_is_new(sim: Sim) -> None:
     first = ingest_as_before(sim)
     sim.advance(3600)

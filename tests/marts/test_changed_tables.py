@@ -67,6 +67,7 @@ def test_a_full_build_computes_everything(lake, built):
     assert computed(build_marts(lake, is_full=True)) == computed(built[1])
 
 
+@pytest.mark.proof
 def test_the_next_build_computes_changes_that_a_selection_left_out(lake, add):
     add(lake, "activity_logs", LOGIN)
     build_marts(lake, select="security_events")
@@ -112,6 +113,7 @@ def test_a_read_without_new_rows_starts_no_build(lake):
     assert computed(build_marts(lake)) == set()
 
 
+@pytest.mark.proof
 def test_a_record_stamped_ahead_of_the_service_does_not_advance_the_current_time(lake, add):
     far = NOON.replace(year=2031)
     ahead = {"uuid": "f1", "router_id": 1, "started_at": NOON, "updated_at": far}

@@ -163,6 +163,7 @@ def test_a_full_build_over_existing_marts_is_one_commit_that_readers_do_not_noti
     assert commits == before[0][3] + 1
 
 
+@pytest.mark.proof
 def test_rows_of_a_failed_build_reach_the_lake_with_the_next_good_build(lake_path, add):
     lake = lake_path
     select = "+data_usage_daily +security_events"
@@ -195,6 +196,7 @@ def test_bad_rows_of_a_failed_build_fail_the_next_one_too(lake_path, add, good):
             build_marts(lake, select=select)
 
 
+@pytest.mark.proof
 def test_a_new_row_that_repeats_an_old_one_fails_the_build_and_the_next(lake_path, add):
     lake, select = lake_path, "+location_track_points"
     add(lake, "historical_locations", *fixes(1, 0))

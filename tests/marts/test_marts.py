@@ -369,6 +369,7 @@ def test_every_mart_is_exposed_as_published_and_every_column_is_explained():
             assert entry in explained
 
 
+@pytest.mark.proof
 def test_the_docs_site_of_a_lake_shows_the_lineage_of_its_marts(tmp_path, monkeypatch, built):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", ["fleetlake.marts", "docs", str(built[0])])
