@@ -147,6 +147,9 @@ EPOCH = $(shell git log -1 --format=%ct 2>/dev/null || echo 315532800)
 wheel: $(READY)  ## Build dist/fleetlake-*.whl; the same commit gives the same bytes
 	@SOURCE_DATE_EPOCH=$(EPOCH) $(BIN)/python -m hatchling build --target wheel --directory dist
 
+sbom: $(READY)  ## Write the software bill of materials: dist/fleetlake-*.cdx.json (CycloneDX)
+	@SOURCE_DATE_EPOCH=$(EPOCH) $(BIN)/python -m tests.sbom
+
 LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-header \
 	--no-emit-index-url --no-annotate --no-strip-extras --quiet
 
