@@ -155,6 +155,15 @@ bench-simulator: $(READY)  ## Measure how fast the simulated service answers
 contract-table: $(READY)  ## Count the simulator's tests by section of the contract
 	@$(BIN)/python tests/simulator/sections.py
 
+# Everything in the wheel is as old as its commit, so that the same commit gives the same bytes.
+EPOCH = $(shell git log -1 --format=%ct 2>/dev/null || echo 315532800)
+
+wheel: $(READY)  ## Build dist/fleetlake-*.whl; the same commit gives the same bytes
+	@SOURCE_DATE_EPOCH=$(EPOCH) $(BIN)/python -m hatchling build --target wheel --directory dist
+
+sbom: $(READY)  ## Write the software bill of materials: dist/fleetlake-*.cdx.json (CycloneDX)
+	@SOURCE_DATE_EPOCH=$(EPOCH) $(BIN)/python -m tests.sbom
+
 LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-header \
 	--no-emit-index-url --no-annotate --no-strip-extras --quiet
 
@@ -164,5 +173,5 @@ lock:  ## Resolve all lock files again from pyproject.toml (needs uv)
 	@$(LOCK) --group bench --output-file requirements-bench.lock > /dev/null
 
 clean:  ## Remove .venv, caches and the demo's lake
-	@rm -rf $(VENV) .venv-3.* $(SPARK) $(BENCH) .mypy_cache .pytest_cache .ruff_cache .hypothesis data/lake
+	@rm -rf $(VENV) .venv-3.* $(SPARK) $(BENCH) .mypy_cache .pytest_cache .ruff_cache .hypothesis data/lake dist
 	@find src flows tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -25,6 +25,7 @@ from fleetlake.lake import open_lake
 from fleetlake.lake.attach import extension_path
 from fleetlake.lake.locks import commit_lock
 from fleetlake.loading.outcome import Outcome, outcome_line, totals_line
+from fleetlake.machine.source_commit import source_commit
 from fleetlake.monitoring.doctor import run_checks
 from fleetlake.settings import Settings, load_settings
 from tests.processes import Service, command, environment, fleetlake, query, service
@@ -65,8 +66,10 @@ def answering(body: bytes, content_type: str) -> Iterator[str]:
         thread.join()
 
 
-def test_version_is_printed() -> None:
-    assert CliRunner().invoke(app, ["--version"]).output == f"fleetlake {version('fleetlake')}\n"
+def test_version_and_commit_are_printed() -> None:
+    printed = CliRunner().invoke(app, ["--version"]).output
+
+    assert printed == f"fleetlake {version('fleetlake')} (commit {source_commit() or 'unknown'})\n"
 
 
 def test_help_names_every_exit_code_in_use() -> None:

@@ -102,8 +102,11 @@ for command in COMMANDS:
 def _say_version(wanted: bool) -> None:
     from importlib.metadata import version
 
+    from fleetlake.machine.source_commit import source_commit
+
     if wanted:
-        sys.stdout.write(f"fleetlake {version('fleetlake')}\n")
+        commit = source_commit() or "unknown"
+        sys.stdout.write(f"fleetlake {version('fleetlake')} (commit {commit})\n")
         raise typer.Exit
 
 
@@ -115,7 +118,9 @@ def options(
     ] = False,
     _version: Annotated[
         bool,
-        typer.Option("--version", help="Print the version.", callback=_say_version, is_eager=True),
+        typer.Option(
+            "--version", help="Print version and commit.", callback=_say_version, is_eager=True
+        ),
     ] = False,
 ) -> None:
     """Handle the options that precede the command."""

@@ -1,0 +1,175 @@
+"""Containerfile and compose.yaml name commands, settings, ports and folders that exist."""
+
+import re
+from fnmatch import fnmatch
+from importlib.metadata import version
+
+import pytest
+import yaml
+
+from fleetlake.cli import CommandGroup
+from fleetlake.settings import unknown_variables
+from tests.container.files import (
+    COMPOSE,
+    CONTAINERFILE,
+    ROOT,
+    VARIABLE,
+    Instruction,
+    environment_of,
+    image_environment,
+    instructions,
+    services,
+)
+
+SECRET = re.compile(r"PASSWORD|KEY|TOKEN|AUTH|CONNECTION_URL|MC_HOST|API_ID")
+OURS = {name: one for name, one in services().items() if one["image"].startswith("fleetlake:")}
+
+
+def of(word: str, *, stage: int = 2) -> list[Instruction]:
+    """Return the instructions of one kind in a stage of the Containerfile."""
+    found = instructions(CONTAINERFILE.read_text())
+    return [one for one in found if one.word == word and one.stage == stage]
+
+
+def only(word: str) -> Instruction:
+    """Return the last instruction of one kind in the image."""
+    return of(word)[-1]
+
+
+def test_the_image_has_the_version_of_this_release():
+    assert {one["image"] for one in OURS.values()} == {f"fleetlake:{version('fleetlake')}"}
+
+
+def test_every_image_is_pinned_to_a_version():
+    base = re.findall(r"^ARG PYTHON=(\S+)$", CONTAINERFILE.read_text(), re.MULTILINE)
+    images = [*base, *(one["image"] for one in services().values())]
+
+    assert len(base) == 1
+    assert all(re.search(r":[\w.-]*\d+[.-]\d+[\w.-]*$", image) for image in images), images
+    assert {one.value.split()[0] for stage in (1, 2) for one in of("FROM", stage=stage)} == {
+        "${PYTHON}"
+    }
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_every_command_of_ours_exists(name):
+    assert only("ENTRYPOINT").words == ["/usr/bin/tini", "--", "fleetlake"]
+    assert OURS[name]["command"][0] in CommandGroup.order
+    assert len(OURS[name]["command"]) == 1
+
+
+def test_the_health_check_is_a_command_that_exists():
+    shell, option, line = only("HEALTHCHECK").words[-3:]
+
+    assert (shell, option) == ("sh", "-c")
+    assert line.split()[:2] == ["fleetlake", "status"]
+    assert "status" in CommandGroup.order
+
+
+def test_every_setting_is_a_setting_of_fleetlake():
+    named = set(re.findall(r"FLEETLAKE_\w+", COMPOSE.read_text() + CONTAINERFILE.read_text()))
+
+    assert len(named) > 8
+    assert list(unknown_variables(named)) == []
+
+
+def test_a_misspelt_setting_would_be_noticed():
+    assert list(unknown_variables(["FLEETLAKE_BASE_ULR"]))
+
+
+def test_the_image_runs_as_a_user_with_folders_of_its_own():
+    user, group = only("USER").value.split(":")
+    created = " ".join(one.value for one in of("RUN"))
+
+    assert (user, group) == ("10001", "10001")
+    assert f"--uid {user}" in created
+    owned = re.findall(r"install -d -m 700 -o fleetlake -g fleetlake (.*)", created)[0].split()
+    assert sorted(owned) == sorted(only("VOLUME").words)
+    environment = image_environment()
+    assert environment["HOME"] == only("WORKDIR").value == owned[0]
+    assert environment["FLEETLAKE_PUBLISHED"] == owned[1]
+
+
+def test_the_image_gets_the_lock_and_the_wheel_and_no_other_file():
+    patterns = (ROOT / ".dockerignore").read_text().split("\n")
+    sent = [line.removeprefix("!") for line in patterns if line.startswith("!")]
+    copied = [one.value.split()[0] for one in of("COPY", stage=1)]
+
+    assert "*" in patterns
+    assert copied == sent
+    assert fnmatch(f"dist/fleetlake-{version('fleetlake')}-py3-none-any.whl", sent[1])
+    assert [one.value.split()[0] for one in of("COPY")] == ["--from=build"]
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_every_service_of_ours_has_few_rights_and_a_read_only_root(name):
+    service = OURS[name]
+
+    assert service["read_only"] is True
+    assert service["tmpfs"] == ["/tmp"]
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert "user" not in service, "the image names the user"
+
+
+def test_every_secret_comes_from_the_environment():
+    values = {
+        name: value
+        for service in services().values()
+        for name, value in service.get("environment", {}).items()
+        if SECRET.search(name)
+    }
+
+    assert len(values) > 10
+    assert {n for n, v in values.items() if v is not None and not VARIABLE.search(v)} == set()
+    assert not re.search(r"\$\{?\w+(?!\w|:\?)", COMPOSE.read_text()), "a variable with no check"
+
+
+def test_nothing_starts_without_a_secret():
+    with pytest.raises(KeyError):
+        environment_of(services()["worker"], {})
+
+
+def test_the_services_reach_each_other_by_their_names():
+    named = services()
+    given = dict.fromkeys(VARIABLE.findall(COMPOSE.read_text()), "x")
+    text = "\n".join(
+        f"{name}={value}"
+        for service in named.values()
+        for name, value in environment_of(service, given).items()
+    )
+    hosts = set(re.findall(r"(?:(?:http|asyncpg)://(?:[^\s/@]*@)?|host=)([a-z]+)\b", text))
+    ports = set(re.findall(r"//(?:[^\s/@]*@)?(prefect|store):(\d+)", text))
+
+    assert hosts == {"prefect", "database", "store"}
+    assert hosts < named.keys()
+    assert ports == {("prefect", "4200"), ("store", "9000")}
+    assert named["prefect"]["ports"] == ["127.0.0.1:4200:4200"]
+    assert {name for name, one in named.items() if "ports" in one} == {"prefect"}
+
+
+def test_services_wait_for_services_that_can_tell():
+    named = services()
+    for name, service in named.items():
+        for other, how in service.get("depends_on", {}).items():
+            ends = how["condition"] == "service_completed_successfully"
+            assert ends == ("restart" not in named[other]), (name, other)
+            assert ends or "test" in named[other]["healthcheck"], (name, other)
+
+
+def test_every_volume_is_declared_used_and_mounted_where_the_image_writes():
+    declared = set(yaml.safe_load(COMPOSE.read_text())["volumes"])
+    mounts = [mount.split(":") for one in services().values() for mount in one.get("volumes", [])]
+    files = {source for source, *_ in mounts if source.startswith("./")}
+
+    assert {source for source, *_ in mounts} - files == declared
+    assert all((ROOT / file).is_file() for file in files)
+    assert services()["worker"]["volumes"] == ["published:/srv/published"]
+    assert "/srv/published" in only("VOLUME").words
+
+
+def test_there_are_two_workers_with_time_to_finish_a_commit():
+    worker = services()["worker"]
+
+    assert worker["deploy"]["replicas"] == 2
+    assert int(worker["stop_grace_period"].removesuffix("s")) > 2 * 90
