@@ -7,6 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SPARK := .venv-spark
 BENCH := .venv-bench
+SITE := .venv-docs
 CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -66,6 +67,17 @@ readme: $(READY)  ## Render the README's tables from the code
 
 docs: $(READY)  ## Render the SQL project as a site, with lineage: data/docs/index.html
 	@$(BIN)/python -m fleetlake.marts docs
+
+site: $(READY) $(SITE)/.ready  ## Build the documentation site, with warnings as errors: data/site/index.html
+	@$(BIN)/python -m tests.site_pages data/site-pages
+	@rm -rf data/site
+	@$(SITE)/bin/zensical build --strict
+
+$(SITE)/.ready: requirements-docs.lock
+	@echo "Setting up $(SITE): half a minute, once."
+	@$(PYTHON) -m venv $(SITE)
+	@$(SITE)/bin/python -m pip install -qq --no-deps --require-hashes -r $<
+	@touch $@
 
 crash-test: $(READY)  ## Kill the ingest N times (make crash-test N=200) and compare with the truth
 	@CRASH_TEST_KILLS=$(or $(N),200) $(BIN)/python -m pytest -q -s tests/test_crash.py
@@ -148,7 +160,8 @@ lock:  ## Resolve all lock files again from pyproject.toml (needs uv)
 	@$(LOCK) pyproject.toml --all-extras --output-file requirements.lock > /dev/null
 	@$(LOCK) --group spark --output-file requirements-spark.lock > /dev/null
 	@$(LOCK) --group bench --output-file requirements-bench.lock > /dev/null
+	@$(LOCK) --group docs --output-file requirements-docs.lock > /dev/null
 
 clean:  ## Remove .venv, caches and the demo's lake
-	@rm -rf $(VENV) $(SPARK) $(BENCH) .mypy_cache .pytest_cache .ruff_cache .hypothesis data/lake
+	@rm -rf $(VENV) $(SPARK) $(BENCH) $(SITE) .mypy_cache .pytest_cache .ruff_cache .hypothesis data/lake
 	@find src flows tests -name __pycache__ -type d -prune -exec rm -rf {} +
