@@ -2,13 +2,14 @@
 
 `python -m tests.site_pages FOLDER` (`make site`) writes them for the site generator, whose own
 environment does not contain fleetlake. In a page, `<!-- settings -->` stands for a block of
-`tests/reference.py`, and `<!-- include README.md: Outlets -->` for a section of another file, or the
-whole file if no heading is named. A link to a file leads to the page that shows it, or becomes text.
+`tests/reference.py`, and `<!-- include README.md: Outlets -->` for a section of another file (the
+whole file if no heading is named). A link leads to the page that shows the file, or becomes text.
 """
 
 import re
 import shutil
 import sys
+from collections.abc import Callable
 from os.path import relpath
 from pathlib import Path
 
@@ -100,7 +101,9 @@ def relinked(text: str, source: Path, page: Path, shown: dict[Path, Path]) -> st
         return f'<span title="{file.relative_to(ROOT)}">{label.replace("`", "")}</span>'
 
     def part_linked(part: str) -> str:
-        return re.sub(r"<(?=[A-Z])", "&lt;", LINK.sub(link, part))
+        # Outside code, <NAME> is a placeholder, not HTML.
+        linked = LINK.sub(link, part)
+        return re.sub(r"(`[^`]*`)|<(?=[A-Z])", lambda found: found[1] or "&lt;", linked)
 
     return _outside_code(text, part_linked)
 
@@ -109,16 +112,15 @@ def _to(file: Path, page: Path) -> str:
     return relpath(file, page.parent)
 
 
-def _outside_code(text: str, change) -> str:
+def _outside_code(text: str, change: Callable[[str], str]) -> str:
     """Return a text with its fenced blocks as they are and everything else changed."""
     return "".join(p if p.startswith("```") else change(p) for p in FENCED.split(text))
 
 
 def images() -> set[Path]:
     """Return the images that included files show."""
-    files = {
-        ROOT / name for page in DOCS.rglob("*.md") for name, _ in INCLUDE.findall(page.read_text())
-    }
+    pages = (page.read_text(encoding="utf-8") for page in DOCS.rglob("*.md"))
+    files = {ROOT / name for page in pages for name, _ in INCLUDE.findall(page)}
     return {
         (file.parent / target).resolve()
         for file in files
