@@ -54,8 +54,8 @@ def _command(name: str, command: Command) -> str:
     shown = [parameter for parameter in command.params if not getattr(parameter, "hidden", False)]
     parts = [f"## {name}", command.help.strip()]
     if shown:
-        rows = ((_spelling(p), p.help or "", _default(p)) for p in shown)
-        parts.append(table("option | what it does | default", rows))
+        rows = ((_spelling(p), _default(p), p.help or "") for p in shown)
+        parts.append(table("option | default | what it does", rows))
     return "\n\n".join(parts)
 
 

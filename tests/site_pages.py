@@ -98,7 +98,8 @@ def relinked(text: str, source: Path, page: Path, shown: dict[Path, Path]) -> st
         if file in shown:
             return f"[{label}]({_to(shown[file], page)}{'#' * bool(anchor)}{anchor})"
         # The site does not show sources: the name stays, and the path appears under the pointer.
-        return f'<span title="{file.relative_to(ROOT)}">{label.replace("`", "")}</span>'
+        element = "code" if label.startswith("`") else "span"
+        return f'<{element} title="{file.relative_to(ROOT)}">{label.strip("`")}</{element}>'
 
     def part_linked(part: str) -> str:
         # Outside code, <NAME> is a placeholder, not HTML.
