@@ -145,4 +145,5 @@ BLOCKS: dict[str, Callable[[], str]] = {
 
 def rendered(page: Path) -> str:
     """Return a page with every `<!-- name -->` of BLOCKS filled in."""
-    return readme.rendered(page.read_text(encoding="utf-8"), BLOCKS)
+    text = page.read_text(encoding="utf-8")
+    return readme.rendered(text, {n: b for n, b in BLOCKS.items() if f"<!-- {n} -->" in text})

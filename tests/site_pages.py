@@ -21,6 +21,8 @@ DOCS = ROOT / "docs"
 INCLUDE = re.compile(r"<!-- include ([\w./]+)(?:: (.+?))? -->")
 LINK = re.compile(r"(!?)\[([^][]+)\]\(([^)\s]+)\)")
 FENCED = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
+PLACEHOLDER = re.compile(r"(`[^`]*`)|<(?!br>|https?:)(?=[A-Za-z])")
+"""Code, which is kept, or the start of a `<name>` in a text, which is no HTML."""
 HEADING = re.compile(r"^(#+) (.+)$", re.MULTILINE)
 
 
@@ -102,9 +104,7 @@ def relinked(text: str, source: Path, page: Path, shown: dict[Path, Path]) -> st
         return f'<{element} title="{file.relative_to(ROOT)}">{label.strip("`")}</{element}>'
 
     def part_linked(part: str) -> str:
-        # Outside code, <NAME> is a placeholder, not HTML.
-        linked = LINK.sub(link, part)
-        return re.sub(r"(`[^`]*`)|<(?=[A-Z])", lambda found: found[1] or "&lt;", linked)
+        return LINK.sub(link, PLACEHOLDER.sub(lambda found: found[1] or "&lt;", part))
 
     return _outside_code(text, part_linked)
 
