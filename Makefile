@@ -7,6 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SPARK := .venv-spark
 BENCH := .venv-bench
+SITE := .venv-docs
 CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -35,7 +36,7 @@ demo: $(READY)  ## Simulate a fleet, load it, build the marts, publish them as P
 	@$(BIN)/fleetlake demo
 
 test: check  ## Check, then run every test except the slow proofs
-	@$(BIN)/python -m pytest -n $(CORES) --dist loadgroup -m "not proof"
+	@$(BIN)/python -m pytest -n $(CORES) --dist loadgroup -m "not proof and not site"
 
 # Of each version: the first interpreter that starts, on PATH or among pyenv's.
 PYTHON_OF = $(firstword $(foreach python,python$(1) \
@@ -49,7 +50,7 @@ test-pythons:  ## The same on Python 3.11, 3.12 and 3.13, as far as the machine 
 	  echo "Python $(version) is not here: left out." &&)) true
 
 proofs: $(READY)  ## Run the slow proofs: servers, kills, the whole README, properties on many examples
-	@$(BIN)/python -m pytest -n $(CORES) --dist loadgroup -m "proof or hypothesis" \
+	@$(BIN)/python -m pytest -n $(CORES) --dist loadgroup -m "(proof or hypothesis) and not site" \
 	  --hypothesis-profile thorough
 
 check: $(READY)  ## Lint, formatting and types
@@ -77,6 +78,20 @@ readme: $(READY)  ## Render the README's tables from the code
 
 docs: $(READY)  ## Render the SQL project as a site, with lineage: data/docs/index.html
 	@$(BIN)/python -m fleetlake.marts docs
+
+site: $(READY) $(SITE)/.ready  ## Build the documentation site, with warnings as errors: data/site/index.html
+	@$(BIN)/python -m tests.site_pages data/site-pages
+	@rm -rf data/site
+	@$(SITE)/bin/zensical build --strict
+
+site-check: $(READY) $(SITE)/.ready  ## Check every link of the site, and run the commands of its pages (some minutes)
+	@$(BIN)/python -m pytest -q tests/test_site.py
+
+$(SITE)/.ready: requirements-docs.lock
+	@echo "Setting up $(SITE): half a minute, once."
+	@$(PYTHON) -m venv $(SITE)
+	@$(SITE)/bin/python -m pip install -qq --no-deps --require-hashes -r $<
+	@touch $@
 
 crash-test: $(READY)  ## Kill the ingest N times (make crash-test N=200) and compare with the truth
 	@CRASH_TEST_KILLS=$(or $(N),200) $(BIN)/python -m pytest -q -s tests/test_crash.py
@@ -171,7 +186,8 @@ lock:  ## Resolve all lock files again from pyproject.toml (needs uv)
 	@$(LOCK) pyproject.toml --all-extras --output-file requirements.lock > /dev/null
 	@$(LOCK) --group spark --output-file requirements-spark.lock > /dev/null
 	@$(LOCK) --group bench --output-file requirements-bench.lock > /dev/null
+	@$(LOCK) --group docs --output-file requirements-docs.lock > /dev/null
 
 clean:  ## Remove .venv, caches and the demo's lake
-	@rm -rf $(VENV) .venv-3.* $(SPARK) $(BENCH) .mypy_cache .pytest_cache .ruff_cache .hypothesis data/lake dist
+	@rm -rf $(VENV) .venv-3.* $(SPARK) $(BENCH) $(SITE) .mypy_cache .pytest_cache .ruff_cache .hypothesis data/lake dist
 	@find src flows tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,149 @@
+"""The reference of the documentation site, rendered from the code: commands, columns, exit codes.
+
+The tables that the README shows too come from `tests/readme.py`.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import typer.main
+
+from fleetlake import errors
+from fleetlake.cli import EPILOG, app
+from fleetlake.endpoints import ENDPOINTS
+from fleetlake.marts.catalogue import mart_keys, marts
+from fleetlake.marts.dbt import project_folder
+from tests import readme
+
+Command = Any
+"""A command of Typer, which has its own copy of Click's classes."""
+
+
+def table(head: str, rows: Iterator[tuple[str, ...]]) -> str:
+    """Return rows as a Markdown table; `head` names the columns, separated by `|`.
+
+    >>> print(table("a | b", iter([("1", "x|y")])))
+    | a | b |
+    |---|---|
+    | 1 | x\\|y |
+    """
+    cells = [" | ".join(cell.replace("|", "\\|") for cell in row) for row in rows]
+    rule = "|---" * len(head.split("|")) + "|"
+    return "\n".join([f"| {head} |", rule, *(f"| {line} |" for line in cells)])
+
+
+def command_pages() -> str:
+    """Return every command: what it does, its arguments and its options."""
+    return "\n\n".join(_command(name, command) for name, command in leaf_commands())
+
+
+def leaf_commands(group: Command = None, path: str = "fleetlake") -> Iterator[tuple[str, Command]]:
+    """Yield each command that does something, with its full name, in the order of the help."""
+    group = group or typer.main.get_command(app)
+    for name in group.list_commands(None):
+        command = group.commands[name]
+        if hasattr(command, "commands"):
+            yield from leaf_commands(command, f"{path} {name}")
+        elif not command.hidden:
+            yield f"{path} {name}", command
+
+
+def _command(name: str, command: Command) -> str:
+    shown = [parameter for parameter in command.params if not getattr(parameter, "hidden", False)]
+    parts = [f"## {name}", command.help.strip()]
+    if shown:
+        rows = ((_spelling(p), _default(p), p.help or "") for p in shown)
+        parts.append(table("option | default | what it does", rows))
+    return "\n\n".join(parts)
+
+
+def _spelling(parameter: Command) -> str:
+    """Return how a parameter is typed, e.g. `--from TIME`."""
+    if parameter.param_type_name == "argument":
+        return f"`{parameter.metavar or parameter.name.upper()}`"
+    words = ", ".join([*parameter.opts, *parameter.secondary_opts])
+    return f"`{words}`" if parameter.is_flag else f"`{words} {parameter.metavar or 'VALUE'}`"
+
+
+def _default(parameter: Command) -> str:
+    if parameter.required:
+        return "required"
+    if isinstance(parameter.show_default, str):
+        return parameter.show_default
+    value = getattr(parameter.default, "value", parameter.default)
+    unset = value is None or value is False or value == "" or callable(value)
+    return "" if unset else f"`{value}`"
+
+
+def exit_code_table() -> str:
+    """Return the exit codes, with the errors that end so and what to do about them."""
+    meanings = re.findall(r"(\d+) ([^,.]+)", EPILOG)
+    return table(
+        "code | meaning | error: what to do",
+        ((f"{code}", meaning, "<br>".join(_errors_of(code))) for code, meaning in meanings),
+    )
+
+
+def _errors_of(code: str) -> Iterator[str]:
+    """Yield the errors of the drawing in `errors.py` that end with a code, except bare families."""
+    drawn = re.findall(r"([A-Z]\w+) +(\d+) +(\S.*)", errors.__doc__ or "")
+    return (f"`{name}`: {advice}" for name, of_code, advice in drawn if of_code == code)
+
+
+def raw_columns() -> str:
+    """Return the columns of each raw table: type, unit, meaning."""
+    parts = []
+    for endpoint in ENDPOINTS.values():
+        rows = (
+            (f"`{c.name}`", c.sql_type.lower(), c.unit or "", c.meaning) for c in endpoint.columns
+        )
+        columns = table("column | type | unit | meaning", rows)
+        parts.append(f"## raw.{endpoint.name}\n\n{endpoint.about}\n\n{columns}")
+    return "\n\n".join(parts)
+
+
+def mart_columns() -> str:
+    """Return the columns of each mart, with its grain and key."""
+    meanings = column_meanings()
+    parts = []
+    for mart in marts():
+        rows = (
+            (f"`{c['name']}`", c["data_type"], _meaning(c["description"], meanings))
+            for c in mart["columns"]
+        )
+        key = ", ".join(f"`{name}`" for name in mart_keys()[mart["name"]])
+        grain = f"One row per {mart['config']['meta']['grain']}. Key: {key}."
+        columns = table("column | type | meaning", rows)
+        parts.append(
+            f"## marts.{mart['name']}\n\n{mart['description'].strip()}\n\n{grain}\n\n{columns}"
+        )
+    return "\n\n".join(parts)
+
+
+def column_meanings() -> dict[str, str]:
+    """Return the text of each `doc` block of the dbt project."""
+    text = (project_folder() / "models" / "columns.md").read_text(encoding="utf-8")
+    return dict(re.findall(r"{% docs (\w+) %}(.*?){% enddocs %}", text, re.DOTALL))
+
+
+def _meaning(description: str, meanings: Mapping[str, str]) -> str:
+    """Return a column's description. Raises: KeyError for a `doc` block that does not exist."""
+    named = re.fullmatch(r'{{ doc\("(\w+)"\) }}', description)
+    return " ".join((meanings[named[1]] if named else description).split())
+
+
+BLOCKS: dict[str, Callable[[], str]] = {
+    **readme.BLOCKS,
+    "commands": command_pages,
+    "exit codes": exit_code_table,
+    "raw columns": raw_columns,
+    "mart columns": mart_columns,
+}
+
+
+def rendered(page: Path) -> str:
+    """Return a page with every `<!-- name -->` of BLOCKS filled in."""
+    text = page.read_text(encoding="utf-8")
+    return readme.rendered(text, {n: b for n, b in BLOCKS.items() if f"<!-- {n} -->" in text})

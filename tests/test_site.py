@@ -1,0 +1,183 @@
+"""The documentation site: it builds without a warning, is whole, needs no network, and is true."""
+
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from fleetlake.endpoints import ENDPOINTS
+from fleetlake.errors import FleetlakeError
+from fleetlake.marts.catalogue import marts
+from fleetlake.settings import Settings
+from tests import reference
+from tests.consoles import BLOCK, console_commands, plain_settings, run_command, runnable
+from tests.every import every
+from tests.processes import Service, fleetlake, service
+from tests.readme import README
+from tests.site_pages import DOCS, ROOT, Unresolved, completed, section_of
+
+PAGES = sorted(DOCS.rglob("*.md"))
+COMMANDS = {page: console_commands(page.read_text(encoding="utf-8")) for page in PAGES}
+LOADED = {"href": {"link"}, "src": {"script", "img", "iframe"}}
+"""Attributes whose target a browser fetches when it shows the page, and their elements."""
+
+
+class Page(HTMLParser):
+    """The anchors of a built page, what it links to, and what it loads."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__()
+        self.ids: set[str] = set()
+        self.links: set[str] = set()
+        self.loads: set[str] = set()
+        self.feed(file.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name == "id":
+                self.ids.add(value or "")
+            elif tag == "a" and name == "href":
+                self.links.add(value or "")
+            elif tag in LOADED.get(name, ()):
+                self.loads.add(value or "")
+
+
+def test_each_page_is_in_the_navigation_once():
+    named = re.findall(r'= "([\w/-]+\.md)"', (ROOT / "zensical.toml").read_text())
+
+    assert sorted(named) == sorted(str(page.relative_to(DOCS)) for page in PAGES)
+
+
+@every("page", PAGES)
+def test_whatever_a_page_includes_or_links_to_exists(page):
+    text = completed(page)
+
+    assert "<!-- include" not in text
+    assert len(text) > 300
+
+
+def test_a_missing_heading_is_an_error_not_an_empty_page():
+    with pytest.raises(Unresolved, match="Nowhere"):
+        section_of("# A\ntext\n# B\n", "Nowhere")
+
+
+def test_a_placeholder_in_angle_brackets_is_shown_and_not_read_as_html():
+    assert "raw.&lt;endpoint>" in completed(DOCS / "reference" / "commands.md")
+    assert "__<TARGET>`" in completed(DOCS / "how-to" / "outlets.md")
+
+
+def test_the_reference_has_each_command_setting_table_column_and_error():
+    text = "\n".join(completed(page) for page in (DOCS / "reference").glob("*.md"))
+    commands = [name for name, _ in reference.leaf_commands()]
+    columns = {c.name for e in ENDPOINTS.values() for c in e.columns}
+    columns |= {column["name"] for mart in marts() for column in mart["columns"]}
+    expected = {f"## {name}\n" for name in commands}
+    expected |= {f"FLEETLAKE_{name.upper()}`" for name in Settings.model_fields}
+    expected |= {f"## raw.{name}\n" for name in ENDPOINTS}
+    expected |= {f"## marts.{mart['name']}\n" for mart in marts()}
+    expected |= {f"| `{name}` |" for name in columns}
+    expected |= {f"`{kind.__name__}`" for kind in FleetlakeError.__subclasses__() if kind.__doc__}
+
+    missing = {one for one in expected if one not in text} - {"`ServiceError`"}  # a bare family
+    assert len(commands) > 20
+    assert missing == set()
+
+
+@every("page", PAGES)
+def test_every_command_on_a_page_exists(page):
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    commands = {name for name, _ in reference.leaf_commands()}
+    for line in COMMANDS[page]:
+        if line.startswith("make "):
+            assert line.split()[1] in targets
+        elif line != ". .venv/bin/activate":
+            assert " ".join(line.split()[:2]) in commands, line
+
+
+def test_the_readme_links_to_the_documentation():
+    assert "](docs/index.md)" in README.read_text()
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the site with `make site`; return a copy of it."""
+    built = subprocess.run(
+        ["make", "site"], cwd=ROOT, capture_output=True, text=True, timeout=600, check=False
+    )
+    assert built.returncode == 0, built.stdout + built.stderr
+    return Path(shutil.copytree(ROOT / "data" / "site", tmp_path_factory.mktemp("site") / "site"))
+
+
+@pytest.mark.site
+def test_the_site_builds_without_a_warning_and_every_link_and_anchor_leads_somewhere(site: Path):
+    pages = {file: Page(file) for file in site.rglob("*.html") if file.name != "404.html"}
+    broken = set()
+    for file, page in pages.items():
+        for link in page.links | page.loads:
+            if re.match(r"https?:|mailto:|data:", link):
+                continue
+            name, _, anchor = link.partition("#")
+            target = (file.parent / name).resolve() if name else file
+            if not target.exists() or (anchor and anchor not in pages[target].ids):
+                broken.add((file.name, link))
+
+    assert len(pages) == len(PAGES)
+    assert broken == set()
+
+
+@pytest.mark.site
+def test_the_site_loads_nothing_from_another_host(site: Path):
+    foreign = {
+        load
+        for file in site.rglob("*.html")
+        for load in Page(file).loads
+        if re.match(r"(https?:)?//", load)
+    }
+    styles = "".join(file.read_text() for file in site.rglob("*.css"))
+
+    assert foreign == set()
+    assert re.findall(r"url\([\"']?https?:", styles) + re.findall(r"@import", styles) == []
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a copy of the sources whose lake holds a small demo."""
+    folder = tmp_path_factory.mktemp("clone")
+    for name in ("src", "sql"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    env = plain_settings(folder) | {"PYTHONPATH": str(folder / "src")}
+    done = fleetlake("demo", "--routers", "10", "--days", "2", env=env, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.mark.site
+def test_the_tutorial_can_be_followed_to_its_end(clone: Path):
+    """Write its files and run its commands, in the order of the page."""
+    page = (DOCS / "tutorial.md").read_text(encoding="utf-8")
+    for block in BLOCK.finditer(page):
+        if block["file"]:
+            file = clone / block["file"]
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(block["text"])
+        for line in runnable(console_commands(block[0])):
+            run_command(line, folder=clone, fleet=Service(""), PYTHONPATH=str(clone / "src"))
+
+    published = {path.name for path in (clone / "data" / "lake" / "published").iterdir()}
+    assert "weak_modems" in published
+
+
+@pytest.mark.site
+def test_the_commands_of_all_other_pages_succeed(clone: Path):
+    pages = {page: list(runnable(COMMANDS[page])) for page in PAGES if page.name != "tutorial.md"}
+    with service(routers=5, days=1) as fleet:
+        # Each page may be read first: its commands find a loaded lake.
+        run_command("fleetlake ingest", folder=clone, fleet=fleet, PYTHONPATH=str(clone / "src"))
+        for commands in pages.values():
+            for line in commands:
+                run_command(line, folder=clone, fleet=fleet, PYTHONPATH=str(clone / "src"))
+
+    assert sum(map(len, pages.values())) >= 10
