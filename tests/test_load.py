@@ -24,6 +24,7 @@ from fleetlake.lake.commit import commit_load
 from fleetlake.lake.locks import stream_lock
 from fleetlake.loading.ingest import ingest, raise_worst
 from fleetlake.loading.outcome import Outcome
+from fleetlake.planning.coverage import LOOKBACK
 from tests.conftest import KEYS, NOW, Sim, copied, loaded_sim
 from tests.every import ONE_OF_EACH_SORT
 
@@ -252,6 +253,20 @@ def test_ids_that_did_not_move_are_skipped_and_nothing_is_missed(make_sim: Any) 
 
     assert skipped > 0
     assert flaws(sim, series, NOW + timedelta(seconds=3 * 1800)) == {}
+
+
+def test_a_fan_out_without_a_record_is_proven_all_the_same(make_sim: Any, lake_of: Any) -> None:
+    sim = make_sim(routers=1)
+    start = NOW - SETTLE - LOOKBACK - timedelta(minutes=1)
+
+    [_, outcome] = sim.ingest("routers", "router_logs", since=start)
+
+    with lake_of(sim) as lake:
+        proven = lake.rows(
+            "select partition, start_at from meta.intervals where endpoint = 'router_logs'"
+        )
+    assert (outcome.endpoint, outcome.added, outcome.error) == ("router_logs", 0, None)
+    assert proven == [(record["id"], start) for record in sim.truth("routers")]
 
 
 def test_a_stream_that_another_process_loads_is_skipped_and_not_a_failure(sim: Sim) -> None:

@@ -12,7 +12,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from fleetlake.cli import app
 from fleetlake.decoding.arrow import read_page
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.columns import Kind
@@ -25,6 +27,7 @@ from fleetlake.lake.evolution.promote import demote, members, promote, with_prom
 from fleetlake.lake.loads import Committed, Load
 from fleetlake.lake.locks import stream_lock
 from fleetlake.monitoring.status import stream_statuses
+from fleetlake.settings import load_settings
 from fleetlake.text.quoting import quoted
 from tests.conftest import NOW, Sim, copied, loaded_sim
 from tests.every import every
@@ -203,6 +206,25 @@ def test_a_demoted_member_returns_to_extra_with_every_value(drifting: Sim) -> No
     assert NEW not in columns_of(drifting, "groups")
     [again] = drifting.ingest("groups")
     assert (again.added, again.changed, again.error) == (0, 0, None)
+
+
+def test_the_commands_promote_and_demote_and_name_column_and_rows(
+    drifting: Sim, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLEETLAKE_LAKE", str(drifting.settings().lake))
+    [(held,)] = rows(drifting, "select count(*) from raw.groups")
+    load_settings.cache_clear()
+    said = [
+        CliRunner().invoke(app, ["columns", verb, "groups", NEW]).output
+        for verb in ("promote", "demote")
+    ]
+    load_settings.cache_clear()
+
+    assert said == [
+        f"raw.groups.{NEW} JSON: {held} rows filled.\n",
+        f"raw.groups.{NEW} is dropped: {held} rows have its value in `_extra` again.\n",
+    ]
+    assert NEW not in columns_of(drifting, "groups")
 
 
 def test_part_of_a_member_returns_to_its_place(drifting: Sim) -> None:

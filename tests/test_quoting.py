@@ -74,3 +74,9 @@ def test_a_mart_with_quotes_in_its_names_is_published_and_exported(
         ]
     [file] = (tmp_path / "out").rglob("*.parquet")
     assert pq.read_table(file, partitioning=None).to_pylist() == [{COLUMN: 42}]
+
+
+@pytest.mark.parametrize("dialect", [POSTGRES, BIGQUERY], ids=["quotes", "backticks"])
+def test_a_name_with_a_nul_is_refused_before_it_is_sent_to_a_database(dialect) -> None:
+    with pytest.raises(ValueError, match="NUL"):
+        dialect.name("trips\0")

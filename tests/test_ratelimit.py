@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from fleetlake.errors import BudgetSpent, SettingsError
 from fleetlake.service import rate_limit as ratelimit
 from fleetlake.service.rate_limit import MAX_CALLS_PER_MINUTE, CallLimit
+from fleetlake.service.shared_rate_limit import SharedCallLimit
 
 START = 1_800_000_000.0
 
@@ -243,6 +244,21 @@ def test_the_daily_limit_is_shared_by_all_processes_and_resets_at_midnight(limit
 
     clock.now = (clock.now // 86_400 + 1) * 86_400
     asyncio.run(other.wait_turn())
+
+
+def test_a_call_over_the_limit_of_a_shared_lake_sleeps_until_its_turn(clock):
+    waits = iter([40.0, 2.5, 0.0])
+
+    class Limit(SharedCallLimit):
+        def __init__(self) -> None:
+            """Connect to no database."""
+
+        def reserve(self) -> float:
+            return next(waits)
+
+    asyncio.run(Limit().wait_turn())
+
+    assert clock.slept == 42.5
 
 
 def test_a_refused_call_does_not_count(limit_of, clock):

@@ -143,6 +143,17 @@ def test_a_column_missing_from_a_version_is_filled_in_place_once(lake_path: Path
     assert versions == [(1, 1), (2, 2)]
 
 
+def test_a_column_that_is_added_again_has_one_definition_which_says_when(lake_path: Path) -> None:
+    of_the_name = "from meta.columns where endpoint = 'groups' and member = 'name'"
+    with open_lake(lake_path) as lake:
+        before = lake.rows(f"select added_at is null {of_the_name}")
+        lake.execute("alter table raw.groups drop column name")
+    with open_lake(lake_path) as lake:
+        after = lake.rows(f"select added_at is null {of_the_name}")
+
+    assert (before, after) == ([(True,)], [(False,)])
+
+
 @pytest.mark.proof
 def test_tables_with_columns_unknown_to_this_release_are_loaded(sim: Sim) -> None:
     with open_lake(sim.settings().lake) as lake:

@@ -1,19 +1,23 @@
-"""Processes of `up` and `worker` end with them, whatever stops them. Fast: without Prefect."""
+"""Processes of `up` and `worker` start and end with them. Fast: without Prefect."""
 
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-worker = import_module(
-    "fleetlake.cli.prefect.worker"
-)  # a command of the same name hides it in its package
+from fleetlake.errors import FleetlakeError
+
+# The package exports the commands, which have the names of their modules.
+setup = import_module("fleetlake.cli.prefect.setup")
+up = import_module("fleetlake.cli.prefect.up")
+worker = import_module("fleetlake.cli.prefect.worker")
 
 SLEEP = (sys.executable, "-c", "import time; time.sleep(600)")
 
@@ -116,6 +120,24 @@ def test_the_runs_of_a_worker_are_asked_to_end_at_any_depth_and_nothing_else_is(
             assert other.poll() is None
 
 
+def test_a_run_that_takes_long_to_end_is_asked_once_and_may_report_its_end(monkeypatch):
+    class Run:
+        times_asked = 0
+
+        def terminate(self) -> None:
+            self.times_asked += 1
+
+    run, waits = Run(), []
+    looks = iter([{run}, {run}, {run}, set()])
+    monkeypatch.setattr(worker, "flow_runs", lambda _worker_pid: next(looks))
+    monkeypatch.setattr(worker.time, "sleep", waits.append)
+
+    worker.end_runs(os.getpid())
+
+    assert run.times_asked == 1
+    assert waits == [worker.POLL_SECONDS] * 3 + [worker.REPORT_SECONDS]
+
+
 def test_a_worker_that_has_ended_has_no_runs():
     with started(*SLEEP) as process:
         process.kill()
@@ -138,3 +160,66 @@ def test_a_worker_ends_even_if_the_wait_for_its_runs_is_interrupted(monkeypatch,
         pass
 
     assert process.poll() is not None
+
+
+class Polled:
+    """A process that reports at each poll what the test says, and then that it has ended."""
+
+    args = "a command"
+    returncode: int | None = None
+
+    def __init__(self, *polls: Callable[[], Any]) -> None:
+        self.polls = list(polls)
+
+    def poll(self) -> int | None:
+        if self.polls:
+            self.polls.pop(0)()
+        else:
+            self.returncode = 3
+        return self.returncode
+
+
+@pytest.fixture
+def up_of_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
+    """Let `up` run in an empty project, and never wait."""
+    monkeypatch.chdir(tmp_path)
+    Path("prefect.yaml").touch()
+    monkeypatch.setattr(up, "POLL_SECONDS", 0)
+    return monkeypatch
+
+
+def test_up_reads_the_simulators_address_once_it_is_ready(up_of_nothing, tmp_path):
+    def is_ready() -> None:
+        (tmp_path / "simulator.log").write_text("ready http://127.0.0.1:8001/api/v2/\n")
+
+    @contextmanager
+    def running(_command: list[str], log: Path) -> Iterator[Polled]:
+        log.touch()
+        yield Polled(lambda: None, is_ready)
+
+    up_of_nothing.setattr(up, "FOLDER", tmp_path)
+    up_of_nothing.setattr(worker, "running", running)
+
+    with up._simulator(1, 1, 1) as address:  # noqa: SLF001 - without a server and a worker
+        assert address == "http://127.0.0.1:8001/api/v2/"
+
+
+def test_up_runs_until_one_of_its_processes_ends(up_of_nothing):
+    server = Polled(*[lambda: None] * 20)
+    for place, name, started in [
+        (worker, "running", server),
+        (worker, "running_worker", Polled(*[lambda: None] * 3)),
+        (up, "_simulator", "http://127.0.0.1:8001"),
+    ]:
+        up_of_nothing.setattr(place, name, lambda *_, started=started, **__: nullcontext(started))
+    for place, name in [
+        (setup, "set_up"),
+        (up, "put_environment"),
+        (up, "_wait_for_server"),
+    ]:
+        up_of_nothing.setattr(place, name, lambda *_, **__: None)
+
+    with pytest.raises(FleetlakeError, match="A process ended with code 3: a command"):
+        up.up(port=0, routers=1, days=1, speed=60)
+
+    assert len(server.polls) == 20 - 4

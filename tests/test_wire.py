@@ -26,6 +26,7 @@ from fleetlake.service.transport import Wire
 
 Result = TypeVar("Result")
 Service = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+HANGS_AFTER_SECONDS = 30.0
 HELLO = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 
 
@@ -81,7 +82,14 @@ def talk(
         ):
             return await say(client), connections
 
-    return asyncio.run(run())
+    async def run_to_its_end() -> tuple[Result, int]:
+        # Not `asyncio.timeout`: the server would wait for connections that are left open.
+        task = asyncio.create_task(run())
+        await asyncio.wait([task], timeout=HANGS_AFTER_SECONDS)
+        assert task.done(), "the exchange does not end"
+        return task.result()
+
+    return asyncio.run(run_to_its_end())
 
 
 async def ask(client: httpx.AsyncClient) -> bytes:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,11 +14,14 @@ import pytest
 from moto.server import ThreadedMotoServer
 from pyarrow import fs
 from pydantic import SecretStr
+from typer.testing import CliRunner
 
+from fleetlake.cli import app
 from fleetlake.errors import ExportFailed
 from fleetlake.exporters import TARGETS, files
 from fleetlake.exporters.export import export
 from fleetlake.lake import Lake, open_lake
+from fleetlake.settings import load_settings
 from tests.exporters.targets import listed
 
 
@@ -57,6 +61,19 @@ def test_new_rows_go_to_a_new_file_and_existing_files_stay_untouched(lake, tmp_p
     assert before < names(tmp_path / "out")
     assert len(names(tmp_path / "out") - before) == 1
     assert pl.read_parquet(listed(tmp_path / "out" / "trips")).height == 1001
+
+
+def test_the_command_says_which_rows_it_sent(lake_path, tmp_path, monkeypatch):
+    with open_lake(lake_path) as lake:
+        lake.execute("create table marts.trips as select range as length_m from range(1200)")
+    monkeypatch.setenv("FLEETLAKE_LAKE", str(lake_path))
+    load_settings.cache_clear()
+    done = CliRunner().invoke(app, ["export", "parquet", "--to", str(tmp_path / "out")])
+    load_settings.cache_clear()
+
+    assert done.exit_code == 0, done.output
+    assert re.search(r"trips\W+1,200\W+0\W", done.output)
+    assert re.search(r"^1,200 rows sent to parquet in \d+\.\d s\.$", done.output, re.MULTILINE)
 
 
 def test_small_files_do_not_accumulate(lake, tmp_path):
