@@ -4,6 +4,7 @@ Expected values never come from our own code: `truth` comes from the simulator.
 """
 
 import asyncio
+import gc
 import json
 import os
 import shutil
@@ -32,6 +33,7 @@ hypothesis.settings.register_profile("thorough", deadline=None, max_examples=200
 hypothesis.settings.load_profile("promises")
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
+gc.disable()  # until the tests are collected: it would scan their 600,000 objects again and again
 KEYS = {
     "portal_api_id": "portal-id",
     "portal_api_key": "portal-key",
@@ -39,6 +41,12 @@ KEYS = {
     "mgr_api_key": "admin-key",
     "v3_token": "simulator-token",
 }
+
+
+def pytest_collection_finish() -> None:
+    """Keep what collecting left out of the garbage collection during the tests."""
+    gc.enable()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

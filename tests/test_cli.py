@@ -392,6 +392,7 @@ def test_doctor_detects_an_extension_that_was_modified_after_signing(
     assert "Reinstall the packages" in str(found.error)
 
 
+@pytest.mark.proof
 def test_doctor_says_by_how_much_and_which_way_the_clocks_differ(tmp_path: Path) -> None:
     with service(routers=1, days=0.1) as early:
         early.advance(3 * 3600 + 60)
@@ -401,6 +402,7 @@ def test_doctor_says_by_how_much_and_which_way_the_clocks_differ(tmp_path: Path)
     assert "the service's clock is 3 h ahead of this machine's; loads go by the service's" in said
 
 
+@pytest.mark.proof
 def test_doctor_checks_v3_too_and_names_its_token(fleet: Service, tmp_path: Path) -> None:
     done = fleetlake("doctor", env=environment(tmp_path, fleet.url, v3_token="not-the-token"))
 

@@ -38,6 +38,7 @@ def measured(sim: Sim, now: Any) -> timedelta | None:
         return measured_lateness(lake, "default", now=now).get(SAMPLES.name)
 
 
+@pytest.mark.proof
 def test_the_daily_sweep_finds_late_records_and_later_loads_look_back_far_enough(
     make_sim: Any, caplog: pytest.LogCaptureFixture
 ) -> None:

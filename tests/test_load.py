@@ -225,7 +225,9 @@ def crash_at(moment: str, name: str) -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("moment", ["before commit", "after commit"])
+@pytest.mark.parametrize(
+    "moment", ["after commit", pytest.param("before commit", marks=pytest.mark.proof)]
+)
 @pytest.mark.parametrize("endpoints", [ONE_OF_EACH, ALL])
 def test_the_next_load_completes_loads_that_crashed_around_their_commit(
     make_sim: Any, endpoints: list[Endpoint], moment: str
@@ -240,6 +242,7 @@ def test_the_next_load_completes_loads_that_crashed_around_their_commit(
     assert flaws(sim, endpoints) == {}
 
 
+@pytest.mark.proof
 def test_ids_that_did_not_move_are_skipped_and_nothing_is_missed(make_sim: Any) -> None:
     sim = make_sim(days=1)
     bulk = ["locations", "net_device_metrics"]

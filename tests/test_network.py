@@ -206,6 +206,7 @@ def test_an_operating_system_error_ends_a_command_with_a_clear_message(
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.proof
 def test_opening_a_lake_with_too_few_file_descriptors_is_a_clear_error(lake_path):
     most = resource.getrlimit(resource.RLIMIT_NOFILE)
     first = os.open(os.devnull, os.O_RDONLY)

@@ -179,7 +179,15 @@ def test_verify_accepts_a_complete_lake_and_names_the_missing_records_of_another
     assert bad.missing == {(lost,)}
 
 
-@pytest.mark.parametrize("name", ["routers", "batteries", "failovers", "net_device_usage_samples"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "routers",
+        "failovers",
+        pytest.param("batteries", marks=pytest.mark.proof),
+        pytest.param("net_device_usage_samples", marks=pytest.mark.proof),
+    ],
+)
 def test_verify_compares_every_kind_of_endpoint(sim: Sim, name: str) -> None:
     sim.ingest(name)
 
@@ -427,6 +435,7 @@ def test_maintenance_of_lake_after_lake_succeeds(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "4\n" * MAINTAINED_LAKES), done.stderr
 
 
+@pytest.mark.proof
 def test_merged_files_are_flushed_to_disk_before_old_files_are_removed(
     sim: Sim, monkeypatch: pytest.MonkeyPatch
 ) -> None:

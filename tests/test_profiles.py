@@ -48,6 +48,7 @@ def test_every_record_that_any_of_the_accounts_sees_is_in_the_lake_once(loaded: 
     assert owners == [("branch",), ("root",)]
 
 
+@pytest.mark.proof
 def test_each_account_requests_only_its_own_devices(loaded: Sim, tmp_path: Path) -> None:
     sim = copied(loaded, tmp_path, **FLEET)
     settings = both(sim)

@@ -188,6 +188,7 @@ def until_busy(process: subprocess.Popen[str]) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.proof
 def test_ctrl_c_during_a_statement_returns_to_the_prompt(env):
     with subprocess.Popen(
         command("shell"), env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -221,6 +222,7 @@ def ended_by_ctrl_c(query: "subprocess.Popen[str]") -> tuple[int, str]:
     return query.returncode, said
 
 
+@pytest.mark.proof
 def test_ctrl_c_ends_a_long_query_at_once_without_a_traceback(env):
     with subprocess.Popen(
         command("query", LONG), env=env, stderr=subprocess.PIPE, text=True

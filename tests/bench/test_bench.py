@@ -19,6 +19,8 @@ from tests.bench.page import PAGE, as_measured
 from tests.bench.page_server import CURSORS, Records
 from tests.bench.records import write_records
 
+pytestmark = pytest.mark.proof  # the benchmark's own tests
+
 COUNT = 700
 PRESENT = [p for p in PEERS if not p.name.startswith("dlt") or DLT_PYTHON.exists()]
 
@@ -39,7 +41,6 @@ def took_all(section: Section, peers: Sequence[Peer]) -> None:
             assert again.calls < first.calls or peer.name == "fleetlake"
 
 
-@pytest.mark.proof
 @pytest.mark.parametrize("resource", sorted(CURSORS))
 def test_every_peer_loads_every_record_and_nothing_on_a_second_run(resource):
     some, peers = chosen([resource, *(peer.name for peer in PRESENT)], COUNT)
@@ -186,7 +187,6 @@ def test_a_profile_shows_every_function_and_its_share():
     assert shares == [("ask (client.py)", "httpx", 0.7), ("outside", "threading.py", 0.3)]
 
 
-@pytest.mark.proof
 def test_every_variant_still_loads_every_record(tmp_path):
     [case], _ = chosen(["alerts"], COUNT)
     write_records(case.resource, case.records, tmp_path / "records")
@@ -196,7 +196,6 @@ def test_every_variant_still_loads_every_record(tmp_path):
     assert [result.name for result in section.results] == list(tried.VARIANTS)
 
 
-@pytest.mark.proof
 def test_a_large_lake_is_scanned_whole_and_a_second_read_adds_only_new_rows(tmp_path):
     lake = LargeLake(240_000, tmp_path)  # in 35 days: 30 interfaces
     lake.fill("2 days", 0, 2 * 86_400)
@@ -211,7 +210,6 @@ def test_a_large_lake_is_scanned_whole_and_a_second_read_adds_only_new_rows(tmp_
     assert lake.step("scan", "the newest day", "scan-day")["rows"] < held
 
 
-@pytest.mark.proof
 def test_routers_that_did_not_move_cost_no_calls_and_no_fix_is_missed(capsys):
     assert moved.bench(routers=12) == 0
     assert "of 12 routers" in capsys.readouterr().out

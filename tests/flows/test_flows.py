@@ -190,6 +190,7 @@ def test_invalid_number_is_refused(module, name, parameters):
         flow.validate_parameters(parameters)
 
 
+@pytest.mark.proof
 def test_nightly_reloads_missing_records_retries_quarantine_and_maintains(alone, sim, monkeypatch):
     from flows import maintain as flow
 

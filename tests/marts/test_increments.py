@@ -145,6 +145,7 @@ def whole(increments, tmp_path_factory):
         return lake, before, reader.rows(SEEN)
 
 
+@pytest.mark.proof
 def test_increments_with_a_late_load_give_the_same_as_one_build(increments, whole):
     rows = content(increments[0], *MARTS)
 
@@ -152,6 +153,7 @@ def test_increments_with_a_late_load_give_the_same_as_one_build(increments, whol
     assert all(rows.values())
 
 
+@pytest.mark.proof
 def test_a_full_build_over_existing_marts_is_one_commit_that_readers_do_not_notice(whole):
     lake, before, meanwhile = whole
     with open_lake(lake, read_only=True) as opened:
