@@ -29,7 +29,7 @@ from fleetsim.options import SimulatorOptions
 
 # A busy machine is not a bug. In the proofs, properties are tested with more examples.
 hypothesis.settings.register_profile("promises", deadline=None, max_examples=25)
-hypothesis.settings.register_profile("thorough", deadline=None, max_examples=200)
+hypothesis.settings.register_profile("thorough", deadline=None, max_examples=100)
 hypothesis.settings.load_profile("promises")
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)

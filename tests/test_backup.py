@@ -114,6 +114,7 @@ def test_a_second_backup_copies_only_new_files_and_the_first_can_still_be_restor
     assert rows_of(oldest.lake) == held
 
 
+@pytest.mark.proof
 def test_what_no_kept_backup_needs_is_removed_and_nothing_else(
     lake_path: Path, target: str, tmp_path: Path
 ) -> None:

@@ -373,6 +373,7 @@ def test_since_leaves_out_earlier_records(sim: Sim, lake_of: Any) -> None:
     assert 0 < len(until_settled) - len(before) <= kept < len(until_settled)
 
 
+@pytest.mark.proof
 def test_later_loads_ignore_records_before_since_until_they_are_requested(
     sim: Sim, lake_of: Any
 ) -> None:

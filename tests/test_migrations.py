@@ -176,6 +176,7 @@ def test_a_retyped_column_may_say_how_its_values_change(tmp_path: Path, newer: M
     assert rows == [(True, None), (None, '{"name":"?"}')]
 
 
+@pytest.mark.proof
 def test_a_renamed_endpoint_is_loaded_on_from_where_it_was(
     tmp_path: Path, newer: Migrations
 ) -> None:

@@ -388,6 +388,7 @@ def test_maintenance_counts_written_files_and_merged_files_separately(sim: Sim) 
     assert done.files_after <= done.files_before
 
 
+@pytest.mark.proof
 def test_small_loads_are_written_by_one_thread_and_the_rest_by_as_many_as_before(
     sim: Sim, monkeypatch: pytest.MonkeyPatch
 ) -> None:

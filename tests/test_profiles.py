@@ -68,6 +68,7 @@ def test_each_account_requests_only_its_own_devices(loaded: Sim, tmp_path: Path)
     assert asked["branch"] + asked["root"] == len(sim.truth("net_devices"))
 
 
+@pytest.mark.proof
 def test_status_shows_the_accounts_separately(loaded: Sim) -> None:
     with open_lake(loaded.settings().lake, read_only=True) as lake:
         found = stream_statuses(lake, now=NOW, calls_per_minute=450)

@@ -140,6 +140,7 @@ def test_values_that_do_not_fit_the_chosen_type_stay_in_extra(drifting: Sim) -> 
     assert rows(drifting, "select _extra from raw.groups order by id") == before
 
 
+@pytest.mark.proof
 @every(
     "texts, kind",
     [
@@ -316,6 +317,7 @@ def test_a_member_is_not_promoted_both_whole_and_in_part(
 BADLY_NAMED = ["signal-strength", "5g_band", "o'brien", "_row"]
 
 
+@pytest.mark.proof
 def test_the_next_ingest_renames_columns_that_no_load_could_use(
     sim: Sim, caplog: pytest.LogCaptureFixture
 ) -> None:

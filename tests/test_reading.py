@@ -413,6 +413,7 @@ def test_an_empty_stream_costs_one_call_even_if_its_beginning_is_unknown(name):
     assert model.calls == 1
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("shape", ["even", "growing", "by day"])
 @pytest.mark.parametrize("name", WALKED_BY_TIME)
 def test_no_walk_runs_alone_for_long_while_others_are_idle(name, shape):

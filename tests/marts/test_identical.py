@@ -20,8 +20,8 @@ from fleetlake.planning.coverage import SWEEP
 
 pytestmark = [pytest.mark.proof, pytest.mark.xdist_group("processes")]
 
-INCREMENTS = int(os.environ.get("MART_INCREMENTS", "3"))
-KILLS = 3 if INCREMENTS >= 50 else 1
+INCREMENTS = int(os.environ.get("MART_INCREMENTS", "2"))
+KILLS, ROUTERS = (3, 12) if INCREMENTS >= 50 else (1, 6)
 BUILD_EVERY = 6
 
 OFTEN = ("alerts", "historical_locations", "net_device_usage_samples", "net_device_signal_samples")
@@ -72,7 +72,7 @@ def lakes(tmp_path_factory):
     chance = random.Random(7)
     stops = chance.sample(range(INCREMENTS), KILLS)
     killed = 0
-    with service(routers=12, days=1, seed=3, speed=0, scenario="late-data") as fleet:
+    with service(routers=ROUTERS, days=1, seed=3, speed=0, scenario="late-data") as fleet:
         env = environment(bits, fleet.url)
         for number in range(INCREMENTS):
             fleet.advance(chance.uniform(600, 4 * 3600))

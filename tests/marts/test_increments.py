@@ -90,6 +90,7 @@ def increments(empty_lake, tmp_path_factory, add):
     return lake, results
 
 
+@pytest.mark.proof
 def test_the_trips_are_the_ones_that_were_driven(increments):
     with open_lake(increments[0], read_only=True) as lake:
         driven = lake.rows("select router_id, trip_date::varchar from marts.trips order by all")
@@ -108,6 +109,7 @@ def test_the_trips_are_the_ones_that_were_driven(increments):
     ]
 
 
+@pytest.mark.proof
 def test_a_late_row_leaves_other_units_unchanged(increments):
     with open_lake(increments[0], read_only=True) as lake:
         built = lake.rows(
@@ -117,6 +119,7 @@ def test_a_late_row_leaves_other_units_unchanged(increments):
     assert built == [(5, "2026-06-01", 2), (5, "2026-06-02", 2), (6, "2026-06-01", 1)]
 
 
+@pytest.mark.proof
 def test_a_build_without_changes_writes_no_incremental_mart(increments):
     _, results = increments
 
