@@ -10,9 +10,8 @@ POSTGRES = os.environ.get("FLEETLAKE_TEST_POSTGRES")
 SPARK_PYTHON = os.environ.get("FLEETLAKE_SPARK_PYTHON")
 """The Python that has Spark; `make test-spark` installs it separately, and needs Java too."""
 
-needs_postgres = pytest.mark.skipif(  # README's commands install no database server
-    not POSTGRES, reason="needs PostgreSQL: make test-outlets"
-)
-needs_spark = pytest.mark.skipif(  # README's commands install neither Java nor Spark
-    not SPARK_PYTHON, reason="needs Spark: make test-spark"
-)
+# The README's commands install no database server, so only `make test-outlets` runs these tests.
+needs_postgres = pytest.mark.skipif(not POSTGRES, reason="needs PostgreSQL: make test-outlets")
+
+# The README's commands install neither Java nor Spark, so only `make test-spark` runs these tests.
+needs_spark = pytest.mark.skipif(not SPARK_PYTHON, reason="needs Spark: make test-spark")

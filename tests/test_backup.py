@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from moto.server import ThreadedMotoServer
 from pyarrow import fs
 from pydantic import SecretStr
 from typer.testing import CliRunner
@@ -29,6 +28,7 @@ from fleetlake.lake_address import DEMO_MARK, SharedLake
 from tests.conftest import new_sim
 from tests.lakes.digest import Digest, digests
 from tests.lakes.make import FLEET, LAKES, ROWS, unpack
+from tests.object_store import object_store
 from tests.test_load import flaws
 
 SOME = ["raw.groups", "raw.alerts", "raw.routers", "meta.intervals", "marts.device_inventory"]
@@ -378,25 +378,10 @@ def test_a_lake_that_was_moved_is_loaded_on_in_its_new_place(tmp_path: Path) -> 
 
 
 @pytest.fixture
-def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[fs.S3FileSystem]:
+def store() -> Iterator[fs.S3FileSystem]:
     """Return an object store on this machine with a bucket `fleet`."""
-    server = ThreadedMotoServer(port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    known = {
-        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
-        "AWS_ACCESS_KEY_ID": "any",
-        "AWS_SECRET_ACCESS_KEY": "any",
-        "AWS_REGION": "us-east-1",
-    }
-    for name, value in known.items():
-        monkeypatch.setenv(name, value)
-    there = fs.S3FileSystem(
-        endpoint_override=f"{host}:{port}", scheme="http", allow_bucket_creation=True
-    )
-    there.create_dir("fleet")
-    yield there
-    server.stop()
+    with object_store() as opened:
+        yield opened
 
 
 @pytest.mark.proof

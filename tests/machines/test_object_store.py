@@ -3,38 +3,19 @@
 from collections.abc import Iterator
 
 import pytest
-from moto.server import ThreadedMotoServer
 from pyarrow import fs
 from pydantic import SecretStr
 
 from fleetlake.lake import open_lake
 from fleetlake.lake_address import SharedLake
+from tests.object_store import object_store
 
 
 @pytest.fixture
-def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[fs.S3FileSystem]:
+def bucket() -> Iterator[fs.S3FileSystem]:
     """Return an object store with a bucket `fleet`, and set the variables that point to it."""
-    server = ThreadedMotoServer(port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    known = {
-        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
-        "AWS_ACCESS_KEY_ID": "any",
-        "AWS_SECRET_ACCESS_KEY": "any",
-        "AWS_REGION": "us-east-1",
-    }
-    for name, value in known.items():
-        monkeypatch.setenv(name, value)
-    store = fs.S3FileSystem(
-        endpoint_override=f"{host}:{port}",
-        scheme="http",
-        access_key="any",
-        secret_key="any",
-        allow_bucket_creation=True,
-    )
-    store.create_dir("fleet")
-    yield store
-    server.stop()
+    with object_store() as opened:
+        yield opened
 
 
 def test_rows_are_written_to_the_store_and_read_from_it(catalog, bucket):
