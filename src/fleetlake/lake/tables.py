@@ -146,6 +146,17 @@ META: dict[str, dict[str, str]] = {
         "noted_at": _TIME,
         "release": "VARCHAR",
     },
+    # What was found, repaired or removed on purpose, and by whom. Nothing ever deletes from it.
+    "events": {
+        "happened_at": _TIME,
+        "kind": "VARCHAR",  # see fleetlake.lake.audit_trail
+        "actor": "VARCHAR",  # user@machine
+        "account_profile": "VARCHAR",  # null: all accounts
+        "endpoint": "VARCHAR",  # or the name of another table; null: the whole lake
+        "rows": "BIGINT",
+        "summary": "VARCHAR",
+        "details": "JSON",
+    },
     # Requests made, retries included, per run and endpoint.
     "calls": {
         "run_id": "VARCHAR",
