@@ -36,7 +36,7 @@ demo: $(READY)  ## Simulate a fleet, load it, build the marts, publish them as P
 	@$(BIN)/fleetlake demo
 
 test: check  ## Check, then run every test except the slow proofs
-	@$(BIN)/python -m pytest -n $(CORES) --dist loadgroup -m "not proof and not site"
+	@$(BIN)/python -m pytest -n $(CORES) --dist loadgroup -m "not proof and not release and not site"
 
 # Of each version: the first interpreter that starts, on PATH or among pyenv's.
 PYTHON_OF = $(firstword $(foreach python,python$(1) \
@@ -50,8 +50,11 @@ test-pythons:  ## The same on Python 3.11, 3.12 and 3.13, as far as the machine 
 	  echo "Python $(version) is not here: left out." &&)) true
 
 proofs: $(READY)  ## Run the slow proofs: servers, kills, the whole README, properties on many examples
-	@$(BIN)/python -m pytest -n $(CORES) --dist loadgroup -m "(proof or hypothesis) and not site" \
+	@$(BIN)/python -m pytest -n $(CORES) --dist loadgroup -m "(proof or hypothesis) and not release and not site" \
 	  --hypothesis-profile thorough
+
+release-proofs: $(READY)  ## Run what only a release can break: the wheel, older lakes, whole rebuilds, the benchmarks' tests
+	@$(BIN)/python -m pytest -n $(CORES) --dist loadgroup -m "release and not site"
 
 check: $(READY)  ## Lint, formatting and types
 	@$(BIN)/ruff check --quiet

@@ -26,7 +26,7 @@ def test_the_bill_is_as_the_schema_requires(bill):
     jsonschema.validate(bill, SCHEMA, jsonschema.Draft7Validator)
 
 
-@pytest.mark.proof
+@pytest.mark.release
 @pytest.mark.parametrize(
     ("path", "value"),
     [

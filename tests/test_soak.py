@@ -82,7 +82,7 @@ def test_a_reader_sees_nothing_of_an_unfinished_commit_and_then_all_of_it(lake_p
     assert seen == [[(0, 0)]] * 3 + [[(1000, 1000)]]
 
 
-@pytest.mark.proof
+@pytest.mark.release
 @pytest.mark.xdist_group("processes")
 def test_readers_see_whole_commits_and_never_wait_while_three_writers_write(tmp_path):
     env = environment(tmp_path)

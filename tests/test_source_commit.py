@@ -125,7 +125,7 @@ def built(clone: Path, target: Path, what: str = "wheel", **variables: str) -> P
     return target / done.stdout.strip()
 
 
-@pytest.mark.proof
+@pytest.mark.release
 def test_two_builds_of_a_commit_are_the_same_wheel_and_tell_the_commit(tmp_path):
     first = copied_clone(tmp_path / "first", umask=0o022)
     second = copied_clone(tmp_path / "second", umask=0o077)
@@ -141,7 +141,7 @@ def test_two_builds_of_a_commit_are_the_same_wheel_and_tell_the_commit(tmp_path)
     assert version_of(one, tmp_path / "unpacked") == f"fleetlake {declared()} (commit {commit})"
 
 
-@pytest.mark.proof
+@pytest.mark.release
 def test_a_wheel_built_from_a_source_archive_tells_the_commit_of_the_archive(tmp_path):
     clone = copied_clone(tmp_path / "clone", umask=0o022)
     commit = git(clone, "rev-parse", "HEAD")[:12]

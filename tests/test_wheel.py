@@ -19,7 +19,7 @@ from tests.flows.server import free_port, wait_for
 ROOT = Path(__file__).parents[1]
 BUILD = "import sys; from hatchling.build import build_wheel; print(build_wheel(sys.argv[1]))"
 
-pytestmark = [pytest.mark.proof, pytest.mark.xdist_group("wheel")]
+pytestmark = [pytest.mark.release, pytest.mark.xdist_group("wheel")]
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from tests.bench.page import PAGE, as_measured
 from tests.bench.page_server import CURSORS, Records
 from tests.bench.records import write_records
 
-pytestmark = pytest.mark.proof  # the benchmark's own tests
+pytestmark = pytest.mark.release  # the benchmark's own tests
 
 COUNT = 700
 PRESENT = [p for p in PEERS if not p.name.startswith("dlt") or DLT_PYTHON.exists()]

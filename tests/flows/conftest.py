@@ -1,4 +1,4 @@
-"""Fixtures for the flows: one Prefect server and one simulated service for the whole session.
+"""Fixtures for the flows: one Prefect server and one simulated service for this folder's tests.
 
 The tests that need Prefect import it themselves, never while tests are collected: the import takes
 seconds, and reads its settings from the environment when it is first imported.
@@ -73,7 +73,7 @@ class RemoteSim:
         }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def remote_sim() -> Iterator[RemoteSim]:
     """Start a service of five routers and one day whose clock stands still."""
     command = [sys.executable, "-m", "fleetsim", "--port", "0", "--speed", "0"]
@@ -87,11 +87,14 @@ def remote_sim() -> Iterator[RemoteSim]:
             process.terminate()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def prefect_server(
     tmp_path_factory: pytest.TempPathFactory, remote_sim: RemoteSim
 ) -> Iterator[Server]:
-    """Run a Prefect server for this session; none of its processes is left at the end."""
+    """Run a Prefect server for this folder; none of its processes is left at the end.
+
+    It uses CPU even when idle, so it ends before the tests of other folders begin.
+    """
     if "prefect" in sys.modules:
         pytest.fail("Prefect was imported before its settings were made for tests.")
     home = tmp_path_factory.mktemp("prefect")

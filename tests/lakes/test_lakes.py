@@ -109,7 +109,7 @@ def test_a_load_into_a_lake_of_an_earlier_release_adds_only_what_is_new(sim: Sim
     assert flaws(sim, map(ENDPOINTS.__getitem__, LOADED), NOW + timedelta(hours=1)) == {}
 
 
-@pytest.mark.proof
+@pytest.mark.release
 def test_the_marts_of_a_lake_of_an_earlier_release_are_built_again(sim: Sim) -> None:
     sim.advance(3600)
     sim.ingest()

@@ -18,7 +18,7 @@ from fleetlake.marts import build_marts
 from fleetlake.marts.catalogue import marts
 from fleetlake.planning.coverage import SWEEP
 
-pytestmark = [pytest.mark.proof, pytest.mark.xdist_group("processes")]
+pytestmark = [pytest.mark.release, pytest.mark.xdist_group("processes")]
 
 INCREMENTS = int(os.environ.get("MART_INCREMENTS", "2"))
 KILLS, ROUTERS = (3, 12) if INCREMENTS >= 50 else (1, 6)

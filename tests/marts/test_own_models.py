@@ -20,6 +20,8 @@ from fleetlake.marts.catalogue import mart_dates, mart_keys
 from fleetlake.marts.sql_project import project_digest, project_folder, ready_project
 from fleetlake.publishing.publish import publish
 
+pytestmark = pytest.mark.xdist_group("own")  # they share a build, which takes seconds
+
 OURS = {"stg_routers", "failover_episodes", "carrier_plans"}
 
 WORN = "select {{ var('battery_worn_pct') }} as worn, {{ var('mine', 1) }} as mine"
