@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
+
 from tests.conftest import Sim
 
 MODULES = ("alarm", "backfill", "build", "credentials", "ingest", "maintain", "reports", "signals")

@@ -20,11 +20,11 @@ from typing import Any
 
 import psutil
 from flows.states import SKIPPED
+
+from fleetlake.cli.prefect.worker import end_runs, flow_runs, running_worker
 from tests.flows.server import SERVE, SET_UP, Server, server_at, wait_for
 from tests.processes import UNSETTLED, Service, environment, fleetlake, service
 from tests.test_crash import compare
-
-from fleetlake.cli.prefect.worker import end_runs, flow_runs, running_worker
 
 ENDED = {"COMPLETED", "FAILED", "CRASHED"}
 PAGE = 200

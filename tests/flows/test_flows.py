@@ -9,11 +9,6 @@ from types import SimpleNamespace
 
 import httpx
 import pytest
-from tests.conftest import NOW
-from tests.flows.alone import let_read
-from tests.flows.cases import OUT_OF_BOUNDS, REFUSED_BACKFILLS, answer_of_server
-from tests.flows.server import ROOT
-from tests.test_load import SmallPages, assert_complete, keys_in
 
 from fleetlake import errors
 from fleetlake.endpoints import ENDPOINTS
@@ -32,6 +27,11 @@ from fleetlake.lake.maintenance import KEEP_SNAPSHOTS, Maintained
 from fleetlake.planning.coverage import SETTLE
 from fleetlake.planning.shards import WHOLE, Shard
 from fleetlake.settings import KEY_SETTINGS, Settings
+from tests.conftest import NOW
+from tests.flows.alone import let_read
+from tests.flows.cases import OUT_OF_BOUNDS, REFUSED_BACKFILLS, answer_of_server
+from tests.flows.server import ROOT
+from tests.test_load import SmallPages, assert_complete, keys_in
 
 pytestmark = [
     pytest.mark.xdist_group("prefect"),

@@ -10,13 +10,13 @@ from itertools import chain, repeat
 
 import duckdb
 import pytest
-from tests.flows.cases import OUT_OF_BOUNDS, REFUSED_BACKFILLS, answer_of_server
 
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Api, Mode
 from fleetlake.lake import open_lake
 from fleetlake.lake.locks import stream_lock
 from fleetlake.planning.coverage import SETTLE
+from tests.flows.cases import OUT_OF_BOUNDS, REFUSED_BACKFILLS, answer_of_server
 
 pytestmark = [
     pytest.mark.proof,

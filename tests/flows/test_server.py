@@ -8,9 +8,9 @@ from importlib import import_module
 
 import pytest
 import yaml
-from tests.flows.server import ROOT, SET_UP, WORK, wait_for
 
 from fleetlake.errors import SettingsError
+from tests.flows.server import ROOT, SET_UP, WORK, wait_for
 
 pytestmark = [
     pytest.mark.proof,

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+
 from tests.flows.server import SERVE, Server, processes_of, server_at, wait_for
 
 pytestmark = [pytest.mark.proof, pytest.mark.xdist_group("prefect")]

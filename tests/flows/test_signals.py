@@ -5,10 +5,10 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from tests.streams import GAP, GOOD, NOW
 
 from fleetlake.monitoring.status import LakeStatus
 from fleetlake.planning.retention import Forecast, RetentionState
+from tests.streams import GAP, GOOD, NOW
 
 pytestmark = [
     pytest.mark.xdist_group("prefect"),
