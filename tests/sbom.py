@@ -124,11 +124,11 @@ def licences_of(package: Locked) -> list[dict[str, Any]]:
     found = installed(package.name)
     if found is None or found.version != package.version:
         return []
-    if expression := found.metadata["License-Expression"]:
+    if expression := found.metadata.get("License-Expression"):
         return [{"expression": expression}]
     classifiers = found.metadata.get_all("Classifier") or []
     names = [c.rpartition(" :: ")[2] for c in classifiers if c.startswith("License :: ")]
-    stated = (found.metadata["License"] or "").strip()
+    stated = (found.metadata.get("License") or "").strip()
     if not names and stated and "\n" not in stated and len(stated) <= LONGEST_LICENCE:
         names = [stated]
     return [{"license": {"name": name}} for name in names]
