@@ -1,13 +1,17 @@
 """Containerfile and compose.yaml name commands, settings, ports and folders that exist."""
 
 import re
+import shutil
 from fnmatch import fnmatch
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 import yaml
 
 from fleetlake.cli import CommandGroup
+from fleetlake.lake import open_lake
+from fleetlake.publishing.publish import publish
 from fleetlake.settings import unknown_variables
 from tests.container.files import (
     COMPOSE,
@@ -87,7 +91,25 @@ def test_the_image_runs_as_a_user_with_folders_of_its_own():
     assert sorted(owned) == sorted(only("VOLUME").words)
     environment = image_environment()
     assert environment["HOME"] == only("WORKDIR").value == owned[0]
-    assert environment["FLEETLAKE_PUBLISHED"] == owned[1]
+    assert Path(environment["FLEETLAKE_PUBLISHED"]).parent == Path(owned[1])
+
+
+def test_a_publication_writes_nothing_outside_the_volumes(empty_lake, tmp_path):
+    lake, root = Path(shutil.copytree(empty_lake, tmp_path / "lake")), tmp_path / "root"
+    with open_lake(lake) as opened:
+        opened.execute("create table marts.trips as select 1 as trip_id")
+    volumes = [root / volume.strip("/") for volume in only("VOLUME").words]
+    for volume in volumes:
+        volume.mkdir(parents=True)
+    before = set(root.rglob("*"))
+
+    for _ in range(2):
+        publish(lake, root / image_environment()["FLEETLAKE_PUBLISHED"].strip("/"))
+
+    written = set(root.rglob("*")) - before
+    assert [path for path in written if path.name == "snapshot.json"]
+    assert [path for path in written if not set(volumes) & set(path.parents)] == []
+    assert not any(volume.is_symlink() for volume in volumes), "a mount point cannot be replaced"
 
 
 def test_the_image_gets_the_lock_and_the_wheel_and_no_other_file():
