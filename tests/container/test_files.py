@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from fleetlake.cli import CommandGroup
+from fleetlake.cli.prefect import server as prefect_server
 from fleetlake.lake import open_lake
 from fleetlake.publishing.publish import publish
 from fleetlake.settings import unknown_variables
@@ -26,6 +27,7 @@ from tests.container.files import (
 )
 
 SECRET = re.compile(r"PASSWORD|KEY|TOKEN|AUTH|CONNECTION_URL|MC_HOST|API_ID")
+SLOT_HOLDERS = "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE"
 OURS = {name: one for name, one in services().items() if one["image"].startswith("fleetlake:")}
 
 
@@ -188,6 +190,16 @@ def test_every_volume_is_declared_used_and_mounted_where_the_image_writes():
     assert all((ROOT / file).is_file() for file in files)
     assert services()["worker"]["volumes"] == ["published:/srv/published"]
     assert "/srv/published" in only("VOLUME").words
+
+
+def test_the_servers_memory_outlives_its_container():
+    """The counts of taken slots are in the database, and their holders in PREFECT_HOME."""
+    [mount] = services()["prefect"]["volumes"]
+    volume, folder = mount.split(":")
+
+    assert prefect_server.DEFAULTS[SLOT_HOLDERS].endswith(".filesystem")
+    assert folder == image_environment()["HOME"]
+    assert volume in yaml.safe_load(COMPOSE.read_text())["volumes"]
 
 
 def test_there_are_two_workers_with_time_to_finish_a_commit():
