@@ -1,13 +1,18 @@
 """Containerfile and compose.yaml name commands, settings, ports and folders that exist."""
 
 import re
+import shutil
 from fnmatch import fnmatch
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 import yaml
 
 from fleetlake.cli import CommandGroup
+from fleetlake.cli.prefect import server as prefect_server
+from fleetlake.lake import open_lake
+from fleetlake.publishing.publish import publish
 from fleetlake.settings import unknown_variables
 from tests.container.files import (
     COMPOSE,
@@ -22,6 +27,7 @@ from tests.container.files import (
 )
 
 SECRET = re.compile(r"PASSWORD|KEY|TOKEN|AUTH|CONNECTION_URL|MC_HOST|API_ID")
+SLOT_HOLDERS = "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE"
 OURS = {name: one for name, one in services().items() if one["image"].startswith("fleetlake:")}
 
 
@@ -87,7 +93,25 @@ def test_the_image_runs_as_a_user_with_folders_of_its_own():
     assert sorted(owned) == sorted(only("VOLUME").words)
     environment = image_environment()
     assert environment["HOME"] == only("WORKDIR").value == owned[0]
-    assert environment["FLEETLAKE_PUBLISHED"] == owned[1]
+    assert Path(environment["FLEETLAKE_PUBLISHED"]).parent == Path(owned[1])
+
+
+def test_a_publication_writes_nothing_outside_the_volumes(empty_lake, tmp_path):
+    lake, root = Path(shutil.copytree(empty_lake, tmp_path / "lake")), tmp_path / "root"
+    with open_lake(lake) as opened:
+        opened.execute("create table marts.trips as select 1 as trip_id")
+    volumes = [root / volume.strip("/") for volume in only("VOLUME").words]
+    for volume in volumes:
+        volume.mkdir(parents=True)
+    before = set(root.rglob("*"))
+
+    for _ in range(2):
+        publish(lake, root / image_environment()["FLEETLAKE_PUBLISHED"].strip("/"))
+
+    written = set(root.rglob("*")) - before
+    assert [path for path in written if path.name == "snapshot.json"]
+    assert [path for path in written if not set(volumes) & set(path.parents)] == []
+    assert not any(volume.is_symlink() for volume in volumes), "a mount point cannot be replaced"
 
 
 def test_the_image_gets_the_lock_and_the_wheel_and_no_other_file():
@@ -166,6 +190,16 @@ def test_every_volume_is_declared_used_and_mounted_where_the_image_writes():
     assert all((ROOT / file).is_file() for file in files)
     assert services()["worker"]["volumes"] == ["published:/srv/published"]
     assert "/srv/published" in only("VOLUME").words
+
+
+def test_the_servers_memory_outlives_its_container():
+    """The counts of taken slots are in the database, and their holders in PREFECT_HOME."""
+    [mount] = services()["prefect"]["volumes"]
+    volume, folder = mount.split(":")
+
+    assert prefect_server.DEFAULTS[SLOT_HOLDERS].endswith(".filesystem")
+    assert folder == image_environment()["HOME"]
+    assert volume in yaml.safe_load(COMPOSE.read_text())["volumes"]
 
 
 def test_there_are_two_workers_with_time_to_finish_a_commit():

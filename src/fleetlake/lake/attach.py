@@ -37,6 +37,7 @@ LOGIN = "catalog_login"
 BUSY_MILLISECONDS = 30_000
 
 _OTHER_FORMAT = re.compile(r"catalog version is (\S+?), but the extension requires version (\S+)\.")
+_NO_LAKE = "does not exist - and creating a new DuckLake is"
 
 
 def attach_statements(path: LakeAddress, *, read_only: bool = False, version: int = 0) -> str:
@@ -89,6 +90,21 @@ def other_format(message: str, path: LakeAddress) -> LakeError | None:
         f"The catalog of the lake in {path} has DuckLake format {its}, but this release needs "
         f"format {ours}.",
         remedy=f"{remedy} Nothing was changed.",
+    )
+
+
+def no_lake(message: str, path: LakeAddress) -> LakeError | None:
+    """Return the error for a catalog without a lake, if DuckDB's message is about that.
+
+    >>> said = "Existing DuckLake at ... does not exist - and creating a new DuckLake is ..."
+    >>> no_lake(said, Path("lake")).what
+    'There is no lake in lake.'
+    """
+    if _NO_LAKE not in message:
+        return None
+    return LakeError(
+        f"There is no lake in {path}.",
+        remedy="Run `fleetlake ingest` first, or wait for the first load, or check FLEETLAKE_LAKE.",
     )
 
 
