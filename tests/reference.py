@@ -46,9 +46,9 @@ def _as_cell(text: str) -> str:
 def endpoint_table() -> str:
     """Return the table of endpoints."""
     return table(
-        "table | what it holds | kept as | key",
+        "table | key | kept as | what it holds",
         (
-            (f"`raw.{e.name}`", e.about, _kept(e), ", ".join(f"`{name}`" for name in e.key))
+            (f"`raw.{e.name}`", ", ".join(f"`{name}`" for name in e.key), _kept(e), e.about)
             for e in ENDPOINTS.values()
         ),
     )
