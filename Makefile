@@ -50,7 +50,7 @@ test-pythons:  ## The same on Python 3.11, 3.12 and 3.13, as far as the machine 
 	  $(MAKE) --no-print-directory test PYTHON=$(call PYTHON_OF,$(version)) VENV=.venv-$(version) &&, \
 	  echo "Python $(version) is not here: left out." &&)) true
 
-proofs: $(READY)  ## Run the slow proofs: servers, kills, the whole README, properties on many examples
+proofs: $(READY)  ## Run the slow proofs: servers, kills, the README and guides, properties on many examples
 	@$(BIN)/python -m pytest -n $(CORES) --dist loadgroup -m "(proof or hypothesis) and not release and not site" \
 	  --hypothesis-profile thorough
 
@@ -77,8 +77,8 @@ format: $(READY)  ## Fix formatting and what lint can fix
 	@$(BIN)/ruff check --fix --quiet || true
 	@$(BIN)/ruff format --quiet
 
-readme: $(READY)  ## Render the README's tables from the code
-	@$(BIN)/python -m tests.readme
+reference: $(READY)  ## Render the tables of docs/reference from the code
+	@$(BIN)/python -m tests.reference
 
 docs: $(READY)  ## Render the SQL project as a site, with lineage: data/docs/index.html
 	@$(BIN)/python -m fleetlake.marts docs

@@ -145,6 +145,9 @@ def report_build(result: BuildResult) -> None:
         f"- {len(result.tests):,} data tests ran",
     ]
     lines += [
+        f"- **{as_text(name)}** left the lake: its model was removed" for name in result.dropped
+    ]
+    lines += [
         f"- **{as_text(t.name)}** on {as_text(t.model)}: {t.failures:,} rows"
         for t in result.warnings
     ]

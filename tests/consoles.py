@@ -31,7 +31,7 @@ def console_commands(page: str) -> list[str]:
 def runnable(commands: Iterable[str]) -> Iterator[str]:
     """Yield the commands that end by themselves and belong to this environment."""
     for line in commands:
-        if line.startswith((".venv/bin/", "fleetlake ")) and not STAYS.search(line):
+        if line.startswith(("fleetlake ", "python -c ")) and not STAYS.search(line):
             yield line
 
 

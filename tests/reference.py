@@ -1,21 +1,26 @@
-"""The reference of the documentation site, rendered from the code: commands, columns, exit codes.
+"""The tables of `docs/reference/`, rendered from the code: settings, commands, columns and more.
 
-The tables that the README shows too come from `tests/readme.py`.
+`python -m tests.reference` (`make reference`) writes them into the pages; a test compares them.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import typer.main
+from pydantic.fields import FieldInfo
 
 from fleetlake import errors
 from fleetlake.cli import EPILOG, app
 from fleetlake.endpoints import ENDPOINTS
-from fleetlake.marts.catalogue import mart_keys, marts
+from fleetlake.endpoints.model import Endpoint
+from fleetlake.marts.catalogue import mart_keys, mart_table, marts
 from fleetlake.marts.dbt import project_folder
-from tests import readme
+from fleetlake.settings import Settings
+from tests.blocks import filled, without_placeholders
+
+REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 
 Command = Any
 """A command of Typer, which has its own copy of Click's classes."""
@@ -29,9 +34,51 @@ def table(head: str, rows: Iterator[tuple[str, ...]]) -> str:
     |---|---|
     | 1 | x\\|y |
     """
-    cells = [" | ".join(cell.replace("|", "\\|") for cell in row) for row in rows]
+    cells = [" | ".join(_as_cell(cell) for cell in row) for row in rows]
     rule = "|---" * len(head.split("|")) + "|"
     return "\n".join([f"| {head} |", rule, *(f"| {line} |" for line in cells)])
+
+
+def _as_cell(text: str) -> str:
+    return without_placeholders(text.replace("|", "\\|"))
+
+
+def endpoint_table() -> str:
+    """Return the table of endpoints."""
+    return table(
+        "table | key | kept as | what it holds",
+        (
+            (f"`raw.{e.name}`", ", ".join(f"`{name}`" for name in e.key), _kept(e), e.about)
+            for e in ENDPOINTS.values()
+        ),
+    )
+
+
+def _kept(endpoint: Endpoint) -> str:
+    forgets = endpoint.retention and f"; the service forgets after {endpoint.retention.days} days"
+    return f"{endpoint.mode}{forgets or ''}"
+
+
+def settings_table() -> str:
+    """Return the table of settings."""
+    return table(
+        "setting | default | what it is",
+        (
+            (f"`FLEETLAKE_{name.upper()}`", _default_setting(field), field.description or "")
+            for name, field in Settings.model_fields.items()
+        ),
+    )
+
+
+def _default_setting(field: FieldInfo) -> str:
+    default = field.default
+    if field.default_factory not in {None, dict}:
+        default = "~/.local/state/fleetlake"  # on Linux; XDG_STATE_HOME moves it
+    if isinstance(default, tuple):
+        return f"`{','.join(default)}`"
+    is_secret = "SecretStr" in str(field.annotation)
+    is_empty = default in ({}, None) or str(default) in {"", "PydanticUndefined"}
+    return "" if is_empty or is_secret else f"`{default}`"
 
 
 def command_pages() -> str:
@@ -52,7 +99,7 @@ def leaf_commands(group: Command = None, path: str = "fleetlake") -> Iterator[tu
 
 def _command(name: str, command: Command) -> str:
     shown = [parameter for parameter in command.params if not getattr(parameter, "hidden", False)]
-    parts = [f"## {name}", command.help.strip()]
+    parts = [f"## {name}", without_placeholders(command.help.strip())]
     if shown:
         rows = ((_spelling(p), _default(p), p.help or "") for p in shown)
         parts.append(table("option | default | what it does", rows))
@@ -134,8 +181,10 @@ def _meaning(description: str, meanings: Mapping[str, str]) -> str:
     return " ".join((meanings[named[1]] if named else description).split())
 
 
-BLOCKS: dict[str, Callable[[], str]] = {
-    **readme.BLOCKS,
+BLOCKS = {
+    "settings": settings_table,
+    "endpoints": endpoint_table,
+    "marts": mart_table,
     "commands": command_pages,
     "exit codes": exit_code_table,
     "raw columns": raw_columns,
@@ -143,7 +192,11 @@ BLOCKS: dict[str, Callable[[], str]] = {
 }
 
 
-def rendered(page: Path) -> str:
-    """Return a page with every `<!-- name -->` of BLOCKS filled in."""
-    text = page.read_text(encoding="utf-8")
-    return readme.rendered(text, {n: b for n, b in BLOCKS.items() if f"<!-- {n} -->" in text})
+def main() -> None:
+    """Render the blocks of every page of the reference."""
+    for page in REFERENCE.glob("*.md"):
+        page.write_text(filled(page.read_text("utf-8"), BLOCKS), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

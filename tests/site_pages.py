@@ -1,9 +1,8 @@
-"""The pages of the documentation site: `docs/`, with what is written elsewhere put in.
+"""The pages of the documentation site: `docs/`, and files that are kept elsewhere.
 
 `python -m tests.site_pages FOLDER` (`make site`) writes them for the site generator, whose own
-environment does not contain fleetlake. In a page, `<!-- settings -->` stands for a block of
-`tests/reference.py`, and `<!-- include README.md: Outlets -->` for a section of another file (the
-whole file if no heading is named). A link leads to the page that shows the file, or becomes text.
+environment does not contain fleetlake. A link leads to the page that shows the file, or becomes
+text.
 """
 
 import re
@@ -13,79 +12,37 @@ from collections.abc import Callable
 from os.path import relpath
 from pathlib import Path
 
-from tests import reference
+from tests.blocks import without_placeholders
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 
-INCLUDE = re.compile(r"<!-- include ([\w./]+)(?:: (.+?))? -->")
+ELSEWHERE = {
+    "CHANGELOG.md": "reference/changelog.md",
+    "CONTRIBUTING.md": "how-to/contribute.md",
+    "sql/QUESTIONS.md": "how-to/questions.md",
+}
+"""Files that the site shows although they are kept elsewhere, each with its page."""
+
 LINK = re.compile(r"(!?)\[([^][]+)\]\(([^)\s]+)\)")
-FENCED = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
-PLACEHOLDER = re.compile(r"(`[^`]*`)|<(?!br>|https?:)(?=[A-Za-z])")
-"""Code, which is kept, or the start of a `<name>` in a text, which is no HTML."""
-HEADING = re.compile(r"^(#+) (.+)$", re.MULTILINE)
+FENCED = re.compile(r"(^ *```.*?^ *```$)", re.DOTALL | re.MULTILINE)
 
 
 class Unresolved(Exception):
-    """A page includes or links to something that does not exist."""
-
-
-def section_of(text: str, heading: str) -> str:
-    """Return what stands below a heading, up to the next heading of its level or above.
-
-    Raises: Unresolved if there is no such heading.
-
-    >>> section_of("## A\\none\\n### B\\ntwo\\n## C\\nthree", "A")
-    'one\\n### B\\ntwo'
-    """
-    prose = FENCED.sub(lambda block: "x" * len(block[0]), text)  # `# comment` is no heading
-    headings = list(HEADING.finditer(prose))
-    for number, found in enumerate(headings):
-        if found[2] == heading:
-            ends = (h.start() for h in headings[number + 1 :] if len(h[1]) <= len(found[1]))
-            return text[found.end() : next(ends, len(text))].strip()
-    raise Unresolved(f"no heading {heading!r}")
+    """A page links to something that does not exist."""
 
 
 def page_of() -> dict[Path, Path]:
-    """Return the page that shows each file: itself, or the page that includes it whole."""
-    shown = {ROOT / "README.md": DOCS / "index.md"}
-    for page in DOCS.rglob("*.md"):
-        shown[page] = page
-        for name, heading in INCLUDE.findall(page.read_text(encoding="utf-8")):
-            if not heading:
-                shown[ROOT / name] = page
-    return shown
+    """Return the files that the site shows, each with its page relative to the site's root."""
+    own = {page: page.relative_to(DOCS) for page in sorted(DOCS.rglob("*.md"))}
+    return own | {ROOT / name: Path(page) for name, page in ELSEWHERE.items()}
 
 
-def completed(page: Path) -> str:
-    """Return a page of `docs/` with its blocks and includes, and links that work on the site."""
+def completed(source: Path) -> str:
+    """Return a file as a page of the site, with links that work there. Raises: Unresolved."""
     shown = page_of()
-    text = relinked(reference.rendered(page), page, page, shown)
-
-    def included(found: re.Match[str]) -> str:
-        source = ROOT / found[1]
-        whole = source.read_text(encoding="utf-8")
-        # A whole file has its title on the first line; the page has its own.
-        part = section_of(whole, found[2]) if found[2] else whole.split("\n", 1)[1].strip()
-        return relinked(raised(part), source, page, shown)
-
-    return INCLUDE.sub(included, text)
-
-
-def raised(text: str) -> str:
-    """Return a section whose highest headings have level 2, as those of a page.
-
-    >>> raised("one\\n\\n### B")
-    'one\\n\\n## B'
-    """
-    prose = FENCED.sub("", text)
-    excess = min((len(hashes) for hashes, _ in HEADING.findall(prose)), default=2) - 2
-    return _outside_code(text, lambda part: HEADING.sub(lambda h: f"{h[1][excess:]} {h[2]}", part))
-
-
-def relinked(text: str, source: Path, page: Path, shown: dict[Path, Path]) -> str:
-    """Return a text of `source` whose links work on `page`. Raises: Unresolved."""
+    targets = shown | {ROOT / "README.md": Path("index.md")}
+    folder = shown[source].parent
 
     def link(found: re.Match[str]) -> str:
         image, label, target = found.groups()
@@ -96,38 +53,32 @@ def relinked(text: str, source: Path, page: Path, shown: dict[Path, Path]) -> st
         if not file.exists():
             raise Unresolved(f"{source.relative_to(ROOT)} links to {target}")
         if image or file.suffix == ".svg":
-            return f"{image}[{label}]({_to(DOCS / 'assets' / file.name, page)})"
-        if file in shown:
-            return f"[{label}]({_to(shown[file], page)}{'#' * bool(anchor)}{anchor})"
+            return f"{image}[{label}]({relpath(Path('assets', file.name), folder)})"
+        if file in targets:
+            return f"[{label}]({relpath(targets[file], folder)}{'#' * bool(anchor)}{anchor})"
         # The site does not show sources: the name stays, and the path appears under the pointer.
         element = "code" if label.startswith("`") else "span"
         return f'<{element} title="{file.relative_to(ROOT)}">{label.strip("`")}</{element}>'
 
-    def part_linked(part: str) -> str:
-        return LINK.sub(link, PLACEHOLDER.sub(lambda found: found[1] or "&lt;", part))
-
-    return _outside_code(text, part_linked)
-
-
-def _to(file: Path, page: Path) -> str:
-    return relpath(file, page.parent)
+    text = source.read_text(encoding="utf-8")
+    return _outside_code(text, lambda part: LINK.sub(link, without_placeholders(part)))
 
 
 def _outside_code(text: str, change: Callable[[str], str]) -> str:
     """Return a text with its fenced blocks as they are and everything else changed."""
-    return "".join(p if p.startswith("```") else change(p) for p in FENCED.split(text))
+    parts = FENCED.split(text)
+    return "".join(p if p.lstrip().startswith("```") else change(p) for p in parts)
 
 
 def images() -> set[Path]:
-    """Return the images that included files show."""
-    pages = (page.read_text(encoding="utf-8") for page in DOCS.rglob("*.md"))
-    files = {ROOT / name for page in pages for name, _ in INCLUDE.findall(page)}
-    return {
-        (file.parent / target).resolve()
-        for file in files
-        for image, _, target in LINK.findall(file.read_text(encoding="utf-8"))
+    """Return the images that pages show and that are not in `docs/`."""
+    found = {
+        (source.parent / target).resolve()
+        for source in page_of()
+        for image, _, target in LINK.findall(source.read_text(encoding="utf-8"))
         if image and not target.startswith("http")
     }
+    return {image for image in found if not image.is_relative_to(DOCS)}
 
 
 def write_pages(folder: Path) -> None:
@@ -136,8 +87,8 @@ def write_pages(folder: Path) -> None:
     shutil.copytree(DOCS, folder)
     for image in images():
         shutil.copy(image, folder / "assets" / image.name)
-    for page in DOCS.rglob("*.md"):
-        (folder / page.relative_to(DOCS)).write_text(completed(page), encoding="utf-8")
+    for source, page in page_of().items():
+        (folder / page).write_text(completed(source), encoding="utf-8")
 
 
 if __name__ == "__main__":

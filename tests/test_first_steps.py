@@ -1,15 +1,22 @@
 """What a new user sees: folders without a lake, lakes without a row."""
 
+import sqlite3
 import sys
+from contextlib import closing
 from importlib import import_module
 from pathlib import Path
 
+import duckdb
 import pytest
+from pydantic import SecretStr
 from typer.testing import CliRunner
 
 from fleetlake.cli import app
 from fleetlake.errors import BuildFailed, LakeError, SettingsError
 from fleetlake.lake import open_lake
+from fleetlake.lake.attach import CATALOG, UNCHECKED, attach_statements
+from fleetlake.lake.connection import lake_errors
+from fleetlake.lake_address import SharedLake
 from fleetlake.loading.forecast import CallForecast
 from fleetlake.monitoring.doctor import run_checks
 from fleetlake.settings import KEY_SETTINGS, Settings, load_settings
@@ -32,6 +39,38 @@ def test_a_folder_without_a_lake_is_named_and_not_created(command: str, place: P
     assert isinstance(done.exception, LakeError)
     assert done.exception.what == f"There is no lake in {place}."
     assert list(place.parent.iterdir()) == []
+
+
+def test_a_shared_catalog_without_a_lake_is_named(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / CATALOG)) as catalog:
+        catalog.execute("create table of_others (id integer)")
+    attach = attach_statements(tmp_path, read_only=True)  # DuckDB says the same of PostgreSQL
+
+    with (
+        duckdb.connect(config=UNCHECKED) as connection,
+        pytest.raises(LakeError) as failure,
+        lake_errors(SharedLake(SecretStr("host=db password=hunter2"), "/mnt/fleet")),
+    ):
+        connection.execute(attach)
+
+    assert failure.value.what == "There is no lake in postgres:***."
+    assert failure.value.remedy.startswith("Run `fleetlake ingest`")
+
+
+def test_a_shared_catalog_that_does_not_answer_is_named_without_its_password(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = "postgres:host=127.0.0.1 port=1 user=fleet password=hunter2 dbname=fleet"
+    monkeypatch.setenv("FLEETLAKE_LAKE", address)
+    monkeypatch.setenv("FLEETLAKE_LAKE_FILES", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    done = CliRunner().invoke(app, ["status"])
+
+    assert isinstance(done.exception, LakeError)
+    assert done.exception.what.startswith("The catalog of the shared lake does not answer: ")
+    assert "Connection refused" in done.exception.what
+    assert "hunter2" not in done.exception.what
 
 
 def test_an_empty_lake_setting_is_refused_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from fleetlake.endpoints import ENDPOINTS
@@ -22,6 +23,7 @@ from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.attach import CATALOG
 from fleetlake.lake.commit import commit_load
 from fleetlake.lake.evolution.migrations import (
+    ForgetMart,
     Migration,
     RenameColumn,
     RenameEndpoint,
@@ -225,23 +227,39 @@ def _rows_of(lake: Lake, name: str) -> dict[str, int]:
     return {"raw": rows, "meta": sum(of_meta)}
 
 
-def test_a_renamed_mart_is_one_table_and_published_under_its_new_name_only(
+def test_a_renamed_mart_is_one_table_that_is_found_under_its_old_name_too_until_that_is_forgotten(
     lake_path: Path, tmp_path: Path, newer: Migrations
 ) -> None:
     published = tmp_path / "published"
     with open_lake(lake_path) as lake:
         lake.execute("create table marts.journeys as select range as id from range(3)")
     publish(lake_path, published)
-    newer((RenameMart(old="journeys", new="trips"),))
+    renames = ((RenameMart(old="journeys", new="rides"),), (RenameMart(old="rides", new="trips"),))
+    newer(*renames)
 
     with open_lake(lake_path) as lake:
         tables = lake.rows("select table_name from duckdb_tables() where schema_name = 'marts'")
-        rows = lake.rows("select count(*) from marts.trips")
+        lake.execute("create or replace table marts.trips as select range as n from range(5)")
+        rows = lake.rows("select n from marts.trips")
+        by_old_name = [lake.rows(f"select n from marts.{old}") for old in ("rides", "journeys")]
     done = publish(lake_path, published)
 
     assert tables == [("trips",)]
-    assert rows == [(3,)]
-    assert done.rows == {"trips": 3}
+    assert by_old_name == [rows, rows]
+    assert len(rows) == 5
+    assert done.rows == {"trips": 5}
+    with duckdb.connect(str(published / "fleet.duckdb"), read_only=True) as reader:
+        assert reader.execute("select n from journeys").fetchall() == rows
+        files = f"{published}/journeys/*.parquet"
+        assert reader.execute("select n from read_parquet(?)", [files]).fetchall() == rows
+
+    newer(*renames, (ForgetMart(old="journeys"), ForgetMart(old="no_such")))
+    with open_lake(lake_path) as lake:
+        views = lake.rows("select view_name from duckdb_views() where schema_name = 'marts'")
+    publish(lake_path, published)
+
+    assert views == [("rides",)]
+    assert (published / "rides").exists()
     assert not (published / "journeys").exists()
 
 

@@ -63,9 +63,14 @@ class SharedLake:
         try:
             return dbapi.connect(self.catalog.get_secret_value(), autocommit=True)
         except dbapi.Error as error:
-            message = without_secrets(" ".join(str(error).split()), self.catalog)
-        raise LakeError(
-            f"The catalog of the shared lake does not answer: {message}.",
+            refusal = self.no_answer(str(error))
+        raise refusal
+
+    def no_answer(self, message: str) -> LakeError:
+        """Return the error for a database that does not answer, with a driver's message."""
+        reason = without_secrets(" ".join(message.split()), self.catalog)
+        return LakeError(
+            f"The catalog of the shared lake does not answer: {reason}.",
             remedy="Check FLEETLAKE_LAKE, the password and the network.",
         )
 

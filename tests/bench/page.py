@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.bench import profiled
 from tests.bench.figures import LAKE_REPORT, PEER_REPORT, Report, read
-from tests.readme import rendered
+from tests.blocks import filled
 
 HERE = Path(__file__).parent
 PAGE = HERE / "README.md"
@@ -32,7 +32,7 @@ BLOCKS = {
 def as_measured(page: str) -> str:
     """Return the page with every table rendered from the current figures."""
     present = {name: block for name, block in BLOCKS.items() if block.args[0].exists()}
-    return rendered(page, present)
+    return filled(page, present)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,9 @@ from typing import Any
 import duckdb
 import pytest
 from pydantic import SecretStr
+from typer.testing import CliRunner
 
+from fleetlake.cli import app
 from fleetlake.errors import BuildFailed
 from fleetlake.exporters import TARGETS
 from fleetlake.exporters.export import export
@@ -17,8 +19,10 @@ from fleetlake.machine.new_project import write_project
 from fleetlake.marts import build_marts, mart_table
 from fleetlake.marts.build import write_docs
 from fleetlake.marts.catalogue import mart_dates, mart_keys
+from fleetlake.marts.removed_models import drop_marts_without_model
 from fleetlake.marts.sql_project import project_digest, project_folder, ready_project
 from fleetlake.publishing.publish import publish
+from fleetlake.settings import load_settings
 
 pytestmark = pytest.mark.xdist_group("own")  # they share a build, which takes seconds
 
@@ -157,6 +161,47 @@ def test_a_yaml_file_that_cannot_be_read_is_named(project):
         mart_table()
 
 
+def test_a_mart_whose_model_was_removed_leaves_the_lake_but_no_table_of_the_users_own(
+    project, empty_lake, tmp_path, monkeypatch
+):
+    write(project, "sql/models/mine.sql", "select 1 as n")
+    with open_lake(Path(shutil.copytree(empty_lake, tmp_path / "lake"))) as lake:
+        lake.execute("attach ':memory:' as build; create schema build.marts")
+        for name in ("mine", "trips", "by_hand"):
+            lake.execute(f"create table marts.{name} as select 1 as n")
+        for name in ("mine", "trips", "gone_before"):
+            lake.execute(f"create table build.marts.{name} as select 1 as n")
+        built = drop_marts_without_model(lake.connection)
+        (project / "sql/models/mine.sql").unlink()
+        monkeypatch.chdir(tmp_path)
+        elsewhere = drop_marts_without_model(lake.connection)
+        monkeypatch.chdir(project)
+
+        removed = drop_marts_without_model(lake.connection)
+
+        left = lake.rows(
+            "select table_name, comment is not null as is_marked from duckdb_tables() "
+            "where database_name = 'lake' and schema_name = 'marts' order by 1"
+        )
+    assert (built, elsewhere, removed) == ((), (), ("mine",))
+    assert left == [("by_hand", False), ("trips", True)]
+
+
+def test_a_mart_that_a_release_no_longer_has_leaves_the_lake(empty_lake, tmp_path, monkeypatch):
+    package = tmp_path / "sql"
+    write(package, "models/marts/usage/old_mart.sql", "select 1 as n")
+    monkeypatch.setattr("fleetlake.marts.removed_models.project_folder", lambda: package)
+    monkeypatch.chdir(tmp_path)
+    with open_lake(Path(shutil.copytree(empty_lake, tmp_path / "lake"))) as lake:
+        lake.execute("attach ':memory:' as build; create schema build.marts")
+        for database in ("lake", "build"):
+            lake.execute(f"create table {database}.marts.old_mart as select 1 as n")
+        drop_marts_without_model(lake.connection)
+        (package / "models/marts/usage/old_mart.sql").unlink()
+
+        assert drop_marts_without_model(lake.connection) == ("old_mart",)
+
+
 @pytest.fixture(scope="module")
 def own_build(
     make_lake: Any, tmp_path_factory: pytest.TempPathFactory
@@ -256,3 +301,26 @@ def test_an_own_incremental_mart_needs_no_unit(own_build):
 
     with open_lake(path, read_only=True) as lake:
         assert lake.rows("select n from marts.counted") == [(7,), (7,)]
+
+
+@pytest.mark.proof
+def test_a_removed_model_is_told_by_the_build_and_by_the_next_publication(
+    own_build, tmp_path, monkeypatch
+):
+    folder, path = own_build
+    with open_lake(path) as lake:
+        lake.execute("create table marts.by_hand as select 1 as n")
+    monkeypatch.setenv("FLEETLAKE_LAKE", str(path))
+    load_settings.cache_clear()
+    publish(path, tmp_path / "published")
+    (folder / "sql/models/worn.sql").unlink()
+    (folder / "fleetlake.toml").write_text("")  # one of its variables is used nowhere else
+
+    built = CliRunner().invoke(app, ["build"])
+    done = CliRunner().invoke(app, ["publish", "--to", str(tmp_path / "published")])
+
+    assert "Dropped from the lake, because their models were removed: worn." in built.output
+    assert "No longer published: worn." in done.output
+    assert not (tmp_path / "published/worn").exists()
+    assert (tmp_path / "published/by_hand").exists()
+    assert (tmp_path / "published/failovers_by_router").exists()

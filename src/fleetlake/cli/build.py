@@ -46,6 +46,9 @@ def build(
             on_progress=on_progress,
         )
     console().print(build_report(result))
+    if result.dropped:
+        names = ", ".join(result.dropped)
+        console().print(f"Dropped from the lake, because their models were removed: {names}.")
     for test in result.warnings:
         console().print(f"Warning: {test.name} found {test.failures:,} rows.")
     if result.nothing_loaded:

@@ -36,6 +36,9 @@ def publish(
     )
     rows = [(name, count) for name, count in done.rows.items()]
     console().print(table("", ("table", "rows"), rows))
+    if done.left_out:
+        left_out = ", ".join(sorted(done.left_out))
+        console().print(f"No longer published: {left_out}.")
     console().print(f"Published to {done.path} in {done.seconds:.1f} s.")
     if done.nothing_loaded:
         console(stderr=True).print(NOTHING_LOADED)

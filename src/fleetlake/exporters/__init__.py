@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """An export target. `address` is the default one; databases have none.
+    """An export target. `address` is the default one; databases have none, but an `example`.
 
     `option` is a second argument for the module's `open_target`.
     """
@@ -19,6 +19,7 @@ class Target:
     module: str
     extra: str | None = None
     address: str | None = None
+    example: str | None = None
     option: str | None = None
 
 
@@ -65,18 +66,21 @@ TARGETS = {
             about="PostgreSQL",
             module="postgres",
             extra="postgres",
+            example="postgresql://user:password@host/database",
         ),
         Target(
             name="snowflake",
             about="Snowflake (not tested against the live service)",
             module="snowflake",
             extra="snowflake",
+            example="user:password@account/database/schema?warehouse=name",
         ),
         Target(
             name="bigquery",
             about="BigQuery (not tested against the live service)",
             module="bigquery",
             extra="bigquery",
+            example="bigquery://project/dataset?credentials=key.json",
         ),
     )
 }

@@ -81,7 +81,7 @@ def address_of(target: Target, addresses: dict[str, SecretStr]) -> SecretStr:
     if not address:
         raise SettingsError(
             f"The address of {target.name} is not set.",
-            remedy=f"Set FLEETLAKE_EXPORTS__{target.name.upper()}, as the README shows.",
+            remedy=f"Set FLEETLAKE_EXPORTS__{target.name.upper()}, e.g. {target.example}.",
         )
     text = address.get_secret_value()
     is_folder = target.address is not None and "://" not in text

@@ -37,7 +37,8 @@ LOGIN = "catalog_login"
 BUSY_MILLISECONDS = 30_000
 
 _OTHER_FORMAT = re.compile(r"catalog version is (\S+?), but the extension requires version (\S+)\.")
-_NO_LAKE = "does not exist - and creating a new DuckLake is"
+_NO_LAKE = re.compile(r"Existing DuckLake at .* does not exist", re.DOTALL)
+_NO_ANSWER = re.compile(r'Unable to connect to Postgres at ".*?": (.*)', re.DOTALL)
 
 
 def attach_statements(path: LakeAddress, *, read_only: bool = False, version: int = 0) -> str:
@@ -69,13 +70,30 @@ def attach_statements(path: LakeAddress, *, read_only: bool = False, version: in
     return "\n".join([*loads, *secrets, "SET TimeZone = 'UTC';", attach])
 
 
-def other_format(message: str, path: LakeAddress) -> LakeError | None:
-    """Return the error for a catalog of another DuckLake format, if DuckDB's message is about it.
+def explained(message: str, path: LakeAddress) -> LakeError | None:
+    """Return the error for a lake that cannot be attached, if DuckDB's message is about that.
 
     >>> said = "catalog version is 1.1, but the extension requires version 1.0. To migrate, ..."
-    >>> other_format(said, Path("lake")).what
+    >>> explained(said, Path("lake")).what
     'The catalog of the lake in lake has DuckLake format 1.1, but this release needs format 1.0.'
     """
+    if isinstance(path, SharedLake):
+        if _NO_LAKE.search(message):
+            return no_lake(path)
+        if found := _NO_ANSWER.search(message):
+            return path.no_answer(found[1])
+    return _other_format(message, path)
+
+
+def no_lake(path: LakeAddress) -> LakeError:
+    """Return the error for a folder or a shared catalog that holds no lake."""
+    return LakeError(
+        f"There is no lake in {path.resolve()}.",
+        remedy="Run `fleetlake ingest` or `fleetlake demo` first, or set FLEETLAKE_LAKE.",
+    )
+
+
+def _other_format(message: str, path: LakeAddress) -> LakeError | None:
     found = _OTHER_FORMAT.search(message)
     if found is None:
         return None
@@ -90,21 +108,6 @@ def other_format(message: str, path: LakeAddress) -> LakeError | None:
         f"The catalog of the lake in {path} has DuckLake format {its}, but this release needs "
         f"format {ours}.",
         remedy=f"{remedy} Nothing was changed.",
-    )
-
-
-def no_lake(message: str, path: LakeAddress) -> LakeError | None:
-    """Return the error for a catalog without a lake, if DuckDB's message is about that.
-
-    >>> said = "Existing DuckLake at ... does not exist - and creating a new DuckLake is ..."
-    >>> no_lake(said, Path("lake")).what
-    'There is no lake in lake.'
-    """
-    if _NO_LAKE not in message:
-        return None
-    return LakeError(
-        f"There is no lake in {path}.",
-        remedy="Run `fleetlake ingest` first, or wait for the first load, or check FLEETLAKE_LAKE.",
     )
 
 

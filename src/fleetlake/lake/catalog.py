@@ -19,7 +19,7 @@ import duckdb
 
 from fleetlake.errors import LakeError
 from fleetlake.lake import tables
-from fleetlake.lake.attach import CATALOG, FILES, UNCHECKED
+from fleetlake.lake.attach import CATALOG, FILES, UNCHECKED, no_lake
 from fleetlake.lake.connection import Lake, lake_errors
 from fleetlake.lake.evolution.format import has_tables, read_format, require_known_format
 from fleetlake.lake.evolution.upgrade import upgrade
@@ -84,12 +84,9 @@ def _mark_ready(path: LakeAddress) -> None:
 
 
 def require_lake(path: LakeAddress) -> None:
-    """Raise LakeError if a folder holds no lake; a missing shared lake fails when it is opened."""
-    if isinstance(path, Path) and not has_lake(path):
-        raise LakeError(
-            f"There is no lake in {path.resolve()}.",
-            remedy="Run `fleetlake ingest` or `fleetlake demo` first, or set FLEETLAKE_LAKE.",
-        )
+    """Raise LakeError if there is no lake in a folder or a shared catalog."""
+    if not has_lake(path):
+        raise no_lake(path)
 
 
 def has_lake(path: LakeAddress) -> bool:

@@ -10,7 +10,7 @@ import duckdb
 import pyarrow as pa
 
 from fleetlake.errors import LakeError
-from fleetlake.lake.attach import attach_statements, no_lake, other_format, store_keys
+from fleetlake.lake.attach import attach_statements, explained, store_keys
 from fleetlake.lake_address import MORE_FILES, LakeAddress, SharedLake
 from fleetlake.text.quoting import quoted
 from fleetlake.text.redaction import without_secrets
@@ -175,7 +175,7 @@ def lake_errors(path: LakeAddress) -> Iterator[None]:
                 f"The disk of {path} is full.",
                 remedy="Free some space and run again. Committed data is intact.",
             ) from error
-        if refusal := other_format(text, path) or no_lake(text, path):
+        if refusal := explained(text, path):
             raise refusal from None
         if isinstance(path, SharedLake):
             text = without_secrets(text, path.catalog, *store_keys())

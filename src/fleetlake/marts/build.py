@@ -39,6 +39,7 @@ from fleetlake.marts.dbt import (
     run_dbt,
 )
 from fleetlake.marts.plan import SCRATCH, Plan, discard_damaged, plan_build, record_built
+from fleetlake.marts.removed_models import drop_marts_without_model
 from fleetlake.marts.session import (
     MEMORY_VARIABLE,
     SNAPSHOT_VARIABLE,
@@ -74,11 +75,13 @@ class ModelResult:
 class BuildResult:
     """The result of a build of one snapshot of the lake; `seconds` is wall time.
 
-    `models` are those that were computed: none if nothing has changed. `nothing_loaded` is true
-    if the lake never received a row, which explains why its marts are empty.
+    `models` are those that were computed: none if nothing has changed. `dropped` are marts that
+    left the lake because their model was removed. `nothing_loaded` is true if the lake never
+    received a row, which explains why its marts are empty.
     """
 
     models: tuple[ModelResult, ...]
+    dropped: tuple[str, ...]
     tests: tuple[TestResult, ...]
     snapshot_id: int
     is_full: bool
@@ -120,9 +123,10 @@ def build_marts(
         build = _Build(lake=lake, work=work, snapshot=snapshot, memory=memory)
         discard_damaged(work)
         plan = plan_build(lake, work, select=select, is_full=is_full, until=snapshot)
-        run, models = build.execute(plan, on_progress)
+        run, models, dropped = build.execute(plan, on_progress)
     return BuildResult(
         models=models,
+        dropped=dropped,
         tests=run.tests,
         snapshot_id=snapshot,
         is_full=plan.is_full,
@@ -198,13 +202,15 @@ class _Build:
 
     def execute(
         self, plan: Plan, on_progress: OnProgress
-    ) -> tuple[DbtRun, tuple[ModelResult, ...]]:
+    ) -> tuple[DbtRun, tuple[ModelResult, ...], tuple[str, ...]]:
         """Run dbt as planned, switch its results into the lake, and record the build.
+
+        Returns the run, the computed models, and the names of marts that left the lake.
 
         Raises: BuildFailed with the first bad rows of each failed test.
         """
         if plan.options is None:
-            return DbtRun(nodes=(), tests=()), ()
+            return DbtRun(nodes=(), tests=()), (), ()
         if plan.is_full:
             record_built(self.work, None)
         run = self.run(plan, on_progress)
@@ -212,9 +218,9 @@ class _Build:
             raise _no_such_model(run.unknown)
         if not run.is_good:
             raise _build_failed(self.with_bad_rows(run))
-        models = self.switch(run)
+        models, dropped = self.switch(run)
         record_built(self.work, plan.record)
-        return run, models
+        return run, models, dropped
 
     def run(self, plan: Plan, on_progress: OnProgress) -> DbtRun:
         """Run dbt over the snapshot."""
@@ -242,7 +248,7 @@ class _Build:
             )
         return replace(run, tests=tests)
 
-    def switch(self, run: DbtRun) -> tuple[ModelResult, ...]:
+    def switch(self, run: DbtRun) -> tuple[tuple[ModelResult, ...], tuple[str, ...]]:
         """Update the lake's marts and staging views to the build's, in one transaction."""
         with open_lake(self.lake) as lake, commit_lock(self.lake):
             limit_memory(lake.connection, self.memory, self.spill)
@@ -260,8 +266,10 @@ class _Build:
         return f"ATTACH {literal(self.file)} AS build (READ_ONLY)"
 
 
-def _switch(connection: duckdb.DuckDBPyConnection, run: DbtRun) -> tuple[ModelResult, ...]:
-    """Copy the models that readers of the lake use: staging views and marts."""
+def _switch(
+    connection: duckdb.DuckDBPyConnection, run: DbtRun
+) -> tuple[tuple[ModelResult, ...], tuple[str, ...]]:
+    """Copy the models that readers of the lake use, and drop marts whose model was removed."""
     switcher = Switcher(connection)
     shown = [node for node in run.nodes if (node.schema, node.kind == "view") in _SHOWN]
     written = {}
@@ -269,8 +277,9 @@ def _switch(connection: duckdb.DuckDBPyConnection, run: DbtRun) -> tuple[ModelRe
     for node in shown:
         write = switcher.replace_view if node.kind == "view" else switcher.update_table
         written[node.name] = write(node)
+    dropped = drop_marts_without_model(connection)
     connection.execute("COMMIT")
-    return tuple(
+    models = tuple(
         ModelResult(
             name=node.name,
             schema=node.schema,
@@ -283,6 +292,7 @@ def _switch(connection: duckdb.DuckDBPyConnection, run: DbtRun) -> tuple[ModelRe
         )
         for node in run.nodes
     )
+    return models, dropped
 
 
 def _count(connection: duckdb.DuckDBPyConnection, schema: str, name: str) -> int:

@@ -137,8 +137,8 @@ def _permissions(settings: Settings) -> str:
     if exposed:
         raise LakeError(
             f"{'; '.join(f'{e.name} {e.path} {e.how}' for e in exposed)}.",
-            remedy=f"Run: {' && '.join(e.command for e in exposed)}. If others are meant to "
-            "read it, set FLEETLAKE_UMASK as the README says.",
+            remedy=f"Run: {' && '.join(e.command for e in exposed)}. To share "
+            "published files with your group, set FLEETLAKE_UMASK=027.",
         )
     return f"other users have no rights beyond FLEETLAKE_UMASK={settings.umask}"
 

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from fleetlake.endpoints import endpoints_named
 from fleetlake.errors import LakeError
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.connection import lake_errors
+from fleetlake.lake.evolution.earlier_marts import earlier_marts
 from fleetlake.lake.gaps import gaps
 from fleetlake.lake_address import DEMO_MARK, LakeAddress, not_writable, refuse_unusable
 from fleetlake.machine.file_locks import FOR_EVER, file_lock
@@ -50,13 +52,15 @@ _NAME = re.compile(r"\d{8}T\d{6}\.\d{6}Z")
 class Published:
     """A published snapshot: rows per table, tables reused from the previous one, wall seconds.
 
-    `nothing_loaded` is true if the lake never received a row.
+    `left_out` are tables that the previous snapshot held and this one does not. `nothing_loaded` is
+    true if the lake never received a row.
     """
 
     path: Path
     snapshot: str
     rows: dict[str, int]
     reused: frozenset[str]
+    left_out: frozenset[str]
     nothing_loaded: bool
     seconds: float
 
@@ -105,6 +109,7 @@ def publish(
         snapshot=new.name,
         rows={name: table["rows"] for name, table in tables.items()},
         reused=frozenset(name for name, table in tables.items() if table["is_reused"]),
+        left_out=frozenset(snapshot.tables_before.keys() - tables.keys()),
         nothing_loaded=not description["watermarks"],
         seconds=time.monotonic() - began,
     )
@@ -133,11 +138,12 @@ class _Snapshot:
             "snapshot": self.folder.name,
             "published_at": _as_text(datetime.now(UTC)),
             "tables": {name: self._write_table(name, *table) for name, table in tables.items()},
+            "earlier_names": self._link_earlier_names(),
             "watermarks": self._watermarks(),
             "gaps": self._gaps(),
         }
         self.lake.execute("ROLLBACK")
-        self._write_views(description["tables"])
+        self._write_views(description["tables"], description["earlier_names"])
         text = json.dumps(description, indent=2)
         (self.folder / DESCRIPTION).write_text(text + "\n", encoding="utf-8")
         return description
@@ -156,7 +162,7 @@ class _Snapshot:
         layout = layout_of(self.lake, schema, table, columns=names, day_rows=self.day_rows)
         version = self._version(schema, table, columns, layout)
         folder = self.folder / name
-        is_reused = self._was_published_as(name) == version
+        is_reused = self.tables_before.get(name) == version
         if is_reused and self.before:
             shutil.copytree(self.before / name, folder, copy_function=os.link)
         else:
@@ -176,6 +182,15 @@ class _Snapshot:
             "is_reused": is_reused,
         }
 
+    def _link_earlier_names(self) -> dict[str, str]:
+        """Let a renamed mart be found in the folder of its earlier name; return both names."""
+        names = {
+            o: new for o, new in earlier_marts(self.lake).items() if (self.folder / new).exists()
+        }
+        for old, new in names.items():
+            (self.folder / old).symlink_to(new, target_is_directory=True)
+        return names
+
     def _version(
         self, schema: str, table: str, columns: list[tuple[str, str]], layout: Layout
     ) -> str:
@@ -185,15 +200,16 @@ class _Snapshot:
         inlined = self.lake.rows(f"SELECT count(*), max(snapshot_id) FROM {schema}.{quoted(table)}")
         return hashlib.sha256(repr((columns, layout, files, inlined)).encode()).hexdigest()
 
-    def _was_published_as(self, name: str) -> str | None:
+    @cached_property
+    def tables_before(self) -> dict[str, str]:
+        """The version of each table of the previous snapshot."""
         if self.before is None:
-            return None
+            return {}
         try:
             described = json.loads((self.before / DESCRIPTION).read_bytes())
-            version: str | None = described["tables"][name]["version"]
-        except (OSError, ValueError, LookupError, TypeError):
-            return None  # a new table, or a description damaged by a power failure
-        return version
+            return {name: table["version"] for name, table in described["tables"].items()}
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
+            return {}  # a description damaged by a power failure
 
     def _watermarks(self) -> list[dict[str, Any]]:
         """Return the watermark of each stream."""
@@ -215,7 +231,9 @@ class _Snapshot:
             for gap in gaps(self.lake)
         ]
 
-    def _write_views(self, tables: Mapping[str, dict[str, Any]]) -> None:
+    def _write_views(
+        self, tables: Mapping[str, dict[str, Any]], earlier_names: Mapping[str, str]
+    ) -> None:
         """Write a DuckDB file with views over this snapshot's files, by absolute path."""
         with duckdb.connect(self.folder / DATABASE) as connection:
             for name, table in tables.items():
@@ -223,6 +241,8 @@ class _Snapshot:
                 # Columns by name: a parent folder called `env=prod` would add a column.
                 names = ", ".join(quoted(column["name"]) for column in table["columns"])
                 connection.execute(f"CREATE VIEW {quoted(name)} AS SELECT {names} FROM {read}")
+            for old, new in earlier_names.items():
+                connection.execute(f"CREATE VIEW {quoted(old)} AS FROM {quoted(new)}")
 
 
 @contextmanager

@@ -25,6 +25,7 @@ DEFAULTS = {
     # The holders of a deployment's slots must survive a restart, because the count of taken slots
     # does: a slot without a holder is never released, and every later run is cancelled.
     "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": f"{LEASES}.filesystem",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",  # usage statistics, sent to Prefect's makers
 }
 """Server settings that differ from Prefect's defaults; the environment overrides them."""
 
@@ -35,9 +36,9 @@ ORIGINS = ("PREFECT_SERVER_API_CORS_ALLOWED_ORIGINS", "PREFECT_SERVER_CORS_ALLOW
 def prefect_server() -> None:
     """Run Prefect's server on SQLite until stopped (Ctrl-C or SIGTERM).
 
-    It works like `prefect server start` and reads the same environment, with three differences:
-    it does not stall for a minute when many runs write at once, it deletes runs after 30 days, and
-    it remembers the holders of a deployment's slots over a restart.
+    It works like `prefect server start` and reads the same environment, with four differences:
+    it does not stall for a minute when many runs write at once, it deletes runs after 30 days, it
+    remembers the holders of a deployment's slots over a restart, and it sends no usage statistics.
 
     It requires a password. The first start creates one in PREFECT_HOME/fleetlake-auth (mode 600)
     unless PREFECT_SERVER_API_AUTH_STRING is set. To log in to the UI, type the whole line of that

@@ -140,7 +140,8 @@ class RenameEndpoint:
 class RenameMart:
     """A mart has a new name. Until the next build, its table keeps its rows and columns.
 
-    The next published snapshot has only the new name.
+    A view of the old name stays, in the lake and in published snapshots, until a later release
+    adds the step `ForgetMart`.
     """
 
     old: str
@@ -151,6 +152,24 @@ class RenameMart:
         """Rename the mart in the open transaction."""
         if _types(lake, "marts", self.old):
             lake.execute(f"alter table marts.{quoted(self.old)} rename to {quoted(self.new)}")
+            lake.execute(f"create view marts.{quoted(self.old)} as from marts.{quoted(self.new)}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForgetMart:
+    """The earlier name of a renamed mart has been deprecated for long enough: its view goes."""
+
+    old: str
+    renames_table = True
+
+    def apply(self, lake: Lake) -> None:
+        """Drop the view in the open transaction."""
+        if lake.rows(
+            "select 1 from duckdb_views() where database_name = 'lake' "
+            "and schema_name = 'marts' and view_name = ?",
+            [self.old],
+        ):
+            lake.execute(f"drop view marts.{quoted(self.old)}")
 
 
 @dataclass(frozen=True, kw_only=True)

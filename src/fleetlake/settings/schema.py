@@ -1,23 +1,15 @@
-"""Settings, read once from the environment, `.env` and `fleetlake.toml`, then frozen.
+"""The settings: names, types, defaults, and what each is.
 
-Each overrides those after it. The files are the project's, and relative folders start there. Keys
-are `SecretStr`: they print as stars, and only the client and the call limit read their text.
+Keys are `SecretStr`: they print as stars, and only the client and the call limit read their text.
 """
 
-import re
-from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
-from enum import StrEnum
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self, get_origin
-from urllib.parse import urlsplit
+from typing import Annotated, Any, Self
 
 from platformdirs import user_state_path
 from pydantic import (
     Field,
     SecretStr,
-    ValidationError,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -35,12 +27,15 @@ from fleetlake.account import DEFAULT_PROFILE, Account, HeaderValue
 from fleetlake.errors import SettingsError
 from fleetlake.lake_address import LakeAddress, parse_lake_address
 from fleetlake.machine.loopback import is_loopback
-from fleetlake.machine.project import ENV_NAME, SETTINGS_NAME, in_project
-from fleetlake.machine.setting_files import VARS, env_file, read_settings_file, warn_of_secrets
+from fleetlake.machine.setting_files import VARS, env_file, read_settings_file
 from fleetlake.machine.umask import DEFAULT_UMASK, read_umask
-
-if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
+from fleetlake.settings.setting_values import (
+    ClockTrust,
+    in_project_folder,
+    memory_size,
+    root_url,
+    shows_keys,
+)
 
 HEADER_NAMES = ("X-PORTAL-API-ID", "X-PORTAL-API-KEY", "X-MGR-API-ID", "X-MGR-API-KEY")
 """The four headers of the service contract, in the order of the four keys."""
@@ -55,16 +50,6 @@ BUILD_MEMORY = "1500MB"
 PROFILE_NAME = "^[a-z0-9_-]+$"
 
 PREFIX = "FLEETLAKE_"
-
-NO_SETTINGS = frozenset({"BUILD_FILE", "BUILD_SNAPSHOT", "SPARK_PYTHON", "TEST_POSTGRES"})
-"""Variables with this prefix that are not settings: a build or a test sets them."""
-
-
-class ClockTrust(StrEnum):
-    """Which clocks a load trusts."""
-
-    CHECKED = "checked"  # the earlier of the service's clock and this machine's
-    SERVICE = "service"  # only the service's
 
 
 class Settings(BaseSettings):
@@ -161,9 +146,7 @@ class Settings(BaseSettings):
     @field_validator("lake_files", "lake", "published", "state")
     @classmethod
     def _is_in_project(cls, value: Any) -> Any:
-        if isinstance(value, str) and "://" not in value:
-            return str(in_project(Path(value)))
-        return in_project(value) if isinstance(value, Path) else value
+        return in_project_folder(value)
 
     @field_validator("lake", mode="before")
     @classmethod
@@ -177,9 +160,7 @@ class Settings(BaseSettings):
     @field_validator("build_memory")
     @classmethod
     def _is_size(cls, value: str) -> str:
-        if not re.fullmatch(r"(?i)\d+(\.\d+)?\s*[kmgt]i?b", value.strip()):
-            raise ValueError("must be a size, such as 1500MB or 8GB")
-        return value.strip()
+        return memory_size(value)
 
     @field_validator("umask")
     @classmethod
@@ -195,19 +176,12 @@ class Settings(BaseSettings):
     @field_validator("base_url", "v3_base_url")
     @classmethod
     def _is_root(cls, value: str | None) -> str | None:
-        if value is None:
-            return None
-        parts = urlsplit(value.strip())
-        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.port == 0:
-            raise ValueError("must be an http or https address")
-        if parts.username or parts.password or parts.query or parts.fragment:
-            raise ValueError("must not contain a user, password, query or fragment")
-        return f"{parts.scheme}://{parts.netloc}{parts.path}"
+        return None if value is None else root_url(value)
 
     @model_validator(mode="after")
     def _sends_no_key_in_the_clear(self) -> Self:
         roots = {"FLEETLAKE_BASE_URL": self.base_url, "FLEETLAKE_V3_BASE_URL": self.v3_base_url}
-        plain = [name for name, root in roots.items() if root and _shows_keys(root)]
+        plain = [name for name, root in roots.items() if root and shows_keys(root)]
         if plain and not self.plain_http:
             raise ValueError(
                 f"{' and '.join(plain)}: plain http exposes the keys to the network; "
@@ -286,64 +260,3 @@ class Settings(BaseSettings):
                 remedy="Export it, e.g. https://host/api/v2/, or try `fleetlake demo`.",
             )
         return self.base_url if self.base_url.endswith("/") else f"{self.base_url}/"
-
-
-def unknown_variables(names: Iterable[str]) -> Iterator[tuple[str, str | None]]:
-    """Yield variables that look like settings but are not, each with the nearest setting.
-
-    >>> list(unknown_variables(["HOME", "FLEETLAKE_LAKE", "FLEETLAKE_BASE_ULR"]))
-    [('FLEETLAKE_BASE_ULR', 'FLEETLAKE_BASE_URL')]
-    """
-    fields = Settings.model_fields
-    nested = {n.upper() for n, field in fields.items() if get_origin(field.annotation) is dict}
-    plain = {name.upper() for name in fields} | NO_SETTINGS
-    for name in sorted(names):
-        if not name.upper().startswith(PREFIX):
-            continue
-        head, delimiter, member = name.upper().removeprefix(PREFIX).partition("__")
-        known = nested if delimiter else plain
-        if head not in known:
-            nearest = get_close_matches(head, known, n=1)
-            yield name, f"{PREFIX}{nearest[0]}{delimiter}{member}" if nearest else None
-
-
-def _shows_keys(root: str) -> bool:
-    """Return whether keys sent to this root could be read on the network."""
-    return urlsplit(root).scheme == "http" and not is_loopback(root)
-
-
-def _fault_in_words(fault: "ErrorDetails") -> str:
-    """Return which setting is wrong and why, without pydantic's prefix."""
-    name = "__".join(part for part in fault["loc"] if isinstance(part, str))
-    if fault["type"] == "extra_forbidden" and len(fault["loc"]) == 1:
-        nearest = get_close_matches(name, Settings.model_fields, n=1)
-        suggestion = f" ({nearest[0]}?)" if nearest else ""
-        # Variables are requested by name, so an unknown one is in a file.
-        file = SETTINGS_NAME if name in read_settings_file() else ENV_NAME
-        return f"{file}: there is no setting {name}{suggestion}"
-    reason = fault["msg"].removeprefix("Value error, ")
-    return f"FLEETLAKE_{name.upper()}: {reason}" if name else reason
-
-
-@cache
-def load_settings() -> Settings:
-    """Return the settings of this process, read on the first call only.
-
-    Raises: SettingsError naming each invalid setting.
-    """
-    try:
-        settings = Settings()
-        warn_of_secrets(read_settings_file(), {*KEY_SETTINGS, "v3_token"})
-    except ValidationError as error:
-        faults = "; ".join(
-            _fault_in_words(fault) for fault in error.errors(include_input=False, include_url=False)
-        )
-        raise SettingsError(
-            f"Invalid settings: {faults}.",
-            remedy="Fix them in the environment, in .env or in fleetlake.toml.",
-        ) from None
-    except ValueError as error:
-        raise SettingsError(
-            f"fleetlake.toml or .env cannot be read: {error}.", remedy="Fix the file or remove it."
-        ) from None
-    return settings

@@ -1,0 +1,27 @@
+"""Settings, read once from the environment, `.env` and `fleetlake.toml`, then frozen.
+
+Each overrides those after it. The files are the project's, and relative folders start there.
+"""
+
+from fleetlake.settings.loaded import load_settings, unknown_variables
+from fleetlake.settings.schema import (
+    BUILD_MEMORY,
+    DAY_ROWS,
+    HEADER_NAMES,
+    KEY_SETTINGS,
+    PREFIX,
+    Settings,
+)
+from fleetlake.settings.setting_values import ClockTrust
+
+__all__ = [
+    "BUILD_MEMORY",
+    "DAY_ROWS",
+    "HEADER_NAMES",
+    "KEY_SETTINGS",
+    "PREFIX",
+    "ClockTrust",
+    "Settings",
+    "load_settings",
+    "unknown_variables",
+]
