@@ -215,6 +215,23 @@ def test_a_connection_with_unsolicited_bytes_is_closed():
     assert talk(serve, ask_again) == ([b"hello", b"hello"], 2)
 
 
+def test_a_connection_that_the_service_announces_to_close_is_closed_by_us_too():
+    was_hung_up = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await asked(reader)
+        writer.write(HELLO.replace(b"OK\r\n", b"OK\r\nConnection: close\r\n"))
+        await reader.read()
+        was_hung_up.set()
+
+    async def ask_once(client: httpx.AsyncClient) -> bytes:
+        answer = await ask(client)
+        await asyncio.wait_for(was_hung_up.wait(), HANGS_AFTER_SECONDS / 3)
+        return answer
+
+    assert talk(serve, ask_once) == (b"hello", 1)
+
+
 def test_a_reset_connection_is_an_error_and_the_next_request_opens_a_new_one():
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if await asked(reader) and not served:
