@@ -215,17 +215,23 @@ def test_a_connection_with_unsolicited_bytes_is_closed():
     assert talk(serve, ask_again) == ([b"hello", b"hello"], 2)
 
 
-def test_a_connection_that_the_service_announces_to_close_is_closed_by_us_too():
+@pytest.mark.parametrize("ending", ["announced by the service", "of the client"])
+def test_a_connection_is_closed_at_its_end(ending):
     was_hung_up = asyncio.Event()
+    is_announced = ending == "announced by the service"
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await asked(reader)
-        writer.write(HELLO.replace(b"OK\r\n", b"OK\r\nConnection: close\r\n"))
-        await reader.read()
+        last = b"OK\r\nConnection: close\r\n" if is_announced else b"OK\r\n"
+        writer.write(HELLO.replace(b"OK\r\n", last))
+        with suppress(ConnectionError):
+            await reader.read()
         was_hung_up.set()
 
     async def ask_once(client: httpx.AsyncClient) -> bytes:
         answer = await ask(client)
+        if not is_announced:
+            await client.aclose()
         await asyncio.wait_for(was_hung_up.wait(), HANGS_AFTER_SECONDS / 3)
         return answer
 
