@@ -174,10 +174,3 @@ def test_there_are_two_workers_with_time_to_finish_a_commit():
 
     assert worker["deploy"]["replicas"] == 2
     assert int(worker["stop_grace_period"].removesuffix("s")) > 2 * STOP_TIMEOUT_SECONDS
-
-
-def test_operators_are_told_how_long_a_worker_waits_for_its_runs():
-    told = f"gives its runs {STOP_TIMEOUT_SECONDS:g} s to finish a commit"
-
-    for name in ("README.md", "compose.yaml", "docs/container.md"):
-        assert told in " ".join((ROOT / name).read_text().split()), name
