@@ -316,10 +316,23 @@ def test_a_slow_response_is_accepted_while_it_makes_progress():
     assert talk(serve, ask, seconds=0.3)[0] == b"hello"  # it takes longer than that in total
 
 
-def test_a_connection_that_was_idle_for_long_is_not_reused(monkeypatch):
+def test_a_connection_that_was_idle_for_long_is_closed_and_not_reused(monkeypatch):
     monkeypatch.setattr(wire, "KEPT_SECONDS", -1.0)
+    was_hung_up = asyncio.Event()
 
-    assert talk(answering(HELLO, HELLO), ask_twice) == ([b"hello", b"hello"], 2)
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await asked(reader)
+        writer.write(HELLO)
+        with suppress(ConnectionError):
+            assert await reader.read() == b""
+        was_hung_up.set()
+
+    async def ask_again(client: httpx.AsyncClient) -> list[bytes]:
+        answers = await ask_twice(client)
+        await asyncio.wait_for(was_hung_up.wait(), HANGS_AFTER_SECONDS / 3)
+        return answers
+
+    assert talk(serve, ask_again) == ([b"hello", b"hello"], 2)
 
 
 def test_a_closed_port_is_a_connection_error():
