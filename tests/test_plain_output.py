@@ -159,6 +159,20 @@ def test_only_one_place_prints(file):
         assert found == []
 
 
+def test_a_copy_tells_a_log_how_much_was_copied_so_far(printed, monkeypatch):
+    monkeypatch.setattr(screen, "SECONDS_BETWEEN_LINES", 0.0)
+
+    def copy(on):
+        with screen.copy_progress(on, "copying") as on_copied:
+            on_copied(49_999, 2_000_000)
+            on_copied(1_200_000, 2_000_000)
+
+    assert [line.strip() for line in printed(copy).splitlines()] == [
+        "… copying: 0.0 of 2.0 MB so far",
+        "… copying: 1.2 of 2.0 MB so far",
+    ]
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_progress_bar_shows_a_name_literally(name):
     column = screen.text_column("{task.description}")
