@@ -5,6 +5,7 @@ import shutil
 import sqlite3
 import stat
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from errno import ENOSPC
 from pathlib import Path
 from typing import Any
@@ -236,6 +237,16 @@ def test_a_file_that_the_lake_lost_or_cut_short_is_named_and_no_backup_is_made(
     back_up(lake_path, target)
 
     assert rows_of(restore(target, tmp_path / "restored").lake) == held
+
+
+def test_a_catalog_that_names_a_file_outside_the_lake_is_not_backed_up(
+    lake_path: Path, target: str
+) -> None:
+    with closing(sqlite3.connect(lake_path / CATALOG)) as catalog, catalog:
+        catalog.execute("update ducklake_data_file set path = '/x', path_is_relative = 0")
+
+    with pytest.raises(LakeError, match="names a file outside the lake, /x"):
+        back_up(lake_path, target)
 
 
 def test_a_full_disk_is_named_and_leaves_no_part_of_a_file_in_the_backup(
