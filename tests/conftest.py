@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import httpx
 import hypothesis
 import pytest
@@ -188,3 +189,19 @@ def make_sim(lake_path: Path) -> Callable[..., Sim]:
 def sim(make_sim: Callable[..., Sim]) -> Sim:
     """Return a simulated service of six routers and three days."""
     return make_sim()
+
+
+@pytest.fixture
+def abroad(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every new DuckDB connection start in the time zone of a machine in Tokyo.
+
+    A test cannot set TZ instead: DuckDB reads it once per process.
+    """
+    connect = duckdb.connect
+
+    def in_tokyo(*arguments: Any, **options: Any) -> duckdb.DuckDBPyConnection:
+        connection = connect(*arguments, **options)
+        connection.execute("SET TimeZone = 'Asia/Tokyo'")
+        return connection
+
+    monkeypatch.setattr(duckdb, "connect", in_tokyo)

@@ -5,6 +5,8 @@ import shutil
 import sqlite3
 import stat
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from errno import ENOSPC
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from fleetlake.lake.backups import backup as backups
 from fleetlake.lake.backups.backup import back_up
 from fleetlake.lake.backups.backup_target import BackupTarget
 from fleetlake.lake.backups.restore import restore
+from fleetlake.lake.catalog import RESTORING
 from fleetlake.lake.locks import files_lock
 from fleetlake.lake.maintenance import maintain
 from fleetlake.lake_address import DEMO_MARK, SharedLake
@@ -236,6 +239,32 @@ def test_a_file_that_the_lake_lost_or_cut_short_is_named_and_no_backup_is_made(
     assert rows_of(restore(target, tmp_path / "restored").lake) == held
 
 
+def test_a_catalog_that_names_a_file_outside_the_lake_is_not_backed_up(
+    lake_path: Path, target: str
+) -> None:
+    with closing(sqlite3.connect(lake_path / CATALOG)) as catalog, catalog:
+        catalog.execute("update ducklake_data_file set path = '/x', path_is_relative = 0")
+
+    with pytest.raises(LakeError, match="names a file outside the lake, /x"):
+        back_up(lake_path, target)
+
+
+def test_a_full_disk_is_named_and_leaves_no_part_of_a_file_in_the_backup(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = BackupTarget(str(tmp_path / "backup"))
+
+    def full(_self: BackupTarget) -> None:
+        raise OSError(ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(BackupTarget, "flush", full)
+    with pytest.raises(LakeError) as failure, target.errors():
+        target.put_text("a manifest", "manifests/first.json")
+
+    assert failure.value.remedy.startswith("Free some space")
+    assert target.sizes() == {}
+
+
 def test_a_damaged_catalog_is_not_backed_up(lake_path: Path, target: str) -> None:
     with (lake_path / CATALOG).open("r+b") as file:
         file.seek(8192)
@@ -299,6 +328,7 @@ def test_a_restore_that_was_stopped_is_no_lake_and_goes_on(
 
     assert copied == []
     assert rows_of(place) == rows_of(lake_path)
+    assert not (place / RESTORING).exists()
 
 
 def test_what_cannot_be_backed_up_or_restored_there_is_refused_in_words(

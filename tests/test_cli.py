@@ -12,6 +12,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -21,12 +22,16 @@ from typer.testing import CliRunner
 
 from fleetlake import errors
 from fleetlake.cli import app
+from fleetlake.cli.instants import in_utc
+from fleetlake.cli.verify import _remedy
 from fleetlake.lake import open_lake
 from fleetlake.lake.attach import extension_path
 from fleetlake.lake.locks import commit_lock
 from fleetlake.loading.outcome import Outcome, outcome_line, totals_line
+from fleetlake.loading.verify import Comparison
 from fleetlake.machine.source_commit import source_commit
 from fleetlake.monitoring.doctor import run_checks
+from fleetlake.planning.intervals import Interval
 from fleetlake.settings import Settings, load_settings
 from tests.processes import Service, command, environment, fleetlake, query, service
 
@@ -255,6 +260,23 @@ def test_the_command_that_verify_suggests_restores_the_missing_records(
     assert bad.returncode == errors.RecordsMissing.exit_code
     assert "alerts from 2020-01-01T00:00:00 until 20" in bad.stdout
     assert (good.returncode, " 0 of them missing" in good.stdout) == (0, True)
+
+
+def test_the_range_that_verify_suggests_includes_the_last_fraction_of_a_second() -> None:
+    end = datetime(2026, 6, 2, 3, 4, 5, 600_000, tzinfo=UTC)
+    compared = Comparison(
+        endpoint="alerts",
+        interval=Interval(end - timedelta(days=1, seconds=0.2), end),
+        served=1,
+        missing=frozenset({("a",)}),
+        surplus=frozenset(),
+        calls=1,
+    )
+
+    advised = dict(re.findall(r"--(from|to) ([\w:-]+)", _remedy(compared)))
+
+    assert in_utc(datetime.fromisoformat(advised["from"])) <= compared.interval.start
+    assert in_utc(datetime.fromisoformat(advised["to"])) >= end
 
 
 @pytest.fixture

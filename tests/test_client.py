@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from functools import partial
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 import pytest
 import stamina
 
@@ -535,6 +536,40 @@ def test_only_tls_1_2_or_newer_is_used_and_certificates_are_verified(settings, m
     assert context.minimum_version >= ssl.TLSVersion.TLSv1_2
     assert context.verify_mode == ssl.CERT_REQUIRED
     assert context.check_hostname
+
+
+def test_a_closed_client_leaves_no_file_open(settings):
+    limited = settings(calls_per_minute=10)
+    service = Service(httpx.Response(200, json=EMPTY))
+
+    def held() -> list[str]:
+        files = [file.path for file in psutil.Process().open_files()]
+        return [file for file in files if file.startswith(str(limited.state))]
+
+    async def go() -> list[str]:
+        async with Client(limited, transport=httpx.MockTransport(service)) as client:
+            await client.get("accounts/", {}, lambda _: None)
+            return held()
+
+    assert len(asyncio.run(go())) == 1
+    assert held() == []
+
+
+def test_a_response_that_is_not_read_to_its_end_is_closed(ask):
+    closed = []
+
+    class Endless(httpx.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            while True:
+                yield b"x" * 50_000
+
+        async def aclose(self) -> None:
+            closed.append(self)
+
+    with pytest.raises(CredentialsRefused):
+        ask(Service(lambda _request: httpx.Response(401, stream=Endless())))
+
+    assert len(closed) == 1
 
 
 def test_calls_are_counted_by_path_including_failures(settings):

@@ -208,6 +208,63 @@ def test_rows_for_a_terminal_show_control_characters_in_every_format(filled, wor
         assert "x1b[31m" in shown or "u001b[31m" in shown
 
 
+def cells(shown: str) -> list[list[str]]:
+    """Return the cells of a printed table, row by row; a folded cell is several rows."""
+    rows = [line.strip("│").split("│") for line in shown.splitlines() if line.startswith("│")]
+    return [[cell.strip() for cell in row] for row in rows]
+
+
+def test_gaps_are_shown_with_their_bounds_until_and_after_they_are_acknowledged(filled):
+    before, failed = cells(filled("gaps").stdout), filled("status").exception
+    said = [filled("gaps", "acknowledge").stdout for _ in range(2)]
+    after, passed = cells(filled("gaps").stdout), filled("status").exception
+
+    bounds = ["2026-01-01 00:00:00.000000", "2026-01-02 00:00:00.500000"]
+    assert before[0][:4] == after[0][:4] == ["alerts", "7", *bounds]
+    assert (before[0][-1], after[0][-1]) == ("no", "yes")
+    assert said == ["1 gaps acknowledged.\n", "0 gaps acknowledged.\n"]
+    assert isinstance(failed, RecordsMissing)
+    assert passed is None
+
+
+def test_quarantined_records_are_counted_with_advice_until_they_are_acknowledged(filled):
+    advice = "run `fleetlake quarantine acknowledge`"
+    listed = " ".join(filled("quarantine").stdout.split())
+    counts = [[row[0], row[-1]] for row in cells(filled("quarantine").stdout) if row[0]]
+    acknowledged = [filled("quarantine", "acknowledge", *of).stdout for of in (["users"], [])]
+    left = filled("quarantine")
+
+    kept = "acknowledged; meta.quarantine keeps them.\n"
+    assert counts == [["routers", "2"], ["users", "1"]]
+    assert advice in listed
+    assert acknowledged == [f"1 record {kept}", f"2 records {kept}"]
+    assert left.stdout == "None.\n"
+
+
+def test_a_retry_says_how_many_records_it_stored_and_gives_advice_on_the_rest(lake_path, run):
+    with open_lake(lake_path) as lake:
+        lake.execute(
+            "insert into meta.quarantine by name select 'default' as account_profile, 'users' as "
+            "endpoint, 'x' as reason, '' as partition, unnest(['{\"id\": \"1\"}', '{}']) as raw, "
+            "timestamptz '2026-01-04 00:00:00Z' as quarantined_at"
+        )
+    first, second = (" ".join(run("quarantine", "retry").stdout.split()) for _ in range(2))
+    run("quarantine", "acknowledge")
+    last = run("quarantine", "retry").stdout
+
+    assert first.startswith("1 record stored; 1 still quarantined. If the service corrects")
+    assert second.startswith("0 records stored; 1 still quarantined. If the service corrects")
+    assert last == "0 records stored; 0 still quarantined.\n"
+
+
+def test_a_member_without_a_column_is_shown_with_its_first_day_and_an_example(filled):
+    [row] = cells(filled("columns").stdout)
+
+    assert row[:3] == ["routers", "colour", "2026-01-05 00:00"]
+    assert row[3].startswith('"=1+1')
+    assert row[4] == ""
+
+
 def test_the_csv_guard_applies_to_every_command(filled):
     for words in [("gaps", "list"), ("quarantine", "list")]:
         guarded = filled(*words, "--format", "csv", FLEETLAKE_CSV_GUARD="true").stdout

@@ -172,6 +172,12 @@ def test_a_position_that_moves_backwards_is_an_error(endpoint):
         next_position(endpoint, linking(endpoint, position(endpoint, 1)), [position(endpoint, 2)])
 
 
+@rows([e for e in LINKED if e.cursor.walk is Walk.OFFSET])
+def test_a_position_seen_before_in_another_spelling_is_an_error(endpoint):
+    with pytest.raises(CursorStuck):
+        next_position(endpoint, linking(endpoint, "0500"), ["500"])
+
+
 @rows([e for e in LINKED if e.cursor.walk is Walk.TIMEUUID])
 def test_two_positions_may_share_an_instant(endpoint):
     first = smallest_at(NOON)
@@ -182,7 +188,7 @@ def test_two_positions_may_share_an_instant(endpoint):
 
 @rows([e for e in LINKED if e.cursor.walk is not Walk.ACTION_ID])
 @every("is_first", [True, False])
-@every("value", ["junk", "1.5", str(UUID(int=0))])
+@every("value", ["junk", "1.5", "-1", str(UUID(int=0))])
 def test_an_invalid_position_is_an_error_of_the_service(endpoint, value, is_first):
     seen = [] if is_first else [position(endpoint, 1)]
 

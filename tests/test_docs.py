@@ -1,9 +1,23 @@
-"""Everything that docs/architecture.md and CONTRIBUTING.md name exists."""
+"""What README, docs and CONTRIBUTING.md name exists, and their figures are those of the code."""
 
 import ast
 import re
+from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
+from fleetlake.cli.prefect.deployments import SHORTEST_INTERVAL
+from fleetlake.cli.prefect.server import KEPT_DAYS, prefect_server
+from fleetlake.cli.prefect.worker import STOP_TIMEOUT_SECONDS
+from fleetlake.decoding.bounds import KEPT_CHARACTERS, MAX_DEPTH, MAX_MEMBERS, MAX_RECORD_BYTES
+from fleetlake.lake.lateness import SHARE_ON_TIME
+from fleetlake.lake.rows import RESTS_DAYS
+from fleetlake.lake.shrunken_lists import FEW
+from fleetlake.loading.writer import ROWS_PER_COMMIT, SECONDS_PER_COMMIT
+from fleetlake.planning.coverage import LOOKBACK
+from fleetlake.service.clock import REFUSED_SKEW, REPORTED_SKEW
+from fleetlake.settings import DAY_ROWS
 from tests.test_architecture import FLOORS
 
 ROOT = Path(__file__).parent.parent
@@ -75,3 +89,55 @@ def test_every_make_target_that_contributing_names_exists():
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
     assert set(re.findall(r"(?:`|\$ )make ([a-z-]+)", text)) <= targets
+
+
+WORDS = {
+    1_000_000: "million",
+    2: "two",
+    3: "three",
+    timedelta(minutes=2): "two minutes",
+    timedelta(minutes=5): "five minutes",
+    timedelta(minutes=10): "ten minutes",
+    timedelta(days=1): "a day",
+}
+
+
+def words(figure: object) -> str:
+    """Return a figure as a page spells it."""
+    return WORDS.get(figure, str(figure))
+
+
+GRACE = f"gives its runs {STOP_TIMEOUT_SECONDS:g} s to finish a commit"
+README_FIGURES = [
+    f"more than {MAX_RECORD_BYTES / 1e6:g} MB, {MAX_MEMBERS:,} unknown members",
+    f"unknown members or {MAX_DEPTH} levels",
+    f"the first {words(KEPT_CHARACTERS)} characters of a record",
+    f"has not read the table for {words(RESTS_DAYS)} days",
+    f"more than {DAY_ROWS:,} rows per day",
+    f"and more than {words(FEW)}, disappear at once",
+    f"find {SHARE_ON_TIME:.1%} of them, at least {words(LOOKBACK)}",
+    f"clocks that differ by more than {words(REPORTED_SKEW)}",
+    f"when they differ by more than {words(REFUSED_SKEW)}",
+    f"no schedule more often than every {words(SHORTEST_INTERVAL)}",
+    f"ended more than {KEPT_DAYS} days ago",
+    GRACE,
+]
+
+
+@pytest.mark.parametrize(
+    ("page", "figures"),
+    [
+        ("README.md", README_FIGURES),
+        ("compose.yaml", [GRACE]),
+        ("docs/container.md", [GRACE]),
+        ("docs/architecture.md", [f"{ROWS_PER_COMMIT:,} rows or {SECONDS_PER_COMMIT:g} seconds"]),
+    ],
+)
+def test_the_figures_that_a_page_promises_are_those_of_the_code(page, figures):
+    text = " ".join((ROOT / page).read_text().split())
+
+    assert [figure for figure in figures if figure not in text] == []
+
+
+def test_the_help_of_the_server_says_when_it_deletes_runs():
+    assert f"deletes runs after {KEPT_DAYS} days" in str(prefect_server.__doc__)

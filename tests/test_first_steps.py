@@ -3,6 +3,7 @@
 import sqlite3
 import sys
 from contextlib import closing
+from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
 
@@ -174,6 +175,30 @@ def test_a_plan_states_the_cost_of_the_next_load(
     shown = CliRunner().invoke(app, ["ingest", "--plan"])
 
     assert said in shown.output
+
+
+def test_a_plan_marks_what_is_unknown_and_counts_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [
+        CallForecast(endpoint="alerts", unread=timedelta(hours=3), records=4_500, calls=9),
+        CallForecast(endpoint="users", unread=None, records=None, calls=None),
+    ]
+    monkeypatch.setattr("fleetlake.loading.forecast.plan_ingest", lambda *_, **__: found)
+
+    def shown(limit: int) -> list[str]:
+        load_settings.cache_clear()
+        env = {"COLUMNS": "120", "FLEETLAKE_CALLS_PER_MINUTE": str(limit)}
+        return CliRunner().invoke(app, ["ingest", "--plan"], env=env).output.splitlines()
+
+    rows = [line.strip("│").split("│") for line in shown(6) if line.startswith("│")]
+    assert [[cell.strip() for cell in row] for row in rows] == [
+        ["alerts", "3 h", "4,500", "9", "1.5", ""],
+        ["users", "", "", "", "", "first load: everything the service holds"],
+    ]
+    assert (
+        shown(6)[-1] == "At least 9 calls, 2 min at 6 calls a minute. The service was not called."
+    )
+    assert shown(9)[-1].startswith("At least 9 calls, 1 min at 9 calls a minute.")
+    assert shown(0)[-1] == "At least 9 calls. The service was not called."
 
 
 def test_an_ingest_warns_of_a_misspelt_variable(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -145,6 +145,29 @@ def test_responses_that_become_slower_narrow_it(gate_of, clock):
     assert gate.width < 8
 
 
+def test_a_slow_first_response_does_not_hide_that_later_ones_become_slower(gate_of, clock):
+    gate = gate_of(8)
+    answer(gate, clock, 30.0)
+    for _ in range(50):
+        answer(gate, clock, 0.1)
+
+    for _ in range(5):
+        answer(gate, clock, 3.0)
+
+    assert gate.width < 8
+
+
+def test_a_path_that_stays_slower_gets_its_full_width_again(gate_of, clock):
+    gate = gate_of(8)
+    for _ in range(10):
+        answer(gate, clock, 0.1)
+
+    for _ in range(600):
+        answer(gate, clock, 3.0)
+
+    assert gate.width == 8
+
+
 def test_a_path_that_is_always_slow_does_not_narrow_it(gate_of, clock):
     gate = gate_of(8)
 

@@ -29,7 +29,7 @@ from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.errors import CommitUnknown, LakeError, StreamBusy
 from fleetlake.lake import Lake, catalog, durable, open_lake
 from fleetlake.lake import commit as commits
-from fleetlake.lake.attach import CATALOG
+from fleetlake.lake.attach import CATALOG, UNCHECKED
 from fleetlake.lake.commit import commit_load
 from fleetlake.lake.connection import stoppable
 from fleetlake.lake.durable import flush_files
@@ -143,11 +143,12 @@ def test_a_column_added_by_a_user_is_kept(lake_path):
         assert lake.rows("select note from raw.alerts") == [(None,)]
 
 
-def test_times_are_utc_in_any_time_zone_of_the_machine(lake, monkeypatch):
-    monkeypatch.setenv("TZ", "Asia/Tokyo")
-    commit_load(lake, load_of(ALERTS, alert(0)))
+@pytest.mark.usefixtures("abroad")
+def test_times_are_utc_in_any_time_zone_of_the_machine(lake_path):
+    with open_lake(lake_path) as lake:
+        commit_load(lake, load_of(ALERTS, alert(0)))
+        [(text,)] = lake.rows("select created_at::varchar from raw.alerts")
 
-    [(text,)] = lake.rows("select created_at::varchar from raw.alerts")
     assert text == "2026-06-15 12:00:00+00"
 
 
@@ -226,6 +227,16 @@ def test_a_reader_sees_what_was_committed_while_it_was_open(lake_path):
         commit_load(writer, load_of(ALERTS, alert(0)))
 
         assert count(reader, "raw.alerts") == 1
+
+
+def test_no_progress_bar_is_drawn_even_where_duckdb_would_draw_one(lake_path):
+    with closing(duckdb.connect(config=UNCHECKED)) as connection:
+        # Its default in a notebook and with `python -c`.
+        connection.execute("set enable_progress_bar = true")
+        lake = Lake(lake_path, connection)
+        lake.attach(read_only=True)
+
+        assert lake.rows("select current_setting('enable_progress_bar')") == [(False,)]
 
 
 @pytest.mark.parametrize("times", [1, 100], ids=["few rows", "many rows"])

@@ -394,6 +394,23 @@ def test_later_loads_ignore_records_before_since_until_they_are_requested(
     assert_complete(sim, ENDPOINTS["alerts"])
 
 
+def test_the_next_load_completes_a_load_since_an_earlier_time_that_failed(
+    sim: Sim, lake_of: Any
+) -> None:
+    start = datetime(2026, 6, 15, tzinfo=UTC)
+    earlier = start - timedelta(days=1)
+    failing = SmallPages(sim, [ENDPOINTS["alerts"]], good=0)
+    sim.ingest("alerts", since=start)
+    [failed] = sim.ingest("alerts", since=earlier, transport=failing)
+
+    [completed] = sim.ingest("alerts")
+
+    with lake_of(sim) as lake:
+        [(oldest,)] = lake.rows("select min(created_at) from raw.alerts")
+    assert (failed.added, completed.error) == (0, None)
+    assert earlier <= oldest < start
+
+
 def test_a_fan_out_also_loads_the_endpoint_that_lists_its_ids(sim: Sim, lake_of: Any) -> None:
     sim.ingest("batteries")
 

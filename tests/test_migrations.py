@@ -302,6 +302,18 @@ def test_migrations_run_once_in_order_and_are_told_in_one_line(
     assert told.endswith("change 1; change 2.")
 
 
+def test_a_lake_that_records_no_format_is_migrated_from_the_first(
+    lake_path: Path, newer: Migrations
+) -> None:
+    with open_lake(lake_path) as lake:
+        lake.execute("create table marts.journeys as select 1 as id; drop table meta.lake")
+    newer((RenameMart(old="journeys", new="trips"),), (RenameMart(old="trips", new="drives"),))
+
+    with open_lake(lake_path) as lake:
+        assert lake.rows("select id from marts.drives") == [(1,)]
+        assert format_of(lake) == 3
+
+
 def test_a_reader_of_an_older_lake_says_what_to_run(lake_path: Path, newer: Migrations) -> None:
     newer((RenameMart(old="a", new="b"),))
 

@@ -6,6 +6,8 @@ import logging
 import os
 import re
 import subprocess
+from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,9 +21,12 @@ from fleetlake.cli import screen
 from fleetlake.cli.log_format import PlainFormatter
 from fleetlake.errors import FleetlakeError
 from fleetlake.lake import open_lake
+from fleetlake.loading.outcome import Outcome
+from fleetlake.marts import BuildResult, BuildStep, ModelResult
 from fleetlake.text.plain import plain, plain_lines
 from tests.processes import command, environment
 
+build = import_module("fleetlake.cli.build")  # the package exports the command of this name
 SOURCE = Path(fleetlake.__file__).parent
 NAMES = ["Truck [/yard]", "[bold]x[/bold]", "00:30:44:ab:cd:ef", ":warning:", "[link=x]a"]
 HIDDEN = "\x1b[31m\x07\r\x9b\u202e\u200b\u2066\ufeff\u2028\x00"
@@ -157,6 +162,136 @@ def test_only_one_place_prints(file):
         found = [call for call in found if call not in {"sys.stdout.write", "typer.echo"}]
     if name not in PRINTERS | {"__main__.py", "marts/__main__.py", "cli/interrupts.py"}:
         assert found == []
+
+
+@pytest.mark.parametrize(
+    ("value", "shown", "shown_as_id"),
+    [
+        (None, "", ""),
+        (True, "yes", "yes"),
+        (False, "no", "no"),
+        (1234567, "1,234,567", "1234567"),
+        (0.1 + 0.2, "0.3", "0.3"),
+        ("a b", "a b", "a b"),
+    ],
+)
+def test_a_value_is_shown_as_people_read_it(value, shown, shown_as_id):
+    assert screen.cell(value) == shown
+    assert screen.cell(value, counts=False) == shown_as_id
+
+
+def test_numbers_stand_at_the_right_of_a_column_and_texts_at_the_left():
+    drawn = screen.table("", ("text", "mixed", "number"), [("a", "b", 1), ("c", 2, None)])
+
+    assert [column.justify for column in drawn.columns] == ["left", "left", "right"]
+    assert screen.table("", ("none",), []).columns[0].justify == "left"
+
+
+def test_rows_are_a_table_up_to_the_width_of_the_screen_and_blocks_beyond_it(printed):
+    frame = len("│  │")
+    fits, too_wide = ("x" * (screen.PLAIN_WIDTH - frame + more) for more in (0, 1))
+
+    assert "record 1" not in printed(lambda on: screen.print_rows(on, ("a",), [(fits,)]))
+    assert printed(lambda on: screen.print_rows(on, ("a", "bcd"), [(1, too_wide)])) == (
+        f"record 1\na  : 1\nbcd: {too_wide}\n"
+    )
+
+
+def test_a_load_tells_a_log_how_far_each_stream_is_and_how_it_ended(printed, monkeypatch, capsys):
+    monkeypatch.setattr(screen, "SECONDS_BETWEEN_LINES", 0.0)
+    ended = Outcome(endpoint="users", added=30, calls=2, seconds=0.5)
+
+    def load(watcher):
+        watcher.on_page("users", 1000)
+        watcher.on_page("alerts", 5)
+        watcher.on_page("users", 200)
+        watcher.on_end(ended)
+        watcher.on_page("users", 7)
+        watcher.on_stop()
+        return [ended]
+
+    lines = printed(lambda on: screen.run_with_progress(on, load)).splitlines()
+
+    assert [line.strip() for line in lines] == [
+        "… users: 1,000 records so far",
+        "… alerts: 5 records so far",
+        "… users: 1,200 records so far",
+        "users: 30 added (2 calls, 0.5 s)",
+        "… users: 7 records so far",
+        "Stopping: committing what was read. Press Ctrl-C again to leave at once.",
+    ]
+    assert capsys.readouterr().out.startswith("1 stream: 30 rows added (2 calls, ")
+
+
+def test_a_log_has_no_line_about_progress_within_five_seconds(printed, monkeypatch):
+    now = iter([100.0, 104.9, 105.0, 105.0, 105.0, 109.9])
+    monkeypatch.setattr(screen, "time", SimpleNamespace(monotonic=lambda: next(now)))
+
+    def copy(on):
+        with screen.copy_progress(on, "copying") as on_copied:
+            for _ in range(3):
+                on_copied(1_000_000, 9_000_000)
+
+    assert printed(copy).strip() == "… copying: 2.0 of 9.0 MB so far"
+
+
+def test_a_build_says_which_marts_it_built_and_how_many_models_below_them(printed):
+    mart = ModelResult(
+        name="trips",
+        schema="marts",
+        kind="incremental",
+        rows=1200,
+        seconds=1.234,
+        is_written=True,
+        tests_passed=3,
+        tests_warned=0,
+    )
+    below = replace(mart, name="stg_trips", schema="staging", kind="view", rows=None)
+    result = BuildResult(
+        models=(below, mart),
+        tests=(),
+        snapshot_id=1,
+        is_full=True,
+        nothing_loaded=False,
+        seconds=2.5,
+    )
+    shown = printed(lambda on: on.print(build.build_report(result)))
+
+    assert shown.startswith("1 marts (and 1 models they depend on) in 2.5 s ")
+    [row] = [line for line in shown.splitlines() if "trips" in line]
+    assert [cell.strip() for cell in row.strip("│").split("│")] == [
+        "trips",
+        "incremental",
+        "1,200",
+        "1.23",
+        "3 passed",
+    ]
+    assert "up to date" in build.build_report(replace(result, models=()))
+
+
+def test_a_build_tells_a_log_of_each_model_but_not_of_each_test(printed):
+    step = BuildStep(name="trips", kind="model", status="success", index=1, total=2, seconds=0.25)
+
+    def run(on):
+        with build.build_progress(on) as on_progress:
+            on_progress(step)
+            on_progress(replace(step, name="unique_trips", kind="test"))
+
+    assert printed(run) == "  trips: success, 0.2 s\n"
+
+
+def test_a_copy_tells_a_log_how_much_was_copied_so_far(printed, monkeypatch):
+    monkeypatch.setattr(screen, "SECONDS_BETWEEN_LINES", 0.0)
+
+    def copy(on):
+        with screen.copy_progress(on, "copying") as on_copied:
+            on_copied(49_999, 2_000_000)
+            on_copied(1_200_000, 2_000_000)
+
+    assert [line.strip() for line in printed(copy).splitlines()] == [
+        "… copying: 0.0 of 2.0 MB so far",
+        "… copying: 1.2 of 2.0 MB so far",
+    ]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -182,7 +182,19 @@ def test_up_shows_the_password_to_a_terminal_and_only_its_file_to_a_log():
 
 
 def test_setup_on_a_server_without_a_password_warns_who_can_read_the_keys():
-    reported = "\n".join(key_report(["fleetlake-a"], kept=["fleetlake-a"], is_open=True))
+    reported = "\n".join(key_report(["fleetlake-a"], blocks=["fleetlake-a"], is_open=True))
 
     assert "does not require a password" in reported
     assert "read the keys in its Secret blocks" in reported
+
+
+def test_setup_reports_its_own_earlier_secret_blocks_and_none_of_other_programs():
+    blocks = ["mail-password", "fleetlake-b", "fleetlake-a"]
+
+    reported = "\n".join(key_report(["fleetlake-a"], blocks=blocks, is_open=False))
+    without_ours = "\n".join(key_report([], blocks=["mail-password"], is_open=True))
+
+    assert "Secret blocks of an earlier set-up: fleetlake-b." in reported
+    assert "block delete secret/fleetlake-b" in reported
+    assert "mail-password" not in reported + without_ours
+    assert "Secret blocks" not in without_ours

@@ -138,6 +138,18 @@ def test_missing_members_are_nulls(endpoint):
 
 
 @every_endpoint
+def test_a_null_member_is_a_null_in_its_column_and_never_the_text_null(endpoint):
+    sent, _ = a_record(endpoint, 1)
+    optional = [c for c in endpoint.columns if c.name not in endpoint.required]
+    for column in optional:
+        put(sent, column.path, None)
+
+    rows = read_page(endpoint, a_page(endpoint, [sent])).rows
+
+    assert [c.name for c in optional if rows.column(c.name).null_count != 1] == []
+
+
+@every_endpoint
 def test_an_unknown_member_goes_to_extra_and_affects_nothing_else(endpoint):
     (plain, plain_row), (odd, odd_row) = a_record(endpoint, 1), a_record(endpoint, 2)
     odd["a_new_member"] = {"since": [2027]}

@@ -231,14 +231,19 @@ def test_ctrl_c_ends_a_long_query_at_once_without_a_traceback(env):
         assert ended_by_ctrl_c(query) == (130, "Stopped.\n")
 
 
-def test_ctrl_c_ends_a_query_that_waits_for_a_pipe(env, tmp_path):
+def test_ctrl_c_ends_a_query_that_waits_for_a_pipe_and_removes_its_temporary_files(env, tmp_path):
     os.mkfifo(tmp_path / "pipe")
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    env["TMPDIR"] = str(temporary)
     words = command("query", f"from read_csv('{tmp_path / 'pipe'}')", "--unsafe")
     with (
         subprocess.Popen(words, env=env, stderr=subprocess.PIPE, text=True) as query,
         (tmp_path / "pipe").open("w"),  # opens once the query opens it
     ):
+        assert list(temporary.iterdir()) != []
         assert ended_by_ctrl_c(query) == (130, "Stopped.\n")
+    assert list(temporary.iterdir()) == []
 
 
 def test_a_background_query_ignores_ctrl_c(env, tmp_path):

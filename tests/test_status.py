@@ -8,10 +8,11 @@ import pytest
 from typer.testing import CliRunner
 
 from fleetlake.cli import app
-from fleetlake.cli.status import summary_lines
+from fleetlake.cli.status import STALE_AFTER, summary_lines
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import RecordsMissing
 from fleetlake.lake import Lake, open_lake
+from fleetlake.lake.clock_repair import TOLERANCE
 from fleetlake.lake.gaps import Gap
 from fleetlake.lake.watermarks import StreamWatermark, set_watermarks
 from fleetlake.monitoring.status import LakeStatus, StreamStatus, lake_now
@@ -66,6 +67,54 @@ def test_every_problem_comes_with_a_remedy(fault: dict[str, object], said: str) 
 
     assert first.startswith("1 problem found; the last load was 10 min ago")
     assert then.startswith(f"- {said}")
+
+
+def test_a_limit_that_is_only_reached_is_no_problem_yet() -> None:
+    reached = replace(
+        GOOD,
+        endpoint="alerts",
+        loaded_at=GOOD.loaded_at - STALE_AFTER,
+        complete_until=NOW + TOLERANCE,
+    )
+    passed = replace(
+        GOOD,
+        endpoint="users",
+        loaded_at=reached.loaded_at - timedelta(seconds=1),
+        complete_until=reached.complete_until + timedelta(seconds=1),
+    )
+
+    assert reported(GOOD, reached)[0].startswith("Nothing is missing")
+    assert [line.split()[1] for line in reported(GOOD, passed)[1:]] == ["users", "users"]
+
+
+@pytest.mark.usefixtures("lake")
+def test_what_needs_no_action_is_noted_below_the_table_of_each_account(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    noted = replace(
+        GOOD,
+        account_profile="west",
+        complete_from=NOW - timedelta(days=3),
+        retention=EXPIRING,
+        drifted=2,
+        unavailable="403",
+    )
+    found = LakeStatus(streams=[GOOD, noted], open_gaps=[])
+    monkeypatch.setattr("fleetlake.monitoring.status.lake_status", lambda *_, **__: found)
+
+    lines = CliRunner().invoke(app, ["status"], env={"COLUMNS": "100"}).output.splitlines()
+
+    assert [line.rstrip() for line in lines if line.startswith("profile")] == [
+        "profile default",
+        "profile west",
+    ]
+    assert [line.removeprefix("activity_logs of west: ") for line in lines[-4:]] == [
+        "complete from 2026-06-12 12:00 on.",
+        "12 h left before the service deletes its oldest unread record.",
+        "2 members without a column (`fleetlake columns list`).",
+        "this account has no access to it.",
+    ]
+    assert sum("activity_logs: " in line for line in lines) == 0
 
 
 def test_a_lost_range_is_reported_once_per_stream_with_its_account() -> None:

@@ -215,6 +215,29 @@ def test_a_connection_with_unsolicited_bytes_is_closed():
     assert talk(serve, ask_again) == ([b"hello", b"hello"], 2)
 
 
+@pytest.mark.parametrize("ending", ["announced by the service", "of the client"])
+def test_a_connection_is_closed_at_its_end(ending):
+    was_hung_up = asyncio.Event()
+    is_announced = ending == "announced by the service"
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await asked(reader)
+        last = b"OK\r\nConnection: close\r\n" if is_announced else b"OK\r\n"
+        writer.write(HELLO.replace(b"OK\r\n", last))
+        with suppress(ConnectionError):
+            await reader.read()
+        was_hung_up.set()
+
+    async def ask_once(client: httpx.AsyncClient) -> bytes:
+        answer = await ask(client)
+        if not is_announced:
+            await client.aclose()
+        await asyncio.wait_for(was_hung_up.wait(), HANGS_AFTER_SECONDS / 3)
+        return answer
+
+    assert talk(serve, ask_once) == (b"hello", 1)
+
+
 def test_a_reset_connection_is_an_error_and_the_next_request_opens_a_new_one():
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if await asked(reader) and not served:
@@ -293,10 +316,23 @@ def test_a_slow_response_is_accepted_while_it_makes_progress():
     assert talk(serve, ask, seconds=0.3)[0] == b"hello"  # it takes longer than that in total
 
 
-def test_a_connection_that_was_idle_for_long_is_not_reused(monkeypatch):
+def test_a_connection_that_was_idle_for_long_is_closed_and_not_reused(monkeypatch):
     monkeypatch.setattr(wire, "KEPT_SECONDS", -1.0)
+    was_hung_up = asyncio.Event()
 
-    assert talk(answering(HELLO, HELLO), ask_twice) == ([b"hello", b"hello"], 2)
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await asked(reader)
+        writer.write(HELLO)
+        with suppress(ConnectionError):
+            assert await reader.read() == b""
+        was_hung_up.set()
+
+    async def ask_again(client: httpx.AsyncClient) -> list[bytes]:
+        answers = await ask_twice(client)
+        await asyncio.wait_for(was_hung_up.wait(), HANGS_AFTER_SECONDS / 3)
+        return answers
+
+    assert talk(serve, ask_again) == ([b"hello", b"hello"], 2)
 
 
 def test_a_closed_port_is_a_connection_error():

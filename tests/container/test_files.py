@@ -11,6 +11,7 @@ import yaml
 
 from fleetlake.cli import CommandGroup
 from fleetlake.cli.prefect import server as prefect_server
+from fleetlake.cli.prefect.worker import STOP_TIMEOUT_SECONDS
 from fleetlake.lake import open_lake
 from fleetlake.publishing.publish import publish
 from fleetlake.settings import unknown_variables
@@ -206,4 +207,4 @@ def test_there_are_two_workers_with_time_to_finish_a_commit():
     worker = services()["worker"]
 
     assert worker["deploy"]["replicas"] == 2
-    assert int(worker["stop_grace_period"].removesuffix("s")) > 2 * 90
+    assert int(worker["stop_grace_period"].removesuffix("s")) > 2 * STOP_TIMEOUT_SECONDS

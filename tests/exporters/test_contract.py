@@ -94,6 +94,7 @@ def held(lake: Lake) -> list[dict[str, object]]:
 
 
 @every_target
+@pytest.mark.usefixtures("abroad")
 def test_nulls_times_unicode_and_json_arrive_unchanged(lake, place):
     lake.execute(
         f"insert into marts.{TABLE} values "
@@ -129,6 +130,7 @@ def test_an_empty_table_arrives_with_its_columns(lake, place):
 
 
 @every_other_target
+@pytest.mark.usefixtures("abroad")
 def test_changes_and_new_columns_are_applied_together_or_not_at_all(lake, place):
     fill(lake)
     send(lake, place)

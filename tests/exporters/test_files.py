@@ -63,6 +63,19 @@ def test_new_rows_go_to_a_new_file_and_existing_files_stay_untouched(lake, tmp_p
     assert pl.read_parquet(listed(tmp_path / "out" / "trips")).height == 1001
 
 
+@pytest.mark.usefixtures("abroad")
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_times_in_text_files_are_utc_in_any_time_zone_of_the_machine(lake, tmp_path, kind):
+    lake.execute(
+        "create or replace table marts.trips as select timestamptz '2026-11-01 00:00:00Z' as at"
+    )
+
+    send(lake, tmp_path, kind)
+
+    [file] = listed(tmp_path / "trips")
+    assert "2026-11-01 00:00:00+00" in Path(file).read_text()
+
+
 def test_the_command_says_which_rows_it_sent(lake_path, tmp_path, monkeypatch):
     with open_lake(lake_path) as lake:
         lake.execute("create table marts.trips as select range as length_m from range(1200)")

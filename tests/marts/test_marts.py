@@ -12,6 +12,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from fleetlake.endpoints import ENDPOINTS
@@ -22,7 +23,7 @@ from fleetlake.marts import __main__ as chores
 from fleetlake.marts import build_marts, dbt, mart_table
 from fleetlake.marts.catalogue import marts, sources_file, sources_yaml
 from fleetlake.marts.dbt import run_dbt
-from fleetlake.marts.session import MEMORY_VARIABLE, SNAPSHOT_VARIABLE
+from fleetlake.marts.session import MEMORY_VARIABLE, SNAPSHOT_VARIABLE, limit_memory
 from fleetlake.marts.sql_project import project_folder
 from fleetlake.settings import BUILD_MEMORY
 
@@ -305,6 +306,14 @@ def test_a_build_stopped_in_the_middle_ends_its_child_and_the_next_one_is_good(
     assert parent.wait(20) != 0
     wait_until_ended(lake)
     assert build_marts(lake, select=FEW).is_full
+
+
+def test_a_build_keeps_to_its_memory_limit_and_spills_to_its_own_folder(tmp_path):
+    asked = "select current_setting('memory_limit'), current_setting('temp_directory')"
+    with duckdb.connect() as connection:
+        limit_memory(connection, "100MiB", tmp_path / "spill")
+
+        assert connection.execute(asked).fetchall() == [("100.0 MiB", f"{tmp_path / 'spill'}")]
 
 
 def test_a_build_after_one_that_left_a_damaged_scratch_file_starts_from_scratch(few, tmp_path):

@@ -6,15 +6,16 @@ BLOCK_PREFIX = "fleetlake-"
 """Prefix of our Secret blocks' names; flows/credentials.py looks for it."""
 
 
-def key_report(stored: Sequence[str], *, kept: Sequence[str], is_open: bool) -> Iterator[str]:
+def key_report(stored: Sequence[str], *, blocks: Sequence[str], is_open: bool) -> Iterator[str]:
     """Yield lines that say where workers find the service's keys.
 
-    `stored` names the blocks that this set-up wrote, `kept` all of our blocks on the server.
-    `is_open` means that the server does not require a password.
+    `stored` names the blocks that this set-up wrote, `blocks` all Secret blocks on the server,
+    including those of other programs. `is_open` means that the server does not require a password.
 
-    >>> list(key_report([], kept=[], is_open=False))
+    >>> list(key_report([], blocks=["of-others"], is_open=False))
     ['Service keys: none stored; workers read them from their own environment.']
     """
+    kept = sorted(name for name in blocks if name.startswith(BLOCK_PREFIX))
     if stored:
         yield f"Secret blocks: {', '.join(stored)}."
     else:

@@ -62,7 +62,7 @@ def prefect_setup(
 
 def set_up(*, speed: float, runs: int, store_keys: bool) -> None:
     """Update the server from the project's files, and print what it has afterwards."""
-    from fleetlake.cli.prefect.keys import BLOCK_PREFIX, accepts_anonymous, key_report
+    from fleetlake.cli.prefect.keys import accepts_anonymous, key_report
     from fleetlake.cli.screen import console
     from fleetlake.machine.project import package_files, project_folder
     from fleetlake.settings import load_settings
@@ -74,9 +74,9 @@ def set_up(*, speed: float, runs: int, store_keys: bool) -> None:
         put_work_pool(client, runs=runs)
         screen.print(f"Work pool {WORK_POOL}: at most {runs} runs at once.")
         stored = put_secrets(load_settings()) if store_keys else []
-        blocks = (str(block.name) for block in client.read_block_documents_by_type("secret"))
-        kept = sorted(name for name in blocks if name.startswith(BLOCK_PREFIX))
-        for line in key_report(stored, kept=kept, is_open=accepts_anonymous(str(client.api_url))):
+        blocks = [str(block.name) for block in client.read_block_documents_by_type("secret")]
+        is_open = accepts_anonymous(str(client.api_url))
+        for line in key_report(stored, blocks=blocks, is_open=is_open):
             screen.print(line, soft_wrap=True)
         known = deployed(client)
         disabled = {a.name for a in client.read_automations() if not a.enabled}
