@@ -51,7 +51,7 @@ def show(*_, **__):
     server = get_current_settings().server
     vacuum = server.services.db_vacuum
     shown = [sorted(vacuum.enabled_vacuum_types), vacuum.retention_period.days]
-    print(json.dumps([*shown, server.concurrency.lease_storage]))
+    print(json.dumps([*shown, server.concurrency.lease_storage, server.api.cors_allowed_origins]))
 
 runpy.run_module = show
 prefect_server()
@@ -59,7 +59,7 @@ prefect_server()
 
 
 def settings_of_server(home: Path, **own: str) -> list[object]:
-    """Return what the server deletes, after how many days, and where it keeps leases."""
+    """Return what the server deletes, after how many days, where it keeps leases, and its origins."""
     names = import_module("fleetlake.cli.prefect.server").DEFAULTS
     env = {name: value for name, value in os.environ.items() if name not in names}
     done = subprocess.run(
@@ -74,11 +74,14 @@ def settings_of_server(home: Path, **own: str) -> list[object]:
     return found
 
 
-def test_server_deletes_old_runs_and_keeps_leases_on_disk(tmp_path: Path) -> None:
-    kinds, days, leases = settings_of_server(tmp_path)
+def test_server_deletes_old_runs_keeps_leases_on_disk_and_answers_its_own_pages_only(
+    tmp_path: Path,
+) -> None:
+    kinds, days, leases, origins = settings_of_server(tmp_path)
 
     assert (kinds, days) == (["events", "flow_runs", "orphans"], 30)
     assert leases == "prefect.server.concurrency.lease_storage.filesystem"
+    assert origins == "http://127.0.0.1:4200,http://localhost:4200"
 
 
 @pytest.mark.proof
@@ -88,6 +91,7 @@ def test_server_follows_the_settings_for_retention_and_leases(tmp_path: Path) ->
         PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED="events",
         PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD=str(7 * 24 * 3600),
         PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE="elsewhere",
+        PREFECT_SERVER_API_CORS_ALLOWED_ORIGINS="https://prefect.example",
     )
 
-    assert own == [["events"], 7, "elsewhere"]
+    assert own == [["events"], 7, "elsewhere", "https://prefect.example"]
