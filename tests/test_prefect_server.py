@@ -59,7 +59,7 @@ prefect_server()
 
 
 def settings_of_server(home: Path, **own: str) -> list[object]:
-    """Return what the server deletes, after how many days, where it keeps leases, and its origins."""
+    """Return what the server deletes, after how many days, where leases are, and its origins."""
     names = import_module("fleetlake.cli.prefect.server").DEFAULTS
     env = {name: value for name, value in os.environ.items() if name not in names}
     done = subprocess.run(
