@@ -108,26 +108,31 @@ def words(figure: object) -> str:
 
 
 GRACE = f"gives its runs {STOP_TIMEOUT_SECONDS:g} s to finish a commit"
-README_FIGURES = [
+OPERATION = [
     f"more than {MAX_RECORD_BYTES / 1e6:g} MB, {MAX_MEMBERS:,} unknown members",
     f"unknown members or {MAX_DEPTH} levels",
     f"the first {words(KEPT_CHARACTERS)} characters of a record",
-    f"has not read the table for {words(RESTS_DAYS)} days",
-    f"more than {DAY_ROWS:,} rows per day",
     f"and more than {words(FEW)}, disappear at once",
     f"find {SHARE_ON_TIME:.1%} of them, at least {words(LOOKBACK)}",
     f"clocks that differ by more than {words(REPORTED_SKEW)}",
     f"when they differ by more than {words(REFUSED_SKEW)}",
-    f"no schedule more often than every {words(SHORTEST_INTERVAL)}",
-    f"ended more than {KEPT_DAYS} days ago",
-    GRACE,
 ]
 
 
 @pytest.mark.parametrize(
     ("page", "figures"),
     [
-        ("README.md", README_FIGURES),
+        ("docs/how-to/operate.md", OPERATION),
+        ("docs/how-to/connect.md", [f"has not read the table for {words(RESTS_DAYS)} days"]),
+        ("docs/how-to/query.md", [f"more than {DAY_ROWS:,} rows per day"]),
+        (
+            "docs/how-to/schedule.md",
+            [
+                f"no schedule more often than every {words(SHORTEST_INTERVAL)}",
+                f"ended more than {KEPT_DAYS} days ago",
+                GRACE,
+            ],
+        ),
         ("compose.yaml", [GRACE]),
         ("docs/container.md", [GRACE]),
         ("docs/architecture.md", [f"{ROWS_PER_COMMIT:,} rows or {SECONDS_PER_COMMIT:g} seconds"]),

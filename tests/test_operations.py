@@ -15,10 +15,10 @@ import pytest
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import EndpointUnavailable, LakeError, StreamBusy, UsageError
 from fleetlake.lake import open_lake
-from fleetlake.lake.gaps import acknowledge_gaps, gaps
+from fleetlake.lake.gaps import acknowledge_gaps, gaps, record_gaps
 from fleetlake.lake.locks import stream_lock
 from fleetlake.lake.maintenance import maintain
-from fleetlake.lake.watermarks import forget_interval
+from fleetlake.lake.watermarks import forget_interval, proven_intervals
 from fleetlake.lake_address import DEMO_MARK
 from fleetlake.loading.ingest import backfill, ingest
 from fleetlake.loading.quarantine import acknowledge_quarantined, quarantined, retry_quarantined
@@ -119,6 +119,25 @@ def test_an_expired_unread_range_is_a_gap_with_exact_bounds(
     [outcome] = sim.ingest("activity_logs")
     assert outcome.lost == 0
     assert rows(sim, "select count(*) from meta.gaps") == [(1,)]
+
+
+def test_a_gap_ends_where_the_records_that_the_service_still_returned_begin(
+    lake_path: Path,
+) -> None:
+    endpoint, day = ENDPOINTS["activity_logs"], Interval(NOW - DAY, NOW)
+    expired = {"": [day]}
+    with open_lake(lake_path) as lake:
+        counts = [
+            record_gaps(lake, "default", endpoint, expired, {"": day.start + DAY / 4}),
+            record_gaps(lake, "west", endpoint, expired, {"": day.start}),
+            record_gaps(lake, "east", endpoint, expired, {}),
+        ]
+        found = {gap.account_profile: (gap.start_at, gap.end_at) for gap in gaps(lake)}
+        proven = proven_intervals(lake, "west", endpoint)
+
+    assert counts == [1, 0, 1]
+    assert found == {"default": (day.start, day.start + DAY / 4), "east": (day.start, day.end)}
+    assert proven == expired
 
 
 @pytest.mark.parametrize(

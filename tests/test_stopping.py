@@ -204,6 +204,18 @@ def test_up_reads_the_simulators_address_once_it_is_ready(up_of_nothing, tmp_pat
         assert address == "http://127.0.0.1:8001/api/v2/"
 
 
+def test_a_start_of_up_empties_the_folder_of_the_start_before(tmp_path):
+    folder = tmp_path / "up"
+    up._create_empty(folder)  # noqa: SLF001 - without a server and a worker
+    (folder / "prefect").mkdir()
+    (folder / "server.log").touch()
+
+    up._create_empty(folder)  # noqa: SLF001
+
+    assert [path.name for path in folder.iterdir()] == [up.MARK]
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
 def test_up_runs_until_one_of_its_processes_ends(up_of_nothing):
     server = Polled(*[lambda: None] * 20)
     for place, name, started in [

@@ -224,6 +224,20 @@ def test_misfits_are_committed_with_their_page(writer_of, lake):
     assert load.rows.num_rows == 1
 
 
+@pytest.mark.parametrize(("endpoint", "partition"), [(ALERTS, ""), (SAMPLES, "1")])
+def test_the_first_record_that_still_came_from_an_expired_range_is_noted(
+    writer_of, endpoint, partition
+):
+    expired = {partition: [Interval(NOON - 3 * HOUR, NOON - HOUR)], "2": [Interval(NOON, NOON)]}
+    writer = writer_of(endpoint, expired=expired)
+    ids = (int(partition),) if partition else ()
+
+    for minutes in [(-200, -60), (-70, -90), (-80, 5)]:
+        write(writer, reading(endpoint, *minutes, partitions=ids))
+
+    assert writer.first_expired == {partition: NOON - timedelta(minutes=90)}
+
+
 def test_a_failed_commit_is_reported_and_counts_nothing(writer_of, lake):
     writer = writer_of(ALERTS)
     write(writer, reading(ALERTS, 1, proven=Interval(NOON - HOUR, NOON)))

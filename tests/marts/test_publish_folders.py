@@ -16,7 +16,7 @@ from fleetlake.exporters.files import open_target
 from fleetlake.lake import open_lake
 from fleetlake.machine.file_locks import file_lock
 from fleetlake.publishing.layout import read_call
-from fleetlake.publishing.publish import publish
+from fleetlake.publishing.publish import NEXT_LINK, publish
 
 up = importlib.import_module("fleetlake.cli.prefect.up")  # the package has a command of that name
 
@@ -54,6 +54,16 @@ def test_other_folders_beside_the_snapshots_are_left_alone(lake, tmp_path):
     assert (store / "20260102T000000.000000Z" / "note.txt").exists()
     assert not half.exists()  # ours, never finished
     assert len([p for p in store.iterdir() if (p / "snapshot.json").is_file()]) == 2
+
+
+def test_a_link_that_a_killed_publish_left_is_replaced(lake, tmp_path):
+    (tmp_path / ".p").mkdir()
+    (tmp_path / ".p" / NEXT_LINK).symlink_to("20260103T000000.000000Z")
+
+    publish(lake, tmp_path / "p")
+
+    assert (tmp_path / "p" / "snapshot.json").is_file()
+    assert not (tmp_path / ".p" / NEXT_LINK).is_symlink()
 
 
 def test_a_publish_waits_for_another_that_is_under_way(lake, tmp_path):
