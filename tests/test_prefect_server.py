@@ -51,11 +51,8 @@ def show(*_, **__):
     server = get_current_settings().server
     vacuum = server.services.db_vacuum
     shown = [sorted(vacuum.enabled_vacuum_types), vacuum.retention_period.days]
-<<<<<<< HEAD
-    print(json.dumps([*shown, server.concurrency.lease_storage, server.analytics_enabled]))
-=======
-    print(json.dumps([*shown, server.concurrency.lease_storage, server.api.cors_allowed_origins]))
->>>>>>> mut20
+    leases, telling = server.concurrency.lease_storage, server.analytics_enabled
+    print(json.dumps([*shown, leases, telling, server.api.cors_allowed_origins]))
 
 runpy.run_module = show
 prefect_server()
@@ -63,13 +60,9 @@ prefect_server()
 
 
 def settings_of_server(home: Path, **own: str) -> list[object]:
-<<<<<<< HEAD
-    """Return what the server deletes, after how many days, where it keeps leases, and whether
-    it sends usage statistics.
+    """Return what the server deletes, after how many days, where it keeps leases, whether it
+    sends usage statistics, and its origins.
     """
-=======
-    """Return what the server deletes, after how many days, where leases are, and its origins."""
->>>>>>> mut20
     names = import_module("fleetlake.cli.prefect.server").DEFAULTS
     env = {name: value for name, value in os.environ.items() if name not in names}
     done = subprocess.run(
@@ -84,25 +77,15 @@ def settings_of_server(home: Path, **own: str) -> list[object]:
     return found
 
 
-<<<<<<< HEAD
-def test_server_deletes_old_runs_keeps_leases_on_disk_and_sends_no_statistics(
+def test_server_deletes_old_runs_keeps_leases_on_disk_sends_no_statistics_and_knows_its_pages(
     tmp_path: Path,
 ) -> None:
-    kinds, days, leases, is_telling = settings_of_server(tmp_path)
+    kinds, days, leases, is_telling, origins = settings_of_server(tmp_path)
 
     assert (kinds, days) == (["events", "flow_runs", "orphans"], 30)
     assert leases == "prefect.server.concurrency.lease_storage.filesystem"
     assert is_telling is False
-=======
-def test_server_deletes_old_runs_keeps_leases_on_disk_and_answers_its_own_pages_only(
-    tmp_path: Path,
-) -> None:
-    kinds, days, leases, origins = settings_of_server(tmp_path)
-
-    assert (kinds, days) == (["events", "flow_runs", "orphans"], 30)
-    assert leases == "prefect.server.concurrency.lease_storage.filesystem"
     assert origins == "http://127.0.0.1:4200,http://localhost:4200"
->>>>>>> mut20
 
 
 @pytest.mark.proof
@@ -112,14 +95,8 @@ def test_server_follows_the_settings_of_the_environment(tmp_path: Path) -> None:
         PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED="events",
         PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD=str(7 * 24 * 3600),
         PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE="elsewhere",
-<<<<<<< HEAD
         PREFECT_SERVER_ANALYTICS_ENABLED="true",
-    )
-
-    assert own == [["events"], 7, "elsewhere", True]
-=======
         PREFECT_SERVER_API_CORS_ALLOWED_ORIGINS="https://prefect.example",
     )
 
-    assert own == [["events"], 7, "elsewhere", "https://prefect.example"]
->>>>>>> mut20
+    assert own == [["events"], 7, "elsewhere", True, "https://prefect.example"]
