@@ -85,6 +85,15 @@ def test_a_forecast_includes_one_call_for_what_should_have_expired(sim: Sim) -> 
     assert sim.calls("activity_logs") - before <= 1.3 * forecast.calls + 2
 
 
+def test_a_list_on_one_page_is_forecast_as_one_call(sim: Sim) -> None:
+    sim.ingest("groups")
+
+    plan = plan_ingest(sim.settings(), ["groups"], now=NOW + LATER)
+
+    served = len(sim.truth("groups"))
+    assert plan == [CallForecast(endpoint="groups", unread=None, records=served, calls=1)]
+
+
 def test_a_stream_that_was_never_loaded_has_no_forecast(sim: Sim) -> None:
     plan = plan_ingest(sim.settings(), ["alerts"], now=NOW)
 

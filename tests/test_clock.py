@@ -278,6 +278,18 @@ def test_verify_finds_nothing_missing_after_a_wrong_claim_was_revoked(sim: Sim, 
 
 
 @pytest.mark.usefixtures("machine")
+def test_lists_confirm_the_clock_by_the_times_that_the_service_put_on_their_records(
+    sim: Sim, monkeypatch: pytest.MonkeyPatch
+):
+    seen: list[datetime | None] = []
+    monkeypatch.setattr(Clock, "record_seen", lambda _self, moment: seen.append(moment))
+
+    sim.ingest("routers")
+
+    served = [datetime.fromisoformat(r["updated_at"]) for r in sim.truth("routers")]
+    assert max(filter(None, seen)) == max(served)
+
+
 def test_a_since_in_the_future_is_refused(sim: Sim):
     with pytest.raises(UsageError, match="lies in the future"):
         load(sim, "alerts", since=NOW + 48 * HOUR)

@@ -26,7 +26,9 @@ from fleetlake.marts import BuildResult, BuildStep, ModelResult
 from fleetlake.text.plain import plain, plain_lines
 from tests.processes import command, environment
 
-build = import_module("fleetlake.cli.build")  # the package exports the command of this name
+# The package exports the commands, which have the names of their modules.
+build = import_module("fleetlake.cli.build")
+export = import_module("fleetlake.cli.export")
 SOURCE = Path(fleetlake.__file__).parent
 NAMES = ["Truck [/yard]", "[bold]x[/bold]", "00:30:44:ab:cd:ef", ":warning:", "[link=x]a"]
 HIDDEN = "\x1b[31m\x07\r\x9b\u202e\u200b\u2066\ufeff\u2028\x00"
@@ -278,6 +280,24 @@ def test_a_build_tells_a_log_of_each_model_but_not_of_each_test(printed):
             on_progress(replace(step, name="unique_trips", kind="test"))
 
     assert printed(run) == "  trips: success, 0.2 s\n"
+
+
+def test_a_terminal_shows_how_far_an_export_and_a_load_are():
+    out = io.StringIO()
+    on = Console(file=out, force_terminal=True, width=100)
+
+    with export._row_progress(on) as on_rows:  # noqa: SLF001 - without a lake
+        on_rows("trips", 1000)
+        on_rows("trips", 234)
+    with screen._bars(on) as (on_page, forget):  # noqa: SLF001
+        on_page("users", 1)
+        forget("users")
+        on_page("alerts", 5000)
+        on_page("alerts", 678)
+
+    assert "1,234 rows" in out.getvalue()
+    assert "5,678 records" in out.getvalue()
+    assert "users" not in out.getvalue().partition("5,678")[2]
 
 
 def test_a_copy_tells_a_log_how_much_was_copied_so_far(printed, monkeypatch):
