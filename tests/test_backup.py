@@ -399,7 +399,7 @@ def test_a_lake_that_was_moved_is_loaded_on_in_its_new_place(tmp_path: Path) -> 
     sim.advance(7200)
     sim.ingest("groups", "alerts")
 
-    with sqlite3.connect(away / "lake" / CATALOG) as catalog:
+    with closing(sqlite3.connect(away / "lake" / CATALOG)) as catalog:
         [(named,)] = catalog.execute("select value from ducklake_metadata where key = 'data_path'")
     assert named == f"{tmp_path}/lake/files/"
     assert [(o.error, o.added, o.changed) for o in again] == [(None, 0, 0)] * 2

@@ -6,7 +6,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -450,7 +450,7 @@ def test_a_kill_at_any_statement_of_an_upgrade_leaves_the_old_lake_or_the_new(
 def _state(lake_path: Path, newer: Migrations) -> tuple[Any, ...]:
     """Return a lake's format, the type that was changed, its mart, and how many names it holds."""
     newer((), ())  # of the newest format, so that nothing is migrated here
-    with sqlite3.connect(lake_path / CATALOG) as catalog:
+    with closing(sqlite3.connect(lake_path / CATALOG)) as catalog:
         assert catalog.execute("pragma quick_check").fetchone() == ("ok",)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("fleetlake.lake.catalog.require_known_format", lambda *_, **__: None)
@@ -481,7 +481,7 @@ def test_a_table_cannot_be_renamed_after_a_column_in_one_migration() -> None:
 def test_a_catalog_of_another_ducklake_format_is_refused_and_never_migrated(
     lake_path: Path, version: str, remedy: str, read_only: bool
 ) -> None:
-    with sqlite3.connect(lake_path / CATALOG) as catalog:
+    with closing(sqlite3.connect(lake_path / CATALOG)) as catalog, catalog:
         catalog.execute("update ducklake_metadata set value = ? where key = 'version'", [version])
         before = list(catalog.iterdump())
 
@@ -494,7 +494,7 @@ def test_a_catalog_of_another_ducklake_format_is_refused_and_never_migrated(
         pass
 
     assert remedy in refusal.value.remedy
-    with sqlite3.connect(lake_path / CATALOG) as catalog:
+    with closing(sqlite3.connect(lake_path / CATALOG)) as catalog:
         assert list(catalog.iterdump()) == before
 
 
