@@ -14,7 +14,7 @@ import pytest
 
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import EndpointUnavailable, LakeError, StreamBusy, UsageError
-from fleetlake.lake import open_lake
+from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.gaps import acknowledge_gaps, gaps, record_gaps
 from fleetlake.lake.locks import stream_lock
 from fleetlake.lake.maintenance import maintain
@@ -25,7 +25,7 @@ from fleetlake.loading.quarantine import acknowledge_quarantined, quarantined, r
 from fleetlake.loading.verify import verify
 from fleetlake.monitoring.status import stream_statuses
 from fleetlake.planning.intervals import BEGINNING, Interval
-from fleetlake.planning.retention import RetentionState
+from fleetlake.planning.retention import Forecast, RetentionState
 from tests.conftest import NOW, Sim, copied, loaded_sim
 
 DAY = timedelta(days=1)
@@ -157,6 +157,23 @@ def test_status_shows_how_close_a_stream_is_to_its_retention(
     [stream] = [s for s in found if s.endpoint == "activity_logs"]
     assert stream.retention is not None
     assert stream.retention.state is state
+
+
+def test_status_forecasts_by_the_records_of_its_own_account_only(loaded: Sim) -> None:
+    def retention(lake: Lake) -> Forecast | None:
+        found = stream_statuses(lake, now=NOW + 20 * DAY, calls_per_minute=450)
+        return next(s.retention for s in found if s.endpoint == "activity_logs")
+
+    with open_lake(loaded.settings().lake) as lake:
+        alone = retention(lake)
+        lake.execute(
+            "insert into raw.activity_logs by name select a.* replace ('west' as account_profile, "
+            "action_id || i as action_id) from raw.activity_logs a, range(50) r(i)"
+        )
+        beside_others = retention(lake)
+
+    assert alone is not None
+    assert beside_others == alone
 
 
 @pytest.mark.parametrize(

@@ -149,8 +149,8 @@ class _AccountStatus:
         holes = [hole for intervals in proven for hole in _holes(intervals)]
         [(records, oldest)] = self._lake.rows(
             f"select count(*), min({quoted(str(endpoint.event_time))}) from raw.{endpoint.name} "
-            f"where {quoted(str(endpoint.event_time))} >= ?",
-            [until - timedelta(days=1)],
+            f"where {quoted(str(endpoint.event_time))} >= ? and account_profile = ?",
+            [until - timedelta(days=1), self._profile],
         )
         seconds = max((until - oldest).total_seconds(), 1.0) if oldest else 1.0
         return forecast(
