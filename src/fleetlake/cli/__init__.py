@@ -14,6 +14,7 @@ from fleetlake.cli.command_group import PlainGroup, joined_paragraphs
 from fleetlake.cli.demo import demo
 from fleetlake.cli.docs import docs
 from fleetlake.cli.doctor import doctor
+from fleetlake.cli.events import events
 from fleetlake.cli.export import export
 from fleetlake.cli.gaps import gaps
 from fleetlake.cli.ingest import ingest
@@ -57,6 +58,7 @@ COMMANDS = (
     status,
     gaps,
     quarantine,
+    events,
     columns,
     verify,
     backfill,

@@ -102,6 +102,8 @@ def _print_report(found: "LakeStatus", now: datetime) -> None:
     for stream in found.streams:
         for note in _notes(stream):
             screen.print(f"{_name(stream)}: {note}.")
+    for line in event_lines(found):
+        screen.print(line)
 
 
 def summary_lines(found: "LakeStatus", now: datetime) -> Iterator[str]:
@@ -151,6 +153,16 @@ def _faults(found: "LakeStatus", last_load: datetime, now: datetime) -> Iterator
         if stream.quarantined:
             refused = counted(stream.quarantined, "record")
             yield f"{refused} of {name} could not be stored: see `fleetlake quarantine list`."
+
+
+def event_lines(found: "LakeStatus") -> Iterator[str]:
+    """Yield one line about the events of the last day, if there were any."""
+    from fleetlake.text.wording import counted
+
+    if found.events:
+        kinds = sorted({event.kind.replace("_", " ") for event in found.events})
+        happened = f"{counted(len(found.events), 'event')} in the last day ({', '.join(kinds)})"
+        yield f"{happened}: see `fleetlake events list`."
 
 
 def _is_stale(stream: "StreamStatus", last_load: datetime) -> bool:

@@ -20,6 +20,7 @@ from fleetlake.concurrency import all_of
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import (
+    ClockRefused,
     CredentialsRefused,
     EndpointUnavailable,
     FleetlakeError,
@@ -28,7 +29,7 @@ from fleetlake.errors import (
     StreamFailed,
     UsageError,
 )
-from fleetlake.lake.clock_repair import ClockRepair, repair_clock_claims
+from fleetlake.lake.clock_repair import ClockRepair, note_clock, repair_clock_claims
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.evolution.promotions import with_promoted
 from fleetlake.lake.lateness import measured_lateness
@@ -87,7 +88,7 @@ async def load_streams(
     scope = scope or Scope()
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="lake") as thread:
         in_lake = LakeThread(lake, thread, client.clock)
-        now = await service_now(client)
+        now = await _trusted_now(client, in_lake, profile)
         prepare = partial(
             _prepare, clock=client.clock, endpoints=endpoints, profile=profile, scope=scope, now=now
         )
@@ -109,7 +110,18 @@ async def load_streams(
             raise
         record = partial(_record_run, run=run, outcomes=outcomes, started_at=started_at)
         await in_lake.commit_proofs(also=record)
+        for refusal in (o.error for o in outcomes if isinstance(o.error, ClockRefused)):
+            await in_lake.do(partial(note_clock, profile=profile, refusal=refusal.what))
         return outcomes
+
+
+async def _trusted_now(client: Client, in_lake: LakeThread, profile: str) -> datetime:
+    """Return the service's clock, UTC. Raises: ClockRefused, once the lake has an event of it."""
+    try:
+        return await service_now(client)
+    except ClockRefused as refusal:
+        await in_lake.do(partial(note_clock, profile=profile, refusal=refusal.what))
+        raise
 
 
 def _prepare(
@@ -135,6 +147,7 @@ def _prepare(
     latest, is_checked = clock.latest(), clock.is_checked
     repairs = repair_clock_claims(lake, profile, endpoints, now=latest, is_checked=is_checked)
     _warn_of_clocks(clock, repairs)
+    note_clock(lake, profile, refusal=None)
     clock.record_seen(newest_event(lake, profile, until=now))
     if scope.only is not None:
         for endpoint in endpoints:
