@@ -145,7 +145,7 @@ def announce_events(settings: Settings) -> list[str]:
     """
     with open_lake(settings.lake) as lake:
         trail = read_events(lake)
-    last = cast("int", Variable.get(LAST_EVENT, default=-1))
+    last = Variable.get(LAST_EVENT, default=-1)
     newest = trail[-1].number if trail else -1
     if last < 0 or newest < last:
         recent = [event for event in trail if event.happened_at >= machine_now() - RECENT]
