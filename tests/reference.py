@@ -15,6 +15,7 @@ from fleetlake.cli import EPILOG, app
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.marts.catalogue import mart_keys, marts
 from fleetlake.marts.dbt import project_folder
+from fleetlake.monitoring.metrics import METRICS
 from tests import readme
 
 Command = Any
@@ -134,12 +135,22 @@ def _meaning(description: str, meanings: Mapping[str, str]) -> str:
     return " ".join((meanings[named[1]] if named else description).split())
 
 
+def metric_table() -> str:
+    """Return every Prometheus metric with its type and labels."""
+    rows = (
+        (f"`{m.name}`", str(m.kind), ", ".join(f"`{label}`" for label in m.labels), m.about)
+        for m in METRICS
+    )
+    return table("metric | type | labels | meaning", rows)
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
     **readme.BLOCKS,
     "commands": command_pages,
     "exit codes": exit_code_table,
     "raw columns": raw_columns,
     "mart columns": mart_columns,
+    "metrics": metric_table,
 }
 
 

@@ -61,7 +61,7 @@ def compare(fleet: Service, env: dict[str, str], settled: str) -> tuple[int, int
 KILLED_IN_A_COMMIT = """
 import os, signal, sys
 from pathlib import Path
-from fleetlake.lake import commit
+from fleetlake.lake import commit, connection
 from tests.conftest import NOW, Sim
 from tests.test_crash import SMALL
 from fleetsim.app import create_app
@@ -70,7 +70,13 @@ def die(_):
     print("rows are written, and their commit is not", flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 
-commit.flush_files = die
+write = commit.write_rows
+
+def write_and_die(lake, load):
+    connection.flush_files = die
+    return write(lake, load)
+
+commit.write_rows = write_and_die
 Sim(create_app(SMALL), Path(sys.argv[1])).ingest("alerts")
 """
 SMALL = SimulatorOptions(routers=6, days=1, now=NOW, speed=0)

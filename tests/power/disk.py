@@ -150,30 +150,36 @@ class Disk:
         return self
 
     def _play(self, one: Operation, system: FileSystem) -> None:
-        if one.op in "co":
-            if one.op == "c" or one.path not in self.names:
-                self._change(Rename(one.path, Node(content=bytearray())))
-            self._open[one.pid, one.fd] = self._followed(one.path)
-        elif one.op == "x":
-            self._open.pop((one.pid, one.fd), None)
-        elif one.op in "wt":
-            self._open[one.pid, one.fd].write(one.offset, one.data if one.op == "w" else None)
-        elif one.op == "f":
-            self._flush(self._open[one.pid, one.fd], system)
-        elif one.op == "s":
-            self._flush_all()
-        elif one.op == "m":
-            self._change(Rename(one.path, Node()))
-        elif one.op == "y":
-            self._change(Rename(one.path, Node(target=one.other)))
-        elif one.op == "u":
-            self._change(Rename(one.path, None))
-        elif one.op == "l":
-            self._change(Rename(one.other, self.names[one.path]))
-        elif one.op == "r":
-            self._change(Rename(one.other, self.names[one.path], one.path))
-        else:
-            raise AssertionError(one.op)
+        key = (one.pid, one.fd)
+        match one.op:
+            case "c" | "o":
+                if one.op == "c":
+                    self._change(Rename(one.path, Node(content=bytearray())))
+                self._open[key] = self._followed(one.path)
+            case "x":
+                del self._open[key]
+            case "w" | "t":
+                self._open[key].write(one.offset, one.data if one.op == "w" else None)
+            case "f":
+                self._flush(self._open[key], system)
+            case "s":
+                self._flush_all()
+            case _:
+                self._change(self._change_of_names(one))
+
+    def _change_of_names(self, one: Operation) -> Rename:
+        match one.op:
+            case "m":
+                return Rename(one.path, Node())
+            case "y":
+                return Rename(one.path, Node(target=one.other))
+            case "u":
+                return Rename(one.path, None)
+            case "l":
+                return Rename(one.other, self.names[one.path])
+            case "r":
+                return Rename(one.other, self.names[one.path], one.path)
+        raise AssertionError(one.op)
 
     def _followed(self, path: str) -> Node:
         node = self.names[path]

@@ -22,6 +22,7 @@ from fleetlake.cli.init import init
 from fleetlake.cli.interrupts import STOPPED
 from fleetlake.cli.log_format import PlainFormatter
 from fleetlake.cli.maintain import maintain
+from fleetlake.cli.metrics import metrics
 from fleetlake.cli.output import OutputPipe, lost_output, prepare_streams, say, unwritable_output
 from fleetlake.cli.prefect.server import prefect_server
 from fleetlake.cli.prefect.setup import prefect_setup
@@ -56,6 +57,7 @@ COMMANDS = (
     query,
     shell,
     status,
+    metrics,
     gaps,
     quarantine,
     events,

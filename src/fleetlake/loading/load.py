@@ -34,7 +34,7 @@ from fleetlake.lake.connection import Lake
 from fleetlake.lake.evolution.promotions import with_promoted
 from fleetlake.lake.lateness import measured_lateness
 from fleetlake.lake.locks import stream_lock
-from fleetlake.lake.run_log import record_calls, record_capabilities
+from fleetlake.lake.run_log import Calls, record_calls, record_capabilities
 from fleetlake.lake.watermarks import (
     begin_reads,
     extend_start,
@@ -310,7 +310,12 @@ def _record_run(lake: Lake, *, run: Run, outcomes: Sequence[Outcome], started_at
 
     Writes in the open transaction.
     """
-    calls = {outcome.endpoint: outcome.calls for outcome in outcomes}
+    paths = {outcome.endpoint: ENDPOINTS[outcome.endpoint].path for outcome in outcomes}
+    client = run.client
+    calls = {
+        name: Calls(client.calls[path], client.refusals[path], client.retries[path])
+        for name, path in paths.items()
+    }
     record_calls(lake, calls, run_id=run.run_id, profile=run.profile, started_at=started_at)
     refusals = {
         outcome.endpoint: outcome.error.what
