@@ -15,7 +15,7 @@ from fleetlake.cli import EPILOG, app
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.marts.catalogue import mart_keys, marts
 from fleetlake.marts.dbt import project_folder
-from fleetlake.monitoring.metrics import METRICS
+from fleetlake.monitoring.prometheus import METRICS
 from tests import readme
 
 Command = Any

@@ -23,7 +23,7 @@ from fleetlake.lake.audit_trail import EventKind, record_event
 from fleetlake.lake.run_log import record_build
 from fleetlake.machine.umask import apply_umask
 from fleetlake.monitoring.figures import measure
-from fleetlake.monitoring.metrics import METRICS, metrics_text
+from fleetlake.monitoring.prometheus import METRICS, metrics_text
 from fleetlake.settings import load_settings
 from tests.conftest import NOW, Sim, new_sim
 from tests.site_pages import DOCS

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from fleetlake.cli.audit_trail import events
 from fleetlake.cli.backfill import backfill
 from fleetlake.cli.backup import backup
 from fleetlake.cli.build import build
@@ -14,7 +15,6 @@ from fleetlake.cli.command_group import PlainGroup, joined_paragraphs
 from fleetlake.cli.demo import demo
 from fleetlake.cli.docs import docs
 from fleetlake.cli.doctor import doctor
-from fleetlake.cli.events import events
 from fleetlake.cli.export import export
 from fleetlake.cli.gaps import gaps
 from fleetlake.cli.ingest import ingest

@@ -26,7 +26,7 @@ def metrics(
     from fleetlake.lake import open_lake
     from fleetlake.machine.atomic_files import write_atomically
     from fleetlake.monitoring.figures import measure
-    from fleetlake.monitoring.metrics import metrics_text
+    from fleetlake.monitoring.prometheus import metrics_text
     from fleetlake.settings import load_settings
 
     settings = load_settings()
