@@ -30,12 +30,21 @@ from tests.power.disk import Disk, FileSystem, Operation, operations
 from tests.processes import UNSETTLED, Service, environment, fleetlake, service
 from tests.test_crash import compare
 
-CUTS = int(os.environ.get("POWER_TEST_CUTS", "16"))
-CUTS_PER_COMMAND = 4
+CUTS = int(os.environ.get("POWER_TEST_CUTS", "10"))
+CUTS_PER_COMMAND = 4 if CUTS >= 20 else 2
+NAMES = (
+    "routers",  # a list kept as history
+    "locations",
+    "alerts",
+    "activity_logs",
+    "router_state_samples",
+    "net_device_signal_samples",  # read device by device
+    "historical_locations",
+)
 COMMANDS = (
-    ("ingest",),
+    ("ingest", *NAMES),
     ("maintain", "--keep-days", "0"),
-    ("ingest",),
+    ("ingest", *NAMES),
     ("build",),
     ("publish",),
 )
@@ -80,9 +89,9 @@ class Machine:
         """Load again; return the compared rows, duplicates and losses."""
         now = datetime.fromisoformat(self.fleet.state()["now"])
         with patch.dict(os.environ, self.env, clear=True):
-            raise_worst(ingest(Settings(), []))
+            raise_worst(ingest(Settings(), NAMES))
         read_all(self.root / "lake")
-        return compare(self.fleet, self.env, (now - UNSETTLED).isoformat())
+        return compare(self.fleet, self.env, (now - UNSETTLED).isoformat(), NAMES)
 
 
 def read_all(lake_path: Path) -> None:
@@ -118,7 +127,7 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
     with service(routers=4, days=1) as fleet:
         fleet.stop_clock()
         machine = Machine(root, fleet, recorder, random.Random(19))
-        for words in (("ingest",), ("build",)):
+        for words in (("ingest", *NAMES), ("build",)):
             assert fleetlake(*words, env=machine.env).returncode == 0
         yield machine
 
@@ -145,6 +154,7 @@ def test_power_loss_at_any_moment_loses_and_duplicates_nothing(machine: Machine)
             disk.cut_power(system, machine.chance)
             where = f"{words[0]} at {instant} of {len(recorded)}, {system.name}"
             cuts[words[0]] += 1
+            sys.stdout.write(f"{cuts.total()}: {where}\n")
             try:
                 read_published(machine.root / "published")
                 compared, doubles, losses = machine.recover()
