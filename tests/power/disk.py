@@ -224,9 +224,7 @@ class Disk:
         shutil.rmtree(self.root)
         contents: dict[int, bytes] = {}
         for path, node in sorted(names.items()):
-            if not any(str(parent) in names for parent in [Path(path).parent]) and path != str(
-                self.root
-            ):
+            if path != str(self.root) and not Path(path).parent.is_dir():
                 continue  # its folder is not on the disk
             if node.target:
                 Path(path).symlink_to(node.target)

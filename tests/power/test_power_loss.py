@@ -44,9 +44,9 @@ NAMES = (
 COMMANDS = (
     ("ingest", *NAMES),
     ("maintain", "--keep-days", "0"),
+    ("publish",),
     ("ingest", *NAMES),
     ("build",),
-    ("publish",),
 )
 SOURCE = Path(__file__).with_name("recorder.c")
 
