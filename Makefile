@@ -97,8 +97,11 @@ $(SITE)/.ready: requirements-docs.lock
 	@$(SITE)/bin/python -m pip install -qq --no-deps --require-hashes -r $<
 	@touch $@
 
-crash-test: $(READY)  ## Kill the ingest N times (make crash-test N=200) and compare with the truth
+crash-test: $(READY)  ## Kill ingest and maintain in turn, N times (make crash-test N=200), and compare with the truth
 	@CRASH_TEST_KILLS=$(or $(N),200) $(BIN)/python -m pytest -q -s tests/test_crash.py
+
+power-test: $(READY)  ## Cut the power N times (make power-test N=100): what was not flushed is gone; compare with the truth
+	@POWER_TEST_CUTS=$(or $(N),100) $(BIN)/python -m pytest -q -s tests/power
 
 backup-test: $(READY)  ## Kill backups during loads, restore, compare with the truth, N rounds (N=20)
 	@BACKUP_TEST_ROUNDS=$(or $(N),20) $(BIN)/python -m pytest -q -s tests/test_backup_kill.py

@@ -23,7 +23,7 @@ from flows.credentials import settings_of_run
 from flows.groups import Group, endpoints_of
 from flows.reports import report_maintained, report_retention, report_verdicts
 from flows.retries import RETRIES, stopping_cleanly
-from flows.signals import announce_findings, announce_risks, read_lake_state
+from flows.signals import announce_events, announce_findings, announce_risks, read_lake_state
 from flows.states import SKIPPED
 
 
@@ -45,11 +45,14 @@ def maintain(keep_days: Annotated[int, Field(ge=0)] = KEEP_SNAPSHOTS.days) -> St
 def retention_watch() -> State[None]:
     """Send an event for each stream whose records may expire before they are read.
 
-    Also reports what CLI commands and killed runs found: they could not report it themselves.
+    Also reports what CLI commands and killed runs found: they could not report it themselves. And
+    what the lake's audit trail (`meta.events`) has gained since the last watch.
     """
-    state = read_lake_state(load_settings())
+    settings = load_settings()
+    state = read_lake_state(settings)
     at_risk = announce_risks(state)
-    report_retention(state, at_risk, announce_findings(state))
+    findings = announce_findings(state) + announce_events(settings)
+    report_retention(state, at_risk, findings)
     return Completed(message=f"{counted(len(at_risk), 'stream')} at risk.")
 
 

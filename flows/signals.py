@@ -12,15 +12,27 @@ from prefect.variables import Variable
 
 from fleetlake.account import stream_name
 from fleetlake.lake import open_lake
+from fleetlake.lake.audit_trail import Event, read_events
 from fleetlake.lake.gaps import Gap
-from fleetlake.monitoring.status import LakeStatus, StreamStatus, lake_now, lake_status
+from fleetlake.monitoring.status import (
+    RECENT,
+    LakeStatus,
+    StreamStatus,
+    lake_now,
+    lake_status,
+)
 from fleetlake.planning.retention import RetentionState
+from fleetlake.service.clock import machine_now
 from fleetlake.settings import Settings
+
+LAST_EVENT = "fleetlake_told_events"
+"""Name of the Prefect Variable with the number of the last event that was announced."""
 
 QUARANTINE_GREW = "fleetlake.quarantine.grew"
 SCHEMA_DRIFTED = "fleetlake.schema.drifted"
 GAP_RECORDED = "fleetlake.gap.recorded"
 RETENTION_AT_RISK = "fleetlake.retention.at_risk"
+LAKE_CHANGED = "fleetlake.lake.event"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +135,33 @@ def _announce_growth(stream: StreamStatus, gaps: Sequence[Gap], announced: Annou
                 "Run `fleetlake gaps acknowledge` once it is dealt with.",
             )
     return messages
+
+
+def announce_events(settings: Settings) -> list[str]:
+    """Send an event for each new entry of the lake's audit trail; return the messages.
+
+    A Prefect Variable holds the number of the last one. A lake that was never watched, or that was
+    restored from a backup, is told of from the last day on.
+    """
+    with open_lake(settings.lake) as lake:
+        trail = read_events(lake)
+    last = Variable.get(LAST_EVENT, default=-1)
+    newest = trail[-1].number if trail else -1
+    if last < 0 or newest < last:
+        recent = [event for event in trail if event.happened_at >= machine_now() - RECENT]
+    else:
+        recent = [event for event in trail if event.number > last]
+    messages = [m for event in recent for m in _announce(LAKE_CHANGED, *_told(event))]
+    if newest != last:
+        Variable.set(LAST_EVENT, newest, overwrite=True)
+    return messages
+
+
+def _told(event: Event) -> tuple[str, str]:
+    """Return what an event is about, and the message."""
+    rows = "" if event.rows is None else f" Rows: {event.rows:,}."
+    when = f"{event.happened_at:%Y-%m-%d %H:%M} UTC"
+    return event.endpoint or "lake", f"{when}, {event.actor}, {event.kind}: {event.summary}{rows}"
 
 
 def announce_risks(state: LakeState) -> list[str]:

@@ -1,6 +1,7 @@
 """What some tests need beyond the README's commands: `make test` skips those and reports it."""
 
 import os
+import shutil
 
 import pytest
 
@@ -15,3 +16,6 @@ needs_postgres = pytest.mark.skipif(not POSTGRES, reason="needs PostgreSQL: make
 
 # The README's commands install neither Java nor Spark, so only `make test-spark` runs these tests.
 needs_spark = pytest.mark.skipif(not SPARK_PYTHON, reason="needs Spark: make test-spark")
+
+# The README's commands install no C compiler; nearly all machines for development have one.
+needs_compiler = pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler, cc")

@@ -17,6 +17,7 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.marts.catalogue import mart_keys, mart_table, marts
 from fleetlake.marts.dbt import project_folder
+from fleetlake.monitoring.prometheus import METRICS
 from fleetlake.settings import Settings
 from tests.blocks import filled, without_placeholders
 
@@ -181,6 +182,15 @@ def _meaning(description: str, meanings: Mapping[str, str]) -> str:
     return " ".join((meanings[named[1]] if named else description).split())
 
 
+def metric_table() -> str:
+    """Return every Prometheus metric with its type and labels."""
+    rows = (
+        (f"`{m.name}`", str(m.kind), ", ".join(f"`{label}`" for label in m.labels), m.about)
+        for m in METRICS
+    )
+    return table("metric | type | labels | meaning", rows)
+
+
 BLOCKS = {
     "settings": settings_table,
     "endpoints": endpoint_table,
@@ -189,6 +199,7 @@ BLOCKS = {
     "exit codes": exit_code_table,
     "raw columns": raw_columns,
     "mart columns": mart_columns,
+    "metrics": metric_table,
 }
 
 

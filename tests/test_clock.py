@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime, parsedate_to_datetime
@@ -16,6 +17,7 @@ from fleetlake.demo import demo_settings
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import ClockRefused, UsageError
 from fleetlake.lake import open_lake
+from fleetlake.lake.audit_trail import read_events
 from fleetlake.lake.clock_repair import repair_clock_claims
 from fleetlake.lake.gaps import Gap, gaps
 from fleetlake.lake.watermarks import StreamWatermark, set_watermarks
@@ -166,6 +168,19 @@ def test_a_service_whose_clock_is_a_day_off_is_refused_with_an_explanation(sim: 
         load(sim, transport=Lying(sim.transport, date=date))
 
     assert "FLEETLAKE_CLOCK=service" in refused.value.remedy
+
+
+@pytest.mark.usefixtures("machine")
+def test_a_refused_clock_is_one_event_until_it_is_trusted_again(sim: Sim):
+    wrong = Lying(sim.transport, off=-2 * REFUSED_SKEW)
+    for transport in (wrong, wrong, sim.transport, sim.transport, wrong):
+        with suppress(ClockRefused):
+            load(sim, "alerts", transport=transport)
+
+    with open_lake(sim.folder / "lake", read_only=True) as lake:
+        found = read_events(lake)
+    assert [event.details["state"] for event in found] == ["refused", "trusted", "refused"]
+    assert found[0].summary.startswith("The service's clock is 47 h behind this machine's")
 
 
 @every("date", ["Sun, 06 Nov 1825 08:49:37 GMT", "Fri, 31 Dec 9999 23:59:59 GMT"])

@@ -9,7 +9,10 @@ import random
 import signal
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Collection
 from datetime import datetime, timedelta
+from itertools import cycle, islice
 from pathlib import Path
 from unittest.mock import patch
 
@@ -27,14 +30,17 @@ from tests.processes import UNSETTLED, Service, environment, fleetlake, kill_aft
 from tests.test_load import assert_complete, key_of, keys_in
 
 KILLS = int(os.environ.get("CRASH_TEST_KILLS", "15"))
+KILLED = (("ingest",), ("maintain", "--keep-days", "0"))
 LONGEST_LIFE_SECONDS = 1.6
 LATE_BY = timedelta(minutes=15)  # of one record in five, in the scenario that is served
 NAMED = 5  # of the losses of a table
 FLAKY = SCENARIOS["flaky"].faults
 
 
-def compare(fleet: Service, env: dict[str, str], settled: str) -> tuple[int, int, int]:
-    """Return the compared rows, duplicates and losses over all tables, according to the service.
+def compare(
+    fleet: Service, env: dict[str, str], settled: str, names: Collection[str] = tuple(ENDPOINTS)
+) -> tuple[int, int, int]:
+    """Return the compared rows, duplicates and losses over the named tables, by the service's word.
 
     `settled` is the time before which everything must be in the lake.
     """
@@ -42,8 +48,8 @@ def compare(fleet: Service, env: dict[str, str], settled: str) -> tuple[int, int
     with patch.dict(os.environ, env):
         place = Settings().lake
     with open_lake(place, read_only=True) as lake:
-        kept = {name: keys_in(lake, endpoint) for name, endpoint in ENDPOINTS.items()}
-    for endpoint in ENDPOINTS.values():
+        kept = {name: keys_in(lake, ENDPOINTS[name]) for name in names}
+    for endpoint in (ENDPOINTS[name] for name in names):
         keys = kept[endpoint.name]
         until = "" if endpoint.is_snapshot else settled
         wanted = {key_of(endpoint, record) for record in fleet.truth(endpoint.name, until)}
@@ -61,7 +67,7 @@ def compare(fleet: Service, env: dict[str, str], settled: str) -> tuple[int, int
 KILLED_IN_A_COMMIT = """
 import os, signal, sys
 from pathlib import Path
-from fleetlake.lake import commit
+from fleetlake.lake import commit, connection
 from tests.conftest import NOW, Sim
 from tests.test_crash import SMALL
 from fleetsim.app import create_app
@@ -70,7 +76,13 @@ def die(_):
     print("rows are written, and their commit is not", flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 
-commit.flush_files = die
+write = commit.write_rows
+
+def write_and_die(lake, load):
+    connection.flush_files = die
+    return write(lake, load)
+
+commit.write_rows = write_and_die
 Sim(create_app(SMALL), Path(sys.argv[1])).ingest("alerts")
 """
 SMALL = SimulatorOptions(routers=6, days=1, now=NOW, speed=0)
@@ -99,16 +111,18 @@ def test_ingest_after_one_killed_during_its_commit_completes_the_load(lake_path:
 
 @pytest.mark.proof
 @pytest.mark.xdist_group("processes")
-def test_ingest_killed_repeatedly_loses_and_duplicates_nothing(tmp_path: Path) -> None:
+def test_ingest_and_maintain_killed_in_turn_lose_and_duplicate_nothing(tmp_path: Path) -> None:
     chance = random.Random(5)
     with service(routers=12, days=3, scenario="late-data") as fleet:
         env = environment(tmp_path, fleet.url)
         fleet.faults(**FLAKY)
-        killed = tries = 0
-        while killed < KILLS and tries < 3 * KILLS:
-            tries += 1
-            killed += kill_after(chance.uniform(0.3, LONGEST_LIFE_SECONDS), "ingest", env=env)
+        kills: Counter[str] = Counter()
+        for words in islice(cycle(KILLED), 3 * KILLS):
+            life = chance.uniform(0.3, LONGEST_LIFE_SECONDS)
+            kills[words[0]] += kill_after(life, *words, env=env)
             fleet.advance(chance.uniform(60, 7200))
+            if kills.total() == KILLS:
+                break
         fleet.advance(SWEEP.total_seconds())
         now = datetime.fromisoformat(fleet.state()["now"])
         last = fleetlake("ingest", env=env, timeout=600)
@@ -116,10 +130,11 @@ def test_ingest_killed_repeatedly_loses_and_duplicates_nothing(tmp_path: Path) -
         settled = now - LATE_BY - UNSETTLED
         rows, doubles, losses = compare(fleet, env, settled.isoformat())
     sys.stdout.write(
-        f"{rows:,} rows compared, {killed} kills, {doubles} duplicates, {losses} losses\n"
+        f"{rows:,} rows compared, kills {dict(kills)}, {doubles} duplicates, {losses} losses\n"
     )
 
     assert last.returncode == 0, last.stderr
-    assert killed == KILLS
+    assert kills.total() == KILLS
+    assert all(kills[words[0]] for words in KILLED)
     assert rows > 10_000
     assert (doubles, losses) == (0, 0)

@@ -412,7 +412,7 @@ def test_rows_are_on_the_disk_before_the_catalog_names_their_file(lake, monkeypa
         seen.append((len(files), visible))
         flush_files(lake_path)
 
-    monkeypatch.setattr(commits, "flush_files", look)
+    monkeypatch.setattr("fleetlake.lake.connection.flush_files", look)
 
     commit_load(lake, load_of(ALERTS, *(alert(number) for number in range(500))))
 

@@ -16,6 +16,7 @@ from fleetlake import cli
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import ListShrank, UsageError
 from fleetlake.lake import Lake, open_lake
+from fleetlake.lake.audit_trail import EventKind, read_events
 from fleetlake.lake.commit import commit_load
 from fleetlake.lake.loads import ShrinkRule
 from fleetlake.loading.ingest import ingest
@@ -177,6 +178,26 @@ def test_the_refusal_ends_when_the_records_reappear(fleet: Sim) -> None:
     with open_lake(fleet.settings().lake, read_only=True) as lake:
         assert lake.rows("select * from meta.absent") == []
         assert lake.rows("select count(*) from raw.routers") == [(10,)]
+
+
+def test_each_change_of_a_shrunken_list_is_one_event_and_not_one_per_load(fleet: Sim) -> None:
+    for _ in range(3):
+        load(fleet, "routers", routers=first(4))
+    fleet.ingest("routers")
+    for _ in range(2):
+        service = Changed(fleet, routers=first(4))
+        fleet.ingest("routers", transport=service, accept_shrunk=["routers"])
+
+    with open_lake(fleet.settings().lake, read_only=True) as lake:
+        found = read_events(lake)
+    assert {(event.kind, event.endpoint, event.rows) for event in found} == {
+        (EventKind.SHRUNK_LIST, "routers", 6)
+    }
+    assert [event.summary for event in found] == [
+        "routers lost too many records at once; their versions stay open.",
+        "Missing records of routers are no longer missing.",
+        "A person accepted that these records of routers are gone.",
+    ]
 
 
 @pytest.mark.parametrize(("left", "closed"), [(5, 5), (9, 1), (4, 0)])

@@ -6,8 +6,11 @@ from datetime import timedelta
 
 import pytest
 
+from fleetlake.lake import open_lake
+from fleetlake.lake.audit_trail import EventKind, record_event
 from fleetlake.monitoring.status import LakeStatus
 from fleetlake.planning.retention import Forecast, RetentionState
+from fleetlake.settings import Settings
 from tests.streams import GAP, GOOD, NOW
 
 pytestmark = [
@@ -161,3 +164,40 @@ def test_stream_is_announced_while_its_records_may_expire(sent, state, events):
 
     assert len(announce_risks(lake_state(replace(STREAM, retention=forecast)))) == events
     assert [name for name, _ in sent] == ["fleetlake.retention.at_risk"] * events
+
+
+def test_each_event_of_the_audit_trail_is_announced_once(sent, lake_path):
+    from flows.signals import LAST_EVENT, Variable, announce_events
+
+    Variable.unset(LAST_EVENT)
+    settings = Settings(lake=lake_path, base_url="http://localhost/")
+    with open_lake(lake_path) as lake:
+        record_event(lake, EventKind.CHECK, "An old one.")
+        lake.execute("update meta.events set happened_at = '2025-06-01'")
+        record_event(lake, EventKind.CHECK, "A file is missing.")
+    first = announce_events(settings)
+    with open_lake(lake_path) as lake:
+        record_event(lake, EventKind.REPAIR, "Rows were forgotten.", endpoint="alerts", rows=5)
+
+    [repaired] = announce_events(settings)
+
+    assert [message.partition(", check: ")[2] for message in first] == ["A file is missing."]
+    assert repaired.endswith("repair: Rows were forgotten. Rows: 5.")
+    assert announce_events(settings) == []
+    assert [(name, payload["endpoint"]) for name, payload in sent] == [
+        ("fleetlake.lake.event", "lake"),
+        ("fleetlake.lake.event", "alerts"),
+    ]
+
+
+def test_a_lake_restored_from_a_backup_is_told_of_again(lake_path):
+    from flows.signals import LAST_EVENT, Variable, announce_events
+
+    Variable.set(LAST_EVENT, 99, overwrite=True)
+    with open_lake(lake_path) as lake:
+        record_event(lake, EventKind.CHECK, "A file is missing.")
+
+    messages = announce_events(Settings(lake=lake_path, base_url="http://localhost/"))
+
+    Variable.unset(LAST_EVENT)
+    assert len(messages) == 1

@@ -263,6 +263,13 @@ def test_an_unchanged_mart_is_not_written_again(few):
     assert written == [{True}, {False}]
 
 
+LAST_BUILD = (
+    "select last(is_good order by built_at), last(warned_tests order by built_at), "
+    "last(seconds order by built_at) > 0 from meta.builds having last(failed_tests order by "
+    "built_at)"
+)
+
+
 def test_a_failed_build_names_the_bad_rows_and_leaves_the_marts_as_they_were(few, tmp_path, add):
     lake = Path(shutil.copytree(few[0], tmp_path / "lake"))
     add(lake, "activity_logs", LOGIN)  # twice in raw, which the lake itself never writes
@@ -271,6 +278,7 @@ def test_a_failed_build_names_the_bad_rows_and_leaves_the_marts_as_they_were(few
         build_marts(lake, select=FEW)
 
     assert rows(lake, "select count(*) from marts.security_events") == [(1,)]
+    assert rows(lake, f"{LAST_BUILD} = 1") == [(False, 0, True)]
 
 
 def test_bad_rows_of_the_service_are_reported_and_do_not_stop_the_build(lake_path, add):
@@ -284,6 +292,7 @@ def test_bad_rows_of_the_service_are_reported_and_do_not_stop_the_build(lake_pat
         (NOON.replace(hour=1), 0.0)
     ]
     assert rows(lake, "select episodes, longest_s from marts.failover_daily") == [(1, 0.0)]
+    assert rows(lake, f"{LAST_BUILD} = 0") == [(True, 1, True)]
 
 
 @pytest.mark.proof

@@ -91,6 +91,19 @@ def test_a_description_damaged_by_a_power_cut_does_not_stop_the_next_publish(
     assert not description["tables"]["trips"]["is_reused"]
 
 
+def test_a_snapshot_is_flushed_to_the_disk_before_the_link_leads_to_it(lake, tmp_path, monkeypatch):
+    published, at_flush = tmp_path / "p", []
+
+    def look(store):
+        names = {path.name for path in store.rglob("*") if path.is_file()}
+        at_flush.append((published.exists(), {"snapshot.json", "fleet.duckdb"} <= names))
+
+    monkeypatch.setattr("fleetlake.publishing.publish.flush_files", look)
+    publish(lake, published)
+
+    assert at_flush == [(False, True)]
+
+
 @pytest.mark.parametrize("target", ["other", "nowhere"])
 def test_a_foreign_link_is_neither_followed_nor_replaced(lake, tmp_path, target):
     other = tmp_path / "other"

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from fleetlake.cli.audit_trail import events
 from fleetlake.cli.backfill import backfill
 from fleetlake.cli.backup import backup
 from fleetlake.cli.build import build
@@ -21,6 +22,7 @@ from fleetlake.cli.init import init
 from fleetlake.cli.interrupts import STOPPED
 from fleetlake.cli.log_format import PlainFormatter
 from fleetlake.cli.maintain import maintain
+from fleetlake.cli.metrics import metrics
 from fleetlake.cli.output import OutputPipe, lost_output, prepare_streams, say, unwritable_output
 from fleetlake.cli.prefect.server import prefect_server
 from fleetlake.cli.prefect.setup import prefect_setup
@@ -55,8 +57,10 @@ COMMANDS = (
     query,
     shell,
     status,
+    metrics,
     gaps,
     quarantine,
+    events,
     columns,
     verify,
     backfill,

@@ -46,9 +46,13 @@ def status(
     below the table gives a later start. Ends with exit code 9 while a lost range is not
     acknowledged (see `fleetlake gaps`).
     """
+    from dataclasses import asdict
+
     from fleetlake.cli.command_group import say_instead
+    from fleetlake.cli.formats import print_document
     from fleetlake.errors import RecordsMissing
     from fleetlake.lake import open_lake
+    from fleetlake.monitoring.figures import measure
     from fleetlake.monitoring.status import lake_now, lake_status
     from fleetlake.settings import load_settings
 
@@ -58,11 +62,17 @@ def status(
     settings = load_settings()
     with open_lake(settings.lake, read_only=True) as lake:
         now = lake_now(lake, settings.clock)
-        found = lake_status(lake, now=now, calls_per_minute=settings.calls_per_minute)
+        if output is OutputFormat.JSON:
+            measured = measure(lake, settings)
+            found = measured.status
+        else:
+            found = lake_status(lake, now=now, calls_per_minute=settings.calls_per_minute)
     if output is OutputFormat.TABLE:
         _print_report(found, now)
+    elif output is OutputFormat.JSON:
+        print_document({**asdict(found), "figures": asdict(measured.figures)})
     else:
-        _print_for_programs(found, output, is_csv_guarded=settings.csv_guard)
+        _print_csv(found, is_csv_guarded=settings.csv_guard)
     if found.open_gaps:
         raise RecordsMissing(
             f"The service deleted {len(found.open_gaps):,} ranges before they were read.",
@@ -71,21 +81,16 @@ def status(
         )
 
 
-def _print_for_programs(found: "LakeStatus", output: OutputFormat, *, is_csv_guarded: bool) -> None:
-    """Print JSON of streams and open gaps, or CSV of the streams alone."""
-    from dataclasses import asdict
+def _print_csv(found: "LakeStatus", *, is_csv_guarded: bool) -> None:
+    """Print the streams alone, one per line."""
+    from fleetlake.cli.formats import print_records
 
-    from fleetlake.cli.formats import print_document, print_records
-
-    if output is OutputFormat.JSON:
-        print_document(asdict(found))
-        return
     rows = [
         [getattr(stream, field) for field in STREAM_FIELDS]
         + [getattr(stream.retention, field, None) for field in RETENTION_FIELDS]
         for stream in found.streams
     ]
-    print_records(output, CSV_COLUMNS, rows, is_csv_guarded=is_csv_guarded)
+    print_records(OutputFormat.CSV, CSV_COLUMNS, rows, is_csv_guarded=is_csv_guarded)
 
 
 def _print_report(found: "LakeStatus", now: datetime) -> None:
@@ -102,6 +107,8 @@ def _print_report(found: "LakeStatus", now: datetime) -> None:
     for stream in found.streams:
         for note in _notes(stream):
             screen.print(f"{_name(stream)}: {note}.")
+    for line in event_lines(found):
+        screen.print(line)
 
 
 def summary_lines(found: "LakeStatus", now: datetime) -> Iterator[str]:
@@ -151,6 +158,16 @@ def _faults(found: "LakeStatus", last_load: datetime, now: datetime) -> Iterator
         if stream.quarantined:
             refused = counted(stream.quarantined, "record")
             yield f"{refused} of {name} could not be stored: see `fleetlake quarantine list`."
+
+
+def event_lines(found: "LakeStatus") -> Iterator[str]:
+    """Yield one line about the events of the last day, if there were any."""
+    from fleetlake.text.wording import counted
+
+    if found.events:
+        kinds = sorted({event.kind.replace("_", " ") for event in found.events})
+        happened = f"{counted(len(found.events), 'event')} in the last day ({', '.join(kinds)})"
+        yield f"{happened}: see `fleetlake events list`."
 
 
 def _is_stale(stream: "StreamStatus", last_load: datetime) -> bool:

@@ -24,6 +24,7 @@ from pyarrow import fs
 
 from fleetlake.exporters.contract import ExportMark, TableChanges
 from fleetlake.exporters.local import require_own_parts
+from fleetlake.lake.durable import flush_files
 from fleetlake.lake_address import refuse_unusable
 from fleetlake.text.quoting import exact, literal, quoted
 from fleetlake.text.spreadsheet import guarded_sql, unguarded_sql
@@ -265,6 +266,7 @@ class FileExporter:
         path = f"{self._root}/{table}/{MANIFEST}"
         text = json.dumps(content, indent=1).encode()
         if isinstance(self._system, fs.LocalFileSystem):
+            flush_files(Path(self._root))  # before the manifest names them
             _replace_file(Path(path), text)
         else:  # an object store replaces an object atomically
             with self._system.open_output_stream(path) as stream:

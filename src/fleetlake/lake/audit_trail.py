@@ -31,9 +31,10 @@ class EventKind(StrEnum):
 class Event:
     """One row of `meta.events`, in UTC; `rows` is None where rows do not apply.
 
-    `kind` may be one that only a later release knows.
+    `kind` may be one that only a later release knows. `number` rises with each event.
     """
 
+    number: int
     happened_at: datetime
     kind: str
     actor: str
@@ -63,10 +64,16 @@ def record_event(
 
 
 def read_events(lake: Lake, *, since: datetime | None = None) -> list[Event]:
-    """Return the events at or after `since`, oldest first."""
+    """Return the events at or after `since`, oldest first; none from a lake without a trail yet."""
+    has_trail = lake.rows(
+        "select 1 from duckdb_tables() where database_name = 'lake' "
+        "and schema_name = 'meta' and table_name = 'events'"
+    )
+    if not has_trail:  # an earlier release wrote the lake
+        return []
     found = lake.rows(
-        "select happened_at, kind, actor, account_profile, endpoint, rows, summary, details "
-        "from meta.events where happened_at >= coalesce(?, happened_at) order by happened_at",
+        "select rowid, happened_at, kind, actor, account_profile, endpoint, rows, summary, details "
+        "from meta.events where happened_at >= coalesce(?, happened_at) order by rowid",
         [since],
     )
     names = Event.__dataclass_fields__

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from fleetlake.endpoints.model import Endpoint, Mode
+from fleetlake.lake.audit_trail import EventKind, record_event
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.locks import commit_lock
 from fleetlake.lake.watermarks import all_proven_intervals, replace_intervals
@@ -63,7 +64,54 @@ def repair_clock_claims(
             repairs.append(
                 ClockRepair(endpoint=endpoint.name, claimed_until=claimed, sure_until=sure_until)
             )
+        _record_repairs(lake, profile, repairs)
     return repairs
+
+
+def note_clock(lake: Lake, profile: str, refusal: str | None) -> None:
+    """Record that the clock was refused, or trusted again (None), if that is a change.
+
+    Loads that are refused one after the other leave one event.
+    """
+    state = _REFUSED if refusal else _TRUSTED
+    if _last_state(lake, profile) == state:
+        return
+    with commit_lock(lake.path), lake.transaction():
+        record_event(
+            lake,
+            EventKind.CLOCK,
+            refusal or "The clocks of the service and this machine agree again.",
+            profile=profile,
+            details={"state": state},
+        )
+
+
+_REFUSED, _TRUSTED = "refused", "trusted"
+
+
+def _last_state(lake: Lake, profile: str) -> str:
+    found = lake.rows(
+        "select (details->>'state') as state from meta.events where kind = ? "
+        "and account_profile = ? and (details->>'state') is not null order by rowid desc limit 1",
+        [EventKind.CLOCK, profile],
+    )
+    return str(found[0][0]) if found else _TRUSTED
+
+
+def _record_repairs(lake: Lake, profile: str, repairs: Sequence[ClockRepair]) -> None:
+    streams = ", ".join(one.endpoint for one in repairs)
+    record_event(
+        lake,
+        EventKind.CLOCK,
+        f"An earlier load used a clock that was fast; its claims were corrected: {streams}.",
+        profile=profile,
+        details={
+            "streams": {
+                one.endpoint: {"claimed_until": one.claimed_until, "sure_until": one.sure_until}
+                for one in repairs
+            }
+        },
+    )
 
 
 def _claims(

@@ -10,7 +10,6 @@ from fleetlake.endpoints.model import Mode
 from fleetlake.errors import CommitUnknown, LakeError
 from fleetlake.lake.clock_repair import TOLERANCE
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.durable import flush_files
 from fleetlake.lake.lateness import note_lateness
 from fleetlake.lake.loads import Committed, Load
 from fleetlake.lake.locks import commit_lock
@@ -45,7 +44,6 @@ def commit_load(lake: Lake, load: Load, *, only_changes: bool = False) -> Commit
                     lake.roll_back()
                     return earlier
                 _write_proofs(lake, load, committed)
-                flush_files(lake.path)
         except LakeError as error:
             if settled := _settled(lake, load, error):
                 return settled

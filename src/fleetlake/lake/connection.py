@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from fleetlake.errors import LakeError
 from fleetlake.lake.attach import attach_statements, explained, store_keys
+from fleetlake.lake.durable import flush_files
 from fleetlake.lake_address import MORE_FILES, LakeAddress, SharedLake
 from fleetlake.text.quoting import quoted
 from fleetlake.text.redaction import without_secrets
@@ -100,13 +101,15 @@ class Lake:
     def transaction(self) -> Iterator[None]:
         """Commit everything done within the block, or nothing if it raises an error.
 
-        A rollback within the block ends the transaction, and nothing is committed.
+        What the block has written is on the disk before the catalog names it. A rollback within
+        the block ends the transaction, and nothing is committed.
         """
         self.execute("begin")
         self._is_open = True
         try:
             yield
             if self._is_open:
+                flush_files(self.path)
                 self.execute("commit")
         except BaseException:
             self.roll_back()

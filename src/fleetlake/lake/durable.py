@@ -1,7 +1,9 @@
 """Flushing files to disk before the catalog names them, or before older ones are removed.
 
 DuckDB does not flush the files that it writes. They survive a kill of the process but not a power
-failure, after which the catalog could name an empty file. Object stores need no flush.
+failure, after which the catalog could name an empty file. So every transaction flushes before it
+commits (`Lake.transaction`); a statement that writes outside of one may name a file too early.
+SQLite itself flushes the catalog at each commit. Object stores need no flush.
 """
 
 import ctypes

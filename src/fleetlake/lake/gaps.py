@@ -71,7 +71,7 @@ def gaps(lake: Lake, *, only_open: bool = False) -> list[Gap]:
 
 def acknowledge_gaps(lake: Lake) -> int:
     """Mark every open gap as known and return how many there were."""
-    with commit_lock(lake.path):
+    with commit_lock(lake.path), lake.transaction():
         [(count,)] = lake.rows(
             "update meta.gaps set acknowledged_at = now() where acknowledged_at is null"
         )

@@ -47,17 +47,20 @@ def maintain(lake: Lake, *, keep: timedelta = KEEP_SNAPSHOTS) -> Maintained:
         for name in ENDPOINTS:
             locks.enter_context(stream_lock(lake.path, name))
         locks.enter_context(commit_lock(lake.path))
-        forget_lateness(lake)
-        with _one_thread(lake):
+        with lake.transaction():
+            forget_lateness(lake)
+        with _one_thread(lake), lake.transaction():
             lake.execute("call ducklake_flush_inlined_data('lake')")
         before = _files(lake)
-        lake.execute("call ducklake_merge_adjacent_files('lake')")
-        lake.execute("call ducklake_rewrite_data_files('lake')")
-        expired = lake.rows(
-            "call ducklake_expire_snapshots('lake', "
-            f"older_than => now() - interval '{_seconds(keep)} seconds')"
-        )
-        flush_files(lake.path)
+        for compaction in ("merge_adjacent_files", "rewrite_data_files"):
+            with lake.transaction():
+                lake.execute(f"call ducklake_{compaction}('lake')")
+        with lake.transaction():
+            expired = lake.rows(
+                "call ducklake_expire_snapshots('lake', "
+                f"older_than => now() - interval '{_seconds(keep)} seconds')"
+            )
+        flush_files(lake.path)  # the catalog must forget a file before the disk does
         removed = lake.rows("call ducklake_cleanup_old_files('lake', cleanup_all => true)")
         removed += lake.rows(
             "call ducklake_delete_orphaned_files('lake', "

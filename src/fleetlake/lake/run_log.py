@@ -1,6 +1,7 @@
-"""Recording the calls of a run, and the endpoints that an account may not read."""
+"""Recording the calls of a run, the endpoints that an account may not read, and builds."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 
 import pyarrow as pa
@@ -8,15 +9,26 @@ import pyarrow as pa
 from fleetlake.lake.connection import Lake
 
 
+@dataclass(frozen=True)
+class Calls:
+    """The requests for one endpoint: all of them, those refused for the limit, those repeated."""
+
+    made: int
+    refused: int = 0
+    retried: int = 0
+
+
 def record_calls(
-    lake: Lake, calls: Mapping[str, int], *, run_id: str, profile: str, started_at: datetime
+    lake: Lake, calls: Mapping[str, Calls], *, run_id: str, profile: str, started_at: datetime
 ) -> None:
-    """Record the calls per endpoint, retries included, in the open transaction."""
+    """Record the calls per endpoint, in the open transaction."""
     members = {
         "run_id": [run_id] * len(calls),
         "account_profile": [profile] * len(calls),
         "endpoint": list(calls.keys()),
-        "calls": list(calls.values()),
+        "calls": [one.made for one in calls.values()],
+        "refusals": [one.refused for one in calls.values()],
+        "retries": [one.retried for one in calls.values()],
         "started_at": [started_at] * len(calls),
     }
     with lake.view("calls_made", pa.table(members)):
@@ -49,3 +61,27 @@ def record_capabilities(lake: Lake, refusals: Mapping[str, str | None], *, profi
             "checked_at) values (?, ?, ?, ?, now())",
             [profile, endpoint, is_available, reason],
         )
+
+
+def record_build(
+    lake: Lake,
+    *,
+    seconds: float,
+    is_good: bool,
+    is_full: bool,
+    models: int,
+    tests: Mapping[str, int],
+) -> None:
+    """Record a build, in the open transaction. `tests` counts its data tests by dbt's status."""
+    lake.execute(
+        "insert into meta.builds (built_at, seconds, is_good, is_full, models, failed_tests, "
+        "warned_tests) values (now(), ?, ?, ?, ?, ?, ?)",
+        [
+            seconds,
+            is_good,
+            is_full,
+            models,
+            tests.get("fail", 0) + tests.get("error", 0),
+            tests.get("warn", 0),
+        ],
+    )

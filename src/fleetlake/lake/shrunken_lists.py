@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from fleetlake.errors import ListShrank
+from fleetlake.lake.audit_trail import EventKind, record_event
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.loads import Load
 from fleetlake.text.quoting import quoted
@@ -48,6 +49,13 @@ def judge_missing(lake: Lake, load: Load) -> MissingRecords:
     ended, unconfirmed = _divided(lake, load, gone, before, held)
     if unconfirmed != before:
         _note(lake, load, before - unconfirmed, unconfirmed - before)
+    _record_changes(
+        lake,
+        load,
+        noted=len(unconfirmed - before),
+        accepted=len(gone) if load.shrink.is_accepted else 0,
+        returned=len(before - gone.keys()),
+    )
     return MissingRecords(
         ended=ended,
         unconfirmed=unconfirmed,
@@ -168,6 +176,26 @@ def _note(lake: Lake, load: Load, back: frozenset[str], away: frozenset[str]) ->
                 "insert into meta.absent by name select ? as account_profile, ? as endpoint, "
                 "record_key, ?::timestamptz as absent_since from away",
                 [*stream, load.seen_at],
+            )
+
+
+def _record_changes(lake: Lake, load: Load, *, noted: int, accepted: int, returned: int) -> None:
+    """Record in the audit trail what has changed since the last load, by number of records."""
+    name = load.endpoint.name
+    changes = {
+        f"{name} lost too many records at once; their versions stay open.": noted,
+        f"A person accepted that these records of {name} are gone.": accepted,
+        f"Missing records of {name} are no longer missing.": returned,
+    }
+    for summary, rows in changes.items():
+        if rows:
+            record_event(
+                lake,
+                EventKind.SHRUNK_LIST,
+                summary,
+                profile=load.profile,
+                endpoint=name,
+                rows=rows,
             )
 
 

@@ -165,6 +165,18 @@ META: dict[str, dict[str, str]] = {
         "calls": "BIGINT",
         "started_at": _TIME,
         "finished_at": _TIME,
+        "refusals": "BIGINT",  # responses that the call limit was exceeded
+        "retries": "BIGINT",  # requests sent again after an error
+    },
+    # Builds of the marts that computed something, failed ones too.
+    "builds": {
+        "built_at": _TIME,
+        "seconds": "DOUBLE",
+        "is_good": "BOOLEAN",
+        "is_full": "BOOLEAN",
+        "models": "BIGINT",
+        "failed_tests": "BIGINT",
+        "warned_tests": "BIGINT",
     },
 }
 

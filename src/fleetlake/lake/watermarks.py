@@ -207,7 +207,7 @@ def begin_reads(
     if not new:
         return
     of_stream = "from meta.reads r where r.account_profile = $profile and r.endpoint = n.endpoint"
-    with commit_lock(lake.path):
+    with commit_lock(lake.path), lake.transaction():
         lake.execute(
             "insert into meta.reads by name select $profile as account_profile, endpoint, "
             f"$shard as shard, coalesce((select min(swept_at) {of_stream}), $now) as swept_at, "
@@ -229,7 +229,7 @@ def extend_start(lake: Lake, profile: str, endpoints: Sequence[Endpoint], since:
     names = [endpoint.name for endpoint in endpoints if not endpoint.is_snapshot]
     condition = "account_profile = ? and endpoint in (select unnest(?)) and wanted_from > ?"
     if lake.rows(f"select 1 from meta.reads where {condition} limit 1", [profile, names, since]):
-        with commit_lock(lake.path):
+        with commit_lock(lake.path), lake.transaction():
             lake.execute(
                 f"update meta.reads set wanted_from = ? where {condition}",
                 [since, profile, names, since],

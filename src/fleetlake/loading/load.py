@@ -20,6 +20,7 @@ from fleetlake.concurrency import all_of
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import (
+    ClockRefused,
     CredentialsRefused,
     EndpointUnavailable,
     FleetlakeError,
@@ -28,12 +29,12 @@ from fleetlake.errors import (
     StreamFailed,
     UsageError,
 )
-from fleetlake.lake.clock_repair import ClockRepair, repair_clock_claims
+from fleetlake.lake.clock_repair import ClockRepair, note_clock, repair_clock_claims
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.evolution.promotions import with_promoted
 from fleetlake.lake.lateness import measured_lateness
 from fleetlake.lake.locks import stream_lock
-from fleetlake.lake.run_log import record_calls, record_capabilities
+from fleetlake.lake.run_log import Calls, record_calls, record_capabilities
 from fleetlake.lake.watermarks import (
     begin_reads,
     extend_start,
@@ -87,7 +88,7 @@ async def load_streams(
     scope = scope or Scope()
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="lake") as thread:
         in_lake = LakeThread(lake, thread, client.clock)
-        now = await service_now(client)
+        now = await _trusted_now(client, in_lake, profile)
         prepare = partial(
             _prepare, clock=client.clock, endpoints=endpoints, profile=profile, scope=scope, now=now
         )
@@ -109,7 +110,18 @@ async def load_streams(
             raise
         record = partial(_record_run, run=run, outcomes=outcomes, started_at=started_at)
         await in_lake.commit_proofs(also=record)
+        for refusal in (o.error for o in outcomes if isinstance(o.error, ClockRefused)):
+            await in_lake.do(partial(note_clock, profile=profile, refusal=refusal.what))
         return outcomes
+
+
+async def _trusted_now(client: Client, in_lake: LakeThread, profile: str) -> datetime:
+    """Return the service's clock, UTC. Raises: ClockRefused, once the lake has an event of it."""
+    try:
+        return await service_now(client)
+    except ClockRefused as refusal:
+        await in_lake.do(partial(note_clock, profile=profile, refusal=refusal.what))
+        raise
 
 
 def _prepare(
@@ -135,6 +147,7 @@ def _prepare(
     latest, is_checked = clock.latest(), clock.is_checked
     repairs = repair_clock_claims(lake, profile, endpoints, now=latest, is_checked=is_checked)
     _warn_of_clocks(clock, repairs)
+    note_clock(lake, profile, refusal=None)
     clock.record_seen(newest_event(lake, profile, until=now))
     if scope.only is not None:
         for endpoint in endpoints:
@@ -297,7 +310,12 @@ def _record_run(lake: Lake, *, run: Run, outcomes: Sequence[Outcome], started_at
 
     Writes in the open transaction.
     """
-    calls = {outcome.endpoint: outcome.calls for outcome in outcomes}
+    paths = {outcome.endpoint: ENDPOINTS[outcome.endpoint].path for outcome in outcomes}
+    client = run.client
+    calls = {
+        name: Calls(client.calls[path], client.refusals[path], client.retries[path])
+        for name, path in paths.items()
+    }
     record_calls(lake, calls, run_id=run.run_id, profile=run.profile, started_at=started_at)
     refusals = {
         outcome.endpoint: outcome.error.what

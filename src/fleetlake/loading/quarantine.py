@@ -63,7 +63,7 @@ def retry_quarantined(lake: Lake, endpoint: str | None = None) -> tuple[int, int
 
 def acknowledge_quarantined(lake: Lake, endpoint: str | None = None) -> int:
     """Mark quarantined records as resolved without removing them; return how many."""
-    with commit_lock(lake.path):
+    with commit_lock(lake.path), lake.transaction():
         [(count,)] = lake.rows(
             "update meta.quarantine set resolved_at = now() "
             "where resolved_at is null and (? is null or endpoint = ?)",
@@ -97,7 +97,7 @@ def _retry(lake: Lake, record: Quarantined) -> bool:
                 seen_at=record.quarantined_at,
             ),
         )
-    with commit_lock(lake.path):
+    with commit_lock(lake.path), lake.transaction():
         lake.execute(
             "update meta.quarantine set resolved_at = now() "
             "where endpoint = ? and raw = ? and partition is not distinct from ?",

@@ -7,37 +7,32 @@ dbt writes only to `<lake>/dbt/`. That folder may be deleted at any time: the ne
 recomputes everything.
 """
 
-import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
-from fleetlake.errors import BuildFailed, UsageError
-from fleetlake.lake import open_lake
+from fleetlake.errors import BuildFailed
+from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.attach import UNCHECKED
 from fleetlake.lake.catalog import is_empty, require_lake
 from fleetlake.lake.connection import stoppable
+from fleetlake.lake.durable import flush_files
 from fleetlake.lake.locks import commit_lock
+from fleetlake.lake.run_log import record_build
 from fleetlake.lake_address import LakeAddress, as_settings
 from fleetlake.machine.child_environment import lake_access
 from fleetlake.machine.file_locks import LockTaken, file_lock
 from fleetlake.machine.ownership import require_own
 from fleetlake.machine.umask import apply_umask
-from fleetlake.marts.dbt import (
-    MORE_MEMORY,
-    OUT_OF_MEMORY,
-    BuildStep,
-    DbtRun,
-    OnProgress,
-    TestResult,
-    run_dbt,
-)
+from fleetlake.marts.build_failures import build_failed, no_such_model
+from fleetlake.marts.dbt import BuildStep, DbtRun, OnProgress, TestResult, run_dbt
 from fleetlake.marts.plan import SCRATCH, Plan, discard_damaged, plan_build, record_built
 from fleetlake.marts.removed_models import drop_marts_without_model
 from fleetlake.marts.session import (
@@ -46,7 +41,6 @@ from fleetlake.marts.session import (
     attach_snapshot,
     limit_memory,
 )
-from fleetlake.marts.sql_project import own_models, project_folder
 from fleetlake.marts.switch import Switcher
 from fleetlake.settings import BUILD_MEMORY
 from fleetlake.text.quoting import literal, quoted
@@ -120,7 +114,7 @@ def build_marts(
     require_lake(lake)
     with _build_lock(lake / "dbt") as work:
         snapshot, nothing_loaded = _newest_snapshot(lake)
-        build = _Build(lake=lake, work=work, snapshot=snapshot, memory=memory)
+        build = _Build(lake=lake, work=work, snapshot=snapshot, began=began, memory=memory)
         discard_damaged(work)
         plan = plan_build(lake, work, select=select, is_full=is_full, until=snapshot)
         run, models, dropped = build.execute(plan, on_progress)
@@ -144,7 +138,7 @@ def write_docs(lake_path: LakeAddress) -> Path:
     require_lake(lake)
     with _build_lock(lake / "dbt") as work:
         snapshot, _ = _newest_snapshot(lake)
-        build = _Build(lake=lake, work=work, snapshot=snapshot)
+        build = _Build(lake=lake, work=work, snapshot=snapshot, began=time.monotonic())
         if not build.file.exists():
             raise BuildFailed("There are no marts yet.", remedy="Run `fleetlake build` first.")
         run_dbt(["docs", "generate", "--static"], work=work, environment=build.environment())
@@ -175,11 +169,12 @@ def _newest_snapshot(path: LakeAddress) -> tuple[int, bool]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Build:
-    """One build: the lake, dbt's folder, and the snapshot to read."""
+    """One build: the lake, dbt's folder, the snapshot to read, and when it began (monotonic)."""
 
     lake: LakeAddress
     work: Path
     snapshot: int
+    began: float
     memory: str = BUILD_MEMORY
 
     @property
@@ -215,10 +210,12 @@ class _Build:
             record_built(self.work, None)
         run = self.run(plan, on_progress)
         if run.unknown:
-            raise _no_such_model(run.unknown)
+            raise no_such_model(run.unknown)
         if not run.is_good:
-            raise _build_failed(self.with_bad_rows(run))
-        models, dropped = self.switch(run)
+            with open_lake(self.lake) as lake, commit_lock(self.lake), lake.transaction():
+                self.record(lake, plan, run)
+            raise build_failed(self.with_bad_rows(run))
+        models, dropped = self.switch(plan, run)
         record_built(self.work, plan.record)
         return run, models, dropped
 
@@ -248,14 +245,25 @@ class _Build:
             )
         return replace(run, tests=tests)
 
-    def switch(self, run: DbtRun) -> tuple[tuple[ModelResult, ...], tuple[str, ...]]:
+    def record(self, lake: Lake, plan: Plan, run: DbtRun) -> None:
+        """Record the build in the lake's open transaction."""
+        record_build(
+            lake,
+            seconds=time.monotonic() - self.began,
+            is_good=run.is_good,
+            is_full=plan.is_full,
+            models=len(run.nodes),
+            tests=Counter(test.status for test in run.tests),
+        )
+
+    def switch(self, plan: Plan, run: DbtRun) -> tuple[tuple[ModelResult, ...], tuple[str, ...]]:
         """Update the lake's marts and staging views to the build's, in one transaction."""
         with open_lake(self.lake) as lake, commit_lock(self.lake):
             limit_memory(lake.connection, self.memory, self.spill)
             lake.execute(self._attached())
             try:
                 with stoppable(lake.connection):
-                    return _switch(lake.connection, run)
+                    return _switch(lake, run, partial(self.record, lake, plan, run))
             except duckdb.Error as error:
                 raise BuildFailed(
                     f"The marts are built, but could not be copied into the lake: {error}",
@@ -267,9 +275,10 @@ class _Build:
 
 
 def _switch(
-    connection: duckdb.DuckDBPyConnection, run: DbtRun
+    lake: Lake, run: DbtRun, record: Callable[[], None]
 ) -> tuple[tuple[ModelResult, ...], tuple[str, ...]]:
     """Copy the models that readers of the lake use, and drop marts whose model was removed."""
+    connection = lake.connection
     switcher = Switcher(connection)
     shown = [node for node in run.nodes if (node.schema, node.kind == "view") in _SHOWN]
     written = {}
@@ -278,6 +287,8 @@ def _switch(
         write = switcher.replace_view if node.kind == "view" else switcher.update_table
         written[node.name] = write(node)
     dropped = drop_marts_without_model(connection)
+    record()
+    flush_files(lake.path)
     connection.execute("COMMIT")
     models = tuple(
         ModelResult(
@@ -310,36 +321,3 @@ def _first_rows(connection: duckdb.DuckDBPyConnection, sql: str) -> tuple[Mappin
         return ()
     names = [column[0] for column in found.description or ()]
     return tuple(dict(zip(names, row, strict=True)) for row in found.fetchall())
-
-
-def _no_such_model(names: Sequence[str]) -> UsageError:
-    """Return the error for selected names that match nothing, with the nearest model."""
-    names = [name.lstrip("+") for name in names]
-    ours = (project_folder() / "models").rglob("*.sql")
-    models = [path.stem for path in (*ours, *own_models())]
-    nearest = get_close_matches(names[0].rstrip("+"), models, n=1)
-    suggestion = f"Did you mean {nearest[0]}? " if nearest else ""
-    return UsageError(
-        f"No model is called {' or '.join(map(repr, names))}, so no mart was changed.",
-        remedy=f"{suggestion}`fleetlake build` lists the marts.",
-    )
-
-
-def _build_failed(run: DbtRun) -> BuildFailed:
-    """Return the error that lists each failed model and test, with the first bad rows."""
-    faults = [f"{n.name}: {n.message}" for n in run.nodes if n.status == "error"]
-    faults += [f"{t.name}: the test could not run." for t in run.tests if t.status == "error"]
-    for test in run.tests:
-        if test.status == "fail":
-            rows = "".join(f"{os.linesep}    {_as_text(row)}" for row in test.rows)
-            faults.append(f"{test.name} on {test.model}: {test.failures} bad rows, first:{rows}")
-    is_memory = any(OUT_OF_MEMORY in fault for fault in faults)
-    return BuildFailed(
-        "The build failed. The lake still holds the last good marts."
-        + "".join(f"{os.linesep}  {fault}" for fault in faults),
-        remedy=MORE_MEMORY if is_memory else "Fix the model or the rows and build again.",
-    )
-
-
-def _as_text(row: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in row.items())

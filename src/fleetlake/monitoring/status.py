@@ -1,6 +1,6 @@
 """The status of each stream: how far it is read, what is missing, what was quarantined."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -8,6 +8,7 @@ from fleetlake.account import DEFAULT_PROFILE
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake import Lake
+from fleetlake.lake.audit_trail import Event, read_events
 from fleetlake.lake.gaps import Gap, gaps
 from fleetlake.lake.watermarks import all_proven_intervals
 from fleetlake.planning.intervals import Interval, subtract
@@ -15,6 +16,9 @@ from fleetlake.planning.retention import Forecast, forecast
 from fleetlake.service.clock import machine_now
 from fleetlake.settings import ClockTrust
 from fleetlake.text.quoting import quoted
+
+RECENT = timedelta(days=1)
+"""How far back a status mentions the events of the audit trail."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,10 +48,11 @@ class StreamStatus:
 
 @dataclass(frozen=True, kw_only=True)
 class LakeStatus:
-    """All streams, and the lost ranges that nobody has acknowledged."""
+    """All streams, the lost ranges that nobody has acknowledged, and the last day's events."""
 
     streams: list[StreamStatus]
     open_gaps: list[Gap]
+    events: list[Event] = field(default_factory=list)
 
 
 def lake_now(lake: Lake, trust: ClockTrust) -> datetime:
@@ -69,6 +74,7 @@ def lake_status(lake: Lake, *, now: datetime, calls_per_minute: int) -> LakeStat
         return LakeStatus(
             streams=stream_statuses(lake, now=now, calls_per_minute=calls_per_minute),
             open_gaps=gaps(lake, only_open=True),
+            events=read_events(lake, since=machine_now() - RECENT),
         )
 
 

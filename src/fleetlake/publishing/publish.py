@@ -28,6 +28,7 @@ from fleetlake.endpoints import endpoints_named
 from fleetlake.errors import LakeError
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.connection import lake_errors
+from fleetlake.lake.durable import flush_files
 from fleetlake.lake.evolution.earlier_marts import earlier_marts
 from fleetlake.lake.gaps import gaps
 from fleetlake.lake_address import DEMO_MARK, LakeAddress, not_writable, refuse_unusable
@@ -101,6 +102,7 @@ def publish(
             new = store / datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
             snapshot = _Snapshot(lake=lake, folder=new, before=before, also=also, day_rows=day_rows)
             description = snapshot.write()
+            flush_files(store)  # before a reader, or the next snapshot, relies on them
             _switch(published, new)
             _clear(store, keep=published, and_keep=before)
     tables = description["tables"]

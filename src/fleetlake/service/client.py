@@ -7,6 +7,7 @@ redirect: the keys go only to the configured host, and a redirected call would c
 
 import asyncio
 import email.utils
+import itertools
 import json
 import time
 from collections import Counter
@@ -70,7 +71,8 @@ _UNAVAILABLE = {403, 404, 405}
 class Client:
     """A client of the service; use it as an async context manager.
 
-    `calls` counts the requests by path, retries included.
+    `calls` counts the requests by path, retries included; `retries` counts those sent again, and
+    `refusals` the responses that the call limit was exceeded.
     """
 
     def __init__(
@@ -115,6 +117,8 @@ class Client:
         self._has_answered = False
         self.clock = Clock(settings.clock)
         self.calls: Counter[str] = Counter()
+        self.retries: Counter[str] = Counter()
+        self.refusals: Counter[str] = Counter()
 
     async def __aenter__(self) -> Self:
         await self._http.__aenter__()
@@ -144,8 +148,10 @@ class Client:
         `read` may raise PageUnreadable, which is retried like a lost connection. Raises:
         ServiceError when retries end or cannot help.
         """
+        tries = itertools.count()
 
         async def attempt() -> Answer:
+            self.retries[path] += next(tries) > 0
             async with self._turn(deadline, expires_at):
                 response = await self._ask(path, parameters, api)
             try:
@@ -229,6 +235,7 @@ class Client:
         refusal = self._refusal(url, response, api)
         if isinstance(refusal, Throttled):
             self._gate.refused(began)
+            self.refusals[path] += 1
         raise refusal
 
     async def _answer(self, request: httpx.Request) -> httpx.Response:

@@ -1,0 +1,43 @@
+"""The errors of a build: what failed, with the first bad rows, or which name matches nothing."""
+
+import os
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from fleetlake.errors import BuildFailed, UsageError
+from fleetlake.marts.dbt import MORE_MEMORY, OUT_OF_MEMORY, DbtRun
+from fleetlake.marts.sql_project import own_models, project_folder
+
+
+def no_such_model(names: Sequence[str]) -> UsageError:
+    """Return the error for selected names that match nothing, with the nearest model."""
+    names = [name.lstrip("+") for name in names]
+    ours = (project_folder() / "models").rglob("*.sql")
+    models = [path.stem for path in (*ours, *own_models())]
+    nearest = get_close_matches(names[0].rstrip("+"), models, n=1)
+    suggestion = f"Did you mean {nearest[0]}? " if nearest else ""
+    return UsageError(
+        f"No model is called {' or '.join(map(repr, names))}, so no mart was changed.",
+        remedy=f"{suggestion}`fleetlake build` lists the marts.",
+    )
+
+
+def build_failed(run: DbtRun) -> BuildFailed:
+    """Return the error that lists each failed model and test, with the first bad rows."""
+    faults = [f"{n.name}: {n.message}" for n in run.nodes if n.status == "error"]
+    faults += [f"{t.name}: the test could not run." for t in run.tests if t.status == "error"]
+    for test in run.tests:
+        if test.status == "fail":
+            rows = "".join(f"{os.linesep}    {_as_text(row)}" for row in test.rows)
+            faults.append(f"{test.name} on {test.model}: {test.failures} bad rows, first:{rows}")
+    is_memory = any(OUT_OF_MEMORY in fault for fault in faults)
+    return BuildFailed(
+        "The build failed. The lake still holds the last good marts."
+        + "".join(f"{os.linesep}  {fault}" for fault in faults),
+        remedy=MORE_MEMORY if is_memory else "Fix the model or the rows and build again.",
+    )
+
+
+def _as_text(row: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in row.items())

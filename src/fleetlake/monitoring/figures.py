@@ -1,0 +1,169 @@
+"""Figures about a lake beyond its streams' status: calls, the last build, files and disk space."""
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from fleetlake.lake import Lake
+from fleetlake.lake.attach import CATALOG, FILES
+from fleetlake.lake_address import LakeAddress
+from fleetlake.monitoring.status import LakeStatus, lake_now, lake_status
+from fleetlake.settings import Settings
+
+_LOGS = ("", "-wal")
+"""Endings of the catalog's file and its write-ahead log."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallCounts:
+    """Requests made for one stream since the lake exists.
+
+    `calls` includes retries. `refusals` counts responses that the call limit was exceeded, and
+    `retries` the requests sent again after an error. Runs that were killed are not counted.
+    """
+
+    account_profile: str
+    endpoint: str
+    calls: int
+    refusals: int
+    retries: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class LastBuild:
+    """The last build that computed something: when it ended (UTC), and how.
+
+    `failed_tests` counts data tests that failed or could not run, `warned_tests` those that found
+    bad rows in the service's data.
+    """
+
+    built_at: datetime
+    seconds: float
+    is_good: bool
+    failed_tests: int
+    warned_tests: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Storage:
+    """Data files of the lake's tables and their size, as of the newest snapshot.
+
+    Delete files say which rows of a data file no longer count. `catalog_bytes` and
+    `disk_free_bytes` are None if the lake is not in a folder of this machine.
+    """
+
+    data_files: int
+    data_bytes: int
+    delete_files: int
+    delete_bytes: int
+    catalog_bytes: int | None
+    disk_free_bytes: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """Figures about a lake at `measured_at`, UTC; `build` is None before the first build.
+
+    `events` counts the audit trail's entries by kind.
+    """
+
+    measured_at: datetime
+    calls: list[CallCounts]
+    build: LastBuild | None
+    storage: Storage
+    events: dict[str, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """The status of a lake and its figures, from one snapshot."""
+
+    status: LakeStatus
+    figures: Figures
+
+
+def measure(lake: Lake, settings: Settings) -> Measured:
+    """Return the status and the figures of an open lake."""
+    now = lake_now(lake, settings.clock)
+    status = lake_status(lake, now=now, calls_per_minute=settings.calls_per_minute)
+    return Measured(status=status, figures=_figures(lake, now))
+
+
+def _figures(lake: Lake, now: datetime) -> Figures:
+    with lake.single_snapshot():
+        columns = _columns(lake)
+        return Figures(
+            measured_at=now,
+            calls=_calls(lake, columns["calls"]),
+            build=_last_build(lake) if "builds" in columns else None,
+            storage=_storage(lake),
+            events=_events(lake) if "events" in columns else {},
+        )
+
+
+def _columns(lake: Lake) -> dict[str, set[str]]:
+    """Return the columns of each table of `meta`; an earlier release's lake lacks some."""
+    found = lake.rows(
+        "select table_name, list(column_name) from duckdb_columns() "
+        "where database_name = 'lake' and schema_name = 'meta' group by table_name"
+    )
+    return {table: {*names} for table, names in found}
+
+
+def _calls(lake: Lake, columns: set[str]) -> list[CallCounts]:
+    sums = [
+        f"coalesce(sum({name}), 0)::bigint" if name in columns else "0"
+        for name in ("calls", "refusals", "retries")
+    ]
+    found = lake.rows(
+        f"select account_profile, endpoint, {', '.join(sums)} from meta.calls "
+        "group by account_profile, endpoint order by all"
+    )
+    names = CallCounts.__dataclass_fields__
+    return [CallCounts(**dict(zip(names, row, strict=True))) for row in found]
+
+
+def _last_build(lake: Lake) -> LastBuild | None:
+    names = LastBuild.__dataclass_fields__
+    found = lake.rows(
+        f"select {', '.join(names)} from meta.builds order by built_at desc, rowid desc limit 1"
+    )
+    return LastBuild(**dict(zip(names, found[0], strict=True))) if found else None
+
+
+def _events(lake: Lake) -> dict[str, int]:
+    return dict(lake.rows("select kind, count(*) from meta.events group by kind order by kind"))
+
+
+def _storage(lake: Lake) -> Storage:
+    [counts] = lake.rows(
+        "select coalesce(sum(file_count), 0)::bigint, "
+        "coalesce(sum(file_size_bytes), 0)::bigint, coalesce(sum(delete_file_count), 0)::bigint, "
+        "coalesce(sum(delete_file_size_bytes), 0)::bigint from ducklake_table_info('lake')"
+    )
+    files, size, deletes, delete_size = counts
+    return Storage(
+        data_files=files,
+        data_bytes=size,
+        delete_files=deletes,
+        delete_bytes=delete_size,
+        catalog_bytes=_catalog_bytes(lake.path),
+        disk_free_bytes=_disk_free_bytes(lake.path),
+    )
+
+
+def _catalog_bytes(address: LakeAddress) -> int | None:
+    if not isinstance(address, Path):
+        return None
+    return sum(file.stat().st_size for file in _catalog_files(address))
+
+
+def _catalog_files(folder: Path) -> Iterator[Path]:
+    return (file for end in _LOGS if (file := folder / f"{CATALOG}{end}").exists())
+
+
+def _disk_free_bytes(address: LakeAddress) -> int | None:
+    folder = address / FILES if isinstance(address, Path) else Path(address.files)
+    return shutil.disk_usage(folder).free if folder.is_dir() else None

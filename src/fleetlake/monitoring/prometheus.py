@@ -1,0 +1,274 @@
+"""The figures of a lake as Prometheus metrics: what each is called, and their text format.
+
+Labels are account profiles, endpoints and fixed words, never a device's name or id, so that their
+number stays small and nothing private leaves the lake.
+
+Nothing here is written after each commit. The lag of a stream would be zero in such a file, and
+nobody would update it once loads stop, which is when it matters. A timer runs `fleetlake metrics`
+instead, whether loads run or not.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from importlib.metadata import version
+
+from fleetlake.lake.audit_trail import EventKind
+from fleetlake.monitoring.figures import CallCounts, LastBuild, Measured, Storage
+from fleetlake.monitoring.status import StreamStatus
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+"""The type of `metrics_text` in a response over HTTP."""
+
+STREAM = ("profile", "endpoint")
+Value = float | int | None
+Sample = tuple[tuple[str, ...], Value]
+"""The values of a metric's labels, and the metric's value; None leaves the sample out."""
+
+
+class MetricKind(StrEnum):
+    """The types of metrics used here."""
+
+    GAUGE = "gauge"
+    COUNTER = "counter"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """One metric: its name with the unit, its meaning, its labels and how to read its samples."""
+
+    name: str
+    about: str
+    labels: tuple[str, ...]
+    samples: Callable[[Measured], Iterable[Sample]]
+    kind: MetricKind = MetricKind.GAUGE
+
+
+def metrics_text(measured: Measured) -> str:
+    """Return all metrics in Prometheus' text format."""
+    return "".join(line + "\n" for metric in METRICS for line in _lines(metric, measured))
+
+
+def _lines(metric: Metric, measured: Measured) -> Iterator[str]:
+    samples = [sample for sample in metric.samples(measured) if sample[1] is not None]
+    if not samples:
+        return
+    yield f"# HELP {metric.name} {_escaped(metric.about)}"
+    yield f"# TYPE {metric.name} {metric.kind}"
+    for values, value in samples:
+        pairs = zip(metric.labels, values, strict=True)
+        labels = ",".join(f'{name}="{_escaped(text, quotes=True)}"' for name, text in pairs)
+        yield f"{metric.name}{{{labels}}} {value!r}" if labels else f"{metric.name} {value!r}"
+
+
+def _escaped(text: str, *, quotes: bool = False) -> str:
+    r"""Return a help text or a label's value as the text format has it.
+
+    >>> _escaped('a"b\\c', quotes=True)
+    'a\\"b\\\\c'
+    """
+    text = text.replace("\\", "\\\\").replace("\n", "\\n")
+    return text.replace('"', '\\"') if quotes else text
+
+
+def _of_stream(name: str, about: str, read: Callable[[StreamStatus, datetime], Value]) -> Metric:
+    """Return a gauge with one sample per stream."""
+
+    def samples(measured: Measured) -> Iterator[Sample]:
+        now = measured.figures.measured_at
+        for stream in measured.status.streams:
+            yield (stream.account_profile, stream.endpoint), read(stream, now)
+
+    return Metric(name=name, about=about, labels=STREAM, samples=samples)
+
+
+def _of_calls(name: str, about: str, read: Callable[[CallCounts], int]) -> Metric:
+    """Return a counter with one sample per stream that was ever requested."""
+
+    def samples(measured: Measured) -> Iterator[Sample]:
+        for counts in measured.figures.calls:
+            yield (counts.account_profile, counts.endpoint), read(counts)
+
+    return Metric(name=name, about=about, labels=STREAM, samples=samples, kind=MetricKind.COUNTER)
+
+
+def _of_build(name: str, about: str, read: Callable[[LastBuild], Value]) -> Metric:
+    def samples(measured: Measured) -> list[Sample]:
+        build = measured.figures.build
+        return [((), read(build))] if build else []
+
+    return Metric(name=name, about=about, labels=(), samples=samples)
+
+
+def _of_storage(
+    name: str, about: str, read: Callable[[Storage], dict[str, Value]], *labels: str
+) -> Metric:
+    """Return a gauge of the storage; `read` returns a value for each value of the label."""
+
+    def samples(measured: Measured) -> list[Sample]:
+        found = read(measured.figures.storage)
+        return [((word,) if labels else (), value) for word, value in found.items()]
+
+    return Metric(name=name, about=about, labels=labels, samples=samples)
+
+
+def _timestamp(moment: datetime | None) -> float | None:
+    return moment.timestamp() if moment else None
+
+
+def _lag(stream: StreamStatus, now: datetime) -> float | None:
+    known = stream.complete_until or stream.loaded_at
+    return max(0.0, (now - known).total_seconds()) if known else None
+
+
+def _retention_hours(stream: StreamStatus, _: datetime) -> float | None:
+    return stream.retention.expires_in.total_seconds() / 3600 if stream.retention else None
+
+
+def _open_gaps(measured: Measured) -> Iterator[Sample]:
+    lost = [(gap.account_profile, gap.endpoint) for gap in measured.status.open_gaps]
+    for stream in measured.status.streams:
+        name = (stream.account_profile, stream.endpoint)
+        yield name, lost.count(name)
+
+
+def _events(measured: Measured) -> Iterator[Sample]:
+    """Yield a count for each kind; those of a later release count together, as `other`."""
+    found = measured.figures.events
+    known = {str(kind) for kind in EventKind}
+    yield from (((kind,), found.get(kind, 0)) for kind in sorted(known))
+    yield ("other",), sum(count for kind, count in found.items() if kind not in known)
+
+
+METRICS = (
+    Metric(
+        name="fleetlake_info",
+        about="The version of fleetlake; always 1.",
+        labels=("version",),
+        samples=lambda _: [((version("fleetlake"),), 1)],
+    ),
+    Metric(
+        name="fleetlake_measured_timestamp_seconds",
+        about="When these figures were read from the lake.",
+        labels=(),
+        samples=lambda measured: [((), _timestamp(measured.figures.measured_at))],
+    ),
+    _of_stream("fleetlake_stream_rows", "Rows in the raw table.", lambda s, _: s.rows),
+    _of_stream(
+        "fleetlake_stream_loaded_timestamp_seconds",
+        "When the stream was last loaded.",
+        lambda s, _: _timestamp(s.loaded_at),
+    ),
+    _of_stream(
+        "fleetlake_stream_complete_until_timestamp_seconds",
+        "The time up to which the stream is proven complete; for event streams only.",
+        lambda s, _: _timestamp(s.complete_until),
+    ),
+    _of_stream(
+        "fleetlake_stream_lag_seconds",
+        "Seconds since the time up to which the stream is proven complete; for a list that is "
+        "read whole, since its last load.",
+        _lag,
+    ),
+    _of_stream(
+        "fleetlake_stream_retention_hours",
+        "Hours until the service deletes the oldest unread record; negative if it has.",
+        _retention_hours,
+    ),
+    _of_stream(
+        "fleetlake_stream_holes",
+        "Unproven ranges between the oldest and the newest proven time.",
+        lambda s, _: s.holes,
+    ),
+    Metric(
+        name="fleetlake_stream_open_gaps",
+        about="Lost ranges that nobody has acknowledged.",
+        labels=STREAM,
+        samples=_open_gaps,
+    ),
+    _of_stream(
+        "fleetlake_stream_quarantined_records",
+        "Records that could not be stored and wait in quarantine.",
+        lambda s, _: s.quarantined,
+    ),
+    _of_stream(
+        "fleetlake_stream_absent_records",
+        "Records missing from a list that shrank too much to be trusted.",
+        lambda s, _: s.absent,
+    ),
+    _of_stream(
+        "fleetlake_stream_unknown_members",
+        "Members of records that have no column yet.",
+        lambda s, _: s.drifted,
+    ),
+    _of_stream(
+        "fleetlake_stream_unavailable",
+        "1 if the account may not read the endpoint.",
+        lambda s, _: int(bool(s.unavailable)),
+    ),
+    _of_calls(
+        "fleetlake_calls_total", "Requests made, retries included.", lambda counts: counts.calls
+    ),
+    _of_calls(
+        "fleetlake_refusals_total",
+        "Responses that the call limit was exceeded.",
+        lambda counts: counts.refusals,
+    ),
+    _of_calls(
+        "fleetlake_retries_total",
+        "Requests sent again after an error.",
+        lambda counts: counts.retries,
+    ),
+    _of_build(
+        "fleetlake_build_timestamp_seconds",
+        "When the last build that computed something ended.",
+        lambda build: _timestamp(build.built_at),
+    ),
+    _of_build("fleetlake_build_duration_seconds", "How long it took.", lambda build: build.seconds),
+    _of_build(
+        "fleetlake_build_success",
+        "1 if it succeeded; otherwise the lake holds the marts before it.",
+        lambda build: int(build.is_good),
+    ),
+    _of_build(
+        "fleetlake_build_failed_tests",
+        "Its data tests that failed or could not run.",
+        lambda build: build.failed_tests,
+    ),
+    _of_build(
+        "fleetlake_build_warned_tests",
+        "Its data tests that found bad rows in the service's data.",
+        lambda build: build.warned_tests,
+    ),
+    _of_storage(
+        "fleetlake_files",
+        "Files of the newest snapshot; delete files say which rows of data files do not count.",
+        lambda storage: {"data": storage.data_files, "delete": storage.delete_files},
+        "kind",
+    ),
+    _of_storage(
+        "fleetlake_file_bytes",
+        "Size of these files.",
+        lambda storage: {"data": storage.data_bytes, "delete": storage.delete_bytes},
+        "kind",
+    ),
+    _of_storage(
+        "fleetlake_catalog_bytes",
+        "Size of the catalog with its log, in a lake in a folder.",
+        lambda storage: {"": storage.catalog_bytes},
+    ),
+    _of_storage(
+        "fleetlake_disk_free_bytes",
+        "Free space on the disk of the lake's files.",
+        lambda storage: {"": storage.disk_free_bytes},
+    ),
+    Metric(
+        name="fleetlake_events_total",
+        about="Entries of the audit trail (fleetlake events list).",
+        labels=("kind",),
+        samples=_events,
+        kind=MetricKind.COUNTER,
+    ),
+)
+"""Every metric, in the order of the output."""
