@@ -47,9 +47,11 @@ def test_a_load_into_a_shared_lake_stores_every_record_of_the_service(make_sim, 
 
 
 def test_reading_a_shared_lake_before_its_first_load_says_that_there_is_none(shared):
-    with pytest.raises(LakeError, match="There is no lake in postgres:") as failure:
-        with open_lake(shared, read_only=True):
-            pass
+    with (
+        pytest.raises(LakeError, match="There is no lake in postgres:") as failure,
+        open_lake(shared, read_only=True),
+    ):
+        pass
 
     assert "fleetlake ingest" in failure.value.remedy
 
