@@ -9,6 +9,7 @@ import typer
 from fleetlake.cli.backfill import backfill
 from fleetlake.cli.backup import backup
 from fleetlake.cli.build import build
+from fleetlake.cli.check import check
 from fleetlake.cli.columns import columns
 from fleetlake.cli.command_group import PlainGroup, joined_paragraphs
 from fleetlake.cli.demo import demo
@@ -59,6 +60,7 @@ COMMANDS = (
     quarantine,
     columns,
     verify,
+    check,
     backfill,
     maintain,
     backup,

@@ -10,15 +10,21 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from fleetlake.endpoints import ENDPOINTS
+from fleetlake.errors import LakeError
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.durable import flush_files
+from fleetlake.lake.integrity.checksums import changed_files, keep_checksums
 from fleetlake.lake.lateness import forget_lateness
 from fleetlake.lake.locks import commit_lock, files_lock, stream_lock
+from fleetlake.text.wording import counted
 
 KEEP_SNAPSHOTS = timedelta(days=7)
 """How far back time travel is possible after maintenance."""
 
 OLDEST_STRAY = timedelta(days=1)
+
+MERGED_BYTES = 512 * 1024**2
+"""DuckLake merges only files below this size, by default."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +45,8 @@ class Maintained:
 def maintain(lake: Lake, *, keep: timedelta = KEEP_SNAPSHOTS) -> Maintained:
     """Compact the lake's files, expire snapshots older than `keep`, remove unused files.
 
-    Raises: StreamBusy if a stream is being loaded, or if a backup is being made.
+    Raises: StreamBusy if a stream is being loaded, or if a backup is being made; LakeError if a
+    file is damaged.
     """
     found = _files(lake)
     with ExitStack() as locks:
@@ -47,6 +54,7 @@ def maintain(lake: Lake, *, keep: timedelta = KEEP_SNAPSHOTS) -> Maintained:
         for name in ENDPOINTS:
             locks.enter_context(stream_lock(lake.path, name))
         locks.enter_context(commit_lock(lake.path))
+        _refuse_changed_files(lake)
         forget_lateness(lake)
         with _one_thread(lake):
             lake.execute("call ducklake_flush_inlined_data('lake')")
@@ -63,6 +71,7 @@ def maintain(lake: Lake, *, keep: timedelta = KEEP_SNAPSHOTS) -> Maintained:
             "call ducklake_delete_orphaned_files('lake', "
             f"older_than => now() - interval '{_seconds(OLDEST_STRAY)} seconds')"
         )
+        keep_checksums(lake)
     return Maintained(
         files_written=before - found,
         files_before=before,
@@ -70,6 +79,17 @@ def maintain(lake: Lake, *, keep: timedelta = KEEP_SNAPSHOTS) -> Maintained:
         snapshots_expired=len(expired),
         files_removed=len(removed),
     )
+
+
+def _refuse_changed_files(lake: Lake) -> None:
+    """Raise LakeError if a file to be merged has changed: the merged file would hide that."""
+    changed = changed_files(lake, smaller_than=MERGED_BYTES)
+    if changed:
+        raise LakeError(
+            f"{counted(len(changed), 'file')} of the lake changed after being written, e.g. "
+            f"{changed[0].name}.",
+            remedy="Run `fleetlake check --full`, then `fleetlake repair`. Nothing was changed.",
+        )
 
 
 @contextmanager

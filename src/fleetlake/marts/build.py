@@ -23,6 +23,7 @@ from fleetlake.lake import open_lake
 from fleetlake.lake.attach import UNCHECKED
 from fleetlake.lake.catalog import is_empty, require_lake
 from fleetlake.lake.connection import stoppable
+from fleetlake.lake.integrity.checksums import add_checksums
 from fleetlake.lake.locks import commit_lock
 from fleetlake.lake_address import LakeAddress, as_settings
 from fleetlake.machine.child_environment import lake_access
@@ -249,12 +250,15 @@ class _Build:
             lake.execute(self._attached())
             try:
                 with stoppable(lake.connection):
-                    return _switch(lake.connection, run)
+                    models = _switch(lake.connection, run)
+                with lake.transaction():
+                    add_checksums(lake)
             except duckdb.Error as error:
                 raise BuildFailed(
                     f"The marts are built, but could not be copied into the lake: {error}",
                     remedy="Run the build again. The lake still holds the last good marts.",
                 ) from error
+            return models
 
     def _attached(self) -> str:
         return f"ATTACH {literal(self.file)} AS build (READ_ONLY)"
