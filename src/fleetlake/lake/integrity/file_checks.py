@@ -18,6 +18,7 @@ from fleetlake.lake.integrity.listing import (
     StoredFile,
     each_of,
 )
+from fleetlake.lake.integrity.stand_in import is_stand_in
 
 OLDEST_UNKNOWN = timedelta(days=1)
 """Younger unknown files may belong to a load in progress."""
@@ -71,6 +72,8 @@ class FileChecks:
             footer = pq.read_metadata(self.store.path(file.name), filesystem=self.store.system)
         except (OSError, pa.ArrowException) as error:
             return _unreadable(file, error)
+        if is_stand_in(footer):
+            return damage_of(file, DamageKind.CONTENT, "a repair that was stopped has begun it")
         if footer.num_rows != file.rows:
             found = f"it has {footer.num_rows:,} rows instead of {file.rows:,}"
             return damage_of(file, DamageKind.ROWS, found)

@@ -42,7 +42,7 @@ def index_damages(lake: Lake) -> Iterator[Damage]:
     for sql, found in rules.items():
         for endpoint, count in lake.rows(sql):
             yield _damage(endpoint, found.format(f"{count:,}"))
-    removed, written = _removed_on_purpose(lake), _rows_of_loads(lake)
+    removed, written = _removed_on_purpose(lake), rows_of_loads(lake)
     counts, newest = count_rows(lake), newest_in_files(lake)
     marks = dict(lake.rows("select endpoint, max(watermark_at) from meta.watermarks group by all"))
     for name, rows in counts.items():
@@ -72,7 +72,7 @@ def _damage(endpoint: str, found: str) -> Damage:
     return Damage(kind=DamageKind.INDEX, table=f"raw.{endpoint}", name="", found=found)
 
 
-def _rows_of_loads(lake: Lake) -> dict[str, int]:
+def rows_of_loads(lake: Lake) -> dict[str, int]:
     """Return by endpoint the rows that loads wrote, without those that repairs have forgotten."""
     found = lake.rows(
         "select endpoint, sum(rows)::bigint from ("
