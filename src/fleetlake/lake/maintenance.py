@@ -5,17 +5,16 @@ locks are held: a commit in progress has written files that the catalog does not
 """
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 
-from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import LakeError
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.durable import flush_files
 from fleetlake.lake.integrity.checksums import changed_files, keep_checksums
 from fleetlake.lake.lateness import forget_lateness
-from fleetlake.lake.locks import commit_lock, files_lock, stream_lock
+from fleetlake.lake.locks import all_locks
 from fleetlake.text.wording import counted
 
 KEEP_SNAPSHOTS = timedelta(days=7)
@@ -49,14 +48,10 @@ def maintain(lake: Lake, *, keep: timedelta = KEEP_SNAPSHOTS) -> Maintained:
     file is damaged.
     """
     found = _files(lake)
-    with ExitStack() as locks:
-        locks.enter_context(files_lock(lake.path, seconds=0))
-        for name in ENDPOINTS:
-            locks.enter_context(stream_lock(lake.path, name))
-        locks.enter_context(commit_lock(lake.path))
+    with all_locks(lake.path):
         _refuse_changed_files(lake)
         forget_lateness(lake)
-        with _one_thread(lake):
+        with one_thread(lake):
             lake.execute("call ducklake_flush_inlined_data('lake')")
         before = _files(lake)
         lake.execute("call ducklake_merge_adjacent_files('lake')")
@@ -93,7 +88,7 @@ def _refuse_changed_files(lake: Lake) -> None:
 
 
 @contextmanager
-def _one_thread(lake: Lake) -> Iterator[None]:
+def one_thread(lake: Lake) -> Iterator[None]:
     """Limit DuckDB to one thread within the block.
 
     With several threads, DuckLake's flush corrupts memory about once in a few dozen runs, and the

@@ -6,8 +6,7 @@ the files expire, so that nothing fails there later: exports to other tools then
 the next build computes the marts anew.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fleetlake.endpoints import ENDPOINTS
@@ -26,7 +25,8 @@ from fleetlake.lake.integrity.meta_repair import (
     restore_meta,
 )
 from fleetlake.lake.integrity.stand_in import stand_in
-from fleetlake.lake.locks import commit_lock, files_lock, stream_lock
+from fleetlake.lake.locks import all_locks
+from fleetlake.lake.maintenance import one_thread
 from fleetlake.text.quoting import literal, quoted
 from fleetlake.text.wording import counted
 
@@ -39,10 +39,6 @@ class _TableLoss:
 
     name: str
     losses: tuple[Loss, ...]
-
-    @property
-    def rows(self) -> int:
-        return sum(loss.rows for loss in self.losses)
 
     @property
     def endpoint(self) -> Endpoint | None:
@@ -62,12 +58,14 @@ def forget_losses(
     stream is being loaded; LakeError if the lake has changed since the losses were described.
     """
     tables = _by_table(losses)
-    with alone(lake):
+    with all_locks(lake.path):
         _require_listed(lake, [file for loss in losses for file in loss.files])
         _put_stand_ins(lake, tables)
+        _flush_deletes(lake, tables)
+        # Otherwise DuckLake lists up to ten deleted rows in the catalog and keeps their file.
+        lake.execute("set ducklake_default_data_inlining_row_limit = 0")
         with lake.transaction():
-            for table in tables:
-                _drop_rows(lake, table)
+            rows = {table.name: _drop_rows(lake, table) for table in tables}
             for table in tables:
                 _unprove(lake, table)
             for name in contradicted:
@@ -75,23 +73,12 @@ def forget_losses(
             if {table.name.removeprefix("meta.") for table in tables} & REPROVED:
                 forget_all_proofs(lake)
             for table in tables:
-                _record(lake, table)
+                _record(lake, table, rows[table.name])
             restore_meta(lake, {table.name for table in tables})
             forget_checksums(lake, {file.name for file in damaged})
             balance_loads(lake, contradicted)
             flush_files(lake.path)
         _expire(lake, [*damaged, *(file for loss in losses for file in loss.files)])
-
-
-@contextmanager
-def alone(lake: Lake) -> Iterator[None]:
-    """Keep loads, maintenance and backups away. Raises: StreamBusy at once if one is running."""
-    with ExitStack() as locks:
-        locks.enter_context(files_lock(lake.path, seconds=0))
-        for name in ENDPOINTS:
-            locks.enter_context(stream_lock(lake.path, name))
-        locks.enter_context(commit_lock(lake.path))
-        yield
 
 
 def _by_table(losses: Sequence[Loss]) -> list[_TableLoss]:
@@ -124,14 +111,34 @@ def _put_stand_ins(lake: Lake, tables: Sequence[_TableLoss]) -> None:
         store.replace(file.name, stand_in(file, columns))
 
 
-def _drop_rows(lake: Lake, table: _TableLoss) -> None:
+def _flush_deletes(lake: Lake, tables: Sequence[_TableLoss]) -> None:
+    """Write the deleted rows that the catalog itself lists into files.
+
+    Otherwise DuckLake would keep a file of which some rows are on that list.
+    """
+    with one_thread(lake):
+        for table in tables:
+            if not table.is_mart:
+                schema, name = (literal(part) for part in table.name.split(".", 1))
+                lake.execute(
+                    "call ducklake_flush_inlined_data('lake', "
+                    f"schema_name => {schema}, table_name => {name})"
+                )
+
+
+def _drop_rows(lake: Lake, table: _TableLoss) -> int:
+    """Drop the lost files of a table, in the open transaction; return their rows."""
     schema, name = (quoted(part) for part in table.name.split(".", 1))
+    count = f"select count(*) from {schema}.{name}"
+    [(before,)] = lake.rows(count)
     if table.is_mart:  # the next build creates it; half of a mart would be wrong
         lake.execute(f"drop table {schema}.{name}")
-        return
+        return int(before)
     store = FileStore(lake.path)
     names = ", ".join(literal(store.url(loss.file.name)) for loss in table.losses)
     lake.execute(f"delete from {schema}.{name} where filename in ({names})")
+    [(after,)] = lake.rows(count)
+    return int(before - after)
 
 
 def _unprove(lake: Lake, table: _TableLoss) -> None:
@@ -158,7 +165,7 @@ def _unprove(lake: Lake, table: _TableLoss) -> None:
             )
 
 
-def _record(lake: Lake, table: _TableLoss) -> None:
+def _record(lake: Lake, table: _TableLoss, rows: int) -> None:
     """Record what was forgotten of one table: an event without names or ids of devices."""
     endpoint, held = table.endpoint, [loss.held for loss in table.losses if loss.held]
     details: dict[str, object] = {
@@ -168,10 +175,10 @@ def _record(lake: Lake, table: _TableLoss) -> None:
     record_event(
         lake,
         EventKind.REPAIR,
-        f"{counted(table.rows, 'row')} of {table.name} in "
-        f"{counted(len(table.losses), 'lost file')} were forgotten: {table.losses[0].prospect}.",
+        f"{counted(rows, 'row')} of {table.name} forgotten with "
+        f"{counted(len(table.losses), 'lost file')}: {table.losses[0].prospect}.",
         endpoint=endpoint.name if endpoint else table.name,
-        rows=table.rows,
+        rows=rows,
         details=details,
     )
 
