@@ -30,6 +30,7 @@ from fleetlake.cli.prefect.worker import worker
 from fleetlake.cli.publish import publish
 from fleetlake.cli.quarantine import quarantine
 from fleetlake.cli.query import query
+from fleetlake.cli.repair import repair
 from fleetlake.cli.restore import restore
 from fleetlake.cli.shell import shell
 from fleetlake.cli.startup import skip_unneeded_imports
@@ -61,6 +62,7 @@ COMMANDS = (
     columns,
     verify,
     check,
+    repair,
     backfill,
     maintain,
     backup,

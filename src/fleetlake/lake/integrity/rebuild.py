@@ -25,11 +25,12 @@ from fleetlake.errors import LakeError
 from fleetlake.lake import tables
 from fleetlake.lake.attach import CATALOG, FILES, UNCHECKED
 from fleetlake.lake.audit_trail import EventKind, record_event
-from fleetlake.lake.catalog import READY, is_catalog_lost, require_lake
+from fleetlake.lake.catalog import READY, is_catalog_lost
 from fleetlake.lake.connection import Lake, lake_errors
 from fleetlake.lake.durable import flush_files
-from fleetlake.lake.integrity.catalog_checks import page_faults
+from fleetlake.lake.integrity.check import check_lake
 from fleetlake.lake.integrity.checksums import add_checksums
+from fleetlake.lake.integrity.damage import DamageKind
 from fleetlake.lake.integrity.listing import DELETES, FileStore, each_of
 from fleetlake.lake.integrity.meta_repair import balance_loads, restore_watermarks
 from fleetlake.lake.integrity.stand_in import is_stand_in
@@ -92,8 +93,8 @@ def _require_lost(address: LakeAddress) -> Path:
         )
     lake = address.resolve()
     if not is_catalog_lost(lake):
-        require_lake(lake)
-        if not page_faults(lake):
+        kinds = {damage.kind for damage in check_lake(lake).damages}
+        if DamageKind.CATALOG not in kinds:
             raise LakeError(
                 f"The catalog of the lake in {lake} is whole, so it is not built anew.",
                 remedy="Run `fleetlake check` to see what else is damaged.",
