@@ -63,7 +63,7 @@ def _print_report(report: "CheckReport", rows: list[tuple[str, str, str, str]]) 
     how = "every byte read" if report.is_full else "sizes and footers compared"
     screen.print(
         f"{counted(report.files, 'file')} ({size_in_words(report.size)}): {how}, "
-        f"{len(rows):,} damages found."
+        f"{counted(len(rows), 'fault')} found."
     )
     if report.unproven:
         how = (

@@ -108,8 +108,6 @@ def require_lake(path: LakeAddress) -> None:
 
     A missing shared lake fails when it is opened.
     """
-    if isinstance(path, Path):
-        require_catalog(path)
     if isinstance(path, Path) and not has_lake(path):
         raise LakeError(
             f"There is no lake in {path.resolve()}.",
@@ -143,9 +141,10 @@ def is_catalog_lost(path: Path) -> bool:
 def has_lake(path: LakeAddress) -> bool:
     """Return whether a lake exists in a folder, or in a shared catalog.
 
-    Raises: LakeError if the shared catalog does not answer.
+    Raises: LakeError if the folder's catalog is lost, or if the shared one does not answer.
     """
     if isinstance(path, Path):
+        require_catalog(path)
         return (path / CATALOG).exists()
     with closing(path.connect()) as connection, closing(connection.cursor()) as cursor:
         cursor.execute("select to_regclass('ducklake_snapshot') is not null")
