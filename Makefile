@@ -99,6 +99,10 @@ crash-test: $(READY)  ## Kill the ingest N times (make crash-test N=200) and com
 backup-test: $(READY)  ## Kill backups during loads, restore, compare with the truth, N rounds (N=20)
 	@BACKUP_TEST_ROUNDS=$(or $(N),20) $(BIN)/python -m pytest -q -s tests/test_backup_kill.py
 
+damage-test: $(READY)  ## Damage N lakes at random (make damage-test N=200), check, repair, compare with the truth
+	@DAMAGE_TEST_ROUNDS=$(or $(N),200) DAMAGE_TEST_SEED=$(or $(SEED),1) \
+	  $(BIN)/python -m pytest -q -s tests/test_random_damage.py
+
 fuzz-simulator: $(READY)  ## Send N odd requests (make fuzz-simulator N=20000) to the simulator
 	@FUZZ_REQUESTS=$(or $(N),20000) FUZZ_SEED=$(or $(SEED),1) \
 	  $(BIN)/python -m pytest -q tests/simulator/test_fuzz.py
