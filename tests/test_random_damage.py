@@ -200,7 +200,7 @@ def test_everything_comes_back_after_random_damage(aged: Sim, tmp_path: Path) ->
     chance = random.Random(int(os.environ.get("DAMAGE_TEST_SEED", "1")))
     endpoints = [ENDPOINTS[name] for name in LOADED]
     outcomes: dict[str, Counter[tuple[str, str]]] = {kind: Counter() for kind in DAMAGES}
-    missing = wrong = 0
+    missing = wrong = unsound = 0
     for number in range(ROUNDS):
         kind = [*DAMAGES][number % len(DAMAGES)]
         folder = tmp_path / str(number)
@@ -208,14 +208,18 @@ def test_everything_comes_back_after_random_damage(aged: Sim, tmp_path: Path) ->
         one = Round(new_sim(folder), chance)
         one.sim.advance(AGE.total_seconds())
         DAMAGES[kind](one)
-        outcomes[kind][said(one)] += 1
+        found, back = said(one)
+        outcomes[kind][found, back] += 1
         ended = one.sim.ingest(*LOADED)
         assert [outcome.error for outcome in ended] == [None] * len(ended)
         lost = flaws(one.sim, endpoints, NOW + later(one.sim))
         differing = sum(wrong_values(one.sim, endpoint) for endpoint in endpoints)
         left = {str(damage.kind) for damage in check_lake(one.lake, is_full=True).damages}
+        sys.stdout.write(f"round {number}: {kind}; check said {found}; {back}\n")
         if lost or differing or left - {DamageKind.UNKNOWN}:
-            sys.stdout.write(f"round {number}, {kind}: {lost} {differing} rows differ {left}\n")
+            sys.stdout.write(f"  lost: {lost}; {differing} rows differ; left: {left}\n")
+            unsound += 1
+        sys.stdout.flush()
         missing, wrong = missing + len(lost), wrong + differing
         shutil.rmtree(one.sim.folder)
     for kind, counted in outcomes.items():
@@ -223,4 +227,4 @@ def test_everything_comes_back_after_random_damage(aged: Sim, tmp_path: Path) ->
             sys.stdout.write(f"| {kind} | {count} | {found} | {back} |\n")
     sys.stdout.write(f"{ROUNDS} rounds: {missing} tables with losses, {wrong} wrong rows\n")
 
-    assert (missing, wrong) == (0, 0)
+    assert (missing, wrong, unsound) == (0, 0, 0)
