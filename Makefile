@@ -106,6 +106,10 @@ power-test: $(READY)  ## Cut the power N times (make power-test N=100): what was
 backup-test: $(READY)  ## Kill backups during loads, restore, compare with the truth, N rounds (N=20)
 	@BACKUP_TEST_ROUNDS=$(or $(N),20) $(BIN)/python -m pytest -q -s tests/test_backup_kill.py
 
+damage-test: $(READY)  ## Damage N lakes at random (make damage-test N=200), check, repair, compare with the truth
+	@DAMAGE_TEST_ROUNDS=$(or $(N),200) DAMAGE_TEST_SEED=$(or $(SEED),1) \
+	  $(BIN)/python -m pytest -q -s tests/test_random_damage.py
+
 fuzz-simulator: $(READY)  ## Send N odd requests (make fuzz-simulator N=20000) to the simulator
 	@FUZZ_REQUESTS=$(or $(N),20000) FUZZ_SEED=$(or $(SEED),1) \
 	  $(BIN)/python -m pytest -q tests/simulator/test_fuzz.py
@@ -167,6 +171,9 @@ bench-tried: $(READY)  ## Compare variants of a load, each with one change, with
 
 bench-lake: $(READY)  ## Measure scans, merges and builds of 20 and 100 million rows in 2 GB of memory (N=1000000 for one size)
 	@$(BIN)/python -m tests.bench.lake $(if $(N),--rows $(N)) --rounds $(or $(ROUNDS),3)
+
+bench-check: $(READY)  ## Time quick and full checks of a lake of 20 million rows (N=1000000 for another size)
+	@$(BIN)/python -m tests.bench.lake_check $(if $(N),--rows $(N))
 
 bench-moved: $(READY)  ## Count the calls for the routers that moved, of 10,000 (make bench-moved N=200)
 	@$(BIN)/python -m tests.bench.moved --routers $(or $(N),10000)

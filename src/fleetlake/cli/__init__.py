@@ -10,6 +10,7 @@ from fleetlake.cli.audit_trail import events
 from fleetlake.cli.backfill import backfill
 from fleetlake.cli.backup import backup
 from fleetlake.cli.build import build
+from fleetlake.cli.check import check
 from fleetlake.cli.columns import columns
 from fleetlake.cli.command_group import PlainGroup, joined_paragraphs
 from fleetlake.cli.demo import demo
@@ -31,6 +32,7 @@ from fleetlake.cli.prefect.worker import worker
 from fleetlake.cli.publish import publish
 from fleetlake.cli.quarantine import quarantine
 from fleetlake.cli.query import query
+from fleetlake.cli.repair import repair
 from fleetlake.cli.restore import restore
 from fleetlake.cli.shell import shell
 from fleetlake.cli.startup import skip_unneeded_imports
@@ -63,6 +65,8 @@ COMMANDS = (
     events,
     columns,
     verify,
+    check,
+    repair,
     backfill,
     maintain,
     backup,

@@ -11,7 +11,7 @@ keeps the file open, and only one process at a time opens or closes it.
 
 import os
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext, suppress
 from errno import EACCES
 from pathlib import Path
 
@@ -77,6 +77,26 @@ def open_lake(
             connection.close()
 
 
+@contextmanager
+def open_as_is(path: LakeAddress, *, read_only: bool = True) -> Iterator[Lake]:
+    """Open a lake that may be damaged: nothing is created, upgraded or required of its tables.
+
+    Raises: LakeError if DuckDB cannot attach it, or if its format is newer than this release's.
+    """
+    with lake_errors(path):
+        connection = duckdb.connect(config=UNCHECKED)
+    try:
+        lake = Lake(path, connection)
+        with open_lock(path):
+            lake.attach(read_only=read_only)
+        with suppress(duckdb.Error):  # the file that holds the format may be damaged, too
+            require_known_format(lake, read_only=False)
+        yield lake
+    finally:
+        with open_lock(path):
+            connection.close()
+
+
 def _mark_ready(path: LakeAddress) -> None:
     """Mark a folder's catalog as complete; a shared one is checked each time it is opened."""
     if isinstance(path, Path):
@@ -89,12 +109,36 @@ def require_lake(path: LakeAddress) -> None:
         raise no_lake(path)
 
 
+def require_catalog(path: Path) -> None:
+    """Raise LakeError if a folder holds the files of a lake without its catalog.
+
+    A new, empty catalog would hide them, and loads would begin anew beside them.
+    """
+    if is_catalog_lost(path):
+        raise LakeError(
+            f"The lake in {path.resolve()} has lost its catalog: {CATALOG} is missing or empty, "
+            "but the lake's files are there.",
+            remedy="Restore the lake from a backup with `fleetlake restore`, or run "
+            "`fleetlake repair --rebuild-catalog`, which makes a catalog from the files.",
+        )
+
+
+def is_catalog_lost(path: Path) -> bool:
+    """Return whether a folder holds the files of a lake whose catalog is missing or empty."""
+    file, files = path / CATALOG, path / FILES
+    if (path / RESTORING).exists() or (file.exists() and file.stat().st_size):
+        return False
+    is_complete = (path / READY).exists() and files.is_dir()
+    return is_complete or any(True for _ in files.rglob("*.parquet"))
+
+
 def has_lake(path: LakeAddress) -> bool:
     """Return whether a lake exists in a folder, or in a shared catalog.
 
-    Raises: LakeError if the shared catalog does not answer.
+    Raises: LakeError if the folder's catalog is lost, or if the shared one does not answer.
     """
     if isinstance(path, Path):
+        require_catalog(path)
         return (path / CATALOG).exists()
     with closing(path.connect()) as connection, closing(connection.cursor()) as cursor:
         cursor.execute("select to_regclass('ducklake_snapshot') is not null")
@@ -119,6 +163,7 @@ def _make_folder(path: Path) -> None:
             f"The restore of the lake in {path} has not ended.",
             remedy="Wait for it. If it was stopped, run `fleetlake restore` again.",
         )
+    require_catalog(path)
     try:
         (path / FILES).mkdir(parents=True, exist_ok=True)
         (path / "locks").mkdir(exist_ok=True)

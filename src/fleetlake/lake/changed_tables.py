@@ -1,5 +1,6 @@
 """Which tables of a lake changed after a snapshot, according to the catalog."""
 
+from fleetlake.lake.audit_trail import EventKind
 from fleetlake.lake.connection import Lake
 
 # The changes of a commit are a map of lists: tables by id, or by name if it created them. A
@@ -30,3 +31,9 @@ def changed_tables(lake: Lake, after: int, until: int) -> frozenset[str] | None:
     if known != until - after:
         return None
     return frozenset(name for (name,) in lake.rows(_CHANGED, [after, until]))
+
+
+def count_repairs(lake: Lake) -> int:
+    """Return how many events tell of lost rows: what was computed from those rows is outdated."""
+    [(count,)] = lake.rows("SELECT count(*) FROM meta.events WHERE kind = ?", [EventKind.REPAIR])
+    return int(count)

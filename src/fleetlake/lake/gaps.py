@@ -1,15 +1,17 @@
 """Ranges that the service deleted before they were read: recorded, and open until acknowledged."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from fleetlake.endpoints.model import Endpoint
+from fleetlake.lake.audit_trail import EventKind
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.locks import commit_lock
 from fleetlake.lake.watermarks import add_intervals
 from fleetlake.planning.coverage import before
-from fleetlake.planning.intervals import Interval
+from fleetlake.planning.intervals import Interval, subtract
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,16 +48,36 @@ def record_gaps(
     if not expired:
         return 0
     days = endpoint.retention.days if endpoint.retention else 0
-    reason = f"the service keeps {endpoint.name} for {days} days; not read in time"
+    keeps = f"the service keeps {endpoint.name} for {days} days"
+    forgotten = forgotten_ranges(lake, endpoint)
     with commit_lock(lake.path), lake.transaction():
         for partition, interval in rows:
+            is_lost = subtract(interval, forgotten) != [interval]
             lake.execute(
                 "insert into meta.gaps (account_profile, endpoint, partition, start_at, "
                 "end_at, reason, recorded_at) values (?, ?, ?, ?, ?, ?, now())",
-                [profile, endpoint.name, partition, interval.start, interval.end, reason],
+                [
+                    profile,
+                    endpoint.name,
+                    partition,
+                    interval.start,
+                    interval.end,
+                    f"{keeps}; {'its file was lost' if is_lost else 'not read in time'}",
+                ],
             )
         add_intervals(lake, profile, endpoint, expired)
     return len(rows)
+
+
+def forgotten_ranges(lake: Lake, endpoint: Endpoint) -> list[Interval]:
+    """Return the ranges whose rows were in lost files, as repairs have recorded them."""
+    found = lake.rows(
+        "select details->'ranges' from meta.events where kind = ? and endpoint = ?",
+        [EventKind.REPAIR, endpoint.name],
+    )
+    return [
+        Interval(*map(datetime.fromisoformat, one)) for (text,) in found for one in json.loads(text)
+    ]
 
 
 def gaps(lake: Lake, *, only_open: bool = False) -> list[Gap]:

@@ -5,20 +5,25 @@ locks are held: a commit in progress has written files that the catalog does not
 """
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 
-from fleetlake.endpoints import ENDPOINTS
+from fleetlake.errors import LakeError
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.durable import flush_files
+from fleetlake.lake.integrity.checksums import changed_files, keep_checksums
 from fleetlake.lake.lateness import forget_lateness
-from fleetlake.lake.locks import commit_lock, files_lock, stream_lock
+from fleetlake.lake.locks import all_locks
+from fleetlake.text.wording import counted
 
 KEEP_SNAPSHOTS = timedelta(days=7)
 """How far back time travel is possible after maintenance."""
 
 OLDEST_STRAY = timedelta(days=1)
+
+MERGED_BYTES = 512 * 1024**2
+"""DuckLake merges only files below this size, by default."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,17 +44,15 @@ class Maintained:
 def maintain(lake: Lake, *, keep: timedelta = KEEP_SNAPSHOTS) -> Maintained:
     """Compact the lake's files, expire snapshots older than `keep`, remove unused files.
 
-    Raises: StreamBusy if a stream is being loaded, or if a backup is being made.
+    Raises: StreamBusy if a stream is being loaded, or if a backup is being made; LakeError if a
+    file is damaged.
     """
     found = _files(lake)
-    with ExitStack() as locks:
-        locks.enter_context(files_lock(lake.path, seconds=0))
-        for name in ENDPOINTS:
-            locks.enter_context(stream_lock(lake.path, name))
-        locks.enter_context(commit_lock(lake.path))
+    with all_locks(lake.path):
+        _refuse_changed_files(lake)
         with lake.transaction():
             forget_lateness(lake)
-        with _one_thread(lake), lake.transaction():
+        with one_thread(lake), lake.transaction():
             lake.execute("call ducklake_flush_inlined_data('lake')")
         before = _files(lake)
         for compaction in ("merge_adjacent_files", "rewrite_data_files"):
@@ -66,6 +69,7 @@ def maintain(lake: Lake, *, keep: timedelta = KEEP_SNAPSHOTS) -> Maintained:
             "call ducklake_delete_orphaned_files('lake', "
             f"older_than => now() - interval '{_seconds(OLDEST_STRAY)} seconds')"
         )
+        keep_checksums(lake)
     return Maintained(
         files_written=before - found,
         files_before=before,
@@ -75,8 +79,19 @@ def maintain(lake: Lake, *, keep: timedelta = KEEP_SNAPSHOTS) -> Maintained:
     )
 
 
+def _refuse_changed_files(lake: Lake) -> None:
+    """Raise LakeError if a file to be merged has changed: the merged file would hide that."""
+    changed = changed_files(lake, smaller_than=MERGED_BYTES)
+    if changed:
+        raise LakeError(
+            f"{counted(len(changed), 'file')} of the lake changed after being written, e.g. "
+            f"{changed[0].name}.",
+            remedy="Run `fleetlake check --full`, then `fleetlake repair`. Nothing was changed.",
+        )
+
+
 @contextmanager
-def _one_thread(lake: Lake) -> Iterator[None]:
+def one_thread(lake: Lake) -> Iterator[None]:
     """Limit DuckDB to one thread within the block.
 
     With several threads, DuckLake's flush corrupts memory about once in a few dozen runs, and the

@@ -157,6 +157,13 @@ META: dict[str, dict[str, str]] = {
         "summary": "VARCHAR",
         "details": "JSON",
     },
+    # Checksums of the lake's own files; see fleetlake.lake.integrity.checksums.
+    "files": {
+        "name": "VARCHAR",  # relative to the lake's folder of files
+        "size_bytes": "BIGINT",
+        "sha256": "VARCHAR",
+        "checked_at": _TIME,
+    },
     # Requests made, retries included, per run and endpoint.
     "calls": {
         "run_id": "VARCHAR",

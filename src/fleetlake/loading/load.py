@@ -32,6 +32,7 @@ from fleetlake.errors import (
 from fleetlake.lake.clock_repair import ClockRepair, note_clock, repair_clock_claims
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.evolution.promotions import with_promoted
+from fleetlake.lake.integrity.checksums import add_checksums
 from fleetlake.lake.lateness import measured_lateness
 from fleetlake.lake.locks import stream_lock
 from fleetlake.lake.run_log import Calls, record_calls, record_capabilities
@@ -306,7 +307,7 @@ def _unexpected(run: Run, endpoint: Endpoint, failure: Exception) -> StreamFaile
 
 
 def _record_run(lake: Lake, *, run: Run, outcomes: Sequence[Outcome], started_at: datetime) -> None:
-    """Record the calls of a run, and which endpoints this account may not read.
+    """Record the calls of a run, what this account may not read, and checksums of new files.
 
     Writes in the open transaction.
     """
@@ -324,3 +325,4 @@ def _record_run(lake: Lake, *, run: Run, outcomes: Sequence[Outcome], started_at
         for outcome in outcomes
     }
     record_capabilities(lake, refusals, profile=run.profile)
+    add_checksums(lake)

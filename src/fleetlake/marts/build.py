@@ -24,6 +24,7 @@ from fleetlake.lake.attach import UNCHECKED
 from fleetlake.lake.catalog import is_empty, require_lake
 from fleetlake.lake.connection import stoppable
 from fleetlake.lake.durable import flush_files
+from fleetlake.lake.integrity.checksums import add_checksums
 from fleetlake.lake.locks import commit_lock
 from fleetlake.lake.run_log import record_build
 from fleetlake.lake_address import LakeAddress, as_settings
@@ -263,12 +264,15 @@ class _Build:
             lake.execute(self._attached())
             try:
                 with stoppable(lake.connection):
-                    return _switch(lake, run, partial(self.record, lake, plan, run))
+                    switched = _switch(lake, run, partial(self.record, lake, plan, run))
+                with lake.transaction():
+                    add_checksums(lake)
             except duckdb.Error as error:
                 raise BuildFailed(
                     f"The marts are built, but could not be copied into the lake: {error}",
                     remedy="Run the build again. The lake still holds the last good marts.",
                 ) from error
+            return switched
 
     def _attached(self) -> str:
         return f"ATTACH {literal(self.file)} AS build (READ_ONLY)"

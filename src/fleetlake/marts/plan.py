@@ -8,7 +8,7 @@ from pathlib import Path
 import duckdb
 
 from fleetlake.lake import open_lake
-from fleetlake.lake.changed_tables import changed_tables
+from fleetlake.lake.changed_tables import changed_tables, count_repairs
 from fleetlake.lake_address import LakeAddress
 from fleetlake.machine.atomic_files import write_atomically
 from fleetlake.marts.catalogue import tracked_tables
@@ -24,11 +24,13 @@ _RECORD = "built.json"
 class Built:
     """The last good build: a digest of its project, and the snapshot of its last full selection.
 
-    `snapshot` is None if only selections were ever built.
+    `snapshot` is None if only selections were ever built. `repairs` counts the repairs of the lake
+    before it: they remove rows from the middle of tables, so the build after one is a full one.
     """
 
     project: str
     snapshot: int | None
+    repairs: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,20 +50,24 @@ def plan_build(
     Building a selection leaves the record of the last build unchanged, unless the scratch file is
     new. Until everything has been built once, a selection includes the models it depends on.
     """
-    last, project = last_built(work), project_digest(project_folder())
+    last, project, changed = last_built(work), project_digest(project_folder()), None
+    with open_lake(lake, read_only=True) as opened:
+        repairs = count_repairs(opened)
+        if last and last.repairs != repairs:
+            last = None
+        elif last and last.snapshot is not None:
+            changed = changed_tables(opened, last.snapshot, until)
     is_full = is_full or last is None
     if select:
-        record = last if (work / SCRATCH).exists() else Built(project, None)
+        record = last if (work / SCRATCH).exists() else Built(project, None, repairs)
         words = select.split()
         if last is None or last.snapshot is None:
             words = [_with_parents(word) for word in words]
         return Plan(options=("--select", *words), is_full=is_full, record=record)
-    record = Built(project, until)
-    if is_full or last is None or last.snapshot is None:
+    record = Built(project, until, repairs)
+    if is_full or changed is None:
         return Plan(options=(), is_full=is_full, record=record)
-    with open_lake(lake, read_only=True) as opened:
-        changed = changed_tables(opened, last.snapshot, until)
-    options = () if changed is None else _downstream(changed & tracked_tables())
+    options = _downstream(changed & tracked_tables())
     return Plan(options=options, is_full=False, record=record)
 
 

@@ -18,7 +18,9 @@ from fleetlake.decoding.arrow import read_page
 from fleetlake.endpoints import V3_PROBE
 from fleetlake.errors import FleetlakeError, LakeError, SettingsError
 from fleetlake.lake import open_lake
-from fleetlake.lake.attach import CATALOG, EXTENSIONS, extension_path
+from fleetlake.lake.attach import EXTENSIONS, extension_path
+from fleetlake.lake.catalog import has_lake
+from fleetlake.lake.integrity.check import check_lake, damage_error, note_damage
 from fleetlake.lake_address import not_writable
 from fleetlake.loading.run import service_now
 from fleetlake.monitoring.permissions import exposed_paths
@@ -26,6 +28,7 @@ from fleetlake.publishing.publish import published_folder
 from fleetlake.service.client import Client
 from fleetlake.service.clock import REPORTED_SKEW, skew_in_words
 from fleetlake.settings import ClockTrust, Settings, unknown_variables
+from fleetlake.text.wording import counted, size_in_words
 
 LOW_DISK_BYTES = 2 * 1024**3
 
@@ -46,6 +49,7 @@ def run_checks(settings: Settings) -> Iterator[Check]:
         "settings": _variables,
         "extensions": _extensions,
         "lake": _lake,
+        "integrity": _integrity,
         "disk": _disk,
         "permissions": _permissions,
     }.items():
@@ -98,12 +102,23 @@ def _extensions(_: Settings) -> str:
 
 def _lake(settings: Settings) -> str:
     address = settings.lake.resolve()
-    if isinstance(address, Path) and not (address / CATALOG).exists():
+    if isinstance(address, Path) and not has_lake(address):
         _require_creatable(address)
         return f"none yet in {address}; `fleetlake ingest` creates it"
     with open_lake(address) as lake:
         [(commits,)] = lake.rows("select count(*) from meta.loads")
     return f"{address} is writable; {commits:,} commits so far"
+
+
+def _integrity(settings: Settings) -> str:
+    """Check the lake quickly, as `fleetlake check` does."""
+    if not has_lake(settings.lake):
+        return "no lake to check yet"
+    report = check_lake(settings.lake)
+    note_damage(settings.lake, report)
+    if report.damages:
+        raise damage_error(settings.lake, report)
+    return f"{counted(report.files, 'file')} ({size_in_words(report.size)}) as the catalog says"
 
 
 def _require_creatable(lake: Path) -> None:

@@ -1,0 +1,69 @@
+"""Checking the catalog: the pages of its SQLite file, and whether its tables agree.
+
+SQLite keeps no checksums, so a changed value within a page is found only if it contradicts another
+one, such as a file's size.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import quote
+
+from fleetlake.lake.attach import BUSY_MILLISECONDS, CATALOG
+from fleetlake.lake.connection import Lake
+from fleetlake.lake.integrity.listing import METADATA
+from fleetlake.lake.locks import open_lock
+
+_MOST_FAULTS = 10
+
+
+def page_faults(lake: Path) -> list[str]:
+    """Return what SQLite finds wrong with the pages of a catalog in a folder.
+
+    This process must not have the lake open: closing the file here would release the locks of
+    DuckDB's own SQLite.
+    """
+    address = f"file:{quote(str(lake / CATALOG))}?mode=ro"
+    try:
+        with open_lock(lake):
+            opened = sqlite3.connect(address, uri=True, timeout=BUSY_MILLISECONDS / 1000)
+        try:
+            found = opened.execute(f"pragma integrity_check({_MOST_FAULTS})").fetchall()
+        finally:
+            with open_lock(lake), closing(opened):
+                pass
+    except sqlite3.DatabaseError as error:
+        return [str(error)]
+    return [" ".join(str(text).split()) for (text,) in found if text != "ok"]
+
+
+_CONTRADICTIONS = {
+    "data files of no table": (
+        f"select count(*) from {METADATA}.ducklake_data_file where table_id not in "
+        f"(select table_id from {METADATA}.ducklake_table)"
+    ),
+    "delete files of no data file": (
+        f"select count(*) from {METADATA}.ducklake_delete_file where data_file_id not in "
+        f"(select data_file_id from {METADATA}.ducklake_data_file)"
+    ),
+    "tables of no schema": (
+        f"select count(*) from {METADATA}.ducklake_table where schema_id not in "
+        f"(select schema_id from {METADATA}.ducklake_schema)"
+    ),
+    "files newer than the newest snapshot": (
+        f"select count(*) from {METADATA}.ducklake_data_file where begin_snapshot > "
+        f"(select max(snapshot_id) from {METADATA}.ducklake_snapshot)"
+    ),
+    "files with the name of another one": (
+        f"select count(*) - count(distinct (table_id, path)) from {METADATA}.ducklake_data_file"
+    ),
+}
+
+
+def contradictions(lake: Lake) -> Iterator[str]:
+    """Yield what the catalog's tables say against each other."""
+    for what, sql in _CONTRADICTIONS.items():
+        [(count,)] = lake.rows(sql)
+        if count:
+            yield f"{count:,} {what}"

@@ -1,0 +1,196 @@
+"""Forgetting lost rows, so that the next load reads them again.
+
+One transaction drops the damaged files, unproves the ranges of time that they held, moves the
+watermarks back to the newest row that is left, and records what was forgotten. Snapshots that read
+the files expire, so that nothing fails there later: exports to other tools then start in full, and
+the next build computes the marts anew.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fleetlake.endpoints import ENDPOINTS
+from fleetlake.endpoints.model import Endpoint
+from fleetlake.errors import LakeError
+from fleetlake.lake.audit_trail import EventKind, record_event
+from fleetlake.lake.connection import Lake
+from fleetlake.lake.integrity.checksums import forget_checksums
+from fleetlake.lake.integrity.listing import FileStore, ListedFile, listed_files
+from fleetlake.lake.integrity.losses import REPROVED, Loss, file_columns
+from fleetlake.lake.integrity.meta_repair import (
+    balance_loads,
+    forget_all_proofs,
+    read_stream_again,
+    restore_meta,
+)
+from fleetlake.lake.integrity.stand_in import stand_in
+from fleetlake.lake.locks import all_locks
+from fleetlake.lake.maintenance import one_thread
+from fleetlake.text.quoting import literal, quoted
+from fleetlake.text.wording import counted
+
+_MOST_NAMED = 50
+
+
+@dataclass(frozen=True, kw_only=True)
+class _TableLoss:
+    """What one table lost."""
+
+    name: str
+    losses: tuple[Loss, ...]
+
+    @property
+    def endpoint(self) -> Endpoint | None:
+        return self.losses[0].endpoint
+
+    @property
+    def is_mart(self) -> bool:
+        return self.losses[0].file.schema == "marts"
+
+
+def forget_losses(
+    lake: Lake, losses: Sequence[Loss], damaged: Sequence[ListedFile], contradicted: Sequence[str]
+) -> None:
+    """Forget the rows of lost files, and what meta claims about `contradicted` endpoints.
+
+    `damaged` are all damaged files, those of earlier snapshots included. Raises: StreamBusy if a
+    stream is being loaded; LakeError if the lake has changed since the losses were described.
+    """
+    tables = _by_table(losses)
+    with all_locks(lake.path):
+        _require_listed(lake, [file for loss in losses for file in loss.files])
+        _put_stand_ins(lake, tables)
+        _flush_deletes(lake, tables)
+        # Otherwise DuckLake lists up to ten deleted rows in the catalog and keeps their file.
+        lake.execute("set ducklake_default_data_inlining_row_limit = 0")
+        with lake.transaction():
+            rows = {table.name: _drop_rows(lake, table) for table in tables}
+            for table in tables:
+                _unprove(lake, table)
+            for name in contradicted:
+                read_stream_again(lake, ENDPOINTS[name], None)
+            if {table.name.removeprefix("meta.") for table in tables} & REPROVED:
+                forget_all_proofs(lake)
+            for table in tables:
+                _record(lake, table, rows[table.name])
+            restore_meta(lake, {table.name for table in tables})
+            forget_checksums(lake, {file.name for file in damaged})
+            balance_loads(lake, contradicted)
+        _expire(lake, [*damaged, *(file for loss in losses for file in loss.files)])
+
+
+def _by_table(losses: Sequence[Loss]) -> list[_TableLoss]:
+    names = dict.fromkeys(loss.file.of_table for loss in losses)
+    return [
+        _TableLoss(name=name, losses=tuple(one for one in losses if one.file.of_table == name))
+        for name in names
+    ]
+
+
+def _require_listed(lake: Lake, files: Sequence[ListedFile]) -> None:
+    current = {file for file in listed_files(lake) if file.ended is None}
+    if not current.issuperset(files):
+        raise LakeError("The lake has changed since the check.", remedy="Run the repair again.")
+    if any(file.is_encrypted for file in files):
+        raise LakeError(
+            "A damaged file is encrypted, so it cannot be dropped without its rows.",
+            remedy="Restore the lake from a backup with `fleetlake restore`.",
+        )
+
+
+def _put_stand_ins(lake: Lake, tables: Sequence[_TableLoss]) -> None:
+    """Replace the lost files. Data files go first: without them no deleted row can return."""
+    store = FileStore(lake.path)
+    files = [
+        file for one in tables if not one.is_mart for loss in one.losses for file in loss.files
+    ]
+    for file in sorted(files, key=lambda file: file.is_delete):
+        columns = [] if file.is_delete else file_columns(lake, file)
+        store.replace(file.name, stand_in(file, columns))
+
+
+def _flush_deletes(lake: Lake, tables: Sequence[_TableLoss]) -> None:
+    """Write the deleted rows that the catalog itself lists into files.
+
+    Otherwise DuckLake would keep a file of which some rows are on that list.
+    """
+    with one_thread(lake):
+        for table in tables:
+            if not table.is_mart:
+                schema, name = (literal(part) for part in table.name.split(".", 1))
+                lake.execute(
+                    "call ducklake_flush_inlined_data('lake', "
+                    f"schema_name => {schema}, table_name => {name})"
+                )
+
+
+def _drop_rows(lake: Lake, table: _TableLoss) -> int:
+    """Drop the lost files of a table, in the open transaction; return their rows."""
+    schema, name = (quoted(part) for part in table.name.split(".", 1))
+    count = f"select count(*) from {schema}.{name}"
+    [(before,)] = lake.rows(count)
+    if table.is_mart:  # the next build creates it; half of a mart would be wrong
+        lake.execute(f"drop table {schema}.{name}")
+        return int(before)
+    store = FileStore(lake.path)
+    names = ", ".join(literal(store.url(loss.file.name)) for loss in table.losses)
+    lake.execute(f"delete from {schema}.{name} where filename in ({names})")
+    [(after,)] = lake.rows(count)
+    return int(before - after)
+
+
+def _unprove(lake: Lake, table: _TableLoss) -> None:
+    endpoint = table.endpoint
+    if endpoint is None:
+        return
+    ranges = [loss.held for loss in table.losses if loss.held]
+    if not endpoint.is_snapshot:
+        is_known = len(ranges) == len(table.losses)
+        read_stream_again(lake, endpoint, ranges if is_known else None)
+        return
+    for loss in table.losses:
+        if loss.held:
+            lake.execute(
+                "insert into meta.gaps (account_profile, endpoint, partition, start_at, end_at, "
+                "reason, recorded_at) values (?, ?, '', ?, ?, ?, now())",
+                [
+                    loss.profile,
+                    endpoint.name,
+                    loss.held.start,
+                    loss.held.end,
+                    f"a lost file held {counted(loss.rows, 'row')}; {loss.prospect}",
+                ],
+            )
+
+
+def _record(lake: Lake, table: _TableLoss, rows: int) -> None:
+    """Record what was forgotten of one table: an event without names or ids of devices."""
+    endpoint, held = table.endpoint, [loss.held for loss in table.losses if loss.held]
+    details: dict[str, object] = {
+        "files": [loss.file.name for loss in table.losses][:_MOST_NAMED],
+        "ranges": [[one.start, one.end] for one in held][:_MOST_NAMED],
+    }
+    record_event(
+        lake,
+        EventKind.REPAIR,
+        f"{counted(rows, 'row')} of {table.name} forgotten with "
+        f"{counted(len(table.losses), 'lost file')}: {table.losses[0].prospect}.",
+        endpoint=endpoint.name if endpoint else table.name,
+        rows=rows,
+        details=details,
+    )
+
+
+def _expire(lake: Lake, files: Sequence[ListedFile]) -> None:
+    """Expire the snapshots that read lost files, and remove what is left of the files."""
+    [(newest,)] = lake.rows("select max(snapshot_id) from lake.snapshots()")
+    ends = {file.name: file.ended or newest for file in files}
+    found = lake.rows("select snapshot_id from lake.snapshots() where snapshot_id < ?", [newest])
+    lost = [
+        number
+        for (number,) in found
+        if any(file.begun <= number < ends[file.name] for file in files)
+    ]
+    if lost:
+        lake.execute(f"call ducklake_expire_snapshots('lake', versions => {lost})")
+    lake.execute("call ducklake_cleanup_old_files('lake', cleanup_all => true)")

@@ -1,0 +1,181 @@
+"""The data and delete files that a lake's catalog names, and those that its store holds."""
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeVar
+from uuid import uuid4
+
+from pyarrow import fs
+
+from fleetlake.errors import LakeError
+from fleetlake.lake.attach import FILES
+from fleetlake.lake.connection import Lake
+from fleetlake.lake_address import LakeAddress
+
+METADATA = "__ducklake_metadata_lake"
+"""The database under which DuckDB shows the catalog's own tables."""
+
+DELETES = "-delete.parquet"
+"""Ending of the name of a file that lists deleted rows."""
+
+OnChecked = Callable[[int, int], None]
+"""Called after each file, with its bytes and the bytes of all files to check."""
+
+
+def ignore_bytes(_: int, __: int) -> None:
+    """Ignore progress."""
+
+
+_AT_ONCE = 8  # files that are read side by side
+_RELATIVE = 3  # the paths of a schema, a table and a file are relative to each other
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListedFile:
+    """A file that the catalog names; `name` is relative to the lake's folder of files.
+
+    `rows` counts the rows of a data file, or the deleted rows of a delete file. `data_file_id` is
+    the data file that it is, or belongs to. `begun` is the first snapshot that reads it; `ended`
+    the first that does not, None for a file of the newest snapshot.
+    """
+
+    name: str
+    schema: str
+    table: str
+    table_id: int
+    data_file_id: int
+    is_delete: bool
+    rows: int
+    size: int
+    footer_size: int
+    begun: int
+    ended: int | None
+    is_encrypted: bool
+
+    @property
+    def of_table(self) -> str:
+        """The table as users write it, e.g. raw.alerts."""
+        return f"{self.schema}.{self.table}"
+
+
+_TABLES = (
+    "with tables as (select table_id, max_by(table_name, begin_snapshot) as table_name, "
+    "max_by(schema_id, begin_snapshot) as schema_id, max_by(path, begin_snapshot) as path, "
+    "max_by(path_is_relative::int, begin_snapshot) as is_relative "
+    f"from {METADATA}.ducklake_table group by table_id) "  # a renamed table has several rows
+)
+
+
+def listed_files(lake: Lake) -> list[ListedFile]:
+    """Return the files that any snapshot of a lake reads, by name.
+
+    Raises: LakeError for a file outside the lake, which fleetlake never writes.
+    """
+    kinds = (
+        ("ducklake_data_file", "false", "record_count"),
+        ("ducklake_delete_file", "true", "delete_count"),
+    )
+    each = (
+        "select s.path as schema_path, t.path as table_path, f.path as file_path, "
+        "s.path_is_relative::int + t.is_relative + f.path_is_relative::int as relative, "
+        f"s.schema_name, t.table_name, f.table_id, f.data_file_id, {is_delete}, f.{rows}, "
+        "f.file_size_bytes, f.footer_size, f.begin_snapshot, f.end_snapshot, "
+        f"f.encryption_key is not null from {METADATA}.{kind} f join tables t using (table_id) "
+        f"join {METADATA}.ducklake_schema s using (schema_id)"
+        for kind, is_delete, rows in kinds
+    )
+    found = lake.rows(_TABLES + " union all ".join(each))
+    return sorted((_listed(lake, row) for row in found), key=lambda file: file.name)
+
+
+def _listed(lake: Lake, row: tuple[Any, ...]) -> ListedFile:
+    schema, table, name, relative, *values = row
+    if relative < _RELATIVE:
+        raise LakeError(
+            f"The catalog of the lake in {lake.path} names a file outside the lake, {name}.",
+            remedy="fleetlake does not write such files: check them with the tool that did.",
+        )
+    members = [field for field in ListedFile.__dataclass_fields__ if field != "name"]
+    path = str(PurePosixPath(schema, table, name))
+    return ListedFile(name=path, **dict(zip(members, values, strict=True)))
+
+
+def names_to_remove(lake: Lake) -> set[str]:
+    """Return the files that no snapshot reads any more and the next maintenance removes."""
+    found = lake.rows(f"select path from {METADATA}.ducklake_files_scheduled_for_deletion")
+    return {str(PurePosixPath(name)) for (name,) in found}
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredFile:
+    """A file that the store holds: its bytes, and when it was written (UTC, if known)."""
+
+    size: int
+    written_at: datetime | None
+
+
+class FileStore:
+    """Where a lake's files are: a folder, or an object store by its URL. Names are relative.
+
+    Errors are those of the system (OSError).
+    """
+
+    def __init__(self, lake: LakeAddress) -> None:
+        self.address = str(lake / FILES) if isinstance(lake, Path) else lake.files
+        self.is_local = "://" not in self.address
+        self.system: fs.FileSystem = fs.LocalFileSystem()
+        self._root = self.address
+        if not self.is_local:
+            self.system, self._root = fs.FileSystem.from_uri(self.address)
+        self._root = self._root.rstrip("/")
+
+    def path(self, name: str) -> str:
+        """Return the path of a file for `system`."""
+        return f"{self._root}/{name}"
+
+    def url(self, name: str) -> str:
+        """Return the path of a file as DuckDB spells it."""
+        return f"{self.address.rstrip('/')}/{name}"
+
+    def stored(self) -> dict[str, StoredFile]:
+        """Return every file by name."""
+        selector = fs.FileSelector(self._root, recursive=True, allow_not_found=True)
+        start = len(self._root) + 1
+        return {
+            found.path[start:]: StoredFile(size=found.size or 0, written_at=found.mtime)
+            for found in self.system.get_file_info(selector)
+            if found.is_file
+        }
+
+    def size(self, name: str) -> int | None:
+        """Return the bytes of a file, or None if there is none."""
+        found = self.system.get_file_info(self.path(name))
+        return found.size if found.is_file else None
+
+    def replace(self, name: str, content: bytes) -> None:
+        """Write a file in one step: an object store does, a folder needs a rename."""
+        path = self.path(name)
+        if not self.is_local:
+            with self.system.open_output_stream(path) as stream:
+                stream.write(content)
+            return
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        part = target.with_name(f"{target.name}.{uuid4().hex}.part")
+        try:
+            part.write_bytes(content)
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
+
+
+def each_of(items: Iterable[Item], work: Callable[[Item], Result]) -> Iterator[Result]:
+    """Yield the result for each item in their order, several computed side by side."""
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="files") as pool:
+        yield from pool.map(work, items)
