@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from platformdirs import user_state_path
 from pydantic import (
+    AfterValidator,
     Field,
     SecretStr,
     ValidationError,
@@ -34,10 +35,10 @@ from pydantic_settings import (
 from fleetlake.account import DEFAULT_PROFILE, Account, HeaderValue
 from fleetlake.errors import SettingsError
 from fleetlake.lake_address import LakeAddress, parse_lake_address
-from fleetlake.machine.loopback import is_loopback
+from fleetlake.machine.loopback import is_loopback, shows_keys
 from fleetlake.machine.project import ENV_NAME, SETTINGS_NAME, in_project
 from fleetlake.machine.setting_files import VARS, env_file, read_settings_file, warn_of_secrets
-from fleetlake.machine.umask import DEFAULT_UMASK, read_umask
+from fleetlake.machine.umask import DEFAULT_UMASK, umask_text
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -115,6 +116,9 @@ class Settings(BaseSettings):
         ge=0,
         description="Rows per day above which a published mart is partitioned by date; 0: never",
     )
+    retention: dict[str, Annotated[int, Field(gt=0)]] = Field(
+        {}, description="Days that rows stay, e.g. FLEETLAKE_RETENTION__HISTORICAL_LOCATIONS=90"
+    )
     exports: dict[str, SecretStr] = Field(
         {}, description="Address of an export target, e.g. FLEETLAKE_EXPORTS__POSTGRES"
     )
@@ -126,7 +130,7 @@ class Settings(BaseSettings):
         default_factory=lambda: user_state_path("fleetlake"),
         description="Folder that holds the call limit shared by all processes",
     )
-    umask: str = Field(
+    umask: Annotated[str, AfterValidator(umask_text)] = Field(
         DEFAULT_UMASK,
         description="Octal umask of written files; 027 shares published files with your group",
     )
@@ -181,12 +185,6 @@ class Settings(BaseSettings):
             raise ValueError("must be a size, such as 1500MB or 8GB")
         return value.strip()
 
-    @field_validator("umask")
-    @classmethod
-    def _is_umask(cls, value: str) -> str:
-        read_umask(value)
-        return value.strip()
-
     @field_validator("header_names", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
@@ -207,7 +205,7 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _sends_no_key_in_the_clear(self) -> Self:
         roots = {"FLEETLAKE_BASE_URL": self.base_url, "FLEETLAKE_V3_BASE_URL": self.v3_base_url}
-        plain = [name for name, root in roots.items() if root and _shows_keys(root)]
+        plain = [name for name, root in roots.items() if root and shows_keys(root)]
         if plain and not self.plain_http:
             raise ValueError(
                 f"{' and '.join(plain)}: plain http exposes the keys to the network; "
@@ -305,11 +303,6 @@ def unknown_variables(names: Iterable[str]) -> Iterator[tuple[str, str | None]]:
         if head not in known:
             nearest = get_close_matches(head, known, n=1)
             yield name, f"{PREFIX}{nearest[0]}{delimiter}{member}" if nearest else None
-
-
-def _shows_keys(root: str) -> bool:
-    """Return whether keys sent to this root could be read on the network."""
-    return urlsplit(root).scheme == "http" and not is_loopback(root)
 
 
 def _fault_in_words(fault: "ErrorDetails") -> str:

@@ -75,6 +75,22 @@ def read_events(lake: Lake, *, since: datetime | None = None) -> list[Event]:
     ]
 
 
+def rows_were_removed(lake: Lake, after: int | None) -> bool:
+    """Return whether rows were removed on purpose after a snapshot; None means at any time."""
+    removing = [EventKind.REPAIR, EventKind.RETENTION, EventKind.ERASURE]
+    has_table = lake.rows(
+        "select 1 from duckdb_tables() where database_name = 'lake' "
+        "and schema_name = 'meta' and table_name = 'events'"
+    )
+    return bool(has_table) and bool(
+        lake.rows(
+            "select 1 from meta.events where kind in (select unnest(?::varchar[])) "
+            "and snapshot_id > coalesce(?, -1) limit 1",
+            [[str(kind) for kind in removing], after],
+        )
+    )
+
+
 def _actor() -> str:
     try:
         user = getpass.getuser()

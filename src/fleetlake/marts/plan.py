@@ -8,6 +8,7 @@ from pathlib import Path
 import duckdb
 
 from fleetlake.lake import open_lake
+from fleetlake.lake.audit_trail import rows_were_removed
 from fleetlake.lake.changed_tables import changed_tables
 from fleetlake.lake_address import LakeAddress
 from fleetlake.machine.atomic_files import write_atomically
@@ -45,11 +46,17 @@ def plan_build(
 ) -> Plan:
     """Return what to build at the lake's snapshot `until`, given the last build.
 
+    After rows were removed on purpose, everything is computed anew: new rows alone touch the units
+    of an incremental mart.
+
     Building a selection leaves the record of the last build unchanged, unless the scratch file is
     new. Until everything has been built once, a selection includes the models it depends on.
     """
     last, project = last_built(work), project_digest(project_folder())
     is_full = is_full or last is None
+    if last is not None and not is_full:
+        with open_lake(lake, read_only=True) as opened:
+            is_full = rows_were_removed(opened, last.snapshot)
     if select:
         record = last if (work / SCRATCH).exists() else Built(project, None)
         words = select.split()
