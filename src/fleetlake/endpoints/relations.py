@@ -27,7 +27,7 @@ class Thing(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Role:
+class RoleColumns:
     """Columns that say who acted, or what was acted upon: an id, and the kind of thing it is of."""
 
     id: str
@@ -67,18 +67,18 @@ def naming_columns(endpoint: Endpoint, thing: Thing) -> tuple[str, ...]:
     >>> naming_columns(ENDPOINTS["users"], Thing.USER)
     ('id',)
     """
-    own = endpoint.key if endpoint is thing.listing else ()
+    own = endpoint.key if endpoint.name == thing.listing.name else ()
     return (*own, *(c.name for c in endpoint.columns if c.name == f"{thing}_id"))
 
 
-def role(endpoint: Endpoint, name: str) -> Role | None:
+def role(endpoint: Endpoint, name: str) -> RoleColumns | None:
     """Return the columns of a role, `actor` or `object`, if an endpoint's rows have it."""
     names = [c.name for c in endpoint.columns if c.name.startswith(f"{name}_")]
     id_, type_ = f"{name}_id", f"{name}_type_name"
     if not {id_, type_} <= {*names}:
         return None
     others = (c.name for c in endpoint.columns if c.name in names and c.privacy)
-    return Role(id=id_, type=type_, others=tuple(others))
+    return RoleColumns(id=id_, type=type_, others=tuple(others))
 
 
 def is_known_by_value(endpoint: Endpoint) -> bool:
@@ -100,7 +100,8 @@ def telling_columns(thing: Thing) -> list[Column]:
 
 def text_columns(endpoint: Endpoint) -> list[Column]:
     """Return the columns whose texts or JSON may mention other things than the row's own."""
-    return [c for c in endpoint.columns if c.privacy is Privacy.TEXT or c.kind is Kind.JSON]
+    is_text = (Kind.TEXT, Kind.JSON)
+    return [c for c in endpoint.columns if c.privacy is Privacy.TEXT and c.kind in is_text]
 
 
 def mentions(thing: Thing, id_: object) -> Iterator[str]:

@@ -8,6 +8,7 @@ recomputes everything.
 """
 
 import os
+import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -145,6 +146,19 @@ def write_docs(lake_path: LakeAddress) -> Path:
             raise BuildFailed("There are no marts yet.", remedy="Run `fleetlake build` first.")
         run_dbt(["docs", "generate", "--static"], work=work, environment=build.environment())
     return work / "target" / "static_index.html"
+
+
+def forget_scratch(lake_path: LakeAddress) -> None:
+    """Remove what builds keep on this machine, rows included; the next one computes everything.
+
+    Raises: BuildFailed if another build does not end.
+    """
+    with _build_lock(lake_path.resolve() / "dbt") as work:
+        record_built(work, None)
+        for file in (SCRATCH, f"{SCRATCH}.wal"):
+            (work / file).unlink(missing_ok=True)
+        for folder in ("spill", "logs"):
+            shutil.rmtree(work / folder, ignore_errors=True)
 
 
 @contextmanager

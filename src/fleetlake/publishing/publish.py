@@ -110,6 +110,25 @@ def publish(
     )
 
 
+def published_raw(published: Path) -> list[str]:
+    """Return the endpoints whose raw tables the newest snapshot holds."""
+    try:
+        tables = json.loads((published / DESCRIPTION).read_bytes())["tables"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return []
+    return [name.removeprefix("raw_") for name in tables if name.startswith("raw_")]
+
+
+def remove_earlier(published: Path) -> int:
+    """Remove all snapshots but the newest; return their number. Readers of those lose them."""
+    published = published.absolute()
+    store = published.parent / f".{published.name}"
+    with _folder_errors(published), file_lock(store / "publish.lock", seconds=FOR_EVER):
+        before = sum(map(_is_snapshot, store.iterdir()))
+        _clear(store, keep=published, and_keep=published.resolve())
+        return before - sum(map(_is_snapshot, store.iterdir()))
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Snapshot:
     """A snapshot being written; no reader sees it before the switch."""
