@@ -116,6 +116,9 @@ class Settings(BaseSettings):
         ge=0,
         description="Rows per day above which a published mart is partitioned by date; 0: never",
     )
+    published_coarse: bool = Field(
+        default=False, description="Publish places rounded to 100 m, and no names"
+    )
     retention: dict[str, Annotated[int, Field(gt=0)]] = Field(
         {}, description="Days that rows stay, e.g. FLEETLAKE_RETENTION__HISTORICAL_LOCATIONS=90"
     )

@@ -22,7 +22,13 @@ from fleetlake.lake_address import LakeAddress, SharedLake
 from fleetlake.marts.build import build_marts, forget_scratch
 from fleetlake.privacy.receipt import OutletReceipt, Receipt, table_receipts
 from fleetlake.privacy.stale_exports import renew_exports
-from fleetlake.publishing.publish import publish, published_folder, published_raw, remove_earlier
+from fleetlake.publishing.publish import (
+    is_published_coarse,
+    publish,
+    published_folder,
+    published_raw,
+    remove_earlier,
+)
 from fleetlake.settings import Settings
 
 OnStep = Callable[[str], None]
@@ -136,7 +142,13 @@ def _renew_copies(settings: Settings, on_step: OnStep) -> Iterator[OutletReceipt
     if folder.is_symlink():
         on_step("publishing")
         raw = published_raw(folder)
-        publish(settings.lake, folder, raw=raw, day_rows=settings.published_day_rows)
+        publish(
+            settings.lake,
+            folder,
+            raw=raw,
+            day_rows=settings.published_day_rows,
+            is_coarse=settings.published_coarse or is_published_coarse(folder),
+        )
         removed = remove_earlier(folder)
         yield OutletReceipt(
             outlet=f"published snapshots in {folder}",

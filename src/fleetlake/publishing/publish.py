@@ -31,6 +31,7 @@ from fleetlake.lake.gaps import gaps
 from fleetlake.lake_address import DEMO_MARK, LakeAddress, not_writable, refuse_unusable
 from fleetlake.machine.file_locks import FOR_EVER, file_lock
 from fleetlake.machine.ownership import require_own
+from fleetlake.publishing.coarse import coarse_columns
 from fleetlake.publishing.layout import Layout, layout_of, read_call
 from fleetlake.settings import DAY_ROWS, Settings
 from fleetlake.text.quoting import literal, quoted
@@ -69,13 +70,19 @@ def published_folder(settings: Settings) -> Path:
 
 
 def publish(
-    lake_path: LakeAddress, published: Path, *, raw: Sequence[str] = (), day_rows: int = DAY_ROWS
+    lake_path: LakeAddress,
+    published: Path,
+    *,
+    raw: Sequence[str] = (),
+    day_rows: int = DAY_ROWS,
+    is_coarse: bool = False,
 ) -> Published:
     """Write the lake's marts as a new snapshot and make `published` point to it.
 
     `raw` names endpoints whose raw tables are included as `raw_<endpoint>`. Files of a table that
     has not changed since the last snapshot are hard-linked, not written again. A mart with
-    `day_rows` rows per day or more is partitioned by date.
+    `day_rows` rows per day or more is partitioned by date. `is_coarse` rounds places and leaves out
+    names; an earlier snapshot with all of them does not stay.
 
     Raises: LakeError if there is no lake, no mart or no disk space; the old snapshot then stays.
     UsageError for an unknown endpoint.
@@ -95,10 +102,18 @@ def publish(
             _clear(store, keep=published)
             before = published.resolve() if published.is_symlink() else None
             new = store / datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
-            snapshot = _Snapshot(lake=lake, folder=new, before=before, also=also, day_rows=day_rows)
+            snapshot = _Snapshot(
+                lake=lake,
+                folder=new,
+                before=before,
+                also=also,
+                day_rows=day_rows,
+                is_coarse=is_coarse,
+            )
+            is_finer = is_coarse and not is_published_coarse(published)
             description = snapshot.write()
             _switch(published, new)
-            _clear(store, keep=published, and_keep=before)
+            _clear(store, keep=published, and_keep=new if is_finer else before)
     tables = description["tables"]
     return Published(
         path=published,
@@ -112,11 +127,22 @@ def publish(
 
 def published_raw(published: Path) -> list[str]:
     """Return the endpoints whose raw tables the newest snapshot holds."""
-    try:
-        tables = json.loads((published / DESCRIPTION).read_bytes())["tables"]
-    except (OSError, ValueError, LookupError, TypeError):
-        return []
+    tables = _described(published).get("tables", {})
     return [name.removeprefix("raw_") for name in tables if name.startswith("raw_")]
+
+
+def is_published_coarse(published: Path) -> bool:
+    """Return whether the newest snapshot has rounded places and no names."""
+    return bool(_described(published).get("is_coarse"))
+
+
+def _described(snapshot: Path) -> dict[str, Any]:
+    """Return the description of a snapshot; empty if there is none, or if it is damaged."""
+    try:
+        described = json.loads((snapshot / DESCRIPTION).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return described if isinstance(described, dict) else {}
 
 
 def remove_earlier(published: Path) -> int:
@@ -138,6 +164,7 @@ class _Snapshot:
     before: Path | None
     also: Mapping[str, tuple[str, str]]
     day_rows: int
+    is_coarse: bool
 
     def write(self) -> dict[str, Any]:
         """Write all files of the snapshot, the description last; return the description."""
@@ -151,6 +178,7 @@ class _Snapshot:
         description: dict[str, Any] = {
             "snapshot": self.folder.name,
             "published_at": _as_text(datetime.now(UTC)),
+            "is_coarse": self.is_coarse,
             "tables": {name: self._write_table(name, *table) for name, table in tables.items()},
             "watermarks": self._watermarks(),
             "gaps": self._gaps(),
@@ -171,17 +199,19 @@ class _Snapshot:
                 f"SELECT column_name, column_type FROM (DESCRIBE {relation})"
             )
         ]
-        names = [column for column, _ in columns]
+        shown = [(column, f"{quoted(column)}::{kind}") for column, kind in columns]
+        if self.is_coarse:
+            shown = [*coarse_columns(schema, table, columns)]
+            columns = [(column, kind) for column, kind in columns if column in dict(shown)]
+        names = [column for column, _ in shown]
         layout = layout_of(self.lake, schema, table, columns=names, day_rows=self.day_rows)
-        version = self._version(schema, table, columns, layout)
+        version = self._version(schema, table, shown if self.is_coarse else columns, layout)
         folder = self.folder / name
         is_reused = self._was_published_as(name) == version
         if is_reused and self.before:
             shutil.copytree(self.before / name, folder, copy_function=os.link)
         else:
-            selected = ", ".join(
-                f"{quoted(column)}::{kind} AS {quoted(column)}" for column, kind in columns
-            )
+            selected = ", ".join(f"{value} AS {quoted(column)}" for column, value in shown)
             self.lake.execute(
                 f"COPY (SELECT {selected} FROM {relation} {layout.order}) "
                 f"TO {literal(folder)} ({layout.options})"
@@ -208,9 +238,8 @@ class _Snapshot:
         if self.before is None:
             return None
         try:
-            described = json.loads((self.before / DESCRIPTION).read_bytes())
-            version: str | None = described["tables"][name]["version"]
-        except (OSError, ValueError, LookupError, TypeError):
+            version: str | None = _described(self.before)["tables"][name]["version"]
+        except (LookupError, TypeError):
             return None  # a new table, or a description damaged by a power failure
         return version
 
