@@ -32,7 +32,8 @@ FLOORS = [
     ["lake"],
     ["reading", "marts"],
     ["loading", "exporters", "publishing"],
-    ["monitoring", "demo", "privacy"],
+    ["monitoring", "demo"],
+    ["privacy"],
     ["cli"],
     ["__main__"],
 ]

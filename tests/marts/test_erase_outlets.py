@@ -25,6 +25,7 @@ from fleetsim.app import create_app
 from fleetsim.options import SimulatorOptions
 
 FILES = ("parquet", "csv", "jsonl", "delta", "iceberg")
+TABLES = ("raw.users", "raw.routers", "raw.activity_logs", "device_inventory", "change_log")
 
 pytestmark = pytest.mark.proof
 
@@ -42,7 +43,7 @@ def fleet(make_lake: Callable[..., Path], tmp_path_factory: pytest.TempPathFacto
 def export_all(settings: Settings) -> None:
     with open_lake(settings.lake) as lake:
         for name, address in settings.exports.items():
-            export(lake, TARGETS[name], address, ["marts", "raw"])
+            export(lake, TARGETS[name], address, TABLES)
 
 
 def test_marts_snapshots_and_exports_follow_an_erasure(fleet: Sim, tmp_path: Path) -> None:
