@@ -14,6 +14,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from fleetlake.lake.connection import Lake
+from fleetlake.lake.meta_tables import has_meta
 
 
 class EventKind(StrEnum):
@@ -78,11 +79,7 @@ def read_events(lake: Lake, *, since: datetime | None = None) -> list[Event]:
 def rows_were_removed(lake: Lake, after: int | None) -> bool:
     """Return whether rows were removed on purpose after a snapshot; None means at any time."""
     removing = [EventKind.REPAIR, EventKind.RETENTION, EventKind.ERASURE]
-    has_table = lake.rows(
-        "select 1 from duckdb_tables() where database_name = 'lake' "
-        "and schema_name = 'meta' and table_name = 'events'"
-    )
-    return bool(has_table) and bool(
+    return has_meta(lake, "events") and bool(
         lake.rows(
             "select 1 from meta.events where kind in (select unnest(?::varchar[])) "
             "and snapshot_id > coalesce(?, -1) limit 1",

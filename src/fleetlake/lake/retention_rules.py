@@ -18,6 +18,7 @@ from fleetlake.errors import LakeError, SettingsError, UsageError
 from fleetlake.lake.audit_trail import EventKind, record_event
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.locks import commit_lock
+from fleetlake.lake.meta_tables import has_meta
 from fleetlake.service.clock import machine_now
 from fleetlake.settings import ClockTrust
 from fleetlake.text.quoting import quoted
@@ -105,11 +106,9 @@ def kept_from(lake: Lake) -> dict[str, datetime]:
 
     For a history, that is the first end of a version that is kept.
     """
-    has_table = lake.rows(
-        "select 1 from duckdb_tables() where database_name = 'lake' "
-        "and schema_name = 'meta' and table_name = 'retention'"
-    )
-    return dict(lake.rows("select endpoint, kept_from from meta.retention")) if has_table else {}
+    if not has_meta(lake, "retention"):
+        return {}
+    return dict(lake.rows("select endpoint, kept_from from meta.retention"))
 
 
 def events_kept_from(lake: Lake, endpoint: Endpoint) -> datetime | None:

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from fleetlake.endpoints.relations import Thing
 from fleetlake.lake.connection import Lake
+from fleetlake.lake.meta_tables import has_meta
 from fleetlake.text.word_windows import as_words, count_words, redact, redact_json
 
 _WORDS = "words"
@@ -80,11 +81,9 @@ def digest_of(key: str, kind: str, text: str) -> str:
 
 def read_tombstones(lake: Lake) -> Tombstones:
     """Return the tombstones of a lake; one that only an older release has written has none."""
-    has_table = lake.rows(
-        "select 1 from duckdb_tables() where database_name = 'lake' "
-        "and schema_name = 'meta' and table_name = 'tombstones'"
-    )
-    digests = lake.rows("select kind, digest from meta.tombstones") if has_table else []
+    if not has_meta(lake, "tombstones"):
+        return Tombstones()
+    digests = lake.rows("select kind, digest from meta.tombstones")
     return Tombstones(_key(lake), frozenset(digests)) if digests else Tombstones()
 
 
