@@ -60,6 +60,16 @@ def plan_erasure(lake: Lake, wanted: Iterable[tuple[Thing, int]]) -> ErasurePlan
     return ErasurePlan(things=things, values=frozenset(_values(lake, things)))
 
 
+def is_held(lake: Lake, thing: Thing, id_: int) -> bool:
+    """Return whether any row belongs to a thing; its own list is looked at first."""
+    alone = ErasurePlan(things={thing: frozenset([id_])}, values=frozenset())
+    for endpoint in sorted(ENDPOINTS.values(), key=lambda e: e.name != thing.listing.name):
+        where = condition(lake, endpoint, alone)
+        if where and lake.rows(f"select 1 from raw.{quoted(endpoint.name)} where {where} limit 1"):
+            return True
+    return False
+
+
 def condition(lake: Lake, endpoint: Endpoint, plan: ErasurePlan) -> str | None:
     """Return the SQL condition of the rows that belong to what is erased; None if none can."""
     parts = [

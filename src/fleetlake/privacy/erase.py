@@ -15,7 +15,7 @@ from fleetlake.lake.backups.backup_target import BackupTarget
 from fleetlake.lake.byte_purge import data_files, purge_catalog, purge_files, quiet_lake
 from fleetlake.lake.catalog import require_lake
 from fleetlake.lake.erasure import ErasedRows, bury, count_rows, erase_rows, erased_things
-from fleetlake.lake.erasure_plan import ErasurePlan, plan_erasure
+from fleetlake.lake.erasure_plan import ErasurePlan, is_held, plan_erasure
 from fleetlake.lake.locks import commit_lock
 from fleetlake.lake.tombstones import read_tombstones
 from fleetlake.lake_address import LakeAddress, SharedLake
@@ -95,8 +95,7 @@ def _plan(lake: Lake, wanted: Sequence[tuple[Thing, int]]) -> ErasurePlan:
     """
     tombstones = read_tombstones(lake)
     for thing, id_ in wanted:
-        alone = plan_erasure(lake, [(thing, id_)])
-        if not tombstones.has(thing, id_) and not count_rows(lake, alone):
+        if not tombstones.has(thing, id_) and not is_held(lake, thing, id_):
             raise UsageError(
                 f"The lake holds nothing of a {thing} {id_}.",
                 remedy=f"raw.{thing.listing.name} lists the ids of those that it holds.",
