@@ -42,7 +42,8 @@ NAME, SERIAL, MAC, IMEI = "Bus-Osprey-0003", "SNOSPREY0003", "02:00:0A:5E:00:03"
 
 LISTS = f"""
 insert into raw.routers by name
-select d + {FIRST_ROUTER} as id, 1 as account_id, concat('Bus-Osprey-', lpad(d::varchar, 4, '0')) as name,
+select d + {FIRST_ROUTER} as id, 1 as account_id,
+       concat('Bus-Osprey-', lpad(d::varchar, 4, '0')) as name,
        concat('SNOSPREY', lpad(d::varchar, 4, '0')) as serial_number,
        printf('02:00:0A:5E:%02X:%02X', d // 256, d % 256) as mac, 'online' as state,
        {START} as valid_from, {COMMON.format(load="lists")}
@@ -55,8 +56,8 @@ from range($interfaces) as device (d);
 insert into raw.router_logs by name
 select n % $routers + {FIRST_ROUTER} as router_id, {START} + to_seconds(n) as created_at,
        concat('log-', n) as created_at_timeuuid, 'INFO' as level,
-       if(n % 50 = 0, concat('Peer Bus-Osprey-', lpad(((n // 50) % $routers)::varchar, 4, '0'), ' is near'), 'All is well')
-       as message, {COMMON.format(load="logs")}
+       if(n % 50 = 0, concat('Peer Bus-Osprey-', lpad((n // 50 % $routers)::varchar, 4, '0'),
+          ' is near'), 'All is well') as message, {COMMON.format(load="logs")}
 from range($logs) as entry (n)
 """
 
