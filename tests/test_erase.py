@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from fleetlake.cli import app
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.relations import Thing, naming_columns
 from fleetlake.errors import StreamBusy, UsageError
@@ -345,3 +347,26 @@ def test_an_interface_of_an_erased_router_that_appears_later_is_withheld_too(loa
         buried = lake.rows("select count(*) from meta.tombstones where kind = 'net_device'")
     assert of_router == [(0,)]
     assert buried == [(len(victims(loaded)[2]),)]
+
+
+@pytest.mark.parametrize(("answer", "said"), [("n\n", "Nothing was erased."), ("", "--yes")])
+def test_the_command_shows_what_it_would_delete_and_asks(
+    loaded: Sim, monkeypatch: pytest.MonkeyPatch, answer: str, said: str
+) -> None:
+    monkeypatch.setattr("fleetlake.settings.load_settings", loaded.settings)
+    router = wanted(loaded)[0][1]
+
+    done = CliRunner().invoke(app, ["erase", "--router", str(router)], input=answer)
+
+    assert "raw.historical_locations" in done.output
+    assert "Would be erased: 1 router" in done.output
+    assert said in f"{done.output} {getattr(done.exception, 'remedy', '')}"
+    assert rows_of_others(loaded, ["routers"])
+    with open_lake(loaded.settings().lake, read_only=True) as lake:
+        assert lake.rows("select count(*) from raw.routers where id = ?", [router]) == [(1,)]
+
+
+def test_the_command_needs_something_to_erase() -> None:
+    done = CliRunner().invoke(app, ["erase"])
+
+    assert isinstance(done.exception, UsageError)

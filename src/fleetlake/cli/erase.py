@@ -65,8 +65,9 @@ def erase(
         _print(screen, erase_things(settings, wanted, backups=backups or (), is_dry_run=True))
     if dry_run:
         return
-    if not yes:
-        typer.confirm("Erase this? It cannot be undone.", abort=True)
+    if not yes and not _is_confirmed():
+        screen.print("Nothing was erased.")
+        return
     progress = console(stderr=True)
     receipt = erase_things(
         settings,
@@ -76,6 +77,16 @@ def erase(
     )
     _print(screen, receipt)
     raise_unfinished(receipt)
+
+
+def _is_confirmed() -> bool:
+    """Return whether the user agrees. Raises: UsageError if there is nobody to ask."""
+    from fleetlake.errors import UsageError
+
+    try:
+        return typer.confirm("Erase this? It cannot be undone.")
+    except typer.Abort:
+        raise UsageError("Nothing was erased.", remedy="Add --yes to go without asking.") from None
 
 
 def _print(screen: "Console", receipt: "Receipt") -> None:
