@@ -7,10 +7,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
 from fleetlake.cli import app
+from fleetlake.decoding.arrow import schema_of
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.relations import Thing, naming_columns
 from fleetlake.errors import StreamBusy, UsageError
@@ -20,6 +22,8 @@ from fleetlake.lake.backups.backup import back_up
 from fleetlake.lake.erasure import bury
 from fleetlake.lake.erasure_plan import plan_erasure
 from fleetlake.lake.locks import commit_lock, stream_lock
+from fleetlake.lake.suppression import read_suppression
+from fleetlake.lake.tombstones import add_tombstones
 from fleetlake.loading.ingest import backfill
 from fleetlake.loading.quarantine import retry_quarantined
 from fleetlake.loading.verify import verify
@@ -370,3 +374,35 @@ def test_the_command_needs_something_to_erase() -> None:
     done = CliRunner().invoke(app, ["erase"])
 
     assert isinstance(done.exception, UsageError)
+
+
+def test_a_new_record_that_mentions_what_was_erased_is_stored_without_it(lake_path: Path) -> None:
+    endpoint = ENDPOINTS["alerts"]
+    rows = pa.table(
+        {
+            "created_at_timeuuid": ["a", "b"],
+            "friendly_info": ["Bus 12 is near", "Bus 13 is near"],
+            "info": ['{"email": "ana@fleet.example"}', '{"router": "9"}'],
+            "router_id": [5, 5],
+        }
+    )
+    with open_lake(lake_path) as lake, lake.transaction():
+        add_tombstones(lake, [(Thing.ROUTER, 9)], ["bus 12", "ana fleet example", "router 9"])
+        suppression = read_suppression(lake, endpoint)
+    empty = pa.table({f.name: pa.nulls(2, f.type) for f in schema_of(endpoint)})
+    for name in rows.column_names:
+        index = empty.schema.get_field_index(name)
+        field = empty.schema.field(index)
+        storage = getattr(field.type, "storage_type", field.type)
+        values = rows[name].combine_chunks().cast(storage)
+        if storage is not field.type:
+            values = pa.ExtensionArray.from_storage(field.type, values)
+        empty = empty.set_column(index, field, values)
+
+    stored = suppression.redacted(suppression.admitted(empty))
+
+    assert stored["friendly_info"].to_pylist() == [f"{ERASED} is near", "Bus 13 is near"]
+    assert [json.loads(text) for text in stored["info"].to_pylist()] == [
+        {"email": ERASED},
+        {"router": ERASED},
+    ]
