@@ -175,6 +175,9 @@ bench-lake: $(READY)  ## Measure scans, merges and builds of 20 and 100 million 
 bench-check: $(READY)  ## Time quick and full checks of a lake of 20 million rows (N=1000000 for another size)
 	@$(BIN)/python -m tests.bench.lake_check $(if $(N),--rows $(N))
 
+bench-erase: $(READY)  ## Erase a router from a lake of 5,000,000 rows, and search every file for it (N=200000)
+	@$(BIN)/python -m tests.bench.erased $(if $(N),--rows $(N))
+
 bench-moved: $(READY)  ## Count the calls for the routers that moved, of 10,000 (make bench-moved N=200)
 	@$(BIN)/python -m tests.bench.moved --routers $(or $(N),10000)
 

@@ -50,7 +50,10 @@ def publish_snapshot() -> Published:
     """Write the marts as plain files and switch readers to them."""
     settings = load_settings()
     done = publish_marts(
-        settings.lake, published_folder(settings), day_rows=settings.published_day_rows
+        settings.lake,
+        published_folder(settings),
+        day_rows=settings.published_day_rows,
+        is_coarse=settings.published_coarse,
     )
     report_published(done)
     return done

@@ -14,6 +14,7 @@ from fleetlake.errors import StreamBusy
 from fleetlake.lake import open_lake
 from fleetlake.lake.maintenance import KEEP_SNAPSHOTS, Maintained
 from fleetlake.lake.maintenance import maintain as maintain_lake
+from fleetlake.lake.retention_rules import prepare_retention
 from fleetlake.loading.ingest import backfill, raise_worst
 from fleetlake.loading.quarantine import retry_quarantined
 from fleetlake.loading.verify import Comparison, verify
@@ -85,8 +86,10 @@ def nightly(
 @task(name="compact", cache_policy=NO_CACHE, **RETRIES)
 def compact(keep_days: int) -> Maintained:
     """Maintain the lake, after waiting a while for loads to end."""
-    with open_lake(load_settings().lake) as lake:
-        done = maintain_lake(lake, keep=timedelta(days=keep_days))
+    settings = load_settings()
+    with open_lake(settings.lake) as lake:
+        prepare_retention(lake, settings.retention, trust=settings.clock)
+        done = maintain_lake(lake, keep=timedelta(days=keep_days), days=settings.retention)
     report_maintained(done)
     return done
 

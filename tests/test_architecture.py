@@ -33,6 +33,7 @@ FLOORS = [
     ["reading", "marts"],
     ["loading", "exporters", "publishing"],
     ["monitoring", "demo"],
+    ["privacy"],
     ["cli"],
     ["__main__"],
 ]

@@ -16,7 +16,8 @@ from fleetlake.exporters.files import open_target
 from fleetlake.lake import open_lake
 from fleetlake.machine.file_locks import file_lock
 from fleetlake.publishing.layout import read_call
-from fleetlake.publishing.publish import NEXT_LINK, publish
+from fleetlake.publishing.publish import publish
+from fleetlake.publishing.snapshot_folders import NEXT_LINK
 
 up = importlib.import_module("fleetlake.cli.prefect.up")  # the package has a command of that name
 

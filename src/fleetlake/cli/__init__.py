@@ -16,6 +16,7 @@ from fleetlake.cli.command_group import PlainGroup, joined_paragraphs
 from fleetlake.cli.demo import demo
 from fleetlake.cli.docs import docs
 from fleetlake.cli.doctor import doctor
+from fleetlake.cli.erase import erase
 from fleetlake.cli.export import export
 from fleetlake.cli.gaps import gaps
 from fleetlake.cli.ingest import ingest
@@ -69,6 +70,7 @@ COMMANDS = (
     repair,
     backfill,
     maintain,
+    erase,
     backup,
     restore,
     doctor,

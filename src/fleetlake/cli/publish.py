@@ -17,6 +17,15 @@ def publish(
             metavar="ENDPOINT", help="Also publish this raw table, as raw_<endpoint>; repeatable."
         ),
     ] = None,
+    *,
+    coarse_locations: Annotated[
+        bool,
+        typer.Option(
+            "--coarse-locations",
+            help="Round coordinates to 100 m, and leave out names and identifiers of devices and "
+            "people, and free texts. FLEETLAKE_PUBLISHED_COARSE makes this the default.",
+        ),
+    ] = False,
 ) -> None:
     """Publish the marts as Parquet, with a DuckDB file of views that needs no extension.
 
@@ -33,6 +42,7 @@ def publish(
         to or published_folder(settings),
         raw=raw or (),
         day_rows=settings.published_day_rows,
+        is_coarse=coarse_locations or settings.published_coarse,
     )
     rows = [(name, count) for name, count in done.rows.items()]
     console().print(table("", ("table", "rows"), rows))

@@ -6,9 +6,9 @@ relation is a URL on the wire and becomes `<thing>_id`.
 
 from dataclasses import dataclass
 
-from fleetlake.endpoints.vocabulary import VOCABULARY, Kind
+from fleetlake.endpoints.vocabulary import VOCABULARY, Kind, Privacy
 
-__all__ = ["SQL_TYPES", "Column", "Kind", "attributes_of", "columns_of"]
+__all__ = ["SQL_TYPES", "Column", "Kind", "Privacy", "attributes_of", "columns_of"]
 
 
 SQL_TYPES = {
@@ -40,6 +40,7 @@ class Column:
     meaning: str
     unit: str | None = None
     is_tracked: bool = True
+    privacy: Privacy | None = None
     members: tuple[str, ...] | None = None
     stored_as: str | None = None
 
@@ -99,4 +100,5 @@ def _column(endpoint: str, entry: str, field: str) -> Column:
         meaning=meaning.meaning,
         unit=meaning.unit,
         is_tracked=meaning.is_tracked,
+        privacy=meaning.privacy,
     )

@@ -24,6 +24,15 @@ class Kind(StrEnum):
     JSON = "json"  # any value -> JSON, as the service wrote it
 
 
+class Privacy(StrEnum):
+    """What a value may tell of a person or a device, where that is more than its measurements."""
+
+    PLACE = "place"  # a coordinate
+    IDENTIFIER = "identifier"  # of one device, SIM card or person
+    NAME = "name"  # that people gave to a device, a person or an account
+    TEXT = "text"  # which may contain any of the above
+
+
 @dataclass(frozen=True, kw_only=True)
 class Meaning:
     """A vocabulary entry: everything about a column except its field name."""
@@ -32,12 +41,21 @@ class Meaning:
     meaning: str
     unit: str | None = None
     is_tracked: bool = True
+    privacy: Privacy | None = None
 
 
-def _of(kind: Kind, meaning: str, unit: str | None = None, *, is_tracked: bool = True) -> Meaning:
-    return Meaning(kind=kind, meaning=meaning, unit=unit, is_tracked=is_tracked)
+def _of(
+    kind: Kind,
+    meaning: str,
+    unit: str | None = None,
+    *,
+    is_tracked: bool = True,
+    privacy: Privacy | None = None,
+) -> Meaning:
+    return Meaning(kind=kind, meaning=meaning, unit=unit, is_tracked=is_tracked, privacy=privacy)
 
 
+PLACE, IDENTIFIER, NAME = Privacy.PLACE, Privacy.IDENTIFIER, Privacy.NAME
 ID, RELATION, INTEGER, REAL = Kind.ID, Kind.RELATION, Kind.INTEGER, Kind.REAL
 FLAG, TEXT, TIME, TIMEUUID, JSON = Kind.FLAG, Kind.TEXT, Kind.TIME, Kind.TIMEUUID, Kind.JSON
 
@@ -57,24 +75,24 @@ VOCABULARY: dict[str, Meaning] = {
     "net_devices.router": _of(RELATION, "Router that holds the interface; null when orphaned."),
     "target_firmware": _of(RELATION, "Firmware the device or group should run."),
     # --- names and descriptions -------------------------------------------------------------
-    "custom1": _of(TEXT, "Free text set by the account."),
-    "custom2": _of(TEXT, "Free text set by the account."),
-    "description": _of(TEXT, "Free text describing the device."),
-    "name": _of(TEXT, "Name shown to people."),
+    "custom1": _of(TEXT, "Free text set by the account.", privacy=Privacy.TEXT),
+    "custom2": _of(TEXT, "Free text set by the account.", privacy=Privacy.TEXT),
+    "description": _of(TEXT, "Free text describing the device.", privacy=Privacy.TEXT),
+    "name": _of(TEXT, "Name shown to people.", privacy=NAME),
     "manufacturer": _of(TEXT, "Maker of the part."),
     "model": _of(TEXT, "Model of the part."),
-    "serial": _of(TEXT, "Serial number of the part."),
-    "serial_number": _of(TEXT, "Serial number of the device."),
-    "asset_id": _of(TEXT, "Asset tag set by the account."),
-    "mac": _of(TEXT, "MAC address."),
-    "hostname": _of(TEXT, "Host name on the interface."),
+    "serial": _of(TEXT, "Serial number of the part.", privacy=IDENTIFIER),
+    "serial_number": _of(TEXT, "Serial number of the device.", privacy=IDENTIFIER),
+    "asset_id": _of(TEXT, "Asset tag set by the account.", privacy=NAME),
+    "mac": _of(TEXT, "MAC address.", privacy=IDENTIFIER),
+    "hostname": _of(TEXT, "Host name on the interface.", privacy=NAME),
     "summary": _of(TEXT, "Connection state in words."),
     "historical_locations.summary": _of(TEXT, "Connection state in words at the fix."),
     # --- people -----------------------------------------------------------------------------
-    "email": _of(TEXT, "E-mail address."),
-    "first_name": _of(TEXT, "Given name."),
-    "last_name": _of(TEXT, "Family name."),
-    "username": _of(TEXT, "Login name."),
+    "email": _of(TEXT, "E-mail address.", privacy=IDENTIFIER),
+    "first_name": _of(TEXT, "Given name.", privacy=NAME),
+    "last_name": _of(TEXT, "Family name.", privacy=NAME),
+    "username": _of(TEXT, "Login name.", privacy=IDENTIFIER),
     "is_disabled": _of(FLAG, "True when the account is disabled."),
     # --- times ------------------------------------------------------------------------------
     "created_at": _of(TIME, "When the service created the record."),
@@ -87,15 +105,19 @@ VOCABULARY: dict[str, Meaning] = {
     "updated_at": _of(TIME, "When the record last changed."),
     "net_devices.updated_at": _of(TIME, "When the record last changed.", is_tracked=False),
     # --- groups and products ----------------------------------------------------------------
-    "configuration": _of(JSON, "Individual settings: [{updates}, [removals]]."),
-    "groups.configuration": _of(JSON, "Settings of the group: [{updates}, [removals]]."),
+    "configuration": _of(
+        JSON, "Individual settings: [{updates}, [removals]].", privacy=Privacy.TEXT
+    ),
+    "groups.configuration": _of(
+        JSON, "Settings of the group: [{updates}, [removals]].", privacy=Privacy.TEXT
+    ),
     "device_type": _of(TEXT, "router or access_point."),
     "series": _of(TEXT, "Product series."),
     # --- routers ----------------------------------------------------------------------------
     "config_status": _of(TEXT, "synched, suspended or pending."),
     "full_product_name": _of(TEXT, "Product name with its variant."),
-    "ipv4_address": _of(TEXT, "IPv4 address."),
-    "lans": _of(JSON, "LAN records of the router."),
+    "ipv4_address": _of(TEXT, "IPv4 address.", privacy=Privacy.TEXT),
+    "lans": _of(JSON, "LAN records of the router.", privacy=Privacy.TEXT),
     "locality": _of(TEXT, "Name of the device's time zone."),
     "reboot_required": _of(FLAG, "True when a reboot is needed to apply changes."),
     "state": _of(TEXT, "initialized, online or offline."),
@@ -109,29 +131,29 @@ VOCABULARY: dict[str, Meaning] = {
     "connection_state": _of(TEXT, "connected, disconnected, standby and the like."),
     "dns0": _of(TEXT, "First DNS server."),
     "dns1": _of(TEXT, "Second DNS server."),
-    "esn": _of(TEXT, "Electronic serial number of the modem."),
+    "esn": _of(TEXT, "Electronic serial number of the modem.", privacy=IDENTIFIER),
     "gateway": _of(TEXT, "Gateway address."),
-    "gsn": _of(TEXT, "Global serial number of the modem."),
+    "gsn": _of(TEXT, "Global serial number of the modem.", privacy=IDENTIFIER),
     "homecarrid": _of(TEXT, "Home carrier identifier."),
-    "iccid": _of(TEXT, "SIM card identifier."),
-    "imei": _of(TEXT, "Modem equipment identity."),
-    "imsi": _of(TEXT, "Subscriber identity."),
-    "ipv6_address": _of(TEXT, "IPv6 address."),
+    "iccid": _of(TEXT, "SIM card identifier.", privacy=IDENTIFIER),
+    "imei": _of(TEXT, "Modem equipment identity.", privacy=IDENTIFIER),
+    "imsi": _of(TEXT, "Subscriber identity.", privacy=IDENTIFIER),
+    "ipv6_address": _of(TEXT, "IPv6 address.", privacy=Privacy.TEXT),
     "is_asset": _of(FLAG, "True for an interface that is an asset of the account."),
     "is_gps_supported": _of(FLAG, "True when the modem can take fixes."),
     "is_upgrade_available": _of(FLAG, "Inaccurate since 2023-12-31; do not use."),
     "is_upgrade_supported": _of(FLAG, "True when the modem software can be upgraded."),
     "ltebandwidth": _of(TEXT, "LTE channel bandwidth."),
-    "mdn": _of(TEXT, "Phone number of the line."),
-    "meid": _of(TEXT, "Mobile equipment identifier."),
+    "mdn": _of(TEXT, "Phone number of the line.", privacy=IDENTIFIER),
+    "meid": _of(TEXT, "Mobile equipment identifier.", privacy=IDENTIFIER),
     "mfg_model": _of(TEXT, "Model as the maker names it."),
     "mfg_product": _of(TEXT, "Product as the maker names it."),
     "mn_ha_spi": _of(TEXT, "Mobile-IP home agent security index."),
-    "mn_ha_ss": _of(TEXT, "Mobile-IP home agent secret state."),
+    "mn_ha_ss": _of(TEXT, "Mobile-IP home agent secret state.", privacy=IDENTIFIER),
     "mode": _of(TEXT, "wan or lan."),
     "modem_fw": _of(TEXT, "Modem software version."),
     "mtu": _of(INTEGER, "Largest packet.", "bytes"),
-    "nai": _of(TEXT, "Network access identifier."),
+    "nai": _of(TEXT, "Network access identifier.", privacy=IDENTIFIER),
     "netmask": _of(TEXT, "Network mask."),
     "pin_status": _of(TEXT, "SIM PIN state."),
     "port": _of(TEXT, "Port the interface sits on."),
@@ -144,12 +166,12 @@ VOCABULARY: dict[str, Meaning] = {
     "roam": _of(TEXT, "Roaming state."),
     "rxchannel": _of(TEXT, "Receive channel number."),
     "service_type": _of(TEXT, "LTE, 5G and the like."),
-    "ssid": _of(TEXT, "WiFi network name."),
+    "ssid": _of(TEXT, "WiFi network name.", privacy=NAME),
     "txchannel": _of(TEXT, "Transmit channel number."),
     "type": _of(TEXT, "Kind of the record."),
     "alerts.type": _of(TEXT, "Alert-type name."),
     "net_devices.type": _of(TEXT, "mdm (modem), ethernet, wwan and the like."),
-    "uid": _of(TEXT, "Identifier of the interface on its device."),
+    "uid": _of(TEXT, "Identifier of the interface on its device.", privacy=IDENTIFIER),
     "uptime": _of(INTEGER, "Seconds since the interface connected.", "s", is_tracked=False),
     "ver_pkg": _of(TEXT, "Modem software package."),
     "version": _of(TEXT, "Version."),
@@ -183,29 +205,29 @@ VOCABULARY: dict[str, Meaning] = {
     "accuracy": _of(REAL, "Radius of the fix's uncertainty.", "m"),
     "altitude": _of(REAL, "Height above sea level.", "m"),
     "altitude_meters": _of(REAL, "Height above sea level.", "m"),
-    "latitude": _of(REAL, "Latitude, WGS 84.", "deg"),
-    "longitude": _of(REAL, "Longitude, WGS 84.", "deg"),
+    "latitude": _of(REAL, "Latitude, WGS 84.", "deg", privacy=PLACE),
+    "longitude": _of(REAL, "Longitude, WGS 84.", "deg", privacy=PLACE),
     "method": _of(TEXT, "How the location was determined: gnss, manual and the like."),
     "mph": _of(REAL, "Speed over ground.", "mph"),
     "net_device_name": _of(TEXT, "Interface in use at the fix."),
     # --- alerts and activity ----------------------------------------------------------------
-    "friendly_info": _of(TEXT, "What happened, in words."),
-    "info": _of(JSON, "Members that belong to the alert type."),
+    "friendly_info": _of(TEXT, "What happened, in words.", privacy=Privacy.TEXT),
+    "info": _of(JSON, "Members that belong to the alert type.", privacy=Privacy.TEXT),
     "action.id": _of(TEXT, "Identifies the activity."),
     "action.timestamp": _of(TIME, "When the action happened."),
     "action.type": _of(INTEGER, "Action type number."),
     "action.type_name": _of(TEXT, "Action type in words."),
-    "action.before": _of(JSON, "The entity before the action."),
-    "action.after": _of(JSON, "The entity after the action."),
+    "action.before": _of(JSON, "The entity before the action.", privacy=Privacy.TEXT),
+    "action.after": _of(JSON, "The entity after the action.", privacy=Privacy.TEXT),
     "actor.id": _of(TEXT, "Who acted."),
     "actor.type": _of(INTEGER, "Actor type number."),
     "actor.type_name": _of(TEXT, "Actor type in words."),
-    "actor.email": _of(TEXT, "E-mail address of the actor."),
+    "actor.email": _of(TEXT, "E-mail address of the actor.", privacy=IDENTIFIER),
     "object.id": _of(TEXT, "What was acted upon."),
     "object.type": _of(INTEGER, "Object type number."),
     "object.type_name": _of(TEXT, "Object type in words."),
-    "object.role": _of(JSON, "Role acted upon: id and name."),
-    "object.user": _of(JSON, "User acted upon: id and email."),
+    "object.role": _of(JSON, "Role acted upon: id and name.", privacy=Privacy.TEXT),
+    "object.user": _of(JSON, "User acted upon: id and email.", privacy=Privacy.TEXT),
     # --- batteries --------------------------------------------------------------------------
     "batteries.id": _of(TEXT, "Identifier of the battery."),
     "batteries.created_at": _of(TIME, "First record of the battery."),
@@ -221,7 +243,7 @@ VOCABULARY: dict[str, Meaning] = {
     "app": _of(RELATION, "App the version belongs to."),
     "app_version": _of(RELATION, "App version the record is about."),
     "built_at": _of(TIME, "When the firmware was built."),
-    "default_configuration": _of(JSON, "Settings the firmware starts with."),
+    "default_configuration": _of(JSON, "Settings the firmware starts with.", privacy=Privacy.TEXT),
     "expires_at": _of(TIME, "When the firmware expires."),
     "hash": _of(TEXT, "Digest of the firmware file."),
     "is_deprecated": _of(FLAG, "True when the firmware should not be used any more."),
@@ -234,9 +256,13 @@ VOCABULARY: dict[str, Meaning] = {
     "device_app_states.state": _of(TEXT, "State of the app on the device."),
     "device_app_versions.state": _of(TEXT, "State of the app version."),
     # --- configuration and LANs ---------------------------------------------------------------
-    "actual": _of(JSON, "Settings in force on the device: [{updates}, [removals]]."),
-    "pending": _of(JSON, "Settings not applied yet: [{updates}, [removals]]."),
-    "target": _of(JSON, "Settings of the firmware in force."),
+    "actual": _of(
+        JSON, "Settings in force on the device: [{updates}, [removals]].", privacy=Privacy.TEXT
+    ),
+    "pending": _of(
+        JSON, "Settings not applied yet: [{updates}, [removals]].", privacy=Privacy.TEXT
+    ),
+    "target": _of(JSON, "Settings of the firmware in force.", privacy=Privacy.TEXT),
     "suspended": _of(FLAG, "True while the service holds back changes or pushes."),
     "synched": _of(FLAG, "True when the device has the settings it should have."),
     "version_number": _of(INTEGER, "Version of the settings."),
@@ -245,9 +271,9 @@ VOCABULARY: dict[str, Meaning] = {
     # --- health, logs, states -----------------------------------------------------------------
     "cellular_health_category": _of(TEXT, "poor, fair, good or excellent."),
     "cellular_health_score": _of(INTEGER, "Cellular health, 0 to 100.", "points"),
-    "exception": _of(TEXT, "Stack trace that came with the entry."),
+    "exception": _of(TEXT, "Stack trace that came with the entry.", privacy=Privacy.TEXT),
     "level": _of(TEXT, "Severity."),
-    "message": _of(TEXT, "What the device wrote."),
+    "message": _of(TEXT, "What the device wrote.", privacy=Privacy.TEXT),
     "reported_at": _of(TIME, "When the device wrote the entry."),
     "sequence": _of(INTEGER, "Number of the entry on the device."),
     "source": _of(TEXT, "Part of the device that wrote the entry."),
@@ -258,11 +284,13 @@ VOCABULARY: dict[str, Meaning] = {
     "end_time": _of(TIME, "When the subscription ends."),
     "start_time": _of(TIME, "When the subscription starts."),
     "quantity": _of(INTEGER, "How many were bought."),
-    "mac_address": _of(TEXT, "MAC address, bare upper-case hexadecimal digits."),
+    "mac_address": _of(
+        TEXT, "MAC address, bare upper-case hexadecimal digits.", privacy=IDENTIFIER
+    ),
     "hardware_series": _of(TEXT, "Product series."),
     "is_active": _of(FLAG, "True while the user may log in."),
     "last_login": _of(TIME, "When the user last logged in."),
-    "pending_email": _of(TEXT, "E-mail address not confirmed yet."),
+    "pending_email": _of(TEXT, "E-mail address not confirmed yet.", privacy=IDENTIFIER),
     "timeout": _of(INTEGER, "Minutes after which a collaborator is logged out.", "min"),
     "tdd_mode": _of(TEXT, "Uplink and downlink pattern of the radio."),
     "is_online": _of(FLAG, "True while the radio can be reached."),
@@ -273,20 +301,20 @@ VOCABULARY: dict[str, Meaning] = {
     "private_cellular_sims.state": _of(TEXT, "Whether the SIM card is in use."),
     # --- alert rules and push destinations ------------------------------------------------------
     "alert_config_id": _of(TIMEUUID, "Identifies the rule."),
-    "associated_accounts": _of(JSON, "Accounts whose alerts the rule takes."),
-    "associated_groups": _of(JSON, "Groups whose alerts the rule takes."),
-    "email_destinations": _of(JSON, "Users who get an e-mail."),
-    "external_rules": _of(JSON, "Null in all records seen so far."),
-    "filter_criteria": _of(JSON, "Alert types the rule takes."),
-    "http_destinations": _of(JSON, "Push destinations that are called."),
+    "associated_accounts": _of(JSON, "Accounts whose alerts the rule takes.", privacy=Privacy.TEXT),
+    "associated_groups": _of(JSON, "Groups whose alerts the rule takes.", privacy=Privacy.TEXT),
+    "email_destinations": _of(JSON, "Users who get an e-mail.", privacy=Privacy.TEXT),
+    "external_rules": _of(JSON, "Null in all records seen so far.", privacy=Privacy.TEXT),
+    "filter_criteria": _of(JSON, "Alert types the rule takes.", privacy=Privacy.TEXT),
+    "http_destinations": _of(JSON, "Push destinations that are called.", privacy=Privacy.TEXT),
     "last_summary_ts": _of(TIME, "When the last summary was sent."),
     "schedule": _of(TEXT, "When it is sent: at once (null), hourly or daily."),
-    "settings": _of(JSON, "Thresholds of pooled data usage."),
+    "settings": _of(JSON, "Thresholds of pooled data usage.", privacy=Privacy.TEXT),
     "destination_config_id": _of(TIMEUUID, "Identifies the destination."),
     "authentication.secret": _of(TEXT, "Always a star: the service never shows it."),
-    "endpoint.url": _of(TEXT, "Address that is called."),
+    "endpoint.url": _of(TEXT, "Address that is called.", privacy=Privacy.TEXT),
     "last_error_at": _of(TIME, "When the last push failed."),
-    "last_error_text": _of(TEXT, "Why the last push failed."),
+    "last_error_text": _of(TEXT, "Why the last push failed.", privacy=Privacy.TEXT),
     "alert_push_destinations.suspended": _of(FLAG, "True if the service stopped calling it."),
     # --- failovers (the one endpoint whose ids are JSON numbers) ------------------------------
     "account_id": _of(ID, "Account the router belongs to."),
@@ -296,12 +324,12 @@ VOCABULARY: dict[str, Meaning] = {
     "data_usage": _of(REAL, "Bytes moved on the backup so far.", "bytes"),
     "elapsed_time": _of(REAL, "Length of the failover so far.", "s"),
     "group_id": _of(ID, "Group the router belongs to."),
-    "group_name": _of(TEXT, "Name of the group."),
+    "group_name": _of(TEXT, "Name of the group.", privacy=NAME),
     "percent_data_cap": _of(REAL, "Share of the data cap used.", "percent"),
     "previous_wan_interface": _of(TEXT, "Interface that was lost."),
     "previous_wan_priority": _of(REAL, "Its priority; lower is preferred."),
     "router_id": _of(ID, "Router that failed over."),
-    "router_name": _of(TEXT, "Name of the router."),
+    "router_name": _of(TEXT, "Name of the router.", privacy=NAME),
     "tenant_id": _of(TEXT, "Tenant the router belongs to."),
     "uuid": _of(TEXT, "Identifies the failover."),
 }

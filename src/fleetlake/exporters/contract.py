@@ -75,6 +75,9 @@ class Exporter(Protocol):
     def change(self, table: str, changes: TableChanges, mark: ExportMark) -> None:
         """Apply the changes, add new columns and store the mark, atomically."""
 
+    def purge(self, table: str) -> None:
+        """Remove what the target keeps of rows that are no longer in the table, if it can."""
+
     def close(self) -> None:
         """Close the target."""
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 from deltalake.exceptions import TableNotFoundError
+from pyarrow import fs
 
 from fleetlake.exporters.contract import ExportMark, TableChanges, foreign_table
 from fleetlake.exporters.local import require_own_parts
@@ -86,11 +87,44 @@ class DeltaExporter:
             .execute()
         )
 
+    def purge(self, table: str) -> None:
+        """Remove older files and older commits: both hold values of deleted rows.
+
+        A checkpoint replaces the commits before it, as Delta's protocol allows.
+        """
+        held = DeltaTable(self._address(table))
+        held.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
+        held = DeltaTable(self._address(table))
+        write_deltalake(
+            held,
+            _no_rows(held),
+            mode="append",
+            commit_properties=_with_mark(_newest_mark(held)),
+        )
+        held = DeltaTable(self._address(table))
+        held.create_checkpoint()
+        system, root = fs.FileSystem.from_uri(f"{self._address(table)}/_delta_log")
+        for found in system.get_file_info(fs.FileSelector(root)):
+            version = found.base_name.partition(".")[0]
+            if found.is_file and version.isdecimal() and int(version) < held.version():
+                system.delete_file(found.path)
+
     def close(self) -> None:
         """Do nothing: there is no connection to close."""
 
     def _address(self, table: str) -> str:
         return f"{self._root}/{table}"
+
+
+def _newest_mark(held: DeltaTable) -> ExportMark:
+    found = (ExportMark.from_text(commit[MARK]) for commit in held.history() if MARK in commit)
+    mark = next(found, None)
+    assert mark is not None  # the table was exported just now
+    return mark
+
+
+def _no_rows(held: DeltaTable) -> pa.Table:
+    return pa.schema(held.schema().to_arrow()).empty_table()
 
 
 def _with_mark(mark: ExportMark) -> CommitProperties:

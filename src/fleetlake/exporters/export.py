@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import SecretStr
 
@@ -28,6 +29,7 @@ from fleetlake.text.redaction import without_secrets
 from fleetlake.text.wording import install_command
 
 OnRows = Callable[[str, int], None]
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,9 +59,28 @@ def export(
     secrets of the address; LakeError.
     """
     sources = tables_named(lake, names)
+    return _guarded(
+        lake,
+        target,
+        address,
+        lambda: _export_tables(lake, target, address, sources, is_full=is_full, on_rows=on_rows),
+    )
+
+
+def renew(lake: Lake, target: Target, address: SecretStr) -> list[str]:
+    """Write every table that a target holds anew, and remove its earlier rows; return the names.
+
+    Raises: as `export`.
+    """
+    sources = tables_named(lake, ["marts", "raw", "meta"])
+    return _guarded(lake, target, address, lambda: _renew_tables(lake, target, address, sources))
+
+
+def _guarded(lake: Lake, target: Target, address: SecretStr, work: Callable[[], Result]) -> Result:
+    """Return the result of work on a target, under its lock. Raises: ExportFailed if it fails."""
     try:
         with export_lock(lake.path, target.name):
-            return _export_tables(lake, target, address, sources, is_full=is_full, on_rows=on_rows)
+            return work()
     except FleetlakeError:
         raise
     except Exception as error:  # noqa: BLE001 - drivers have no other common base class
@@ -70,6 +91,31 @@ def export(
         remedy="Fix the cause and run it again. Tables exported before are complete; the current "
         "one is unchanged.",
     )
+
+
+def _renew_tables(
+    lake: Lake, target: Target, address: SecretStr, sources: Sequence[Source]
+) -> list[str]:
+    exporter = open_exporter(target, address)
+    try:
+        lake.execute("BEGIN")
+        held = [source for source in sources if _is_held(exporter, source.name)]
+        for source in held:
+            now = mark_of(lake, source)
+            exporter.replace(source.name, all_rows(lake, source, now), now)
+            exporter.purge(source.name)
+        return [source.name for source in held]
+    finally:
+        lake.roll_back()
+        exporter.close()
+
+
+def _is_held(exporter: Exporter, name: str) -> bool:
+    """Return whether an export created a target's table; one of someone else is not ours."""
+    try:
+        return exporter.mark(name) is not None
+    except ExportFailed:
+        return False
 
 
 def address_of(target: Target, addresses: dict[str, SecretStr]) -> SecretStr:

@@ -153,6 +153,9 @@ class FileExporter:
         rest = self._without_stale(table, rewritten, manifest.mark) if rewritten else ""
         self._write_manifest(table, [*kept, *self._write(table, changes.rows, mark, rest)], mark)
 
+    def purge(self, table: str) -> None:
+        """Do nothing: files that the manifest does not list are removed with each export."""
+
     def close(self) -> None:
         """Remove the temporary folder."""
         self._duckdb.close()

@@ -13,6 +13,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.expressions import And, BooleanExpression, In, IsNull, Or
 from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.manifest import ManifestEntryStatus
 from pyiceberg.table import Table, Transaction
 
 from fleetlake.exporters.contract import ExportMark, TableChanges, foreign_table
@@ -23,6 +24,7 @@ from fleetlake.text.quoting import quoted
 NAMESPACE = "fleet"
 MARK = "fleetlake.mark"
 _CATALOG = "catalog.db"
+_DELETED = ManifestEntryStatus.DELETED
 
 
 def open_target(address: str) -> "IcebergExporter":
@@ -94,6 +96,21 @@ class IcebergExporter:
                 changing.append(changes.rows)
             _note(changing, mark)
 
+    def purge(self, table: str) -> None:
+        """Expire older snapshots and remove their files, and older metadata files."""
+        held = self._catalog.load_table(f"{NAMESPACE}.{table}")
+        before = _files_of(held)
+        older = [s.snapshot_id for s in held.snapshots()]
+        current = held.current_snapshot()
+        older = [id_ for id_ in older if current is None or id_ != current.snapshot_id]
+        if older:
+            held.maintenance.expire_snapshots().by_ids(older).commit()
+        held = self._catalog.load_table(f"{NAMESPACE}.{table}")
+        before |= _files_of(held)
+        kept = _files_of(held, is_current_only=True)
+        for path in before - kept:
+            held.io.delete(path)
+
     def close(self) -> None:
         """Close the catalog."""
         self._catalog.close()
@@ -103,6 +120,24 @@ class IcebergExporter:
             return self._catalog.load_table(f"{NAMESPACE}.{table}")
         except NoSuchTableError:
             return None
+
+
+def _files_of(table: Table, *, is_current_only: bool = False) -> set[str]:
+    """Return every file that a table's snapshots name, and its metadata files.
+
+    Of an older metadata file, `is_current_only` leaves out the path; the newest one still names it.
+    """
+    files = {table.metadata_location}
+    if not is_current_only:
+        files |= {entry.metadata_file for entry in table.metadata.metadata_log}
+    for snapshot in table.snapshots():
+        files.add(snapshot.manifest_list)
+        for manifest in snapshot.manifests(table.io):
+            files.add(manifest.manifest_path)
+            entries = manifest.fetch_manifest_entry(table.io, discard_deleted=False)
+            live = (e for e in entries if not is_current_only or e.status != _DELETED)
+            files |= {entry.data_file.file_path for entry in live}
+    return files
 
 
 def _note(changing: Transaction, mark: ExportMark) -> None:

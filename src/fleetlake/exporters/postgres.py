@@ -9,7 +9,7 @@ import pyarrow as pa
 from adbc_driver_postgresql import dbapi
 
 from fleetlake.exporters.contract import ExportMark
-from fleetlake.exporters.sql import Dialect, SqlExporter
+from fleetlake.exporters.sql import MARKS_TABLE, Dialect, SqlExporter
 
 POSTGRES = Dialect(
     types={
@@ -36,6 +36,15 @@ def open_target(address: str) -> "PostgresExporter":
 
 class PostgresExporter(SqlExporter):
     """Writes new rows without staging, because the driver supports every column type."""
+
+    def purge(self, table: str) -> None:
+        """Write the table's file and statistics anew, without deleted rows."""
+        self._connection.adbc_connection.set_autocommit(True)
+        try:
+            for name in (table, MARKS_TABLE):
+                self._run(f"VACUUM (FULL, ANALYZE) {self._dialect.name(name)}")
+        finally:
+            self._connection.adbc_connection.set_autocommit(False)
 
     def _load(
         self, table: str, rows: pa.RecordBatchReader | None, mark: ExportMark, before: Sequence[str]

@@ -116,6 +116,9 @@ class SqlExporter:
             self._load(table, changes.rows if changes.count else None, mark, deletion)
         self._commit()
 
+    def purge(self, table: str) -> None:
+        """Do nothing: how long a warehouse keeps deleted rows is a setting of its own."""
+
     def close(self) -> None:
         """Close the connection, which rolls back an open transaction."""
         self._connection.close()

@@ -2,6 +2,7 @@
 
 from fleetlake.lake.audit_trail import EventKind
 from fleetlake.lake.connection import Lake
+from fleetlake.lake.meta_tables import has_meta
 
 # The changes of a commit are a map of lists: tables by id, or by name if it created them. A
 # compaction counts as a change although it changes no rows. That costs a needless check.
@@ -33,7 +34,13 @@ def changed_tables(lake: Lake, after: int, until: int) -> frozenset[str] | None:
     return frozenset(name for (name,) in lake.rows(_CHANGED, [after, until]))
 
 
-def count_repairs(lake: Lake) -> int:
-    """Return how many events tell of lost rows: what was computed from those rows is outdated."""
-    [(count,)] = lake.rows("SELECT count(*) FROM meta.events WHERE kind = ?", [EventKind.REPAIR])
+def count_removals(lake: Lake) -> int:
+    """Return how many events tell of removed rows: what was computed from those is outdated."""
+    if not has_meta(lake, "events"):
+        return 0  # a lake that only earlier releases have written
+    kinds = [EventKind.REPAIR, EventKind.RETENTION, EventKind.ERASURE]
+    [(count,)] = lake.rows(
+        "SELECT count(*) FROM meta.events WHERE kind IN (SELECT unnest(?::varchar[]))",
+        [[str(kind) for kind in kinds]],
+    )
     return int(count)

@@ -47,9 +47,11 @@ class Lake:
         self.check: Check | None = None
         self._is_begun = False  # by a BEGIN in a user's SQL
         self._is_open = False  # a transaction begun by fleetlake
+        self.is_read_only = False
 
     def attach(self, *, read_only: bool) -> None:
         """Attach the lake; a catalog in a folder stays open from now on. Raises: LakeError."""
+        self.is_read_only = read_only
         # In a notebook, or with `python -c`, DuckDB would draw a progress bar on standard output.
         self.execute("SET enable_progress_bar = false;")
         self.execute(f"{attach_statements(self.path, read_only=read_only)} USE lake;")

@@ -4,17 +4,20 @@ Files that no snapshot names are removed only if they are a day old, and only wh
 locks are held: a commit in progress has written files that the catalog does not list yet.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
+from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import LakeError
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.durable import flush_files
 from fleetlake.lake.integrity.checksums import changed_files, keep_checksums
 from fleetlake.lake.lateness import forget_lateness
 from fleetlake.lake.locks import all_locks
+from fleetlake.lake.retention_rules import delete_older, drop_other_rules, kept_from
+from fleetlake.text.quoting import literal
 from fleetlake.text.wording import counted
 
 KEEP_SNAPSHOTS = timedelta(days=7)
@@ -31,7 +34,7 @@ class Maintained:
     """The result of maintenance: files before and after, snapshots expired, files removed.
 
     `files_written` counts files written from rows of small loads, which the catalog held before.
-    `files_before` includes them.
+    `files_before` includes them. `rows_deleted` are rows past their table's days, by endpoint.
     """
 
     files_written: int
@@ -39,25 +42,31 @@ class Maintained:
     files_after: int
     snapshots_expired: int
     files_removed: int
+    rows_deleted: Mapping[str, int] = field(default_factory=dict)
 
 
-def maintain(lake: Lake, *, keep: timedelta = KEEP_SNAPSHOTS) -> Maintained:
+def maintain(
+    lake: Lake, *, keep: timedelta = KEEP_SNAPSHOTS, days: Mapping[str, int] | None = None
+) -> Maintained:
     """Compact the lake's files, expire snapshots older than `keep`, remove unused files.
+
+    With `days`, the rules of `meta.retention` are applied, and rules that `days` lacks removed.
 
     Raises: StreamBusy if a stream is being loaded, or if a backup is being made; LakeError if a
     file is damaged.
     """
-    found = _files(lake)
+    found, deleted = _files(lake), dict[str, int]()
     with all_locks(lake.path):
         _refuse_changed_files(lake)
         with lake.transaction():
             forget_lateness(lake)
+        if days is not None:
+            drop_other_rules(lake, days)
+            deleted = delete_older(lake)
         with one_thread(lake), lake.transaction():
             lake.execute("call ducklake_flush_inlined_data('lake')")
         before = _files(lake)
-        for compaction in ("merge_adjacent_files", "rewrite_data_files"):
-            with lake.transaction():
-                lake.execute(f"call ducklake_{compaction}('lake')")
+        _compact(lake)
         with lake.transaction():
             expired = lake.rows(
                 "call ducklake_expire_snapshots('lake', "
@@ -76,7 +85,24 @@ def maintain(lake: Lake, *, keep: timedelta = KEEP_SNAPSHOTS) -> Maintained:
         files_after=_files(lake),
         snapshots_expired=len(expired),
         files_removed=len(removed),
+        rows_deleted=deleted,
     )
+
+
+def _compact(lake: Lake) -> None:
+    """Merge small files, and write files anew that have lost many rows.
+
+    In a table with a retention rule, any lost row is enough: its bytes must go too.
+    """
+    for compaction in ("merge_adjacent_files", "rewrite_data_files"):
+        with lake.transaction():
+            lake.execute(f"call ducklake_{compaction}('lake')")
+    for name in sorted(kept_from(lake).keys() & ENDPOINTS.keys()):
+        with lake.transaction():
+            lake.execute(
+                f"call ducklake_rewrite_data_files('lake', {literal(name)}, schema => 'raw', "
+                "delete_threshold => 0)"
+            )
 
 
 def _refuse_changed_files(lake: Lake) -> None:

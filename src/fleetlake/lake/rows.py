@@ -21,6 +21,7 @@ from fleetlake.lake.evolution.drift import note_drift
 from fleetlake.lake.evolution.new_columns import fill_never_held, take_from_extra
 from fleetlake.lake.loads import Committed, Load, bounds_of
 from fleetlake.lake.shrunken_lists import MissingRecords, end_versions, judge_missing
+from fleetlake.lake.suppression import without_suppressed
 from fleetlake.text.quoting import literal, quoted
 
 RESTS_DAYS = 2
@@ -33,6 +34,8 @@ ANOTHER_SPELLING = timedelta(seconds=1)
 
 def write_rows(lake: Lake, load: Load) -> Committed:
     """Write a load's rows and rejected records in the open transaction; return what changed."""
+    if load.rows.num_rows or load.rejects:
+        load = without_suppressed(lake, load)
     rows = load.rows
     if not (rows.num_rows or load.rejects or load.is_whole):
         return Committed(0, 0, 0)

@@ -164,6 +164,22 @@ META: dict[str, dict[str, str]] = {
         "sha256": "VARCHAR",
         "checked_at": _TIME,
     },
+    # The days that rows of a raw table stay; older ones than `kept_from` are not written again.
+    "retention": {
+        "endpoint": "VARCHAR",
+        "days": "BIGINT",
+        "kept_from": _TIME,
+    },
+    # What was erased, as keyed digests: see fleetlake.lake.tombstones.
+    "tombstones": {
+        "kind": "VARCHAR",
+        "digest": "VARCHAR",
+        "erased_at": _TIME,
+    },
+    # One row: the key of the digests.
+    "tombstone_key": {
+        "key": "VARCHAR",
+    },
     # Requests made, retries included, per run and endpoint.
     "calls": {
         "run_id": "VARCHAR",

@@ -26,6 +26,7 @@ from fleetlake.errors import (
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.evolution.promotions import settle_names
 from fleetlake.lake.evolution.superseded import replace_superseded
+from fleetlake.lake.retention_rules import require_rules
 from fleetlake.lake_address import DEMO_MARK
 from fleetlake.loading.load import load_streams
 from fleetlake.loading.outcome import Outcome
@@ -61,6 +62,7 @@ def ingest(
     """
     accounts = settings.accounts()
     require_lists(accept_shrunk, names)
+    require_rules(settings.retention)
     readable = {account.profile: endpoints_to_read(account, names) for account in accounts}
     _require_service(accounts)
     _refuse_demo_lake(settings)
@@ -69,6 +71,7 @@ def ingest(
         shard=shard,
         shrink_pct=settings.shrink_pct,
         accept_shrunk=accept_shrunk,
+        retention=settings.retention,
     )
     with open_lake(settings.lake, threads=1) as lake:
         settle_names(lake)
@@ -106,6 +109,7 @@ def backfill(
     """
     endpoint = endpoint_with_past(name)
     accounts = settings.accounts()
+    require_rules(settings.retention)
     _require_service(accounts)
     with open_lake(settings.lake, threads=1) as lake:
         settle_names(lake)
@@ -119,7 +123,7 @@ def backfill(
                 profile=account.profile,
                 walks=max(1, settings.concurrency // 4),
                 watcher=watcher,
-                scope=Scope(since=interval.start, only=interval),
+                scope=Scope(since=interval.start, only=interval, retention=settings.retention),
             )
             return asyncio.run(_ingest(account, transport, work, watcher or Watcher()))
 

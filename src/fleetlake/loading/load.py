@@ -35,6 +35,7 @@ from fleetlake.lake.evolution.promotions import with_promoted
 from fleetlake.lake.integrity.checksums import add_checksums
 from fleetlake.lake.lateness import measured_lateness
 from fleetlake.lake.locks import stream_lock
+from fleetlake.lake.retention_rules import events_kept_from, set_rules
 from fleetlake.lake.run_log import Calls, record_calls, record_capabilities
 from fleetlake.lake.watermarks import (
     begin_reads,
@@ -150,6 +151,8 @@ def _prepare(
     _warn_of_clocks(clock, repairs)
     note_clock(lake, profile, refusal=None)
     clock.record_seen(newest_event(lake, profile, until=now))
+    if scope.retention:
+        set_rules(lake, scope.retention, now=now)
     if scope.only is not None:
         for endpoint in endpoints:
             _forget(lake, profile, endpoint, scope.only, now)
@@ -165,11 +168,12 @@ def _prepare(
 
 
 def _forget(lake: Lake, profile: str, endpoint: Endpoint, chosen: Interval, now: datetime) -> None:
-    """Mark a chosen range as unread, as far back as the service's retention.
+    """Mark a chosen range as unread, as far back as the service and the lake keep records.
 
     Older parts stay as they are, because they cannot be read again. Raises: StreamBusy.
     """
     start = max(chosen.start, now - endpoint.retention) if endpoint.retention else chosen.start
+    start = max(start, events_kept_from(lake, endpoint) or start)
     if start < chosen.end:
         with stream_lock(lake.path, endpoint.name):
             forget_interval(lake, profile, endpoint, Interval(start, chosen.end))

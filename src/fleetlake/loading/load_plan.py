@@ -9,6 +9,7 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.current import changing_since, fan_out_ids, last_moves
+from fleetlake.lake.retention_rules import events_kept_from
 from fleetlake.lake.shrunken_lists import unconfirmed_ids
 from fleetlake.lake.watermarks import WHOLE_STREAM, last_read, proven_intervals, watermark
 from fleetlake.loading.run import Scope
@@ -86,11 +87,13 @@ class _Planner:
         last = last_read(self.lake, self.profile, endpoint, str(self.scope.shard))
         swept_at = last.swept_at if last else self.now
         wanted_from = last.wanted_from if last else BEGINNING
+        kept_from = events_kept_from(self.lake, endpoint) or BEGINNING
         swept_from = sweep_from(swept_at, proven.values(), now=self.now) if only is None else None
         is_sweep = swept_from is not None
         ids = self._ids()
         asked = ids if is_sweep or only is not None else self._moved(ids, proven, bulk)
-        wanted = self._wanted(asked, proven, since=wanted_from, swept_from=swept_from)
+        since = max(self.scope.since or wanted_from, kept_from)
+        wanted = self._wanted(asked, proven, since=since, swept_from=swept_from)
         plan = LoadPlan(
             wanted=wanted,
             expired=self._expired(proven, wanted),
@@ -165,7 +168,7 @@ class _Planner:
             for interval in still_to_read(
                 proven.get(_key(partition), []),
                 now=self.now,
-                since=self.scope.since or since,
+                since=since,
                 again_from=again_from,
                 only=self.scope.only,
             )

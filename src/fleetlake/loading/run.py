@@ -1,7 +1,7 @@
 """What the streams of one run share, created before any of them starts."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -36,7 +36,7 @@ class Scope:
 
     It loads events from `since` on, or those of the past range `only`, and the `shard` of divisible
     streams. If a list lost more than `shrink_pct` percent of its records, the loss is not accepted
-    unless `accept_shrunk` names the list.
+    unless `accept_shrunk` names the list. `retention` is how many days rows stay, by endpoint.
     """
 
     since: datetime | None = None
@@ -44,6 +44,7 @@ class Scope:
     shard: Shard = WHOLE
     shrink_pct: int = ShrinkRule.limit_pct
     accept_shrunk: Collection[str] = ()
+    retention: Mapping[str, int] = field(default_factory=dict)
 
     def shrink_rule(self, endpoint: Endpoint) -> ShrinkRule:
         """Return how much of an endpoint's list may disappear at once."""

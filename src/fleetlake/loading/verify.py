@@ -6,12 +6,14 @@ from datetime import datetime
 from typing import Any
 
 import httpx
+import pyarrow as pa
 
+from fleetlake.decoding.arrow import Page
 from fleetlake.endpoints import endpoint_named
-from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.current import current_keys, fan_out_ids
 from fleetlake.lake.lateness import measured_lateness
+from fleetlake.lake.suppression import Suppression, read_suppression
 from fleetlake.loading.run import service_now
 from fleetlake.planning.coverage import unsettled
 from fleetlake.planning.intervals import Interval
@@ -50,7 +52,8 @@ def verify(
 ) -> Comparison:
     """Compare the keys that the service lists in a range with those in the lake.
 
-    The range ends at `end`, or earlier where late records may still arrive. Nothing is written.
+    The range ends at `end`, or earlier where late records may still arrive. It begins where the
+    lake's retention does, and nothing erased counts as missing. Nothing is written.
     Raises: ServiceError if a page fails, LakeError, UsageError.
     """
     endpoint = endpoint_named(name)
@@ -60,9 +63,11 @@ def verify(
             now = await service_now(client)
             lateness = measured_lateness(lake, settings.profile, now=now).get(name)
             latest = unsettled(now, lateness).start
-            interval = Interval(start, min(end or latest, latest))
+            until = min(end or latest, latest)
+            suppression = read_suppression(lake, endpoint)
+            interval = Interval(min(max(start, suppression.kept_from or start), until), until)
             ids = fan_out_ids(lake, settings.profile, endpoint)
-            served = await _served(client, endpoint, ids, interval, settings.concurrency)
+            served = await _served(client, suppression, ids, interval, settings.concurrency)
             held = current_keys(lake, endpoint, within=interval)
             own = current_keys(lake, endpoint, profile=settings.profile, within=interval)
             return Comparison(
@@ -79,19 +84,24 @@ def verify(
 
 
 async def _served(
-    client: Client, endpoint: Endpoint, ids: list[int], interval: Interval, walks: int
+    client: Client, suppression: Suppression, ids: list[int], interval: Interval, walks: int
 ) -> set[Key]:
-    """Return the keys that the service lists."""
-    keys: set[Key] = set()
+    """Return the keys that the service lists, without those that the lake must not hold."""
+    endpoint, keys = suppression.endpoint, set[Key]()
+
+    def note(page: Page) -> None:
+        rows = suppression.admitted(pa.Table.from_batches([page.rows]))
+        keys.update(zip(*(rows[name].to_pylist() for name in endpoint.key), strict=True))
+
     if not endpoint.is_snapshot:
         partitions: list[int | None] = [*ids] if endpoint.fan_out else [None]
         wanted = [(partition, interval) for partition in partitions]
         async for reading in read_spans(client, endpoint, spans_of(endpoint, wanted), walks=walks):
-            keys |= reading.page.keys(endpoint.key)
+            note(reading.page)
         return keys
     size = endpoint.fan_out.ids_per_call if endpoint.fan_out else 1
     chunks = [ids[i : i + size] for i in range(0, len(ids), size)] if endpoint.fan_out else [[]]
     for chunk in chunks:
         async for page in read_pages(client, endpoint, partitions=chunk):
-            keys |= page.keys(endpoint.key)
+            note(page)
     return keys

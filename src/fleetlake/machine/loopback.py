@@ -15,3 +15,12 @@ def is_loopback(url: str) -> bool:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def shows_keys(root: str) -> bool:
+    """Return whether keys sent to this root could be read on the network.
+
+    >>> shows_keys("http://service.example/"), shows_keys("https://service.example/")
+    (True, False)
+    """
+    return urlsplit(root).scheme == "http" and not is_loopback(root)

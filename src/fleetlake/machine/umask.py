@@ -38,6 +38,12 @@ def read_umask(text: str) -> int:
     return value
 
 
+def umask_text(text: str) -> str:
+    """Return a valid setting of the umask without spaces. Raises: ValueError for any other."""
+    read_umask(text)
+    return text.strip()
+
+
 def configured_umask() -> int:
     """Return the umask set by the environment, `.env` or fleetlake.toml, or the default."""
     text = os.environ.get(VARIABLE) or _from_files() or DEFAULT_UMASK

@@ -7,6 +7,7 @@ dbt writes only to `<lake>/dbt/`. That folder may be deleted at any time: the ne
 recomputes everything.
 """
 
+import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -144,6 +145,19 @@ def write_docs(lake_path: LakeAddress) -> Path:
             raise BuildFailed("There are no marts yet.", remedy="Run `fleetlake build` first.")
         run_dbt(["docs", "generate", "--static"], work=work, environment=build.environment())
     return work / "target" / "static_index.html"
+
+
+def forget_scratch(lake_path: LakeAddress) -> None:
+    """Remove what builds keep on this machine, rows included; the next one computes everything.
+
+    Raises: BuildFailed if another build does not end.
+    """
+    with _build_lock(lake_path.resolve() / "dbt") as work:
+        record_built(work, None)
+        for file in (SCRATCH, f"{SCRATCH}.wal"):
+            (work / file).unlink(missing_ok=True)
+        for folder in ("spill", "logs"):
+            shutil.rmtree(work / folder, ignore_errors=True)
 
 
 @contextmanager

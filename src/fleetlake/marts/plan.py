@@ -8,7 +8,7 @@ from pathlib import Path
 import duckdb
 
 from fleetlake.lake import open_lake
-from fleetlake.lake.changed_tables import changed_tables, count_repairs
+from fleetlake.lake.changed_tables import changed_tables, count_removals
 from fleetlake.lake_address import LakeAddress
 from fleetlake.machine.atomic_files import write_atomically
 from fleetlake.marts.catalogue import tracked_tables
@@ -24,13 +24,13 @@ _RECORD = "built.json"
 class Built:
     """The last good build: a digest of its project, and the snapshot of its last full selection.
 
-    `snapshot` is None if only selections were ever built. `repairs` counts the repairs of the lake
-    before it: they remove rows from the middle of tables, so the build after one is a full one.
+    `snapshot` is None if only selections were ever built. `removals` counts what had removed rows
+    from the lake before it: rows from the middle of tables, so the build after one is a full one.
     """
 
     project: str
     snapshot: int | None
-    repairs: int = 0
+    removals: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,24 +47,27 @@ def plan_build(
 ) -> Plan:
     """Return what to build at the lake's snapshot `until`, given the last build.
 
+    After rows were removed on purpose, everything is computed anew: new rows alone touch the units
+    of an incremental mart.
+
     Building a selection leaves the record of the last build unchanged, unless the scratch file is
     new. Until everything has been built once, a selection includes the models it depends on.
     """
     last, project, changed = last_built(work), project_digest(project_folder()), None
     with open_lake(lake, read_only=True) as opened:
-        repairs = count_repairs(opened)
-        if last and last.repairs != repairs:
+        removals = count_removals(opened)
+        if last and last.removals != removals:
             last = None
         elif last and last.snapshot is not None:
             changed = changed_tables(opened, last.snapshot, until)
     is_full = is_full or last is None
     if select:
-        record = last if (work / SCRATCH).exists() else Built(project, None, repairs)
+        record = last if (work / SCRATCH).exists() else Built(project, None, removals)
         words = select.split()
         if last is None or last.snapshot is None:
             words = [_with_parents(word) for word in words]
         return Plan(options=("--select", *words), is_full=is_full, record=record)
-    record = Built(project, until, repairs)
+    record = Built(project, until, removals)
     if is_full or changed is None:
         return Plan(options=(), is_full=is_full, record=record)
     options = _downstream(changed & tracked_tables())

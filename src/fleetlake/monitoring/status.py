@@ -10,6 +10,7 @@ from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake import Lake
 from fleetlake.lake.audit_trail import Event, read_events
 from fleetlake.lake.gaps import Gap, gaps
+from fleetlake.lake.retention_rules import kept_from
 from fleetlake.lake.watermarks import all_proven_intervals
 from fleetlake.planning.intervals import Interval, subtract
 from fleetlake.planning.retention import Forecast, forecast
@@ -101,6 +102,7 @@ class _AccountStatus:
         self._absent = self._absent_by_endpoint()
         self._capabilities = self._by_endpoint("is_available, reason", "capabilities")
         self._proven = all_proven_intervals(lake, profile)
+        self._kept_from = kept_from(lake)
 
     def _by_endpoint(
         self, columns: str, table: str, *, grouped: bool = False
@@ -138,7 +140,7 @@ class _AccountStatus:
             loaded_at=loaded_at,
             complete_from=max((i[0].start for i in proven.values()), default=None),
             complete_until=until,
-            holes=sum(len(_holes(intervals)) for intervals in proven.values()),
+            holes=sum(len(self._holes(endpoint, ranges)) for ranges in proven.values()),
             quarantined=self._quarantined.get(name, (0,))[0],
             drifted=self._drifted.get(name, (0,))[0],
             retention=self._forecast(endpoint, until, list(proven.values())),
@@ -152,7 +154,7 @@ class _AccountStatus:
         """Forecast when the oldest unread record expires; it may be in an old hole."""
         if endpoint.retention is None or until is None:
             return None
-        holes = [hole for intervals in proven for hole in _holes(intervals)]
+        holes = [hole for intervals in proven for hole in self._holes(endpoint, intervals)]
         [(records, oldest)] = self._lake.rows(
             f"select count(*), min({quoted(str(endpoint.event_time))}) from raw.{endpoint.name} "
             f"where {quoted(str(endpoint.event_time))} >= ? and account_profile = ?",
@@ -167,7 +169,11 @@ class _AccountStatus:
             calls_per_minute=self._calls_per_minute,
         )
 
+    def _holes(self, endpoint: Endpoint, proven: list[Interval]) -> list[Interval]:
+        """Return the unproven ranges between the oldest and the newest proven time.
 
-def _holes(proven: list[Interval]) -> list[Interval]:
-    """Return the unproven ranges between the oldest and the newest proven time."""
-    return subtract(Interval(proven[0].start, max(i.end for i in proven)), proven)
+        What the lake no longer keeps is no hole.
+        """
+        start, end = proven[0].start, max(interval.end for interval in proven)
+        start = max(start, self._kept_from.get(endpoint.name, start))
+        return subtract(Interval(start, end), proven) if start < end else []

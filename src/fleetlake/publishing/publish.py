@@ -11,11 +11,9 @@ Other programs must not read the lake's own files: after a compaction, each row 
 import hashlib
 import json
 import os
-import re
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -27,26 +25,30 @@ import duckdb
 from fleetlake.endpoints import endpoints_named
 from fleetlake.errors import LakeError
 from fleetlake.lake import Lake, open_lake
-from fleetlake.lake.connection import lake_errors
 from fleetlake.lake.durable import flush_files
 from fleetlake.lake.evolution.earlier_marts import earlier_marts
 from fleetlake.lake.gaps import gaps
-from fleetlake.lake_address import DEMO_MARK, LakeAddress, not_writable, refuse_unusable
+from fleetlake.lake_address import DEMO_MARK, LakeAddress, refuse_unusable
 from fleetlake.machine.file_locks import FOR_EVER, file_lock
 from fleetlake.machine.ownership import require_own
+from fleetlake.publishing.coarse import coarse_columns
 from fleetlake.publishing.layout import Layout, layout_of, read_call
+from fleetlake.publishing.snapshot_folders import (
+    DESCRIPTION,
+    MARKER,
+    NEXT_LINK,
+    clear,
+    description_of,
+    folder_errors,
+    is_published_coarse,
+    refuse_other_link,
+    require_own_link,
+    switch,
+)
 from fleetlake.settings import DAY_ROWS, Settings
 from fleetlake.text.quoting import literal, quoted
 
 DATABASE = "fleet.duckdb"
-DESCRIPTION = "snapshot.json"
-MARKER = ".fleetlake"
-"""Marker file, created first in every snapshot: folders without it are never removed."""
-
-NEXT_LINK = "next"
-"""Temporary name of the new link, until it is renamed to the published one."""
-
-_NAME = re.compile(r"\d{8}T\d{6}\.\d{6}Z")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,13 +76,19 @@ def published_folder(settings: Settings) -> Path:
 
 
 def publish(
-    lake_path: LakeAddress, published: Path, *, raw: Sequence[str] = (), day_rows: int = DAY_ROWS
+    lake_path: LakeAddress,
+    published: Path,
+    *,
+    raw: Sequence[str] = (),
+    day_rows: int = DAY_ROWS,
+    is_coarse: bool = False,
 ) -> Published:
     """Write the lake's marts as a new snapshot and make `published` point to it.
 
     `raw` names endpoints whose raw tables are included as `raw_<endpoint>`. Files of a table that
     has not changed since the last snapshot are hard-linked, not written again. A mart with
-    `day_rows` rows per day or more is partitioned by date.
+    `day_rows` rows per day or more is partitioned by date. `is_coarse` rounds places and leaves out
+    names; an earlier snapshot with all of them does not stay.
 
     Raises: LakeError if there is no lake, no mart or no disk space; the old snapshot then stays.
     UsageError for an unknown endpoint.
@@ -90,21 +98,29 @@ def publish(
     published = published.absolute()
     store = published.parent / f".{published.name}"
     refuse_unusable("published", published, setting="FLEETLAKE_PUBLISHED or --to")
-    with open_lake(lake_path, read_only=True) as lake, _folder_errors(published):
+    with open_lake(lake_path, read_only=True) as lake, folder_errors(published):
         for folder in (published, store):
             require_own(folder, "published", otherwise="set FLEETLAKE_PUBLISHED to another folder")
-        _require_own_link(published, store)
+        require_own_link(published, store)
         store.mkdir(parents=True, exist_ok=True)
         with file_lock(store / "publish.lock", seconds=FOR_EVER):
-            _refuse_other_link(store / NEXT_LINK)
-            _clear(store, keep=published)
+            refuse_other_link(store / NEXT_LINK)
+            clear(store, keep=published)
             before = published.resolve() if published.is_symlink() else None
             new = store / datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
-            snapshot = _Snapshot(lake=lake, folder=new, before=before, also=also, day_rows=day_rows)
+            snapshot = _Snapshot(
+                lake=lake,
+                folder=new,
+                before=before,
+                also=also,
+                day_rows=day_rows,
+                is_coarse=is_coarse,
+            )
+            is_finer = is_coarse and not is_published_coarse(published)
             description = snapshot.write()
             flush_files(store)  # before a reader, or the next snapshot, relies on them
-            _switch(published, new)
-            _clear(store, keep=published, and_keep=before)
+            switch(published, new)
+            clear(store, keep=published, and_keep=new if is_finer else before)
     tables = description["tables"]
     return Published(
         path=published,
@@ -126,6 +142,7 @@ class _Snapshot:
     before: Path | None
     also: Mapping[str, tuple[str, str]]
     day_rows: int
+    is_coarse: bool
 
     def write(self) -> dict[str, Any]:
         """Write all files of the snapshot, the description last; return the description."""
@@ -139,6 +156,7 @@ class _Snapshot:
         description: dict[str, Any] = {
             "snapshot": self.folder.name,
             "published_at": _as_text(datetime.now(UTC)),
+            "is_coarse": self.is_coarse,
             "tables": {name: self._write_table(name, *table) for name, table in tables.items()},
             "earlier_names": self._link_earlier_names(),
             "watermarks": self._watermarks(),
@@ -160,17 +178,19 @@ class _Snapshot:
                 f"SELECT column_name, column_type FROM (DESCRIBE {relation})"
             )
         ]
-        names = [column for column, _ in columns]
+        shown = [(column, f"{quoted(column)}::{kind}") for column, kind in columns]
+        if self.is_coarse:
+            shown = [*coarse_columns(schema, table, columns)]
+            columns = [(column, kind) for column, kind in columns if column in dict(shown)]
+        names = [column for column, _ in shown]
         layout = layout_of(self.lake, schema, table, columns=names, day_rows=self.day_rows)
-        version = self._version(schema, table, columns, layout)
+        version = self._version(schema, table, shown if self.is_coarse else columns, layout)
         folder = self.folder / name
         is_reused = self.tables_before.get(name) == version
         if is_reused and self.before:
             shutil.copytree(self.before / name, folder, copy_function=os.link)
         else:
-            selected = ", ".join(
-                f"{quoted(column)}::{kind} AS {quoted(column)}" for column, kind in columns
-            )
+            selected = ", ".join(f"{value} AS {quoted(column)}" for column, value in shown)
             self.lake.execute(
                 f"COPY (SELECT {selected} FROM {relation} {layout.order}) "
                 f"TO {literal(folder)} ({layout.options})"
@@ -208,9 +228,9 @@ class _Snapshot:
         if self.before is None:
             return {}
         try:
-            described = json.loads((self.before / DESCRIPTION).read_bytes())
+            described = description_of(self.before)
             return {name: table["version"] for name, table in described["tables"].items()}
-        except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        except (LookupError, TypeError, AttributeError):
             return {}  # a description damaged by a power failure
 
     def _watermarks(self) -> list[dict[str, Any]]:
@@ -247,17 +267,6 @@ class _Snapshot:
                 connection.execute(f"CREATE VIEW {quoted(old)} AS FROM {quoted(new)}")
 
 
-@contextmanager
-def _folder_errors(published: Path) -> Iterator[None]:
-    """Turn errors of the system or DuckDB about the published folder into a LakeError."""
-    try:
-        with lake_errors(published):
-            yield
-    except OSError as error:
-        setting = "FLEETLAKE_PUBLISHED or --to"
-        raise not_writable("published", published, error, setting=setting) from None
-
-
 _MARTS = """
 SELECT table_name FROM duckdb_tables()
 WHERE database_name = 'lake' AND schema_name = 'marts' ORDER BY table_name
@@ -265,52 +274,6 @@ WHERE database_name = 'lake' AND schema_name = 'marts' ORDER BY table_name
 _WATERMARKS = """
 SELECT account_profile, endpoint, watermark_at FROM meta.watermarks ORDER BY ALL
 """
-
-
-def _switch(published: Path, new: Path) -> None:
-    """Point the link to the new snapshot by a rename, so that it exists at all times."""
-    link = new.parent / NEXT_LINK
-    link.unlink(missing_ok=True)
-    link.symlink_to(os.path.relpath(new, published.parent), target_is_directory=True)
-    link.replace(published)
-
-
-def _clear(store: Path, *, keep: Path, and_keep: Path | None = None) -> None:
-    """Remove unfinished snapshots, and finished ones except the current and the previous one."""
-    current = keep.resolve()
-    snapshots = [folder for folder in store.iterdir() if _is_snapshot(folder)]
-    finished = [folder for folder in snapshots if (folder / DESCRIPTION).is_file()]
-    kept = {current, and_keep} if and_keep else {current, *(path.resolve() for path in finished)}
-    for folder in snapshots:
-        if folder.resolve() not in kept:
-            shutil.rmtree(folder)
-
-
-def _is_snapshot(folder: Path) -> bool:
-    """Return whether `publish` created a folder, judged by its name and its files."""
-    if folder.is_symlink() or not folder.is_dir() or not _NAME.fullmatch(folder.name):
-        return False
-    return (folder / MARKER).is_file() or (folder / DESCRIPTION).is_file()
-
-
-def _require_own_link(published: Path, store: Path) -> None:
-    """Raise LakeError unless `published` is missing or a link to a snapshot in the store."""
-    is_link = published.is_symlink()
-    is_ours = is_link and published.resolve().parent == store.resolve()
-    if (is_link or published.exists()) and not is_ours:
-        raise LakeError(
-            f"{published} already exists and fleetlake did not publish it.",
-            remedy="Move it elsewhere, or set FLEETLAKE_PUBLISHED to another folder.",
-        )
-
-
-def _refuse_other_link(link: Path) -> None:
-    """Raise LakeError if a file or folder has the name of the temporary link."""
-    if link.exists() and not link.is_symlink():
-        raise LakeError(
-            f"{link} already exists, and fleetlake needs that name for a symbolic link.",
-            remedy="Move it elsewhere, or set FLEETLAKE_PUBLISHED to another folder.",
-        )
 
 
 def _as_text(instant: datetime | None) -> str | None:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Self
 
 from platformdirs import user_state_path
 from pydantic import (
+    AfterValidator,
     Field,
     SecretStr,
     ValidationInfo,
@@ -26,15 +27,14 @@ from pydantic_settings import (
 from fleetlake.account import DEFAULT_PROFILE, Account, HeaderValue
 from fleetlake.errors import SettingsError
 from fleetlake.lake_address import LakeAddress, parse_lake_address
-from fleetlake.machine.loopback import is_loopback
+from fleetlake.machine.loopback import is_loopback, shows_keys
 from fleetlake.machine.setting_files import VARS, env_file, read_settings_file
-from fleetlake.machine.umask import DEFAULT_UMASK, read_umask
+from fleetlake.machine.umask import DEFAULT_UMASK, umask_text
 from fleetlake.settings.setting_values import (
     ClockTrust,
     in_project_folder,
     memory_size,
     root_url,
-    shows_keys,
 )
 
 HEADER_NAMES = ("X-PORTAL-API-ID", "X-PORTAL-API-KEY", "X-MGR-API-ID", "X-MGR-API-KEY")
@@ -100,6 +100,12 @@ class Settings(BaseSettings):
         ge=0,
         description="Rows per day above which a published mart is partitioned by date; 0: never",
     )
+    published_coarse: bool = Field(
+        default=False, description="Publish places rounded to 100 m, and no names"
+    )
+    retention: dict[str, Annotated[int, Field(gt=0)]] = Field(
+        {}, description="Days that rows stay, e.g. FLEETLAKE_RETENTION__HISTORICAL_LOCATIONS=90"
+    )
     exports: dict[str, SecretStr] = Field(
         {}, description="Address of an export target, e.g. FLEETLAKE_EXPORTS__POSTGRES"
     )
@@ -111,7 +117,7 @@ class Settings(BaseSettings):
         default_factory=lambda: user_state_path("fleetlake"),
         description="Folder that holds the call limit shared by all processes",
     )
-    umask: str = Field(
+    umask: Annotated[str, AfterValidator(umask_text)] = Field(
         DEFAULT_UMASK,
         description="Octal umask of written files; 027 shares published files with your group",
     )
@@ -161,12 +167,6 @@ class Settings(BaseSettings):
     @classmethod
     def _is_size(cls, value: str) -> str:
         return memory_size(value)
-
-    @field_validator("umask")
-    @classmethod
-    def _is_umask(cls, value: str) -> str:
-        read_umask(value)
-        return value.strip()
 
     @field_validator("header_names", mode="before")
     @classmethod

@@ -5,7 +5,6 @@ from enum import StrEnum
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from fleetlake.machine.loopback import is_loopback
 from fleetlake.machine.project import in_project
 
 
@@ -46,8 +45,3 @@ def root_url(value: str) -> str:
     if parts.username or parts.password or parts.query or parts.fragment:
         raise ValueError("must not contain a user, password, query or fragment")
     return f"{parts.scheme}://{parts.netloc}{parts.path}"
-
-
-def shows_keys(root: str) -> bool:
-    """Return whether keys sent to this root could be read on the network."""
-    return urlsplit(root).scheme == "http" and not is_loopback(root)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from fleetlake.endpoints import ENDPOINTS
-from fleetlake.endpoints.columns import Column, Kind
+from fleetlake.endpoints.columns import Column, Kind, Privacy
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import StreamBusy
 from fleetlake.lake.connection import Lake
@@ -68,7 +68,12 @@ class Promotion:
 def promoted_column(path: tuple[str, ...], kind: Kind, stored_as: str) -> Column:
     """Return the column of a promoted member."""
     return Column(
-        field=".".join(path), kind=kind, meaning=MEANING, members=path, stored_as=stored_as
+        field=".".join(path),
+        kind=kind,
+        meaning=MEANING,
+        privacy=Privacy.TEXT,
+        members=path,
+        stored_as=stored_as,
     )
 
 

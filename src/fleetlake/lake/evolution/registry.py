@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from fleetlake.endpoints.columns import Column, Kind
+from fleetlake.endpoints.columns import Column, Kind, Privacy
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake.connection import Lake
 
@@ -28,7 +28,13 @@ def with_registered(lake: Lake, endpoints: Sequence[Endpoint]) -> list[Endpoint]
     ):
         if kind not in _KINDS:
             continue  # from a newer release: its members stay in `_extra`
-        column = Column(field=member, kind=Kind(kind), meaning=MEANING, is_tracked=is_tracked)
+        column = Column(
+            field=member,
+            kind=Kind(kind),
+            meaning=MEANING,
+            is_tracked=is_tracked,
+            privacy=Privacy.TEXT,
+        )
         if (name, column.name) not in known:
             columns.setdefault(name, []).append(column)
     return [_widened(endpoint, columns.get(endpoint.name, ())) for endpoint in endpoints]

@@ -1,0 +1,104 @@
+"""`fleetlake erase`: remove a device, a person or an account everywhere."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from fleetlake.privacy.receipt import Receipt
+
+
+def erase(
+    routers: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--router", metavar="ID", help="A router or access point, with its interfaces."
+        ),
+    ] = None,
+    users: Annotated[
+        list[int] | None, typer.Option("--user", metavar="ID", help="A person.")
+    ] = None,
+    accounts: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--account",
+            metavar="ID",
+            help="An account, with its sub-accounts, users and routers. All three are repeatable.",
+        ),
+    ] = None,
+    backups: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--backup", metavar="TARGET", help="List the backups there that still hold it."
+        ),
+    ] = None,
+    *,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Count the rows, and change nothing.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Remove a device, a person or an account from the lake and from what was made of it.
+
+    Rows that belong to it are deleted; its name, serial number and other identifiers are replaced
+    in the texts of other rows. All marts are built anew, files and catalog are written without the
+    bytes, and published snapshots and exports follow. No later load brings it back.
+
+    It cannot be undone. It also ends time travel: only the newest snapshot of the lake stays. If
+    it is stopped, run it again. Nothing may be loading meanwhile.
+    """
+    from fleetlake.cli.screen import console
+    from fleetlake.endpoints.relations import Thing
+    from fleetlake.errors import UsageError
+    from fleetlake.privacy.erase import erase as erase_things
+    from fleetlake.privacy.erase import raise_unfinished
+    from fleetlake.settings import load_settings
+
+    named = {Thing.ROUTER: routers, Thing.USER: users, Thing.ACCOUNT: accounts}
+    wanted = [(thing, id_) for thing, ids in named.items() for id_ in ids or ()]
+    if not wanted:
+        raise UsageError("Nothing to erase.", remedy="Name --router, --user or --account.")
+    settings, screen = load_settings(), console()
+    if dry_run or not yes:
+        _print(screen, erase_things(settings, wanted, backups=backups or (), is_dry_run=True))
+    if dry_run:
+        return
+    if not yes and not _is_confirmed():
+        screen.print("Nothing was erased.")
+        return
+    progress = console(stderr=True)
+    receipt = erase_things(
+        settings,
+        wanted,
+        backups=backups or (),
+        on_step=lambda step: progress.print(f"{step.capitalize()} …"),
+    )
+    _print(screen, receipt)
+    raise_unfinished(receipt)
+
+
+def _is_confirmed() -> bool:
+    """Return whether the user agrees. Raises: UsageError if there is nobody to ask."""
+    from fleetlake.errors import UsageError
+
+    try:
+        return typer.confirm("Erase this? It cannot be undone.")
+    except typer.Abort:
+        raise UsageError("Nothing was erased.", remedy="Add --yes to go without asking.") from None
+
+
+def _print(screen: "Console", receipt: "Receipt") -> None:
+    from fleetlake.cli.screen import table, table_or_none
+    from fleetlake.text.wording import counted
+
+    things = [counted(n, thing.replace("_", " ")) for thing, n in receipt.things.items()]
+    rows = [(t.table, t.deleted, t.redacted, t.files_rewritten) for t in receipt.tables]
+    columns = ("table", "rows deleted", "rows redacted", "files rewritten")
+    screen.print(table_or_none(columns, rows))
+    outlets = [(one.outlet, one.done, one.left_to_do) for one in receipt.outlets]
+    screen.print(table("", ("copy", "what was done", "what is left to you"), outlets))
+    said = "Would be erased" if receipt.is_dry_run else "Erased"
+    at = f"{receipt.erased_at:%Y-%m-%d %H:%M} UTC"
+    screen.print(f"{said}: {', '.join(things)} ({at}, {receipt.seconds:.1f} s).")

@@ -1,0 +1,123 @@
+"""Which rows belong to a device, a person or an account, and which columns name it.
+
+All of it follows from the endpoint table: a column `router_id` names a router wherever it is.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from fleetlake.endpoints import ENDPOINTS
+from fleetlake.endpoints.columns import Column, Kind, Privacy
+from fleetlake.endpoints.model import Endpoint
+
+
+class Thing(StrEnum):
+    """What can be erased, by the name that its relations have; interfaces go with their router."""
+
+    ACCOUNT = "account"
+    USER = "user"
+    ROUTER = "router"
+    NET_DEVICE = "net_device"
+
+    @property
+    def listing(self) -> Endpoint:
+        """The endpoint that lists these things; its key is their id."""
+        return ENDPOINTS[f"{self}s"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoleColumns:
+    """Columns that say who acted, or what was acted upon: an id, and the kind of thing it is of."""
+
+    id: str
+    type: str
+    others: tuple[str, ...]
+
+
+_TYPES = {
+    Thing.ACCOUNT: ("rome account", "sso account", "account"),
+    Thing.USER: ("legacy user", "sso user", "user"),
+    Thing.ROUTER: ("router", "access point"),
+    Thing.NET_DEVICE: ("net device",),
+}
+"""Types of actors and objects (service contract, activity_logs)."""
+
+
+def thing_of_type(type_name: str | None) -> Thing | None:
+    """Return the thing that a type of actors or objects means.
+
+    >>> thing_of_type("access point"), thing_of_type("schedule")
+    (<Thing.ROUTER: 'router'>, None)
+    """
+    name = (type_name or "").strip().lower()
+    return next((thing for thing, names in _TYPES.items() if name in names), None)
+
+
+def types_of(thing: Thing) -> tuple[str, ...]:
+    """Return the names that a thing has as an actor or object, in lower case."""
+    return _TYPES[thing]
+
+
+def naming_columns(endpoint: Endpoint, thing: Thing) -> tuple[str, ...]:
+    """Return the columns with the id of a thing that a row belongs to: its own, and relations.
+
+    >>> naming_columns(ENDPOINTS["users"], Thing.ACCOUNT)
+    ('account_id',)
+    >>> naming_columns(ENDPOINTS["users"], Thing.USER)
+    ('id',)
+    """
+    own = endpoint.key if endpoint.name == thing.listing.name else ()
+    return (*own, *(c.name for c in endpoint.columns if c.name == f"{thing}_id"))
+
+
+def role(endpoint: Endpoint, name: str) -> RoleColumns | None:
+    """Return the columns of a role, `actor` or `object`, if an endpoint's rows have it."""
+    names = [c.name for c in endpoint.columns if c.name.startswith(f"{name}_")]
+    id_, type_ = f"{name}_id", f"{name}_type_name"
+    if not {id_, type_} <= {*names}:
+        return None
+    others = (c.name for c in endpoint.columns if c.name in names and c.privacy)
+    return RoleColumns(id=id_, type=type_, others=tuple(others))
+
+
+def is_known_by_value(endpoint: Endpoint) -> bool:
+    """Return whether rows name no thing by its id, but hold identifiers of one."""
+    named = any(naming_columns(endpoint, thing) for thing in Thing)
+    return not named and not role(endpoint, "object") and bool(identifiers(endpoint))
+
+
+def identifiers(endpoint: Endpoint) -> list[Column]:
+    """Return the columns that identify one device, SIM card or person."""
+    return [c for c in endpoint.columns if c.privacy is Privacy.IDENTIFIER]
+
+
+def telling_columns(thing: Thing) -> list[Column]:
+    """Return the columns of a thing's list whose values tell it from others of its kind."""
+    telling = {Privacy.IDENTIFIER, Privacy.NAME}
+    return [c for c in thing.listing.columns if c.privacy in telling]
+
+
+def text_columns(endpoint: Endpoint) -> list[Column]:
+    """Return the columns whose texts or JSON may mention other things than the row's own."""
+    is_text = (Kind.TEXT, Kind.JSON)
+    return [c for c in endpoint.columns if c.privacy is Privacy.TEXT and c.kind in is_text]
+
+
+def mentions(thing: Thing, id_: object) -> Iterator[str]:
+    """Yield how texts, addresses and JSON members name a thing by its id.
+
+    >>> list(mentions(Thing.ROUTER, 7))
+    ['router 7', 'router_id 7', 'routers 7']
+    >>> "email_destinations 7" in mentions(Thing.USER, 7)
+    True
+    """
+    yield f"{thing} {id_}"
+    yield f"{thing}_id {id_}"
+    yield f"{thing.listing.name} {id_}"
+    for name in _ID_LISTS.get(thing, ()):
+        yield f"{name} {id_}"
+
+
+_ID_LISTS = {Thing.USER: ("email_destinations",), Thing.ACCOUNT: ("associated_accounts",)}
+"""Members that are lists of ids (service contract, alert_rules)."""

@@ -1,0 +1,183 @@
+"""Erase a device, a person or an account everywhere: the lake, then every copy made of it.
+
+Tombstones come first, so a stopped erasure lets nothing back. Every later step does not depend on
+what was found before, so running the command again finishes the work.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+
+from fleetlake.endpoints.relations import Thing
+from fleetlake.errors import ExportFailed, UsageError
+from fleetlake.lake import Lake, open_lake
+from fleetlake.lake.backups.backup_target import BackupTarget
+from fleetlake.lake.byte_purge import data_files, purge_catalog, purge_files, quiet_lake
+from fleetlake.lake.catalog import require_lake
+from fleetlake.lake.erasure import ErasedRows, bury, count_rows, erase_rows, erased_things
+from fleetlake.lake.erasure_plan import ErasurePlan, is_held, plan_erasure
+from fleetlake.lake.locks import commit_lock
+from fleetlake.lake.tombstones import read_tombstones
+from fleetlake.lake_address import LakeAddress, SharedLake
+from fleetlake.marts.build import build_marts, forget_scratch
+from fleetlake.privacy.receipt import OutletReceipt, Receipt, table_receipts
+from fleetlake.privacy.stale_exports import renew_exports
+from fleetlake.publishing.publish import publish, published_folder
+from fleetlake.publishing.snapshot_folders import (
+    is_published_coarse,
+    published_raw,
+    remove_earlier,
+)
+from fleetlake.settings import Settings
+
+OnStep = Callable[[str], None]
+
+
+def ignore_step(_: str) -> None:
+    """Ignore progress."""
+
+
+def erase(
+    settings: Settings,
+    wanted: Sequence[tuple[Thing, int]],
+    *,
+    backups: Sequence[str] = (),
+    is_dry_run: bool = False,
+    on_step: OnStep = ignore_step,
+) -> Receipt:
+    """Erase things by kind and id; `backups` are looked into for copies that still hold them.
+
+    With `is_dry_run`, only count. Raises: UsageError for a thing that the lake does not know;
+    StreamBusy if a load, maintenance or a backup is running; LakeError; BuildFailed; ExportFailed
+    after all else is done, if a target could not be reached.
+    """
+    began, lake = time.monotonic(), settings.lake.resolve()
+    require_lake(lake)
+    erased_at = datetime.now(UTC)
+    if is_dry_run:
+        with open_lake(lake, read_only=True) as opened:
+            plan = _plan(opened, wanted)
+            done = ErasedRows(deleted=count_rows(opened, plan), redacted={})
+            files = data_files(opened)
+        outlets = [*_backups(backups, erased_at)]
+        after = files
+    else:
+        with quiet_lake(lake):
+            plan, done, files, has_marts = _erase_rows(lake, wanted, on_step)
+            _renew_marts(settings, on_step, has_marts=has_marts)
+            after = _purge(lake, on_step)
+        outlets = [*_renew_copies(settings, on_step), *_backups(backups, erased_at)]
+    return Receipt(
+        erased_at=erased_at,
+        things={str(thing): count for thing, count in erased_things(plan).items()},
+        tables=table_receipts(done.deleted, done.redacted, files, after),
+        outlets=outlets,
+        is_dry_run=is_dry_run,
+        seconds=time.monotonic() - began,
+    )
+
+
+def raise_unfinished(receipt: Receipt) -> None:
+    """Raise ExportFailed if a copy could not be renewed."""
+    failed = [one for one in receipt.outlets if one.done.startswith("failed")]
+    if failed:
+        raise ExportFailed(
+            f"{', '.join(one.outlet for one in failed)} may still hold what was erased.",
+            remedy="Fix the cause, then run the same command again.",
+        )
+
+
+def _plan(lake: Lake, wanted: Sequence[tuple[Thing, int]]) -> ErasurePlan:
+    """Return what to erase. Raises: UsageError for a thing of which the lake has never held a row.
+
+    One that was erased before is known by its tombstone.
+    """
+    tombstones = read_tombstones(lake)
+    for thing, id_ in wanted:
+        if not tombstones.has(thing, id_) and not is_held(lake, thing, id_):
+            raise UsageError(
+                f"The lake holds nothing of a {thing} {id_}.",
+                remedy=f"raw.{thing.listing.name} lists the ids of those that it holds.",
+            )
+    return plan_erasure(lake, wanted)
+
+
+def _erase_rows(
+    lake: LakeAddress, wanted: Sequence[tuple[Thing, int]], on_step: OnStep
+) -> tuple[ErasurePlan, ErasedRows, dict[str, str], bool]:
+    on_step("deleting rows")
+    with open_lake(lake) as opened, commit_lock(lake):
+        plan, files = _plan(opened, wanted), data_files(opened)
+        has_marts = bool(
+            opened.rows(
+                "select 1 from duckdb_tables() where database_name = 'lake' "
+                "and schema_name = 'marts' limit 1"
+            )
+        )
+        return plan, erase_rows(opened, plan, bury(opened, plan)), files, has_marts
+
+
+def _renew_marts(settings: Settings, on_step: OnStep, *, has_marts: bool) -> None:
+    """Build all marts from nothing: sums and counts hold what was erased, too."""
+    forget_scratch(settings.lake)
+    if has_marts:
+        on_step("building the marts")
+        build_marts(settings.lake, is_full=True, memory=settings.build_memory)
+
+
+def _purge(lake: LakeAddress, on_step: OnStep) -> dict[str, str]:
+    on_step("rewriting files")
+    with open_lake(lake) as opened:
+        purge_files(opened)
+        after = data_files(opened)
+    purge_catalog(lake)
+    return after
+
+
+def _renew_copies(settings: Settings, on_step: OnStep) -> Iterator[OutletReceipt]:
+    """Renew published snapshots and exports; yield what was done about each."""
+    folder = published_folder(settings)
+    if folder.is_symlink():
+        on_step("publishing")
+        raw = published_raw(folder)
+        publish(
+            settings.lake,
+            folder,
+            raw=raw,
+            day_rows=settings.published_day_rows,
+            is_coarse=settings.published_coarse or is_published_coarse(folder),
+        )
+        removed = remove_earlier(folder)
+        yield OutletReceipt(
+            outlet=f"published snapshots in {folder}",
+            done=f"published anew; {removed} earlier removed",
+            left_to_do="Snapshots published elsewhere with --to: publish there twice.",
+        )
+    yield from renew_exports(settings, on_step)
+    if isinstance(settings.lake, SharedLake):
+        yield OutletReceipt(
+            outlet="PostgreSQL's own log and backups of the catalog",
+            done="not changed",
+            left_to_do="Let them expire. Other machines delete their build files when they build.",
+        )
+
+
+def _backups(addresses: Sequence[str], erased_at: datetime) -> Iterator[OutletReceipt]:
+    """Yield the backups made before the erasure: all of them still hold what was erased."""
+    for address in addresses:
+        target = BackupTarget(address)
+        with target.errors():
+            stamps = target.stamps()
+        held = [stamp for stamp in stamps if stamp < f"{erased_at:%Y%m%dT%H%M%S.%fZ}"]
+        yield OutletReceipt(
+            outlet=f"backups in {target.name}",
+            done=f"{len(held)} still hold it: {', '.join(held)}" if held else "none holds it",
+            left_to_do=f"`fleetlake backup {target.name} --keep 1` replaces them." if held else "",
+        )
+    if not addresses:
+        yield OutletReceipt(
+            outlet="backups",
+            done="not looked into",
+            left_to_do="Backups made before now hold what was erased, and the next ones do not. "
+            "`--backup TARGET` lists them.",
+        )

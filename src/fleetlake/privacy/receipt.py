@@ -1,0 +1,62 @@
+"""What an erasure did, as values: the receipt that a person keeps. It names nobody."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableReceipt:
+    """One table: rows deleted, rows of others that were redacted, data files that were replaced."""
+
+    table: str
+    deleted: int
+    redacted: int
+    files_rewritten: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutletReceipt:
+    """One copy outside of the lake, what was done about it, and what is left to the user."""
+
+    outlet: str
+    done: str
+    left_to_do: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Receipt:
+    """An erasure: when, how many things of each kind, and what became of each copy."""
+
+    erased_at: datetime
+    things: Mapping[str, int]
+    tables: Sequence[TableReceipt]
+    outlets: Sequence[OutletReceipt]
+    is_dry_run: bool
+    seconds: float
+
+
+def table_receipts(
+    deleted: Mapping[str, int],
+    redacted: Mapping[str, int],
+    before: Mapping[str, str],
+    after: Mapping[str, str],
+) -> list[TableReceipt]:
+    """Return a receipt for each table that changed; files are given with their tables.
+
+    >>> [r] = table_receipts({"raw.users": 1}, {}, {"a": "raw.users"}, {"b": "raw.users"})
+    >>> (r.deleted, r.files_rewritten)
+    (1, 1)
+    """
+    replaced = Counter(table for file, table in before.items() if file not in after)
+    named = sorted({*deleted, *redacted})
+    return [
+        TableReceipt(
+            table=table,
+            deleted=deleted.get(table, 0),
+            redacted=redacted.get(table, 0),
+            files_rewritten=replaced[table],
+        )
+        for table in named
+    ]

@@ -1,0 +1,113 @@
+"""Erasing from everything made of a lake: marts, published snapshots and exports."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from adbc_driver_postgresql import dbapi
+from pydantic import SecretStr
+from tests.conftest import Sim
+from tests.leaks import scan
+from tests.marts.conftest import LOADED_AT
+from tests.test_erase import ids_of, texts_of, wanted
+
+from fleetlake.exporters import TARGETS
+from fleetlake.exporters.export import export
+from fleetlake.lake import open_lake
+from fleetlake.lake.maintenance import maintain
+from fleetlake.lake.retention_rules import prepare_retention
+from fleetlake.marts import build_marts
+from fleetlake.privacy.erase import erase, raise_unfinished
+from fleetlake.publishing.publish import publish
+from fleetlake.settings import ClockTrust, Settings
+from fleetsim.app import create_app
+from fleetsim.options import SimulatorOptions
+
+FILES = ("parquet", "csv", "jsonl", "delta", "iceberg")
+TABLES = ("raw.users", "raw.routers", "raw.activity_logs", "device_inventory", "change_log")
+
+pytestmark = pytest.mark.proof
+
+
+@pytest.fixture(scope="module")
+def fleet(make_lake: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Sim:
+    """Return a service whose fleet is loaded and built."""
+    folder = tmp_path_factory.mktemp("fleet")
+    make_lake(folder)
+    app = create_app(SimulatorOptions(routers=12, days=4, now=LOADED_AT, speed=0))
+    build_marts(folder / "lake")
+    return Sim(app, folder)
+
+
+def export_all(settings: Settings) -> None:
+    with open_lake(settings.lake) as lake:
+        for name, address in settings.exports.items():
+            export(lake, TARGETS[name], address, TABLES)
+
+
+def test_marts_snapshots_and_exports_follow_an_erasure(fleet: Sim, tmp_path: Path) -> None:
+    addresses = {name: SecretStr(str(tmp_path / name)) for name in FILES}
+    if postgres := os.environ.get("FLEETLAKE_TEST_POSTGRES"):
+        addresses["postgres"] = SecretStr(postgres)
+    settings = fleet.settings(exports=addresses, published=tmp_path / "published")
+    publish(settings.lake, settings.published, raw=["users"])
+    publish(settings.lake, settings.published, raw=["users"])
+    export_all(settings)
+    with open_lake(settings.lake) as lake:  # and an earlier version of each exported table
+        lake.execute("update raw.users set first_name = first_name || 'x' where valid_to is null")
+    export_all(settings)
+    texts, ids = texts_of(fleet), ids_of(fleet)
+    folders = [tmp_path, fleet.folder]
+    assert scan(folders, texts=texts, ids=ids).leaks
+
+    receipt = erase(settings, wanted(fleet))
+    raise_unfinished(receipt)
+
+    found = scan(folders, texts=texts, ids=ids)
+    assert found.leaks == []
+    with open_lake(settings.lake, read_only=True) as lake:
+        [(trips,)] = lake.rows("select count(distinct router_id) from marts.device_inventory")
+        raw = (settings.published / "raw_users").is_dir()
+    assert trips == len(fleet.truth("routers")) - 1
+    assert raw
+    if postgres:
+        assert_not_in_postgres(postgres, texts)
+    export_all(settings)  # goes on from there
+    assert scan(folders, texts=texts, ids=ids).leaks == []
+
+
+def assert_not_in_postgres(address: str, texts: set[str]) -> None:
+    """Look through the rows and statistics of every exported table."""
+    with dbapi.connect(address) as connection, connection.cursor() as cursor:
+        cursor.execute("select tablename from pg_tables where schemaname = current_schema()")
+        for (table,) in cursor.fetchall():
+            cursor.execute(f'select t::text from "{table}" t')
+            rows = "\n".join(text for (text,) in cursor.fetchall() if text).lower()
+            assert not any(text.lower() in rows for text in texts)
+        cursor.execute("select most_common_vals::text, histogram_bounds::text from pg_stats")
+        held = str(cursor.fetchall()).lower()
+        assert not any(text.lower() in held for text in texts)
+
+
+def test_incremental_marts_lose_the_days_that_retention_deleted(
+    make_lake: Callable[..., Path], tmp_path: Path
+) -> None:
+    lake = make_lake(tmp_path, "routers", "historical_locations", "locations")
+    build_marts(lake)
+    oldest = "select min(fix_date), count(*) from marts.location_track_points"
+    with open_lake(lake) as opened:
+        [(first, before)] = opened.rows(oldest)
+        days = {"historical_locations": 1}
+        prepare_retention(opened, days, trust=ClockTrust.SERVICE)
+        maintain(opened, days=days)
+        [(start,)] = opened.rows("select kept_from::date from meta.retention")
+
+    assert build_marts(lake).is_full
+    assert not build_marts(lake).models
+
+    with open_lake(lake, read_only=True) as opened:
+        [(now_first, after)] = opened.rows(oldest)
+        [(kept,)] = opened.rows("select count(*) from raw.historical_locations")
+    assert first < start <= now_first
+    assert after == kept < before
