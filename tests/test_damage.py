@@ -4,6 +4,7 @@ The truth comes from the simulator: after a repair, no row is wrong and none is 
 `make damage-test N=200` picks damage at random and prints what each kind led to.
 """
 
+import json
 import os
 import shutil
 import sqlite3
@@ -16,6 +17,9 @@ from typing import Any
 import httpx
 import pytest
 
+from fleetlake.cli.check import check as check_command
+from fleetlake.cli.formats import OutputFormat
+from fleetlake.cli.repair import repair as repair_command
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import LakeError, StreamBusy, Unreachable
 from fleetlake.lake import open_lake
@@ -525,3 +529,23 @@ def test_a_catalog_built_anew_has_every_row_once_and_proves_all_of_them_again(
 def test_a_whole_catalog_is_not_built_anew(loaded: Sim) -> None:
     with pytest.raises(LakeError, match="is whole"):
         rebuild_catalog(lake_of(loaded))
+
+
+def test_the_commands_list_damage_what_was_lost_and_then_nothing(
+    loaded: Sim, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FLEETLAKE_LAKE", str(lake_of(loaded)))
+    file_of(lake_of(loaded), SAMPLES).unlink()
+
+    with pytest.raises(LakeError, match="1 file missing") as caught:
+        check_command(output=OutputFormat.JSON)
+    [damage] = json.loads(capsys.readouterr().out)
+    repair_command(dry_run=True, full=False, output=OutputFormat.JSON)
+    [loss] = json.loads(capsys.readouterr().out)
+    repair_command(full=False, load=False)
+    check_command(output=OutputFormat.CSV)
+
+    assert "fleetlake repair --dry-run" in caught.value.remedy
+    assert (damage["table"], damage["damage"]) == ("raw.router_state_samples", "missing")
+    assert (loss["table"], loss["prospect"]) == ("raw.router_state_samples", "read again")
+    assert capsys.readouterr().out.splitlines()[-1] == "table,file,damage,found"

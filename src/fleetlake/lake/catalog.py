@@ -85,6 +85,8 @@ def open_as_is(path: LakeAddress, *, read_only: bool = True) -> Iterator[Lake]:
     """
     with lake_errors(path):
         connection = duckdb.connect(config=UNCHECKED)
+        # A file that is replaced within a second would still be read as it was before.
+        connection.execute("set enable_external_file_cache = false")
     try:
         lake = Lake(path, connection)
         with open_lock(path):

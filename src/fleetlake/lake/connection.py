@@ -215,5 +215,5 @@ def _remedy(text: str) -> str:
     if "unable to open database file" in lowered:  # SQLite's message for any cause
         return f"Check that this user may read and write it. {MORE_FILES}."
     if "not a database" in lowered or "malformed" in lowered:
-        return "The catalog is damaged: restore catalog.sqlite from a backup."
+        return "The catalog is damaged: run `fleetlake check`, which says how to get it back."
     return "Run `fleetlake doctor`. Committed data is intact."

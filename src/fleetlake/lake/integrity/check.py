@@ -120,7 +120,7 @@ class _Check:
             size=sum(file.size for file in files),
             is_full=self._is_full,
             damages=(*faults, *damages),
-            unproven=sum(file.name not in checksums for file in files),
+            unproven=self._store.is_local * sum(file.name not in checksums for file in files),
             notes=(*self._about_store(files), *self._notes),
         )
 
