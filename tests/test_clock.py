@@ -305,6 +305,7 @@ def test_lists_confirm_the_clock_by_the_times_that_the_service_put_on_their_reco
     assert max(filter(None, seen)) == max(served)
 
 
+@pytest.mark.usefixtures("machine")
 def test_a_since_in_the_future_is_refused(sim: Sim):
     with pytest.raises(UsageError, match="lies in the future"):
         load(sim, "alerts", since=NOW + 48 * HOUR)

@@ -103,7 +103,7 @@ def test_an_interrupted_publish_leaves_the_old_snapshot(lake, published, monkeyp
     def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(publish_module, "_switch", stop)
+    monkeypatch.setattr(publish_module, "switch", stop)
     with pytest.raises(KeyboardInterrupt):
         publish(lake, published)
 

@@ -50,11 +50,13 @@ def purge_files(lake: Lake) -> None:
     The caller holds `quiet_lake`. Time travel ends here, and exports start from a full copy.
     """
     with commit_lock(lake.path):
-        with one_thread(lake):
+        with one_thread(lake), lake.transaction():
             lake.execute("call ducklake_flush_inlined_data('lake')")
-        lake.execute("call ducklake_rewrite_data_files('lake', delete_threshold => 0)")
-        lake.execute("call ducklake_expire_snapshots('lake', older_than => now())")
-        flush_files(lake.path)
+        with lake.transaction():
+            lake.execute("call ducklake_rewrite_data_files('lake', delete_threshold => 0)")
+        with lake.transaction():
+            lake.execute("call ducklake_expire_snapshots('lake', older_than => now())")
+        flush_files(lake.path)  # the catalog must forget a file before the disk does
         lake.execute("call ducklake_cleanup_old_files('lake', cleanup_all => true)")
         # No commit is under way, so a file that the catalog does not name is a stopped one's.
         lake.execute("call ducklake_delete_orphaned_files('lake', older_than => now())")

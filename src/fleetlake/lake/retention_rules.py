@@ -98,7 +98,8 @@ def drop_other_rules(lake: Lake, days: Mapping[str, int]) -> None:
     kept = [endpoint_named(name).name for name in days]
     unnamed = "endpoint not in (select unnest(?::varchar[]))"
     if lake.rows(f"select 1 from meta.retention where {unnamed} limit 1", [kept]):
-        lake.execute(f"delete from meta.retention where {unnamed}", [kept])
+        with lake.transaction():
+            lake.execute(f"delete from meta.retention where {unnamed}", [kept])
 
 
 def kept_from(lake: Lake) -> dict[str, datetime]:

@@ -46,6 +46,9 @@ DAMAGED = "catalog.damaged.sqlite"
 _KEPT = {
     "events": "",
     "calls": "",
+    "builds": "",
+    "tombstones": "",
+    "tombstone_key": "",
     "schema_drift": "",
     "loads": "",
     "promoted": "",
