@@ -74,7 +74,7 @@ def started(monkeypatch):
 
 
 def build_of(lake, folder) -> _Build:
-    return _Build(lake=lake, work=folder, snapshot=1)
+    return _Build(lake=lake, work=folder, snapshot=1, began=0.0)
 
 
 def test_dbt_gets_the_variables_it_needs_and_no_key(tmp_path):

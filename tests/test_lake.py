@@ -177,7 +177,7 @@ def test_a_corrupt_catalog_is_a_clear_error(lake_path, read_only):
     ):
         pass
 
-    assert "backup" in failure.value.remedy
+    assert "fleetlake check" in failure.value.remedy
 
 
 def test_a_folder_that_cannot_be_created_is_a_clear_error(tmp_path):

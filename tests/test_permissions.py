@@ -171,7 +171,7 @@ def test_doctor_names_files_that_others_can_read_and_the_command_that_fixes_them
     assert f"chmod -R go-rwx {settings.lake} && chmod" in remedy
     assert f"chmod -R go-rwx '{password}'" in remedy
     assert stat.S_IMODE(settings.lake.stat().st_mode) == 0o755, "reported, not changed"
-    for command in remedy.removeprefix("Run: ").partition(". If others")[0].split(" && "):
+    for command in remedy.removeprefix("Run: ").partition(". To share")[0].split(" && "):
         subprocess.run(command, shell=True, check=True)
     assert permissions(settings)[1] == ""
 

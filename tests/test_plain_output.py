@@ -251,6 +251,7 @@ def test_a_build_says_which_marts_it_built_and_how_many_models_below_them(printe
     below = replace(mart, name="stg_trips", schema="staging", kind="view", rows=None)
     result = BuildResult(
         models=(below, mart),
+        dropped=(),
         tests=(),
         snapshot_id=1,
         is_full=True,
