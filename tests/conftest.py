@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import duckdb
@@ -71,6 +72,14 @@ def one_thread() -> Iterator[None]:
     """Open the tests' small lakes with one thread: more threads would only spin and use CPU."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("fleetlake.lake.catalog.UNCHECKED", UNCHECKED | {"threads": 1})
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_flushing() -> Iterator[None]:
+    """Leave flushing to `tests/power`: no disk fails here, and a flush waits for all others."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fleetlake.lake.durable._libc", SimpleNamespace(syncfs=lambda _: 0))
         yield
 
 

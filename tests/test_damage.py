@@ -293,7 +293,7 @@ def test_without_the_service_the_next_ingest_reads_what_a_repair_has_forgotten(
 def test_a_repair_that_is_stopped_leaves_a_table_that_fails_until_the_next_repair(
     loaded: Sim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stop(_: object) -> None:
+    def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
     path = file_of(lake_of(loaded), SAMPLES)
@@ -301,7 +301,7 @@ def test_a_repair_that_is_stopped_leaves_a_table_that_fails_until_the_next_repai
     path.unlink()
     plan = plan_repair(lake_of(loaded))
     with monkeypatch.context() as patch:
-        patch.setattr("fleetlake.lake.integrity.forget.flush_files", stop)
+        patch.setattr("fleetlake.lake.integrity.forget.balance_loads", stop)
         with pytest.raises(KeyboardInterrupt):
             repair(lake_of(loaded), plan)
 
@@ -340,6 +340,7 @@ def test_a_lost_table_of_meta_is_proven_or_written_anew(loaded: Sim, table: str)
     assert_whole(loaded)
 
 
+@pytest.mark.proof
 def test_a_damaged_mart_is_dropped_until_the_next_build_which_is_a_full_one(
     loaded: Sim, tmp_path: Path
 ) -> None:
@@ -393,6 +394,7 @@ def test_old_files_that_no_snapshot_reads_are_found_and_young_ones_are_not(loade
     assert (damage.kind, damage.name) == (DamageKind.UNKNOWN, f"{SAMPLES}/old.parquet")
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     "change",
     [

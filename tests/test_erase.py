@@ -243,6 +243,7 @@ def test_earlier_backups_are_named_and_the_next_one_holds_nothing(
     assert scan([tmp_path], texts=texts, ids=ids).leaks == []
 
 
+@pytest.mark.proof
 def test_no_load_backfill_or_retry_brings_it_back_and_verify_does_not_miss_it(erased: Sim) -> None:
     settings, texts, ids = erased.settings(), texts_of(erased), ids_of(erased)
     mention(erased)  # its quarantined record

@@ -90,6 +90,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Loaded:
     return Loaded(sim, service.served, text, samples)
 
 
+@pytest.mark.proof
 def test_calls_refusals_and_retries_are_those_that_the_service_counted(loaded: Loaded) -> None:
     for name in LOADED:
         statuses = {status: n for (path, status), n in loaded.served.items() if path == name}

@@ -105,6 +105,7 @@ def test_nothing_that_loads_brings_deleted_rows_back(loaded: Sim) -> None:
         assert held(loaded, endpoint, key) <= served_since(loaded, endpoint, KEPT[endpoint])
 
 
+@pytest.mark.proof
 def test_neither_verify_nor_status_misses_what_is_no_longer_kept(loaded: Sim) -> None:
 
     maintained(loaded, DAYS)
@@ -133,6 +134,7 @@ def test_a_first_load_with_rules_reads_only_what_they_keep(sim: Sim) -> None:
     assert found <= served_since(sim, "alerts", KEPT["alerts"])
 
 
+@pytest.mark.proof
 def test_a_history_loses_versions_that_ended_before_and_keeps_current_ones(sim: Sim) -> None:
     old, new = NOW - 9 * DAY, NOW - DAY / 2
     sim.ingest("alerts")  # the time of the lake
@@ -148,6 +150,7 @@ def test_a_history_loses_versions_that_ended_before_and_keeps_current_ones(sim: 
     assert held(sim, "routers", "id") == {2, 3}
 
 
+@pytest.mark.proof
 def test_quarantined_records_and_examples_go_by_the_day_they_arrived(sim: Sim) -> None:
     sim.ingest("alerts")
     with open_lake(sim.settings().lake) as lake:
@@ -171,6 +174,7 @@ def test_quarantined_records_and_examples_go_by_the_day_they_arrived(sim: Sim) -
     assert examples == [("new", None)]
 
 
+@pytest.mark.proof
 def test_the_bytes_of_deleted_rows_leave_the_lake_with_the_last_snapshot(loaded: Sim) -> None:
     files = loaded.settings().lake / "files"
     gone = served_since(loaded, "alerts", BEGINNING) - served_since(
@@ -188,6 +192,7 @@ def test_the_bytes_of_deleted_rows_leave_the_lake_with_the_last_snapshot(loaded:
     assert not {value for (value,) in left} & gone
 
 
+@pytest.mark.proof
 def test_a_rule_that_the_settings_no_longer_name_ends_with_the_next_maintenance(sim: Sim) -> None:
     maintained(sim, {"alerts": 2, "routers": 5})
 
