@@ -195,7 +195,7 @@ def later(sim: Sim) -> timedelta:
     return datetime.fromisoformat(state["now"]) - NOW
 
 
-@pytest.mark.proof
+@pytest.mark.release
 def test_everything_comes_back_after_random_damage(aged: Sim, tmp_path: Path) -> None:
     chance = random.Random(int(os.environ.get("DAMAGE_TEST_SEED", "1")))
     endpoints = [ENDPOINTS[name] for name in LOADED]

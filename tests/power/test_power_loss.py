@@ -132,7 +132,7 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
         yield machine
 
 
-@pytest.mark.proof
+@pytest.mark.release
 @pytest.mark.xdist_group("processes")
 @needs_compiler
 def test_power_loss_at_any_moment_loses_and_duplicates_nothing(machine: Machine) -> None:
