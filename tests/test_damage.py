@@ -40,6 +40,8 @@ from fleetlake.monitoring.doctor import run_checks
 from tests.conftest import NOW, Sim, copied, loaded_sim
 from tests.test_load import flaws, key_of, member
 
+pytestmark = pytest.mark.xdist_group("damage")  # they share a lake, which takes seconds
+
 LOADED = ("users", "routers", "failovers", "activity_logs", "router_state_samples")
 """One endpoint of each sort: a history, ids of a fan-out, upserted, expiring, and fanned out."""
 

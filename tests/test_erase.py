@@ -34,6 +34,8 @@ from fleetlake.text.word_windows import ERASED
 from tests.conftest import NOW, Sim, copied, loaded_sim
 from tests.leaks import scan
 
+pytestmark = pytest.mark.xdist_group("erase")  # they share a lake, which takes seconds
+
 LOADED = (
     "accounts",
     "users",

@@ -28,6 +28,8 @@ from fleetlake.settings import load_settings
 from tests.conftest import NOW, Sim, new_sim
 from tests.site_pages import DOCS
 
+pytestmark = pytest.mark.xdist_group("metrics")  # they share a lake, which takes seconds
+
 LOADED = ("routers", "alerts", "locations")
 SCHEMA = json.loads((DOCS / "reference" / "status.schema.json").read_text())
 ALERTS = yaml.safe_load((DOCS / "monitoring" / "alerts.yml").read_text())

@@ -20,6 +20,8 @@ from fleetlake.planning.intervals import BEGINNING, Interval
 from fleetlake.settings import ClockTrust, Settings
 from tests.conftest import NOW, Sim, copied, loaded_sim
 
+pytestmark = pytest.mark.xdist_group("retention")  # they share a lake, which takes seconds
+
 DAY = timedelta(days=1)
 DAYS = {"alerts": 2, "activity_logs": 1, "routers": 1}
 KEPT = {"alerts": NOW - 2 * DAY, "activity_logs": NOW - DAY}
