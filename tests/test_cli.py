@@ -155,6 +155,7 @@ def test_the_totals_of_a_load_count_changed_and_quarantined_rows_and_failed_stre
     )
 
 
+@pytest.mark.proof
 def test_html_instead_of_a_page_is_an_error_and_never_an_empty_page(tmp_path: Path) -> None:
     with answering(HTML, "text/html") as url:
         env = environment(tmp_path, url, retry_attempts=2)
@@ -230,6 +231,7 @@ def test_a_port_in_use_is_named_with_what_to_do() -> None:
     assert "--port" in done.exception.remedy
 
 
+@pytest.mark.proof
 def test_a_query_with_a_syntax_error_shows_its_position(fleet: Service, tmp_path: Path) -> None:
     env = environment(tmp_path, fleet.url)
     fleetlake("ingest", "accounts", env=env)
@@ -335,6 +337,7 @@ def test_doctor_has_a_machine_readable_row_per_check(
     assert {(row["is_ok"], row["remedy"]) for row in rows} == {(True, None)}
 
 
+@pytest.mark.proof
 def test_a_plan_has_machine_readable_numbers(
     fleet: Service, printed: Callable[..., list[dict[str, Any]]], tmp_path: Path
 ) -> None:

@@ -80,6 +80,7 @@ def test_a_gap_ends_at_the_first_record_that_the_service_still_serves(make_sim):
     assert abs(gap.end_at - (NOW + 15 * DAY)) < timedelta(minutes=1)
 
 
+@pytest.mark.proof
 def test_empty_responses_do_not_prove_what_an_account_may_not_see(make_sim):
     sim = make_sim(routers=10, days=2)
     names = ("routers", "router_state_samples")
@@ -103,6 +104,7 @@ def test_empty_responses_do_not_prove_what_an_account_may_not_see(make_sim):
     assert served - held == set()
 
 
+@pytest.mark.proof
 def test_a_machine_with_a_slow_clock_does_not_rewrite_history(sim: Sim, monkeypatch):
     def load_at(service: timedelta, machine: timedelta) -> None:
         now = datetime.fromisoformat(sim.ask("GET", "/sim/state").json()["now"])
@@ -224,6 +226,7 @@ def test_an_empty_first_response_does_not_prove_that_a_stream_has_no_records(mak
     assert_complete(sim, ENDPOINTS["alerts"], NOW + HOUR)
 
 
+@pytest.mark.proof
 def test_a_stream_that_stays_empty_costs_one_call_per_load_and_loses_nothing(make_sim):
     sim = make_sim(routers=5, days=2, rules=False)
     whole(sim.ingest("alerts", "activity_logs"))

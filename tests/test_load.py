@@ -178,6 +178,7 @@ class SmallPages(httpx.AsyncBaseTransport):
         return await self._inner.handle_async_request(request)
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("endpoints", [ONE_OF_EACH, ALL])
 def test_a_second_page_that_keeps_failing_is_an_error_and_the_next_load_completes_it(
     make_sim: Any, lake_of: Any, endpoints: list[Endpoint]

@@ -83,6 +83,7 @@ def test_a_real_fleet_cannot_be_loaded_into_the_demos_lake(sim: Sim) -> None:
         ingest(settings, [])
 
 
+@pytest.mark.proof
 def test_a_lake_behind_by_less_than_the_retention_loses_nothing(make_sim: Any) -> None:
     sim = make_sim(days=3, routers=3)
     sim.ingest("activity_logs")
@@ -159,6 +160,7 @@ def test_status_shows_how_close_a_stream_is_to_its_retention(
     assert stream.retention.state is state
 
 
+@pytest.mark.proof
 def test_status_forecasts_by_the_records_of_its_own_account_only(loaded: Sim) -> None:
     def retention(lake: Lake) -> Forecast | None:
         found = stream_statuses(lake, now=NOW + 20 * DAY, calls_per_minute=450)
@@ -372,6 +374,7 @@ def test_an_acknowledged_record_is_kept_and_not_reported_again(
     assert "not a number" in raw
 
 
+@pytest.mark.proof
 def test_a_forbidden_endpoint_is_marked_and_the_others_continue(
     sim: Sim,
 ) -> None:
@@ -414,6 +417,7 @@ def test_maintenance_keeps_every_row_in_fewer_files(sim: Sim) -> None:
     assert done.snapshots_expired > 0
 
 
+@pytest.mark.proof
 def test_maintenance_counts_written_files_and_merged_files_separately(sim: Sim) -> None:
     sim.ingest("accounts")  # few rows, which stay in the catalog
 

@@ -176,6 +176,7 @@ def test_doctor_names_files_that_others_can_read_and_the_command_that_fixes_them
     assert permissions(settings)[1] == ""
 
 
+@pytest.mark.proof
 def test_doctor_accepts_a_lake_that_the_group_may_read_but_not_write(sim):
     settings = sim.settings(base_url=None, v3_base_url=None, umask="027")
     settings.lake.chmod(0o750)

@@ -77,6 +77,7 @@ def test_a_promoted_member_is_a_column_with_the_values_that_the_service_sent(
     assert left == 0
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("endpoint", ["groups", "alerts"])
 def test_later_loads_fill_the_column_and_see_no_change_in_existing_rows(
     drifting: Sim, endpoint: str
@@ -118,6 +119,7 @@ def test_members_are_listed_with_an_example_until_they_are_promoted(drifting: Si
     assert (before.kind, after.kind) == (None, Kind.JSON)
 
 
+@pytest.mark.proof
 def test_status_counts_the_members_that_were_not_promoted(drifting: Sim) -> None:
     def waiting() -> int:
         with open_lake(drifting.settings().lake, read_only=True) as lake:

@@ -78,6 +78,7 @@ def assert_as_served(sim: Sim) -> None:
         assert extra == [(0,)], name
 
 
+@pytest.mark.proof
 def test_a_column_added_by_a_release_is_filled_without_a_new_version(old_sim: Sim) -> None:
     with open_lake(old_sim.settings().lake):
         pass

@@ -133,6 +133,7 @@ def test_records_that_arrive_in_a_shrunken_list_are_kept(fleet: Sim) -> None:
     assert names == 1
 
 
+@pytest.mark.proof
 def test_new_records_do_not_make_up_for_missing_ones(fleet: Sim) -> None:
     def others(records: Records) -> Records:
         return [{**record, "id": f"99{record['id']}"} for record in records]
@@ -180,6 +181,7 @@ def test_the_refusal_ends_when_the_records_reappear(fleet: Sim) -> None:
         assert lake.rows("select count(*) from raw.routers") == [(10,)]
 
 
+@pytest.mark.proof
 def test_each_change_of_a_shrunken_list_is_one_event_and_not_one_per_load(fleet: Sim) -> None:
     for _ in range(3):
         load(fleet, "routers", routers=first(4))
@@ -348,6 +350,7 @@ def test_a_missing_record_that_another_account_reads_passes_to_it_and_stays_open
     assert (again.unconfirmed, closed.changed, waiting) == (6, 6, [])
 
 
+@pytest.mark.proof
 def test_devices_missing_from_a_bulk_list_are_still_requested(make_sim: Any) -> None:
     names = ("net_device_metrics", "net_device_usage_samples")
     sim = make_sim(routers=6, days=1)
