@@ -196,7 +196,8 @@ def test_nightly_reloads_missing_records_retries_quarantine_and_maintains(alone,
 
     kept = []
 
-    def maintain(_, *, keep):
+    def maintain(_, *, keep, days):
+        assert days == {}  # no rule of retention
         kept.append(keep)
         return MAINTAINED
 
