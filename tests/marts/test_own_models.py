@@ -283,9 +283,7 @@ def test_own_marts_are_published_exported_and_described(own_build, tmp_path):
 def test_an_own_incremental_mart_needs_no_unit(own_build):
     _, path = own_build
 
-    build_marts(
-        path, select="counted"
-    )  # the project is as it was built, so this appends the row once more
+    build_marts(path, select="counted")  # the project is unchanged: the row is appended once more
 
     with open_lake(path, read_only=True) as lake:
         assert lake.rows("select n from marts.counted") == [(7,), (7,)]
