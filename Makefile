@@ -54,7 +54,7 @@ proofs: $(READY)  ## Run the slow proofs: servers, kills, the README and guides,
 	@$(BIN)/python -m pytest -n $(CORES) --dist loadgroup -m "(proof or hypothesis) and not release and not site" \
 	  --hypothesis-profile thorough
 
-release-proofs: $(READY)  ## Run what only a release can break: the wheel, older lakes, whole rebuilds, the benchmarks' tests
+release-proofs: $(READY)  ## Run the longer proofs before a release: wheel, older lakes, damage, power cuts, own models
 	@$(BIN)/python -m pytest -n $(CORES) --dist loadgroup -m "release and not site"
 
 check: $(READY)  ## Lint, formatting and types

@@ -34,7 +34,7 @@ def forecast_and_counted(
     return {f.endpoint: f for f in plan}, counted
 
 
-@pytest.mark.proof
+@pytest.mark.release
 @every("name", [e.name for e in ENDPOINTS.values() if e.api == "v2"])
 def test_the_forecast_is_close_to_the_calls_that_the_service_counts(
     forecast_and_counted: Any, name: str

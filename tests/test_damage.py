@@ -162,7 +162,7 @@ def test_a_full_check_finds_a_flipped_bit_that_still_decodes(loaded: Sim) -> Non
     ]
 
 
-@pytest.mark.proof
+@pytest.mark.release
 def test_a_file_swapped_with_another_table_s_is_found_and_both_come_back(loaded: Sim) -> None:
     one, other = (file_of(lake_of(loaded), table) for table in (SAMPLES, LOGS))
     between = one.with_suffix(".swap")
@@ -212,7 +212,7 @@ def test_lost_rows_are_read_again_and_the_repair_is_an_event_without_devices(loa
     assert "router_id" not in f"{event.summary}{event.details}"
 
 
-@pytest.mark.proof
+@pytest.mark.release
 def test_lost_rows_of_a_merged_file_with_deleted_and_changed_rows_are_read_again(
     loaded: Sim,
 ) -> None:
@@ -234,7 +234,7 @@ def test_lost_rows_of_a_merged_file_with_deleted_and_changed_rows_are_read_again
     assert_whole(loaded)
 
 
-@pytest.mark.proof
+@pytest.mark.release
 def test_a_list_kept_as_history_comes_back_and_its_lost_versions_are_a_gap(loaded: Sim) -> None:
     file_of(lake_of(loaded), USERS).unlink()
 
@@ -247,7 +247,7 @@ def test_a_list_kept_as_history_comes_back_and_its_lost_versions_are_a_gap(loade
     assert "earlier versions are lost" in gap.reason
 
 
-@pytest.mark.proof
+@pytest.mark.release
 def test_what_the_service_no_longer_holds_is_a_gap_that_names_the_lost_file(loaded: Sim) -> None:
     file_of(lake_of(loaded), LOGS).unlink()
     loaded.advance((29 * DAY).total_seconds())
@@ -276,7 +276,7 @@ class Down(httpx.AsyncBaseTransport):
         raise httpx.ConnectError("down", request=request)
 
 
-@pytest.mark.proof
+@pytest.mark.release
 def test_without_the_service_the_next_ingest_reads_what_a_repair_has_forgotten(
     loaded: Sim,
 ) -> None:
@@ -291,7 +291,7 @@ def test_without_the_service_the_next_ingest_reads_what_a_repair_has_forgotten(
     assert_whole(loaded)
 
 
-@pytest.mark.proof
+@pytest.mark.release
 def test_a_repair_that_is_stopped_leaves_a_table_that_fails_until_the_next_repair(
     loaded: Sim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -325,7 +325,7 @@ def test_a_repair_waits_for_no_load_and_changes_nothing_meanwhile(loaded: Sim) -
     assert plan_repair(lake_of(loaded)) == plan
 
 
-@pytest.mark.proof
+@pytest.mark.release
 @pytest.mark.parametrize("table", ["intervals", "watermarks", "lake", "loads", "files"])
 def test_a_lost_table_of_meta_is_proven_or_written_anew(loaded: Sim, table: str) -> None:
     with open_lake(lake_of(loaded)) as lake:
@@ -342,7 +342,7 @@ def test_a_lost_table_of_meta_is_proven_or_written_anew(loaded: Sim, table: str)
     assert_whole(loaded)
 
 
-@pytest.mark.proof
+@pytest.mark.release
 def test_a_damaged_mart_is_dropped_until_the_next_build_which_is_a_full_one(
     loaded: Sim, tmp_path: Path
 ) -> None:
@@ -363,7 +363,7 @@ def test_a_damaged_mart_is_dropped_until_the_next_build_which_is_a_full_one(
     assert (before.is_full, after.is_full) == (False, True)
 
 
-@pytest.mark.proof
+@pytest.mark.release
 def test_damage_to_an_older_snapshot_costs_only_that_snapshot(loaded: Sim) -> None:
     with open_lake(lake_of(loaded)) as lake:
         [(snapshot,)] = lake.rows("select max(snapshot_id) from lake.snapshots()")
@@ -396,13 +396,13 @@ def test_old_files_that_no_snapshot_reads_are_found_and_young_ones_are_not(loade
     assert (damage.kind, damage.name) == (DamageKind.UNKNOWN, f"{SAMPLES}/old.parquet")
 
 
-@pytest.mark.proof
+@pytest.mark.release
 @pytest.mark.parametrize(
     "change",
     [
         "delete from raw.router_state_samples where created_at > '2026-06-14'",
         *(
-            pytest.param(change, marks=pytest.mark.proof)
+            pytest.param(change, marks=pytest.mark.release)
             for change in (
                 "delete from meta.loads where endpoint = 'router_state_samples'",
                 (
@@ -473,7 +473,7 @@ def test_a_lake_without_its_catalog_is_never_replaced_by_an_empty_one(
     assert after == before
 
 
-@pytest.mark.proof
+@pytest.mark.release
 def test_a_new_lake_is_created_in_an_emptied_folder(loaded: Sim) -> None:
     shutil.rmtree(lake_of(loaded) / FILES)
     for path in lake_of(loaded).glob("[!.]*"):
@@ -508,7 +508,7 @@ def test_a_damaged_page_of_the_catalog_is_recognised(loaded: Sim, page: int) -> 
     assert "fleetlake restore" in caught.value.remedy
 
 
-@pytest.mark.proof
+@pytest.mark.release
 def test_a_catalog_built_anew_has_every_row_once_and_proves_all_of_them_again(
     loaded: Sim,
 ) -> None:

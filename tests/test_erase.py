@@ -318,7 +318,7 @@ def _stopped(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-@pytest.mark.proof
+@pytest.mark.release
 @pytest.mark.parametrize("stop", [stop_after_tombstones, stop_after_rows, stop_before_the_catalog])
 def test_a_stopped_erasure_lets_nothing_back_and_the_next_one_finishes(
     loaded: Sim, monkeypatch: pytest.MonkeyPatch, stop: Callable[[pytest.MonkeyPatch], None]

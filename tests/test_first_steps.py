@@ -91,7 +91,7 @@ def test_status_reports_a_lake_without_a_load(place: Path) -> None:
     assert "Nothing loaded yet: run `fleetlake ingest`." in shown.output
 
 
-@pytest.mark.proof
+@pytest.mark.release
 def test_building_a_lake_without_a_load_warns_in_one_line(place: Path) -> None:
     with open_lake(place):
         pass
@@ -102,7 +102,7 @@ def test_building_a_lake_without_a_load_warns_in_one_line(place: Path) -> None:
     assert "Warning: nothing was ever loaded" in shown.stderr
 
 
-@pytest.mark.proof
+@pytest.mark.release
 def test_a_build_stays_within_its_memory_limit(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

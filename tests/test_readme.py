@@ -44,7 +44,7 @@ def test_the_demo_prints_the_table_in_the_readme(demo: tuple[Path, str]) -> None
     assert all(name in printed for name in names)
 
 
-@pytest.mark.proof
+@pytest.mark.release
 def test_the_demo_runs_again_and_loads_only_what_is_new(demo: tuple[Path, str]) -> None:
     folder, first = demo
     env = plain_settings(folder)

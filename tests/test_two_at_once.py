@@ -24,7 +24,7 @@ def calls(fleet: Service) -> int:
     return sum(fleet.state()["calls"].values())
 
 
-@pytest.mark.proof
+@pytest.mark.release
 @pytest.mark.xdist_group("processes")
 def test_two_ingests_at_once_share_the_call_limit_and_keep_each_row_once(tmp_path: Path) -> None:
     with service(routers=25, days=2) as fleet:

@@ -27,7 +27,7 @@ from fleetsim.options import SimulatorOptions
 FILES = ("parquet", "csv", "jsonl", "delta", "iceberg")
 TABLES = ("raw.users", "raw.routers", "raw.activity_logs", "device_inventory", "change_log")
 
-pytestmark = pytest.mark.proof
+pytestmark = pytest.mark.release
 
 
 @pytest.fixture(scope="module")

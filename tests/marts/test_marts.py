@@ -398,7 +398,7 @@ def test_the_docs_site_of_a_lake_shows_the_lineage_of_its_marts(tmp_path, monkey
     assert '"model.fleetlake.trips": ["model.fleetlake.location_track_points"]' in page
 
 
-@pytest.mark.proof
+@pytest.mark.release
 @pytest.mark.usefixtures("real_dbt")
 def test_the_docs_site_is_one_page_with_every_mart_and_its_lineage(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -226,7 +226,7 @@ def own_build(
         yield folder, lake
 
 
-@pytest.mark.proof
+@pytest.mark.release
 def test_own_models_are_built_beside_ours(own_build):
     _, path = own_build
 
@@ -245,7 +245,7 @@ def test_own_models_are_built_beside_ours(own_build):
     assert counted == [(7,)]
 
 
-@pytest.mark.proof
+@pytest.mark.release
 def test_variables_and_seeds_of_the_project_replace_ours(own_build):
     _, path = own_build
 
@@ -260,7 +260,7 @@ def test_variables_and_seeds_of_the_project_replace_ours(own_build):
     assert wrong == 0
 
 
-@pytest.mark.proof
+@pytest.mark.release
 def test_own_marts_are_published_exported_and_described(own_build, tmp_path):
     _, path = own_build
 
@@ -279,7 +279,7 @@ def test_own_marts_are_published_exported_and_described(own_build, tmp_path):
     assert "sql/models/failovers_by_router.sql" in page
 
 
-@pytest.mark.proof
+@pytest.mark.release
 def test_an_own_incremental_mart_needs_no_unit(own_build):
     _, path = own_build
 
@@ -289,7 +289,7 @@ def test_an_own_incremental_mart_needs_no_unit(own_build):
         assert lake.rows("select n from marts.counted") == [(7,), (7,)]
 
 
-@pytest.mark.proof
+@pytest.mark.release
 def test_an_own_test_that_fails_keeps_the_last_good_marts(own_build):
     folder, path = own_build
     write(folder, "sql/tests/bad.sql", "select router_id from {{ ref('failovers_by_router') }}")
@@ -303,7 +303,7 @@ def test_an_own_test_that_fails_keeps_the_last_good_marts(own_build):
         assert lake.rows("select count(*) > 0 from marts.failovers_by_router") == [(True,)]
 
 
-@pytest.mark.proof
+@pytest.mark.release
 def test_a_removed_model_is_told_by_the_build_and_by_the_next_publication(
     own_build, tmp_path, monkeypatch
 ):
