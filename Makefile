@@ -54,7 +54,7 @@ proofs: $(READY)  ## Run the slow proofs: servers, kills, the README and guides,
 	@$(BIN)/python -m pytest -n $(CORES) --dist loadgroup -m "(proof or hypothesis) and not release and not site" \
 	  --hypothesis-profile thorough
 
-release-proofs: $(READY)  ## Run the longer proofs before a release: wheel, older lakes, damage, power cuts, own models
+release-proofs: $(READY)  ## Run the longer proofs before a release: wheel, older lakes, damage, power cuts, own models (needs cc)
 	@$(BIN)/python -m pytest -n $(CORES) --dist loadgroup -m "release and not site"
 
 check: $(READY)  ## Lint, formatting and types
@@ -100,7 +100,7 @@ $(SITE)/.ready: requirements-docs.lock
 crash-test: $(READY)  ## Kill ingest and maintain in turn, N times (make crash-test N=200), and compare with the truth
 	@CRASH_TEST_KILLS=$(or $(N),200) $(BIN)/python -m pytest -q -s tests/test_crash.py
 
-power-test: $(READY)  ## Cut the power N times (make power-test N=100): what was not flushed is gone; compare with the truth
+power-test: $(READY)  ## Cut the power N times (make power-test N=100): what was not flushed is gone; compare with the truth (needs cc)
 	@POWER_TEST_CUTS=$(or $(N),100) $(BIN)/python -m pytest -q -s tests/power
 
 backup-test: $(READY)  ## Kill backups during loads, restore, compare with the truth, N rounds (N=20)

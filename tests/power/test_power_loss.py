@@ -25,7 +25,6 @@ from fleetlake.lake import open_lake
 from fleetlake.loading.ingest import ingest, raise_worst
 from fleetlake.settings import Settings
 from fleetlake.text.quoting import literal, quoted
-from tests.needs import needs_compiler
 from tests.power.disk import Disk, FileSystem, Operation, operations
 from tests.processes import UNSETTLED, Service, environment, fleetlake, service
 from tests.test_crash import compare
@@ -134,7 +133,6 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
 
 @pytest.mark.release
 @pytest.mark.xdist_group("processes")
-@needs_compiler
 def test_power_loss_at_any_moment_loses_and_duplicates_nothing(machine: Machine) -> None:
     before, rows = machine.root.with_name("before"), 0
     cuts: Counter[str] = Counter()
