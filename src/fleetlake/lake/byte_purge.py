@@ -6,31 +6,19 @@ order matters: rows in the catalog become files first, and every older snapshot 
 """
 
 import sqlite3
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
-from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import LakeError
 from fleetlake.lake.attach import BUSY_MILLISECONDS, CATALOG
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.durable import flush_files
-from fleetlake.lake.locks import commit_lock, files_lock, open_lock, stream_lock
+from fleetlake.lake.locks import commit_lock, open_lock
 from fleetlake.lake.maintenance import one_thread
 from fleetlake.lake_address import LakeAddress, SharedLake
 from fleetlake.text.quoting import literal, quoted
 
 _CATALOG = "__ducklake_metadata_lake"
-
-
-@contextmanager
-def quiet_lake(lake: LakeAddress) -> Iterator[None]:
-    """Keep loads, maintenance and backups away. Raises: StreamBusy at once if one is running."""
-    with ExitStack() as locks:
-        locks.enter_context(files_lock(lake, seconds=0))
-        for name in ENDPOINTS:
-            locks.enter_context(stream_lock(lake, name))
-        yield
 
 
 def data_files(lake: Lake) -> dict[str, str]:

@@ -109,13 +109,19 @@ def files_lock(lake: LakeAddress, *, seconds: float) -> Iterator[None]:
 
 
 @contextmanager
-def all_locks(lake: LakeAddress) -> Iterator[None]:
+def quiet_lake(lake: LakeAddress) -> Iterator[None]:
     """Keep loads, maintenance and backups away. Raises: StreamBusy at once if one is running."""
     with ExitStack() as held:
         held.enter_context(files_lock(lake, seconds=0))
         for name in ENDPOINTS:
             held.enter_context(stream_lock(lake, name))
-        held.enter_context(commit_lock(lake))
+        yield
+
+
+@contextmanager
+def all_locks(lake: LakeAddress) -> Iterator[None]:
+    """Keep builds' commits away too. Raises: StreamBusy like `quiet_lake`."""
+    with quiet_lake(lake), commit_lock(lake):
         yield
 
 

@@ -12,11 +12,11 @@ from fleetlake.endpoints.relations import Thing
 from fleetlake.errors import ExportFailed, UsageError
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.backups.backup_target import BackupTarget
-from fleetlake.lake.byte_purge import data_files, purge_catalog, purge_files, quiet_lake
+from fleetlake.lake.byte_purge import data_files, purge_catalog, purge_files
 from fleetlake.lake.catalog import require_lake
 from fleetlake.lake.erasure import ErasedRows, bury, count_rows, erase_rows, erased_things
 from fleetlake.lake.erasure_plan import ErasurePlan, is_held, plan_erasure
-from fleetlake.lake.locks import commit_lock
+from fleetlake.lake.locks import commit_lock, quiet_lake
 from fleetlake.lake.tombstones import read_tombstones
 from fleetlake.lake_address import LakeAddress, SharedLake
 from fleetlake.marts.build import build_marts, forget_scratch
