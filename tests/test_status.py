@@ -14,8 +14,8 @@ from fleetlake.errors import RecordsMissing
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.clock_repair import TOLERANCE
 from fleetlake.lake.gaps import Gap
-from fleetlake.lake.watermarks import StreamWatermark, set_watermarks
-from fleetlake.monitoring.status import LakeStatus, StreamStatus, lake_now
+from fleetlake.lake.watermarks import StreamWatermark, add_intervals, set_watermarks
+from fleetlake.monitoring.status import LakeStatus, StreamStatus, lake_now, stream_statuses
 from fleetlake.planning.intervals import Interval
 from fleetlake.planning.retention import forecast
 from fleetlake.settings import ClockTrust, load_settings
@@ -169,6 +169,61 @@ def test_a_lost_range_is_reported_with_its_exit_code(lake: Lake) -> None:
     )
     assert isinstance(shown.exception, RecordsMissing)
     assert shown.exception.exit_code == 9
+
+
+def test_a_stream_of_many_ids_is_as_complete_as_its_least_complete_id(lake: Lake) -> None:
+    endpoint = ENDPOINTS["net_device_signal_samples"]
+
+    def between(start: int, end: int) -> Interval:
+        return Interval(NOW + timedelta(hours=start), NOW + timedelta(hours=end))
+
+    complete = {"1": [between(-9, -1)], "2": [between(-8, -6), between(-5, -2)]}
+    of_others = {"1": [between(-1, 0)], "3": [between(-7, -4), between(-3, 0)]}
+    add_intervals(lake, "default", endpoint, complete)
+    add_intervals(lake, "west", endpoint, of_others)
+    marks = [
+        StreamWatermark(profile="default", endpoint=endpoint.name, newest=NOW - timedelta(hours=2)),
+        StreamWatermark(profile="west", endpoint=endpoint.name, newest=NOW),
+    ]
+    set_watermarks(lake, marks)
+
+    found = stream_statuses(lake, now=NOW, calls_per_minute=450)
+
+    own, other = (stream for stream in found if stream.endpoint == endpoint.name)
+    assert (own.account_profile, other.account_profile) == ("default", "west")
+    assert (own.complete_from, own.complete_until) == (between(-8, -2).start, between(-8, -2).end)
+    assert (other.complete_from, other.complete_until) == (NOW - timedelta(hours=1), NOW)
+    assert (own.holes, other.holes) == (1, 1)
+    assert (own.watermark_at, other.watermark_at) == (NOW - timedelta(hours=2), NOW)
+
+
+def test_each_account_has_its_own_counts_of_what_waits(lake: Lake) -> None:
+    set_watermarks(
+        lake,
+        [StreamWatermark(profile=p, endpoint="alerts", newest=NOW) for p in ("default", "west")],
+    )
+    one_account = "'west' as account_profile, 'alerts' as endpoint"
+    lake.execute(
+        f"insert into meta.quarantine by name select {one_account}, r::varchar as raw, "
+        "if(r = 0, now(), null) as resolved_at from range(4) t(r)"
+    )
+    lake.execute("insert into meta.promoted by name select 'alerts' as endpoint, 'm0' as member")
+    lake.execute(
+        f"insert into meta.schema_drift by name select {one_account}, 'm' || r as member "
+        "from range(3) t(r)"
+    )
+    lake.execute(
+        f"insert into meta.capabilities by name select {one_account}, "
+        "false as is_available, '403' as reason"
+    )
+
+    found = stream_statuses(lake, now=NOW, calls_per_minute=450)
+
+    assert [
+        (s.account_profile, s.quarantined, s.drifted, s.unavailable)
+        for s in found
+        if s.endpoint == "alerts"
+    ] == [("default", 0, 0, None), ("west", 3, 2, "403")]
 
 
 def test_status_uses_this_machines_clock_unless_the_services_is_trusted(

@@ -13,6 +13,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TypeVar
 
 import httpx
@@ -333,6 +334,20 @@ def test_a_connection_that_was_idle_for_long_is_closed_and_not_reused(monkeypatc
         return answers
 
     assert talk(serve, ask_again) == ([b"hello", b"hello"], 2)
+
+
+def test_a_connection_is_kept_from_its_last_response_on_not_from_its_first(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(wire, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    async def ask_now_and_then(client: httpx.AsyncClient) -> list[bytes]:
+        answers = []
+        for _ in range(3):
+            answers.append(await ask(client))
+            now[0] += wire.KEPT_SECONDS
+        return answers
+
+    assert talk(answering(HELLO, HELLO, HELLO), ask_now_and_then) == ([b"hello"] * 3, 1)
 
 
 def test_a_closed_port_is_a_connection_error():

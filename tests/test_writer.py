@@ -207,9 +207,21 @@ def test_an_empty_whole_list_is_committed(writer_of, lake):
 
 
 def test_an_empty_buffer_makes_no_commit(writer_of, lake):
-    flush(writer_of(ALERTS))
+    asyncio.run(writer_of(ALERTS).flush())
 
     assert lake.loads == []
+
+
+def test_a_batch_is_a_part_of_a_list_unless_it_is_said_to_be_whole(writer_of, lake):
+    writer = writer_of(ALERTS)
+
+    write(writer, reading(ALERTS, 1))
+    asyncio.run(writer.flush())
+
+    [load] = lake.loads
+    assert not load.is_whole
+    assert not load.may_ask_again
+    assert load.ends is None
 
 
 def test_misfits_are_committed_with_their_page(writer_of, lake):
