@@ -3,6 +3,7 @@ import re
 
 import pytest
 
+from fleetsim.resource_columns import ColumnKind
 from fleetsim.resources import RESOURCES
 from tests.simulator.sections import section
 from tests.simulator.service import HOST, Service, complaint, instant, is_validation, last_segment
@@ -204,6 +205,39 @@ def test_expand_turns_a_relation_into_an_object_one_level_deep(service: Service)
     assert router["group"]["id"] == last_segment(plain["group"])
     assert router["account"]["id"] == last_segment(plain["account"])
     assert isinstance(router["group"]["account"], str)
+
+
+@section("Endpoints: General conventions")
+@pytest.mark.parametrize("name", OFFSET)
+def test_every_relation_leads_to_a_record_of_the_list_it_names(service: Service, name):
+    relations = {
+        column.name: column.to
+        for column in RESOURCES[name].columns
+        if column.kind is ColumnKind.RELATION and column.to in OFFSET
+    }
+
+    for relation, to in relations.items():
+        records = service.truth(name)
+        named = {last_segment(record[relation]) for record in records if record[relation]}
+        assert named <= {str(record["id"]) for record in service.truth(to)}, relation
+
+
+@section("Endpoints: Other v2 endpoints")
+def test_a_router_runs_the_newest_version_of_the_app_it_has(service: Service):
+    versions = {record["id"]: record for record in service.truth("device_app_versions")}
+    newest: dict[str, str] = {}
+    for record in versions.values():
+        newest[record["app"]] = max(newest.get(record["app"], ""), record["version"])
+    apps = service.truth("device_apps")
+
+    states = service.truth("device_app_states")
+    bindings = service.truth("device_app_bindings")
+
+    run = [versions[last_segment(record["app_version"])] for record in (*states, *bindings)]
+    assert states
+    assert {version["app"] for version in run[: len(states)]} == {apps[0]["resource_url"]}
+    assert [version["app"] for version in run[len(states) :]] == [a["resource_url"] for a in apps]
+    assert [version["version"] for version in run] == [newest[v["app"]] for v in run]
 
 
 @section("Observed: Envelope and values")

@@ -66,6 +66,22 @@ def test_v3_lists_are_the_truth(service: Service, name):
     assert items == service.truth("users_v3" if name == "users" else name)
 
 
+@section("Endpoints: v3")
+def test_every_relation_leads_to_an_item_of_a_list(service: Service):
+    items = {name: walk(service, f"{name}?page[size]=50")[0] for name in LISTS}
+    listed = {(item["type"], item["id"]) for found in items.values() for item in found}
+
+    named = {
+        (relation["data"]["type"], relation["data"]["id"])
+        for found in items.values()
+        for item in found
+        for relation in item["relationships"].values()
+    }
+
+    assert {pair for pair in named if pair[0] in LISTS} - listed == set()
+    assert {("private_cellular_networks", "net-1"), ("private_cellular_networks", "net-2")} < named
+
+
 @section("Observed: v3")
 def test_page_holds_50_items_at_most(service: Service):
     assert len(ask(service, "asset_endpoints?page[size]=1000").json()["data"]) == 50
