@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from errno import ENOSPC
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from fleetlake.lake import open_lake
 from fleetlake.lake.attach import CATALOG
 from fleetlake.lake.backups import backup as backups
 from fleetlake.lake.backups.backup import back_up
-from fleetlake.lake.backups.backup_target import BackupTarget
+from fleetlake.lake.backups.backup_target import BackupTarget, copy_all
 from fleetlake.lake.backups.restore import restore
 from fleetlake.lake.catalog import RESTORING
 from fleetlake.lake.locks import files_lock
@@ -263,6 +264,37 @@ def test_a_full_disk_is_named_and_leaves_no_part_of_a_file_in_the_backup(
 
     assert failure.value.remedy.startswith("Free some space")
     assert target.sizes() == {}
+
+
+def test_after_a_failed_copy_the_files_that_wait_are_not_copied() -> None:
+    begun: list[str] = []
+    ended: list[str] = []
+    was_raised = Event()
+    files = {"bad": 1} | {str(number): 1 for number in range(200)}
+
+    def copy(name: str) -> None:
+        begun.append(name)
+        if name == "bad":
+            raise OSError(ENOSPC, "No space left on device")
+        was_raised.wait(0.1)  # a copy that is under way is awaited, so this is never set before
+        ended.append(name)
+
+    with pytest.raises(OSError, match="No space left"):
+        copy_all(files, copy, lambda *_: None)
+    left_alone = len(files) - len(begun)
+    under_way = {*begun} - {*ended, "bad"}
+    was_raised.set()
+
+    assert under_way == set()
+    assert left_alone > 0
+
+
+def test_copies_are_counted_in_bytes_of_all_files() -> None:
+    told: list[tuple[int, int]] = []
+
+    copy_all({"a": 1, "b": 20, "c": 300}, lambda _: None, lambda *sizes: told.append(sizes))
+
+    assert sorted(told) == [(1, 321), (20, 321), (300, 321)]
 
 
 def test_a_damaged_catalog_is_not_backed_up(lake_path: Path, target: str) -> None:

@@ -1,0 +1,158 @@
+"""What `fleetlake check` and `fleetlake repair` tell people, beside their JSON and CSV."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from fleetlake.cli.check import check
+from fleetlake.cli.repair import repair
+from fleetlake.errors import LakeError
+from fleetlake.lake.integrity.damage import CheckReport, Damage, DamageKind
+from fleetlake.lake.integrity.listing import ListedFile
+from fleetlake.lake.integrity.losses import Loss
+from fleetlake.lake.integrity.rebuild import Rebuilt
+from fleetlake.loading.repair import RepairPlan
+from fleetlake.planning.intervals import Interval
+from fleetlake.settings import load_settings
+
+NOTHING = CheckReport(files=2, size=9, is_full=True)
+FILE = ListedFile(
+    name="raw/alerts/1.parquet",
+    schema="raw",
+    table="alerts",
+    table_id=1,
+    data_file_id=1,
+    is_delete=False,
+    rows=5,
+    size=900,
+    footer_size=100,
+    begun=1,
+    ended=None,
+    is_encrypted=False,
+)
+GONE = Damage(kind=DamageKind.MISSING, table="raw.alerts", name=FILE.name, found="gone", file=FILE)
+LOSS = Loss(
+    file=FILE,
+    files=(FILE,),
+    rows=5,
+    held=Interval(datetime(2026, 6, 1, tzinfo=UTC), datetime(2026, 6, 2, tzinfo=UTC)),
+    devices="3 routers",
+    profile="default",
+)
+REPORT = CheckReport(files=2, size=3_000_000, is_full=False, damages=(GONE,))
+Said = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Set a lake, and enough width for a row to be one line."""
+    monkeypatch.setenv("FLEETLAKE_LAKE", str(tmp_path / "lake"))
+    monkeypatch.setenv("COLUMNS", "300")
+    load_settings.cache_clear()
+    yield
+    load_settings.cache_clear()
+
+
+@pytest.fixture
+def repaired(monkeypatch: pytest.MonkeyPatch) -> list[RepairPlan]:
+    """Return the plans that were carried out, without a lake."""
+    plans: list[RepairPlan] = []
+    monkeypatch.setattr("fleetlake.loading.repair.repair", lambda _, plan: plans.append(plan))
+    return plans
+
+
+def find(monkeypatch: pytest.MonkeyPatch, report: CheckReport) -> None:
+    """Let checks find this."""
+    losses = (LOSS,) if report.damages else ()
+    plan = RepairPlan(report=report, losses=losses, contradicted=())
+    monkeypatch.setattr("fleetlake.lake.integrity.check.check_lake", lambda *_, **__: report)
+    monkeypatch.setattr("fleetlake.lake.integrity.check.note_damage", lambda *_: None)
+    monkeypatch.setattr("fleetlake.loading.repair.plan_repair", lambda *_, **__: plan)
+
+
+def test_a_check_names_each_damaged_file(monkeypatch: pytest.MonkeyPatch, capsys: Said) -> None:
+    find(monkeypatch, REPORT)
+
+    with pytest.raises(LakeError, match="1 file missing"):
+        check()
+
+    said = capsys.readouterr().out
+    assert all(word in said for word in ("raw.alerts", FILE.name, "missing", "gone"))
+    assert said.splitlines()[-1] == "2 files (3.0 MB): sizes and footers compared, 1 fault found."
+
+
+def test_a_check_says_what_it_could_not_compare(
+    monkeypatch: pytest.MonkeyPatch, capsys: Said
+) -> None:
+    find(monkeypatch, replace(NOTHING, files=1, unproven=1, notes=("there are no sizes.",)))
+
+    check(full=True)
+
+    note, compared, unproven = capsys.readouterr().out.splitlines()
+    assert note == "Note: there are no sizes."
+    assert compared.endswith("every byte read, 0 faults found.")
+    assert unproven == "1 file without a checksum yet: each was decoded instead."
+
+
+def test_a_dry_run_lists_each_loss_and_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: Said, repaired: list[RepairPlan]
+) -> None:
+    find(monkeypatch, REPORT)
+
+    repair(dry_run=True)
+
+    said = capsys.readouterr()
+    assert all(word in said.out for word in ("raw.alerts", FILE.name, "2026-06-01", "3 routers"))
+    assert LOSS.prospect in said.out
+    assert said.err.splitlines()[-2:] == [
+        "The lake is damaged: 1 file missing (raw.alerts).",
+        "Nothing was changed. A repair reads again: alerts.",
+    ]
+    assert repaired == []
+
+
+def test_a_repair_says_what_is_to_be_done_next(
+    monkeypatch: pytest.MonkeyPatch, capsys: Said, repaired: list[RepairPlan]
+) -> None:
+    find(monkeypatch, REPORT)
+
+    repair(load=False)
+
+    assert [plan.losses for plan in repaired] == [(LOSS,)]
+    assert capsys.readouterr().err.splitlines()[-2:] == [
+        "Forgotten. To be read again: alerts.",
+        "Run `fleetlake build`, then publish and export as usual: all of them follow.",
+    ]
+
+
+def test_a_lake_without_damage_is_not_repaired(
+    monkeypatch: pytest.MonkeyPatch, capsys: Said, repaired: list[RepairPlan]
+) -> None:
+    find(monkeypatch, NOTHING)
+
+    repair()
+
+    assert capsys.readouterr() == ("", "Nothing has to be repaired.\n")
+    assert repaired == []
+
+
+def test_a_catalog_built_anew_is_reported_with_what_was_left_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: Said
+) -> None:
+    rows = {"raw.alerts": 5, "raw.users": 2}
+    done = Rebuilt(rows=rows, files=3, unreadable=("a",), unknown=("b", "c"))
+    monkeypatch.setattr("fleetlake.lake.integrity.rebuild.rebuild_catalog", lambda _: done)
+
+    repair(rebuild=True)
+
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:4] == [
+        "The catalog was built anew: 7 rows from 3 files.",
+        "  a could not be read.",
+        "  b is of no table.",
+        "  c is of no table.",
+    ]
+    assert lines[4].startswith("Run `fleetlake ingest`")
