@@ -11,7 +11,9 @@ import pytest
 import yaml
 from flows.groups import Group, endpoints_of, group_of
 
+from fleetlake.cli.prefect.deployments import deploy, read_yaml
 from fleetlake.endpoints import ENDPOINTS
+from fleetlake.errors import FleetlakeError
 from flows import states
 
 ROOT = Path(__file__).parents[2]
@@ -124,3 +126,25 @@ def test_command_starts_without_importing_prefect():
     code = "import sys, fleetlake.cli; sys.exit('prefect' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("refusal", ["", "flow not found"])
+def test_prefect_is_given_the_deployments_and_its_refusal_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, refusal: str
+) -> None:
+    given: list[tuple[dict[str, Any], Path]] = []
+
+    def prefect(words: list[str], *, cwd: Path, **_: Any) -> subprocess.CompletedProcess[str]:
+        assert {"deploy", "--all", "--no-prompt"} < {*words}
+        given.append((read_yaml(Path(words[words.index("--prefect-file") + 1])), cwd))
+        return subprocess.CompletedProcess(words, bool(refusal), "", f"{refusal}\n")
+
+    monkeypatch.setattr(subprocess, "run", prefect)
+    file = {"name": "fleet", "deployments": DEPLOYMENTS}
+    if refusal:
+        with pytest.raises(FleetlakeError, match="rejected the deployments: flow not found"):
+            deploy(file, tmp_path)
+    else:
+        deploy(file, tmp_path)
+
+    assert given == [(file, tmp_path)]

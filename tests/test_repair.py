@@ -1,23 +1,28 @@
-"""What `fleetlake check` and `fleetlake repair` tell people, beside their JSON and CSV."""
+"""What `fleetlake check` and `fleetlake repair` tell people, and the gaps that a repair records."""
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from fleetlake.cli.check import check
 from fleetlake.cli.repair import repair
+from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import LakeError
+from fleetlake.lake import open_lake
+from fleetlake.lake.gaps import gaps
 from fleetlake.lake.integrity.damage import CheckReport, Damage, DamageKind
 from fleetlake.lake.integrity.listing import ListedFile
 from fleetlake.lake.integrity.losses import Loss
 from fleetlake.lake.integrity.rebuild import Rebuilt
-from fleetlake.loading.repair import RepairPlan
+from fleetlake.lake.watermarks import add_intervals
+from fleetlake.loading.repair import RepairPlan, read_again
 from fleetlake.planning.intervals import Interval
-from fleetlake.settings import load_settings
+from fleetlake.settings import Settings, load_settings
 
+DAYS = [datetime(2026, 6, day, tzinfo=UTC) for day in (1, 2, 3)]
 NOTHING = CheckReport(files=2, size=9, is_full=True)
 FILE = ListedFile(
     name="raw/alerts/1.parquet",
@@ -38,7 +43,7 @@ LOSS = Loss(
     file=FILE,
     files=(FILE,),
     rows=5,
-    held=Interval(datetime(2026, 6, 1, tzinfo=UTC), datetime(2026, 6, 2, tzinfo=UTC)),
+    held=Interval(DAYS[0], DAYS[1]),
     devices="3 routers",
     profile="default",
 )
@@ -156,3 +161,36 @@ def test_a_catalog_built_anew_is_reported_with_what_was_left_out(
         "  c is of no table.",
     ]
     assert lines[4].startswith("Run `fleetlake ingest`")
+
+
+def test_the_lost_rows_of_a_device_that_is_no_longer_listed_are_a_gap(
+    lake_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint = ENDPOINTS["router_state_samples"]
+    before, lost, after = (Interval(at, at + timedelta(days=1)) for at in DAYS)
+    proven = {
+        "1 is listed": [before, after],
+        "2 is gone": [before, after],
+        "3 is gone, and its rows were read again": [before, lost, after],
+        "4 is gone, and its rows were never read": [after],
+    }
+    with open_lake(lake_path) as lake:
+        lake.execute("insert into raw.routers by name select 1 as id, 'default' as account_profile")
+        add_intervals(lake, "default", endpoint, {id_[0]: held for id_, held in proven.items()})
+        add_intervals(lake, "west", endpoint, {"2": [before, after]})
+    file = replace(FILE, table=endpoint.name)
+    loss = replace(LOSS, file=file, files=(file,), held=lost)
+    asked: list[tuple[str, ...]] = []
+    monkeypatch.setattr(
+        "fleetlake.loading.repair.ingest", lambda _, names, **__: asked.append(names) or []
+    )
+
+    plan = RepairPlan(report=REPORT, losses=(loss,), contradicted=())
+    read_again(Settings(lake=lake_path), plan)
+
+    with open_lake(lake_path, read_only=True) as lake:
+        [gap] = gaps(lake)
+    assert asked == [("routers", "router_state_samples")]
+    assert (gap.account_profile, gap.endpoint, gap.partition) == ("default", endpoint.name, "2")
+    assert (gap.start_at, gap.end_at) == (lost.start, lost.end)
+    assert gap.reason == "its file was lost, and the service no longer lists the device"
