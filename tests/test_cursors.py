@@ -115,6 +115,15 @@ def test_a_short_page_with_a_next_link_is_not_the_last(endpoint):
 
 
 @rows(BY_ID)
+def test_a_link_that_repeats_the_position_means_the_last_one(endpoint):
+    link = f"https://h/api/v2/{endpoint.path}?id__gt=10&id__gt=20&limit=500"
+
+    page = page_of(endpoint, ids(11, 20), limit=500, link=link)
+
+    assert next_position(endpoint, page, ["10"]) == {"id__gt": "20"}
+
+
+@rows(BY_ID)
 def test_misfits_count_towards_a_full_page(endpoint):
     page = page_of(endpoint, [{"id": "x"}, *ids(2, 10)], limit=10)
 

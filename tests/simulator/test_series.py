@@ -158,6 +158,22 @@ def test_info_of_login_and_wan_alerts_has_the_stated_shape(service: Service):
     assert isinstance(wan["history"], list)
 
 
+@section("Resources: alerts")
+def test_wan_alerts_name_the_interface_they_are_about(service: Service):
+    devices = {record["mac"]: record for record in service.truth("net_devices")}
+    alerts = [a for a in service.truth("alerts") if a["type"].endswith("_wan_disconnected")]
+
+    info = [(alert["type"], alert["info"]["info"]) for alert in alerts]
+
+    assert {(kind, about["type"], about["raw_port"] == "wan") for kind, about in info} == {
+        ("ethernet_wan_disconnected", "ethernet", True),
+        ("modem_wan_disconnected", "mdm", False),
+    }
+    known = [about for _, about in info if about["mac"] in devices]
+    assert known
+    assert {devices[about["mac"]]["type"] == about["type"] for about in known} == {True}
+
+
 @section("Observed: Ordering of time series")
 @pytest.mark.parametrize("order", ["created_at_timeuuid", "-created_at_timeuuid", "type"])
 @pytest.mark.parametrize("name", ["alerts", "activity_logs"])

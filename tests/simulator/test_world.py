@@ -245,6 +245,19 @@ def test_battery_alerts_come_exactly_at_the_stated_thresholds(world: Service):
     assert found.total() > 5
 
 
+@section("Events: Alert types")
+def test_a_charge_out_of_bounds_is_in_the_report_that_raises_its_alert(make_service):
+    service = make_service(routers=200, days=6)
+    field = {"batt_over_current_alert": "milliamps", "batt_over_voltage_alert": "millivolts"}
+    least = {"batt_over_current_alert": 3200, "batt_over_voltage_alert": 8500}
+    found = [alert for alert in service.truth("alerts") if alert["type"] in field]
+
+    for alert in found:
+        at, router = instant(alert["detected_at"]), last_segment(alert["router"])
+        assert reading(service, router, at + MOMENT)[field[alert["type"]]] >= least[alert["type"]]
+    assert {alert["type"] for alert in found} == set(field)
+
+
 def reading(service, router, moment):
     """Return what a battery reports at a time: the clock is moved there, the history stays."""
     simulation = service.app.state.simulation
