@@ -23,9 +23,10 @@ from fleetlake.machine import file_locks, ownership, umask
 from fleetlake.machine.file_locks import file_lock
 from fleetlake.marts.build import build_marts
 from fleetlake.monitoring.doctor import run_checks
+from fleetlake.monitoring.permissions import exposed_paths
 from fleetlake.publishing.publish import publish
 from fleetlake.service.rate_limit import CallLimit
-from fleetlake.settings import load_settings
+from fleetlake.settings import Settings, load_settings
 
 STREAM = "accounts"
 STRANGER = 54321
@@ -187,6 +188,48 @@ def test_doctor_accepts_a_lake_that_the_group_may_read_but_not_write(sim):
     found, remedy = permissions(settings)
     assert f"lake {settings.lake} can be written by other users" in found
     assert f"chmod -R g-w,o-rwx {settings.lake}" in remedy
+
+
+def test_doctor_names_a_folder_of_another_user_once_and_the_command_that_takes_it_over(
+    sim, monkeypatch
+):
+    settings = sim.settings(base_url=None, v3_base_url=None)
+    settings.lake.chmod(0o755)
+    give_away(settings.lake, monkeypatch)
+
+    [lake] = [
+        exposed
+        for exposed in exposed_paths(settings, published=settings.published)
+        if exposed.path == settings.lake
+    ]
+
+    assert lake.name == "lake"
+    assert lake.how.startswith("belongs to user ")
+    assert lake.command == f"chown -R $(id -u) {settings.lake}"
+
+
+@pytest.mark.parametrize("is_in_store", [False, True])
+def test_doctor_inspects_the_exports_and_the_files_of_a_shared_lake(
+    tmp_path, monkeypatch, is_in_store
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    files = "s3://bucket/lake" if is_in_store else str(tmp_path / "files")
+    exports = {"csv": str(tmp_path / "csv"), "delta": "s3://bucket/delta"}
+    settings = Settings(lake="postgres:host=db", lake_files=files, exports=exports)
+    folders = {"export csv": tmp_path / "csv", "build folder": settings.lake / "dbt"}
+    if not is_in_store:
+        folders["files of the lake"] = tmp_path / "files"
+    for folder in folders.values():
+        folder.mkdir(parents=True)
+        folder.chmod(0o750)
+
+    found = {e.name: e for e in exposed_paths(settings, published=tmp_path / "published")}
+
+    assert {name: found[name].path for name in folders} == folders
+    assert {found[name].how for name in folders} == {"can be read by other users"}
+    assert found.keys() & {"lake", "export delta", "files of the lake"} == folders.keys() & {
+        "files of the lake"
+    }
 
 
 def test_doctor_names_a_settings_file_with_keys_that_others_can_read(sim, tmp_path, monkeypatch):
