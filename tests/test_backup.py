@@ -129,11 +129,12 @@ def test_what_no_kept_backup_needs_is_removed_and_nothing_else(
     change_after(lake_path)
     stranger = Path(target, "files", "notes.txt")
     stranger.write_text("mine")
+    before = parquet_of(target)
 
     done = back_up(lake_path, target, keep=1)
 
     kept = {Path(name).name for name in done.manifest.files}
-    assert done.files_removed > 0
+    assert done.files_removed == len(before - kept) > 0
     assert parquet_of(target) == kept == parquet_of(lake_path / "files")
     assert len([*Path(target, "catalogs").iterdir()]) == 1
     assert stranger.read_text() == "mine"
@@ -287,6 +288,16 @@ def test_after_a_failed_copy_the_files_that_wait_are_not_copied() -> None:
 
     assert under_way == set()
     assert left_alone > 0
+
+
+def test_files_that_are_deleted_are_gone_and_counted(tmp_path: Path) -> None:
+    target = BackupTarget(str(tmp_path / "backup"))
+    for name in ("a", "b", "c"):
+        target.put_text("text", f"manifests/{name}.json")
+
+    assert target.delete(["manifests/a.json", "manifests/c.json"]) == 2
+    assert target.delete([]) == 0
+    assert [Path(name).name for name in target.sizes()] == ["b.json"]
 
 
 def test_copies_are_counted_in_bytes_of_all_files() -> None:

@@ -85,6 +85,11 @@ def test_redirected_write_keeps_its_method(fresh: Service):
 
 
 @section("Endpoints: accounts")
+def test_no_account_of_the_fleet_is_disabled(service: Service):
+    assert {record["is_disabled"] for record in service.truth("accounts")} == {False}
+
+
+@section("Endpoints: accounts")
 def test_sub_account_sees_itself_and_what_is_nested_in_it(service: Service):
     everything = {record["id"]: record for record in service.records("accounts/")}
 
