@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from fleetlake.cli import app
 from fleetlake.errors import ExportFailed
 from fleetlake.exporters import TARGETS, files
-from fleetlake.exporters.export import export
+from fleetlake.exporters.export import export, open_exporter
 from fleetlake.lake import Lake, open_lake
 from fleetlake.settings import load_settings
 from tests.exporters.targets import listed
@@ -130,6 +130,19 @@ def test_an_unreadable_file_list_is_treated_as_missing(lake, tmp_path):
 
         assert send(lake, tmp_path / "out") == 1000, damaged
     assert pl.read_parquet(tmp_path / "out" / "trips" / "*.parquet").height == 1000
+
+
+def test_files_of_an_export_that_cannot_be_continued_are_removed_first(lake, tmp_path):
+    send(lake, tmp_path / "out")
+    manifest = tmp_path / "out" / "trips" / files.MANIFEST
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"mark": "{}"}))
+
+    exporter = open_exporter(TARGETS["parquet"], SecretStr(str(tmp_path / "out")))
+    mark = exporter.mark("trips")
+    exporter.close()
+
+    assert mark is None
+    assert [*(tmp_path / "out" / "trips").glob("*.parquet")] == []
 
 
 def test_no_file_is_left_in_the_temporary_folder(lake, tmp_path, monkeypatch):
