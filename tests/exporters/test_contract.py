@@ -15,7 +15,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from fleetlake.errors import ExportFailed, FleetlakeError
 from fleetlake.exporters import TARGETS, changes
-from fleetlake.exporters.export import Exported, export
+from fleetlake.exporters.export import Exported, export, open_exporter
 from fleetlake.lake import Lake, open_lake
 from tests.exporters.targets import OPENERS, OpenedTarget, normal
 from tests.needs import needs_postgres
@@ -332,6 +332,41 @@ def make_stranger(place: OpenedTarget, folder: Path) -> None:
     else:
         with duckdb.connect(folder.with_suffix(".duckdb")) as connection:
             connection.execute(create)
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("place", [target("postgres")], indirect=True)
+def test_postgres_keeps_nothing_of_deleted_rows_after_a_purge(lake, place):
+    """Neither in the table's file nor in the statistics, which quote common values."""
+    address = place.address.get_secret_value()
+
+    def ask(sql: str) -> list[Any]:
+        with (
+            adbc_driver_postgresql.dbapi.connect(address, autocommit=True) as connection,
+            connection.cursor() as cursor,
+        ):
+            cursor.execute(sql)
+            return cursor.fetchall() if sql.startswith("select") else []
+
+    quoted = (
+        "select pg_relation_size(to_regclass(tablename)), most_common_vals::text, "
+        f"histogram_bounds::text from pg_stats where tablename = '{TABLE}'"
+    )
+    fill(lake, rows=2000)
+    send(lake, place)
+    lake.execute(f"delete from marts.{TABLE} where carrier is not null")
+    ask(f"analyze {TABLE}")
+    before = ask(quoted)
+    send(lake, place)
+
+    exporter = open_exporter(TARGETS["postgres"], place.address)
+    exporter.purge(TABLE)
+    exporter.close()
+
+    after = ask(quoted)
+    assert "Telmira" in str(before)
+    assert "Telmira" not in str(after)
+    assert after[0][0] < before[0][0] / 2
 
 
 @pytest.mark.parametrize(
