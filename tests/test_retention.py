@@ -225,6 +225,14 @@ def test_days_that_are_no_positive_number_are_refused(
         Settings()
 
 
+def test_more_days_than_a_calendar_has_are_refused(lake_path: Path) -> None:
+    with open_lake(lake_path) as lake:
+        with pytest.raises(SettingsError, match="99,999,999 days are more than a calendar has"):
+            prepare_retention(lake, {"alerts": 99_999_999}, trust=ClockTrust.CHECKED)
+
+        assert lake.rows("select * from meta.retention") == []
+
+
 def test_days_come_from_a_table_of_the_settings_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

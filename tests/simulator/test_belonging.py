@@ -129,6 +129,21 @@ def test_some_groups_are_renamed_and_their_names_come_back(world: Service):
     assert {len(found) for found in names.values()} == {1, 2}
 
 
+@section("Resources: groups")
+def test_groups_are_renamed_at_different_times(make_service):
+    service = make_service(routers=50, days=1)
+    names: dict[str, str] = {}
+    days = defaultdict(set)
+    for day in range(13):
+        now = {group["id"]: group["name"] for group in service.truth("groups")}
+        days[day] = {group for group, name in now.items() if names.get(group, name) != name}
+        names = now
+        service.advance(hours=24)
+
+    assert len({day for day, renamed in days.items() if renamed}) > 4
+    assert max(len(renamed) for renamed in days.values()) < len(set().union(*days.values()))
+
+
 @section("Authentication: v2")
 def test_an_account_sees_a_router_only_while_the_router_belongs_to_it(make_service):
     service = make_service(routers=50, days=1)

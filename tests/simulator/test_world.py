@@ -368,6 +368,23 @@ def test_location_of_a_vehicle_is_its_last_fix(world: Service):
         )
 
 
+@section("Observed: Fields")
+def test_location_of_an_offline_router_is_from_before_it_went_offline():
+    rewound = start(days=6, routers=60)
+    spells = [s for s in over(rewound.truth("outages")) if s["kind"] == "offline"]
+    found = 0
+
+    for spell in spells[-40:]:
+        begin, end = instant(spell["started_at"]), instant(spell["ended_at"])
+        rewound.app.state.simulation.clock.started_at = round(
+            (begin + (end - begin) / 2).timestamp() * 1e6
+        )
+        for location in rewound.records(f"locations/?router={spell['router_id']}"):
+            assert instant(location["updated_at"]) <= begin
+            found += location["method"] == "gnss"
+    assert found > 5
+
+
 @section("Observed: Ordering of time series")
 def test_metrics_show_which_devices_have_new_samples(world: Service):
     for metric in world.records("net_device_metrics/?limit=8&id__gt=0"):
