@@ -110,6 +110,9 @@ damage-test: $(READY)  ## Damage N lakes at random (make damage-test N=200), che
 	@DAMAGE_TEST_ROUNDS=$(or $(N),200) DAMAGE_TEST_SEED=$(or $(SEED),1) \
 	  $(BIN)/python -m pytest -q -s tests/test_random_damage.py
 
+kill-test: $(READY)  ## Kill erase and repair at random moments, N rounds each (make kill-test N=20), and run them again
+	@KILL_TEST_ROUNDS=$(or $(N),20) $(BIN)/python -m pytest -q -s tests/test_erase_kill.py tests/test_repair_kill.py
+
 fuzz-simulator: $(READY)  ## Send N odd requests (make fuzz-simulator N=20000) to the simulator
 	@FUZZ_REQUESTS=$(or $(N),20000) FUZZ_SEED=$(or $(SEED),1) \
 	  $(BIN)/python -m pytest -q tests/simulator/test_fuzz.py

@@ -18,6 +18,8 @@ from fleetlake.lake.retention_rules import prepare_retention
 from fleetlake.loading.ingest import backfill, raise_worst
 from fleetlake.loading.quarantine import retry_quarantined
 from fleetlake.loading.verify import Comparison, verify
+from fleetlake.privacy.after_retention import renew_after_retention
+from fleetlake.privacy.receipt import raise_unfinished
 from fleetlake.settings import load_settings
 from fleetlake.text.wording import counted
 from flows.credentials import settings_of_run
@@ -38,6 +40,7 @@ def maintain(keep_days: Annotated[int, Field(ge=0)] = KEEP_SNAPSHOTS.days) -> St
         done = compact(keep_days)
     except StreamBusy as busy:
         return Completed(name=SKIPPED, message=busy.what)
+    renew_copies()
     merged = f"{done.files_before:,} files became {done.files_after:,}"
     return Completed(message=f"{counted(done.files_written, 'file')} written; {merged}.")
 
@@ -79,6 +82,7 @@ def nightly(
     sweep_quarantine()
     with suppress(StreamBusy):  # the next night is soon enough
         compact(KEEP_SNAPSHOTS.days)
+    renew_copies()
     missing = sum(len(verdict.missing) for verdict in verdicts)
     return Completed(message=f"{counted(missing, 'record')} missing in {len(verdicts)} streams.")
 
@@ -92,6 +96,16 @@ def compact(keep_days: int) -> Maintained:
         done = maintain_lake(lake, keep=timedelta(days=keep_days), days=settings.retention)
     report_maintained(done)
     return done
+
+
+@task(name="renew copies", cache_policy=NO_CACHE, **RETRIES)
+def renew_copies() -> None:
+    """Let marts, published snapshots and exports follow if [retention] has deleted rows."""
+    renewed = []
+    for one in renew_after_retention(load_settings()):
+        get_run_logger().info("%s: %s", one.outlet, one.done)
+        renewed.append(one)
+    raise_unfinished(renewed)
 
 
 @task(name="compare", task_run_name="compare {name}", cache_policy=NO_CACHE, **RETRIES)

@@ -2,8 +2,9 @@
 
 Texts are looked for as bytes in every file, and in the decoded values of Parquet, SQLite and DuckDB
 files, whose pages may be compressed. An id is a small number, which any few bytes may spell, so in
-those files it is looked for only in the decoded values: alone, or within an address. In all other
-files it is looked for as digits.
+those files it is looked for only in the decoded values: alone, or within an address. Left out are
+the numbers that DuckLake gives to the rows of its files. In all other files an id is looked for as
+digits.
 """
 
 import re
@@ -83,6 +84,8 @@ def _duckdb_hits(
     patterns = [*map(re.escape, sorted(texts)), *(rf"(^|/){id_}(/|$)" for id_ in sorted(ids))]
     pattern = "|".join(patterns)
     for name, kind, *_ in described:
+        if name.startswith("_ducklake_internal_"):
+            continue
         if kind in {"DOUBLE", "FLOAT", "BOOLEAN", "DATE"} or kind.startswith("TIMESTAMP"):
             continue
         found = connection.execute(

@@ -17,11 +17,14 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.relations import Thing, naming_columns
 from fleetlake.errors import StreamBusy, UsageError
 from fleetlake.lake import open_lake
+from fleetlake.lake.attach import CATALOG
 from fleetlake.lake.audit_trail import read_events
 from fleetlake.lake.backups.backup import back_up
 from fleetlake.lake.erasure import bury
 from fleetlake.lake.erasure_plan import plan_erasure
+from fleetlake.lake.integrity.rebuild import rebuild_catalog
 from fleetlake.lake.locks import commit_lock, stream_lock
+from fleetlake.lake.maintenance import maintain
 from fleetlake.lake.suppression import read_suppression
 from fleetlake.lake.tombstones import add_tombstones
 from fleetlake.loading.ingest import backfill
@@ -50,6 +53,9 @@ LOADED = (
     "asset_endpoints",
     "users_v3",
 )
+OF_ONE = ("users", "routers", "net_devices", "alerts", "failovers", "historical_locations")
+"""Endpoints whose rows belong to one device or person, which they name by an id."""
+
 FLEET = {"routers": 4, "days": 2}
 IN_TEXTS = ("serial", "serial_number", "mac", "imei", "imsi", "iccid", "mdn", "email", "name")
 
@@ -169,9 +175,7 @@ def test_no_file_holds_anything_of_what_was_erased(world: World) -> None:
 
 
 def test_rows_of_all_others_are_as_before(world: World) -> None:
-    names = ("users", "routers", "net_devices", "alerts", "failovers", "historical_locations")
-
-    assert rows_of_others(world.after, names) == rows_of_others(world.before, names)
+    assert rows_of_others(world.after, OF_ONE) == rows_of_others(world.before, OF_ONE)
 
 
 def test_the_receipt_says_what_was_deleted(world: World) -> None:
@@ -302,6 +306,9 @@ def test_nothing_is_erased_while_a_stream_loads(loaded: Sim) -> None:
         erase(loaded.settings(), wanted(loaded))
 
 
+Stop = Callable[[pytest.MonkeyPatch], None]
+
+
 def stop_after_tombstones(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("fleetlake.privacy.erase.erase_rows", _stopped)
 
@@ -321,7 +328,7 @@ def _stopped(*_: object) -> None:
 @pytest.mark.release
 @pytest.mark.parametrize("stop", [stop_after_tombstones, stop_after_rows, stop_before_the_catalog])
 def test_a_stopped_erasure_lets_nothing_back_and_the_next_one_finishes(
-    loaded: Sim, monkeypatch: pytest.MonkeyPatch, stop: Callable[[pytest.MonkeyPatch], None]
+    loaded: Sim, monkeypatch: pytest.MonkeyPatch, stop: Stop
 ) -> None:
     texts, ids = texts_of(loaded), ids_of(loaded)
     with monkeypatch.context() as patch:
@@ -334,6 +341,46 @@ def test_a_stopped_erasure_lets_nothing_back_and_the_next_one_finishes(
     erase(loaded.settings(), wanted(loaded))
 
     assert scan([loaded.settings().lake], texts=texts, ids=ids).leaks == []
+
+
+@pytest.mark.release
+@pytest.mark.parametrize("stop", [stop_after_tombstones, stop_after_rows])
+def test_a_catalog_built_anew_after_a_stopped_erasure_shows_nothing_of_what_was_erased(
+    loaded: Sim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: Stop
+) -> None:
+    path, texts, ids = loaded.settings().lake, texts_of(loaded), ids_of(loaded)
+    with open_lake(path) as lake:
+        maintain(lake)  # so that files hold all rows
+    before = rows_of_others(loaded, OF_ONE)
+    with monkeypatch.context() as patch:
+        stop(patch)
+        with pytest.raises(KeyboardInterrupt):
+            erase(loaded.settings(), wanted(loaded))
+    for file in path.glob(f"{CATALOG}*"):
+        file.unlink()
+
+    rebuilt = rebuild_catalog(path)
+
+    shown = copy_of_shown(path, tmp_path / "shown")
+    assert scan([shown], texts=texts, ids=ids).leaks == []
+    assert rows_of_others(loaded, OF_ONE) == before
+    with open_lake(path, read_only=True) as lake:
+        [(fixes,)] = lake.rows("select count(*) from raw.historical_locations")
+    assert rebuilt.rows["historical_locations"] == fixes > 0
+    erase(loaded.settings(), wanted(loaded))
+    assert scan([path], texts=texts, ids=ids).leaks == []
+
+
+def copy_of_shown(path: Path, folder: Path) -> Path:
+    """Write all rows that a lake shows in `raw` and `meta` to a folder."""
+    folder.mkdir()
+    with open_lake(path, read_only=True) as lake:
+        for schema, table in lake.rows(
+            "select schema_name, table_name from duckdb_tables() where database_name = 'lake'"
+        ):
+            file = folder / f"{schema}.{table}.parquet"
+            lake.execute(f"copy {schema}.{table} to '{file}' (format parquet)")
+    return folder
 
 
 def test_an_interface_of_an_erased_router_that_appears_later_is_withheld_too(loaded: Sim) -> None:

@@ -9,7 +9,11 @@ import pytest
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import LakeError, SettingsError
 from fleetlake.lake import open_lake
+from fleetlake.lake.attach import CATALOG
 from fleetlake.lake.audit_trail import read_events
+from fleetlake.lake.integrity.check import check_lake
+from fleetlake.lake.integrity.damage import DamageKind
+from fleetlake.lake.integrity.rebuild import rebuild_catalog
 from fleetlake.lake.maintenance import Maintained, maintain
 from fleetlake.lake.retention_rules import prepare_retention, require_rules, retention_now
 from fleetlake.lake.watermarks import forget_interval
@@ -192,6 +196,25 @@ def test_the_bytes_of_deleted_rows_leave_the_lake_with_the_last_snapshot(loaded:
         )
     assert left
     assert not {value for (value,) in left} & gone
+
+
+@pytest.mark.release
+def test_a_catalog_built_anew_does_not_show_rows_past_their_days_of_older_files(
+    loaded: Sim,
+) -> None:
+    path = loaded.settings().lake
+    with open_lake(path) as lake:
+        prepare_retention(lake, DAYS, trust=ClockTrust.SERVICE)
+        maintain(lake, days=DAYS)  # older snapshots, and their files, stay
+    for file in path.glob(f"{CATALOG}*"):
+        file.unlink()
+
+    rebuilt = rebuild_catalog(path, days=DAYS, trust=ClockTrust.SERVICE)
+
+    assert_only_recent(loaded)
+    found = {name: len(held(loaded, name, key)) for name, key in KEYS.items()}
+    assert rebuilt.rows == found
+    assert {damage.kind for damage in check_lake(path).damages} <= {DamageKind.UNKNOWN}
 
 
 @pytest.mark.proof

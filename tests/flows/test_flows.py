@@ -227,6 +227,7 @@ def test_maintenance_reports_written_files_and_merged_files_separately(monkeypat
     from flows import maintain as flow
 
     monkeypatch.setattr(flow, "compact", lambda _: MAINTAINED)
+    monkeypatch.setattr(flow, "renew_copies", lambda: None)
 
     assert flow.maintain.fn().message == "2 files written; 12 files became 7."
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,14 @@ from tests.test_erase import ids_of, texts_of, wanted
 from fleetlake.exporters import TARGETS
 from fleetlake.exporters.export import export
 from fleetlake.lake import open_lake
+from fleetlake.lake.backups.backup import back_up
 from fleetlake.lake.maintenance import maintain
 from fleetlake.lake.retention_rules import prepare_retention
 from fleetlake.marts import build_marts
-from fleetlake.privacy.erase import erase, raise_unfinished
+from fleetlake.marts.build import forget_scratch
+from fleetlake.privacy.after_retention import renew_after_retention
+from fleetlake.privacy.erase import erase
+from fleetlake.privacy.receipt import raise_unfinished
 from fleetlake.publishing.publish import publish
 from fleetlake.settings import ClockTrust, Settings
 from fleetsim.app import create_app
@@ -62,7 +67,7 @@ def test_marts_snapshots_and_exports_follow_an_erasure(fleet: Sim, tmp_path: Pat
     assert scan(folders, texts=texts, ids=ids).leaks
 
     receipt = erase(settings, wanted(fleet))
-    raise_unfinished(receipt)
+    raise_unfinished(receipt.outlets)
 
     found = scan(folders, texts=texts, ids=ids)
     assert found.leaks == []
@@ -75,6 +80,75 @@ def test_marts_snapshots_and_exports_follow_an_erasure(fleet: Sim, tmp_path: Pat
         assert_not_in_postgres(postgres, texts)
     export_all(settings)  # goes on from there
     assert scan(folders, texts=texts, ids=ids).leaks == []
+
+
+HOLDING = ("raw.historical_locations", "location_track_points", "change_log")
+"""Tables with an id of each fix, or of each activity."""
+
+DAYS = {"historical_locations": 1, "activity_logs": 1}
+
+
+def test_copies_follow_when_maintenance_deletes_rows_past_their_days(
+    make_lake: Callable[..., Path], tmp_path: Path
+) -> None:
+    lake = make_lake(tmp_path, "routers", "historical_locations", "locations", "activity_logs")
+    addresses = {name: SecretStr(str(tmp_path / name)) for name in FILES}
+    settings = Settings(
+        lake=lake,
+        published=tmp_path / "published",
+        exports=addresses,
+        retention=DAYS,
+        clock="service",
+    )
+    build_marts(lake)
+    publish(lake, settings.published, raw=["historical_locations"])
+    publish(lake, settings.published, raw=["historical_locations"])
+    with open_lake(lake) as opened:
+        for name in FILES:
+            export(opened, TARGETS[name], addresses[name], HOLDING)
+        prepare_retention(opened, DAYS, trust=ClockTrust.SERVICE)
+        maintain(opened, keep=timedelta(0), days=DAYS)
+        [(start,)] = opened.rows("select min(kept_from) from meta.retention")
+    back_up(lake, str(tmp_path / "backups"))
+    gone = sorted(ids_before(start))[::40]  # a search for each of them takes long
+    copies = [lake / "files", *(tmp_path / name for name in (*FILES, ".published"))]
+    assert scan(copies[1:], texts=gone, ids=()).leaks
+
+    done = [*renew_after_retention(settings, backups=[str(tmp_path / "backups")])]
+    again = [*renew_after_retention(settings)]
+
+    raise_unfinished(done)
+    assert [one.outlet.partition(" ")[0] for one in done] == [
+        *("marts", "published"),
+        *["export"] * len(FILES),
+        "backups",
+    ]
+    assert done[-1].done == "none holds it"
+    assert again == []
+    with open_lake(lake) as opened:
+        maintain(opened, keep=timedelta(0), days=DAYS)  # the earlier rows of the marts
+    forget_scratch(lake)
+    assert scan(copies, texts=gone, ids=()).leaks == []
+    assert (settings.published / "raw_historical_locations").is_dir()
+    with open_lake(lake) as opened:
+        [(kept,)] = opened.rows("select count(*) from raw.historical_locations")
+        [(points,)] = opened.rows("select count(*) from marts.location_track_points")
+    assert kept == points > 0
+
+
+def ids_before(start: datetime) -> set[str]:
+    """Return the ids of the fixes and of the activity that the service had before an instant."""
+    app = create_app(SimulatorOptions(routers=12, days=4, now=LOADED_AT, speed=0))
+    sim = Sim(app, Path())
+    fixes = {
+        one["created_at_timeuuid"]
+        for one in sim.truth("historical_locations")
+        if datetime.fromisoformat(one["created_at"]) < start
+    }
+    actions = [one["action"] for one in sim.truth("activity_logs")]
+    return fixes | {
+        one["id"] for one in actions if datetime.fromisoformat(one["timestamp"]) < start
+    }
 
 
 def assert_not_in_postgres(address: str, texts: set[str]) -> None:

@@ -53,7 +53,7 @@ def erase(
     from fleetlake.endpoints.relations import Thing
     from fleetlake.errors import UsageError
     from fleetlake.privacy.erase import erase as erase_things
-    from fleetlake.privacy.erase import raise_unfinished
+    from fleetlake.privacy.receipt import raise_unfinished
     from fleetlake.settings import load_settings
 
     named = {Thing.ROUTER: routers, Thing.USER: users, Thing.ACCOUNT: accounts}
@@ -76,7 +76,7 @@ def erase(
         on_step=lambda step: progress.print(f"{step.capitalize()} …"),
     )
     _print(screen, receipt)
-    raise_unfinished(receipt)
+    raise_unfinished(receipt.outlets)
 
 
 def _is_confirmed() -> bool:
@@ -90,15 +90,14 @@ def _is_confirmed() -> bool:
 
 
 def _print(screen: "Console", receipt: "Receipt") -> None:
-    from fleetlake.cli.screen import table, table_or_none
+    from fleetlake.cli.screen import print_copies, table_or_none
     from fleetlake.text.wording import counted
 
     things = [counted(n, thing.replace("_", " ")) for thing, n in receipt.things.items()]
     rows = [(t.table, t.deleted, t.redacted, t.files_rewritten) for t in receipt.tables]
     columns = ("table", "rows deleted", "rows redacted", "files rewritten")
     screen.print(table_or_none(columns, rows))
-    outlets = [(one.outlet, one.done, one.left_to_do) for one in receipt.outlets]
-    screen.print(table("", ("copy", "what was done", "what is left to you"), outlets))
+    print_copies(screen, receipt.outlets)
     said = "Would be erased" if receipt.is_dry_run else "Erased"
     at = f"{receipt.erased_at:%Y-%m-%d %H:%M} UTC"
     screen.print(f"{said}: {', '.join(things)} ({at}, {receipt.seconds:.1f} s).")

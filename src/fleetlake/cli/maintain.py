@@ -9,6 +9,14 @@ def maintain(
     keep_days: Annotated[
         int, typer.Option(min=0, help="Days of snapshots to keep for time travel.")
     ] = 7,
+    backups: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--backup",
+            metavar="TARGET",
+            help="List the backups there that still hold rows past [retention]; repeatable.",
+        ),
+    ] = None,
     *,
     trust_clock: Annotated[
         bool,
@@ -17,22 +25,33 @@ def maintain(
             help="Apply [retention] by this machine's clock even if it is far ahead of the lake.",
         ),
     ] = False,
+    copies: Annotated[
+        bool,
+        typer.Option(
+            "--copies/--no-copies",
+            help="After rows were deleted by [retention]: build the marts, publish and export "
+            "again what still holds them, or leave that to the next build, publish and export.",
+        ),
+    ] = True,
 ) -> None:
     """Merge small files, expire old snapshots, remove unused files and rows past their days.
 
     `[retention]` in fleetlake.toml says how many days the rows of a raw table stay. Such a row is
     deleted at once; its bytes are gone when the last snapshot with it expires, --keep-days later.
-    The next build computes all marts anew, and published snapshots and exports follow the marts.
+    Then the marts are computed anew, and a published snapshot and the exports to known addresses
+    follow.
 
     Never waits: if a stream is being loaded, it reports that and changes nothing.
     """
     from datetime import timedelta
 
-    from fleetlake.cli.screen import console
+    from fleetlake.cli.screen import console, print_copies
     from fleetlake.lake import open_lake
     from fleetlake.lake.catalog import require_lake
     from fleetlake.lake.maintenance import maintain as maintain_lake
     from fleetlake.lake.retention_rules import prepare_retention
+    from fleetlake.privacy.after_retention import renew_after_retention
+    from fleetlake.privacy.receipt import raise_unfinished
     from fleetlake.settings import load_settings
     from fleetlake.text.wording import counted
 
@@ -48,3 +67,16 @@ def maintain(
         f"{done.files_before:,} data files merged into {done.files_after:,}; "
         f"{done.snapshots_expired:,} snapshots expired, {done.files_removed:,} files removed."
     )
+    if not copies:
+        return
+    progress = console(stderr=True)
+    renewed = [
+        *renew_after_retention(
+            settings,
+            backups=backups or (),
+            on_step=lambda step: progress.print(f"{step.capitalize()} …"),
+        )
+    ]
+    if renewed:
+        print_copies(console(), renewed)
+    raise_unfinished(renewed)

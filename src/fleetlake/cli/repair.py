@@ -8,7 +8,6 @@ from fleetlake.cli.formats import FormatOption, OutputFormat
 
 if TYPE_CHECKING:
     from fleetlake.lake.integrity.losses import Loss
-    from fleetlake.lake_address import LakeAddress
     from fleetlake.loading.repair import RepairPlan
     from fleetlake.settings import Settings
 
@@ -57,7 +56,7 @@ def repair(
 
     settings = load_settings()
     if rebuild:
-        _rebuild(settings.lake)
+        _rebuild(settings)
         return
     plan = _plan(settings, is_full=full)
     _print_losses(plan.losses, output, is_csv_guarded=settings.csv_guard)
@@ -122,12 +121,12 @@ def _print_losses(
         print_rows(console(), FIELDS, rows)
 
 
-def _rebuild(lake: "LakeAddress") -> None:
+def _rebuild(settings: "Settings") -> None:
     from fleetlake.cli.screen import console
     from fleetlake.lake.integrity.rebuild import rebuild_catalog
     from fleetlake.text.wording import counted
 
-    done = rebuild_catalog(lake)
+    done = rebuild_catalog(settings.lake, days=settings.retention, trust=settings.clock)
     screen = console()
     total = counted(sum(done.rows.values()), "row")
     screen.print(f"The catalog was built anew: {total} from {counted(done.files, 'file')}.")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.progress import TextColumn
 
     from fleetlake.loading.outcome import Outcome
+    from fleetlake.privacy.receipt import OutletReceipt
 
 NOTHING_LOADED = "Warning: nothing was ever loaded into this lake. Run `fleetlake ingest` first."
 PLAIN_WIDTH = 120
@@ -100,6 +101,12 @@ def print_rows(screen: Console, columns: Sequence[str], rows: Sequence[Sequence[
 def table_or_none(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table | str:
     """Return a table, or the word None if there are no rows."""
     return table("", columns, rows) if rows else "None."
+
+
+def print_copies(screen: Console, copies: Sequence["OutletReceipt"]) -> None:
+    """Print what was done about copies of the lake, and what is left to the user."""
+    rows = [(one.outlet, one.done, one.left_to_do) for one in copies]
+    screen.print(table("", ("copy", "what was done", "what is left to you"), rows))
 
 
 def cell(value: object, *, counts: bool = True) -> str:

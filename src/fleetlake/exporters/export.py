@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from importlib import import_module
 from pathlib import Path
 from typing import TypeVar
@@ -20,7 +21,7 @@ from fleetlake.exporters.changes import (
     full_export_reason,
     mark_of,
 )
-from fleetlake.exporters.contract import Exporter, reported
+from fleetlake.exporters.contract import Exporter, ExportMark, reported
 from fleetlake.lake import Lake
 from fleetlake.lake.locks import export_lock
 from fleetlake.machine.project import in_project
@@ -76,6 +77,32 @@ def renew(lake: Lake, target: Target, address: SecretStr) -> list[str]:
     return _guarded(lake, target, address, lambda: _renew_tables(lake, target, address, sources))
 
 
+def catch_up(
+    lake: Lake, target: Target, address: SecretStr, *, before: datetime, are_earlier_removed: bool
+) -> list[str]:
+    """Export the tables that a target holds as they were before an instant; return the names.
+
+    `are_earlier_removed` also removes their earlier rows from the target. Raises: as `export`.
+    """
+    sources = tables_named(lake, ["marts", "raw", "meta"])
+
+    def work() -> list[str]:
+        exporter = open_exporter(target, address)
+        try:
+            lake.execute("BEGIN")
+            stale = [s for s in sources if _is_older(lake, _mark_or_none(exporter, s), before)]
+            for source in stale:
+                _export_table(lake, exporter, source, is_full=False, on_rows=lambda *_: None)
+                if are_earlier_removed:
+                    exporter.purge(source.name)
+            return [source.name for source in stale]
+        finally:
+            lake.roll_back()
+            exporter.close()
+
+    return _guarded(lake, target, address, work)
+
+
 def _guarded(lake: Lake, target: Target, address: SecretStr, work: Callable[[], Result]) -> Result:
     """Return the result of work on a target, under its lock. Raises: ExportFailed if it fails."""
     try:
@@ -99,7 +126,7 @@ def _renew_tables(
     exporter = open_exporter(target, address)
     try:
         lake.execute("BEGIN")
-        held = [source for source in sources if _is_held(exporter, source.name)]
+        held = [source for source in sources if _mark_or_none(exporter, source)]
         for source in held:
             now = mark_of(lake, source)
             exporter.replace(source.name, all_rows(lake, source, now), now)
@@ -110,12 +137,20 @@ def _renew_tables(
         exporter.close()
 
 
-def _is_held(exporter: Exporter, name: str) -> bool:
-    """Return whether an export created a target's table; one of someone else is not ours."""
+def _mark_or_none(exporter: Exporter, source: Source) -> ExportMark | None:
+    """Return the mark of a target's table; None if no export created it: it is not ours."""
     try:
-        return exporter.mark(name) is not None
+        return exporter.mark(source.name)
     except ExportFailed:
+        return None
+
+
+def _is_older(lake: Lake, mark: ExportMark | None, moment: datetime) -> bool:
+    """Return whether a table was exported from a snapshot of the lake before an instant."""
+    if mark is None:
         return False
+    [(is_older,)] = lake.rows("SELECT ?::TIMESTAMPTZ < ?", [mark.committed_at, moment])
+    return bool(is_older)
 
 
 def address_of(target: Target, addresses: dict[str, SecretStr]) -> SecretStr:

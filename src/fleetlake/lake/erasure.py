@@ -19,10 +19,15 @@ from fleetlake.endpoints.relations import Thing, role, text_columns
 from fleetlake.lake.audit_trail import EventKind, record_event
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.durable import flush_files
-from fleetlake.lake.erasure_plan import ErasurePlan, actor_condition, condition
+from fleetlake.lake.erasure_plan import (
+    ErasurePlan,
+    actor_condition,
+    condition,
+    plan_of_buried,
+)
 from fleetlake.lake.evolution.promotions import with_promoted
 from fleetlake.lake.suppression import Suppression
-from fleetlake.lake.tombstones import Tombstones, add_tombstones
+from fleetlake.lake.tombstones import Tombstones, add_tombstones, read_tombstones
 from fleetlake.text.quoting import literal, quoted
 from fleetlake.text.wording import counted
 
@@ -51,21 +56,32 @@ def count_rows(lake: Lake, plan: ErasurePlan) -> dict[str, int]:
 
 
 def bury(lake: Lake, plan: ErasurePlan) -> Tombstones:
-    """Commit the tombstones. The caller holds the locks of all streams and of the catalog."""
+    """Commit the tombstones. The caller holds the locks of all streams and of the catalog.
+
+    They become files at once: a catalog that is built anew from the files must know them.
+    """
+    lake.execute("set ducklake_default_data_inlining_row_limit = 0")
     with lake.transaction():
         return add_tombstones(lake, plan.pairs(), plan.all_values())
+
+
+def erase_buried(lake: Lake) -> ErasedRows:
+    """Delete and redact again, in the open transaction, what tombstones name.
+
+    For a catalog that is built anew: older files may hold rows from before an erasure.
+    """
+    tombstones = read_tombstones(lake)
+    if not tombstones:
+        return ErasedRows(deleted={}, redacted={})
+    plan = plan_of_buried(lake, tombstones)
+    return _Erasure(lake, plan, tombstones, are_words_known=False).run()
 
 
 def erase_rows(lake: Lake, plan: ErasurePlan, tombstones: Tombstones) -> ErasedRows:
     """Delete and redact in one transaction, with the event; the caller holds the same locks."""
     with lake.transaction():
-        work = _Erasure(lake, plan, tombstones)
-        work.raw_tables()
-        work.marts()
-        work.meta()
-        deleted = {table: rows for table, rows in work.deleted.items() if rows}
-        redacted = {table: rows for table, rows in work.redacted.items() if rows}
-        if deleted or redacted:
+        done = _Erasure(lake, plan, tombstones).run()
+        if done.deleted or done.redacted:
             things = [
                 counted(number, thing.replace("_", " "))
                 for thing, number in erased_things(plan).items()
@@ -74,21 +90,41 @@ def erase_rows(lake: Lake, plan: ErasurePlan, tombstones: Tombstones) -> ErasedR
                 lake,
                 EventKind.ERASURE,
                 f"Erased: {', '.join(things)}.",
-                rows=sum(deleted.values()),
-                details={"deleted": deleted, "redacted": redacted},
+                rows=sum(done.deleted.values()),
+                details={"deleted": done.deleted, "redacted": done.redacted},
             )
         flush_files(lake.path)
-    return ErasedRows(deleted=deleted, redacted=redacted)
+    return done
 
 
 class _Erasure:
-    """The work within the transaction, and what it did to each table."""
+    """The work within the transaction, and what it did to each table.
 
-    def __init__(self, lake: Lake, plan: ErasurePlan, tombstones: Tombstones) -> None:
+    If only digests of the words to redact are known, every text is read.
+    """
+
+    def __init__(
+        self,
+        lake: Lake,
+        plan: ErasurePlan,
+        tombstones: Tombstones,
+        *,
+        are_words_known: bool = True,
+    ) -> None:
         self._lake, self._plan, self._tombstones = lake, plan, tombstones
         self.deleted, self.redacted = Counter[str](), Counter[str]()
-        self._pattern = _pattern(plan, is_json=False)
-        self._json_pattern = _pattern(plan, is_json=True)
+        self._pattern = _pattern(plan, is_json=False) if are_words_known else ""
+        self._json_pattern = _pattern(plan, is_json=True) if are_words_known else ""
+
+    def run(self) -> ErasedRows:
+        """Do all of it; return the rows by table."""
+        self.raw_tables()
+        self.marts()
+        self.meta()
+        return ErasedRows(
+            deleted={table: rows for table, rows in self.deleted.items() if rows},
+            redacted={table: rows for table, rows in self.redacted.items() if rows},
+        )
 
     def raw_tables(self) -> None:
         # Conditions first: identifiers of a list are looked up before its rows go.

@@ -6,6 +6,7 @@ their latest version says so. An interface that moved to another router stays wi
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.columns import Privacy
@@ -18,9 +19,11 @@ from fleetlake.endpoints.relations import (
     naming_columns,
     role,
     telling_columns,
+    thing_of_type,
     types_of,
 )
 from fleetlake.lake.connection import Lake
+from fleetlake.lake.tombstones import Tombstones
 from fleetlake.text.quoting import literal, quoted
 from fleetlake.text.word_windows import as_words
 
@@ -60,6 +63,23 @@ def plan_erasure(lake: Lake, wanted: Iterable[tuple[Thing, int]]) -> ErasurePlan
     return ErasurePlan(things=things, values=frozenset(_values(lake, things)))
 
 
+def plan_of_buried(lake: Lake, tombstones: Tombstones) -> ErasurePlan:
+    """Return what a lake holds of things that were erased before, as far as tombstones tell."""
+    things: dict[Thing, set[int]] = {thing: set() for thing in Thing}
+    values: set[str] = set()
+    for endpoint in ENDPOINTS.values():
+        for thing, id_ in _named_things(lake, endpoint):
+            if tombstones.has(thing, id_):
+                things[thing].add(int(id_))
+        if is_known_by_value(endpoint):
+            for column in identifiers(endpoint):
+                held = _distinct(lake, endpoint, column.name)
+                values |= {as_words(value) for (value,) in held if tombstones.has_value(value)}
+    return ErasurePlan(
+        things={thing: frozenset(ids) for thing, ids in things.items()}, values=frozenset(values)
+    )
+
+
 def is_held(lake: Lake, thing: Thing, id_: int) -> bool:
     """Return whether any row belongs to a thing; its own list is looked at first."""
     alone = ErasurePlan(things={thing: frozenset([id_])}, values=frozenset())
@@ -87,6 +107,24 @@ def condition(lake: Lake, endpoint: Endpoint, plan: ErasurePlan) -> str | None:
 def actor_condition(endpoint: Endpoint, plan: ErasurePlan) -> str | None:
     """Return the SQL condition of the rows in which something erased acted; None if none can."""
     return " or ".join(_role_conditions(endpoint, "actor", plan.things)) or None
+
+
+def _named_things(lake: Lake, endpoint: Endpoint) -> Iterator[tuple[Thing, Any]]:
+    """Yield each thing that the rows of an endpoint belong to, or act upon, or that acts."""
+    for thing in Thing:
+        for name in naming_columns(endpoint, thing):
+            yield from ((thing, id_) for (id_,) in _distinct(lake, endpoint, name))
+    for columns in (role(endpoint, "object"), role(endpoint, "actor")):
+        if columns:
+            for id_, kind in _distinct(lake, endpoint, columns.id, columns.type):
+                thing_acting = thing_of_type(kind)
+                if thing_acting:
+                    yield thing_acting, id_
+
+
+def _distinct(lake: Lake, endpoint: Endpoint, *names: str) -> list[tuple[Any, ...]]:
+    listed = ", ".join(map(quoted, names))
+    return lake.rows(f"select distinct {listed} from raw.{quoted(endpoint.name)}")
 
 
 def _members(lake: Lake, thing: Thing, things: Things) -> frozenset[int]:

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from fleetlake.endpoints.relations import Thing
-from fleetlake.errors import ExportFailed, UsageError
+from fleetlake.errors import UsageError
 from fleetlake.lake import Lake, open_lake
-from fleetlake.lake.backups.backup_target import BackupTarget
 from fleetlake.lake.byte_purge import data_files, purge_catalog, purge_files
 from fleetlake.lake.catalog import require_lake
 from fleetlake.lake.erasure import ErasedRows, bury, count_rows, erase_rows, erased_things
@@ -20,14 +19,10 @@ from fleetlake.lake.locks import commit_lock, quiet_lake
 from fleetlake.lake.tombstones import read_tombstones
 from fleetlake.lake_address import LakeAddress, SharedLake
 from fleetlake.marts.build import build_marts, forget_scratch
+from fleetlake.privacy.copies import earlier_backups, renew_published
 from fleetlake.privacy.receipt import OutletReceipt, Receipt, table_receipts
 from fleetlake.privacy.stale_exports import renew_exports
-from fleetlake.publishing.publish import publish, published_folder
-from fleetlake.publishing.snapshot_folders import (
-    is_published_coarse,
-    published_raw,
-    remove_earlier,
-)
+from fleetlake.publishing.publish import published_folder
 from fleetlake.settings import Settings
 
 OnStep = Callable[[str], None]
@@ -75,16 +70,6 @@ def erase(
         is_dry_run=is_dry_run,
         seconds=time.monotonic() - began,
     )
-
-
-def raise_unfinished(receipt: Receipt) -> None:
-    """Raise ExportFailed if a copy could not be renewed."""
-    failed = [one for one in receipt.outlets if one.done.startswith("failed")]
-    if failed:
-        raise ExportFailed(
-            f"{', '.join(one.outlet for one in failed)} may still hold what was erased.",
-            remedy="Fix the cause, then run the same command again.",
-        )
 
 
 def _plan(lake: Lake, wanted: Sequence[tuple[Thing, int]]) -> ErasurePlan:
@@ -136,23 +121,9 @@ def _purge(lake: LakeAddress, on_step: OnStep) -> dict[str, str]:
 
 def _renew_copies(settings: Settings, on_step: OnStep) -> Iterator[OutletReceipt]:
     """Renew published snapshots and exports; yield what was done about each."""
-    folder = published_folder(settings)
-    if folder.is_symlink():
+    if published_folder(settings).is_symlink():
         on_step("publishing")
-        raw = published_raw(folder)
-        publish(
-            settings.lake,
-            folder,
-            raw=raw,
-            day_rows=settings.published_day_rows,
-            is_coarse=settings.published_coarse or is_published_coarse(folder),
-        )
-        removed = remove_earlier(folder)
-        yield OutletReceipt(
-            outlet=f"published snapshots in {folder}",
-            done=f"published anew; {removed} earlier removed",
-            left_to_do="Snapshots published elsewhere with --to: publish there twice.",
-        )
+        yield renew_published(settings)
     yield from renew_exports(settings, on_step)
     if isinstance(settings.lake, SharedLake):
         yield OutletReceipt(
@@ -164,16 +135,7 @@ def _renew_copies(settings: Settings, on_step: OnStep) -> Iterator[OutletReceipt
 
 def _backups(addresses: Sequence[str], erased_at: datetime) -> Iterator[OutletReceipt]:
     """Yield the backups made before the erasure: all of them still hold what was erased."""
-    for address in addresses:
-        target = BackupTarget(address)
-        with target.errors():
-            stamps = target.stamps()
-        held = [stamp for stamp in stamps if stamp < f"{erased_at:%Y%m%dT%H%M%S.%fZ}"]
-        yield OutletReceipt(
-            outlet=f"backups in {target.name}",
-            done=f"{len(held)} still hold it: {', '.join(held)}" if held else "none holds it",
-            left_to_do=f"`fleetlake backup {target.name} --keep 1` replaces them." if held else "",
-        )
+    yield from earlier_backups(addresses, erased_at)
     if not addresses:
         yield OutletReceipt(
             outlet="backups",

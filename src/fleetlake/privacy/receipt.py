@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from fleetlake.errors import ExportFailed
+
 
 @dataclass(frozen=True, kw_only=True)
 class TableReceipt:
@@ -35,6 +37,16 @@ class Receipt:
     outlets: Sequence[OutletReceipt]
     is_dry_run: bool
     seconds: float
+
+
+def raise_unfinished(outlets: Sequence[OutletReceipt]) -> None:
+    """Raise ExportFailed if a copy could not be renewed."""
+    failed = [one.outlet for one in outlets if one.done.startswith("failed")]
+    if failed:
+        raise ExportFailed(
+            f"{', '.join(failed)} may still hold what was deleted from the lake.",
+            remedy="Fix the cause, then run the same command again.",
+        )
 
 
 def table_receipts(

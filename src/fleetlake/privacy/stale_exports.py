@@ -1,4 +1,4 @@
-"""Exports after an erasure: each table that a known target holds is written anew, without history.
+"""Exports after rows were deleted on purpose: the tables that known targets hold follow the lake.
 
 Known are the addresses in the settings, and the default folders. A target that keeps earlier
 versions of rows has them removed as far as it allows.
@@ -6,14 +6,15 @@ versions of rows has them removed as far as it allows.
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 from pydantic import SecretStr
 
 from fleetlake.errors import FleetlakeError
 from fleetlake.exporters import TARGETS, Target
-from fleetlake.exporters.export import address_of, renew
-from fleetlake.lake import open_lake
+from fleetlake.exporters.export import address_of, catch_up, renew
+from fleetlake.lake import Lake, open_lake
 from fleetlake.privacy.receipt import OutletReceipt
 from fleetlake.settings import Settings
 from fleetlake.text.wording import counted
@@ -26,28 +27,70 @@ _KEPT_BY_TARGET = {
 }
 
 
+_UNDISTURBED = {
+    "postgres": "PostgreSQL reuses the space of deleted rows after its next VACUUM.",
+}
+"""Targets whose earlier rows cannot be removed without making readers wait."""
+
+
 def renew_exports(settings: Settings, on_step: Callable[[str], None]) -> Iterator[OutletReceipt]:
     """Write the exported tables of every known target anew; yield what was done about each."""
-    for target, address in _known_targets(settings):
-        on_step(f"exporting to {target.name}")
-        outlet = f"export to {target.name}"
-        try:
-            with open_lake(settings.lake) as lake:
-                tables = renew(lake, target, address)
-        except FleetlakeError as error:
-            yield OutletReceipt(outlet=outlet, done=f"failed: {error.what}")
-            continue
+
+    def work(lake: Lake, target: Target, address: SecretStr) -> OutletReceipt:
+        tables = renew(lake, target, address)
         left = _KEPT_BY_TARGET.get(target.name, "") if tables else ""
         if "://" in address.get_secret_value() and target.name in {"parquet", "csv", "jsonl"}:
             left = "If the bucket keeps versions of objects, delete the older ones."
-        yield OutletReceipt(
-            outlet=outlet, done=f"{counted(len(tables), 'table')} written anew", left_to_do=left
-        )
+        return _receipt(target, f"{counted(len(tables), 'table')} written anew", left)
+
+    yield from _each_target(settings, on_step, work)
     yield OutletReceipt(
         outlet="exports to other addresses",
         done="not known",
         left_to_do="Run each `fleetlake export TARGET --to ADDRESS --full` again.",
     )
+
+
+def bring_exports_up_to_date(
+    settings: Settings, on_step: Callable[[str], None], *, before: datetime
+) -> Iterator[OutletReceipt]:
+    """Export tables that known targets hold as they were before an instant; yield what was done.
+
+    Only changes are sent. Earlier versions of rows go where that makes no reader wait.
+    """
+
+    def work(lake: Lake, target: Target, address: SecretStr) -> OutletReceipt | None:
+        is_undisturbed = target.name in _UNDISTURBED
+        tables = catch_up(
+            lake, target, address, before=before, are_earlier_removed=not is_undisturbed
+        )
+        if not tables:
+            return None
+        left = (_UNDISTURBED if is_undisturbed else _KEPT_BY_TARGET).get(target.name, "")
+        return _receipt(target, f"{counted(len(tables), 'table')} brought up to date", left)
+
+    yield from _each_target(settings, on_step, work)
+
+
+def _each_target(
+    settings: Settings,
+    on_step: Callable[[str], None],
+    work: Callable[[Lake, Target, SecretStr], OutletReceipt | None],
+) -> Iterator[OutletReceipt]:
+    """Do some work on every known target; yield the receipts, those of failures included."""
+    for target, address in _known_targets(settings):
+        on_step(f"exporting to {target.name}")
+        try:
+            with open_lake(settings.lake) as lake:
+                receipt = work(lake, target, address)
+        except FleetlakeError as error:
+            receipt = _receipt(target, f"failed: {error.what}", "")
+        if receipt:
+            yield receipt
+
+
+def _receipt(target: Target, done: str, left: str) -> OutletReceipt:
+    return OutletReceipt(outlet=f"export to {target.name}", done=done, left_to_do=left)
 
 
 def _known_targets(settings: Settings) -> Iterator[tuple[Target, SecretStr]]:

@@ -37,6 +37,7 @@ from fleetlake.publishing.snapshot_folders import (
     DESCRIPTION,
     MARKER,
     NEXT_LINK,
+    STAMP,
     clear,
     description_of,
     folder_errors,
@@ -107,7 +108,7 @@ def publish(
             refuse_other_link(store / NEXT_LINK)
             clear(store, keep=published)
             before = published.resolve() if published.is_symlink() else None
-            new = store / datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+            new = store / datetime.now(UTC).strftime(STAMP)
             snapshot = _Snapshot(
                 lake=lake,
                 folder=new,

@@ -21,6 +21,7 @@ MARKER = ".fleetlake"
 NEXT_LINK = "next"
 """Temporary name of the new link, until it is renamed to the published one."""
 
+STAMP = "%Y%m%dT%H%M%S.%fZ"
 _NAME = re.compile(r"\d{8}T\d{6}\.\d{6}Z")
 
 
@@ -42,6 +43,17 @@ def description_of(snapshot: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return described if isinstance(described, dict) else {}
+
+
+def snapshot_names(published: Path) -> list[str]:
+    """Return the names of the finished snapshots, newest first: the times of publication, in UTC.
+
+    They are in the format of `STAMP`.
+    """
+    store = published.absolute().parent / f".{published.name}"
+    found = filter(is_snapshot, store.iterdir()) if store.is_dir() else ()
+    finished = [folder.name for folder in found if (folder / DESCRIPTION).is_file()]
+    return sorted(finished, reverse=True)
 
 
 def remove_earlier(published: Path) -> int:

@@ -5,14 +5,17 @@ into one file. So a record's key decides, and of several rows the newest one sta
 are lost with the catalog: the next load proves everything anew that the service still holds, and
 rows that it no longer holds stay.
 
+What was erased or has outlived its days stays away, although older files hold it: tombstones and
+the rules of retention are applied before the new catalog is used.
+
 The new catalog is written beside the lake's place for it, and renamed once it is complete. The rows
 are in new files; `fleetlake maintain` removes the old ones after a day.
 """
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import duckdb
@@ -28,6 +31,7 @@ from fleetlake.lake.audit_trail import EventKind, record_event
 from fleetlake.lake.catalog import READY, is_catalog_lost
 from fleetlake.lake.connection import Lake, lake_errors
 from fleetlake.lake.durable import flush_files
+from fleetlake.lake.erasure import erase_buried
 from fleetlake.lake.integrity.check import check_lake
 from fleetlake.lake.integrity.checksums import add_checksums
 from fleetlake.lake.integrity.damage import DamageKind
@@ -35,7 +39,9 @@ from fleetlake.lake.integrity.listing import DELETES, FileStore, each_of
 from fleetlake.lake.integrity.meta_repair import balance_loads, restore_watermarks
 from fleetlake.lake.integrity.stand_in import is_stand_in
 from fleetlake.lake.locks import all_locks
+from fleetlake.lake.retention_rules import delete_older, prepare_retention
 from fleetlake.lake_address import LakeAddress
+from fleetlake.settings import ClockTrust
 from fleetlake.text.quoting import literal, quoted
 from fleetlake.text.wording import counted
 
@@ -68,8 +74,16 @@ class Rebuilt:
     unknown: tuple[str, ...]
 
 
-def rebuild_catalog(address: LakeAddress) -> Rebuilt:
+def rebuild_catalog(
+    address: LakeAddress,
+    *,
+    days: Mapping[str, int] | None = None,
+    trust: ClockTrust = ClockTrust.CHECKED,
+) -> Rebuilt:
     """Build a lost or damaged catalog of a lake in a folder anew from the lake's files.
+
+    `days` are the rules of retention; if the clock cannot be trusted, the next maintenance applies
+    them.
 
     Raises: LakeError if the catalog is whole, or the lake is a shared one; StreamBusy if a stream
     is being loaded.
@@ -84,6 +98,7 @@ def rebuild_catalog(address: LakeAddress) -> Rebuilt:
             with new.transaction():
                 rebuilt = _fill(new, lake, readable)
                 flush_files(lake)
+            rebuilt = _without_old_rows(new, rebuilt, days or {}, trust)
         _switch_in(lake, work)
     return rebuilt
 
@@ -162,6 +177,8 @@ def _fill(new: Lake, lake: Path, readable: Mapping[str, bool]) -> Rebuilt:
     for endpoint in ENDPOINTS.values():
         if paths := folders.pop(f"raw/{endpoint.name}", None):
             rows[endpoint.name] = _copy(new, f"raw.{endpoint.name}", paths, _newest_rows(endpoint))
+    erased = erase_buried(new).deleted
+    rows = {name: count - erased.get(f"raw.{name}", 0) for name, count in rows.items()}
     restore_watermarks(new)
     balance_loads(new, [*ENDPOINTS])
     add_checksums(new)
@@ -179,6 +196,18 @@ def _fill(new: Lake, lake: Path, readable: Mapping[str, bool]) -> Rebuilt:
         unreadable=tuple(name for name, is_readable in readable.items() if not is_readable),
         unknown=tuple(sorted(name for name in folders if name.startswith("raw/"))),
     )
+
+
+def _without_old_rows(
+    new: Lake, rebuilt: Rebuilt, days: Mapping[str, int], trust: ClockTrust
+) -> Rebuilt:
+    """Delete the rows that the rules of retention no longer keep; return what is left."""
+    with suppress(LakeError):
+        prepare_retention(new, days, trust=trust)
+    rows = dict(rebuilt.rows)
+    for name in delete_older(new):
+        [(rows[name],)] = new.rows(f"select count(*) from raw.{quoted(name)}")
+    return replace(rebuilt, rows=rows)
 
 
 def _copy(new: Lake, table: str, paths: Sequence[str], chosen: str) -> int:

@@ -1,0 +1,102 @@
+"""What was made of a lake follows after maintenance deleted rows past their days.
+
+Which copies are outdated follows from times that the lake, the snapshots and the targets keep, and
+not from what this run has deleted: so the next maintenance finishes what a stopped one has not.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+
+from fleetlake.lake import Lake, open_lake
+from fleetlake.lake.audit_trail import EventKind
+from fleetlake.lake.changed_tables import count_removals
+from fleetlake.lake.meta_tables import has_meta
+from fleetlake.marts.build import build_marts
+from fleetlake.marts.plan import last_built
+from fleetlake.privacy.copies import earlier_backups, renew_published
+from fleetlake.privacy.receipt import OutletReceipt
+from fleetlake.privacy.stale_exports import bring_exports_up_to_date
+from fleetlake.publishing.publish import published_folder
+from fleetlake.publishing.snapshot_folders import STAMP, remove_earlier, snapshot_names
+from fleetlake.settings import Settings
+from fleetlake.text.wording import counted
+
+OnStep = Callable[[str], None]
+
+
+def renew_after_retention(
+    settings: Settings, *, backups: Sequence[str] = (), on_step: OnStep = lambda _: None
+) -> Iterator[OutletReceipt]:
+    """Bring marts, published snapshots and known exports up to date; yield what was done to each.
+
+    Yields nothing for a copy that is up to date, and changes nothing in a lake from which no rule
+    has ever deleted a row. `backups` are targets of which the older backups are named. This process
+    must not have the lake open.
+
+    Raises: BuildFailed; LakeError. A failed export is among what is yielded.
+    """
+    with open_lake(settings.lake, read_only=True) as lake:
+        deleted_at = _newest(lake, "events", "happened_at", f"kind = '{EventKind.RETENTION}'")
+        has_marts = bool(lake.rows(_MARTS))
+        is_outdated = has_marts and deleted_at is not None and _are_outdated(lake, deleted_at)
+    if deleted_at is None:
+        return
+    if is_outdated:
+        on_step("building the marts")
+        built = build_marts(settings.lake, memory=settings.build_memory)
+        done = f"{counted(len(built.models), 'model')} computed anew"
+        yield OutletReceipt(outlet="marts", done=done)
+    with open_lake(settings.lake, read_only=True) as lake:
+        built_at = _last_full_build(lake) if has_marts else None
+    if built_at:
+        yield from _renew_published(settings, on_step, before=built_at)
+    latest = max(deleted_at, built_at or deleted_at)
+    yield from bring_exports_up_to_date(settings, on_step, before=latest)
+    yield from earlier_backups(backups, deleted_at)
+
+
+def _are_outdated(lake: Lake, deleted_at: datetime) -> bool:
+    """Return whether the marts hold what was computed from deleted rows.
+
+    Another machine may have built them, which only the lake's own record of builds tells.
+    """
+    built = last_built(lake.path / "dbt")
+    if built is not None:
+        return built.removals != count_removals(lake)
+    built_at = _last_full_build(lake)
+    return built_at is None or built_at < deleted_at
+
+
+def _last_full_build(lake: Lake) -> datetime | None:
+    return _newest(lake, "builds", "built_at", "is_good and is_full")
+
+
+def _newest(lake: Lake, table: str, column: str, condition: str) -> datetime | None:
+    """Return the latest time in a table of meta, in UTC; None if an older release lacks it."""
+    if not has_meta(lake, table):
+        return None
+    [(moment,)] = lake.rows(f"select max({column}) from meta.{table} where {condition}")
+    return moment.astimezone(UTC) if moment else None
+
+
+_MARTS = (
+    "select 1 from duckdb_tables() where database_name = 'lake' and schema_name = 'marts' limit 1"
+)
+
+
+def _renew_published(
+    settings: Settings, on_step: OnStep, *, before: datetime
+) -> Iterator[OutletReceipt]:
+    """Publish anew if the newest snapshot is older than an instant, and remove older ones."""
+    folder, stamp = published_folder(settings), before.strftime(STAMP)
+    names = snapshot_names(folder) if folder.is_symlink() else []
+    if not names or names[-1] >= stamp:
+        return
+    on_step("publishing")
+    if folder.resolve().name < stamp:
+        yield renew_published(settings)
+    else:
+        removed = remove_earlier(folder)
+        yield OutletReceipt(
+            outlet=f"published snapshots in {folder}", done=f"{removed} earlier removed"
+        )

@@ -1,0 +1,50 @@
+"""Copies of a lake outside of it: published snapshots, and backups."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from fleetlake.lake.backups.backup_target import BackupTarget
+from fleetlake.lake.backups.manifest import STAMP
+from fleetlake.privacy.receipt import OutletReceipt
+from fleetlake.publishing.publish import publish, published_folder
+from fleetlake.publishing.snapshot_folders import (
+    is_published_coarse,
+    published_raw,
+    remove_earlier,
+)
+from fleetlake.settings import Settings
+
+
+def renew_published(settings: Settings) -> OutletReceipt:
+    """Publish the marts as before, and remove all earlier snapshots. Raises: as `publish`."""
+    folder = published_folder(settings)
+    publish(
+        settings.lake,
+        folder,
+        raw=published_raw(folder),
+        day_rows=settings.published_day_rows,
+        is_coarse=settings.published_coarse or is_published_coarse(folder),
+    )
+    removed = remove_earlier(folder)
+    return OutletReceipt(
+        outlet=f"published snapshots in {folder}",
+        done=f"published anew; {removed} earlier removed",
+        left_to_do="Snapshots published elsewhere with --to: publish there twice.",
+    )
+
+
+def earlier_backups(addresses: Sequence[str], moment: datetime) -> Iterator[OutletReceipt]:
+    """Yield how many backups of each target are older than a removal, and so still hold it all.
+
+    Raises: LakeError if a target cannot be read.
+    """
+    for address in addresses:
+        target = BackupTarget(address)
+        with target.errors():
+            stamps = target.stamps()
+        held = [stamp for stamp in stamps if stamp < moment.strftime(STAMP)]
+        yield OutletReceipt(
+            outlet=f"backups in {target.name}",
+            done=f"{len(held)} still hold it: {', '.join(held)}" if held else "none holds it",
+            left_to_do=f"`fleetlake backup {target.name} --keep 1` replaces them." if held else "",
+        )
