@@ -27,6 +27,12 @@ SHARDS = ("https://www.svc.example", "https://us0.svc.example")
 SPELLINGS = ("%Y-%m-%dT%H:%M:%S.%f+00:00", "%Y-%m-%dT%H:%M:%S.%fZ", "%Y-%m-%dT%H:%M:%S+00:00")
 
 
+@pytest.fixture(autouse=True)
+def nothing_learned() -> None:
+    """Forget the unknown members that readers have learned in other tests."""
+    reader_of.cache_clear()
+
+
 def made_up(column: Column, number: int) -> tuple[Any, Any]:
     """Return what the service may send in a column, and what it means."""
     moment = MOMENT + timedelta(seconds=number)

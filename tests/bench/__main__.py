@@ -81,7 +81,8 @@ def turns(peers: Sequence[Peer], rounds: int) -> Iterator[tuple[Peer, int]]:
 def run(case: Case, peers: Sequence[Peer], rounds: int, records: Path) -> Section:
     """Measure every peer, round by round."""
     section = Section(name=case.name, title=case.title)
-    options = (str(records), case.resource, str(case.records), str(case.latency_ms))
+    options = [str(records), case.resource, str(case.records), str(case.latency_ms)]
+    options += ["new-members"] if case.has_new_members else []
     with ready("tests.bench.page_server", *options) as url:
         for peer, number in turns(peers, rounds):
             with tempfile.TemporaryDirectory() as folder:

@@ -5,7 +5,7 @@ file and joins them once, newest first, so that any page is a slice of one long 
 only what clients use for alerts and activity logs: a limit, a cursor, and time bounds.
 `GET /served` returns what it served since the last call, and the CPU time for it.
 
-    python -m tests.bench.page_server RECORDS.ndjson RESOURCE COUNT LATENCY_MS
+    python -m tests.bench.page_server RECORDS.ndjson RESOURCE COUNT LATENCY_MS [new-members]
 """
 
 import asyncio
@@ -171,11 +171,23 @@ async def serve(records: Records, latency_seconds: float) -> None:
     await server.serve_forever()
 
 
+def with_new_members(line: bytes, number: int) -> bytes:
+    """Return a record with two members more, as a newer release of the service may send.
+
+    >>> with_new_members(b'{"id": 1}', 7)
+    b'{"id": 1,"region":"us7","trace":{"request":7,"retried":false}}'
+    """
+    trace = b'{"request":%d,"retried":false}' % number
+    return b'%s,"region":"us%d","trace":%s}' % (line.rstrip()[:-1], number % 9, trace)
+
+
 def main() -> None:
     """Read the records and serve them."""
-    path, resource, count, latency = sys.argv[1:5]
-    records = Records(Path(path).read_bytes().split(b"\n")[: int(count)], resource)
-    asyncio.run(serve(records, float(latency) / 1000))
+    path, resource, count, latency, *options = sys.argv[1:]
+    lines = Path(path).read_bytes().split(b"\n")[: int(count)]
+    if "new-members" in options:
+        lines = [with_new_members(line, number) for number, line in enumerate(lines)]
+    asyncio.run(serve(Records(lines, resource), float(latency) / 1000))
 
 
 if __name__ == "__main__":

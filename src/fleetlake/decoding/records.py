@@ -1,10 +1,11 @@
 """Reading the body of a list response: checking the envelope, decoding the records.
 
 There are two readers. The fast one decodes a page directly into typed structs and accepts only
-records exactly as the endpoint row declares them. If it refuses a page, the lenient one reads the
-page record by record: it repairs what it can, keeps unknown members and unusable values as
-`extra`, and rejects only records without their key or time. A page is never refused for single
-bad records, and a body that is not a page is never read as an empty page.
+records exactly as the endpoint row declares them, with the unknown members of earlier pages. If it
+refuses a page, the lenient one reads the page record by record: it repairs what it can, keeps
+unknown members and unusable values as `extra`, and rejects only records without their key or time.
+A page is never refused for single bad records, and a body that is not a page is never read as an
+empty page.
 """
 
 from collections.abc import Mapping
@@ -29,6 +30,7 @@ from fleetlake.decoding.bounds import (
     refuse_many_members,
     set_deep_aside,
 )
+from fleetlake.decoding.learned_members import MISSING, LearnedMembers, is_beyond_fast_reader
 from fleetlake.decoding.lenient_json import strict_json
 from fleetlake.decoding.structs import (
     CONSTANT,
@@ -107,7 +109,7 @@ class PageReader:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        self._page = fast_decoder(endpoint)
+        self._learn(LearnedMembers())
         self._raw_page = msgspec.json.Decoder(envelope(endpoint.api, msgspec.Raw))
         self._timeuuids = [c.name for c in endpoint.columns if c.kind is Kind.TIMEUUID]
         self._reals = [c.name for c in endpoint.columns if c.kind is Kind.REAL]
@@ -118,8 +120,14 @@ class PageReader:
         # Both readers must write content the same way if it is compared between reads.
         self._json = _raw_texts if endpoint.mode is Mode.APPEND else _canonical_texts
 
+    def _learn(self, learned: LearnedMembers) -> None:
+        """Make the fast reader accept these members too."""
+        self._learned = learned
+        self._page = fast_decoder(self._endpoint, learned)
+        self._unknown = [attrgetter(attribute_path(path)) for path in learned.paths]
+
     def fast(self, body: bytes) -> Decoded:
-        """Decode a page of records exactly as declared. Raises: ValueError, OddRecord."""
+        """Decode a page of records as declared, or as learned. Raises: ValueError, OddRecord."""
         if self._page is None or _ESCAPED_NUL in body or may_have_many_records(body):
             raise OddRecord
         page: Any = self._page.decode(body)
@@ -137,10 +145,22 @@ class PageReader:
             raise OddRecord
         if any(not isfinite(v) for name in self._reals for v in values[name] if v is not None):
             raise OddRecord  # texts such as "nan" are not measurements
-        texts = ((depth, values[name]) for name, depth in self._texts.items())
-        if has_long_text(body, values.values()) or has_deep_text(texts):
+        unknown = self._unknown_texts(page.data)
+        texts = [(depth, values[name]) for name, depth in self._texts.items()]
+        texts += [(len(p), found) for p, found in zip(self._learned.paths, unknown, strict=True)]
+        if has_long_text(body, [*values.values(), *unknown]) or has_deep_text(texts):
             raise OddRecord
-        return Decoded(values, len(page.data), *self._paging(page))
+        extra = self._learned.objects(unknown)
+        return Decoded(values, len(page.data), *self._paging(page), extra)
+
+    def _unknown_texts(self, records: list[Any]) -> list[list[str]]:
+        """Return the learned members as JSON texts; a missing one is "". Raises: OddRecord."""
+        columns = [list(map(get, records)) for get in self._unknown]
+        is_canonical = self._endpoint.mode is not Mode.APPEND
+        texts = [_canonical(raws) if is_canonical else _received(raws) for raws in columns]
+        if any(map(is_beyond_fast_reader, texts)):
+            raise OddRecord
+        return texts
 
     def lenient(self, body: bytes) -> Decoded:
         """Decode a page record by record.
@@ -154,6 +174,7 @@ class PageReader:
         rows: list[dict[str, Any]] = []
         extra: dict[int, str] = {}
         rejects: list[RejectedRecord] = []
+        learned = self._learned
         for raw in envelope.data:
             text = bytes(memoryview(raw))
             try:
@@ -165,7 +186,10 @@ class PageReader:
                 continue
             if left:
                 extra[len(rows)] = json_text(left)
+                learned = learned.plus(self._endpoint, left)
             rows.append(row)
+        if learned != self._learned:
+            self._learn(learned)
         values = {name: [row[name] for row in rows] for name in self._names}
         paging = self._paging(envelope)
         return Decoded(values, len(envelope.data), *paging, extra, tuple(rejects))
@@ -246,8 +270,17 @@ def _raw_texts(raws: list[msgspec.Raw]) -> list[str | None]:
 
     Decoded JSON never contains a zero byte.
     """
-    texts: list[str | None] = [*b"\0".join(raws).decode().split("\0")] if raws else []
+    texts: list[str | None] = [*_received(raws)]
     return [None if text == "null" else text for text in texts] if "null" in texts else texts
+
+
+def _received(raws: list[msgspec.Raw]) -> list[str]:
+    return b"\0".join(raws).decode().split("\0") if raws else []
+
+
+def _canonical(raws: list[msgspec.Raw]) -> list[str]:
+    """Return the texts in the spelling of the lenient reader; a missing one stays ""."""
+    return [json_text(msgspec.json.decode(raw)) if raw != MISSING else "" for raw in raws]
 
 
 def _canonical_texts(raws: list[msgspec.Raw]) -> list[str | None]:

@@ -4,13 +4,14 @@ The service chooses the member names, so no name becomes code: each member is st
 attribute named after its bytes, and renamed for decoding.
 """
 
-import re
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Annotated, Any
 
 import msgspec
 
+from fleetlake.decoding.learned_members import ESCAPED, MISSING, LearnedMembers
 from fleetlake.decoding.values import EXACT_LIMIT
 from fleetlake.endpoints.columns import Kind
 from fleetlake.endpoints.model import Api, Endpoint
@@ -50,22 +51,35 @@ def envelope(api: Api, record: Any) -> type[msgspec.Struct]:
     return msgspec.defstruct("Envelope", [("data", list[record]), rest])
 
 
-def fast_decoder(endpoint: Endpoint) -> msgspec.json.Decoder[Any] | None:
+@dataclass(frozen=True)
+class _Member:
+    """A member of a record's struct, or of an object in it: `path` leads there from `above`."""
+
+    path: tuple[str, ...]
+    type: Any
+    default: Any
+    above: tuple[str, ...] = ()
+
+
+def fast_decoder(endpoint: Endpoint, learned: LearnedMembers) -> msgspec.json.Decoder[Any] | None:
     """Return the decoder for a page of records as declared, or None if no struct can express them.
+
+    It also takes the learned members, as received.
 
     msgspec structs cannot name a member that JSON must escape, nor contain a member both whole and
     in part, which promotions in a lake make possible.
     """
     paths = {column.path for column in endpoint.columns}
     is_split = any(path[:depth] in paths for path in paths for depth in range(1, len(path)))
-    if is_split or any(map(_ESCAPED.search, chain.from_iterable(paths))):
+    if is_split or any(map(ESCAPED.search, chain.from_iterable(paths))):
         return None
-    record = _nested_struct([((), c.path, c.kind) for c in endpoint.columns], endpoint.api)
+    members = [
+        _Member(c.path, _WIRE_TYPES[c.kind], msgspec.Raw(b"null") if c.kind is Kind.JSON else None)
+        for c in endpoint.columns
+    ]
+    members += [_Member(path, msgspec.Raw, MISSING) for path in learned.paths]
+    record = _nested_struct(members, endpoint.api)
     return msgspec.json.Decoder(envelope(endpoint.api, record), strict=False)
-
-
-_ESCAPED = re.compile(r'[\x00-\x1f"\\]')
-"""Characters that JSON must escape."""
 
 
 def attribute_of(member: str) -> str:
@@ -82,27 +96,25 @@ def attribute_path(path: Sequence[str]) -> str:
     return ".".join(map(attribute_of, path))
 
 
-def _nested_struct(
-    members: list[tuple[tuple[str, ...], tuple[str, ...], Kind]], api: Api
-) -> type[msgspec.Struct]:
-    """Return a struct of members, each given by the path to the struct, the path in it, its kind.
+def _nested_struct(members: Sequence[_Member], api: Api) -> type[msgspec.Struct]:
+    """Return a struct of members of one object.
 
     Unknown members are refused. Members that every record repeats are ignored.
     """
-    above = members[0][0]
-    constant = constant_at(above, api)
+    constant = constant_at(members[0].above, api)
     fields: list[tuple[str, Any, Any]] = [(attribute_of(name), str, "") for name in constant]
     names = {attribute_of(name): name for name in constant}
-    inner: dict[str, list[tuple[tuple[str, ...], tuple[str, ...], Kind]]] = {}
-    for _, path, kind in members:
-        names[attribute_of(path[0])] = path[0]
-        if len(path) > 1:
-            inner.setdefault(path[0], []).append(((*above, path[0]), path[1:], kind))
-            continue
-        default = msgspec.Raw(b"null") if kind is Kind.JSON else None
-        fields.append((attribute_of(path[0]), _WIRE_TYPES[kind], default))
-    for name, below in inner.items():
-        struct = _nested_struct(below, api)
+    inner: dict[str, list[_Member]] = {}
+    for member in members:
+        name, *rest = member.path
+        names[attribute_of(name)] = name
+        if rest:
+            below = replace(member, path=tuple(rest), above=(*member.above, name))
+            inner.setdefault(name, []).append(below)
+        else:
+            fields.append((attribute_of(name), member.type, member.default))
+    for name, within in inner.items():
+        struct = _nested_struct(within, api)
         fields.append((attribute_of(name), struct, msgspec.field(default_factory=struct)))
     return msgspec.defstruct("Record", fields, rename=names, forbid_unknown_fields=True, gc=False)
 
