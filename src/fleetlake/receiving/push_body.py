@@ -21,14 +21,17 @@ DISCARD_SECONDS = 2.0
 
 
 class BodyReader:
-    """Reads bodies of at most `most_bytes`, for all requests of a receiver."""
+    """Reads bodies of at most `most_bytes`, for all requests of a receiver.
+
+    `held` is how many bytes of bodies are in memory.
+    """
 
     def __init__(
         self, most_bytes: int, *, held_bytes: int = HELD_BYTES, seconds: float | None = None
     ) -> None:
         self._most_bytes = most_bytes
         self._held_limit = held_bytes
-        self._held = 0
+        self.held = 0
         megabytes = most_bytes / 2**20
         self._seconds = SECONDS + SECONDS_PER_MEGABYTE * megabytes if seconds is None else seconds
 
@@ -39,13 +42,13 @@ class BodyReader:
         try:
             yield body
         finally:
-            self._held -= body.size
+            self.held -= body.size
 
     def hold(self, size: int) -> None:
         """Count bytes as held. Raises: Refused if there are too many."""
-        if self._held and self._held + size > self._held_limit:
+        if self.held and self.held + size > self._held_limit:
             raise Refused(Refusal.OVERLOADED, "too many messages at once")
-        self._held += size
+        self.held += size
 
     async def read(self, request: Request, body: "HeldBody") -> bytes:
         """Return the whole body of a request. Raises: Refused."""
