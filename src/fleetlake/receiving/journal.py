@@ -5,6 +5,7 @@ second need far fewer flushes (group commit). Nothing waits for the lake here.
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +22,8 @@ from fleetlake.receiving.segment_writer import SegmentWriter
 from fleetlake.receiving.segments import encode_record, flush_folder, journal_folders
 
 LOCK_FILE = "writer.lock"
+
+logger = logging.getLogger(__name__)
 
 
 class NotStored(Exception):
@@ -123,9 +126,13 @@ class Journal:
         try:
             write()
         except Exception as error:  # noqa: BLE001 - otherwise requests would wait for ever
+            if self._fault is None:
+                logger.warning("Messages cannot be stored in %s: %s.", self.path, _in_words(error))
             self._paused_until = time.monotonic() + self._limits.pause_seconds
             self._fault = error
         else:
+            if self._fault is not None:
+                logger.warning("Messages can be stored in %s again.", self.path)
             self._fault = None
         return self._fault
 
