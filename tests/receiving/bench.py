@@ -1,9 +1,9 @@
 """The speed of durable intake: signed pushes over 32 connections. `make bench-receive`.
 
-python -m tests.receiving.bench [--seconds 10] [--connections 32] [--rate 0] [--json FILE]
+python -m tests.receiving.bench [--seconds 10] [--connections 32] [--rate 0]
 
-The receiver is a process of its own, with its journal in a temporary folder of the project's disk, so
-that flushes are real. The sender is cheap on purpose: it writes prepared bytes to raw sockets. With
+The receiver is a process of its own, with its journal in a temporary folder of the project's disk,
+so that flushes are real. The sender is cheap on purpose: it writes bytes to raw sockets. With
 `--rate`, messages per second are limited and memory is shown every ten seconds (a soak).
 """
 
@@ -20,7 +20,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from fleetlake.receiving.journal_reader import START, journals
-from tests.bench.measure import mb_of_tree
 from tests.processes import command
 from tests.receiving.journals import read
 from tests.receiving.pushing import SECRET, signature
@@ -98,10 +97,18 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
+def memory_mb(pid: int) -> float:
+    """Return the memory of a process, without what it shares with others, in MB."""
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) / 1024
+    raise ValueError(f"process {pid} tells nothing of its memory")
+
+
 async def watch(pid: int, found: list[float]) -> None:
     """Note and print the memory of the receiver every ten seconds."""
     while True:
-        found.append(mb_of_tree(pid))
+        found.append(memory_mb(pid))
         sys.stdout.write(f"memory {found[-1]:.1f} MB\n")
         sys.stdout.flush()
         await asyncio.sleep(REPORT_SECONDS)
@@ -110,7 +117,7 @@ async def watch(pid: int, found: list[float]) -> None:
 async def push(port: int, pid: int, options: argparse.Namespace) -> tuple[Sender, list[float]]:
     """Push over all connections; return what was sent, and the memory meanwhile."""
     await Sender(port, time.monotonic() + min(1.0, options.seconds), 0).run()  # warm up
-    memory: list[float] = [mb_of_tree(pid)]
+    memory: list[float] = [memory_mb(pid)]
     sender = Sender(port, time.monotonic() + options.seconds, options.rate)
     sender.sent = 1_000_000  # other messages than those of the warm-up
     sender.began -= sender.sent / options.rate if options.rate else 0
@@ -118,7 +125,7 @@ async def push(port: int, pid: int, options: argparse.Namespace) -> tuple[Sender
     await asyncio.gather(*(sender.run() for _ in range(options.connections)))
     if watching:
         watching.cancel()
-    memory.append(mb_of_tree(pid))
+    memory.append(memory_mb(pid))
     return sender, memory
 
 

@@ -4,7 +4,6 @@ import contextlib
 import os
 import signal
 import socket
-from asyncio import AbstractServer
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -47,7 +46,7 @@ class ServerOptions:
 class _Loop(uvloop.Loop):
     """An event loop whose servers do not wait a minute for a TLS handshake."""
 
-    async def create_server(self, *arguments: Any, **options: Any) -> AbstractServer:
+    async def create_server(self, *arguments: Any, **options: Any) -> Any:
         """Return a server, as asyncio does."""
         if options.get("ssl"):
             options["ssl_handshake_timeout"] = HANDSHAKE_SECONDS
