@@ -11,9 +11,9 @@ from starlette.responses import PlainTextResponse
 from fleetlake.receiving.intake_counts import IntakeCounts
 from fleetlake.receiving.journal import Journal, JournalOverloaded, NotStored, open_journal
 from fleetlake.receiving.push_body import BodyReader, discard
+from fleetlake.receiving.push_refusals import RETRY_AFTER_SECONDS, STATUS, PushRefusal, Refused
 from fleetlake.receiving.push_secrets import PushSecrets
 from fleetlake.receiving.recent_messages import RecentMessages
-from fleetlake.receiving.refusals import RETRY_AFTER_SECONDS, STATUS, Refusal, Refused
 from fleetlake.receiving.signature import is_signed, signature_in
 from fleetlake.settings import Settings
 
@@ -41,11 +41,11 @@ class Intake:
         return PlainTextResponse("stored\n")
 
     async def refuse(
-        self, request: Request, reason: Refusal, text: str, *, allow: str = ""
+        self, request: Request, reason: PushRefusal, text: str, *, allow: str = ""
     ) -> PlainTextResponse:
         """Count a refusal and return the answer; the rest of the body is not needed any more."""
         self.counts.refused[reason] += 1
-        is_given_up = reason in {Refusal.TOO_SLOW, Refusal.INCOMPLETE}
+        is_given_up = reason in {PushRefusal.TOO_SLOW, PushRefusal.INCOMPLETE}
         headers = {}
         if is_given_up or not await discard(request):
             headers["Connection"] = "close"
@@ -58,17 +58,19 @@ class Intake:
     async def _store(self, request: Request) -> None:
         """Check and store a message. Raises: Refused."""
         if self.sources and not is_within(client_address(request), self.sources):
-            raise Refused(Refusal.SOURCE, "not from here")
+            raise Refused(PushRefusal.SOURCE, "not from here")
         headers = request.scope["headers"]
         if sum(len(name) + len(value) for name, value in headers) > HEADER_BYTES:
-            raise Refused(Refusal.HEADERS_TOO_LARGE, f"more than {HEADER_BYTES} bytes of headers")
+            raise Refused(
+                PushRefusal.HEADERS_TOO_LARGE, f"more than {HEADER_BYTES} bytes of headers"
+            )
         signature = signature_in(headers)
         if signature is None:
-            raise Refused(Refusal.SIGNATURE, "one X-PORTAL-Signature is needed")
+            raise Refused(PushRefusal.SIGNATURE, "one X-PORTAL-Signature is needed")
         with self.bodies.holding() as held:
             body = await self.bodies.read(request, held)
             if not is_signed(body, signature, self.secrets.current()):
-                raise Refused(Refusal.SIGNATURE, "the signature does not match")
+                raise Refused(PushRefusal.SIGNATURE, "the signature does not match")
             if self.recent.has(signature):
                 self.counts.repeated += 1
                 return
@@ -81,9 +83,9 @@ class Intake:
         try:
             await self.journal.append(body, datetime.now(UTC))
         except JournalOverloaded:
-            raise Refused(Refusal.OVERLOADED, "too many messages at once") from None
+            raise Refused(PushRefusal.OVERLOADED, "too many messages at once") from None
         except NotStored:
-            raise Refused(Refusal.NOT_STORED, "the message could not be stored") from None
+            raise Refused(PushRefusal.NOT_STORED, "the message could not be stored") from None
 
 
 def open_intake(settings: Settings) -> Intake:

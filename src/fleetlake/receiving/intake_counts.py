@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fleetlake.receiving.journal_reader import START, bytes_after, journals
-from fleetlake.receiving.refusals import Refusal
+from fleetlake.receiving.push_refusals import PushRefusal
 
 BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 """Upper bounds of the histogram of flushes, in seconds."""
@@ -33,7 +33,7 @@ class IntakeCounts:
     stored: int = 0
     stored_bytes: int = 0
     repeated: int = 0
-    refused: Counter[Refusal] = field(default_factory=Counter)
+    refused: Counter[PushRefusal] = field(default_factory=Counter)
     flushes: FlushTimes = field(default_factory=FlushTimes)
 
 
@@ -89,7 +89,7 @@ def receiver_metrics(counts: IntakeCounts, folder: Path, *, is_draining: bool | 
         "fleetlake_push_bytes_total": iter([f" {counts.stored_bytes}"]),
         "fleetlake_push_repeats_total": iter([f" {counts.repeated}"]),
         "fleetlake_push_refusals_total": (
-            f'{{reason="{reason}"}} {counts.refused[reason]}' for reason in Refusal
+            f'{{reason="{reason}"}} {counts.refused[reason]}' for reason in PushRefusal
         ),
         "fleetlake_push_flush_seconds": _histogram(counts.flushes),
         "fleetlake_push_journal_bytes": iter([f" {_journal_bytes(folder)}"]),

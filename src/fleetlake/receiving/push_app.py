@@ -17,7 +17,7 @@ from fleetlake.receiving.access_log import AccessLog
 from fleetlake.receiving.child_process import METRICS, KeptProcess, LakeMetrics
 from fleetlake.receiving.intake import Intake, client_address, open_intake
 from fleetlake.receiving.intake_counts import receiver_metrics
-from fleetlake.receiving.refusals import Refusal
+from fleetlake.receiving.push_refusals import PushRefusal
 from fleetlake.settings import load_settings
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -81,7 +81,7 @@ class Receiver:
         They name no device and no person, but the size of a fleet is nobody else's business.
         """
         if not _is_nearby(request):
-            return await self.intake.refuse(request, Refusal.SOURCE, "not from here")
+            return await self.intake.refuse(request, PushRefusal.SOURCE, "not from here")
         own = receiver_metrics(
             self.intake.counts,
             self.intake.journal.path.parent,
@@ -92,12 +92,12 @@ class Receiver:
 
     async def unknown_path(self, request: Request, _: Exception) -> Response:
         """Return the answer to any other path."""
-        return await self.intake.refuse(request, Refusal.PATH, "no such path")
+        return await self.intake.refuse(request, PushRefusal.PATH, "no such path")
 
     async def unknown_method(self, request: Request, error: Exception) -> Response:
         """Return the answer to a method that a path does not have."""
         allow = (getattr(error, "headers", None) or {}).get("Allow", "")
-        return await self.intake.refuse(request, Refusal.METHOD, f"use {allow}", allow=allow)
+        return await self.intake.refuse(request, PushRefusal.METHOD, f"use {allow}", allow=allow)
 
 
 def create_app(

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from starlette.requests import ClientDisconnect, Request
 
-from fleetlake.receiving.refusals import Refusal, Refused
+from fleetlake.receiving.push_refusals import PushRefusal, Refused
 
 SECONDS = 15.0
 SECONDS_PER_MEGABYTE = 5.0
@@ -47,26 +47,26 @@ class BodyReader:
     def hold(self, size: int) -> None:
         """Count bytes as held. Raises: Refused if there are too many."""
         if self.held and self.held + size > self._held_limit:
-            raise Refused(Refusal.OVERLOADED, "too many messages at once")
+            raise Refused(PushRefusal.OVERLOADED, "too many messages at once")
         self.held += size
 
     async def read(self, request: Request, body: "HeldBody") -> bytes:
         """Return the whole body of a request. Raises: Refused."""
         if _announced(request) > self._most_bytes:
-            raise Refused(Refusal.TOO_LARGE, f"more than {self._most_bytes} bytes")
+            raise Refused(PushRefusal.TOO_LARGE, f"more than {self._most_bytes} bytes")
         try:
             async with asyncio.timeout(self._seconds):
                 return await self._joined(request, body)
         except TimeoutError:
-            raise Refused(Refusal.TOO_SLOW, "the body took too long") from None
+            raise Refused(PushRefusal.TOO_SLOW, "the body took too long") from None
         except ClientDisconnect:
-            raise Refused(Refusal.INCOMPLETE, "the body is incomplete") from None
+            raise Refused(PushRefusal.INCOMPLETE, "the body is incomplete") from None
 
     async def _joined(self, request: Request, body: "HeldBody") -> bytes:
         chunks = []
         async for chunk in request.stream():
             if body.size + len(chunk) > self._most_bytes:
-                raise Refused(Refusal.TOO_LARGE, f"more than {self._most_bytes} bytes")
+                raise Refused(PushRefusal.TOO_LARGE, f"more than {self._most_bytes} bytes")
             body.add(len(chunk))
             chunks.append(chunk)
         return b"".join(chunks)

@@ -4,7 +4,7 @@ from enum import StrEnum
 from http import HTTPStatus
 
 
-class Refusal(StrEnum):
+class PushRefusal(StrEnum):
     """The reasons, as metrics name them."""
 
     SIGNATURE = "signature"  # missing, given twice, or of no known secret
@@ -22,23 +22,23 @@ class Refusal(StrEnum):
 class Refused(Exception):
     """A request is refused. The text says why, for the sender."""
 
-    def __init__(self, reason: Refusal, text: str) -> None:
+    def __init__(self, reason: PushRefusal, text: str) -> None:
         super().__init__(text)
         self.reason = reason
 
 
 STATUS = {
-    Refusal.SIGNATURE: HTTPStatus.FORBIDDEN,
-    Refusal.SOURCE: HTTPStatus.FORBIDDEN,
-    Refusal.TOO_LARGE: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-    Refusal.TOO_SLOW: HTTPStatus.REQUEST_TIMEOUT,
-    Refusal.HEADERS_TOO_LARGE: HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
-    Refusal.INCOMPLETE: HTTPStatus.BAD_REQUEST,
-    Refusal.OVERLOADED: HTTPStatus.SERVICE_UNAVAILABLE,
-    Refusal.NOT_STORED: HTTPStatus.SERVICE_UNAVAILABLE,
-    Refusal.PATH: HTTPStatus.NOT_FOUND,
-    Refusal.METHOD: HTTPStatus.METHOD_NOT_ALLOWED,
+    PushRefusal.SIGNATURE: HTTPStatus.FORBIDDEN,
+    PushRefusal.SOURCE: HTTPStatus.FORBIDDEN,
+    PushRefusal.TOO_LARGE: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    PushRefusal.TOO_SLOW: HTTPStatus.REQUEST_TIMEOUT,
+    PushRefusal.HEADERS_TOO_LARGE: HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+    PushRefusal.INCOMPLETE: HTTPStatus.BAD_REQUEST,
+    PushRefusal.OVERLOADED: HTTPStatus.SERVICE_UNAVAILABLE,
+    PushRefusal.NOT_STORED: HTTPStatus.SERVICE_UNAVAILABLE,
+    PushRefusal.PATH: HTTPStatus.NOT_FOUND,
+    PushRefusal.METHOD: HTTPStatus.METHOD_NOT_ALLOWED,
 }
 
-RETRY_AFTER_SECONDS = {Refusal.OVERLOADED: 1, Refusal.NOT_STORED: 5}
+RETRY_AFTER_SECONDS = {PushRefusal.OVERLOADED: 1, PushRefusal.NOT_STORED: 5}
 """When the sender of a refused message may try again."""
