@@ -184,6 +184,10 @@ bench-erase: $(READY)  ## Erase a router from a lake of 5,000,000 rows, and sear
 bench-moved: $(READY)  ## Count the calls for the routers that moved, of 10,000 (make bench-moved N=200)
 	@$(BIN)/python -m tests.bench.moved --routers $(or $(N),10000)
 
+bench-receive: $(READY)  ## Measure the intake of pushes: 32 connections, at least 1,000 messages/s (SECONDS=3600 RATE=100: a soak)
+	@mkdir -p data
+	@$(BIN)/python -m tests.receiving.bench --seconds $(or $(SECONDS),10) --rate $(or $(RATE),0)
+
 bench-simulator: $(READY)  ## Measure how fast the simulated service answers
 	@$(BIN)/python -m fleetsim.benchmark
 

@@ -18,6 +18,7 @@ from fleetlake.endpoints.model import Endpoint
 from fleetlake.marts.catalogue import mart_keys, mart_table, marts
 from fleetlake.marts.dbt import project_folder
 from fleetlake.monitoring.prometheus import METRICS
+from fleetlake.receiving.intake_counts import RECEIVER_METRICS
 from fleetlake.settings import Settings
 from tests.blocks import filled, without_placeholders
 
@@ -75,10 +76,10 @@ def _default_setting(field: FieldInfo) -> str:
     default = field.default
     if field.default_factory not in {None, dict}:
         default = "~/.local/state/fleetlake"  # on Linux; XDG_STATE_HOME moves it
-    if isinstance(default, tuple):
+    if isinstance(default, tuple) and default:
         return f"`{','.join(default)}`"
     is_secret = "SecretStr" in str(field.annotation)
-    is_empty = default in ({}, None) or str(default) in {"", "PydanticUndefined"}
+    is_empty = default in ({}, (), None) or str(default) in {"", "PydanticUndefined"}
     return "" if is_empty or is_secret else f"`{default}`"
 
 
@@ -191,6 +192,15 @@ def metric_table() -> str:
     return table("metric | type | labels | meaning", rows)
 
 
+def receiver_metric_table() -> str:
+    """Return every metric that the receiver adds."""
+    rows = (
+        (f"`{m.name}`", m.kind, f"`{m.labels}`" if m.labels else "", m.about)
+        for m in RECEIVER_METRICS
+    )
+    return table("metric | type | labels | meaning", rows)
+
+
 BLOCKS = {
     "settings": settings_table,
     "endpoints": endpoint_table,
@@ -200,6 +210,7 @@ BLOCKS = {
     "raw columns": raw_columns,
     "mart columns": mart_columns,
     "metrics": metric_table,
+    "receiver metrics": receiver_metric_table,
 }
 
 

@@ -1,0 +1,462 @@
+"""The receiver as a server: slow and greedy clients, TLS, kills, stops, and what it writes down."""
+
+import asyncio
+import json
+import os
+import random
+import resource
+import signal
+import ssl
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import httpx
+import pytest
+import uvicorn
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from fleetlake.receiving.child_process import KeptProcess
+from fleetlake.receiving.intake import open_intake
+from fleetlake.receiving.push_app import create_app
+from fleetlake.receiving.push_protocol import HEADER_BYTES, PushProtocol
+from fleetlake.receiving.push_server import ServerOptions, listen, server_config
+from tests.leaks import scan
+from tests.processes import command, environment, fleetlake
+from tests.receiving.pushing import BODY, OTHER, SECRET, settings, signature, signed, stored, until
+
+pytestmark = pytest.mark.proof
+
+
+class Impatient(PushProtocol):
+    """A connection with short limits."""
+
+    header_seconds = 0.3
+    max_connections = 8
+
+
+@asynccontextmanager
+async def serving(folder: Path) -> AsyncIterator[int]:
+    """Serve a receiver with short limits from this process; yield its port."""
+    intake = open_intake(settings(folder))
+    config = server_config(create_app(lambda: intake), ServerOptions(), None)
+    config.http, config.timeout_keep_alive = Impatient, 1
+    server = uvicorn.Server(config)
+    listener = listen("127.0.0.1", 0)
+    task = asyncio.create_task(server.serve(sockets=[listener]))
+    await until(lambda: asyncio.sleep(0.01, server.started))
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        server.should_exit = True
+        await task
+
+
+async def exchange(port: int, *parts: bytes, pause: float = 0.0) -> bytes:
+    """Send parts with pauses between them; return all that is answered until the server closes.
+
+    The server may close, and the connection be reset, while parts are still being sent.
+    """
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+
+    async def send() -> None:
+        with suppress(ConnectionError):
+            for part in parts:
+                writer.write(part)
+                await writer.drain()
+                await asyncio.sleep(pause)
+
+    sending = asyncio.create_task(send())
+    answer = b""
+    with suppress(ConnectionError):
+        async with asyncio.timeout(20):
+            while more := await reader.read(1000):
+                answer += more
+    await sending
+    writer.close()
+    return answer
+
+
+async def push(port: int, body: bytes = BODY) -> int:
+    async with httpx.AsyncClient(timeout=20) as client:
+        url = f"http://127.0.0.1:{port}/push"
+        return (await client.post(url, content=body, headers=signed(body))).status_code
+
+
+def test_a_client_that_sends_headers_slowly_is_cut_off_and_others_are_answered(tmp_path):
+    async def attack() -> tuple[list[bytes], int]:
+        async with serving(tmp_path) as port:
+            drip = [b"POST /push HTTP/1.1\r\n", *([b"X-Drip: 1\r\n"] * 20)]
+            drips = [asyncio.create_task(exchange(port, *drip, pause=0.1)) for _ in range(5)]
+            code = await push(port)
+            return await asyncio.gather(*drips), code
+
+    answers, code = asyncio.run(attack())
+
+    assert code == 200
+    assert {answer.split(b"\r\n")[0] for answer in answers} == {b"HTTP/1.1 408 Request Timeout"}
+    assert stored(tmp_path) == [BODY]
+
+
+def test_a_connection_without_a_request_is_closed(tmp_path):
+    async def connect() -> bytes:
+        async with serving(tmp_path) as port:
+            return await exchange(port)
+
+    assert asyncio.run(connect()) == b""
+
+
+def test_a_second_request_has_the_same_time_for_its_headers(tmp_path):
+    async def attack() -> bytes:
+        async with serving(tmp_path) as port:
+            first = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+            return await exchange(port, first, b"GET /hea", pause=0.05)
+
+    answer = asyncio.run(attack())
+
+    assert answer.startswith(b"HTTP/1.1 200 OK")
+    assert b"HTTP/1.1 408 Request Timeout" in answer
+
+
+def test_headers_that_never_end_are_cut_off(tmp_path):
+    async def attack() -> bytes:
+        async with serving(tmp_path) as port:
+            # One byte over the limit: with more, the reset connection could swallow the answer.
+            start = b"POST /push HTTP/1.1\r\nX: "
+            return await exchange(port, start, b"x" * (HEADER_BYTES + 1 - len(start)))
+
+    assert asyncio.run(attack()).startswith(b"HTTP/1.1 431 ")
+
+
+def test_one_connection_too_many_gets_503_until_others_end(tmp_path):
+    async def attack() -> tuple[bytes, int]:
+        async with serving(tmp_path) as port:
+            held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(8)]
+            refused = await exchange(port)
+            for reader, writer in held:
+                assert await reader.read() == b""
+                writer.close()
+            return refused, await push(port)
+
+    refused, code = asyncio.run(attack())
+
+    assert refused.startswith(b"HTTP/1.1 503 ")
+    assert code == 200
+
+
+def test_what_is_no_http_is_refused(tmp_path):
+    async def attack() -> bytes:
+        async with serving(tmp_path) as port:
+            return await exchange(port, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
+
+    assert asyncio.run(attack()).startswith(b"HTTP/1.1 400 ")
+
+
+def test_a_truncated_message_is_not_stored(tmp_path):
+    head = f"POST /push HTTP/1.1\r\nX-PORTAL-Signature: {signature(BODY)}\r\n"
+
+    async def cut(*lines: bytes) -> None:
+        async with serving(tmp_path) as port:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"".join([head.encode(), *lines]))
+            await writer.drain()
+            writer.close()
+            await writer.wait_closed()
+
+    asyncio.run(cut(b"Content-Length: 900\r\n\r\n", BODY))
+    asyncio.run(cut(b"Transfer-Encoding: chunked\r\n\r\n24\r\n", BODY, b"\r\n"))
+
+    assert stored(tmp_path) == []
+
+
+def variables(folder: Path, **more: object) -> dict[str, str]:
+    """Return the environment of a receiver whose secrets are those of `settings`."""
+    return environment(
+        folder,
+        push_secrets=f"{OTHER},{SECRET}",
+        push_secrets_file=folder / "push-secrets",
+        push_journal=folder / "push-journal",
+        **more,
+    )
+
+
+@contextmanager
+def receiver(folder: Path, *words: str) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
+    """Run `fleetlake receive`; yield its address and its process."""
+    log = (folder / "receive.log").open("a")
+    with (
+        log,
+        subprocess.Popen(
+            command("receive", "--port", "0", "--no-drain", *words),
+            env=variables(folder),
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        ) as process,
+    ):
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().removeprefix("ready ").strip(), process
+        finally:
+            process.kill()
+
+
+async def push_until_it_is_gone(url: str, round_: int, process, lifetime: int) -> list[bytes]:
+    """Push with 16 clients, kill the receiver after some answers; return what got 200."""
+    accepted: list[bytes] = []
+
+    async def one(client: httpx.AsyncClient, worker: int) -> None:
+        number = 0
+        while True:
+            body = json.dumps({"type": "x", "id": f"{round_}-{worker}-{number}"}).encode()
+            answer = await client.post("/push", content=body, headers=signed(body))
+            assert answer.status_code == 200
+            accepted.append(body)
+            number += 1
+            if len(accepted) == lifetime:
+                process.kill()
+
+    async with httpx.AsyncClient(base_url=url, timeout=30) as client:
+        done = await asyncio.gather(
+            *(one(client, worker) for worker in range(16)), return_exceptions=True
+        )
+    assert {isinstance(error, httpx.TransportError) for error in done} == {True}
+    return accepted
+
+
+def test_after_kills_every_message_that_got_200_is_in_the_journal_once(tmp_path):
+    chance, accepted = random.Random(3), []
+
+    for number in range(4):
+        with receiver(tmp_path, "--no-access-log") as (url, process):
+            lifetime = chance.randrange(1, 400)
+            accepted += asyncio.run(push_until_it_is_gone(url, number, process, lifetime))
+
+    found = stored(tmp_path)
+    assert len(accepted) > 4
+    assert set(accepted) - set(found) == set()
+    assert len(found) == len(set(found))
+
+
+def test_a_full_disk_gets_503_and_after_it_has_space_200(tmp_path):
+    with receiver(tmp_path) as (url, process), httpx.Client(base_url=url) as client:
+        hard = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)[1]
+
+        def pushed(body: bytes) -> int:
+            return client.post("/push", content=body, headers=signed(body)).status_code
+
+        codes = [pushed(b"before")]
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (60, hard))
+        codes += [pushed(b"x" * 100)]
+        health = client.get("/healthz")
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (hard, hard))
+        while client.get("/healthz").status_code != 200:  # it tries again after a second
+            pass
+        codes += [pushed(b"after")]
+
+    assert codes == [200, 503, 200]
+    assert (health.status_code, health.json()) == (503, {"journal": "File too large"})
+    assert stored(tmp_path) == [b"before", b"after"]
+
+
+def test_sigterm_answers_what_has_arrived_and_ends_with_success(tmp_path):
+    head = (
+        f"POST /push HTTP/1.1\r\nHost: x\r\nX-PORTAL-Signature: {signature(BODY)}\r\n"
+        f"Content-Length: {len(BODY)}\r\n\r\n"
+    ).encode()
+
+    async def stop(url: str, process) -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
+        writer.write(head + BODY[:10])
+        await writer.drain()
+        await until(lambda: asyncio.sleep(0.05, httpx.get(f"{url}/healthz").status_code == 200))
+        process.send_signal(signal.SIGTERM)
+        await until(lambda: is_closed(url))
+        writer.write(BODY[10:])
+        answer = await reader.read()
+        writer.close()
+        return answer
+
+    async def is_closed(url: str) -> bool:
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
+        except ConnectionError:
+            return True
+        writer.close()
+        return False
+
+    with receiver(tmp_path) as (url, process):
+        answer = asyncio.run(stop(url, process))
+        code = process.wait(30)
+
+    assert answer.startswith(b"HTTP/1.1 200 OK")
+    assert code == 0
+    assert stored(tmp_path) == [BODY]
+
+
+def test_no_secret_is_in_journal_log_or_metrics_after_good_bad_and_crooked_requests(tmp_path):
+    with receiver(tmp_path) as (url, _), httpx.Client(base_url=url) as client:
+        client.post("/push", content=BODY, headers=signed())
+        client.post("/push", content=b"x", headers=signed())
+        client.post("/push", content=BODY, headers={"X-PORTAL-Signature": SECRET})
+        client.post(f"/push?secret={SECRET}", content=BODY, headers={"Authorization": OTHER})
+        client.post(f"/{SECRET}", content=OTHER)
+        client.request("POST", "/push", headers={"X-PORTAL-Signature": OTHER, SECRET: OTHER})
+        texts = client.get("/metrics").text + client.get("/healthz").text
+        log = (tmp_path / "receive.log").read_text()
+
+    found = scan([tmp_path], texts=[SECRET, OTHER, signature(BODY)], ids=[])
+    assert found.leaks == []
+    assert found.files >= 3
+    assert not {SECRET, OTHER, signature(BODY)} & {
+        word for word in (SECRET, OTHER) if word in texts
+    }
+    assert log.count("POST /push") == 5
+    assert "(other path) 404" in log
+
+
+def write_certificate(folder: Path, name: str) -> Path:
+    """Write a self-signed certificate for this machine with its key; return the file."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    file = folder / f"{name}.pem"
+    file.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        + certificate.public_bytes(serialization.Encoding.PEM)
+    )
+    return file
+
+
+def test_with_a_certificate_it_speaks_tls_1_2_and_1_3_only(tmp_path):
+    cert = write_certificate(tmp_path, "localhost")
+
+    def context(version: ssl.TLSVersion) -> ssl.SSLContext:
+        made = ssl.create_default_context(cafile=str(cert))
+        made.minimum_version = made.maximum_version = version
+        return made
+
+    with receiver(tmp_path, "--host", "localhost", "--cert", str(cert)) as (url, _):
+        codes = []
+        for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+            with httpx.Client(verify=context(version), base_url=url) as client:
+                body = version.name.encode()
+                codes.append(client.post("/push", content=body, headers=signed(body)).status_code)
+
+    assert url.startswith("https://localhost:")
+    assert codes == [200, 200]
+    assert stored(tmp_path) == [b"TLSv1_2", b"TLSv1_3"]
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--host", "0.0.0.0"], "everyone on the network could read the alerts"),
+        (["--cert", "missing.pem"], "cannot be used: No such file"),
+        (["--key", "key.pem"], "--key needs --cert"),
+        (["--host", "192.0.2.1"], "Cannot listen on 192.0.2.1"),
+    ],
+)
+def test_options_that_do_not_work_are_refused_in_plain_words(tmp_path, words, text):
+    plain = {"plain_http": "true"} if "192.0.2.1" in words else {}
+
+    done = fleetlake("receive", "--port", "0", *words, env=variables(tmp_path, **plain))
+
+    assert done.returncode == 2
+    assert text in done.stderr
+
+
+def test_secrets_that_others_can_read_are_refused(tmp_path):
+    (tmp_path / "push-secrets").write_text("secret-of-a-careless-user")
+    (tmp_path / "push-secrets").chmod(0o640)
+
+    done = fleetlake("receive", "--port", "0", env=variables(tmp_path))
+
+    assert done.returncode == 3
+    assert "Run chmod go-rwx" in done.stderr
+    assert "careless" not in done.stderr + done.stdout
+
+
+def test_without_secrets_it_starts_and_says_what_to_do(tmp_path):
+    env = variables(tmp_path) | {"FLEETLAKE_PUSH_SECRETS": ""}
+    with subprocess.Popen(
+        command("receive", "--port", "0", "--no-drain"),
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        ready = process.stdout.readline()
+        process.terminate()
+        said = process.communicate()[1]
+
+    assert ready.startswith("ready http://127.0.0.1:")
+    assert "fleetlake alerts setup" in said
+
+
+LIVING = """
+import pathlib, signal
+pathlib.Path("started").write_text("")
+signal.pause()
+"""
+
+
+def test_the_child_of_a_killed_receiver_ends_too(tmp_path):
+    (tmp_path / "drainer_for_test.py").write_text(LIVING)
+    words = ["-m", "fleetlake.receiving.while_parent_lives", "drainer_for_test"]
+    with subprocess.Popen(
+        [sys.executable, *words],
+        stdin=subprocess.PIPE,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+    ) as process:
+        while not (tmp_path / "started").exists():
+            assert process.poll() is None
+        assert process.stdin is not None
+        process.stdin.close()
+
+        assert process.wait(30) == -signal.SIGTERM
+
+
+COUNTING = """
+import pathlib, sys
+file = pathlib.Path(sys.argv[1])
+file.write_text(file.read_text() + "x" if file.exists() else "x")
+"""
+
+
+def test_a_child_that_ends_is_started_again_and_a_stop_ends_it(tmp_path):
+    file = tmp_path / "starts"
+
+    async def keep() -> None:
+        kept = KeptProcess([sys.executable, "-c", COUNTING, str(file)], first_wait_seconds=0.01)
+        keeping = asyncio.create_task(kept.keep())
+        await until(lambda: asyncio.sleep(0.05, file.exists() and len(file.read_text()) >= 3))
+        await kept.stop()
+        await keeping
+        assert not kept.is_alive()
+
+    asyncio.run(keep())
