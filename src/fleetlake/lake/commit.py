@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from fleetlake.endpoints.model import Mode
 from fleetlake.errors import CommitUnknown, LakeError
 from fleetlake.lake.clock_repair import TOLERANCE
+from fleetlake.lake.confirmation import confirm
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.lateness import note_lateness
 from fleetlake.lake.loads import Committed, Load
@@ -24,11 +25,17 @@ from fleetlake.lake.watermarks import (
 from fleetlake.planning.intervals import Interval
 
 
-def commit_load(lake: Lake, load: Load, *, only_changes: bool = False) -> Committed:
+def commit_load(
+    lake: Lake,
+    load: Load,
+    *,
+    only_changes: bool = False,
+    also: Callable[[Lake], None] | None = None,
+) -> Committed:
     """Commit a load exactly once, however often this is called.
 
     With `only_changes`, a load without new rows is not committed; `commit_proofs` later commits
-    what many such loads prove, in one transaction.
+    what many such loads prove, in one transaction. `also` makes further writes in the transaction.
 
     Raises: LakeError if the commit was refused and nothing was kept; CommitUnknown if the outcome
     is unknown because the catalog no longer answers.
@@ -43,7 +50,11 @@ def commit_load(lake: Lake, load: Load, *, only_changes: bool = False) -> Commit
                 if earlier := _earlier(lake, load):
                     lake.roll_back()
                     return earlier
+                if committed.added:
+                    confirm(lake, load)
                 _write_proofs(lake, load, committed)
+                if also is not None:
+                    also(lake)
         except LakeError as error:
             if settled := _settled(lake, load, error):
                 return settled
@@ -91,8 +102,9 @@ def _write_proofs(lake: Lake, load: Load, done: Committed) -> None:
         add_intervals(lake, load.profile, load.endpoint, load.proven)
     if done.added and load.overlap and load.endpoint.mode is Mode.APPEND:
         note_lateness(lake, load, load.overlap)
-    set_watermarks(lake, [_mark(load, load.load_id)])
-    set_last_reads(lake, _ends([load]))
+    if load.endpoint.is_requested:  # a push proves nothing about what else there is
+        set_watermarks(lake, [_mark(load, load.load_id)])
+        set_last_reads(lake, _ends([load]))
     lake.execute(
         "insert into meta.loads (load_id, run_id, account_profile, endpoint, records, "
         "rows_added, rows_changed, quarantined, committed_at) "

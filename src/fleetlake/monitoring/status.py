@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from fleetlake.account import DEFAULT_PROFILE
-from fleetlake.endpoints import ENDPOINTS
+from fleetlake.endpoints import requested_endpoints
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake import Lake
 from fleetlake.lake.audit_trail import Event, read_events
@@ -84,7 +84,7 @@ def stream_statuses(lake: Lake, *, now: datetime, calls_per_minute: int) -> list
     found = lake.rows("select distinct account_profile from meta.watermarks order by 1")
     profiles = [profile for (profile,) in found] or [DEFAULT_PROFILE]
     accounts = [_AccountStatus(lake, profile, now, calls_per_minute) for profile in profiles]
-    return [account.status(e) for account in accounts for e in ENDPOINTS.values()]
+    return [account.status(e) for account in accounts for e in requested_endpoints()]
 
 
 class _AccountStatus:
