@@ -1,0 +1,1 @@
+"""Pushed alerts: received and checked, kept in a journal, and brought into the lake."""
