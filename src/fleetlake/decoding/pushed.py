@@ -37,7 +37,7 @@ WITHOUT_ID = "content:"
 """How the id of a push begins that is a digest of its content."""
 
 ESCAPED = "escaped:"
-"""How a dead letter begins that is not text: `\\xNN` is such a byte, and backslashes are doubled."""
+"""How a dead letter begins that is not text: `\\xNN` is a byte of it, and `\\\\` a backslash."""
 
 TEST = "test"
 """Type of the message by which the service tests a destination."""
@@ -199,7 +199,7 @@ def _pushes(endpoint: Endpoint, found: _Found) -> Pushes:
             kept.append(row)
             own = (values["created_at"][row], timeuuid and embedded_time(timeuuid))
             times.append(own[0] or own[1] or values["detected_at"][row] or received_at)
-    rows = sent.take(kept) if len(kept) < sent.num_rows else sent
+    rows = sent.take(pa.array(kept, pa.int64())) if len(kept) < sent.num_rows else sent
     received = [found.received[row] for row in kept]
     columns = dict(zip(rows.column_names, rows.columns, strict=True)) | {
         "push_id": pa.chunked_array([pa.array(ids, pa.string())]),

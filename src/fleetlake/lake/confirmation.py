@@ -147,10 +147,11 @@ def _confirm_by_id(lake: Lake, span: _Span) -> None:
     key = quoted(polled_endpoint().key[0])
     lake.execute(
         "insert into meta.confirmations by name "
-        f"select push_id, min({key}) as alert_id, min(p.alerted_at) as alerted_at, "
-        f"now() as confirmed_at from ({_UNCONFIRMED}) p join (select {key}, "
-        f"lower({key}) as push_id from raw.{polled_endpoint().name} "
-        "where created_at between $low and $high) a using (push_id) group by push_id",
+        "select push_id, min(a.alert_id) as alert_id, min(p.alerted_at) as alerted_at, "
+        f"now() as confirmed_at from ({_UNCONFIRMED}) p "
+        f"join (select {key} as alert_id, lower({key}) as push_id "
+        f"from raw.{polled_endpoint().name} where created_at between $low and $high) a "
+        "using (push_id) group by push_id",
         span.parameters,
     )
 
