@@ -157,10 +157,10 @@ def _confirm_by_id(lake: Lake, span: _Span) -> None:
 
 
 _ALIKE = (
-    f"select distinct device, type from (select {_DEVICE} as device, type, {_AT} as at "
+    f"select distinct device, type from (select {_DEVICE} as device, type, {_AT} as moment "
     f"from ({_UNCONFIRMED}) where {_HAS_NO_ID}) p join (select {_DEVICE} as device, type, "
-    f"{_AT} as at from raw.{polled_endpoint().name} where created_at between $low and $high) a "
-    "using (device, type) where abs(epoch_us(p.at) - epoch_us(a.at)) < 1000000"
+    f"{_AT} as moment from raw.{polled_endpoint().name} where created_at between $low and $high) a "
+    "using (device, type) where abs(epoch_us(p.moment) - epoch_us(a.moment)) < 1000000"
 )
 """The devices and types with an unconfirmed push that a polled record may confirm."""
 
@@ -206,13 +206,13 @@ def _confirm_by_content(lake: Lake, span: _Span, alike: Sequence[tuple[str, str]
         )
 
 
-_LOOKS = f"{_AT} as at, {_DEVICE} as device, type, friendly_info, info::varchar"
+_LOOKS = f"{_AT} as moment, {_DEVICE} as device, type, friendly_info, info::varchar"
 _PUSHES = (
     f"select push_id, c.alert_id, p.* exclude (push_id) from (select push_id, {_LOOKS} "
     f"from raw.{PUSHED.name} where alerted_at between $low and $high and {_HAS_NO_ID}) p "
     "left join (select push_id, alert_id from meta.confirmations "
     "where alerted_at between $low and $high) c using (push_id) "
-    "semi join alike using (device, type) where at is not null"
+    "semi join alike using (device, type) where moment is not null"
 )
 _POLLED = (
     f"select alert_id, null, a.* exclude (alert_id) from (select "
