@@ -75,10 +75,10 @@ def _default_setting(field: FieldInfo) -> str:
     default = field.default
     if field.default_factory not in {None, dict}:
         default = "~/.local/state/fleetlake"  # on Linux; XDG_STATE_HOME moves it
-    if isinstance(default, tuple):
+    if isinstance(default, tuple) and default:
         return f"`{','.join(default)}`"
     is_secret = "SecretStr" in str(field.annotation)
-    is_empty = default in ({}, None) or str(default) in {"", "PydanticUndefined"}
+    is_empty = default in ({}, (), None) or str(default) in {"", "PydanticUndefined"}
     return "" if is_empty or is_secret else f"`{default}`"
 
 

@@ -33,6 +33,7 @@ from fleetlake.cli.prefect.worker import worker
 from fleetlake.cli.publish import publish
 from fleetlake.cli.quarantine import quarantine
 from fleetlake.cli.query import query
+from fleetlake.cli.receive import receive
 from fleetlake.cli.repair import repair
 from fleetlake.cli.restore import restore
 from fleetlake.cli.shell import shell
@@ -74,6 +75,7 @@ COMMANDS = (
     backup,
     restore,
     doctor,
+    receive,
     simulate,
     prefect_server,
     prefect_setup,

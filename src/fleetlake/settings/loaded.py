@@ -27,7 +27,7 @@ def load_settings() -> Settings:
     """
     try:
         settings = Settings()
-        warn_of_secrets(read_settings_file(), {*KEY_SETTINGS, "v3_token"})
+        warn_of_secrets(read_settings_file(), {*KEY_SETTINGS, "v3_token", "push_secrets"})
     except ValidationError as error:
         faults = "; ".join(
             _fault_in_words(fault) for fault in error.errors(include_input=False, include_url=False)

@@ -3,6 +3,7 @@
 Keys are `SecretStr`: they print as stars, and only the client and the call limit read their text.
 """
 
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -32,6 +33,7 @@ from fleetlake.machine.setting_files import VARS, env_file, read_settings_file
 from fleetlake.machine.umask import DEFAULT_UMASK, umask_text
 from fleetlake.settings.setting_values import (
     ClockTrust,
+    comma_separated,
     in_project_folder,
     memory_size,
     root_url,
@@ -130,6 +132,23 @@ class Settings(BaseSettings):
     header_names: Annotated[tuple[str, str, str, str], NoDecode] = Field(
         HEADER_NAMES, description="Names of the four key headers, comma-separated"
     )
+    push_secrets: Annotated[tuple[SecretStr, ...], NoDecode] = Field(
+        (), description="Secrets of push destinations, comma-separated"
+    )
+    push_secrets_file: Path = Field(
+        Path("data/push-secrets"),
+        validate_default=True,
+        description="File with more of these secrets, one per line, readable only by you",
+    )
+    push_journal: Path = Field(
+        Path("data/push-journal"),
+        validate_default=True,
+        description="Folder that keeps pushed messages until they are in the lake",
+    )
+    push_sources: Annotated[tuple[IPv4Network | IPv6Network, ...], NoDecode] = Field(
+        (), description="Networks that may push, e.g. 192.0.2.0/24,198.51.100.7; empty: all"
+    )
+    push_megabytes: int = Field(1, ge=1, le=64, description="Maximum size of a pushed message, MB")
     clock: ClockTrust = Field(
         ClockTrust.CHECKED,
         description="`checked`: load up to the earlier of the service's clock and this machine's; "
@@ -149,7 +168,9 @@ class Settings(BaseSettings):
     )
     retry_attempts: int = Field(12, ge=1, description="Maximum attempts per page")
 
-    @field_validator("lake_files", "lake", "published", "state")
+    @field_validator(
+        "lake_files", "lake", "published", "state", "push_secrets_file", "push_journal"
+    )
     @classmethod
     def _is_in_project(cls, value: Any) -> Any:
         return in_project_folder(value)
@@ -172,6 +193,11 @@ class Settings(BaseSettings):
     @classmethod
     def _split(cls, value: object) -> object:
         return tuple(n.strip() for n in value.split(",")) if isinstance(value, str) else value
+
+    @field_validator("push_secrets", "push_sources", mode="before")
+    @classmethod
+    def _split_list(cls, value: object) -> object:
+        return comma_separated(value) if isinstance(value, str) else value
 
     @field_validator("base_url", "v3_base_url")
     @classmethod

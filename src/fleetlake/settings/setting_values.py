@@ -22,6 +22,15 @@ def in_project_folder(value: object) -> object:
     return in_project(value) if isinstance(value, Path) else value
 
 
+def comma_separated(value: str) -> tuple[str, ...]:
+    """Return the parts of a text that may be empty, without spaces.
+
+    >>> comma_separated("a, b,"), comma_separated("")
+    (('a', 'b'), ())
+    """
+    return tuple(part.strip() for part in value.split(",") if part.strip())
+
+
 def memory_size(value: str) -> str:
     """Return the text of a size. Raises: ValueError if it is none.
 

@@ -1,0 +1,143 @@
+"""Child processes of the receiver: one that drains the journal, and one that measures the lake.
+
+They keep the lake, which may be slow, locked or away, out of the process that answers.
+"""
+
+import asyncio
+import logging
+import os
+import sys
+import time
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Sequence
+from contextlib import suppress
+
+from fleetlake.settings import KEY_SETTINGS, PREFIX
+
+DRAINER = (
+    sys.executable,
+    "-m",
+    "fleetlake.receiving.while_parent_lives",
+    "fleetlake.receiving.drain",
+)
+"""Command of the process that brings the journal into the lake until SIGTERM."""
+
+METRICS = (sys.executable, "-m", "fleetlake", "metrics")
+
+FIRST_WAIT_SECONDS = 1.0
+LONGEST_WAIT_SECONDS = 60.0
+STEADY_SECONDS = 60.0
+"""After running so long, a process that ends is started again without a longer wait."""
+
+STOP_SECONDS = 30.0
+METRICS_SECONDS = 60.0
+"""How old the lake's metrics may be, and how long measuring may take."""
+
+_SECRETS = frozenset({*(f"{PREFIX}{name.upper()}" for name in KEY_SETTINGS)}) | {
+    f"{PREFIX}V3_TOKEN",
+    f"{PREFIX}PUSH_SECRETS",
+}
+
+
+def child_environment() -> dict[str, str]:
+    """Return this process's environment without the service's keys and the push secrets."""
+    return {name: value for name, value in os.environ.items() if name.upper() not in _SECRETS}
+
+
+class KeptProcess:
+    """A process that is started again when it ends, after waits that double up to a minute."""
+
+    def __init__(
+        self, command: Sequence[str], *, first_wait_seconds: float = FIRST_WAIT_SECONDS
+    ) -> None:
+        self._command = command
+        self._first_wait = first_wait_seconds
+        self._process: Process | None = None
+        self._stopping = asyncio.Event()
+
+    def is_alive(self) -> bool:
+        """Return whether the process runs now."""
+        return self._process is not None and self._process.returncode is None
+
+    async def keep(self) -> None:
+        """Run the process, again and again, until `stop` is called."""
+        wait = self._first_wait
+        while not self._stopping.is_set():
+            began = time.monotonic()
+            # Its standard input is a pipe of ours: the process ends when we are gone.
+            self._process = await asyncio.create_subprocess_exec(
+                *self._command, stdin=PIPE, env=child_environment(), start_new_session=True
+            )
+            code = await self._process.wait()
+            if self._stopping.is_set():
+                return
+            if time.monotonic() - began > STEADY_SECONDS:
+                wait = self._first_wait
+            logging.getLogger(__name__).warning(
+                "The process that drains the journal ended with code %d. Pushed messages stay in "
+                "the journal; it starts again in %.0f s.",
+                code,
+                wait,
+            )
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), wait)
+            wait = min(2 * wait, LONGEST_WAIT_SECONDS)
+
+    async def stop(self) -> None:
+        """Ask the process to end, and wait for that; kill it if it does not."""
+        self._stopping.set()
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        with suppress(ProcessLookupError):
+            process.terminate()
+        try:
+            await asyncio.wait_for(process.wait(), STOP_SECONDS)
+        except TimeoutError:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+
+class LakeMetrics:
+    """The lake's metrics, as `fleetlake metrics` prints them, at most a minute old while asked for.
+
+    A request gets the newest known text at once; measuring goes on beside it.
+    """
+
+    def __init__(self, command: Sequence[str] = METRICS) -> None:
+        self._command = command
+        self._text = ""
+        self._began = float("-inf")
+        self._measuring: asyncio.Task[None] | None = None
+
+    def text(self) -> str:
+        """Return the newest known metrics, "" before the first; start measuring if they are old."""
+        is_due = time.monotonic() - self._began > METRICS_SECONDS
+        if is_due and (self._measuring is None or self._measuring.done()):
+            self._began = time.monotonic()
+            self._measuring = asyncio.create_task(self._measure())
+        return self._text
+
+    async def _measure(self) -> None:
+        process = await asyncio.create_subprocess_exec(
+            *self._command, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, env=child_environment()
+        )
+        try:
+            async with asyncio.timeout(METRICS_SECONDS):
+                text, _ = await process.communicate()
+        except TimeoutError:
+            text = b""
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        # A lake that cannot be read has no figures, which an alert rule can see.
+        self._text = text.decode() if process.returncode == 0 else ""
+
+    async def stop(self) -> None:
+        """Stop measuring."""
+        if self._measuring is not None:
+            self._measuring.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._measuring

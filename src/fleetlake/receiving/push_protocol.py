@@ -1,0 +1,86 @@
+"""HTTP/1.1 with limits that uvicorn 0.54 lacks: a time and a size for headers, and connections.
+
+Without them, a client could hold a connection by sending one byte of a header a minute, or fill the
+memory with a header that never ends.
+"""
+
+from asyncio import TimerHandle
+from http import HTTPStatus
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+HEADER_SECONDS = 10.0
+"""Time from the first byte of a request, or from the connection, to the end of its headers."""
+
+HEADER_BYTES = 64 * 2**10
+"""Maximum of unfinished headers. The application's own limit for finished ones is smaller."""
+
+MAX_CONNECTIONS = 512
+
+
+class PushProtocol(HttpToolsProtocol):
+    """A connection to the receiver."""
+
+    header_seconds = HEADER_SECONDS
+    max_connections = MAX_CONNECTIONS
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._header_timer: TimerHandle | None = None
+        self._header_bytes = 0
+
+    def connection_made(self, transport: Any) -> None:
+        """Start waiting for headers, or refuse one connection too many."""
+        super().connection_made(transport)
+        if len(self.connections) > self.max_connections:
+            self._answer(HTTPStatus.SERVICE_UNAVAILABLE)
+        else:
+            self._await_headers()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what arrived; close the connection if its headers are too large."""
+        if self.transport.is_closing():
+            return
+        is_idle = self.cycle is None or self.cycle.response_complete
+        if is_idle and self._header_timer is None:
+            self._await_headers()
+        super().data_received(data)
+        if self._header_timer is not None:
+            self._header_bytes += len(data)
+            if self._header_bytes > HEADER_BYTES:
+                self._answer(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+
+    def on_headers_complete(self) -> None:
+        """Stop waiting for headers."""
+        self._stop_waiting()
+        super().on_headers_complete()
+
+    def _await_headers(self) -> None:
+        self._header_bytes = 0
+        self._header_timer = self.loop.call_later(self.header_seconds, self._time_out)
+
+    def _stop_waiting(self) -> None:
+        if self._header_timer is not None:
+            self._header_timer.cancel()
+            self._header_timer = None
+
+    def _time_out(self) -> None:
+        if self._header_bytes:
+            self._answer(HTTPStatus.REQUEST_TIMEOUT)
+        else:  # nothing was asked
+            self.transport.close()
+
+    def _answer(self, status: HTTPStatus) -> None:
+        """Answer before a request is complete, and close the connection."""
+        self._stop_waiting()
+        self.transport.write(
+            f"HTTP/1.1 {status.value} {status.phrase}\r\nconnection: close\r\n"
+            "content-length: 0\r\n\r\n".encode()
+        )
+        self.transport.close()
