@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,9 @@ MANY = settings(
 )
 FEW = settings(MANY, max_examples=8)
 
+
+JOURNALS = count()
+"""Number of the next journal: each example has its own."""
 
 OpenLake = Callable[[], AbstractContextManager[Lake]]
 
@@ -152,14 +156,13 @@ def keep_open(lake_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open
 
 def worlds(open_: OpenLake, path: Path, folder: Path) -> MakeWorld:
     """Return a function that empties a lake and begins a new journal."""
-    count = iter(range(10**6))
 
     def make(shape: str) -> World:
         with open_() as lake, lake.transaction():
             for table in ("raw.alerts", "raw.pushed_alerts", "meta.confirmations", "meta.loads"):
                 lake.execute(f"delete from {table}")
             lake.execute("delete from meta.journal_positions")
-        return World(path, folder / f"journal{next(count)}", shape, open_)
+        return World(path, folder / f"journal{next(JOURNALS)}", shape, open_)
 
     return make
 
