@@ -14,11 +14,11 @@ import typer.main
 from typer.testing import CliRunner
 
 from fleetlake.cli import app
-from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import RecordsMissing
 from fleetlake.lake import open_lake
 from fleetlake.lake.audit_trail import EventKind, record_event
 from fleetlake.settings import load_settings
+from tests.every import REQUESTED
 from tests.processes import environment
 
 FORMATS = ["table", "json", "csv"]

@@ -26,6 +26,7 @@ from fleetlake.lake import tables
 from fleetlake.lake.attach import CATALOG, FILES, UNCHECKED
 from fleetlake.lake.audit_trail import EventKind, record_event
 from fleetlake.lake.catalog import READY, is_catalog_lost
+from fleetlake.lake.confirmation import confirm_all
 from fleetlake.lake.connection import Lake, lake_errors
 from fleetlake.lake.durable import flush_files
 from fleetlake.lake.integrity.check import check_lake
@@ -163,6 +164,7 @@ def _fill(new: Lake, lake: Path, readable: Mapping[str, bool]) -> Rebuilt:
         if paths := folders.pop(f"raw/{endpoint.name}", None):
             rows[endpoint.name] = _copy(new, f"raw.{endpoint.name}", paths, _newest_rows(endpoint))
     restore_watermarks(new)
+    confirm_all(new)
     balance_loads(new, [*ENDPOINTS])
     add_checksums(new)
     total = sum(rows.values())
