@@ -78,10 +78,10 @@ def blank_until(journal: Path, position: Position) -> int:
 
 
 def _blank(size: int) -> bytes:
-    """Return that many bytes: one record without content; zeros if that does not fit.
+    r"""Return that many bytes: one record without content; zeros if that does not fit.
 
     >>> len(_blank(100)), _blank(3)
-    (100, b'\\x00\\x00\\x00')
+    (100, b'\x00\x00\x00')
     """
     received_at = datetime(2000, 1, 1, tzinfo=UTC)
     rest = size - len(encode_record(b"", received_at))
