@@ -6,6 +6,7 @@ on retry, so an unknown commit is resolved by looking for the id in `meta.loads`
 
 from collections.abc import Callable, Sequence
 
+from fleetlake.endpoints import PUSHED
 from fleetlake.endpoints.model import Mode
 from fleetlake.errors import CommitUnknown, LakeError
 from fleetlake.lake.clock_repair import TOLERANCE
@@ -47,10 +48,11 @@ def commit_load(
                 if only_changes and committed.is_nothing:
                     lake.roll_back()
                     return committed
-                if earlier := _earlier(lake, load):
+                earlier, has_pushes = _before(lake, load)
+                if earlier:
                     lake.roll_back()
                     return earlier
-                if committed.added:
+                if committed.added and has_pushes:
                     confirm(lake, load)
                 _write_proofs(lake, load, committed)
                 if also is not None:
@@ -143,6 +145,23 @@ def _earlier(lake: Lake, load: Load) -> Committed | None:
         [load.load_id],
     )
     return Committed(*found[0]) if found else None
+
+
+def _before(lake: Lake, load: Load) -> tuple[Committed | None, bool]:
+    """Return the result of an earlier commit of this load, and whether `confirm` has work.
+
+    It has while the lake holds pushes. One statement tells both: another would take 2 ms from each
+    commit of a lake that has none.
+    """
+    if load.endpoint.name != PUSHED.confirmed_by:
+        return _earlier(lake, load), load.endpoint.name == PUSHED.name
+    [(is_known, *counts, has_pushes)] = lake.rows(
+        "select coalesce(bool_or(load_id = $id), false), max(rows_added) filter (load_id = $id), "
+        "max(rows_changed) filter (load_id = $id), max(quarantined) filter (load_id = $id), "
+        "coalesce(bool_or(endpoint = $pushed), false) from meta.loads",
+        {"id": load.load_id, "pushed": PUSHED.name},
+    )
+    return (Committed(*counts) if is_known else None), has_pushes
 
 
 def _settled(lake: Lake, load: Load, error: LakeError) -> Committed | None:
