@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.conftest import NOW, Sim
-from tests.receiving.pushing import push, with_id, without_id
+from tests.receiving.alert_messages import push, with_id, without_id
 
 from fleetlake.lake import open_lake
 from fleetlake.marts.build import build_marts

@@ -15,7 +15,7 @@ from fleetlake.receiving import drain
 from fleetlake.receiving.drain import Drained, drain_all, drain_once, read_positions
 from fleetlake.receiving.journal_reader import Position
 from fleetlake.receiving.segments import segment_path, segments
-from tests.receiving.pushing import (
+from tests.receiving.alert_messages import (
     JOURNAL,
     NOON,
     an_alert,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fleetlake.lake import Lake, open_lake
 from fleetlake.receiving import drain
 from fleetlake.receiving.drain import drain_all
-from tests.receiving.pushing import an_alert, poll, push, staged, with_id, without_id
+from tests.receiving.alert_messages import an_alert, poll, push, staged, with_id, without_id
 
 ALERTS = [
     an_alert(1, seconds=0.0),

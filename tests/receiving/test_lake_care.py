@@ -23,7 +23,7 @@ from fleetlake.privacy.erase import erase
 from fleetlake.receiving.drain import drain_all
 from fleetlake.receiving.journal_reader import START, bytes_after
 from tests.conftest import Sim
-from tests.receiving.pushing import (
+from tests.receiving.alert_messages import (
     JOURNAL,
     NOON,
     an_alert,
