@@ -38,7 +38,7 @@ steps = st.lists(
     max_size=5,
 )
 MANY = settings(
-    max_examples=60,
+    max_examples=25,
     deadline=None,
     suppress_health_check=list(HealthCheck),
     phases=[Phase.generate],  # a smaller example is not worth minutes

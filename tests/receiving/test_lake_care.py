@@ -184,6 +184,17 @@ def test_a_catalog_built_anew_pairs_pushes_and_polled_alerts_anew(lake, lake_pat
     assert check_lake(lake_path).damages == ()
 
 
+def test_maintenance_pairs_what_an_earlier_release_has_polled(lake):
+    poll(lake, [THIRD])
+    with lake.transaction():  # that release knows no confirmations
+        lake.execute("delete from meta.confirmations")
+    assert len(shown(lake)) == 6
+
+    maintain(lake)
+
+    assert shown(lake) == sorted(IDS)
+
+
 # --- retention, erasure, quarantine -----------------------------------------------------------
 
 
