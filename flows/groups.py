@@ -5,7 +5,7 @@ A new row in the endpoint table joins a group, and so gets a schedule, automatic
 
 from enum import StrEnum
 
-from fleetlake.endpoints import ENDPOINTS
+from fleetlake.endpoints import ENDPOINTS, requested_endpoints
 from fleetlake.endpoints.model import Api, Endpoint, Mode, Walk
 
 
@@ -51,7 +51,7 @@ def endpoints_of(
     """
     return [
         endpoint.name
-        for endpoint in ENDPOINTS.values()
+        for endpoint in requested_endpoints()
         if group_of(endpoint) is group
         and (has_v3 or endpoint.api is not Api.V3)
         and is_divisible in {None, endpoint.is_divisible}

@@ -135,6 +135,7 @@ class Sim:
             "lake": self.folder / "lake",
             "published": self.folder / "published",
             "state": self.folder / "state",
+            "push_journal": self.folder / "push-journal",
             "calls_per_minute": 0,
             "clock": "service",  # the simulated clock stands still
             **KEYS,

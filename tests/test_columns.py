@@ -7,7 +7,7 @@ import pytest
 from fleetlake.decoding.arrow import schema_of
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.columns import SQL_TYPES, VOCABULARY, Column, Kind, columns_of
-from tests.every import every, every_endpoint
+from tests.every import every, every_table
 
 ALL_COLUMNS = [(endpoint, column) for endpoint in ENDPOINTS.values() for column in endpoint.columns]
 
@@ -87,7 +87,7 @@ def test_every_column_has_a_description(endpoint, column):
     assert not column.name.startswith("_")  # those are the lake's own
 
 
-@every_endpoint
+@every_table
 def test_no_two_columns_of_a_table_share_a_name(endpoint):
     names = [column.name for column in endpoint.columns]
 

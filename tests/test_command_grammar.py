@@ -14,11 +14,11 @@ import typer.main
 from typer.testing import CliRunner
 
 from fleetlake.cli import app
-from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import RecordsMissing
 from fleetlake.lake import open_lake
 from fleetlake.lake.audit_trail import EventKind, record_event
 from fleetlake.settings import load_settings
+from tests.every import REQUESTED
 from tests.processes import environment
 
 FORMATS = ["table", "json", "csv"]
@@ -288,7 +288,7 @@ def test_status_prints_streams_and_open_gaps_as_json_and_streams_as_csv(filled):
     document = json.loads(as_json.stdout)
     rows = list(csv.DictReader(io.StringIO(as_csv.stdout)))
     assert document["open_gaps"] == [GAP]
-    assert {row["endpoint"] for row in rows} == set(ENDPOINTS)
+    assert {row["endpoint"] for row in rows} == set(REQUESTED)
     counts = {(r["account_profile"], r["endpoint"]): (r["rows"], r["quarantined"]) for r in rows}
     assert counts == {
         (s["account_profile"], s["endpoint"]): (str(s["rows"]), str(s["quarantined"]))

@@ -26,6 +26,7 @@ from fleetsim.app import create_app
 from fleetsim.options import SimulatorOptions
 from fleetsim.scenarios import SCENARIOS
 from tests.conftest import NOW, Sim
+from tests.every import REQUESTED
 from tests.processes import UNSETTLED, Service, environment, fleetlake, kill_after, service
 from tests.test_load import assert_complete, key_of, keys_in
 
@@ -38,7 +39,7 @@ FLAKY = SCENARIOS["flaky"].faults
 
 
 def compare(
-    fleet: Service, env: dict[str, str], settled: str, names: Collection[str] = tuple(ENDPOINTS)
+    fleet: Service, env: dict[str, str], settled: str, names: Collection[str] = tuple(REQUESTED)
 ) -> tuple[int, int, int]:
     """Return the compared rows, duplicates and losses over the named tables, by the service's word.
 

@@ -25,7 +25,7 @@ from fleetlake.service.client import Client
 from fleetlake.settings import Settings
 from fleetlake.text.plain import MAX_QUOTED
 from tests.conftest import KEYS
-from tests.every import Test, every
+from tests.every import REQUESTED, Test, every
 
 NOON = datetime(2026, 6, 15, 12, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
@@ -246,7 +246,7 @@ def test_a_window_from_the_beginning_has_no_lower_bound(endpoint):
     assert list(filters) == [endpoint.window.end]
 
 
-BY_LINK = [e for e in ENDPOINTS.values() if not e.path.endswith("/")]
+BY_LINK = [e for e in REQUESTED.values() if not e.path.endswith("/")]
 
 
 def linked(endpoint: Endpoint, link: str | None) -> Page:

@@ -8,9 +8,9 @@ from datetime import timedelta
 
 import pytest
 
-from fleetlake.endpoints import ENDPOINTS, endpoint_named, endpoints_named
+from fleetlake.endpoints import ENDPOINTS, PUSHED, endpoint_named, endpoints_named
 from fleetlake.endpoints.columns import columns_of
-from fleetlake.endpoints.model import Cursor, Endpoint, FanOut, Mode, Walk, WindowFilters
+from fleetlake.endpoints.model import Api, Cursor, Endpoint, FanOut, Mode, Walk, WindowFilters
 from fleetlake.errors import UsageError
 from tests.every import every, every_endpoint
 
@@ -198,6 +198,28 @@ def test_an_unknown_column_is_an_error():
 def test_a_row_that_contradicts_itself_does_not_construct(changes):
     with pytest.raises(ValueError, match="things"):
         a_row(**changes)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"confirmed_by": None},
+        {"mode": Mode.UPSERT},
+        {"cursor": Cursor(walk=Walk.OFFSET, parameter="offset")},
+        {"window": WindowFilters(start="created_at__gt", end="created_at__lt")},
+        {"api": Api.V2},
+    ],
+)
+def test_a_row_of_pushed_records_that_contradicts_itself_does_not_construct(changes):
+    with pytest.raises(ValueError, match="pushed"):
+        replace(PUSHED, **changes)
+
+
+def test_pushed_records_are_events_that_are_never_requested_and_that_a_list_confirms():
+    assert not PUSHED.is_requested
+    assert not PUSHED.is_snapshot
+    assert endpoint_named(PUSHED.confirmed_by).is_requested
+    assert PUSHED in ENDPOINTS.values()
 
 
 def test_a_valid_row_constructs_and_is_immutable():

@@ -38,7 +38,7 @@ from fleetlake.lake.locks import commit_lock, stream_lock
 from fleetlake.lake.tables import raw_columns
 from fleetlake.lake.watermarks import WHOLE_STREAM, proven_intervals, watermark
 from fleetlake.planning.intervals import BEGINNING, Interval
-from tests.every import ONE_OF_EACH_SORT, every, every_endpoint
+from tests.every import ONE_OF_EACH_SORT, every, every_table
 
 NOON = datetime(2026, 6, 15, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -107,7 +107,7 @@ def versions(lake: Lake, endpoint: Endpoint, *columns: str) -> list[tuple[Any, .
 # --- tables ---------------------------------------------------------------------------------
 
 
-@every_endpoint
+@every_table
 def test_every_endpoint_has_its_raw_table_with_its_columns_and_types(shared, endpoint):
     found = shared.rows(f"describe raw.{endpoint.name}")
 

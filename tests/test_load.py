@@ -26,13 +26,13 @@ from fleetlake.loading.ingest import ingest, raise_worst
 from fleetlake.loading.outcome import Outcome
 from fleetlake.planning.coverage import LOOKBACK
 from tests.conftest import KEYS, NOW, Sim, copied, loaded_sim
-from tests.every import ONE_OF_EACH_SORT
+from tests.every import ONE_OF_EACH_SORT, REQUESTED
 
 SETTLE = timedelta(seconds=60)
 
-events = [e for e in ENDPOINTS.values() if not e.is_snapshot]
+events = [e for e in REQUESTED.values() if not e.is_snapshot]
 ONE_OF_EACH = pytest.param([*ONE_OF_EACH_SORT.values()], id="one of each sort")
-ALL = pytest.param([*ENDPOINTS.values()], id="all", marks=pytest.mark.proof)
+ALL = pytest.param([*REQUESTED.values()], id="all", marks=pytest.mark.proof)
 shares_a_load = pytest.mark.xdist_group("loads")  # of all endpoints, which takes seconds
 
 
@@ -66,7 +66,7 @@ def keys_in(lake: Lake, endpoint: Endpoint) -> list[tuple[Any, ...]]:
 
 
 def flaws(
-    sim: Sim, endpoints: Iterable[Endpoint] = ENDPOINTS.values(), now: datetime = NOW
+    sim: Sim, endpoints: Iterable[Endpoint] = REQUESTED.values(), now: datetime = NOW
 ) -> dict[str, dict[str, Any]]:
     """Return what is missing, duplicated or invented in the lake, without correct endpoints.
 

@@ -9,7 +9,6 @@ from typer.testing import CliRunner
 
 from fleetlake.cli import app
 from fleetlake.cli.status import STALE_AFTER, summary_lines
-from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import RecordsMissing
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.clock_repair import TOLERANCE
@@ -19,6 +18,7 @@ from fleetlake.monitoring.status import LakeStatus, StreamStatus, lake_now, stre
 from fleetlake.planning.intervals import Interval
 from fleetlake.planning.retention import forecast
 from fleetlake.settings import ClockTrust, load_settings
+from tests.every import REQUESTED
 from tests.streams import GAP, GOOD, NOW
 
 LOST = replace(GAP, account_profile="west")
@@ -136,7 +136,7 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
     monkeypatch.setenv("FLEETLAKE_LAKE", str(tmp_path / "lake"))
     load_settings.cache_clear()
     with open_lake(tmp_path / "lake") as lake:
-        name = max(ENDPOINTS, key=len)
+        name = max(REQUESTED, key=len)
         lake.execute(
             "insert into meta.watermarks by name select 'default' as account_profile, "
             f"'{name}' as endpoint, now() as watermark_at, now() as updated_at"
@@ -152,8 +152,8 @@ def test_the_verdict_comes_first_and_no_line_wraps_at_eighty_columns() -> None:
 
     assert lines[0].startswith("Nothing is missing up to the last load")
     assert all(len(line) <= 80 for line in lines)
-    assert {name for name in ENDPOINTS for line in lines if f" {name} " in line} == set(ENDPOINTS)
-    assert len([line for line in lines if line.startswith("│")]) == len(ENDPOINTS)
+    assert {name for name in REQUESTED for line in lines if f" {name} " in line} == set(REQUESTED)
+    assert len([line for line in lines if line.startswith("│")]) == len(REQUESTED)
 
 
 def test_a_lost_range_is_reported_with_its_exit_code(lake: Lake) -> None:

@@ -15,6 +15,7 @@ from fleetlake.cli.prefect.deployments import deploy, read_yaml
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import FleetlakeError
 from flows import states
+from tests.every import REQUESTED
 
 ROOT = Path(__file__).parents[2]
 DEPLOYMENTS: list[dict[str, Any]] = yaml.safe_load((ROOT / "prefect.yaml").read_text())[
@@ -74,18 +75,18 @@ def test_each_endpoint_is_in_exactly_one_schedule():
         for endpoint in endpoints_of(Group(deployment["parameters"]["group"]))
     )
 
-    assert scheduled == Counter(dict.fromkeys(ENDPOINTS, 1))
+    assert scheduled == Counter(dict.fromkeys(REQUESTED, 1))
 
 
 def test_schedules_fit_the_data():
     seconds = {
         endpoint: BY_NAME[group_of(row).value]["schedules"][0]["interval"]
-        for endpoint, row in ENDPOINTS.items()
+        for endpoint, row in REQUESTED.items()
     }
 
     assert seconds["alerts"] == 300
     assert seconds["activity_logs"] == 3600
-    for endpoint, row in ENDPOINTS.items():  # read many times before it expires
+    for endpoint, row in REQUESTED.items():  # read many times before it expires
         assert row.retention is None or seconds[endpoint] * 30 <= row.retention.total_seconds()
     assert seconds["net_device_signal_samples"] == seconds["locations"] == 3600
     assert seconds["routers"] == 86400

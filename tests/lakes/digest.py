@@ -1,6 +1,7 @@
 """Counts and checksums of a lake's rows, read with DuckDB alone: no fleetlake opens the lake."""
 
 import hashlib
+from collections.abc import Collection
 from pathlib import Path
 from typing import TypedDict
 
@@ -21,14 +22,15 @@ class Digest(TypedDict):
 def digests(lake: Path, known: dict[str, Digest] | None = None) -> dict[str, Digest]:
     """Return the digest of each table of a lake, by schema and name.
 
-    With `known`, only its tables and columns: a later release may have added others.
+    With `known`, only its tables and columns: a later release may have added others, which it
+    then registers in `meta.columns`.
     """
     with duckdb.connect(config=UNCHECKED | {"threads": 1}) as connection:
         connection.execute(f"{attach_statements(lake, read_only=True)} use lake;")
         wanted = {name: one["columns"] for name, one in (known or {}).items()}
+        tables = wanted or _tables(connection)
         return {
-            name: _digest(connection, name, columns)
-            for name, columns in (wanted or _tables(connection)).items()
+            name: _digest(connection, name, columns, tables) for name, columns in tables.items()
         }
 
 
@@ -42,10 +44,16 @@ def _tables(connection: duckdb.DuckDBPyConnection) -> dict[str, list[str]]:
     return dict(found.fetchall())
 
 
-def _digest(connection: duckdb.DuckDBPyConnection, name: str, columns: list[str]) -> Digest:
+def _digest(
+    connection: duckdb.DuckDBPyConnection, name: str, columns: list[str], tables: Collection[str]
+) -> Digest:
     schema, table = name.split(".")
     listed = ", ".join(f"{quoted(column)}::varchar" for column in columns)
-    rows = connection.execute(f"select {listed} from {schema}.{quoted(table)} order by all")
+    raw = [one.removeprefix("raw.") for one in tables if one.startswith("raw.")]
+    of_them = f"where endpoint in {tuple(raw)}" if name == "meta.columns" else ""
+    rows = connection.execute(
+        f"select {listed} from {schema}.{quoted(table)} {of_them} order by all"
+    )
     lines = "\n".join(map(repr, rows.fetchall()))
     digest = hashlib.sha256(lines.encode()).hexdigest()
     return Digest(columns=columns, rows=lines.count("\n") + bool(lines), sha256=digest)

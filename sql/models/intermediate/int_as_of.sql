@@ -2,7 +2,8 @@
 -- Kind: table.
 
 -- The current time is that of the newest event, not the clock, so that the same rows always give
--- the same marts. Records stamped ahead of the service's clock at the last read are ignored.
+-- the same marts. Records stamped ahead of the service's clock at the last read are ignored; a push
+-- is a read, too.
 {{ config(materialized='table') }}
 
 with events as (
@@ -21,7 +22,11 @@ with events as (
 
 last_read as (
     select max(read_until) + interval {{ var('clock_ahead_s') }} second as latest
-    from {{ source('meta', 'reads') }}
+    from (
+        select read_until from {{ source('meta', 'reads') }}
+        union all
+        select received_at from {{ ref('stg_pushed_alerts') }}
+    ) as every_read
 )
 
 select

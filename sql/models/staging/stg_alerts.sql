@@ -1,4 +1,4 @@
--- Grain: one row per alert.
+-- Grain: one row per alert: polled or, until a poll reads it, pushed.
 -- Kind: view.
 
 select
@@ -16,3 +16,22 @@ select
     _loaded_at as loaded_at
 
 from {{ source('raw', 'alerts') }}
+
+union all
+
+select
+    account_profile,
+    alert_id,
+    account_id,
+    router_id,
+
+    alert_type,
+    description,
+    info,
+
+    detected_at,
+    created_at,
+    loaded_at
+
+from {{ ref('stg_pushed_alerts') }}
+where not is_polled

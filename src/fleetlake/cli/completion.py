@@ -1,6 +1,6 @@
 """Shell completion of values, beyond the commands and options that Typer completes."""
 
-from fleetlake.endpoints import ENDPOINTS
+from fleetlake.endpoints import requested_endpoints
 
 
 def endpoint_names(incomplete: str) -> list[str]:
@@ -9,4 +9,4 @@ def endpoint_names(incomplete: str) -> list[str]:
     >>> endpoint_names("alert_r")
     ['alert_rules']
     """
-    return [name for name in ENDPOINTS if name.startswith(incomplete)]
+    return [e.name for e in requested_endpoints() if e.name.startswith(incomplete)]

@@ -66,7 +66,12 @@ def status(
             measured = measure(lake, settings)
             found = measured.status
         else:
-            found = lake_status(lake, now=now, calls_per_minute=settings.calls_per_minute)
+            found = lake_status(
+                lake,
+                now=now,
+                calls_per_minute=settings.calls_per_minute,
+                journal=settings.push_journal,
+            )
     if output is OutputFormat.TABLE:
         _print_report(found, now)
     elif output is OutputFormat.JSON:
@@ -107,7 +112,7 @@ def _print_report(found: "LakeStatus", now: datetime) -> None:
     for stream in found.streams:
         for note in _notes(stream):
             screen.print(f"{_name(stream)}: {note}.")
-    for line in event_lines(found):
+    for line in (*push_lines(found, now), *event_lines(found)):
         screen.print(line)
 
 
@@ -158,6 +163,28 @@ def _faults(found: "LakeStatus", last_load: datetime, now: datetime) -> Iterator
         if stream.quarantined:
             refused = counted(stream.quarantined, "record")
             yield f"{refused} of {name} could not be stored: see `fleetlake quarantine list`."
+    if found.pushes.dead_letters:
+        letters = counted(found.pushes.dead_letters, "pushed message")
+        yield f"{letters} could not be read: see `fleetlake quarantine list`."
+
+
+def push_lines(found: "LakeStatus", now: datetime) -> Iterator[str]:
+    """Yield what is known about pushed alerts, if there are any, and how they match the polls."""
+    from fleetlake.text.wording import age_in_words, counted
+
+    pushes = found.pushes
+    if pushes.alerts:
+        age = age_in_words(pushes.received_at, now)
+        yield f"{counted(pushes.alerts, 'alert')} came by push, the last {age}."
+    if pushes.unconfirmed:
+        late = counted(pushes.unconfirmed, "pushed alert")
+        yield f"{late} not read by a poll after an hour: do loads run?"
+    if pushes.unpushed:
+        unpushed = counted(pushes.unpushed, "alert")
+        yield f"{unpushed} of the last day not pushed: no rule, or no receiver."
+    if pushes.waiting_bytes:
+        waiting = counted(pushes.waiting_messages or 0, "pushed message")
+        yield f"{waiting} in the journal, {pushes.waiting_bytes:,} bytes, not in the lake yet."
 
 
 def event_lines(found: "LakeStatus") -> Iterator[str]:

@@ -50,12 +50,12 @@ _AS_LISTS = bytes.maketrans(b"{}", b"[]")
 _LIST_START = re.compile(rb'"data"\s*+:\s*+\[')
 
 
-def kept_text(raw: str) -> str:
+def kept_text(raw: str, *, most: int = KEPT_CHARACTERS) -> str:
     """Return a record's JSON for quarantine: whole, or its start and its digest."""
-    if len(raw) <= KEPT_CHARACTERS:
+    if len(raw) <= most:
         return raw
     digest = hashlib.sha256(raw.encode("utf-8", "replace")).hexdigest()
-    return f"{raw[:KEPT_CHARACTERS]} (cut here: {len(raw):,} characters in all, SHA-256 {digest})"
+    return f"{raw[:most]} (cut here: {len(raw):,} characters in all, SHA-256 {digest})"
 
 
 def kept_reason(reason: str) -> str:

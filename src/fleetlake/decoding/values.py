@@ -56,7 +56,7 @@ def relation_id(relation: Any) -> int:
     157
     """
     if isinstance(relation, Mapping):
-        relation = relation.get("id")
+        relation = relation.get("id", relation.get("resource_url"))
     if isinstance(relation, str):
         relation = relation.rstrip("/").rsplit("/", 1)[-1]
     return _integer(relation)

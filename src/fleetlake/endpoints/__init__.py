@@ -5,7 +5,7 @@ To add an endpoint, add a row to `inventory`, `events` or `v3`, the meaning of a
 them, otherwise from what the live service returns.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 from fleetlake.endpoints import events, inventory, v3
@@ -16,6 +16,9 @@ _ROWS = (*inventory.ROWS, *events.ROWS, *v3.ROWS)
 
 ENDPOINTS: dict[str, Endpoint] = {row.name: row for row in _ROWS}
 
+
+PUSHED = next(row for row in _ROWS if not row.is_requested)
+"""What the service pushes instead of being asked for it."""
 
 PROBE = ENDPOINTS["accounts"]
 """Endpoint that is asked for one record when any response will do."""
@@ -39,6 +42,26 @@ def endpoint_named(name: str) -> Endpoint:
             remedy=f"{suggestion}`fleetlake ingest --plan` lists them all.",
         )
     return found
+
+
+def requested_endpoints() -> list[Endpoint]:
+    """Return the rows that are read from the service, in the table's order.
+
+    >>> PUSHED in requested_endpoints()
+    False
+    """
+    return [row for row in ENDPOINTS.values() if row.is_requested]
+
+
+def require_requested(endpoints: Sequence[Endpoint]) -> None:
+    """Raise UsageError if one of the endpoints is never read from the service."""
+    for endpoint in endpoints:
+        if not endpoint.is_requested:
+            raise UsageError(
+                f"The service pushes {endpoint.name}; they cannot be requested from it.",
+                remedy=f"`fleetlake receive` takes them. {endpoint.confirmed_by} lists the same "
+                "events, so name that.",
+            )
 
 
 def endpoints_named(names: Iterable[str]) -> list[Endpoint]:

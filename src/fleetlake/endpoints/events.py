@@ -3,9 +3,19 @@
 from datetime import timedelta
 
 from fleetlake.endpoints.columns import columns_of
-from fleetlake.endpoints.model import Cursor, Endpoint, FanOut, Mode, Moved, Walk, WindowFilters
+from fleetlake.endpoints.model import (
+    Api,
+    Cursor,
+    Endpoint,
+    FanOut,
+    Mode,
+    Moved,
+    Walk,
+    WindowFilters,
+)
 
 BY_OFFSET = Cursor(walk=Walk.OFFSET, parameter="offset")
+NOT_REQUESTED = Cursor(walk=Walk.NONE, parameter="")
 NEWEST_FIRST = Cursor(walk=Walk.TIMEUUID, parameter="created_at_timeuuid__lt")
 OLDEST_FIRST = Cursor(walk=Walk.TIMEUUID, parameter="created_at_timeuuid__gt")
 
@@ -22,6 +32,9 @@ PER_INTERFACE = FanOut(
 )
 ONE_ROUTER = FanOut(parameter="router", source="routers", ids_per_call=1, partition="router_id")
 PER_ROUTER = FanOut(parameter="router__in", source="routers", partition="router_id")
+
+PUSHED_LISTS = ("alerts", "data", "objects")
+"""Members of a pushed message that may hold its alerts; the contract does not show the body."""
 
 
 def _series(
@@ -54,6 +67,21 @@ ROWS = (
         columns=columns_of(
             "alerts",
             "account router type friendly_info info created_at created_at_timeuuid detected_at",
+        ),
+    ),
+    Endpoint(
+        name="pushed_alerts",
+        about="Alerts that the service pushed, seconds after it raised them.",
+        api=Api.PUSH,
+        key=("push_id",),
+        mode=Mode.APPEND,
+        cursor=NOT_REQUESTED,
+        event_time="alerted_at",
+        confirmed_by="alerts",
+        columns=columns_of(
+            "pushed_alerts",
+            """push_id alerted_at received_at account router type friendly_info info created_at
+            created_at_timeuuid detected_at""",
         ),
     ),
     Endpoint(

@@ -22,10 +22,14 @@ MAX_RECORDS_PER_V3_PAGE = 50
 
 
 class Api(StrEnum):
-    """The version of the service's API, with its own root, keys and envelope."""
+    """How records come: from a version of the service's API, with its own root, keys and envelope.
+
+    Pushed records come by themselves, so nothing of them is ever requested.
+    """
 
     V2 = "v2"
     V3 = "v3"
+    PUSH = "push"
 
 
 class Walk(StrEnum):
@@ -36,6 +40,7 @@ class Walk(StrEnum):
     ID_AFTER = "id after"  # ids ascend; ask for ids above the highest seen
     OFFSET = "offset"  # `next` carries a start index
     LINK = "link"  # the whole query of `next` is the next request
+    NONE = "none"  # nothing is requested, so there is no page
 
 
 class Mode(StrEnum):
@@ -55,7 +60,7 @@ class Cursor:
 
     def __post_init__(self) -> None:
         """Refuse a cursor that could loop forever."""
-        one_way = self.walk not in {Walk.OFFSET, Walk.LINK}
+        one_way = self.walk not in {Walk.OFFSET, Walk.LINK, Walk.NONE}
         if one_way and not self.parameter.endswith(("__gt", "__lt")):
             raise ValueError(f"a {self.walk} cursor must move in one direction: {self.parameter}")
 
@@ -114,12 +119,15 @@ class FanOut:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Endpoint:
-    """One readable list of the service and the raw table it fills.
+    """One list of the service and the raw table it fills.
 
     `key` and `event_time` are column names. With `event_time` and `window` (always both), reads are
     limited by time and their ranges can be proven complete; without them, each read is a snapshot.
     `retention` is how long the service keeps a record. `resource` is the path if it differs from
     the name.
+
+    Records that the service pushes have an event time and no window, because nothing is requested
+    and nothing proven. `confirmed_by` names the endpoint that lists the same events.
     """
 
     name: str
@@ -137,17 +145,34 @@ class Endpoint:
     changes_until: str | None = None
     api: Api = Api.V2
     resource: str | None = None
+    confirmed_by: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse a row with contradictory fields."""
+        if not self.is_requested:
+            self._require_pushed()
+        elif self.confirmed_by or self.cursor.walk is Walk.NONE:
+            raise ValueError(f"{self.name}: only pushed records are confirmed and have no pages")
         names = {column.name for column in self.columns}
         wanted = {*self.key, *filter(None, (self.event_time, self.changes_until))}
         if not self.key or not wanted <= names:
             raise ValueError(f"{self.name}: no such columns: {sorted(wanted - names) or 'key'}")
-        if (self.event_time is None) != (self.window is None):
+        if self.is_requested and (self.event_time is None) != (self.window is None):
             raise ValueError(f"{self.name}: event_time and window need each other")
         if self.mode is Mode.HISTORY and self.window is not None:
             raise ValueError(f"{self.name}: history is kept only of whole snapshots")
+
+    def _require_pushed(self) -> None:
+        is_event = self.mode is Mode.APPEND and self.event_time is not None
+        if not (is_event and self.confirmed_by and self.cursor.walk is Walk.NONE):
+            raise ValueError(f"{self.name}: pushed records are events that another list confirms")
+        if self.window is not None or self.fan_out is not None:
+            raise ValueError(f"{self.name}: pushed records are not requested")
+
+    @property
+    def is_requested(self) -> bool:
+        """True if the records are read from the service; False if the service pushes them."""
+        return self.api is not Api.PUSH
 
     @property
     def path(self) -> str:
@@ -171,7 +196,7 @@ class Endpoint:
     @property
     def is_snapshot(self) -> bool:
         """True if each read takes the whole list."""
-        return self.window is None
+        return self.is_requested and self.window is None
 
     @property
     def is_divisible(self) -> bool:

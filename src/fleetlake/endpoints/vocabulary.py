@@ -211,6 +211,10 @@ VOCABULARY: dict[str, Meaning] = {
     "mph": _of(REAL, "Speed over ground.", "mph"),
     "net_device_name": _of(TEXT, "Interface in use at the fix."),
     # --- alerts and activity ----------------------------------------------------------------
+    "push_id": _of(TEXT, "Identifies the alert: its UUID or, without one, a digest of the push."),
+    "alerted_at": _of(TIME, "When the alert was created; else detected; else received."),
+    "received_at": _of(TIME, "When the receiver took the push."),
+    "pushed_alerts.type": _of(TEXT, "Alert-type name."),
     "friendly_info": _of(TEXT, "What happened, in words.", privacy=Privacy.TEXT),
     "info": _of(JSON, "Members that belong to the alert type.", privacy=Privacy.TEXT),
     "action.id": _of(TEXT, "Identifies the activity."),

@@ -24,6 +24,7 @@ class EventKind(StrEnum):
     RETENTION = "retention"  # rows older than their table's days were deleted
     ERASURE = "erasure"  # a device, a person or an account was removed everywhere
     CLOCK = "clock"  # a wrong clock was refused, or its claims were corrected
+    JOURNAL = "journal"  # a journal of pushed messages was damaged or replaced
     SHRUNK_LIST = "shrunk_list"  # a list lost too many records, or a person accepted the loss
 
 

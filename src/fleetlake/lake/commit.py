@@ -6,9 +6,11 @@ on retry, so an unknown commit is resolved by looking for the id in `meta.loads`
 
 from collections.abc import Callable, Sequence
 
+from fleetlake.endpoints import PUSHED
 from fleetlake.endpoints.model import Mode
 from fleetlake.errors import CommitUnknown, LakeError
 from fleetlake.lake.clock_repair import TOLERANCE
+from fleetlake.lake.confirmation import confirm
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.lateness import note_lateness
 from fleetlake.lake.loads import Committed, Load
@@ -24,11 +26,17 @@ from fleetlake.lake.watermarks import (
 from fleetlake.planning.intervals import Interval
 
 
-def commit_load(lake: Lake, load: Load, *, only_changes: bool = False) -> Committed:
+def commit_load(
+    lake: Lake,
+    load: Load,
+    *,
+    only_changes: bool = False,
+    also: Callable[[Lake], None] | None = None,
+) -> Committed:
     """Commit a load exactly once, however often this is called.
 
     With `only_changes`, a load without new rows is not committed; `commit_proofs` later commits
-    what many such loads prove, in one transaction.
+    what many such loads prove, in one transaction. `also` makes further writes in the transaction.
 
     Raises: LakeError if the commit was refused and nothing was kept; CommitUnknown if the outcome
     is unknown because the catalog no longer answers.
@@ -40,10 +48,15 @@ def commit_load(lake: Lake, load: Load, *, only_changes: bool = False) -> Commit
                 if only_changes and committed.is_nothing:
                     lake.roll_back()
                     return committed
-                if earlier := _earlier(lake, load):
+                earlier, has_pushes = _before(lake, load)
+                if earlier:
                     lake.roll_back()
                     return earlier
+                if committed.added and has_pushes:
+                    confirm(lake, load)
                 _write_proofs(lake, load, committed)
+                if also is not None:
+                    also(lake)
         except LakeError as error:
             if settled := _settled(lake, load, error):
                 return settled
@@ -91,8 +104,9 @@ def _write_proofs(lake: Lake, load: Load, done: Committed) -> None:
         add_intervals(lake, load.profile, load.endpoint, load.proven)
     if done.added and load.overlap and load.endpoint.mode is Mode.APPEND:
         note_lateness(lake, load, load.overlap)
-    set_watermarks(lake, [_mark(load, load.load_id)])
-    set_last_reads(lake, _ends([load]))
+    if load.endpoint.is_requested:  # a push proves nothing about what else there is
+        set_watermarks(lake, [_mark(load, load.load_id)])
+        set_last_reads(lake, _ends([load]))
     lake.execute(
         "insert into meta.loads (load_id, run_id, account_profile, endpoint, records, "
         "rows_added, rows_changed, quarantined, committed_at) "
@@ -131,6 +145,23 @@ def _earlier(lake: Lake, load: Load) -> Committed | None:
         [load.load_id],
     )
     return Committed(*found[0]) if found else None
+
+
+def _before(lake: Lake, load: Load) -> tuple[Committed | None, bool]:
+    """Return the result of an earlier commit of this load, and whether `confirm` has work.
+
+    It has while the lake holds pushes. One statement tells both: another would take 2 ms from each
+    commit of a lake that has none.
+    """
+    if load.endpoint.name != PUSHED.confirmed_by:
+        return _earlier(lake, load), load.endpoint.name == PUSHED.name
+    [(is_known, *counts, has_pushes)] = lake.rows(
+        "select coalesce(bool_or(load_id = $id), false), max(rows_added) filter (load_id = $id), "
+        "max(rows_changed) filter (load_id = $id), max(quarantined) filter (load_id = $id), "
+        "coalesce(bool_or(endpoint = $pushed), false) from meta.loads",
+        {"id": load.load_id, "pushed": PUSHED.name},
+    )
+    return (Committed(*counts) if is_known else None), has_pushes
 
 
 def _settled(lake: Lake, load: Load, error: LakeError) -> Committed | None:

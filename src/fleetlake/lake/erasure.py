@@ -17,6 +17,7 @@ from fleetlake.endpoints.columns import Column, Kind
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.endpoints.relations import Thing, role, text_columns
 from fleetlake.lake.audit_trail import EventKind, record_event
+from fleetlake.lake.confirmation import drop_dangling
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.durable import flush_files
 from fleetlake.lake.erasure_plan import (
@@ -166,6 +167,7 @@ class _Erasure:
                 self._lake.execute(
                     f"update meta.schema_drift set example = null where endpoint = {name}"
                 )
+        drop_dangling(self._lake)
         self._quarantine()
         self._examples()
 

@@ -20,6 +20,8 @@ COMMIT_LOCK_SECONDS = 120.0
 UPGRADE_LOCK_SECONDS = 600.0
 OPEN_LOCK_SECONDS = 5.0
 OPEN_LOCK_POLL_SECONDS = 0.005
+DRAIN_LOCK_SECONDS = 30.0
+"""Far longer than the one commit for which a drain of pushed messages holds its lock."""
 
 
 @contextmanager
@@ -27,12 +29,33 @@ def stream_lock(lake: LakeAddress, stream: str, shard: Shard = WHOLE) -> Iterato
     """Hold the lock of a stream, or the locks of a shard's parts if the stream can be divided.
 
     Raises: StreamBusy at once if another process is loading any of these parts; LakeError if the
-    lock belongs to another user.
+    lock belongs to another user. A stream of pushed records is never busy for long, so its lock is
+    waited for.
     """
-    names = [stream]
-    if ENDPOINTS[stream].is_divisible:
-        names = _parts(stream, shard)
+    endpoint = ENDPOINTS[stream]
+    if not endpoint.is_requested:
+        with drain_lock(lake):
+            yield
+        return
+    names = _parts(stream, shard) if endpoint.is_divisible else [stream]
     with _streams_locked(lake, stream, names):
+        yield
+
+
+@contextmanager
+def drain_lock(lake: LakeAddress, *, seconds: float = DRAIN_LOCK_SECONDS) -> Iterator[None]:
+    """Hold the commits of pushed records, which one process at a time makes.
+
+    Raises: StreamBusy if another process holds it for longer than `seconds`.
+    """
+    with ExitStack() as held:
+        try:
+            held.enter_context(_lock(lake, "drain", seconds=seconds, purpose="streams"))
+        except LockTaken:
+            raise StreamBusy(
+                f"Another process is writing pushed records to the lake in {lake}.",
+                remedy="Run again. Nothing was changed.",
+            ) from None
         yield
 
 

@@ -12,10 +12,11 @@ per record, which has no age, so they cannot have a rule.
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
-from fleetlake.endpoints import ENDPOINTS, endpoint_named
+from fleetlake.endpoints import ENDPOINTS, PUSHED, endpoint_named
 from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.errors import LakeError, SettingsError, UsageError
 from fleetlake.lake.audit_trail import EventKind, record_event
+from fleetlake.lake.confirmation import drop_dangling
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.locks import commit_lock
 from fleetlake.lake.meta_tables import has_meta
@@ -105,11 +106,15 @@ def drop_other_rules(lake: Lake, days: Mapping[str, int]) -> None:
 def kept_from(lake: Lake) -> dict[str, datetime]:
     """Return by endpoint the first instant that its rule keeps; lakes of older releases have none.
 
-    For a history, that is the first end of a version that is kept.
+    For a history, that is the first end of a version that is kept. Pushed records without a rule
+    of their own have that of the table with the same events: otherwise they would outlive it.
     """
     if not has_meta(lake, "retention"):
         return {}
-    return dict(lake.rows("select endpoint, kept_from from meta.retention"))
+    rules = dict(lake.rows("select endpoint, kept_from from meta.retention"))
+    if (polled := str(PUSHED.confirmed_by)) in rules:
+        rules.setdefault(PUSHED.name, rules[polled])
+    return rules
 
 
 def events_kept_from(lake: Lake, endpoint: Endpoint) -> datetime | None:
@@ -130,6 +135,8 @@ def delete_older(lake: Lake) -> dict[str, int]:
         with lake.transaction():
             rows = _delete_rows(lake, ENDPOINTS[name], start)
             rows += _delete_records(lake, name, start)
+            if name == PUSHED.name:
+                drop_dangling(lake)
             if rows:
                 deleted[name] = rows
                 record_event(

@@ -58,14 +58,17 @@ def _append(lake: Lake, load: Load) -> Committed:
     endpoint = load.endpoint
     if load.rows.num_rows == 0:
         return Committed(0, 0, 0)
-    first, last = bounds_of(load.rows[endpoint.event_time])
+    known, limits = "", []
+    if endpoint.is_requested:  # a push may get its time only when it arrives, each time another
+        first, last = bounds_of(load.rows[endpoint.event_time])
+        known = f"where {quoted(str(endpoint.event_time))} between ? and ?"
+        limits = [first - ANOTHER_SPELLING, last + ANOTHER_SPELLING]
     [(added,)] = lake.rows(
         f"insert into raw.{endpoint.name} by name "
         f"select *, {_PROVENANCE} from ({_once(endpoint)}) anti join ("
-        f"select {_listed(endpoint.key)} from raw.{endpoint.name} "
-        f"where {quoted(str(endpoint.event_time))} between ? and ?) "
+        f"select {_listed(endpoint.key)} from raw.{endpoint.name} {known}) "
         f"using ({_listed(endpoint.key)})",
-        [load.profile, load.load_id, first - ANOTHER_SPELLING, last + ANOTHER_SPELLING],
+        [load.profile, load.load_id, *limits],
     )
     return Committed(added, 0, 0)
 

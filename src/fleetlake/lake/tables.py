@@ -180,6 +180,20 @@ META: dict[str, dict[str, str]] = {
     "tombstone_key": {
         "key": "VARCHAR",
     },
+    # Pushed records and the polled ones that confirm them: see fleetlake.lake.confirmation.
+    "confirmations": {
+        "push_id": "VARCHAR",
+        "alert_id": "VARCHAR",  # the key of the polled record
+        "alerted_at": _TIME,  # the push's, to find confirmations by time
+        "confirmed_at": _TIME,
+    },
+    # How far each journal of pushed messages is committed: the segment and the bytes of it.
+    "journal_positions": {
+        "journal_id": "VARCHAR",
+        "segment": "BIGINT",
+        "offset": "BIGINT",
+        "committed_at": _TIME,
+    },
     # Requests made, retries included, per run and endpoint.
     "calls": {
         "run_id": "VARCHAR",

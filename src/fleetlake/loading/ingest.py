@@ -11,7 +11,12 @@ from typing import Any
 
 import httpx
 
-from fleetlake.endpoints import ENDPOINTS, endpoint_named, endpoints_named
+from fleetlake.endpoints import (
+    endpoint_named,
+    endpoints_named,
+    requested_endpoints,
+    require_requested,
+)
 from fleetlake.endpoints.model import Api, Endpoint, Mode
 from fleetlake.errors import (
     EndpointUnavailable,
@@ -133,6 +138,7 @@ def backfill(
 def endpoint_with_past(name: str) -> Endpoint:
     """Return an endpoint that has event times. Raises: UsageError for any other name."""
     endpoint = endpoint_named(name)
+    require_requested([endpoint])
     if endpoint.is_snapshot:
         raise UsageError(
             f"{name} is read whole each time, so it has no past range to read again.",
@@ -249,12 +255,14 @@ def _refuse_demo_lake(settings: Settings) -> None:
 def endpoints_to_read(settings: Settings, names: Sequence[str]) -> list[Endpoint]:
     """Return the named endpoints, or all endpoints of the API versions that the settings allow.
 
-    Raises: UsageError for an unknown name; SettingsError for a v3 endpoint without v3 settings.
+    Raises: UsageError for an unknown or a pushed one; SettingsError for one of v3 without v3
+    settings.
     """
     reads_v3 = settings.v3_root() is not None
     if not names:
-        return [e for e in ENDPOINTS.values() if e.api is Api.V2 or reads_v3]
+        return [e for e in requested_endpoints() if e.api is Api.V2 or reads_v3]
     named = endpoints_named(names)
+    require_requested(named)
     if not reads_v3 and any(endpoint.api is Api.V3 for endpoint in named):
         raise SettingsError(
             "FLEETLAKE_V3_BASE_URL and FLEETLAKE_V3_TOKEN are not set, so v3 cannot be read.",

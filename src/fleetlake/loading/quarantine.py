@@ -7,6 +7,7 @@ from datetime import datetime
 import pyarrow as pa
 
 from fleetlake.decoding.arrow import Page, read_page, stamp
+from fleetlake.decoding.pushed import read_pushes, received_bytes
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.errors import PageUnreadable, StreamBusy
@@ -78,6 +79,8 @@ def _retry(lake: Lake, record: Quarantined) -> bool:
     If the process stops between the two, the next retry finds the row and only resolves the record.
     """
     [endpoint] = with_promoted(lake, [ENDPOINTS[record.endpoint]])
+    if not endpoint.is_requested:
+        return _retry_push(lake, endpoint, record)
     try:
         page = read_page(endpoint, _as_answer(endpoint.api, record.raw))
     except PageUnreadable:
@@ -97,13 +100,35 @@ def _retry(lake: Lake, record: Quarantined) -> bool:
                 seen_at=record.quarantined_at,
             ),
         )
+    _resolve(lake, record)
+    return True
+
+
+def _retry_push(lake: Lake, endpoint: Endpoint, record: Quarantined) -> bool:
+    """Store the alerts of a dead letter if it can be read now, as if it had just arrived."""
+    message = (received_bytes(record.raw), record.quarantined_at)
+    pushes = read_pushes(endpoint, [message])
+    if pushes.rejects:
+        return False
+    load = Load(
+        endpoint=endpoint,
+        profile=record.account_profile,
+        run_id="quarantine",
+        rows=pushes.rows,
+        seen_at=record.quarantined_at,
+    )
+    commit_load(lake, load)
+    _resolve(lake, record)
+    return True
+
+
+def _resolve(lake: Lake, record: Quarantined) -> None:
     with commit_lock(lake.path), lake.transaction():
         lake.execute(
             "update meta.quarantine set resolved_at = now() "
             "where endpoint = ? and raw = ? and partition is not distinct from ?",
             [record.endpoint, record.raw, record.partition],
         )
-    return True
 
 
 def _is_superseded(lake: Lake, endpoint: Endpoint, page: Page, seen_at: datetime) -> bool:

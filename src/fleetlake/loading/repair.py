@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import httpx
 
-from fleetlake.endpoints import ENDPOINTS
+from fleetlake.endpoints import ENDPOINTS, requested_endpoints
 from fleetlake.endpoints.model import Endpoint, FanOut
 from fleetlake.errors import LakeError
 from fleetlake.lake import Lake, open_lake
@@ -47,7 +47,7 @@ class RepairPlan:
         lost |= {*self.contradicted}
         sources = {fan_out.source for fan_out in _fan_outs(lost)}
         moved = {fan_out.moved.endpoint for fan_out in _fan_outs(lost) if fan_out.moved}
-        return tuple(name for name in ENDPOINTS if name in lost | sources | moved)
+        return tuple(e.name for e in requested_endpoints() if e.name in lost | sources | moved)
 
     @property
     def is_nothing(self) -> bool:

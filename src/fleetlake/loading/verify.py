@@ -9,7 +9,7 @@ import httpx
 import pyarrow as pa
 
 from fleetlake.decoding.arrow import Page
-from fleetlake.endpoints import endpoint_named
+from fleetlake.endpoints import endpoint_named, require_requested
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.current import current_keys, fan_out_ids
 from fleetlake.lake.lateness import measured_lateness
@@ -57,6 +57,7 @@ def verify(
     Raises: ServiceError if a page fails, LakeError, UsageError.
     """
     endpoint = endpoint_named(name)
+    require_requested([endpoint])
 
     async def ask(lake: Lake) -> Comparison:
         async with Client(settings, transport=transport) as client:

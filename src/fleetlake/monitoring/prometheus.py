@@ -16,6 +16,7 @@ from importlib.metadata import version
 
 from fleetlake.lake.audit_trail import EventKind
 from fleetlake.monitoring.figures import CallCounts, LastBuild, Measured, Storage
+from fleetlake.monitoring.push_status import PushStatus
 from fleetlake.monitoring.status import StreamStatus
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -111,6 +112,18 @@ def _of_storage(
         return [((word,) if labels else (), value) for word, value in found.items()]
 
     return Metric(name=name, about=about, labels=labels, samples=samples)
+
+
+def _of_pushes(
+    name: str,
+    about: str,
+    read: Callable[[PushStatus], Value],
+    kind: MetricKind = MetricKind.GAUGE,
+) -> Metric:
+    def samples(measured: Measured) -> list[Sample]:
+        return [((), read(measured.status.pushes))]
+
+    return Metric(name=name, about=about, labels=(), samples=samples, kind=kind)
 
 
 def _timestamp(moment: datetime | None) -> float | None:
@@ -262,6 +275,42 @@ METRICS = (
         "fleetlake_disk_free_bytes",
         "Free space on the disk of the lake's files.",
         lambda storage: {"": storage.disk_free_bytes},
+    ),
+    _of_pushes(
+        "fleetlake_pushed_alerts_total",
+        "Alerts that a push brought.",
+        lambda pushes: pushes.alerts,
+        MetricKind.COUNTER,
+    ),
+    _of_pushes(
+        "fleetlake_pushed_alert_timestamp_seconds",
+        "When the last of them was received, Unix time.",
+        lambda pushes: _timestamp(pushes.received_at),
+    ),
+    _of_pushes(
+        "fleetlake_unconfirmed_pushes",
+        "Alerts pushed over an hour ago that no poll has read.",
+        lambda pushes: pushes.unconfirmed,
+    ),
+    _of_pushes(
+        "fleetlake_unpushed_alerts",
+        "Polled alerts of the last day, since the first push, that no push brought.",
+        lambda pushes: pushes.unpushed,
+    ),
+    _of_pushes(
+        "fleetlake_push_dead_letters",
+        "Pushed messages or alerts in them that could not be read.",
+        lambda pushes: pushes.dead_letters,
+    ),
+    _of_pushes(
+        "fleetlake_push_waiting_messages",
+        "Messages in the journals of this machine that are not in the lake yet.",
+        lambda pushes: pushes.waiting_messages,
+    ),
+    _of_pushes(
+        "fleetlake_push_waiting_bytes",
+        "Their size.",
+        lambda pushes: pushes.waiting_bytes,
     ),
     Metric(
         name="fleetlake_events_total",

@@ -2,16 +2,18 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from fleetlake.account import DEFAULT_PROFILE
-from fleetlake.endpoints import ENDPOINTS
+from fleetlake.endpoints import requested_endpoints
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake import Lake
 from fleetlake.lake.audit_trail import Event, read_events
 from fleetlake.lake.gaps import Gap, gaps
 from fleetlake.lake.retention_rules import kept_from
 from fleetlake.lake.watermarks import all_proven_intervals
+from fleetlake.monitoring.push_status import PushStatus, push_status
 from fleetlake.planning.intervals import Interval, subtract
 from fleetlake.planning.retention import Forecast, forecast
 from fleetlake.service.clock import machine_now
@@ -49,11 +51,12 @@ class StreamStatus:
 
 @dataclass(frozen=True, kw_only=True)
 class LakeStatus:
-    """All streams, the lost ranges that nobody has acknowledged, and the last day's events."""
+    """All streams, lost ranges that nobody has acknowledged, the last day's events, and pushes."""
 
     streams: list[StreamStatus]
     open_gaps: list[Gap]
     events: list[Event] = field(default_factory=list)
+    pushes: PushStatus = field(default_factory=PushStatus)
 
 
 def lake_now(lake: Lake, trust: ClockTrust) -> datetime:
@@ -69,13 +72,19 @@ def lake_now(lake: Lake, trust: ClockTrust) -> datetime:
     return max(now, newest) if newest else now
 
 
-def lake_status(lake: Lake, *, now: datetime, calls_per_minute: int) -> LakeStatus:
-    """Return the status of all accounts in a lake; `now` is UTC."""
+def lake_status(
+    lake: Lake, *, now: datetime, calls_per_minute: int, journal: Path | None = None
+) -> LakeStatus:
+    """Return the status of all accounts in a lake; `now` is UTC.
+
+    `journal` is the folder of pushed messages that may wait for the lake.
+    """
     with lake.single_snapshot():
         return LakeStatus(
             streams=stream_statuses(lake, now=now, calls_per_minute=calls_per_minute),
             open_gaps=gaps(lake, only_open=True),
             events=read_events(lake, since=machine_now() - RECENT),
+            pushes=push_status(lake, now=now, journal=journal),
         )
 
 
@@ -84,7 +93,7 @@ def stream_statuses(lake: Lake, *, now: datetime, calls_per_minute: int) -> list
     found = lake.rows("select distinct account_profile from meta.watermarks order by 1")
     profiles = [profile for (profile,) in found] or [DEFAULT_PROFILE]
     accounts = [_AccountStatus(lake, profile, now, calls_per_minute) for profile in profiles]
-    return [account.status(e) for account in accounts for e in ENDPOINTS.values()]
+    return [account.status(e) for account in accounts for e in requested_endpoints()]
 
 
 class _AccountStatus:

@@ -20,6 +20,7 @@ from fleetlake.lake.tombstones import read_tombstones
 from fleetlake.lake_address import LakeAddress, SharedLake
 from fleetlake.marts.build import build_marts, forget_scratch
 from fleetlake.privacy.copies import earlier_backups, renew_published
+from fleetlake.privacy.journal_purge import drain_for_erasure, purge_journals
 from fleetlake.privacy.receipt import OutletReceipt, Receipt, table_receipts
 from fleetlake.privacy.stale_exports import renew_exports
 from fleetlake.publishing.publish import published_folder
@@ -58,10 +59,12 @@ def erase(
         after = files
     else:
         with quiet_lake(lake):
+            drain_for_erasure(settings)
             plan, done, files, has_marts = _erase_rows(lake, wanted, on_step)
             _renew_marts(settings, on_step, has_marts=has_marts)
             after = _purge(lake, on_step)
-        outlets = [*_renew_copies(settings, on_step), *_backups(backups, erased_at)]
+            journals = [*purge_journals(settings)]
+        outlets = [*journals, *_renew_copies(settings, on_step), *_backups(backups, erased_at)]
     return Receipt(
         erased_at=erased_at,
         things={str(thing): count for thing, count in erased_things(plan).items()},

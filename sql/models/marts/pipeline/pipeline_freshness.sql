@@ -10,6 +10,7 @@ with loads as (
         sum(quarantined) as quarantined,
         max(committed_at) as last_loaded_at
     from {{ source('meta', 'loads') }}
+    where endpoint <> 'pushed_alerts'  -- pushed, so nothing is ever missing or late
     group by account_profile, endpoint
 ),
 

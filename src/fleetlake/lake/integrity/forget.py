@@ -9,10 +9,11 @@ the next build computes the marts anew.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fleetlake.endpoints import ENDPOINTS
+from fleetlake.endpoints import ENDPOINTS, PUSHED
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import LakeError
 from fleetlake.lake.audit_trail import EventKind, record_event
+from fleetlake.lake.confirmation import drop_dangling, polled_endpoint
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.integrity.checksums import forget_checksums
 from fleetlake.lake.integrity.listing import FileStore, ListedFile, listed_files
@@ -26,6 +27,8 @@ from fleetlake.lake.integrity.meta_repair import (
 from fleetlake.lake.integrity.stand_in import stand_in
 from fleetlake.lake.locks import all_locks
 from fleetlake.lake.maintenance import one_thread
+from fleetlake.lake.retention_rules import kept_from
+from fleetlake.planning.intervals import BEGINNING
 from fleetlake.text.quoting import literal, quoted
 from fleetlake.text.wording import counted
 
@@ -56,7 +59,7 @@ def forget_losses(
     `damaged` are all damaged files, those of earlier snapshots included. Raises: StreamBusy if a
     stream is being loaded; LakeError if the lake has changed since the losses were described.
     """
-    tables = _by_table(losses)
+    tables, polled = _by_table(losses), polled_endpoint()
     with all_locks(lake.path):
         _require_listed(lake, [file for loss in losses for file in loss.files])
         _put_stand_ins(lake, tables)
@@ -74,6 +77,8 @@ def forget_losses(
             for table in tables:
                 _record(lake, table, rows[table.name])
             restore_meta(lake, {table.name for table in tables})
+            if {table.name for table in tables} & {f"raw.{e.name}" for e in (PUSHED, polled)}:
+                drop_dangling(lake, polled_from=kept_from(lake).get(polled.name, BEGINNING))
             forget_checksums(lake, {file.name for file in damaged})
             balance_loads(lake, contradicted)
         _expire(lake, [*damaged, *(file for loss in losses for file in loss.files)])
@@ -141,7 +146,7 @@ def _drop_rows(lake: Lake, table: _TableLoss) -> int:
 
 def _unprove(lake: Lake, table: _TableLoss) -> None:
     endpoint = table.endpoint
-    if endpoint is None:
+    if endpoint is None or not endpoint.is_requested:
         return
     ranges = [loss.held for loss in table.losses if loss.held]
     if not endpoint.is_snapshot:

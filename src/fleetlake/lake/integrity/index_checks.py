@@ -51,7 +51,7 @@ def index_damages(lake: Lake) -> Iterator[Damage]:
             yield _damage(name, f"{rows:,} rows, but loads wrote {expected:,}")
         endpoint, mark = ENDPOINTS[name], marks.get(name)
         if mark is None or is_reduced or endpoint.event_time is None:
-            continue
+            continue  # pushed records have no watermark either
         if missing := _missing_newest(lake, endpoint, mark, newest.get(name)):
             yield _damage(name, missing)
 

@@ -52,13 +52,19 @@ class Loss:
             return "the next build computes the mart anew"
         if endpoint is None:
             return "cannot be read again" if self.file.schema != "meta" else _of_meta(self.file)
-        if endpoint.mode is Mode.HISTORY:
-            return "current versions are read again; earlier versions are lost"
-        if endpoint.is_snapshot:
-            return "read again, except records that the service no longer lists"
-        if endpoint.retention:
-            return f"read again, as far as the service keeps it ({endpoint.retention.days} days)"
-        return "read again"
+        return _of_raw(endpoint)
+
+
+def _of_raw(endpoint: Endpoint) -> str:
+    if not endpoint.is_requested:
+        return f"raw.{endpoint.confirmed_by} holds what polls have read; they read the rest"
+    if endpoint.mode is Mode.HISTORY:
+        return "current versions are read again; earlier versions are lost"
+    if endpoint.is_snapshot:
+        return "read again, except records that the service no longer lists"
+    if endpoint.retention:
+        return f"read again, as far as the service keeps it ({endpoint.retention.days} days)"
+    return "read again"
 
 
 def _of_meta(file: ListedFile) -> str:
@@ -72,7 +78,12 @@ def _of_meta(file: ListedFile) -> str:
 REPROVED = frozenset({"intervals", "watermarks", "reads", "quarantine"})
 """Tables of meta without which nothing counts as proven."""
 
-RESTORED = frozenset({"files", "columns", "lake", "loads", "lateness", "absent", "capabilities"})
+RESTORED = frozenset(
+    {
+        *("files", "columns", "lake", "loads", "lateness", "absent", "capabilities"),
+        *("confirmations", "journal_positions"),
+    }
+)
 """Tables of meta that a repair or the next loads write again."""
 
 

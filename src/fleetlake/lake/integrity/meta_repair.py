@@ -5,6 +5,7 @@ from uuid import uuid4
 
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint, Mode
+from fleetlake.lake.confirmation import confirm_all
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.evolution.format import note_format, read_format
 from fleetlake.lake.evolution.registry import register_columns
@@ -80,6 +81,8 @@ def restore_meta(lake: Lake, lost: Collection[str]) -> None:
         register_columns(lake, ENDPOINTS.values(), set())
     if "meta.lake" in lost and read_format(lake) is None:
         note_format(lake)
+    if "meta.confirmations" in lost:
+        confirm_all(lake)
     if "meta.loads" in lost:
         balance_loads(lake, [*ENDPOINTS])
 
@@ -88,6 +91,8 @@ def restore_watermarks(lake: Lake) -> None:
     """Add the watermarks that streams with rows lack, in the open transaction."""
     for name in count_rows(lake):
         endpoint = ENDPOINTS[name]
+        if not endpoint.is_requested:
+            continue
         newest = "_loaded_at"
         if endpoint.event_time:
             newest = quoted(endpoint.event_time)

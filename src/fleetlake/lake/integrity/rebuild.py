@@ -29,6 +29,7 @@ from fleetlake.lake import tables
 from fleetlake.lake.attach import CATALOG, FILES, UNCHECKED
 from fleetlake.lake.audit_trail import EventKind, record_event
 from fleetlake.lake.catalog import READY, is_catalog_lost
+from fleetlake.lake.confirmation import confirm_all
 from fleetlake.lake.connection import Lake, lake_errors
 from fleetlake.lake.durable import flush_files
 from fleetlake.lake.erasure import erase_buried
@@ -180,6 +181,7 @@ def _fill(new: Lake, lake: Path, readable: Mapping[str, bool]) -> Rebuilt:
     erased = erase_buried(new).deleted
     rows = {name: count - erased.get(f"raw.{name}", 0) for name, count in rows.items()}
     restore_watermarks(new)
+    confirm_all(new)
     balance_loads(new, [*ENDPOINTS])
     add_checksums(new)
     total = sum(rows.values())

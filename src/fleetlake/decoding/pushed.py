@@ -1,0 +1,263 @@
+"""Reading pushed messages: one alert or a list of alerts each, in a shape that nobody promises.
+
+The service contract does not show the body. So a message may be an alert, a list of alerts, or an
+object with one list of alerts; the device and the account may be given as a number, a URL or an
+object; and members without a column are kept. What cannot be read is a dead letter, with its bytes.
+
+The id of a push is the UUID of its alert. An alert without one gets a digest of its content, so a
+message that is sent again is recognised, and two alerts with the same content are one push.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import cache
+
+import msgspec
+import pyarrow as pa
+
+from fleetlake.decoding.arrow import Page, read_page, schema_of
+from fleetlake.decoding.bounds import (
+    MAX_RECORD_BYTES,
+    MAX_RECORDS,
+    kept_reason,
+    kept_text,
+    refuse_beyond_bounds,
+    set_deep_aside,
+)
+from fleetlake.decoding.lenient_json import strict_json
+from fleetlake.decoding.records import RejectedRecord
+from fleetlake.decoding.timeuuid import embedded_time
+from fleetlake.endpoints.events import PUSHED_LISTS
+from fleetlake.endpoints.model import Api, Cursor, Endpoint, Walk
+from fleetlake.text.plain import one_line
+
+WITHOUT_ID = "content:"
+"""How the id of a push begins that is a digest of its content."""
+
+ESCAPED = "escaped:"
+"""How a dead letter begins that is not text: `\\xNN` is a byte of it, and `\\\\` a backslash."""
+
+TEST = "test"
+"""Type of the message by which the service tests a destination."""
+
+_OWN = ("push_id", "alerted_at", "received_at")
+"""Columns that the receiver fills in."""
+
+_NAMING_NOTHING = ("router_id", "account_id", "created_at", "created_at_timeuuid", "detected_at")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_INSTANT = pa.timestamp("us", tz="UTC")
+_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_LIST = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+class _DataOnly(msgspec.Struct):
+    data: list[msgspec.Raw]
+
+
+_LIST_ASIDE = msgspec.json.Decoder(_DataOnly)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pushes:
+    """Alerts of some messages as rows of the endpoint, each id once, and the dead letters.
+
+    `tests` counts messages that only tested the destination.
+    """
+
+    rows: pa.Table
+    rejects: tuple[RejectedRecord, ...]
+    tests: int
+
+
+@dataclass
+class _Found:
+    """The rows so far: the values of each, in order, and what could not be read."""
+
+    pages: list[pa.RecordBatch] = field(default_factory=list)
+    received: list[datetime] = field(default_factory=list)
+    texts: list[bytes] = field(default_factory=list)
+    rejects: list[RejectedRecord] = field(default_factory=list)
+
+
+def read_pushes(endpoint: Endpoint, messages: Iterable[tuple[bytes, datetime]]) -> Pushes:
+    """Return the alerts of messages, each with the time at which it was received, in UTC."""
+    found = _Found()
+    alerts: list[tuple[bytes, datetime]] = []
+    for body, received_at in messages:
+        try:
+            texts = alerts_of(body)
+        except (ValueError, RecursionError) as reason:
+            found.rejects.append(_dead_letter(reason, body))
+            continue
+        for text in texts:
+            try:
+                refuse_beyond_bounds(text, is_set_aside=False)
+            except ValueError as reason:
+                found.rejects.append(_dead_letter(reason, text))
+            else:
+                alerts.append((text, received_at))
+    for first in range(0, len(alerts), MAX_RECORDS):
+        _read(endpoint, alerts[first : first + MAX_RECORDS], found)
+    return _pushes(endpoint, found)
+
+
+def alerts_of(body: bytes) -> list[bytes]:
+    """Return the JSON of each alert of a message. Raises: ValueError saying what is wrong.
+
+    >>> alerts_of(b'[{"type": "reboot"}]'), alerts_of(b'{"data": [{"type": "reboot"}]}')
+    ([b'{"type": "reboot"}'], [b'{"type": "reboot"}'])
+    """
+    body = body.removeprefix(_BYTE_ORDER_MARK).strip()
+    if not body:
+        raise ValueError("the message is empty")
+    try:
+        body.decode()
+        return _split(body)
+    except msgspec.ValidationError:
+        raise ValueError("neither an alert nor a list of alerts") from None
+    except RecursionError:
+        return _split_deep(body)
+    except ValueError:
+        return _split(strict_json(body))  # control characters, and bytes that are not UTF-8
+
+
+def _split(body: bytes) -> list[bytes]:
+    if body.startswith(b"["):
+        return [bytes(raw) for raw in _LIST.decode(body)]
+    members = _OBJECT.decode(body)
+    lists = [raw for name in PUSHED_LISTS if (raw := members.get(name)) and bytes(raw)[:1] == b"["]
+    if "type" in members or len(lists) != 1:
+        return [body]
+    return [bytes(raw) for raw in _LIST.decode(lists[0])]
+
+
+def _split_deep(body: bytes) -> list[bytes]:
+    """Return the alerts of a list of which one nests too deeply for a decoder."""
+    if not body.startswith(b"["):
+        return [body]
+    page, deep = set_deep_aside(b'{"data":' + body + b"}")
+    try:
+        found = _LIST_ASIDE.decode(page)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    return [deep.get(bytes(raw), bytes(raw)) for raw in found.data]
+
+
+def _read(endpoint: Endpoint, alerts: Sequence[tuple[bytes, datetime]], found: _Found) -> None:
+    """Decode alerts as one page; if one of them does not fit, decode each alone."""
+    texts = [text for text, _ in alerts]
+    page = _page(endpoint, texts)
+    if not page.rejects:
+        found.pages.append(page.rows)
+        found.texts += texts
+        found.received += [received_at for _, received_at in alerts]
+        return
+    if len(alerts) > 1:
+        for alert in alerts:
+            _read(endpoint, [alert], found)
+        return
+    found.rejects += page.rejects
+
+
+def _page(endpoint: Endpoint, texts: Sequence[bytes]) -> Page:
+    return read_page(
+        _sent(endpoint), b'{"data":[' + b",".join(texts) + b'],"meta":{"limit":1,"next":null}}'
+    )
+
+
+@cache
+def _sent(endpoint: Endpoint) -> Endpoint:
+    """Return the endpoint as it is sent: without our own columns, and only the type required."""
+    return replace(
+        endpoint,
+        api=Api.V2,
+        cursor=Cursor(walk=Walk.OFFSET, parameter="offset"),
+        columns=tuple(column for column in endpoint.columns if column.name not in _OWN),
+        key=("type",),
+        event_time=None,
+        confirmed_by=None,
+    )
+
+
+def _pushes(endpoint: Endpoint, found: _Found) -> Pushes:
+    sent = pa.Table.from_batches(found.pages, schema=schema_of(_sent(endpoint)))
+    values = {name: sent[name].to_pylist() for name in {"type", *_NAMING_NOTHING}}
+    kept: list[int] = []
+    ids: dict[str, None] = {}
+    times: list[datetime] = []
+    tests = 0
+    for row, received_at in enumerate(found.received):
+        timeuuid = values["created_at_timeuuid"][row]
+        if values["type"][row] == TEST and all(values[n][row] is None for n in _NAMING_NOTHING):
+            tests += 1
+            continue
+        push_id = timeuuid.lower() if timeuuid else _digest(found.texts[row])
+        if push_id not in ids:
+            ids[push_id] = None
+            kept.append(row)
+            own = (values["created_at"][row], timeuuid and embedded_time(timeuuid))
+            times.append(own[0] or own[1] or values["detected_at"][row] or received_at)
+    rows = sent.take(pa.array(kept, pa.int64())) if len(kept) < sent.num_rows else sent
+    received = [found.received[row] for row in kept]
+    columns = dict(zip(rows.column_names, rows.columns, strict=True)) | {
+        "push_id": pa.chunked_array([pa.array(ids, pa.string())]),
+        "alerted_at": pa.chunked_array([pa.array(times, _INSTANT)]),
+        "received_at": pa.chunked_array([pa.array(received, _INSTANT)]),
+    }
+    schema = schema_of(endpoint)
+    table = pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
+    return Pushes(rows=table, rejects=tuple(found.rejects), tests=tests)
+
+
+def _digest(text: bytes) -> str:
+    """Return the id of an alert without one: a digest of its JSON, whatever its members' order."""
+    try:
+        text = msgspec.json.encode(msgspec.json.decode(text), order="sorted")
+    except ValueError:  # the page was repaired, so this text is almost JSON
+        text = msgspec.json.encode(msgspec.json.decode(strict_json(text)), order="sorted")
+    return WITHOUT_ID + hashlib.sha256(text).hexdigest()
+
+
+def _dead_letter(reason: object, body: bytes) -> RejectedRecord:
+    return RejectedRecord(kept_reason(one_line(reason)), _text(body))
+
+
+def _text(body: bytes) -> str:
+    """Return a message as text without loss, however many bytes of it are not text."""
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:  # no text column accepts it
+        escaped = body.replace(b"\\", rb"\\").replace(b"\0", rb"\x00")
+        text = ESCAPED + escaped.decode("utf-8", "backslashreplace")
+    return kept_text(text, most=MAX_RECORD_BYTES)
+
+
+def received_bytes(raw: str) -> bytes:
+    r"""Return the bytes of a dead letter.
+
+    >>> received_bytes("escaped:caf\\xe9 \\\\")
+    b'caf\xe9 \\'
+    """
+    if not raw.startswith(ESCAPED):
+        return raw.encode()
+    return b"".join(_unescaped(raw.removeprefix(ESCAPED)))
+
+
+def _unescaped(text: str) -> Iterator[bytes]:
+    at = 0
+    while at < len(text):
+        if text[at] != "\\":
+            end = text.find("\\", at)
+            end = len(text) if end < 0 else end
+            yield text[at:end].encode()
+            at = end
+        elif text[at + 1 : at + 2] == "x":
+            yield bytes([int(text[at + 2 : at + 4], 16)])
+            at += 4
+        else:
+            yield b"\\"
+            at += 2

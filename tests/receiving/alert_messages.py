@@ -1,0 +1,96 @@
+"""Messages as a service pushes them, and what the lake then shows as alerts."""
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import msgspec
+import pyarrow as pa
+
+from fleetlake.decoding.arrow import read_page
+from fleetlake.decoding.timeuuid import smallest_at
+from fleetlake.endpoints import ENDPOINTS
+from fleetlake.lake import Lake
+from fleetlake.lake.commit import commit_load
+from fleetlake.lake.loads import Committed, Load
+from fleetlake.machine.project import package_files
+from fleetlake.receiving.segments import encode_record, segment_path
+
+JOURNAL = "7a0e3e6e-2b1e-4c0a-9d5e-0c5d6f7a8b90"
+NOON = datetime(2026, 6, 15, 12, tzinfo=UTC)
+POLLED, PUSHED = ENDPOINTS["alerts"], ENDPOINTS["pushed_alerts"]
+
+_SOURCE = re.compile(r"{{ source\('(\w+)', '(\w+)'\) }}")
+_REF = re.compile(r"{{ ref\('(\w+)'\) }}")
+
+
+def an_alert(
+    number: int = 1, *, seconds: float = 0, router: int | None = 7, **members: Any
+) -> dict[str, Any]:
+    """Return an alert as the service lists it; `seconds` after noon it was detected."""
+    detected = NOON + timedelta(seconds=seconds)
+    created = detected + timedelta(seconds=30, microseconds=number)
+    fields = UUID(smallest_at(created)).fields
+    return {
+        "account": None if router else "https://sim/api/v2/accounts/1/",
+        "router": f"https://sim/api/v2/routers/{router}/" if router else None,
+        "type": "failover_event",
+        "friendly_info": "The router failed over.",
+        "info": {"uid": "mdm-1", "reason": "lost"},
+        "created_at": created.isoformat(),
+        "created_at_timeuuid": str(UUID(fields=(*fields[:5], number))),
+        "detected_at": detected.isoformat(),
+        **members,
+    }
+
+
+def with_id(alert: dict[str, Any]) -> dict[str, Any]:
+    """Return an alert as it is pushed: the device and the account are integers."""
+    ids = {name: alert[name] and int(alert[name].split("/")[-2]) for name in ("router", "account")}
+    return alert | ids
+
+
+def without_id(alert: dict[str, Any]) -> dict[str, Any]:
+    """Return an alert as a vendor's sample shows it: objects, and nothing that identifies it."""
+    pushed = with_id(alert)
+    del pushed["created_at_timeuuid"], pushed["created_at"]
+    for name in ("router", "account"):
+        if pushed[name]:
+            url = f"https://sim/api/v2/{name}s/{pushed[name]}/"
+            pushed[name] = {"id": str(pushed[name]), "resource_url": url}
+    pushed["info"] = dict(reversed(pushed["info"].items()))
+    return pushed
+
+
+def push(folder: Path, *bodies: Any, segment: int = 1, at: datetime = NOON) -> None:
+    """Append messages to a journal, as a receiver does before it answers 200."""
+    journal = folder / JOURNAL
+    journal.mkdir(parents=True, exist_ok=True)
+    with segment_path(journal, segment).open("ab") as file:
+        for body in bodies:
+            content = body if isinstance(body, bytes) else msgspec.json.encode(body)
+            file.write(encode_record(content, at))
+
+
+def poll(lake: Lake, alerts: Iterable[dict[str, Any]]) -> Committed:
+    """Commit alerts as a load does that has read them."""
+    body = msgspec.json.encode({"data": [*alerts], "meta": {"limit": 500, "next": None}})
+    page = read_page(POLLED, body)
+    rows = pa.Table.from_batches([page.rows])
+    return commit_load(
+        lake, Load(endpoint=POLLED, profile="default", run_id="poll", rows=rows, seen_at=NOON)
+    )
+
+
+def staged(lake: Lake, columns: str) -> list[tuple[Any, ...]]:
+    """Return columns of the staging view that every mart reads, from its SQL."""
+    return lake.rows(f"select {columns} from ({_sql('stg_alerts')}) order by all")
+
+
+def _sql(model: str) -> str:
+    text = (package_files() / "sql/models/staging" / f"{model}.sql").read_text("utf-8")
+    text = _SOURCE.sub(r"\1.\2", text)
+    return _REF.sub(lambda found: f"({_sql(found[1])}) as {found[1]}", text)

@@ -1,0 +1,123 @@
+"""The drain as a process of its own: at once when it is quiet, in few commits in a storm."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fleetlake.errors import LakeError
+from fleetlake.lake import open_lake
+from fleetlake.receiving import drain
+from fleetlake.receiving.drain import Drain, Drained
+from tests.receiving.alert_messages import an_alert, push, with_id
+
+SECONDS = 60.0
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "journal"
+
+
+def wait_for(is_so: Callable[[], object]) -> None:
+    until = time.monotonic() + SECONDS
+    while not is_so():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+class Waits(threading.Event):
+    """Ends a drain after some looks at the journal, instead of waiting; keeps what it waited."""
+
+    def __init__(self, most: int, before: Callable[[int], object] = lambda _: None) -> None:
+        super().__init__()
+        self.most, self.before, self.seconds = most, before, list[float]()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.before(len(self.seconds))
+        self.seconds.append(timeout or 0.0)
+        return len(self.seconds) > self.most
+
+
+@pytest.fixture
+def committed(monkeypatch) -> list[Drained]:
+    """Let the drain commit one message each time; return the commits."""
+    commits: list[Drained] = []
+
+    def commit(*_: object, **__: object) -> Drained:
+        commits.append(Drained(messages=1))
+        return commits[-1]
+
+    monkeypatch.setattr(drain, "drain_once", commit)
+    return commits
+
+
+def test_a_message_is_committed_at_once_and_the_next_ones_after_a_pause(
+    lake_path, folder, committed
+):
+    waits = Waits(4, before=lambda look: push(folder, with_id(an_alert(look + 1))))
+
+    Drain(lake_path, folder).run(waits)
+
+    first, *later = waits.seconds
+    assert len(committed) == 4
+    assert first == drain.LOOK_SECONDS
+    assert min(later) > drain.COMMIT_SECONDS / 2
+
+
+def test_an_idle_journal_costs_no_commit(lake_path, folder, committed):
+    push(folder, with_id(an_alert()))
+
+    Drain(lake_path, folder).run(Waits(50))
+
+    assert len(committed) == 1
+
+
+def test_a_lake_that_fails_is_tried_again_and_reported_once(lake_path, folder, monkeypatch, caplog):
+    stop, tries = threading.Event(), iter(range(3))
+    failures = [LakeError("The disk is full."), LakeError("The disk is full.")]
+
+    def commit(*_: object, **__: object) -> Drained:
+        if (number := next(tries)) < len(failures):
+            raise failures[number]
+        stop.set()
+        return Drained(messages=1)
+
+    monkeypatch.setattr(drain, "drain_once", commit)
+    monkeypatch.setattr(drain, "LONGEST_WAIT_SECONDS", 0.01)
+
+    Drain(lake_path, folder).run(stop)
+
+    assert caplog.messages == ["Pushed messages wait in the journal: The disk is full."]
+
+
+@pytest.mark.proof
+def test_the_process_brings_a_message_into_the_lake_and_ends_at_sigterm(lake_path, folder):
+    environment = os.environ | {
+        "FLEETLAKE_LAKE": str(lake_path),
+        "FLEETLAKE_PUSH_JOURNAL": str(folder),
+    }
+    push(folder, with_id(an_alert(1)))
+    with subprocess.Popen(
+        [sys.executable, "-m", "fleetlake.receiving.drain"], env=environment
+    ) as p:
+
+        def count() -> int:
+            with open_lake(lake_path, read_only=True) as lake:
+                [(rows,)] = lake.rows("select count(*) from raw.pushed_alerts")
+                return int(rows)
+
+        try:
+            wait_for(lambda: count() == 1)
+            push(folder, with_id(an_alert(2)))
+            wait_for(lambda: count() == 2)
+        finally:
+            p.send_signal(signal.SIGTERM)
+
+    assert p.returncode == 0

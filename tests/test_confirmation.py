@@ -1,0 +1,161 @@
+"""Which polled alert confirms which push: the rule, and look-alikes."""
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleetlake.lake import Lake, open_lake
+from fleetlake.lake.confirmation import drop_dangling
+from fleetlake.planning.intervals import BEGINNING
+from fleetlake.receiving import drain
+from fleetlake.receiving.drain import drain_all
+from tests.receiving.alert_messages import NOON, an_alert, poll, push, staged, with_id, without_id
+
+
+@pytest.fixture
+def lake(lake_path: Path) -> Iterator[Lake]:
+    with open_lake(lake_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+def pushed(lake: Lake, tmp_path: Path, monkeypatch) -> Any:
+    """Return a function that brings messages into the open lake."""
+    monkeypatch.setattr(drain, "open_lake", lambda *_, **__: nullcontext(lake))
+
+    def bring(*bodies: Any, at: datetime = NOON) -> None:
+        push(tmp_path / "journal", *bodies, at=at)
+        drain_all(lake.path, tmp_path / "journal")
+
+    return bring
+
+
+def count(lake: Lake) -> int:
+    return len(staged(lake, "alert_id"))
+
+
+ALERT = an_alert(1)
+
+SAME = {
+    "the same": {},
+    "another order in info": {"info": {"reason": "lost", "uid": "mdm-1"}},
+    "another spelling of the time": {"detected_at": "2026-06-15T12:00:00.900000Z"},
+    "more members": {"severity": 3},
+    "created at another time": {"created_at": "2026-06-15T13:00:00Z"},
+}
+OTHER = {
+    "another device": {"router": 8},
+    "the account instead of a device": {"router": None, "account": 7},
+    "no device": {"router": None},
+    "another type": {"type": "reboot"},
+    "another text": {"friendly_info": "It failed over."},
+    "no text": {"friendly_info": None},
+    "another info": {"info": {"uid": "mdm-2", "reason": "lost"}},
+    "no info": {"info": None},
+    "a second later": {"detected_at": "2026-06-15T12:00:01Z"},
+    "no time": {"detected_at": None},
+}
+
+
+@pytest.mark.parametrize("first", ["push", "poll"])
+@pytest.mark.parametrize(
+    ("change", "alerts"), [*((c, 1) for c in SAME.items()), *((c, 2) for c in OTHER.items())]
+)
+def test_a_push_without_an_id_is_confirmed_by_an_alert_with_the_same_content(
+    lake, pushed, first, change, alerts
+):
+    body = without_id(ALERT) | change[1]
+    if first == "push":
+        pushed(body)
+    poll(lake, [ALERT])
+    if first == "poll":
+        pushed(body)
+
+    assert count(lake) == alerts, change[0]
+
+
+def test_with_an_id_only_the_id_counts(lake, pushed):
+    pushed(with_id(an_alert(1)), with_id(an_alert(2)) | {"type": "odd", "router": 99})
+    poll(lake, [an_alert(2), an_alert(3)])
+
+    assert count(lake) == 3
+    assert lake.rows("select count(*) from meta.confirmations") == [(1,)]
+
+
+def test_the_same_alert_raised_twice_within_a_second_stays_two(lake, pushed):
+    first, second = an_alert(1, seconds=0), an_alert(2, seconds=0.5)
+
+    pushed(without_id(second), without_id(first))
+    assert count(lake) == 2
+    poll(lake, [second, first])
+
+    assert count(lake) == 2
+    ids = [alert["created_at_timeuuid"] for alert in (first, second)]
+    confirming = lake.rows("select alert_id from meta.confirmations order by all")
+    assert confirming == [(id_,) for id_ in sorted(ids)]
+
+
+def test_look_alikes_are_paired_anew_when_it_turns_out_which_is_which(lake, pushed):
+    early, late = an_alert(1, seconds=0), an_alert(2, seconds=0.6)
+    last = an_alert(3, seconds=1.2)
+    pushed(without_id(late))
+    poll(lake, [early])
+    assert count(lake) == 1
+    poll(lake, [last])
+    pushed(without_id(last), without_id(early))
+    poll(lake, [late])
+
+    assert count(lake) == 3
+    assert lake.rows(
+        "select count(*) from meta.confirmations c join raw.pushed_alerts p using (push_id) "
+        "join raw.alerts a on a.created_at_timeuuid = c.alert_id and a.detected_at = p.detected_at"
+    ) == [(3,)]
+
+
+def test_an_alert_whose_id_was_pushed_confirms_no_other_push(lake, pushed):
+    first, second = an_alert(1), an_alert(2, seconds=0.5)
+    pushed(with_id(first), without_id(second))
+
+    poll(lake, [first])
+
+    assert count(lake) == 2
+
+
+@pytest.mark.parametrize("first", ["push", "poll"])
+def test_an_alert_of_a_device_that_reports_days_later_is_one_alert(lake, pushed, first):
+    days = timedelta(days=4)
+    alert = an_alert(1) | {"created_at": (NOON + days).isoformat()}
+    if first == "push":
+        pushed(without_id(alert), at=NOON + days)
+    poll(lake, [alert])
+    if first == "poll":
+        pushed(without_id(alert), at=NOON + days)
+
+    assert count(lake) == 1
+
+
+def test_a_poll_of_a_lake_without_pushes_pairs_nothing(lake, monkeypatch):
+    def confirm(*_: object) -> None:
+        raise AssertionError("there is nothing to pair")
+
+    monkeypatch.setattr("fleetlake.lake.commit.confirm", confirm)
+
+    poll(lake, [ALERT])
+
+    assert count(lake) == 1
+
+
+def test_confirmations_are_forgotten_with_the_rows_that_they_name(lake, pushed):
+    pushed(with_id(an_alert(1)), with_id(an_alert(2)))
+    poll(lake, [an_alert(1), an_alert(2)])
+    with lake.transaction():
+        lake.execute("delete from raw.alerts where created_at_timeuuid like '%2'")
+        drop_dangling(lake)
+    assert count(lake) == 1
+    with lake.transaction():
+        drop_dangling(lake, polled_from=BEGINNING + timedelta(days=1))
+    assert count(lake) == 2

@@ -1,0 +1,203 @@
+"""Pushed messages of any shape: an alert is a row, and nothing is lost."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fleetlake.decoding.bounds import MAX_DEPTH, MAX_MEMBERS
+from fleetlake.decoding.pushed import WITHOUT_ID, Pushes, read_pushes, received_bytes
+from fleetlake.decoding.timeuuid import embedded_time
+from fleetlake.endpoints import PUSHED
+
+NOON = datetime(2026, 6, 15, 12, tzinfo=UTC)
+UUID = "4ebcbd8c-68b3-11f1-b7fc-5ea248e1a669"
+
+
+def read(*bodies: Any) -> Pushes:
+    texts = [b if isinstance(b, bytes) else msgspec.json.encode(b) for b in bodies]
+    return read_pushes(PUSHED, [(text, NOON) for text in texts])
+
+
+def rows(*bodies: Any) -> list[dict[str, Any]]:
+    found = read(*bodies)
+    assert found.rejects == ()
+    return found.rows.to_pylist()
+
+
+ALERT = {"type": "reboot", "router": 7, "detected_at": "2026-06-15T11:59:58+00:00"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        ALERT,
+        [ALERT],
+        {"alerts": [ALERT]},
+        {"data": [ALERT], "count": 1},
+        {"objects": [ALERT], "meta": {}},
+        b"\xef\xbb\xbf \n" + json.dumps(ALERT).encode() + b"\n",
+    ],
+)
+def test_an_alert_alone_or_in_a_list_is_the_same_row(body):
+    [row] = rows(body)
+
+    assert row == rows(ALERT)[0]
+    assert (row["type"], row["router_id"], row["account_id"]) == ("reboot", 7, None)
+
+
+@pytest.mark.parametrize(
+    "router",
+    [
+        *[7, "7", 7.0, "https://h/api/v2/routers/7/", "/routers/7", {"id": 7}, {"id": "7"}],
+        *[{"id": "7", "name": "Bus 12"}, {"resource_url": "https://h/api/v2/routers/7/"}],
+    ],
+)
+def test_a_device_is_given_as_a_number_an_address_or_an_object(router):
+    [row] = rows(ALERT | {"router": router, "account": None})
+
+    assert row["router_id"] == 7
+
+
+def test_an_alert_is_known_by_its_uuid_whatever_its_case_and_spelling():
+    first, second = ALERT | {"created_at_timeuuid": UUID}, {"created_at_timeuuid": UUID.upper()}
+
+    [row] = rows(first, [second | {"type": "reboot"}])
+
+    assert row["push_id"] == UUID
+
+
+def test_without_a_uuid_an_alert_is_known_by_its_content_in_any_order_of_members():
+    info = {"info": {"a": 1, "b": [2]}}
+    again = dict(reversed((ALERT | {"info": {"b": [2], "a": 1}}).items()))
+
+    found = rows(ALERT | info, again, ALERT | {"info": {"a": 1, "b": [3]}})
+
+    assert len(found) == 2
+    assert all(row["push_id"].startswith(WITHOUT_ID) for row in found)
+
+
+@pytest.mark.parametrize("odd", ["", "x", 5, "f47ac10b-58cc-4372-a567-0e02b2c3d479"])
+def test_an_odd_uuid_is_kept_and_does_not_identify_the_alert(odd):
+    [row] = rows(ALERT | {"created_at_timeuuid": odd})
+
+    assert row["push_id"].startswith(WITHOUT_ID)
+    assert json.loads(row["_extra"]) == {"created_at_timeuuid": odd}
+
+
+CREATED, DETECTED = "2026-06-15T11:00:00+00:00", "2026-06-15T10:00:00+00:00"
+
+
+@pytest.mark.parametrize(
+    ("members", "time"),
+    [
+        ({"created_at": CREATED, "detected_at": DETECTED}, datetime.fromisoformat(CREATED)),
+        ({"created_at_timeuuid": UUID, "detected_at": DETECTED}, embedded_time(UUID)),
+        ({"detected_at": DETECTED}, datetime.fromisoformat(DETECTED)),
+        ({}, NOON),
+        ({"created_at": "yesterday", "detected_at": None}, NOON),
+    ],
+)
+def test_an_alert_has_the_time_that_it_says_or_that_of_its_arrival(members, time):
+    [row] = rows({"type": "reboot"} | members)
+
+    assert (row["alerted_at"], row["received_at"]) == (time, NOON)
+
+
+def test_members_without_a_column_are_kept_even_if_they_are_named_like_ours():
+    ours = {"push_id": "x", "received_at": "y", "alerted_at": 3, "severity": {"level": 2}}
+
+    [row] = rows(ALERT | ours)
+
+    assert json.loads(row["_extra"]) == ours
+    assert row["received_at"] == NOON
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"", "the message is empty"),
+        (b"garbage", ""),
+        (b'{"type": "reboot"', ""),
+        (b"5", "neither an alert nor a list of alerts"),
+        (b"null", "neither an alert nor a list of alerts"),
+        (b'{"router": 7}', "type: missing"),
+        (b'{"alerts": 5}', "type: missing"),
+        (b'{"alerts": [], "data": []}', "type: missing"),
+        (b"\xff\xfe\x00", ""),
+        (b"[" * 5000 + b"]" * 5000, "nested"),
+        (b'{"type": ' + b"[" * 5000 + b"]" * 5000 + b"}", "nested"),
+    ],
+)
+def test_what_is_no_alert_is_a_dead_letter_with_its_bytes(body, reason):
+    found = read(body)
+
+    [reject] = found.rejects
+    assert found.rows.num_rows == 0
+    assert reason in reject.reason
+    assert len(reject.reason) < 400
+    assert received_bytes(reject.raw) in {body, body[1:-1]}  # of a list, the alert alone
+    assert "\0" not in reject.raw
+
+
+def test_one_bad_alert_of_a_list_leaves_the_others_alone():
+    deep = b"[" * (MAX_DEPTH + 1) + b"]" * (MAX_DEPTH + 1)
+    wide = {"type": "wide"} | {f"m{n}": 1 for n in range(MAX_MEMBERS + 1)}
+    good = json.dumps(ALERT).encode()
+    body = b"[" + b",".join([good, deep, b"5", json.dumps(wide).encode(), b'{"no": 1}']) + b"]"
+
+    found = read(body, ALERT | {"router": 8})
+
+    assert [row["router_id"] for row in found.rows.to_pylist()] == [7, 8]
+    assert len(found.rejects) == 4
+
+
+def test_a_message_that_is_almost_json_is_read_like_a_page():
+    [row] = rows(b'{"type": "reboot", "friendly_info": "caf\xe9 \x01 line\nline", "router": 7}')
+
+    assert row["friendly_info"] == "caf\\xe9 \x01 line\nline"
+
+
+def test_an_empty_list_and_a_test_message_leave_nothing():
+    found = read([], {"type": "test", "friendly_info": "Test."}, {"alerts": []})
+
+    assert (found.rows.num_rows, found.rejects, found.tests) == (0, (), 1)
+
+
+def test_each_alert_has_the_arrival_of_its_own_message_and_the_first_one_counts():
+    text = msgspec.json.encode(ALERT)
+    other = msgspec.json.encode({"type": "other"})
+    later = NOON + timedelta(hours=1)
+
+    found = read_pushes(PUSHED, [(text, NOON), (b"junk", NOON), (other, later), (text, later)])
+
+    assert found.rows["received_at"].to_pylist() == [NOON, later]
+
+
+@given(st.binary(max_size=60))
+def test_the_bytes_of_a_dead_letter_are_never_lost(body):
+    found = read(body)
+
+    letters = [received_bytes(reject.raw) for reject in found.rejects]
+    assert all(b"\0" not in reject.raw.encode() for reject in found.rejects)
+    assert found.rows.num_rows or letters in ([body], []) or body.strip().startswith(b"[")
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=6,
+)
+
+
+@given(st.lists(st.dictionaries(st.sampled_from([c.path[0] for c in PUSHED.columns]), json_values)))
+def test_every_alert_of_a_list_is_a_row_a_dead_letter_or_a_repeat(alerts):
+    found = read(json.dumps(alerts).encode())
+
+    assert found.rows.num_rows + len(found.rejects) + found.tests <= len(alerts)
+    typed = [a for a in alerts if a.get("type") is not None]
+    assert not typed or found.rows.num_rows + len(found.rejects) + found.tests > 0
