@@ -1,8 +1,9 @@
-"""Sends one signed POST to a destination (service contract, Signing of pushed messages)."""
+"""Sends signed POSTs to a destination (service contract, Signing of pushed messages)."""
 
 import hashlib
 import hmac
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import Final
 
 import httpx
@@ -23,14 +24,54 @@ def sign(body: bytes, secret: str) -> str:
     return hmac.new(secret.encode(), body or b" ", hashlib.sha256).hexdigest()
 
 
+class HttpSender:
+    """Posts over HTTP or HTTPS; any response other than 2xx is a failure.
+
+    Within `kept_alive`, connections are reused.
+    """
+
+    def __init__(self) -> None:
+        self._kept: httpx.AsyncClient | None = None
+        self._keeps = False
+
+    async def __call__(self, url: str, body: bytes, headers: Mapping[str, str]) -> str | None:
+        """Post a body; return None, or an error text."""
+        if not self._keeps:
+            async with _new_client() as client:
+                return await _post(client, url, body, headers)
+        self._kept = self._kept or _new_client()  # most seconds push nothing and need none
+        return await _post(self._kept, url, body, headers)
+
+    @asynccontextmanager
+    async def kept_alive(self) -> AsyncIterator[None]:
+        """Keep connections open until the end of the block."""
+        self._keeps = True
+        try:
+            yield
+        finally:
+            self._keeps = False
+            if self._kept is not None:
+                client, self._kept = self._kept, None
+                await client.aclose()
+
+
 async def send_over_http(url: str, body: bytes, headers: Mapping[str, str]) -> str | None:
-    """Post over HTTP or HTTPS; any response other than 2xx is a failure."""
+    """Post once, over a connection of its own."""
+    return await HttpSender()(url, body, headers)
+
+
+def _new_client() -> httpx.AsyncClient:
+    return httpx.AsyncClient(
+        timeout=_TIMEOUT_S,
+        verify=False,  # noqa: S501 - receivers under test have self-signed certificates
+    )
+
+
+async def _post(
+    client: httpx.AsyncClient, url: str, body: bytes, headers: Mapping[str, str]
+) -> str | None:
     try:
-        async with httpx.AsyncClient(
-            timeout=_TIMEOUT_S,
-            verify=False,  # noqa: S501 - receivers under test have self-signed certificates
-        ) as client:
-            answer = await client.post(url, content=body, headers=dict(headers))
+        answer = await client.post(url, content=body, headers=dict(headers))
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         return f"{type(error).__name__}: {error}"
     return None if answer.is_success else f"HTTP {answer.status_code}"
