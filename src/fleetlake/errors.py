@@ -8,6 +8,7 @@ FleetlakeError                    exit code
 │   ├── EndpointUnavailable        4   this account may not read it (403, 404, 405)
 │   ├── Unreachable                5   try again later: no response, or an incomplete one
 │   │   └── Throttled              5   the same: 429, with the requested wait
+│   ├── WriteUnknown               5   look at the list: the change may have been made or not
 │   ├── BudgetSpent                5   try again tomorrow: the day's calls are used up
 │   ├── RequestRejected            6   a bug or a changed service: 400, 409 with errors
 │   ├── ClockRefused               6   correct a clock: the service's or this machine's
@@ -91,6 +92,12 @@ class Throttled(Unreachable):
     def __init__(self, what: str, *, remedy: str = "", wait: timedelta | None = None) -> None:
         super().__init__(what, remedy=remedy)
         self.wait = wait
+
+
+class WriteUnknown(ServiceError):
+    """A change was sent, and no response says whether it was made."""
+
+    exit_code = 5
 
 
 class BudgetSpent(ServiceError):

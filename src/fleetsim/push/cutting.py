@@ -5,13 +5,12 @@ The receiver may or may not have stored such a message; the sender counts it as 
 
 import asyncio
 import socket
-import ssl
 import struct
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
-import httpx
+from fleetsim.push.connections import connect, request_head, target_of
 
 _GIVES_UP_AFTER_S: Final = 0.05
 _CONNECT_TIMEOUT_S: Final = 10.0
@@ -36,42 +35,29 @@ _ERRORS: Final = {
 
 async def send_and_cut(url: str, body: bytes, headers: Mapping[str, str], cut: Cut) -> str:
     """Post a body over a connection that breaks; return the error text."""
-    target = httpx.URL(url)
-    context = ssl._create_unverified_context() if target.scheme == "https" else None  # noqa: S323, SLF001
+    target = target_of(url)
     try:
         async with asyncio.timeout(_CONNECT_TIMEOUT_S):
-            _, writer = await asyncio.open_connection(
-                target.host, target.port or (443 if context else 80), ssl=context
-            )
+            connection = await connect(target)
     except (OSError, TimeoutError) as error:
         return f"ConnectError: {error}"
+    sent = body[: len(body) // 2] if cut is Cut.TRUNCATE else body
     try:
-        await _send(writer, target, body, headers, cut)
+        await _send(connection.writer, request_head(target, headers, len(body)) + sent)
+        if cut is Cut.TIMEOUT:
+            await asyncio.sleep(_GIVES_UP_AFTER_S)
     except OSError as error:
         return f"WriteError: {error}"
     finally:
-        _close(writer, cut)
+        _close(connection.writer, cut)
     return _ERRORS[cut]
 
 
-async def _send(
-    writer: asyncio.StreamWriter,
-    target: httpx.URL,
-    body: bytes,
-    headers: Mapping[str, str],
-    cut: Cut,
-) -> None:
-    """Send the request, or half of its body; return when the system has taken all of it."""
-    path = target.raw_path.decode("ascii")
-    lines = [f"POST {path} HTTP/1.1", f"Host: {target.netloc.decode('ascii')}"]
-    lines += [f"{name}: {value}" for name, value in headers.items()]
-    lines += [f"Content-Length: {len(body)}", "", ""]
-    sent = body[: len(body) // 2] if cut is Cut.TRUNCATE else body
+async def _send(writer: asyncio.StreamWriter, request: bytes) -> None:
+    """Send bytes; return when the system has taken all of them."""
     writer.transport.set_write_buffer_limits(0)
-    writer.write("\r\n".join(lines).encode() + sent)
+    writer.write(request)
     await writer.drain()
-    if cut is Cut.TIMEOUT:
-        await asyncio.sleep(_GIVES_UP_AFTER_S)
 
 
 def _close(writer: asyncio.StreamWriter, cut: Cut) -> None:

@@ -1,12 +1,14 @@
 """Sends signed POSTs to a destination (service contract, Signing of pushed messages)."""
 
+import asyncio
 import hashlib
 import hmac
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from typing import Final
 
-import httpx
+from fleetsim.push.connections import Connection, Target, connect, target_of
 
 SIGNATURE_HEADER: Final = "X-PORTAL-Signature"
 _TIMEOUT_S: Final = 10.0
@@ -31,16 +33,46 @@ class HttpSender:
     """
 
     def __init__(self) -> None:
-        self._kept: httpx.AsyncClient | None = None
+        self._idle: dict[Target, list[Connection]] = {}
         self._keeps = False
 
     async def __call__(self, url: str, body: bytes, headers: Mapping[str, str]) -> str | None:
         """Post a body; return None, or an error text."""
-        if not self._keeps:
-            async with _new_client() as client:
-                return await _post(client, url, body, headers)
-        self._kept = self._kept or _new_client()  # most seconds push nothing and need none
-        return await _post(self._kept, url, body, headers)
+        stage = "ConnectError"
+        try:
+            async with asyncio.timeout(_TIMEOUT_S):
+                target = target_of(url)
+                connection = self._kept(target) or await connect(target)
+                stage = "ReadError"
+                status = await self._post(connection, target, body, headers)
+        except TimeoutError:
+            return f"{stage}: no response within {_TIMEOUT_S:g} s"
+        except (OSError, EOFError, ValueError, IndexError) as error:
+            return f"{stage}: {error}"
+        return None if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES else f"HTTP {status}"
+
+    async def _post(
+        self, connection: Connection, target: Target, body: bytes, headers: Mapping[str, str]
+    ) -> int:
+        try:
+            status = await connection.post(target, headers, body)
+        except BaseException:
+            connection.writer.transport.abort()
+            raise
+        if self._keeps and connection.is_reusable:
+            self._idle.setdefault(target, []).append(connection)
+        else:
+            await _close(connection)
+        return status
+
+    def _kept(self, target: Target) -> Connection | None:
+        idle = self._idle.get(target, [])
+        while idle:
+            connection = idle.pop()
+            if connection.is_reusable:
+                return connection
+            connection.writer.transport.abort()
+        return None
 
     @asynccontextmanager
     async def kept_alive(self) -> AsyncIterator[None]:
@@ -50,28 +82,20 @@ class HttpSender:
             yield
         finally:
             self._keeps = False
-            if self._kept is not None:
-                client, self._kept = self._kept, None
-                await client.aclose()
+            kept = [connection for idle in self._idle.values() for connection in idle]
+            self._idle.clear()
+            for connection in kept:
+                await _close(connection)
+
+
+async def _close(connection: Connection) -> None:
+    connection.writer.close()
+    try:
+        await connection.writer.wait_closed()
+    except OSError:  # the receiver was first
+        return
 
 
 async def send_over_http(url: str, body: bytes, headers: Mapping[str, str]) -> str | None:
     """Post once, over a connection of its own."""
     return await HttpSender()(url, body, headers)
-
-
-def _new_client() -> httpx.AsyncClient:
-    return httpx.AsyncClient(
-        timeout=_TIMEOUT_S,
-        verify=False,  # noqa: S501 - receivers under test have self-signed certificates
-    )
-
-
-async def _post(
-    client: httpx.AsyncClient, url: str, body: bytes, headers: Mapping[str, str]
-) -> str | None:
-    try:
-        answer = await client.post(url, content=body, headers=dict(headers))
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        return f"{type(error).__name__}: {error}"
-    return None if answer.is_success else f"HTTP {answer.status_code}"
