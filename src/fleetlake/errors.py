@@ -9,6 +9,7 @@ FleetlakeError                    exit code
 │   ├── Unreachable                5   try again later: no response, or an incomplete one
 │   │   └── Throttled              5   the same: 429, with the requested wait
 │   ├── WriteUnknown               5   look at the list: the change may have been made or not
+│   ├── PushTestFailed             5   start the receiver, or correct its address or secret
 │   ├── BudgetSpent                5   try again tomorrow: the day's calls are used up
 │   ├── RequestRejected            6   a bug or a changed service: 400, 409 with errors
 │   ├── ClockRefused               6   correct a clock: the service's or this machine's
@@ -95,7 +96,20 @@ class Throttled(Unreachable):
 
 
 class WriteUnknown(ServiceError):
-    """A change was sent, and no response says whether it was made."""
+    """A change was sent, and no response says whether it was made.
+
+    `was_answered` is True if there was a response, so that it will not be made later.
+    """
+
+    exit_code = 5
+
+    def __init__(self, what: str, *, remedy: str = "", was_answered: bool = False) -> None:
+        super().__init__(what, remedy=remedy)
+        self.was_answered = was_answered
+
+
+class PushTestFailed(ServiceError):
+    """The service could not deliver a test message to a push destination."""
 
     exit_code = 5
 

@@ -76,9 +76,8 @@ def _refusal(client: Client, what: str, response: httpx.Response) -> ServiceErro
             wait=retry_after(response),
         )
     if status == httpx.codes.REQUEST_TIMEOUT or status >= httpx.codes.INTERNAL_SERVER_ERROR:
-        return WriteUnknown(
-            what, remedy="Look at the list before you repeat it: it may have been done."
-        )
+        remedy = "Look at the list before you repeat it: it may have been done."
+        return WriteUnknown(what, remedy=remedy, was_answered=True)
     if response.is_redirect:
         return RequestRejected(
             what, remedy="Set FLEETLAKE_BASE_URL to the root that answers without a redirect."

@@ -113,6 +113,11 @@ class Settings(BaseSettings):
         default=False,
         description="Put ' before CSV values that a spreadsheet would run as a formula",
     )
+    push_secrets_file: Path = Field(
+        Path("data/push-secrets"),
+        validate_default=True,
+        description="File of the secrets that sign pushed alerts, one per line, for this user only",
+    )
     state: Path = Field(
         default_factory=lambda: user_state_path("fleetlake"),
         description="Folder that holds the call limit shared by all processes",
@@ -149,7 +154,7 @@ class Settings(BaseSettings):
     )
     retry_attempts: int = Field(12, ge=1, description="Maximum attempts per page")
 
-    @field_validator("lake_files", "lake", "published", "state")
+    @field_validator("lake_files", "lake", "published", "push_secrets_file", "state")
     @classmethod
     def _is_in_project(cls, value: Any) -> Any:
         return in_project_folder(value)
