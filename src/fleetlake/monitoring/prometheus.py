@@ -16,6 +16,7 @@ from importlib.metadata import version
 
 from fleetlake.lake.audit_trail import EventKind
 from fleetlake.monitoring.figures import CallCounts, LastBuild, Measured, Storage
+from fleetlake.monitoring.push_states import push_counts
 from fleetlake.monitoring.status import StreamStatus
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -141,6 +142,10 @@ def _events(measured: Measured) -> Iterator[Sample]:
     yield ("other",), sum(count for kind, count in found.items() if kind not in known)
 
 
+def _destinations(measured: Measured) -> Iterator[Sample]:
+    yield from push_counts(measured.status.push_destinations).items()
+
+
 METRICS = (
     Metric(
         name="fleetlake_info",
@@ -262,6 +267,13 @@ METRICS = (
         "fleetlake_disk_free_bytes",
         "Free space on the disk of the lake's files.",
         lambda storage: {"": storage.disk_free_bytes},
+    ),
+    Metric(
+        name="fleetlake_push_destinations",
+        about="Push destinations by delivery state, as the last load of them found them: active, "
+        "unreachable, suspended or disabled.",
+        labels=("profile", "state"),
+        samples=_destinations,
     ),
     Metric(
         name="fleetlake_events_total",

@@ -12,6 +12,7 @@ from fleetlake.lake.audit_trail import Event, read_events
 from fleetlake.lake.gaps import Gap, gaps
 from fleetlake.lake.retention_rules import kept_from
 from fleetlake.lake.watermarks import all_proven_intervals
+from fleetlake.monitoring.push_states import PushStatus, push_statuses
 from fleetlake.planning.intervals import Interval, subtract
 from fleetlake.planning.retention import Forecast, forecast
 from fleetlake.service.clock import machine_now
@@ -49,11 +50,15 @@ class StreamStatus:
 
 @dataclass(frozen=True, kw_only=True)
 class LakeStatus:
-    """All streams, the lost ranges that nobody has acknowledged, and the last day's events."""
+    """All streams, the lost ranges that nobody has acknowledged, and the last day's events.
+
+    `push_destinations` are as the last load of them found them.
+    """
 
     streams: list[StreamStatus]
     open_gaps: list[Gap]
     events: list[Event] = field(default_factory=list)
+    push_destinations: list[PushStatus] = field(default_factory=list)
 
 
 def lake_now(lake: Lake, trust: ClockTrust) -> datetime:
@@ -76,6 +81,7 @@ def lake_status(lake: Lake, *, now: datetime, calls_per_minute: int) -> LakeStat
             streams=stream_statuses(lake, now=now, calls_per_minute=calls_per_minute),
             open_gaps=gaps(lake, only_open=True),
             events=read_events(lake, since=machine_now() - RECENT),
+            push_destinations=push_statuses(lake, now=now),
         )
 
 
