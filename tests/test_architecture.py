@@ -31,7 +31,7 @@ FLOORS = [
     ["service"],
     ["lake"],
     ["reading", "marts"],
-    ["loading", "exporters", "publishing"],
+    ["loading", "exporters", "publishing", "alerting"],
     ["monitoring", "demo"],
     ["privacy"],
     ["cli"],

@@ -63,12 +63,13 @@ class PushSetup:
     async def _destination(self) -> PushDestination | None:
         """Return the destination of the URL; None if a dry run would create it."""
         url = self.wanted.url
+        kept = self.store.find(url)  # a store that cannot be used is reported before any change
         found = next((d for d in await self.settings.destinations() if d.url == url), None)
         if found is None:
             self._note(f"create the destination {url}, its secret in {self.store.place}")
             if self.is_dry_run:
                 return None
-            secret = self.store.find(url) or self.store.keep_new(url)
+            secret = kept or self.store.keep_new(url)
             return await self.settings.add_destination(
                 name=self.wanted.name, url=url, secret=secret
             )
