@@ -4,6 +4,7 @@ import csv
 import hashlib
 import hmac
 import io
+import itertools
 import json
 import stat
 from dataclasses import dataclass, field
@@ -14,9 +15,11 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
+from fleetlake.alerting import kept_secrets
 from fleetlake.alerting.chosen_types import DEFAULT_GROUPS, TYPE_GROUPS, chosen_types
 from fleetlake.alerting.kept_secrets import KeptSecrets
 from fleetlake.cli import app
+from fleetlake.cli.status import summary_lines
 from fleetlake.errors import (
     EndpointUnavailable,
     FleetlakeError,
@@ -27,6 +30,9 @@ from fleetlake.errors import (
     WriteUnknown,
 )
 from fleetlake.marts.dbt import project_folder
+from fleetlake.monitoring.doctor import run_checks
+from fleetlake.monitoring.figures import measure
+from fleetlake.monitoring.prometheus import metrics_text
 from fleetlake.settings import load_settings
 from fleetsim.alert_types import CONTRACT_ALERT_TYPES
 from fleetsim.app import create_app
@@ -409,6 +415,75 @@ def test_rules_are_added_changed_and_removed(service):
     assert after["filter_criteria"] == {"alert_type__in": ["failover_event"]}
     assert after["http_destinations"] == made["http_destinations"]
     assert service.records("alert_rules") == []
+
+
+def watched(service: Service, *words: str) -> list[dict[str, Any]]:
+    done = service.run("watch", "--no-follow", "--format", "json", *words)
+    assert done.exit_code == 0, done.output
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_watch_shows_the_alerts_of_the_lake_by_type_device_and_group(service):
+    service.sim.ingest("alerts", "routers", "groups")
+    served = service.sim.truth("alerts")
+    device = next(a["router"] for a in served if a["router"]).rstrip("/").rpartition("/")[2]
+    kind = served[0]["type"]
+
+    everything = watched(service, "--since", "2026-01-01")
+    assert {a["alert_id"] for a in everything} == {a["created_at_timeuuid"] for a in served}
+    assert {a["alert_id"] for a in watched(service, "--since", "2026-01-01", "--type", kind)} == {
+        a["created_at_timeuuid"] for a in served if a["type"] == kind
+    }
+    of_device = watched(service, "--since", "2026-01-01", "--device", device)
+    assert {a["alert_id"] for a in of_device} == {
+        a["created_at_timeuuid"] for a in served if (a["router"] or "").endswith(f"/{device}/")
+    }
+    group = next(a["group_name"] for a in everything if a["group_name"])
+    of_group = watched(service, "--since", "2026-01-01", "--group", group)
+    assert of_group == [a for a in everything if a["group_name"] == group]
+    assert watched(service) == []
+
+
+def test_a_tail_shows_each_alert_that_arrives_after_its_start_once(service):
+    service.sim.ingest("alerts", "routers", "groups")
+    known = {a["created_at_timeuuid"] for a in service.sim.truth("alerts")}
+    with open_lake(service.sim.settings().lake, read_only=True) as lake:
+        tail = AlertTail(lake)
+        first = tail.look()
+        service.sim.advance(6 * 3600)
+        service.sim.ingest("alerts")
+        looks = [tail.look() for _ in range(2)]
+
+    served = {a["created_at_timeuuid"] for a in service.sim.truth("alerts")}
+    arrived = [alert.alert_id for alert in looks[0]]
+    assert (first, looks[1]) == ([], [])
+    assert sorted(arrived) == sorted(set(arrived))
+    assert {*arrived} <= served - known
+    assert arrived
+
+
+def test_status_metrics_and_doctor_name_the_command_that_resumes_pushes(service):
+    service.run("setup", "--url", URL, "--type", "wan", "--type", "wan_service_type")
+    service.receiver.error = "HTTP 500"
+    service.sim.advance(4 * 86400)
+    service.sim.ingest("alert_push_destinations")
+    [record] = service.records("alert_push_destinations")
+    with open_lake(service.sim.settings().lake, read_only=True) as lake:
+        measured = measure(lake, service.sim.settings())
+
+    key = record["destination_config_id"]
+    said = [*summary_lines(measured.status, measured.figures.measured_at)]
+    assert any(f"run `fleetlake alerts destinations resume {key}`" in line for line in said)
+    text = metrics_text(measured)
+    assert 'fleetlake_push_destinations{profile="default",state="suspended"} 1' in text
+    assert 'fleetlake_push_destinations{profile="default",state="disabled"} 1' in text
+    checks = {c.name: c for c in run_checks_offline(service)}
+    assert key in checks["pushes"].found
+
+
+def run_checks_offline(service: Service) -> list[Any]:
+    """Return the checks of the machine, which come before those of the service."""
+    return list(itertools.islice(run_checks(service.sim.settings()), 6))
 
 
 def test_the_groups_of_types_are_those_that_the_sql_models_read():

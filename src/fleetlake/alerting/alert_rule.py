@@ -27,10 +27,10 @@ class AlertRule:
     account_id: int | None
     types: tuple[str, ...]
     schedule: str
-    destinations: tuple[str, ...]
-    accounts: tuple[int, ...]
-    groups: tuple[int, ...]
-    emails: tuple[int, ...]
+    destination_ids: tuple[str, ...]
+    account_ids: tuple[int, ...]
+    group_ids: tuple[int, ...]
+    user_ids: tuple[int, ...]
     criteria: dict[str, Any]
     settings: dict[str, Any] | None
     updated_at: datetime | None
@@ -46,10 +46,10 @@ class AlertRule:
             account_id=row["account_id"],
             types=tuple(sorted(map(str, criteria.get("alert_type__in") or ()))),
             schedule=(row["schedule"] or Schedule.NONE).lower(),
-            destinations=tuple(map(str, _json(row["http_destinations"]) or ())),
-            accounts=_ids(row["associated_accounts"]),
-            groups=_ids(row["associated_groups"]),
-            emails=_ids(row["email_destinations"]),
+            destination_ids=tuple(map(str, _json(row["http_destinations"]) or ())),
+            account_ids=_ids(row["associated_accounts"]),
+            group_ids=_ids(row["associated_groups"]),
+            user_ids=_ids(row["email_destinations"]),
             criteria=criteria,
             settings=settings if isinstance(settings, dict) else None,
             updated_at=row["updated_at"],
@@ -62,10 +62,10 @@ class AlertRule:
         """
         own = {
             "filter_criteria": {**self.criteria, "alert_type__in": self.types},
-            "http_destinations": self.destinations,
-            "email_destinations": self.emails,
-            "associated_accounts": self.accounts,
-            "associated_groups": self.groups,
+            "http_destinations": self.destination_ids,
+            "email_destinations": self.user_ids,
+            "associated_accounts": self.account_ids,
+            "associated_groups": self.group_ids,
             "schedule": None if self.schedule == Schedule.NONE else self.schedule,
             "settings": self.settings,
         }

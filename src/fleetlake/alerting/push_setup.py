@@ -31,7 +31,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Step:
+class SetupStep:
     """One step of a setup: what it does, or what it found done; `is_change` tells them apart."""
 
     what: str
@@ -46,10 +46,10 @@ class PushSetup:
     store: SecretStore
     wanted: Wanted
     is_dry_run: bool = False
-    on_step: Callable[[Step], None] = lambda _: None
-    steps: list[Step] = field(default_factory=list)
+    on_step: Callable[[SetupStep], None] = lambda _: None
+    steps: list[SetupStep] = field(default_factory=list)
 
-    async def run(self) -> list[Step]:
+    async def run(self) -> list[SetupStep]:
         """Do what is missing and return the steps.
 
         Raises: PushTestFailed before a rule is made if the receiver does not take a test message.
@@ -129,8 +129,8 @@ class PushSetup:
             for rule in (await self.settings.rules() if destination else [])
             if destination and _pushes_at_once(rule, destination.destination_id)
         ]
-        covering = [r for r in ours if {*accounts} <= {*r.accounts}]
-        covering = [r for r in covering if {*self.wanted.groups} <= {*r.groups}]
+        covering = [r for r in ours if {*accounts} <= {*r.account_ids}]
+        covering = [r for r in covering if {*self.wanted.groups} <= {*r.group_ids}]
         missing = sorted({*self.wanted.types} - {name for rule in covering for name in rule.types})
         if not missing:
             covered = counted(len(self.wanted.types), "alert type")
@@ -147,7 +147,7 @@ class PushSetup:
     ) -> None:
         """Add types to the rule of this destination alone, or create one."""
         covered = counted(len(missing), "alert type")
-        own = next((rule for rule in covering if len(rule.destinations) == 1), None)
+        own = next((rule for rule in covering if len(rule.destination_ids) == 1), None)
         if own:
             self._note(f"add {covered} to rule {own.rule_id}")
             types = sorted({*own.types, *missing})
@@ -168,10 +168,10 @@ class PushSetup:
             )
 
     def _note(self, what: str, *, is_change: bool = True) -> None:
-        step = Step(what, is_change)
+        step = SetupStep(what, is_change)
         self.steps.append(step)
         self.on_step(step)
 
 
 def _pushes_at_once(rule: AlertRule, destination_id: str) -> bool:
-    return destination_id in rule.destinations and rule.schedule == Schedule.NONE
+    return destination_id in rule.destination_ids and rule.schedule == Schedule.NONE

@@ -13,7 +13,7 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True)
-class Target:
+class PushTarget:
     """Where a URL is posted to."""
 
     is_tls: bool
@@ -24,10 +24,10 @@ class Target:
 
 
 @lru_cache(maxsize=64)
-def target_of(url: str) -> Target:
+def target_of(url: str) -> PushTarget:
     """Return the target of an http or https URL. Raises: httpx.InvalidURL, UnicodeError."""
     parsed = httpx.URL(url)
-    return Target(
+    return PushTarget(
         is_tls=parsed.scheme == "https",
         host=parsed.host,
         port=parsed.port or _PORTS[parsed.scheme],
@@ -36,7 +36,7 @@ def target_of(url: str) -> Target:
     )
 
 
-def request_head(target: Target, headers: Mapping[str, str], length: int) -> bytes:
+def request_head(target: PushTarget, headers: Mapping[str, str], length: int) -> bytes:
     """Return the first lines of a POST of a body with `length` bytes."""
     lines = [f"POST {target.path} HTTP/1.1", f"Host: {target.authority}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
@@ -56,7 +56,7 @@ class Connection:
         is_open = not (self.reader.at_eof() or self.writer.is_closing())
         return self._may_stay_open and is_open
 
-    async def post(self, target: Target, headers: Mapping[str, str], body: bytes) -> int:
+    async def post(self, target: PushTarget, headers: Mapping[str, str], body: bytes) -> int:
         """Send a request and return the status of its response. Raises: OSError, EOFError."""
         self._may_stay_open = False
         self.writer.write(request_head(target, headers, len(body)) + body)
@@ -79,7 +79,7 @@ class Connection:
         return int(first.split()[1]), int(length) if stays and length.isdigit() else None
 
 
-async def connect(target: Target) -> Connection:
+async def connect(target: PushTarget) -> Connection:
     """Connect to a target. Raises: OSError."""
     context = _unverified() if target.is_tls else None
     return Connection(*await asyncio.open_connection(target.host, target.port, ssl=context))

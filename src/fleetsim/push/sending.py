@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Final
 
-from fleetsim.push.connections import Connection, Target, connect, target_of
+from fleetsim.push.connections import Connection, PushTarget, connect, target_of
 
 SIGNATURE_HEADER: Final = "X-PORTAL-Signature"
 _TIMEOUT_S: Final = 10.0
@@ -33,7 +33,7 @@ class HttpSender:
     """
 
     def __init__(self) -> None:
-        self._idle: dict[Target, list[Connection]] = {}
+        self._idle: dict[PushTarget, list[Connection]] = {}
         self._keeps = False
 
     async def __call__(self, url: str, body: bytes, headers: Mapping[str, str]) -> str | None:
@@ -52,7 +52,7 @@ class HttpSender:
         return None if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES else f"HTTP {status}"
 
     async def _post(
-        self, connection: Connection, target: Target, body: bytes, headers: Mapping[str, str]
+        self, connection: Connection, target: PushTarget, body: bytes, headers: Mapping[str, str]
     ) -> int:
         try:
             status = await connection.post(target, headers, body)
@@ -65,7 +65,7 @@ class HttpSender:
             await _close(connection)
         return status
 
-    def _kept(self, target: Target) -> Connection | None:
+    def _kept(self, target: PushTarget) -> Connection | None:
         idle = self._idle.get(target, [])
         while idle:
             connection = idle.pop()

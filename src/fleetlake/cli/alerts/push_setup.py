@@ -14,7 +14,7 @@ from fleetlake.cli.alerts.rules import AccountsOption, GroupsOption, TypesOption
 
 if TYPE_CHECKING:
     from fleetlake.alerting.account_settings import AccountSettings
-    from fleetlake.alerting.push_setup import Step
+    from fleetlake.alerting.push_setup import SetupStep
 
 
 def set_up_pushes(
@@ -66,11 +66,11 @@ def set_up_pushes(
     )
     screen = console()
 
-    def on_step(step: "Step") -> None:
+    def on_step(step: "SetupStep") -> None:
         mark = "would " if dry_run and step.is_change else ""
         screen.print(f"- {mark}{step.what}")
 
-    async def act(settings: "AccountSettings") -> list["Step"]:
+    async def act(settings: "AccountSettings") -> list["SetupStep"]:
         return await PushSetup(settings, store, wanted, dry_run, on_step).run()
 
     steps = on_account(profile, act)

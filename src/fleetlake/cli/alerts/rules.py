@@ -28,10 +28,10 @@ FIELDS = (
     "rule_id",
     "account_id",
     "schedule",
-    "destinations",
-    "accounts",
-    "groups",
-    "emails",
+    "destination_ids",
+    "account_ids",
+    "group_ids",
+    "user_ids",
     "types",
     "settings",
     "updated_at",
@@ -95,15 +95,15 @@ def list_rules(output: FormatOption = OutputFormat.TABLE, *, profile: ProfileOpt
     if output is not OutputFormat.TABLE:
         _print(found, output)
         return
-    heads = ("id", "schedule", "types", "destinations", "accounts", "groups")
+    heads = ("id", "schedule", "types", "destinations", "account ids", "group ids")
     rows = [
         (
             rule.rule_id,
             rule.schedule,
             _shortened(rule.types),
-            " ".join(rule.destinations),
-            _spaced(rule.accounts),
-            _spaced(rule.groups),
+            " ".join(rule.destination_ids),
+            _spaced(rule.account_ids),
+            _spaced(rule.group_ids),
         )
         for rule in found
     ]
