@@ -29,6 +29,8 @@ from fleetlake.errors import (
     UsageError,
     WriteUnknown,
 )
+from fleetlake.lake import open_lake
+from fleetlake.lake.alert_tail import AlertTail
 from fleetlake.marts.dbt import project_folder
 from fleetlake.monitoring.doctor import run_checks
 from fleetlake.monitoring.figures import measure
