@@ -446,6 +446,19 @@ def test_watch_shows_the_alerts_of_the_lake_by_type_device_and_group(service):
     assert watched(service) == []
 
 
+def test_watch_prints_lines_for_people_and_rows_for_programs(service):
+    service.sim.ingest("alerts", "routers", "groups")
+    words = ("watch", "--no-follow", "--since", "2026-01-01")
+
+    rows = list(csv.DictReader(io.StringIO(service.run(*words, "--format", "csv").stdout)))
+    lines = service.run(*words).stdout.splitlines()
+
+    served = service.sim.truth("alerts")
+    assert {row["alert_id"] for row in rows} == {a["created_at_timeuuid"] for a in served}
+    assert len(lines) == len(served)
+    assert all(row["alert_type"] in line for row, line in zip(rows, lines, strict=True))
+
+
 def test_a_tail_shows_each_alert_that_arrives_after_its_start_once(service):
     service.sim.ingest("alerts", "routers", "groups")
     known = {a["created_at_timeuuid"] for a in service.sim.truth("alerts")}
