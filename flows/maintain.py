@@ -26,7 +26,13 @@ from flows.credentials import settings_of_run
 from flows.groups import Group, endpoints_of
 from flows.reports import report_maintained, report_retention, report_verdicts
 from flows.retries import RETRIES, stopping_cleanly
-from flows.signals import announce_events, announce_findings, announce_risks, read_lake_state
+from flows.signals import (
+    announce_destinations,
+    announce_events,
+    announce_findings,
+    announce_risks,
+    read_lake_state,
+)
 from flows.states import SKIPPED
 
 
@@ -56,6 +62,7 @@ def retention_watch() -> State[None]:
     state = read_lake_state(settings)
     at_risk = announce_risks(state)
     findings = announce_findings(state) + announce_events(settings)
+    findings += announce_destinations(state)
     report_retention(state, at_risk, findings)
     return Completed(message=f"{counted(len(at_risk), 'stream')} at risk.")
 

@@ -11,9 +11,11 @@ from prefect.events import emit_event
 from prefect.variables import Variable
 
 from fleetlake.account import stream_name
+from fleetlake.endpoints import PUSH_DESTINATIONS
 from fleetlake.lake import open_lake
 from fleetlake.lake.audit_trail import Event, read_events
 from fleetlake.lake.gaps import Gap
+from fleetlake.monitoring.push_states import push_faults, push_notes
 from fleetlake.monitoring.status import (
     RECENT,
     LakeStatus,
@@ -33,6 +35,10 @@ SCHEMA_DRIFTED = "fleetlake.schema.drifted"
 GAP_RECORDED = "fleetlake.gap.recorded"
 RETENTION_AT_RISK = "fleetlake.retention.at_risk"
 LAKE_CHANGED = "fleetlake.lake.event"
+PUSH_FAILING = "fleetlake.push.failing"
+
+PUSH_STATES = "fleetlake_push_states"
+"""Name of the Prefect Variable with the states of push destinations at the last watch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,6 +168,24 @@ def _told(event: Event) -> tuple[str, str]:
     rows = "" if event.rows is None else f" Rows: {event.rows:,}."
     when = f"{event.happened_at:%Y-%m-%d %H:%M} UTC"
     return event.endpoint or "lake", f"{when}, {event.actor}, {event.kind}: {event.summary}{rows}"
+
+
+def announce_destinations(state: LakeState) -> list[str]:
+    """Send an event for each push destination whose state got worse; return the messages.
+
+    A Prefect Variable holds the states seen. A destination that was disabled before it was first
+    seen is not announced: somebody meant it.
+    """
+    before = cast("dict[str, str]", Variable.get(PUSH_STATES, default={}))
+    found = state.status.push_destinations
+    after = {f"{one.account_profile}/{one.destination_id}": str(one.state) for one in found}
+    changed = [one for one, key in zip(found, after, strict=True) if before.get(key) != after[key]]
+    seen = [o for o in changed if f"{o.account_profile}/{o.destination_id}" in before]
+    sentences = [*push_faults(changed), *push_notes(seen)]
+    messages = [m for s in sentences for m in _announce(PUSH_FAILING, PUSH_DESTINATIONS.name, s)]
+    if after != before:
+        Variable.set(PUSH_STATES, after, overwrite=True)
+    return messages
 
 
 def announce_risks(state: LakeState) -> list[str]:

@@ -31,7 +31,7 @@ FLOORS = [
     ["service"],
     ["lake"],
     ["reading", "marts"],
-    ["loading", "exporters", "publishing", "receiving"],
+    ["loading", "exporters", "publishing", "receiving", "alerting"],
     ["monitoring", "demo"],
     ["privacy"],
     ["cli"],

@@ -30,7 +30,7 @@ from tests.site_pages import DOCS
 
 pytestmark = pytest.mark.xdist_group("metrics")  # they share a lake, which takes seconds
 
-LOADED = ("routers", "alerts", "locations")
+LOADED = ("routers", "alerts", "locations", "alert_push_destinations")
 SCHEMA = json.loads((DOCS / "reference" / "status.schema.json").read_text())
 ALERTS = yaml.safe_load((DOCS / "monitoring" / "alerts.yml").read_text())
 DASHBOARD = json.loads((DOCS / "monitoring" / "grafana.json").read_text())

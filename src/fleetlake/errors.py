@@ -8,6 +8,8 @@ FleetlakeError                    exit code
 │   ├── EndpointUnavailable        4   this account may not read it (403, 404, 405)
 │   ├── Unreachable                5   try again later: no response, or an incomplete one
 │   │   └── Throttled              5   the same: 429, with the requested wait
+│   ├── WriteUnknown               5   look at the list: the change may have been made or not
+│   ├── PushTestFailed             5   start the receiver, or correct its address or secret
 │   ├── BudgetSpent                5   try again tomorrow: the day's calls are used up
 │   ├── RequestRejected            6   a bug or a changed service: 400, 409 with errors
 │   ├── ClockRefused               6   correct a clock: the service's or this machine's
@@ -91,6 +93,25 @@ class Throttled(Unreachable):
     def __init__(self, what: str, *, remedy: str = "", wait: timedelta | None = None) -> None:
         super().__init__(what, remedy=remedy)
         self.wait = wait
+
+
+class WriteUnknown(ServiceError):
+    """A change was sent, and no response says whether it was made.
+
+    `was_answered` is True if there was a response, so that it will not be made later.
+    """
+
+    exit_code = 5
+
+    def __init__(self, what: str, *, remedy: str = "", was_answered: bool = False) -> None:
+        super().__init__(what, remedy=remedy)
+        self.was_answered = was_answered
+
+
+class PushTestFailed(ServiceError):
+    """The service could not deliver a test message to a push destination."""
+
+    exit_code = 5
 
 
 class BudgetSpent(ServiceError):

@@ -16,7 +16,7 @@ from fleetsim.control import serve_control
 from fleetsim.front import front_page
 from fleetsim.incoming import path_of
 from fleetsim.options import SimulatorOptions
-from fleetsim.push import Sender, send_over_http
+from fleetsim.push import Sender
 from fleetsim.refusals import method_not_allowed, not_found
 from fleetsim.simulation import Simulation, start_simulation
 from fleetsim.units import SECOND
@@ -32,11 +32,11 @@ _LOG = logging.getLogger(__name__)
 Answer = Callable[[Request], Awaitable[Response]]
 
 
-def create_app(options: SimulatorOptions, send: Sender = send_over_http) -> Starlette:
+def create_app(options: SimulatorOptions, send: Sender | None = None) -> Starlette:
     """Return the ASGI application of one simulation, which is `app.state.simulation`.
 
     It works without ASGI lifespan events. With them, due pushes are sent every second; otherwise,
-    when the clock is moved. `send` posts a pushed alert.
+    when the clock is moved. `send` posts a pushed alert, by default over HTTP.
     """
     simulation = start_simulation(options, send)
 

@@ -11,6 +11,7 @@ from starlette.responses import Response, StreamingResponse
 from fleetsim import stamps
 from fleetsim.causes import CAUSES
 from fleetsim.incoming import origin_of, parts_of, path_of
+from fleetsim.push.push_faults import PREFIX
 from fleetsim.refusals import Refusal, method_not_allowed, not_found, validation
 from fleetsim.request_bodies import parse_json
 from fleetsim.resources import RESOURCES
@@ -22,6 +23,7 @@ from fleetsim.v3.collections import COLLECTIONS
 from fleetsim.wire import dump_line
 
 _LIMIT = "limit_per_minute"
+_PUSHES = "pushes"
 _BYTES_AT_ONCE = 1 << 16
 
 
@@ -54,6 +56,8 @@ def state(simulation: Simulation) -> dict[str, Any]:
         "counted_calls": simulation.meter.counted_calls,
         "limit_per_minute": simulation.meter.limit_per_minute,
         "faults": simulation.faults.settings(),
+        "push_faults": simulation.push_faults.settings(),
+        "pushes": {**simulation.pusher.log.counts(), "waiting": simulation.pusher.waiting()},
         "scenario": next((n for n, s in SCENARIOS.items() if s is simulation.scenario), None),
         "started_at": stamps.to_datetime(simulation.world.started_at).isoformat(),
         "routers": simulation.world.routers,
@@ -92,28 +96,34 @@ def _set_faults(simulation: Simulation, body: dict[str, Any]) -> Response:
 
     A `scenario` is applied first, so that the other members can refine it.
     """
-    rates = {name: value for name, value in body.items() if name not in ("scenario", _LIMIT)}
+    others = {name: value for name, value in body.items() if name not in ("scenario", _LIMIT)}
+    pushes = {name: value for name, value in others.items() if name.startswith(PREFIX)}
+    rates = {name: value for name, value in others.items() if name not in pushes}
     limit = body.get(_LIMIT)
     if limit is not None and (type(limit) is not int or limit < 0):
         raise validation(_LIMIT, "must be an integer or null", status=400)
     simulation.faults.check(rates)
+    simulation.push_faults.check(pushes)
     if "scenario" in body:
         simulation.play(body["scenario"])
     simulation.faults.change(rates)
+    simulation.push_faults.change(pushes)
     if _LIMIT in body:
         simulation.meter.limit_per_minute = limit
     return json_answer(state(simulation))
 
 
 def _truth(simulation: Simulation, request: Request, name: str) -> Response:
-    """Stream every record of one resource, or every cause of a kind.
+    """Stream every record of one resource, every cause of a kind, or every pushed message.
 
     A v3 list is requested by its own name, except that v3's users are `users_v3`.
     """
     until, device = _truth_limits(request)
     view = simulation.truth(origin_of(request))
-    if name in CAUSES:
-        lines: Iterator[bytes] = map(dump_line, CAUSES[name](view, min(until, view.now)))
+    if name == _PUSHES:
+        lines: Iterator[bytes] = map(dump_line, simulation.pusher.log.lines())
+    elif name in CAUSES:
+        lines = map(dump_line, CAUSES[name](view, min(until, view.now)))
     elif name in RESOURCES and RESOURCES[name].is_listed:
         lines = truth_lines(view, RESOURCES[name], min(until, view.now + 1), device)
     elif name.removesuffix("_v3") in COLLECTIONS:

@@ -11,7 +11,7 @@ from fleetsim.ledger import Ledger
 from fleetsim.meter import Meter
 from fleetsim.options import SimulatorOptions
 from fleetsim.organisation import ROOT, subtree
-from fleetsim.push import Pusher, Sender, send_over_http
+from fleetsim.push import HttpSender, Pusher, PushFaults, Sender
 from fleetsim.refusals import validation
 from fleetsim.scenarios import PLAIN, SCENARIOS, Scenario
 from fleetsim.seeding import seed_rules
@@ -35,6 +35,7 @@ class Simulation:
     ledger: Ledger
     meter: Meter
     send: Sender
+    push_faults: PushFaults
     scenario: Scenario = PLAIN
 
     def play(self, name: object) -> None:
@@ -52,7 +53,7 @@ class Simulation:
     def pusher(self) -> Pusher:
         """Return the pusher of alerts created since the clock started."""
         view = partial(self.view, ROOT, _ORIGIN)
-        return Pusher(self.clock, view, self.send, self.clock.started_at)
+        return Pusher(self.clock, view, self.send, self.push_faults, self.clock.started_at)
 
     def view(self, account: int, origin: str, *, sees_people: bool = True) -> View:
         """Return what an account sees now, with URLs at `origin` (scheme and host)."""
@@ -87,8 +88,11 @@ class Simulation:
         return replace(self.view(ROOT, origin).whole(), ledger=self.ledger.snapshot())
 
 
-def start_simulation(options: SimulatorOptions, send: Sender = send_over_http) -> Simulation:
-    """Return a simulation whose history begins `options.days` before its clock starts."""
+def start_simulation(options: SimulatorOptions, send: Sender | None = None) -> Simulation:
+    """Return a simulation whose history begins `options.days` before its clock starts.
+
+    `send` posts a pushed alert, by default over HTTP.
+    """
     clock = SimulatedClock(options.clock_start(), options.speed)
     started_at = clock.started_at - round(options.days * DAY)
     world = World(options.seed, options.routers, started_at, clock.started_at)
@@ -96,6 +100,7 @@ def start_simulation(options: SimulatorOptions, send: Sender = send_over_http) -
     if options.rules:
         seed_rules(ledger, started_at)
     faults = Faults(seed=options.seed)
-    simulation = Simulation(options, clock, world, faults, ledger, Meter(), send)
+    send, push_faults = send or HttpSender(), PushFaults(seed=options.seed)
+    simulation = Simulation(options, clock, world, faults, ledger, Meter(), send, push_faults)
     simulation.play(options.scenario)
     return simulation

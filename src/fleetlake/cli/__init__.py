@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from fleetlake.cli.alerts import alerts
 from fleetlake.cli.audit_trail import events
 from fleetlake.cli.backfill import backfill
 from fleetlake.cli.backup import backup
@@ -65,6 +66,7 @@ COMMANDS = (
     gaps,
     quarantine,
     events,
+    alerts,
     columns,
     verify,
     check,

@@ -5,7 +5,7 @@ Programs get every character unchanged; a terminal gets control characters as vi
 """
 
 import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
 from typing import Annotated
@@ -62,6 +62,13 @@ def print_csv(
     columns: Sequence[str], batches: Iterable[Iterable[Row]], *, is_guarded: bool
 ) -> None:
     """Print CSV with a header; `is_guarded` puts ' before texts that would run as formulas."""
+    write = csv_writer(columns, is_guarded=is_guarded)
+    for rows in batches:
+        write(rows)
+
+
+def csv_writer(columns: Sequence[str], *, is_guarded: bool) -> Callable[[Iterable[Row]], None]:
+    """Print the header of CSV, and return a function that prints rows of it."""
     from fleetlake.cli.output import is_read_by_people, machine_output
     from fleetlake.text.plain import plain
     from fleetlake.text.spreadsheet import guarded
@@ -76,8 +83,7 @@ def print_csv(
 
     writer = csv.writer(machine_output(), lineterminator="\n")
     writer.writerow(cell(name) for name in columns)
-    for rows in batches:
-        writer.writerows([cell(value) for value in row] for row in rows)
+    return lambda rows: writer.writerows([cell(value) for value in row] for row in rows)
 
 
 def print_document(document: object) -> None:

@@ -100,6 +100,7 @@ def _print_csv(found: "LakeStatus", *, is_csv_guarded: bool) -> None:
 
 def _print_report(found: "LakeStatus", now: datetime) -> None:
     from fleetlake.cli.screen import console, table
+    from fleetlake.monitoring.push_states import push_notes
 
     screen = console()
     for line in summary_lines(found, now):
@@ -112,7 +113,8 @@ def _print_report(found: "LakeStatus", now: datetime) -> None:
     for stream in found.streams:
         for note in _notes(stream):
             screen.print(f"{_name(stream)}: {note}.")
-    for line in (*push_lines(found, now), *event_lines(found)):
+    pushes = (*push_lines(found, now), *push_notes(found.push_destinations))
+    for line in (*pushes, *event_lines(found)):
         screen.print(line)
 
 
@@ -137,11 +139,13 @@ def summary_lines(found: "LakeStatus", now: datetime) -> Iterator[str]:
 def _faults(found: "LakeStatus", last_load: datetime, now: datetime) -> Iterator[str]:
     from fleetlake.account import stream_name
     from fleetlake.lake.clock_repair import TOLERANCE
+    from fleetlake.monitoring.push_states import push_faults
     from fleetlake.planning.retention import RetentionState
     from fleetlake.text.wording import age_in_words, counted
 
     for lost in sorted({stream_name(gap.endpoint, gap.account_profile) for gap in found.open_gaps}):
         yield f"{lost} lost records that the service deleted unread: see `fleetlake gaps`."
+    yield from push_faults(found.push_destinations)
     for stream in found.streams:
         name, load = _name(stream), f"run `fleetlake ingest {stream.endpoint}`"
         if stream.retention and stream.retention.state is not RetentionState.OK:

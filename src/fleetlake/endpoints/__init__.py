@@ -27,6 +27,14 @@ V3_PROBE = v3.ROWS[0]
 """The same for v3, which has its own keys and root."""
 
 
+ALERTS, ALERT_RULES, PUSH_DESTINATIONS = (
+    ENDPOINTS[name] for name in ("alerts", "alert_rules", "alert_push_destinations")
+)
+"""What is raised, which of it is raised and announced, and where it is pushed to."""
+
+GROUPS = ENDPOINTS["groups"]
+
+
 def endpoint_named(name: str) -> Endpoint:
     """Return the row of that name, or of that table. Raises: UsageError with the nearest name.
 

@@ -16,7 +16,7 @@ import duckdb
 from fleetlake.account import stream_name
 from fleetlake.decoding.arrow import read_page
 from fleetlake.endpoints import V3_PROBE
-from fleetlake.errors import FleetlakeError, LakeError, SettingsError
+from fleetlake.errors import FleetlakeError, LakeError, PushTestFailed, SettingsError
 from fleetlake.lake import open_lake
 from fleetlake.lake.attach import EXTENSIONS, extension_path
 from fleetlake.lake.catalog import has_lake
@@ -24,6 +24,8 @@ from fleetlake.lake.integrity.check import check_lake, damage_error, note_damage
 from fleetlake.lake_address import not_writable
 from fleetlake.loading.run import service_now
 from fleetlake.monitoring.permissions import exposed_paths
+from fleetlake.monitoring.push_states import push_faults, push_notes, push_statuses
+from fleetlake.monitoring.status import lake_now
 from fleetlake.publishing.publish import published_folder
 from fleetlake.service.client import Client
 from fleetlake.service.clock import REPORTED_SKEW, skew_in_words
@@ -50,6 +52,7 @@ def run_checks(settings: Settings) -> Iterator[Check]:
         "extensions": _extensions,
         "lake": _lake,
         "integrity": _integrity,
+        "pushes": _pushes,
         "disk": _disk,
         "permissions": _permissions,
     }.items():
@@ -119,6 +122,19 @@ def _integrity(settings: Settings) -> str:
     if report.damages:
         raise damage_error(settings.lake, report)
     return f"{counted(report.files, 'file')} ({size_in_words(report.size)}) as the catalog says"
+
+
+def _pushes(settings: Settings) -> str:
+    """Look for push destinations that get no alerts, as the last load of them found them."""
+    if not has_lake(settings.lake):
+        return "no push destination known yet"
+    with open_lake(settings.lake, read_only=True) as lake:
+        found = push_statuses(lake, now=lake_now(lake, settings.clock))
+    if faults := [*push_faults(found)]:
+        raise PushTestFailed(
+            " ".join(faults), remedy="Run the named commands; `fleetlake alerts setup` tests."
+        )
+    return " ".join([counted(len(found), "push destination") + ".", *push_notes(found)])
 
 
 def _require_creatable(lake: Path) -> None:

@@ -16,6 +16,7 @@ from importlib.metadata import version
 
 from fleetlake.lake.audit_trail import EventKind
 from fleetlake.monitoring.figures import CallCounts, LastBuild, Measured, Storage
+from fleetlake.monitoring.push_states import push_counts
 from fleetlake.monitoring.push_status import PushStatus
 from fleetlake.monitoring.status import StreamStatus
 
@@ -152,6 +153,10 @@ def _events(measured: Measured) -> Iterator[Sample]:
     known = {str(kind) for kind in EventKind}
     yield from (((kind,), found.get(kind, 0)) for kind in sorted(known))
     yield ("other",), sum(count for kind, count in found.items() if kind not in known)
+
+
+def _destinations(measured: Measured) -> Iterator[Sample]:
+    yield from push_counts(measured.status.push_destinations).items()
 
 
 METRICS = (
@@ -311,6 +316,13 @@ METRICS = (
         "fleetlake_push_waiting_bytes",
         "Their size.",
         lambda pushes: pushes.waiting_bytes,
+    ),
+    Metric(
+        name="fleetlake_push_destinations",
+        about="Push destinations by delivery state, as the last load of them found them: active, "
+        "unreachable, suspended or disabled.",
+        labels=("profile", "state"),
+        samples=_destinations,
     ),
     Metric(
         name="fleetlake_events_total",

@@ -13,6 +13,7 @@ from fleetlake.lake.audit_trail import Event, read_events
 from fleetlake.lake.gaps import Gap, gaps
 from fleetlake.lake.retention_rules import kept_from
 from fleetlake.lake.watermarks import all_proven_intervals
+from fleetlake.monitoring.push_states import PushDestinationStatus, push_statuses
 from fleetlake.monitoring.push_status import PushStatus, push_status
 from fleetlake.planning.intervals import Interval, subtract
 from fleetlake.planning.retention import Forecast, forecast
@@ -51,12 +52,16 @@ class StreamStatus:
 
 @dataclass(frozen=True, kw_only=True)
 class LakeStatus:
-    """All streams, lost ranges that nobody has acknowledged, the last day's events, and pushes."""
+    """All streams, the lost ranges that nobody has acknowledged, and the last day's events and pushes.
+
+    `push_destinations` are as the last load of them found them.
+    """
 
     streams: list[StreamStatus]
     open_gaps: list[Gap]
     events: list[Event] = field(default_factory=list)
     pushes: PushStatus = field(default_factory=PushStatus)
+    push_destinations: list[PushDestinationStatus] = field(default_factory=list)
 
 
 def lake_now(lake: Lake, trust: ClockTrust) -> datetime:
@@ -85,6 +90,7 @@ def lake_status(
             open_gaps=gaps(lake, only_open=True),
             events=read_events(lake, since=machine_now() - RECENT),
             pushes=push_status(lake, now=now, journal=journal),
+            push_destinations=push_statuses(lake, now=now),
         )
 
 

@@ -6,18 +6,17 @@ redirect: the keys go only to the configured host, and a redirected call would c
 """
 
 import asyncio
-import email.utils
 import itertools
-import json
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Self, TypeVar
 
 import httpx
+import orjson
 
 from fleetlake.endpoints.model import Api
 from fleetlake.errors import (
@@ -28,10 +27,12 @@ from fleetlake.errors import (
     ServiceError,
     Throttled,
     Unreachable,
+    WriteUnknown,
 )
 from fleetlake.service.bodies import ACCEPTED_CODINGS, BodyRefused, Bounds, whole_answer
 from fleetlake.service.clock import Clock
 from fleetlake.service.deadline import Deadline
+from fleetlake.service.error_bodies import http_date, is_v3_limit, message_in, retry_after
 from fleetlake.service.gate import NOT_URGENT, Gate
 from fleetlake.service.network import proxies, proxy_secrets, tls_context
 from fleetlake.service.retry import with_retries
@@ -57,7 +58,6 @@ V3 = "application/vnd.api+json"
 EXPIRES_SOON = timedelta(hours=48)
 """Records that the service deletes within this time are requested before all others."""
 
-MAX_SECONDS = 86_400
 MEGABYTE = 1_000_000
 ANSWER_FACTOR = 4
 """Time for a whole response, as a multiple of FLEETLAKE_TIMEOUT_SECONDS, the time without data.
@@ -159,10 +159,10 @@ class Client:
                 # pages between threads took a seventh of a load's CPU time.
                 answer = read(response.content)
             except PageUnreadable as error:
-                what = f"{self.without_keys(error.what)} It begins: {self._excerpt(response)}"
+                what = f"{self.without_keys(error.what)} It begins: {self.excerpt(response)}"
                 raise PageUnreadable(what, remedy=error.remedy) from None
             self._has_answered = True
-            if date := _date(response.headers.get("date", "")):
+            if date := http_date(response.headers.get("date", "")):
                 self.clock.read_date(date)
             return answer
 
@@ -189,6 +189,33 @@ class Client:
                 await held.enter_async_context(self._gate.admit(self._urgency(expires_at)))
                 await self._limit.wait_turn()
             yield
+
+    async def send_once(self, method: str, path: str, body: object = None) -> httpx.Response:
+        """Send a write to v2, exactly once, and return its response, whatever its status.
+
+        It waits for the call limit, and counts. Raises: Unreachable if there was no connection,
+        WriteUnknown if there was one and no complete response.
+        """
+        url = f"{self._roots[Api.V2]}{path}"
+        headers = {**self._headers[Api.V2], "Content-Type": "application/json"}
+        request = self._http.build_request(
+            method, url, headers=headers, content=None if body is None else orjson.dumps(body)
+        )
+        async with self._gate.admit():
+            await self._limit.wait_turn()
+            self.calls[path] += 1
+            try:
+                async with asyncio.timeout(self._answer_seconds):
+                    return await self._answer(request)
+            except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+                raise self._lost(url, error) from None
+            except (httpx.HTTPError, TimeoutError) as error:
+                lost = self._lost(url, error)
+                raise WriteUnknown(lost.what, remedy=_LOOK) from None
+
+    def hide(self, secret: str) -> None:
+        """Replace one more secret by stars in every text about the service's responses."""
+        self._secrets.append(secret)
 
     async def service_now(self, probe: str, read: Callable[[bytes], object]) -> datetime:
         """Return the time up to which records may exist, in UTC, by the service's clock.
@@ -222,13 +249,7 @@ class Client:
         except BodyRefused as refused:
             raise PageUnreadable(f"The response from {url} {refused}.", remedy=_TOO_LARGE) from None
         except (httpx.HTTPError, TimeoutError) as error:
-            late = f"it was incomplete after {self._answer_seconds:g} s"
-            reason = late if isinstance(error, TimeoutError) else str(error)
-            raise Unreachable(
-                f"No complete response from {url}: "
-                f"{one_line(self.without_keys(reason or type(error).__name__))}.",
-                remedy="Check the address and the network, and run again later. Nothing was lost.",
-            ) from None
+            raise self._lost(url, error) from None
         if response.status_code == httpx.codes.OK:
             self._gate.answered(path, began)
             return response
@@ -237,6 +258,16 @@ class Client:
             self._gate.refused(began)
             self.refusals[path] += 1
         raise refusal
+
+    def _lost(self, url: str, error: Exception) -> Unreachable:
+        """Return the error for a response that did not arrive, or not completely."""
+        late = f"it was incomplete after {self._answer_seconds:g} s"
+        reason = late if isinstance(error, TimeoutError) else str(error)
+        return Unreachable(
+            f"No complete response from {url}: "
+            f"{one_line(self.without_keys(reason or type(error).__name__))}.",
+            remedy="Check the address and the network, and run again later. Nothing was lost.",
+        )
 
     async def _answer(self, request: httpx.Request) -> httpx.Response:
         """Return the response to a request, with its whole body."""
@@ -249,7 +280,7 @@ class Client:
     def _refusal(self, url: str, response: httpx.Response, api: Api) -> ServiceError:
         """Return the error for a status other than 200."""
         status = response.status_code
-        what = f"GET {url} returned {status}: {self._excerpt(response).rstrip('.')}."
+        what = f"GET {url} returned {status}: {self.excerpt(response).rstrip('.')}."
         if status == httpx.codes.UNAUTHORIZED:
             settings = "the four FLEETLAKE_*_API_* settings"
             keys = "FLEETLAKE_V3_TOKEN" if api is Api.V3 else settings
@@ -259,11 +290,11 @@ class Client:
             return EndpointUnavailable(
                 what, remedy=f"The role of the keys may not read it, or {root} is wrong."
             )
-        if status == httpx.codes.TOO_MANY_REQUESTS or _is_v3_limit(response, api):
+        if status == httpx.codes.TOO_MANY_REQUESTS or is_v3_limit(response, api):
             return Throttled(
                 what,
                 remedy="Lower FLEETLAKE_CALLS_PER_MINUTE: other clients share the limit.",
-                wait=_retry_after(response),
+                wait=retry_after(response),
             )
         if status == httpx.codes.REQUEST_TIMEOUT or status >= httpx.codes.INTERNAL_SERVER_ERROR:
             return Unreachable(what, remedy="The service has a problem; run again later.")
@@ -275,74 +306,23 @@ class Client:
             what, remedy="The service no longer accepts this request: report it."
         )
 
-    def _excerpt(self, response: httpx.Response) -> str:
+    def excerpt(self, response: httpx.Response) -> str:
         """Return the message of a response on one line, without keys."""
         start = response.content[:MAX_SEARCHED]
         body = self.without_keys(start.decode("utf-8", "replace"))
         if len(response.content) > MAX_SEARCHED:  # a key that is cut off is not recognised
             body = body[:-LONGEST_ECHO]
         # JSON may escape a key, and a key that is cut off is not recognised: redact once more.
-        return one_line(self.without_keys(_message(body)))
+        return one_line(self.without_keys(message_in(body)))
 
     def without_keys(self, text: str) -> str:
         """Return the text with every key replaced by stars: a service may echo what it receives."""
         return starred(text, self._secrets)
 
 
+_LOOK = "Look at the list before you repeat it: it may have been done."
+
 _TOO_LARGE = (
     "No record was taken from it. A proxy or another server may have answered instead of the "
     "service. If its pages really are that large, raise FLEETLAKE_ANSWER_MEGABYTES."
 )
-
-
-def _is_v3_limit(response: httpx.Response, api: Api) -> bool:
-    """Return whether a 409 means the call limit: in v3, one without a list of errors does."""
-    if api is not Api.V3 or response.status_code != httpx.codes.CONFLICT:
-        return False
-    try:
-        answer = response.json()
-    except ValueError:
-        return True
-    return not (isinstance(answer, dict) and isinstance(answer.get("errors"), list))
-
-
-def _message(body: str) -> str:
-    """Return the message in an error body, or the whole body if it has none."""
-    try:
-        answer = json.loads(body)
-    except (ValueError, RecursionError):
-        return body.strip() or "an empty body"
-    exception = answer.get("exception") if isinstance(answer, dict) else None
-    if isinstance(exception, dict):
-        errors = json.dumps(answer["errors"]) if answer.get("errors") else ""
-        return f"{exception.get('message')} {errors}".strip()
-    if isinstance(answer, dict) and (faults := _faults(answer.get("errors"))):
-        return faults
-    message = answer.get("message") if isinstance(answer, dict) else None
-    return str(message or body)
-
-
-def _faults(errors: object) -> str:
-    """Return the texts of the errors that a JSON:API body lists; "" if it lists none."""
-    if not isinstance(errors, list):
-        return ""
-    named = [e.get("detail") or e.get("title") for e in errors if isinstance(e, dict)]
-    return "; ".join(str(name) for name in named if name)
-
-
-def _retry_after(response: httpx.Response) -> timedelta | None:
-    """Return the wait that the service asks for, in seconds or as a date; None without one."""
-    asked = response.headers.get("retry-after", "")
-    if asked.isascii() and asked.isdigit():
-        return timedelta(seconds=min(int(asked), MAX_SECONDS))
-    moment = _date(asked)
-    return max(moment - datetime.now(UTC), timedelta(0)) if moment else None
-
-
-def _date(header: str) -> datetime | None:
-    """Return the instant of an HTTP date, or None if it is not a valid date."""
-    try:
-        moment = email.utils.parsedate_to_datetime(header)
-    except (ValueError, OverflowError):  # a year or zone may have any number of digits
-        return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

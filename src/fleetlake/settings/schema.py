@@ -115,6 +115,11 @@ class Settings(BaseSettings):
         default=False,
         description="Put ' before CSV values that a spreadsheet would run as a formula",
     )
+    push_secrets_file: Path = Field(
+        Path("data/push-secrets"),
+        validate_default=True,
+        description="File of the secrets that sign pushed alerts, one per line, for this user only",
+    )
     state: Path = Field(
         default_factory=lambda: user_state_path("fleetlake"),
         description="Folder that holds the call limit shared by all processes",
@@ -134,11 +139,6 @@ class Settings(BaseSettings):
     )
     push_secrets: Annotated[tuple[SecretStr, ...], NoDecode] = Field(
         (), description="Secrets of push destinations, comma-separated"
-    )
-    push_secrets_file: Path = Field(
-        Path("data/push-secrets"),
-        validate_default=True,
-        description="File with more of these secrets, one per line, readable only by you",
     )
     push_journal: Path = Field(
         Path("data/push-journal"),

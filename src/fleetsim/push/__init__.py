@@ -1,6 +1,7 @@
 """Pushed alerts: signed POSTs to customers' destinations, retried on the simulated clock."""
 
+from fleetsim.push.push_faults import PushFaults
 from fleetsim.push.pusher import Pusher
-from fleetsim.push.sending import Sender, send_over_http, sign
+from fleetsim.push.sending import HttpSender, Sender, send_over_http, sign
 
-__all__ = ["Pusher", "Sender", "send_over_http", "sign"]
+__all__ = ["HttpSender", "PushFaults", "Pusher", "Sender", "send_over_http", "sign"]

@@ -1,10 +1,12 @@
 """The delivery state of one destination (service contract, Push destination delivery states)."""
 
+from collections import deque
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
 from fleetsim.ledger import Fields
+from fleetsim.push.pushed import Outgoing
 from fleetsim.units import HOUR, MINUTE
 
 BACKOFF: Final = (
@@ -33,7 +35,7 @@ class DestinationState(StrEnum):
 class Delivery:
     """The queue of one destination, and the time of its next retry (None: empty queue)."""
 
-    queue: list[bytes] = field(default_factory=list)
+    queue: deque[Outgoing] = field(default_factory=deque)
     attempts: int = 0
     retry_at: int | None = None
 
@@ -53,6 +55,10 @@ class Delivery:
         self.retry_at = at + BACKOFF[self.attempts]
         self.attempts += 1
         return False
+
+    def take(self, most: int) -> list[Outgoing]:
+        """Take up to `most` messages from the queue, oldest first."""
+        return [self.queue.popleft() for _ in range(min(most, len(self.queue)))]
 
     def retry_from(self, at: int) -> None:
         """Retry the queue from an instant on, with the full number of attempts."""

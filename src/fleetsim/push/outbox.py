@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from fleetsim.blocks import Block
 from fleetsim.ledger import Fields
+from fleetsim.push.push_faults import BodyShape
 from fleetsim.rendering import records
 from fleetsim.resources.alerts import ALERTS
 from fleetsim.resources.daily import in_scope
@@ -21,7 +22,7 @@ _PERIODS: Final = {"hourly": HOUR, "daily": DAY}
 
 @dataclass(frozen=True)
 class Message:
-    """One alert for one rule's destinations, due at an instant."""
+    """One alert, as lists serve it, for one rule's destinations, due at an instant."""
 
     due: int
     rule: int
@@ -64,17 +65,21 @@ def of_block(view: View, block: Block) -> Iterator[Message]:
         if len(chosen) == 0:
             continue
         part = block.take(chosen)
+        alerts = records(view, ALERTS.shown, part)
         period = _PERIODS.get((rule["schedule"] or "none").lower())
-        for at, alert in zip(part["time"].tolist(), bodies(view, part), strict=True):
+        for at, alert in zip(part["time"].tolist(), alerts, strict=True):
             due = at if period is None else (at // period + 1) * period
             yield Message(due, rule_number, sent_to, alert, period is not None)
 
 
-def bodies(view: View, block: Block) -> list[dict[str, Any]]:
-    """Return alerts as they are pushed: `router` and `account` are integers."""
-    found = records(view, ALERTS.shown, block)
-    for record in found:
-        for name in ("router", "account"):
-            url = record[name]
-            record[name] = None if url is None else int(url.rstrip("/").rpartition("/")[2])
+def pushed_alert(alert: Fields, shape: BodyShape) -> Fields:
+    """Return an alert, given as lists serve it, in the shape of a push body."""
+    found = dict(alert)
+    for name in ("router", "account"):
+        url = found[name]
+        number = None if url is None else int(url.rstrip("/").rpartition("/")[2])
+        is_object = shape is BodyShape.OBJECTS and number is not None
+        found[name] = {"id": number, "resource_url": url} if is_object else number
+    if shape is BodyShape.OBJECTS:
+        del found["created_at_timeuuid"]
     return found

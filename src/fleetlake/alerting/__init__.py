@@ -1,0 +1,1 @@
+"""Alert rules and push destinations at the service: reading, changing and setting them up."""

@@ -1,0 +1,271 @@
+"""`fleetlake alerts destinations`: where the service pushes alerts to."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fleetlake.cli.alerts.connecting import (
+    DryRunOption,
+    ProfileOption,
+    YesOption,
+    changes_of,
+    chosen_account,
+    is_agreed,
+    on_account,
+    picked,
+)
+from fleetlake.cli.command_group import ListGroup
+from fleetlake.cli.completion import destination_ids
+from fleetlake.cli.formats import FormatOption, OutputFormat
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from fleetlake.alerting.account_settings import AccountSettings
+    from fleetlake.planning.push_destinations import PushDestination
+
+FIELDS = (
+    "destination_id",
+    "account_id",
+    "name",
+    "url",
+    "state",
+    "last_error_at",
+    "last_error_text",
+    "updated_at",
+)
+"""Keys of the JSON output and columns of the CSV output."""
+
+DestinationArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="ID",
+        help="Its id, the beginning of it, its name or its URL.",
+        autocompletion=destination_ids,
+    ),
+]
+
+destinations = typer.Typer(
+    cls=ListGroup,
+    name="destinations",
+    help="List, create, change, test and resume push destinations at the service. Without a "
+    "sub-command, list them.",
+)
+
+
+@destinations.command("list")
+def list_destinations(
+    output: FormatOption = OutputFormat.TABLE, *, profile: ProfileOption = None
+) -> None:
+    """List the push destinations of the account, with their delivery states.
+
+    active: pushes succeed. unreachable: a push failed within the last day, and the service
+    repeats it. suspended: the service has given up; `resume` ends that. disabled: a user has
+    switched it off.
+    """
+    from fleetlake.cli.screen import console, table_or_none
+
+    found, now = on_account(profile, _read)
+    if output is not OutputFormat.TABLE:
+        _print(found, now, output)
+        return
+    heads = ("id", "name", "url", "state", "last error")
+    rows = [(d.destination_id, d.name, d.url, d.state(now), _last_error(d)) for d in found]
+    console().print(table_or_none(heads, rows))
+
+
+@destinations.command("show")
+def show_destination(
+    destination: DestinationArgument,
+    output: FormatOption = OutputFormat.TABLE,
+    *,
+    profile: ProfileOption = None,
+) -> None:
+    """Show one push destination and its delivery state. The service never shows its secret."""
+    found, now = on_account(profile, _read)
+    _print([_picked(found, destination)], now, output)
+
+
+@destinations.command("add")
+def add_destination(
+    url: Annotated[str, typer.Option(help="Address of the receiver, ending in /push.")],
+    name: Annotated[str, typer.Option(help="Name of the destination.")] = "fleetlake",
+    *,
+    disabled: Annotated[
+        bool, typer.Option("--disabled", help="Create it without pushing anything to it.")
+    ] = False,
+    profile: ProfileOption = None,
+    dry_run: DryRunOption = False,
+) -> None:
+    """Create a push destination with a new secret.
+
+    The secret is stored in FLEETLAKE_PUSH_SECRETS_FILE before it is sent, and never printed. To
+    have alerts pushed, a rule must name the destination: `fleetlake alerts setup` does both.
+    """
+    from fleetlake.alerting.kept_secrets import KeptSecrets
+    from fleetlake.cli.screen import console
+
+    store = KeptSecrets(chosen_account(profile).push_secrets_file)
+    if dry_run:
+        console().print(f"Would create the destination {url}, its secret in {store.place}.")
+        return
+
+    async def act(settings: "AccountSettings") -> "PushDestination":
+        await settings.refuse_shared_url(url)
+        secret = store.find(url) or store.keep_new(url)
+        return await settings.add_destination(
+            name=name, url=url, secret=secret, is_enabled=not disabled
+        )
+
+    made = on_account(profile, act)
+    console().print(f"Destination {made.destination_id} created. Its secret is in {store.place}.")
+
+
+@destinations.command("change")
+def change_destination(
+    destination: DestinationArgument,
+    url: Annotated[str | None, typer.Option(help="New address of the receiver.")] = None,
+    name: Annotated[str | None, typer.Option(help="New name.")] = None,
+    *,
+    enable: Annotated[
+        bool | None,
+        typer.Option("--enable/--disable", help="Push alerts to it, or stop pushing."),
+    ] = None,
+    new_secret: Annotated[
+        bool,
+        typer.Option(
+            "--new-secret",
+            help="Give it a new secret. The receiver accepts both until you remove the old one "
+            "from the file.",
+        ),
+    ] = False,
+    profile: ProfileOption = None,
+    dry_run: DryRunOption = False,
+) -> None:
+    """Change the address, the name or the secret of a push destination, or switch it on or off.
+
+    To stop pushes for a while, disable it: only the service itself can suspend a destination.
+    """
+    from fleetlake.alerting.kept_secrets import KeptSecrets
+
+    store = KeptSecrets(chosen_account(profile).push_secrets_file)
+    fields = changes_of(
+        endpoint=url and {"url": url},
+        name=name,
+        enabled=enable,
+        authentication={} if new_secret else None,
+    )
+
+    async def act(settings: "AccountSettings") -> str:
+        found = _picked(await settings.destinations(), destination)
+        if new_secret and not dry_run:
+            fields["authentication"] = {"secret": store.keep_new(url or found.url)}
+        if not dry_run:
+            await settings.change_destination(found.destination_id, fields)
+        return found.destination_id
+
+    _say_changed(on_account(profile, act), fields, dry_run=dry_run)
+
+
+@destinations.command("resume")
+def resume_destination(
+    destination: DestinationArgument,
+    *,
+    profile: ProfileOption = None,
+    dry_run: DryRunOption = False,
+) -> None:
+    """Let the service push to a suspended or unreachable destination again.
+
+    It tries at once. What it gave up while the destination was suspended is not pushed again: the
+    next load of alerts reads it.
+    """
+    fields = {"suspended": False}
+
+    async def act(settings: "AccountSettings") -> str:
+        found = _picked(await settings.destinations(), destination)
+        if not dry_run:
+            await settings.change_destination(found.destination_id, fields)
+        return found.destination_id
+
+    _say_changed(on_account(profile, act), fields, dry_run=dry_run)
+
+
+@destinations.command("test")
+def send_test(destination: DestinationArgument, *, profile: ProfileOption = None) -> None:
+    """Let the service send a test message, and say whether it was delivered.
+
+    Ends with exit code 5 if it was not.
+    """
+    from fleetlake.cli.screen import console
+    from fleetlake.errors import PushTestFailed
+
+    async def act(settings: "AccountSettings") -> tuple["PushDestination", bool, str]:
+        found = _picked(await settings.destinations(), destination)
+        result = await settings.test_destination(found.destination_id)
+        return found, result.is_delivered, result.details
+
+    found, is_delivered, details = on_account(profile, act)
+    if not is_delivered:
+        raise PushTestFailed(
+            f"The service could not deliver a test message to {found.url}: {details}.",
+            remedy="Check that `fleetlake receive` runs behind that address, and that it knows "
+            "the destination's secret.",
+        )
+    console().print(f"Delivered to {found.url}: {details}.")
+
+
+@destinations.command("remove")
+def remove_destination(
+    destination: DestinationArgument,
+    *,
+    yes: YesOption = False,
+    profile: ProfileOption = None,
+    dry_run: DryRunOption = False,
+) -> None:
+    """Delete a push destination. Its secret stays in the file until you remove it there."""
+    from fleetlake.cli.screen import console
+
+    found = _picked(on_account(profile, _read)[0], destination)
+    if dry_run:
+        console().print(f"Would delete destination {found.destination_id} ({found.url}).")
+    elif is_agreed(f"Delete destination {found.name} ({found.url})?", yes=yes):
+        on_account(profile, lambda settings: settings.remove_destination(found.destination_id))
+        console().print(f"Destination {found.destination_id} deleted.")
+
+
+async def _read(settings: "AccountSettings") -> tuple[list["PushDestination"], "datetime"]:
+    return await settings.destinations(), settings.now()
+
+
+def _picked(found: list["PushDestination"], word: str) -> "PushDestination":
+    return picked(found, word, lambda d: (d.destination_id, d.name, d.url), what="destination")
+
+
+def _print(found: "Iterable[PushDestination]", now: "datetime", output: OutputFormat) -> None:
+    """Print all fields: as records for people, or as rows for programs."""
+    from fleetlake.cli.formats import print_records
+    from fleetlake.cli.screen import console, print_rows
+    from fleetlake.settings import load_settings
+
+    rows = [
+        [d.state(now) if name == "state" else getattr(d, name) for name in FIELDS] for d in found
+    ]
+    if output is OutputFormat.TABLE:
+        print_rows(console(), FIELDS, rows)
+    else:
+        print_records(output, FIELDS, rows, is_csv_guarded=load_settings().csv_guard)
+
+
+def _last_error(destination: "PushDestination") -> str:
+    if destination.last_error_at is None:
+        return ""
+    return f"{destination.last_error_at:%Y-%m-%d %H:%M} {destination.last_error_text or ''}".strip()
+
+
+def _say_changed(key: str, fields: dict[str, Any], *, dry_run: bool) -> None:
+    from fleetlake.cli.screen import console
+
+    names = ", ".join(sorted(fields))
+    said = f"Would change {names} of destination {key}." if dry_run else f"Destination {key}: "
+    console().print(said if dry_run else f"{said}{names} changed.")

@@ -1,0 +1,184 @@
+"""Alerts in the order in which they arrive in the lake, each once.
+
+`_alerts` is the one place that says where alerts are read: a lake whose staging views were built
+has polled and pushed alerts in one view, in which a pushed alert gives way to the polled one that
+confirms it. Both have the same id if the push carried it. If not, the polled row is a new row with
+the content of one that is gone, and is not shown again.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from fleetlake.endpoints import ALERTS, GROUPS
+from fleetlake.endpoints.relations import Thing
+from fleetlake.lake.connection import Lake
+
+OVERLAP = timedelta(minutes=10)
+"""Rows loaded this long before the newest are looked at again: long transactions commit late."""
+
+SAME_ALERT = timedelta(seconds=1)
+"""Times of one alert, pushed and polled, differ by less."""
+
+_EVER = datetime.min.replace(tzinfo=UTC)
+
+_VIEW = f"stg_{ALERTS.name}"
+_KEY = ALERTS.key[-1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlertFilter:
+    """Which alerts to show: of these types, of a device or a group by id or name."""
+
+    types: Sequence[str] = ()
+    device: str | None = None
+    group: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArrivedAlert:
+    """One alert, with the names that its device and group have now. Times are UTC."""
+
+    alert_id: str
+    account_profile: str
+    alert_type: str
+    detected_at: datetime | None
+    router_id: int | None
+    router_name: str | None
+    group_id: int | None
+    group_name: str | None
+    account_id: int | None
+    description: str | None
+    loaded_at: datetime
+
+    @property
+    def content(self) -> tuple[object, ...]:
+        """What a pushed alert has in common with the polled one, apart from the time."""
+        about = (self.router_id, self.account_id)
+        return (self.account_profile, self.alert_type, *about, self.description)
+
+
+FIELDS = tuple(ArrivedAlert.__dataclass_fields__)
+
+
+class AlertTail:
+    """The alerts that arrived since the last look; the first look shows those since a time.
+
+    Without a time, the first look shows nothing: what is there has arrived before.
+    """
+
+    def __init__(
+        self, lake: Lake, chosen: AlertFilter | None = None, *, since: datetime | None = None
+    ) -> None:
+        self._lake = lake
+        self._chosen = chosen or AlertFilter()
+        self._shown: dict[tuple[object, ...], dict[str, datetime | None]] = {}
+        self._newest: datetime | None = None
+        self._earlier = self._first(since)
+
+    def _first(self, since: datetime | None) -> list[ArrivedAlert]:
+        """Note the alerts that are there, and return those to show."""
+        with self._lake.single_snapshot():
+            [(self._newest,)] = self._lake.rows(
+                f"select max(loaded_at) from ({_alerts(self._lake)})"
+            )
+            if self._newest is None:
+                return []
+            recent = list(self._read("loaded_at >= ?", self._newest - OVERLAP))
+            shown = [] if since is None else list(self._read("detected_at >= ?", since))
+        for alert in (*recent, *shown):
+            self._note(alert)
+        return shown
+
+    def look(self) -> list[ArrivedAlert]:
+        """Return the alerts that arrived since the last look, oldest first."""
+        shown, self._earlier = self._earlier, []
+        with self._lake.single_snapshot():
+            after = self._newest - OVERLAP if self._newest else _EVER
+            for alert in list(self._read("loaded_at >= ?", after)):
+                if alert.alert_id not in self._shown.get(alert.content, {}):
+                    if not self._confirms(alert):
+                        shown.append(alert)
+                    self._note(alert)
+        return shown
+
+    def _confirms(self, alert: ArrivedAlert) -> bool:
+        """Return whether an alert was shown under another id, which the lake no longer has."""
+        ids = [
+            other
+            for other, detected_at in self._shown.get(alert.content, {}).items()
+            if _is_close(detected_at, alert.detected_at)
+        ]
+        there = {one for (one,) in self._rows_with(ids)}
+        gone = next((one for one in ids if one not in there), None)
+        if gone is None:
+            return False
+        del self._shown[alert.content][gone]
+        return True
+
+    def _rows_with(self, ids: list[str]) -> list[tuple[str]]:
+        if not ids:
+            return []
+        marks = ", ".join("?" * len(ids))
+        found = self._lake.rows(
+            f"select alert_id from ({_alerts(self._lake)}) where alert_id in ({marks})", ids
+        )
+        return [(one,) for (one,) in found]
+
+    def _note(self, alert: ArrivedAlert) -> None:
+        self._shown.setdefault(alert.content, {})[alert.alert_id] = alert.detected_at
+        if self._newest is None or alert.loaded_at > self._newest:
+            self._newest = alert.loaded_at
+
+    def _read(self, condition: str, *values: object) -> Iterator[ArrivedAlert]:
+        """Yield the chosen alerts that meet a condition, oldest first."""
+        conditions, parameters = [f"a.{condition}"], [*values]
+        if self._chosen.types:
+            conditions.append(f"a.alert_type in ({', '.join('?' * len(self._chosen.types))})")
+            parameters += self._chosen.types
+        for name, wanted in (("router", self._chosen.device), ("group", self._chosen.group)):
+            if wanted is not None:
+                conditions.append(f"? in (cast({name}_id as varchar), {name}_name)")
+                parameters.append(wanted)
+        for row in self._lake.rows(
+            f"select {', '.join(FIELDS)} from ({_named(self._lake)}) as a "
+            f"where {' and '.join(conditions)} order by detected_at, alert_id",
+            parameters,
+        ):
+            yield ArrivedAlert(**dict(zip(FIELDS, row, strict=True)))
+
+
+def _is_close(one: datetime | None, other: datetime | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return abs(one - other) < SAME_ALERT
+
+
+def _named(lake: Lake) -> str:
+    """Return a query of all alerts with the names of their devices and groups."""
+    return (
+        f"select alerts.*, routers.name as router_name, routers.group_id, "
+        f"groups.name as group_name from ({_alerts(lake)}) as alerts "
+        f"left join raw.{Thing.ROUTER.listing.name} as routers "
+        "on routers.id = alerts.router_id and routers.valid_to is null "
+        "and routers.account_profile = alerts.account_profile "
+        f"left join raw.{GROUPS.name} as groups on groups.id = routers.group_id "
+        "and groups.valid_to is null and groups.account_profile = alerts.account_profile"
+    )
+
+
+def _alerts(lake: Lake) -> str:
+    """Return a query of all alerts in the lake, polled and pushed."""
+    columns = "account_profile, alert_id, account_id, router_id, alert_type, description"
+    is_built = lake.rows(
+        "select 1 from duckdb_views() where database_name = 'lake' "
+        "and schema_name = 'staging' and view_name = ?",
+        [_VIEW],
+    )
+    if is_built:
+        return f"select {columns}, detected_at, loaded_at from staging.{_VIEW}"
+    return (
+        f"select account_profile, {_KEY} as alert_id, account_id, router_id, type as alert_type, "
+        "friendly_info as description, coalesce(detected_at, created_at) as detected_at, "
+        f"_loaded_at as loaded_at from raw.{ALERTS.name}"
+    )

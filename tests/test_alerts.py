@@ -1,0 +1,516 @@
+"""Setting up pushed alerts, and changing rules and destinations, at a simulated service."""
+
+import csv
+import hashlib
+import hmac
+import io
+import itertools
+import json
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+from fleetlake.alerting import kept_secrets
+from fleetlake.alerting.chosen_types import DEFAULT_GROUPS, TYPE_GROUPS, chosen_types
+from fleetlake.alerting.kept_secrets import KeptSecrets
+from fleetlake.cli import app
+from fleetlake.cli.status import summary_lines
+from fleetlake.errors import (
+    EndpointUnavailable,
+    FleetlakeError,
+    PushTestFailed,
+    RequestRejected,
+    SettingsError,
+    UsageError,
+    WriteUnknown,
+)
+from fleetlake.lake import open_lake
+from fleetlake.lake.alert_tail import AlertTail
+from fleetlake.marts.dbt import project_folder
+from fleetlake.monitoring.doctor import run_checks
+from fleetlake.monitoring.figures import measure
+from fleetlake.monitoring.prometheus import metrics_text
+from fleetlake.settings import load_settings
+from fleetsim.alert_types import CONTRACT_ALERT_TYPES
+from fleetsim.app import create_app
+from fleetsim.options import SimulatorOptions
+from tests.conftest import NOW, Sim
+from tests.processes import environment
+
+URL = "http://receiver.test/push"
+
+
+class Killed(Exception):
+    """Stands for the end of the process."""
+
+
+@dataclass
+class Receiver:
+    """The receiver of pushes; it responds with `error` while that is set."""
+
+    error: str | None = None
+    received: list[tuple[bytes, str]] = field(default_factory=list)
+
+    async def send(self, _url: str, body: bytes, headers: Any) -> str | None:
+        self.received.append((body, headers["X-PORTAL-Signature"]))
+        return self.error
+
+
+class Broken(httpx.AsyncBaseTransport):
+    """A service that fails at the write of a number: `before` or after it was made."""
+
+    def __init__(self, inner: httpx.AsyncBaseTransport, number: int, fail: Any, *, before: bool):
+        self._inner, self._left, self._fail, self._before = inner, number, fail, before
+        self.writes = 0
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if request.method == "GET":
+            return await self._inner.handle_async_request(request)
+        self.writes += 1
+        is_now = self.writes == self._left
+        if is_now and self._before:
+            return self._failed()
+        response = await self._inner.handle_async_request(request)
+        await response.aread()
+        return self._failed() if is_now else response
+
+    def _failed(self) -> httpx.Response:
+        if isinstance(self._fail, BaseException):
+            raise self._fail
+        return httpx.Response(self._fail, text="internal error")
+
+
+@dataclass
+class Service:
+    """A simulated service with a receiver, and the command line that talks to it."""
+
+    sim: Sim
+    receiver: Receiver
+    folder: Path
+    patch: pytest.MonkeyPatch
+
+    @property
+    def secrets(self) -> list[str]:
+        return KeptSecrets(self.folder / "push-secrets").all()
+
+    def run(self, *words: str, role: str = "admin", wire: Any = None) -> Any:
+        """Run `fleetlake alerts` and return its result."""
+        load_settings.cache_clear()
+        transport = wire or self.sim.transport
+        self.patch.setattr("fleetlake.service.client.Wire", lambda **_: transport)
+        env = environment(
+            self.folder,
+            "http://localhost",
+            push_secrets_file=self.folder / "push-secrets",
+            mgr_api_id=f"{role}-id",
+            mgr_api_key=f"{role}-key",
+        )
+        done = CliRunner().invoke(app, ["alerts", *words], env={**env, "COLUMNS": "200"})
+        load_settings.cache_clear()
+        return done
+
+    def records(self, resource: str) -> list[dict[str, Any]]:
+        """Return what the simulator holds, without what it starts with."""
+        first = {"alert_rules": 1, "alert_push_destinations": 1}
+        return self.sim.truth(resource)[first[resource] :]
+
+    def state(self) -> Any:
+        """Return what a setup leaves at the service and in the file, without ids and times."""
+        destinations = self.records("alert_push_destinations")
+        ids = [d["destination_config_id"] for d in destinations]
+        shown = [(d["endpoint"]["url"], d["enabled"], d["suspended"]) for d in destinations]
+        rules = [
+            (
+                [ids.index(key) for key in rule["http_destinations"]],
+                sorted(rule["filter_criteria"]["alert_type__in"]),
+                rule["associated_accounts"],
+            )
+            for rule in self.records("alert_rules")
+        ]
+        return shown, rules, len(self.secrets)
+
+
+@pytest.fixture
+def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Service:
+    receiver = Receiver()
+    options = SimulatorOptions(routers=6, days=1, now=NOW, speed=0)
+    sim = Sim(create_app(options, receiver.send), tmp_path)
+    return Service(sim, receiver, tmp_path, monkeypatch)
+
+
+def failed(done: Any) -> FleetlakeError:
+    assert isinstance(done.exception, FleetlakeError), done.output
+    return done.exception
+
+
+def test_setup_makes_a_signed_destination_and_a_rule_for_the_types_of_the_marts(service):
+    done = service.run("setup", "--url", URL)
+
+    assert done.exit_code == 0, done.output
+    shown, rules, count = service.state()
+    assert shown == [(URL, True, False)]
+    assert rules == [([0], list(chosen_types(DEFAULT_GROUPS)), [10157])]
+    assert count == 1
+    [(body, signature)] = service.receiver.received
+    secret = service.secrets[0].encode()
+    assert json.loads(body)["type"] == "test"
+    assert signature == hmac.new(secret, body, hashlib.sha256).hexdigest()
+
+
+def test_a_second_setup_changes_nothing(service):
+    service.run("setup", "--url", URL)
+    before = (service.state(), service.records("alert_rules"), service.secrets)
+
+    again = service.run("setup", "--url", URL)
+
+    assert (service.state(), service.records("alert_rules"), service.secrets) == before
+    assert "nothing was changed" in again.stdout
+
+
+def test_a_dry_run_of_setup_writes_nothing_and_says_what_it_would_do(service):
+    wire = Broken(service.sim.transport, 0, 500, before=True)
+
+    done = service.run("setup", "--url", URL, "--dry-run", wire=wire)
+
+    assert wire.writes == 0
+    assert not (service.folder / "push-secrets").exists()
+    assert "would create the destination" in done.stdout
+    assert "would create a rule" in done.stdout
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+@pytest.mark.parametrize("before", [True, False])
+def test_setup_killed_at_any_write_and_run_again_ends_in_the_same_state(service, number, before):
+    wire = Broken(service.sim.transport, number, Killed(), before=before)
+
+    killed = service.run("setup", "--url", URL, wire=wire)
+    done = service.run("setup", "--url", URL)
+
+    assert isinstance(killed.exception, Killed)
+    assert done.exit_code == 0, done.output
+    rule = ([0], list(chosen_types(DEFAULT_GROUPS)), [10157])
+    assert service.state() == ([(URL, True, False)], [rule], 1)
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_setup_killed_while_it_stores_the_secret_leaves_no_second_one(service, number):
+    write, calls = kept_secrets.write_atomically, 0
+
+    def dying(*arguments: Any, **options: Any) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == number:
+            raise Killed
+        write(*arguments, **options)
+
+    service.patch.setattr(kept_secrets, "write_atomically", dying)
+    killed = service.run("setup", "--url", URL)
+    service.patch.setattr(kept_secrets, "write_atomically", write)
+    service.run("setup", "--url", URL)
+
+    assert isinstance(killed.exception, Killed)
+    assert len(service.secrets) == 1
+    assert [shown for shown, _, _ in service.state()[0]] == [URL]
+
+
+@pytest.mark.parametrize("fail", [500, httpx.ReadError("reset")], ids=["500", "reset"])
+@pytest.mark.parametrize("before", [True, False])
+def test_a_destination_whose_creation_has_an_unknown_outcome_exists_once(service, fail, before):
+    wire = Broken(service.sim.transport, 1, fail, before=before)
+
+    done = service.run("destinations", "add", "--url", URL, wire=wire)
+
+    assert done.exit_code == 0, done.output
+    assert [d["endpoint"]["url"] for d in service.records("alert_push_destinations")] == [URL]
+    assert wire.writes == (2 if before else 1)
+
+
+def add_rule(service: Service, wire: Any = None) -> Any:
+    words = ("--destination", URL, "--type", "battery", "--account", "10157")
+    return service.run("rules", "add", *words, wire=wire)
+
+
+def test_a_rule_that_may_still_be_created_is_not_sent_again(service):
+    service.run("destinations", "add", "--url", URL)
+    lost = add_rule(service, Broken(service.sim.transport, 1, httpx.ReadError("x"), before=True))
+    made = add_rule(service, Broken(service.sim.transport, 1, httpx.ReadError("x"), before=False))
+
+    assert isinstance(failed(lost), WriteUnknown)
+    assert made.exit_code == 0
+    assert len(service.records("alert_rules")) == 1
+
+
+def test_the_secret_is_in_no_output_no_log_and_no_table(service, caplog):
+    caplog.set_level("DEBUG")
+    said = [
+        service.run("setup", "--url", URL),
+        service.run("destinations", "list", "--format", "json"),
+        service.run("destinations", "show", URL),
+        service.run("setup", "--url", URL, "--new-secret"),
+    ]
+    service.sim.ingest("alert_push_destinations", "activity_logs")
+
+    assert len(service.secrets) == 2
+    files = [path for path in service.folder.rglob("*") if path.is_file()]
+    for secret in service.secrets:
+        assert not any(secret in done.output for done in said)
+        assert secret not in caplog.text
+        holding = [p.name for p in files if secret.encode() in p.read_bytes()]
+        assert holding == ["push-secrets"]
+    assert stat.S_IMODE((service.folder / "push-secrets").stat().st_mode) == 0o600
+
+
+def test_a_secret_file_that_others_can_read_is_refused(service):
+    service.run("setup", "--url", URL)
+    (service.folder / "push-secrets").chmod(0o644)
+
+    assert isinstance(failed(service.run("setup", "--url", URL)), SettingsError)
+
+
+def test_a_receiver_that_refuses_the_test_message_gets_no_rule_until_it_takes_one(service):
+    service.receiver.error = "HTTP 403"
+    refused = failed(service.run("setup", "--url", URL))
+    between = service.records("alert_rules")
+    service.receiver.error = None
+    service.run("setup", "--url", URL)
+
+    assert isinstance(refused, PushTestFailed)
+    assert "HTTP 403" in refused.what
+    assert "fleetlake receive" in refused.remedy
+    assert (between, len(service.records("alert_rules"))) == ([], 1)
+
+
+def test_setup_adds_types_and_enables_or_resumes_what_is_off(service):
+    service.run("setup", "--url", URL, "--type", "battery")
+    service.run("destinations", "change", URL, "--disable")
+
+    service.run("setup", "--url", URL, "--type", "failover")
+
+    types = [*TYPE_GROUPS["battery"], *TYPE_GROUPS["failover"]]
+    shown, rules, _ = service.state()
+    assert shown == [(URL, True, False)]
+    assert rules == [([0], sorted(types), [10157])]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("setup", "--url", URL),
+        ("destinations", "add", "--url", URL),
+        ("destinations", "change", "Operations room", "--enable"),
+        ("destinations", "remove", "Operations room", "--yes"),
+    ],
+)
+@pytest.mark.parametrize("role", ["readonly", "diagnostic"])
+def test_keys_that_may_only_read_get_told_which_role_may_write(service, words, role):
+    error = failed(service.run(*words, role=role))
+
+    assert isinstance(error, EndpointUnavailable)
+    assert "returned 403: forbidden" in error.what
+    assert "Administrator or Full Access User" in error.remedy
+    assert service.state()[0] == []
+
+
+def test_a_url_that_another_destination_has_is_refused_with_its_name(service):
+    service.run("destinations", "add", "--url", URL, "--name", "first")
+
+    error = failed(service.run("destinations", "add", "--url", URL))
+
+    assert isinstance(error, UsageError)
+    assert "(first) already has the URL" in error.what
+    assert len(service.secrets) == 1
+
+
+def test_what_the_service_refuses_is_shown_in_its_own_words(service):
+    service.run("destinations", "add", "--url", URL)
+    words = ("--destination", URL, "--type", "no_such_type", "--account", "10157")
+
+    error = failed(service.run("rules", "add", *words))
+
+    assert isinstance(error, RequestRejected)
+    assert "unknown alert type" in error.what
+
+
+def test_an_unknown_id_gets_the_nearest_one(service):
+    service.run("destinations", "add", "--url", URL, "--name", "control room")
+
+    error = failed(service.run("destinations", "test", "control rom"))
+
+    assert "Did you mean control room?" in error.remedy
+
+
+def test_destinations_and_rules_are_listed_in_every_format(service):
+    service.run("setup", "--url", URL)
+    for group, resource, key in (
+        ("destinations", "alert_push_destinations", "destination_id"),
+        ("rules", "alert_rules", "rule_id"),
+    ):
+        table, as_json, as_csv = (
+            service.run(group, "list", "--format", name) for name in ("table", "json", "csv")
+        )
+        served = service.sim.truth(resource)
+        name = {"destination_id": "destination_config_id", "rule_id": "alert_config_id"}[key]
+        ids = [one[name] for one in served]
+        assert [row[key] for row in json.loads(as_json.stdout)] == ids
+        assert [row[key] for row in csv.DictReader(io.StringIO(as_csv.stdout))] == ids
+        assert all(one[:8] in table.stdout for one in ids)
+        assert service.run(group).stdout == table.stdout
+        [shown] = json.loads(service.run(group, "show", ids[1][:8], "--format", "json").stdout)
+        assert shown[key] == ids[1]
+
+
+def test_the_four_delivery_states_are_listed_and_resume_ends_a_suspension(service):
+    service.run(
+        "setup",
+        "--url",
+        URL,
+        "--type",
+        "wan",
+        "--type",
+        "config_change",
+        "--type",
+        "wan_service_type",
+        "--type",
+        "cpu_utilization",
+        "--type",
+        "login_success",
+    )
+
+    def state() -> str:
+        listed = json.loads(service.run("destinations", "list", "--format", "json").stdout)
+        return {row["url"]: row["state"] for row in listed}[URL]
+
+    states = [state()]
+    service.receiver.error = "HTTP 500"
+    service.sim.advance(12 * 3600)
+    states.append(state())
+    service.sim.advance(3 * 86400)
+    states.append(state())
+    service.receiver.error = None
+    resumed = service.run("destinations", "resume", URL)
+    [record] = service.records("alert_push_destinations")
+    service.run("destinations", "change", URL, "--disable")
+    states.append(state())
+
+    assert states == ["active", "unreachable", "suspended", "disabled"]
+    assert (resumed.exit_code, record["suspended"]) == (0, False)
+
+
+def test_rules_are_added_changed_and_removed(service):
+    service.run("destinations", "add", "--url", URL)
+    add_rule(service)
+    [made] = service.records("alert_rules")
+    key = made["alert_config_id"]
+    changed = service.run("rules", "change", key, "--schedule", "daily", "--type", "failover")
+    [after] = service.records("alert_rules")
+    kept = service.run("rules", "remove", key, "--dry-run")
+    removed = service.run("rules", "remove", key, "--yes")
+
+    assert (made["schedule"], made["associated_accounts"]) == (None, [10157])
+    assert changed.exit_code == kept.exit_code == removed.exit_code == 0
+    assert after["schedule"] == "daily"
+    assert after["filter_criteria"] == {"alert_type__in": ["failover_event"]}
+    assert after["http_destinations"] == made["http_destinations"]
+    assert service.records("alert_rules") == []
+
+
+def watched(service: Service, *words: str) -> list[dict[str, Any]]:
+    done = service.run("watch", "--no-follow", "--format", "json", *words)
+    assert done.exit_code == 0, done.output
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_watch_shows_the_alerts_of_the_lake_by_type_device_and_group(service):
+    service.sim.ingest("alerts", "routers", "groups")
+    served = service.sim.truth("alerts")
+    device = next(a["router"] for a in served if a["router"]).rstrip("/").rpartition("/")[2]
+    kind = served[0]["type"]
+
+    everything = watched(service, "--since", "2026-01-01")
+    assert {a["alert_id"] for a in everything} == {a["created_at_timeuuid"] for a in served}
+    assert {a["alert_id"] for a in watched(service, "--since", "2026-01-01", "--type", kind)} == {
+        a["created_at_timeuuid"] for a in served if a["type"] == kind
+    }
+    of_device = watched(service, "--since", "2026-01-01", "--device", device)
+    assert {a["alert_id"] for a in of_device} == {
+        a["created_at_timeuuid"] for a in served if (a["router"] or "").endswith(f"/{device}/")
+    }
+    group = next(a["group_name"] for a in everything if a["group_name"])
+    of_group = watched(service, "--since", "2026-01-01", "--group", group)
+    assert of_group == [a for a in everything if a["group_name"] == group]
+    assert watched(service) == []
+
+
+def test_watch_prints_lines_for_people_and_rows_for_programs(service):
+    service.sim.ingest("alerts", "routers", "groups")
+    words = ("watch", "--no-follow", "--since", "2026-01-01")
+
+    rows = list(csv.DictReader(io.StringIO(service.run(*words, "--format", "csv").stdout)))
+    lines = service.run(*words).stdout.splitlines()
+
+    served = service.sim.truth("alerts")
+    assert {row["alert_id"] for row in rows} == {a["created_at_timeuuid"] for a in served}
+    assert len(lines) == len(served)
+    assert all(row["alert_type"] in line for row, line in zip(rows, lines, strict=True))
+
+
+def test_a_tail_shows_each_alert_that_arrives_after_its_start_once(service):
+    service.sim.ingest("alerts", "routers", "groups")
+    known = {a["created_at_timeuuid"] for a in service.sim.truth("alerts")}
+    with open_lake(service.sim.settings().lake, read_only=True) as lake:
+        tail = AlertTail(lake)
+        first = tail.look()
+        service.sim.advance(6 * 3600)
+        service.sim.ingest("alerts")
+        looks = [tail.look() for _ in range(2)]
+
+    served = {a["created_at_timeuuid"] for a in service.sim.truth("alerts")}
+    arrived = [alert.alert_id for alert in looks[0]]
+    assert (first, looks[1]) == ([], [])
+    assert sorted(arrived) == sorted(set(arrived))
+    assert {*arrived} <= served - known
+    assert arrived
+
+
+def test_status_metrics_and_doctor_name_the_command_that_resumes_pushes(service):
+    service.run("setup", "--url", URL, "--type", "wan", "--type", "wan_service_type")
+    service.receiver.error = "HTTP 500"
+    service.sim.advance(4 * 86400)
+    service.sim.ingest("alert_push_destinations")
+    [record] = service.records("alert_push_destinations")
+    with open_lake(service.sim.settings().lake, read_only=True) as lake:
+        measured = measure(lake, service.sim.settings())
+
+    key = record["destination_config_id"]
+    said = [*summary_lines(measured.status, measured.figures.measured_at)]
+    assert any(f"run `fleetlake alerts destinations resume {key}`" in line for line in said)
+    text = metrics_text(measured)
+    assert 'fleetlake_push_destinations{profile="default",state="suspended"} 1' in text
+    assert 'fleetlake_push_destinations{profile="default",state="disabled"} 1' in text
+    checks = {c.name: c for c in run_checks_offline(service)}
+    assert key in checks["pushes"].found
+
+
+def run_checks_offline(service: Service) -> list[Any]:
+    """Return the checks of the machine, which come before those of the service."""
+    return list(itertools.islice(run_checks(service.sim.settings()), 6))
+
+
+def test_the_groups_of_types_are_those_that_the_sql_models_read():
+    folder = project_folder()
+    text = "".join(file.read_text() for file in sorted(folder.glob("models/**/*.sql")))
+    plain = {name for name in CONTRACT_ALERT_TYPES if f"'{name.removeprefix('alt_')}'" in text}
+    seeds = (folder / "seeds" / "security_event_types.csv").read_text()
+    security = {line.split(",")[1] for line in seeds.splitlines() if line.startswith("alert,")}
+
+    in_models = {
+        n for group in ("failover", "wan", "battery", "availability") for n in TYPE_GROUPS[group]
+    }
+    assert in_models == plain
+    assert {*TYPE_GROUPS["security"]} == security
+    assert {name for names in TYPE_GROUPS.values() for name in names} <= CONTRACT_ALERT_TYPES
