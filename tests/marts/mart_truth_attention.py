@@ -70,9 +70,7 @@ def _gone(fleet: Fleet, present: frozenset[int]) -> frozenset[int | str]:
     return frozenset({*spans["router_id"]} - present | gone)
 
 
-def _is_matched(
-    reason: str, said: pl.DataFrame, truth: Truth, gone: frozenset[int | str]
-) -> bool:
+def _is_matched(reason: str, said: pl.DataFrame, truth: Truth, gone: frozenset[int | str]) -> bool:
     told: Since = dict(said.iter_rows())
     real = {thing: since for thing, since in truth.since.items() if thing not in gone}
     missed = real.keys() - told.keys() - truth.unsure

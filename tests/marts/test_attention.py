@@ -23,23 +23,24 @@ UNLOCATED = timedelta(hours=30)
 
 
 def moment_of_trouble(fleet):
-    """Return an instant at which a router is offline, with as many as possible on a backup."""
-    outages = fleet.truth("outages").filter(pl.col("kind") == "offline").drop_nulls("ended_at")
-    long = outages.filter(pl.col("ended_at") - pl.col("started_at") > timedelta(minutes=20))
-    middles = [start + (end - start) / 2 for start, end in long["started_at", "ended_at"].rows()]
-    episodes = fleet.truth("failover_episodes").drop_nulls("ended_at")
+    """Return an instant at which a router is offline and another on a backup."""
+    offline = fleet.truth("outages").filter(pl.col("kind") == "offline").drop_nulls("ended_at")
+    on_backup = fleet.truth("failover_episodes").drop_nulls("ended_at")
+    spans = pl.concat([offline, on_backup], how="diagonal")["started_at", "ended_at"].rows()
+    long = [(start, end) for start, end in spans if end - start > timedelta(minutes=20)]
+    middles = [start + (end - start) / 2 for start, end in long if start > BORN + DAYS / 2]
 
-    def on_backup(at):
-        return episodes.filter(pl.col("started_at") < at, pl.col("ended_at") > at).height
+    def lasting(spans, at):
+        return spans.filter(pl.col("started_at") < at, pl.col("ended_at") > at).height
 
-    return max((at for at in middles if at > BORN + 2 * DAYS / 3), key=on_backup)
+    return max(middles, key=lambda at: min(lasting(offline, at), lasting(on_backup, at)))
 
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory):
     """Load a fleet at such a moment, without the last fixes of one vehicle, and build."""
     lake = tmp_path_factory.mktemp("attention") / "lake"
-    scout, fleet = (born(routers=40, seed=11, lake=lake) for _ in range(2))
+    scout, fleet = (born(routers=60, seed=14, lake=lake) for _ in range(2))
     scout.advance_to(BORN + DAYS)
     fleet.advance_to(moment_of_trouble(scout))
     raise_worst(ingest(fleet.settings, LOADED, transport=fleet.transport))
@@ -94,5 +95,6 @@ def test_records_that_were_lost_need_attention_until_someone_acknowledges_them(t
         acknowledge_gaps(opened)
 
     assert found["endpoint"].to_list() == ["activity_logs"]
-    assert abs(found["since_at"][0] - (BORN + DAYS)) < timedelta(minutes=5)
+    # Its newest records were not settled yet, and so not proven complete.
+    assert timedelta(0) <= BORN + DAYS - found["since_at"][0] < timedelta(hours=1)
     assert load().is_empty()
