@@ -4,7 +4,7 @@
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,7 @@ from fleetlake import errors
 from fleetlake.cli import EPILOG, app
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
-from fleetlake.marts.catalogue import mart_keys, mart_table, marts
-from fleetlake.marts.dbt import project_folder
+from fleetlake.marts.catalogue import mart_keys, mart_table, marts, meaning_of
 from fleetlake.monitoring.prometheus import METRICS
 from fleetlake.settings import Settings
 from tests.blocks import filled, without_placeholders
@@ -154,11 +153,10 @@ def raw_columns() -> str:
 
 def mart_columns() -> str:
     """Return the columns of each mart, with its grain and key."""
-    meanings = column_meanings()
     parts = []
     for mart in marts():
         rows = (
-            (f"`{c['name']}`", c["data_type"], _meaning(c["description"], meanings))
+            (f"`{c['name']}`", c["data_type"], meaning_of(c["description"]))
             for c in mart["columns"]
         )
         key = ", ".join(f"`{name}`" for name in mart_keys()[mart["name"]])
@@ -168,18 +166,6 @@ def mart_columns() -> str:
             f"## marts.{mart['name']}\n\n{mart['description'].strip()}\n\n{grain}\n\n{columns}"
         )
     return "\n\n".join(parts)
-
-
-def column_meanings() -> dict[str, str]:
-    """Return the text of each `doc` block of the dbt project."""
-    text = (project_folder() / "models" / "columns.md").read_text(encoding="utf-8")
-    return dict(re.findall(r"{% docs (\w+) %}(.*?){% enddocs %}", text, re.DOTALL))
-
-
-def _meaning(description: str, meanings: Mapping[str, str]) -> str:
-    """Return a column's description. Raises: KeyError for a `doc` block that does not exist."""
-    named = re.fullmatch(r'{{ doc\("(\w+)"\) }}', description)
-    return " ".join((meanings[named[1]] if named else description).split())
 
 
 def metric_table() -> str:
