@@ -18,6 +18,8 @@ FLAP_GAP, FLAP_EPISODES, FLAP_RECENT = timedelta(seconds=900), 3, timedelta(days
 EDGE = timedelta(minutes=5)
 """What changed this recently may be reported later, or not yet."""
 STAMP = timedelta(seconds=2)
+REPORT = timedelta(minutes=15)
+"""A poll shows the last report of a battery, which may be that old."""
 SAMPLE = 40
 """Lines whose traffic is added up besides those that the mart names: the truth of all is long."""
 
@@ -139,7 +141,7 @@ def _worn(lives: pl.DataFrame, now: datetime, poll: timedelta) -> Truth:
     return Truth(
         since=dict(worn.select("battery_id", "reached_62_at").iter_rows()),
         unsure=frozenset(fresh["battery_id"]),
-        known_to=poll,
+        known_to=poll + REPORT,
     )
 
 

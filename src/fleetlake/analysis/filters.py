@@ -22,8 +22,8 @@ _HINT = "dynamic_pred"
 def split_filter(predicate: pl.Expr) -> tuple[str | None, pl.Expr | None]:
     """Return the part of a filter that SQL can apply, and all that Polars has to apply.
 
-    >>> split_filter((pl.col("n") > 1) & pl.col("name").str.starts_with("x"))[0]
-    '"n" > 1'
+    >>> print(split_filter((pl.col("to") == "x") & pl.col("name").str.ends_with("y"))[0])
+    "to" = 'x'
     >>> split_filter(pl.col("n").is_null())[0] is None
     True
     """
