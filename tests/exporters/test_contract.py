@@ -34,13 +34,13 @@ def target(name: str, *marks: pytest.MarkDecorator) -> Any:
 ONE_OF_EACH_MODULE = [
     target(name, *([] if name == "parquet" else [pytest.mark.proof]))
     for name in TARGETS
-    if name not in {"csv", "jsonl"}
+    if name not in {"csv", "jsonl", "geoparquet"}
 ]
 every_target = pytest.mark.parametrize("place", [target(name) for name in TARGETS], indirect=True)
 every_other_target = pytest.mark.parametrize(
     "place",
     [
-        target(name, *([pytest.mark.proof] if name in {"jsonl", "bigquery"} else []))
+        target(name, *([pytest.mark.proof] if name in {"jsonl", "geoparquet", "bigquery"} else []))
         for name in TARGETS
         if name != "parquet"
     ],

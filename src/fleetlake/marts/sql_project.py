@@ -71,9 +71,15 @@ def own_variables() -> Variables:
     return given
 
 
-def _is_used(variable: str) -> bool:
+def variable(name: str) -> int | float:
+    """Return a variable of the dbt project, as the user's project sets it. Raises: BuildFailed."""
+    value: int | float = {**_settings_of(project_folder())[VARS], **own_variables()}[name]
+    return value
+
+
+def _is_used(name: str) -> bool:
     """Return whether an own model uses a variable."""
-    pattern = re.compile(rf"""\bvar\(\s*["']{re.escape(variable)}["']""")
+    pattern = re.compile(rf"""\bvar\(\s*["']{re.escape(name)}["']""")
     return any(pattern.search(path.read_text("utf-8")) for path in own_models())
 
 
