@@ -336,7 +336,7 @@ def make_stranger(place: OpenedTarget, folder: Path) -> None:
 
 @pytest.mark.parametrize(
     "place",
-    [target(name) for name in TARGETS if name not in {"parquet", "csv", "jsonl"}],
+    [target(n) for n in TARGETS if n not in {"parquet", "geoparquet", "csv", "jsonl"}],
     indirect=True,
 )
 def test_a_table_of_the_same_name_that_no_export_created_is_left_unchanged(lake, place, tmp_path):
