@@ -38,7 +38,7 @@ def renew_exports(settings: Settings, on_step: Callable[[str], None]) -> Iterato
             yield OutletReceipt(outlet=outlet, done=f"failed: {error.what}")
             continue
         left = _KEPT_BY_TARGET.get(target.name, "") if tables else ""
-        if "://" in address.get_secret_value() and target.name in {"parquet", "csv", "jsonl"}:
+        if "://" in address.get_secret_value() and target.module == "files":
             left = "If the bucket keeps versions of objects, delete the older ones."
         yield OutletReceipt(
             outlet=outlet, done=f"{counted(len(tables), 'table')} written anew", left_to_do=left
