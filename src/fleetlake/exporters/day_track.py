@@ -40,7 +40,7 @@ Place = tuple[float, float]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fix:
+class TrackFix:
     """One position of a vehicle, with what it measured there."""
 
     fixed_at: datetime
@@ -69,9 +69,9 @@ class DayTrack:
     router_id: int
     router_name: str
     day: date
-    fixes: Sequence[Fix]
+    fixes: Sequence[TrackFix]
 
-    def spans(self) -> Iterator[Sequence[Fix]]:
+    def spans(self) -> Iterator[Sequence[TrackFix]]:
         """Yield the fixes that a line may join, span by span."""
         breaks = [
             n
@@ -95,8 +95,8 @@ def day_track(lake: Lake, router: str, day: date) -> DayTrack:
             f"Router {name} ({router_id}) has no fix on {day} (UTC).",
             remedy=f"The nearest day with fixes is {nearest[0][0]}." if nearest else "It has none.",
         )
-    names = Fix.__dataclass_fields__
-    fixes = [Fix(**dict(zip(names, row, strict=True))) for row in rows]
+    names = TrackFix.__dataclass_fields__
+    fixes = [TrackFix(**dict(zip(names, row, strict=True))) for row in rows]
     return DayTrack(router_id=router_id, router_name=name, day=day, fixes=fixes)
 
 
@@ -129,7 +129,7 @@ def as_gpx(track: DayTrack) -> str:
     return "\n".join([*lines, "</trk>", "</gpx>", ""])
 
 
-def _trackpoint(fix: Fix) -> str:
+def _trackpoint(fix: TrackFix) -> str:
     height = "" if fix.altitude_m is None else f"<ele>{fix.altitude_m}</ele>"
     return (
         f'<trkpt lat="{fix.latitude_deg:.7f}" lon="{fix.longitude_deg:.7f}">'
