@@ -1,5 +1,6 @@
 """Named places against the simulated world: when vehicles came to their depots, and left them."""
 
+import math
 from collections import defaultdict
 from datetime import timedelta
 
@@ -18,6 +19,9 @@ DAYS = timedelta(days=4)
 LOADED = ("accounts", "routers", "historical_locations")
 RADIUS_M = 150
 HALF_SIDE_DEG = 0.002
+DEGREE_M = 111_195.0
+PLACE_M = 30.0
+"""A fix is off by metres, so that a stop this near to the edge of a place may be in it or not."""
 LOST = timedelta(minutes=15)
 """So near to a spell offline, fixes are missing."""
 
@@ -30,13 +34,25 @@ def depots_of(trips):
     return {router: max(set(spots), key=spots.count) for router, spots in places.items()}
 
 
-def visits_of(trips, depots):
-    """Yield when each vehicle came to its depot and left it, between two of its trips."""
+def holds(number, depot, spot, margin_m=0.0):
+    """Return whether a depot's place, made larger by a margin, holds a spot."""
+    north_m = (spot[0] - depot[0]) * DEGREE_M
+    east_m = ((spot[1] - depot[1] + 180) % 360 - 180) * DEGREE_M * math.cos(math.radians(depot[0]))
+    if number % 2:
+        return math.hypot(north_m, east_m) <= RADIUS_M + margin_m
+    half_east_m = HALF_SIDE_DEG * DEGREE_M * math.cos(math.radians(depot[0])) + margin_m
+    return abs(north_m) <= HALF_SIDE_DEG * DEGREE_M + margin_m and abs(east_m) <= half_east_m
+
+
+def visits_of(trips, numbers, depots, margin_m):
+    """Yield when each vehicle came to a place that holds its depot, or stops near it, and left."""
     for (router,), own in trips.sort("started_at").group_by("router_id"):
         rows = own.iter_rows(named=True)
         before = next(rows)
+        depot = depots[router]
         for trip in rows:
-            if (trip["from_latitude"], trip["from_longitude"]) == depots[router]:
+            spot = (trip["from_latitude"], trip["from_longitude"])
+            if holds(numbers[depot], depot, spot, margin_m):
                 yield router, before["ended_at"], trip["started_at"]
             before = trip
 
@@ -63,7 +79,7 @@ def depots(tmp_path_factory):
     fleet = born(routers=40, seed=5, lake=folder / "lake")
     fleet.advance_to(BORN + DAYS)
     raise_worst(ingest(fleet.settings, LOADED, transport=fleet.transport))
-    trips = fleet.truth("trips").drop_nulls("ended_at")
+    trips = fleet.truth("trips")
     found = depots_of(trips)
     (folder / "fleetlake.toml").touch()
     lines = [row_of(number, depot) for number, depot in enumerate(sorted({*found.values()}))]
@@ -88,11 +104,12 @@ def is_whole(router, first, last, offline):
 
 def test_a_visit_begins_and_ends_when_the_vehicle_came_to_the_depot_and_left_it(depots):
     _, lake, found, trips, offline = depots
-    real = {
-        (router, came): left
-        for router, came, left in visits_of(trips, found)
-        if is_whole(router, came, left, offline)
-    }
+    numbers = {depot: number for number, depot in enumerate(sorted({*found.values()}))}
+    sure, possible = (
+        {(r, came): left for r, came, left in visits_of(trips, numbers, found, margin)}
+        for margin in (-PLACE_M, PLACE_M)
+    )
+    sure = {key for key in sure if is_whole(*key, sure[key], offline)}
     with open_lake(lake, read_only=True) as opened:
         rows = opened.rows(
             "select router_id, arrived_at, left_at, place_name, dwell_s from marts.place_visits"
@@ -101,17 +118,16 @@ def test_a_visit_begins_and_ends_when_the_vehicle_came_to_the_depot_and_left_it(
     tolerance = timedelta(seconds=FIX_INTERVAL_S)
     matched = set()
     for router, came, left, place, dwell_s in rows:
-        hits = [key for key in real if key[0] == router and abs(key[1] - came) <= tolerance]
-        if not hits:
-            assert not is_whole(router, came, left, offline), (router, came)
+        if not is_whole(router, came, left, offline):
             continue
-        matched.add(hits[0])
-        assert abs(real[hits[0]] - left) <= tolerance
+        [hit] = [key for key in possible if key[0] == router and abs(key[1] - came) <= tolerance]
+        matched.add(hit)
+        assert abs(possible[hit] - left) <= tolerance
         assert place == name_of(found[router])
         assert abs(dwell_s - (left - came).total_seconds()) <= 1
 
-    assert len(real) > 20
-    assert {*real} - matched == set()
+    assert len(sure) > 20
+    assert sure - matched == set()
 
 
 def test_trips_and_stops_name_the_depot_and_no_other_place(depots):
