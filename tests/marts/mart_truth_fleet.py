@@ -59,12 +59,12 @@ class Fleet:
 
         return asyncio.run(send())
 
-    def live(self, days: int) -> None:
+    def live(self, days: int, poll: timedelta = POLL) -> None:
         """Let the days pass while polling the batteries; then ingest everything.
 
         Unregistering a router deletes its data, so everything is also read just before that.
         """
-        polls = [BORN + POLL * (n + 1) for n in range(int(timedelta(days=days) / POLL))]
+        polls = [BORN + poll * (n + 1) for n in range(int(timedelta(days=days) / poll))]
         leaving = [at - BEFORE_REMOVAL for at in self._registrations_until(polls[-1])]
         for number, moment in enumerate(sorted({*polls, *leaving})):
             print(f"\r  poll {number + 1}", end="", file=sys.stderr, flush=True)
