@@ -4,7 +4,7 @@
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +168,27 @@ def mart_columns() -> str:
     return "\n\n".join(parts)
 
 
+STUB = Path(__file__).parents[1] / "src" / "fleetlake" / "analysis" / "known_tables.pyi"
+
+
+def known_tables() -> str:
+    """Return the stub that tells editors and type checkers the tables of a lake."""
+    raw = {endpoint.name: endpoint.about for endpoint in ENDPOINTS.values()}
+    ours = {mart["name"]: mart["description"].strip() for mart in marts()}
+    return (
+        '"""The tables of a lake, for editors. Rendered by `make reference`."""\n\n'
+        "from fleetlake.analysis.frames import Table\n"
+        "from fleetlake.analysis.reader import Schema\n"
+        + _stub_of("Raw", "The raw tables: one per endpoint.", raw)
+        + _stub_of("Marts", "The marts of this release; your own are there, too.", ours)
+    )
+
+
+def _stub_of(name: str, about: str, tables: Mapping[str, str]) -> str:
+    lines = [f'    {table}: Table\n    """{text}"""' for table, text in tables.items()]
+    return "\n".join([f'\nclass {name}(Schema):\n    """{about}"""\n', *lines, ""])
+
+
 def metric_table() -> str:
     """Return every Prometheus metric with its type and labels."""
     rows = (
@@ -190,9 +211,10 @@ BLOCKS = {
 
 
 def main() -> None:
-    """Render the blocks of every page of the reference."""
+    """Render the blocks of every page of the reference, and the stub of the tables."""
     for page in REFERENCE.glob("*.md"):
         page.write_text(filled(page.read_text("utf-8"), BLOCKS), "utf-8")
+    STUB.write_text(known_tables(), "utf-8")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, time
 from difflib import get_close_matches
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self, cast
 
 import duckdb
 
@@ -20,6 +20,9 @@ from fleetlake.lake_address import parse_lake_address
 from fleetlake.publishing.publish import published_folder
 from fleetlake.settings import load_settings
 from fleetlake.text.quoting import quoted
+
+if TYPE_CHECKING:  # a stub, so that editors know the tables
+    from fleetlake.analysis.known_tables import Marts, Raw
 
 Moment = str | date | datetime
 
@@ -87,8 +90,9 @@ class LakeReader:
         self._source, self._can_travel = source, can_travel
         self._newest = newest  # stays open for as long as this one
         self._finalizer = weakref.finalize(self, close)
-        self.raw, self.staging = Schema(source, "raw"), Schema(source, "staging")
-        self.marts, self.meta = Schema(source, "marts"), Schema(source, "meta")
+        self.raw = cast("Raw", Schema(source, "raw"))
+        self.marts = cast("Marts", Schema(source, "marts"))
+        self.staging, self.meta = Schema(source, "staging"), Schema(source, "meta")
 
     def sql(self, query: str, parameters: object = None) -> Selection:
         """Return the rows of one query; `?` in it stand for parameters. Nothing is read yet.
