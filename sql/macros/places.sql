@@ -1,6 +1,6 @@
 {# The named places that points lie in: a row per key and place, the smallest place first
    (`narrowness` 1). A point lies in a polygon if a line from it to the east crosses an odd number
-   of edges. #}
+   of edges. Points are joined by their band of latitude first, so that each meets few places. #}
 {% macro in_places(relation, keys, latitude, longitude) -%}
     {%- set east = 'r.' ~ longitude ~ ' - p.west_deg' -%}
     {%- set east = '(' ~ east ~ ' - 360e0 * floor((' ~ east ~ ') / 360e0))' -%}
@@ -18,7 +18,8 @@
             count(e.place_name) as crossings
         from {{ relation }} as r
         inner join {{ ref('places') }} as p
-            on r.{{ latitude }} >= p.south_deg
+            on cast(floor(r.{{ latitude }} * 10) as bigint) = p.band
+            and r.{{ latitude }} >= p.south_deg
             and r.{{ latitude }} <= p.north_deg
             and {{ east }} <= p.width_deg
         left join {{ ref('place_edges') }} as e

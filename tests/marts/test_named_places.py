@@ -106,7 +106,10 @@ def test_places_become_seeds_of_the_build_and_a_changed_place_builds_everything(
         "places.csv": False,
         "place_edges.csv": False,
     }
-    assert (seeds / "places.csv").read_text().splitlines()[1].startswith("Depot,39.5,-104.5,150")
+    assert (
+        (seeds / "places.csv").read_text().splitlines()[1].startswith("Depot,394,39.5,-104.5,150")
+    )
+    assert len((seeds / "places.csv").read_text().splitlines()) == 3  # it touches two bands
     assert project_digest(project_folder()) != before
 
 

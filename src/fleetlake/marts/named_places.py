@@ -32,8 +32,12 @@ _CORNERS = 4
 Corner = tuple[float, float]
 """Longitude and latitude in degrees, as WKT has them; the longitude may exceed 180."""
 
+BANDS_PER_DEGREE = 10
+"""A place has a row for each band of latitude that it touches, so that points join few places."""
+
 PLACE_HEAD = (
-    "place_name,latitude_deg,longitude_deg,radius_m,south_deg,north_deg,west_deg,width_deg,area_m2"
+    "place_name,band,latitude_deg,longitude_deg,radius_m,south_deg,north_deg,west_deg,width_deg,"
+    "area_m2"
 )
 EDGE_HEAD = "place_name,from_latitude_deg,from_east_deg,to_latitude_deg,to_east_deg"
 
@@ -94,7 +98,7 @@ def place_seeds() -> dict[str, str]:
         return {}
     places = read_places(file)
     return {
-        "places.csv": _as_csv(PLACE_HEAD, map(_place_row, places)),
+        "places.csv": _as_csv(PLACE_HEAD, (row for p in places for row in _place_rows(p))),
         "place_edges.csv": _as_csv(EDGE_HEAD, (row for p in places for row in _edge_rows(p))),
     }
 
@@ -201,10 +205,12 @@ def _unwrapped(ring: list[Corner]) -> list[Corner]:
     return unwrapped
 
 
-def _place_row(place: NamedPlace) -> list[object]:
+def _place_rows(place: NamedPlace) -> Iterator[list[object]]:
     south, north, west, width = place.bounds()
     centre = [place.latitude_deg, place.longitude_deg, place.radius_m]
-    return [place.name, *centre, south, north, west, width, place.area_m2()]
+    first, last = (math.floor(latitude * BANDS_PER_DEGREE) for latitude in (south, north))
+    for band in range(first, last + 1):
+        yield [place.name, band, *centre, south, north, west, width, place.area_m2()]
 
 
 def _edge_rows(place: NamedPlace) -> Iterator[list[object]]:
