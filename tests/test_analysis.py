@@ -175,6 +175,23 @@ def test_a_load_commits_while_a_frame_is_being_read(empty_lake, tmp_path):
         assert frame.select(pl.len()).collect().item() == MANY + 1
 
 
+def test_a_load_of_the_service_commits_while_a_frame_is_open_and_a_later_read_sees_it(make_sim):
+    sim = make_sim(routers=3, days=1)
+    sim.ingest("alerts")
+    with fleetlake.open(sim.settings().lake) as lake:
+        frame, batches = lake.raw.alerts.pl(), lake.raw.alerts.batches(10)
+        read = [next(batches)]
+        before = frame.select(pl.len()).collect().item()
+        sim.advance(86_400)
+
+        [outcome] = sim.ingest("alerts")
+
+        read += batches
+        assert outcome.added > 0
+        assert sum(batch.num_rows for batch in read) == before
+        assert frame.select(pl.len()).collect().item() == before + outcome.added
+
+
 def test_a_published_snapshot_is_read_by_the_same_names(lake_path, tmp_path):
     publish(lake_path, tmp_path / "published", raw=["alerts"])
 
