@@ -1,5 +1,6 @@
 """Reading a lake from Python: tables and queries as frames, time travel, published snapshots."""
 
+import gc
 import shutil
 import subprocess
 import sys
@@ -21,7 +22,7 @@ MANY = 3 * ROWS_AT_ONCE
 
 
 @pytest.fixture(scope="module")
-def lake_path(empty_lake, tmp_path_factory):
+def filled(empty_lake, tmp_path_factory):
     """Return a lake with a mart of trips and some alerts."""
     path = Path(shutil.copytree(empty_lake, tmp_path_factory.mktemp("analysis") / "lake"))
     with open_lake(path) as opened:
@@ -38,8 +39,8 @@ def lake_path(empty_lake, tmp_path_factory):
 
 
 @pytest.fixture
-def lake(lake_path):
-    with fleetlake.open(lake_path) as opened:
+def lake(filled):
+    with fleetlake.open(filled) as opened:
         yield opened
 
 
@@ -192,8 +193,8 @@ def test_a_load_of_the_service_commits_while_a_frame_is_open_and_a_later_read_se
         assert frame.select(pl.len()).collect().item() == before + outcome.added
 
 
-def test_a_published_snapshot_is_read_by_the_same_names(lake_path, tmp_path):
-    publish(lake_path, tmp_path / "published", raw=["alerts"])
+def test_a_published_snapshot_is_read_by_the_same_names(filled, tmp_path):
+    publish(filled, tmp_path / "published", raw=["alerts"])
 
     with fleetlake.open(tmp_path / "published", published=True) as snapshot:
         assert snapshot.marts.trips.pl().collect().height == 10
@@ -210,8 +211,8 @@ def test_without_a_lake_or_a_snapshot_an_error_says_what_to_do(tmp_path):
         fleetlake.open(tmp_path, published=True)
 
 
-def test_a_closed_lake_says_so(lake_path):
-    lake = fleetlake.open(lake_path)
+def test_a_closed_lake_says_so(filled):
+    lake = fleetlake.open(filled)
     frame = lake.marts.trips
     lake.close()
 
@@ -219,8 +220,16 @@ def test_a_closed_lake_says_so(lake_path):
         frame.arrow()
 
 
-def test_a_program_that_leaves_a_lake_open_ends_quietly(lake_path):
-    script = f"import fleetlake; lake = fleetlake.open({str(lake_path)!r}); lake.marts.trips.pl()"
+def test_a_frame_can_be_read_without_keeping_the_lake_it_came_from(filled):
+    frame = fleetlake.open(filled).marts.trips.pl()
+    then = fleetlake.open(filled).as_of(datetime.now(UTC)).sql("from marts.trips").pl()
+    gc.collect()
+
+    assert frame.collect().height == then.collect().height == 10
+
+
+def test_a_program_that_leaves_a_lake_open_ends_quietly(filled):
+    script = f"import fleetlake; lake = fleetlake.open({str(filled)!r}); lake.marts.trips.pl()"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )

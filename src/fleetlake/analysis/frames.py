@@ -86,7 +86,10 @@ def described(name: str, about: str, columns: dict[str, tuple[str, str]]) -> typ
     `columns` has the type and meaning of each column.
     """
     width = max(map(len, columns), default=0)
-    lines = [f"  {column:<{width}}  {kind}: {text}" for column, (kind, text) in columns.items()]
+    lines = [
+        f"  {column:<{width}}  {kind}{': ' if text else ''}{text}"
+        for column, (kind, text) in columns.items()
+    ]
     doc = "\n".join([f"{name}: {about}", "", *lines])
     attributes: dict[str, Any] = {"__doc__": doc, "__module__": __name__}
     return type(name, (Table,), attributes)

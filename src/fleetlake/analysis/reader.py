@@ -85,11 +85,10 @@ class LakeReader:
         close: Callable[[], object],
         *,
         can_travel: bool,
-        newest: "LakeReader | None" = None,
     ) -> None:
         self._source, self._can_travel = source, can_travel
-        self._newest = newest  # stays open for as long as this one
-        self._finalizer = weakref.finalize(self, close)
+        # With the source, which frames hold, too: they outlive this object in a chain of calls.
+        self._finalizer = weakref.finalize(source, close)
         self.raw = cast("Raw", Schema(source, "raw"))
         self.marts = cast("Marts", Schema(source, "marts"))
         self.staging, self.meta = Schema(source, "staging"), Schema(source, "meta")
@@ -132,8 +131,8 @@ class LakeReader:
                 f"The lake has no snapshot from {at:%Y-%m-%d %H:%M} UTC or before.",
                 remedy=f"Its oldest one is from {oldest:%Y-%m-%d %H:%M} UTC.",
             )
-        source, close = snapshot_source(self._source.address, int(snapshot))
-        return LakeReader(source, close, can_travel=True, newest=self)
+        source, close = snapshot_source(self._source, int(snapshot))
+        return LakeReader(source, close, can_travel=True)
 
     def close(self) -> None:
         """Close the lake; its frames can no longer be read."""

@@ -30,11 +30,15 @@ _VIEWS = "select view_name from duckdb_views() where database_name = 'published'
 
 @dataclass(frozen=True, kw_only=True)
 class ReadSource:
-    """A DuckDB connection that reads a lake or a snapshot, and the database that holds it there."""
+    """A DuckDB connection that reads a lake or a snapshot, and the database that holds it there.
+
+    `newest` is the source of the whole lake, which stays open for as long as that of a snapshot.
+    """
 
     connection: duckdb.DuckDBPyConnection
     address: LakeAddress
     database: str
+    newest: "ReadSource | None" = None
 
     @contextmanager
     def cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -58,12 +62,15 @@ class ReadSource:
         return relation
 
 
-def snapshot_source(address: LakeAddress, snapshot: int) -> tuple[ReadSource, Close]:
-    """Open one snapshot of a lake that this process already has open. Raises: LakeError."""
+def snapshot_source(newest: ReadSource, snapshot: int) -> tuple[ReadSource, Close]:
+    """Open one snapshot of an open lake. Raises: LakeError."""
     connection = duckdb.connect(config=UNCHECKED)
-    with lake_errors(address):
-        attach_snapshot(connection, address, snapshot)
-    return ReadSource(connection=connection, address=address, database="lake"), connection.close
+    with lake_errors(newest.address):
+        attach_snapshot(connection, newest.address, snapshot)
+    source = ReadSource(
+        connection=connection, address=newest.address, database="lake", newest=newest
+    )
+    return source, connection.close
 
 
 def published_source(folder: Path) -> tuple[ReadSource, Close]:
