@@ -77,6 +77,9 @@ format: $(READY)  ## Fix formatting and what lint can fix
 	@$(BIN)/ruff check --fix --quiet || true
 	@$(BIN)/ruff format --quiet
 
+notebooks: $(READY)  ## Run the notebooks of docs/notebooks and store their outputs
+	@$(BIN)/python -m tests.notebooks
+
 reference: $(READY)  ## Render the tables of docs/reference from the code
 	@$(BIN)/python -m tests.reference
 

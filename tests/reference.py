@@ -15,8 +15,7 @@ from fleetlake import errors
 from fleetlake.cli import EPILOG, app
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
-from fleetlake.marts.catalogue import mart_keys, mart_table, marts
-from fleetlake.marts.dbt import project_folder
+from fleetlake.marts.catalogue import mart_keys, mart_table, marts, meaning_of
 from fleetlake.monitoring.prometheus import METRICS
 from fleetlake.receiving.intake_counts import RECEIVER_METRICS
 from fleetlake.settings import Settings
@@ -155,11 +154,10 @@ def raw_columns() -> str:
 
 def mart_columns() -> str:
     """Return the columns of each mart, with its grain and key."""
-    meanings = column_meanings()
     parts = []
     for mart in marts():
         rows = (
-            (f"`{c['name']}`", c["data_type"], _meaning(c["description"], meanings))
+            (f"`{c['name']}`", c["data_type"], meaning_of(c["description"]))
             for c in mart["columns"]
         )
         key = ", ".join(f"`{name}`" for name in mart_keys()[mart["name"]])
@@ -171,16 +169,25 @@ def mart_columns() -> str:
     return "\n\n".join(parts)
 
 
-def column_meanings() -> dict[str, str]:
-    """Return the text of each `doc` block of the dbt project."""
-    text = (project_folder() / "models" / "columns.md").read_text(encoding="utf-8")
-    return dict(re.findall(r"{% docs (\w+) %}(.*?){% enddocs %}", text, re.DOTALL))
+STUB = Path(__file__).parents[1] / "src" / "fleetlake" / "analysis" / "known_tables.pyi"
 
 
-def _meaning(description: str, meanings: Mapping[str, str]) -> str:
-    """Return a column's description. Raises: KeyError for a `doc` block that does not exist."""
-    named = re.fullmatch(r'{{ doc\("(\w+)"\) }}', description)
-    return " ".join((meanings[named[1]] if named else description).split())
+def known_tables() -> str:
+    """Return the stub that tells editors and type checkers the tables of a lake."""
+    raw = {endpoint.name: endpoint.about for endpoint in ENDPOINTS.values()}
+    ours = {mart["name"]: mart["description"].strip() for mart in marts()}
+    return (
+        '"""The tables of a lake, for editors. Rendered by `make reference`."""\n\n'
+        "from fleetlake.analysis.frames import Table\n"
+        "from fleetlake.analysis.reader import Schema\n"
+        + _stub_of("Raw", "The raw tables: one per endpoint.", raw)
+        + _stub_of("Marts", "The marts of this release; your own are there, too.", ours)
+    )
+
+
+def _stub_of(name: str, about: str, tables: Mapping[str, str]) -> str:
+    lines = [f'    {table}: Table\n    """{text}"""' for table, text in tables.items()]
+    return "\n".join([f'\nclass {name}(Schema):\n    """{about}"""\n', *lines, ""])
 
 
 def metric_table() -> str:
@@ -215,9 +222,10 @@ BLOCKS = {
 
 
 def main() -> None:
-    """Render the blocks of every page of the reference."""
+    """Render the blocks of every page of the reference, and the stub of the tables."""
     for page in REFERENCE.glob("*.md"):
         page.write_text(filled(page.read_text("utf-8"), BLOCKS), "utf-8")
+    STUB.write_text(known_tables(), "utf-8")
 
 
 if __name__ == "__main__":

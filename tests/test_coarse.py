@@ -20,6 +20,7 @@ NAMES_NOBODY = frozenset(
     re.findall(
         r"\w+",
         """account_profile action_type activity_id actor_type adapter alert_type arrived_by_trip_id
+    attention_id mart reason
     battery_id carrier carriers cause_reason cause_type cell_id charge_status check_id
     config_status connection_state device_type endpoint episode_id event_id event_type
     firmware_version fix_id flap_group_id from_carrier from_interface interface left_by_trip_id
@@ -73,6 +74,22 @@ def test_a_coarse_snapshot_rounds_places_and_leaves_out_names(lake: Path, tmp_pa
     assert not {"name", "serial_number", "description", "_extra"} & router.keys()
     held = [f.read_bytes() for f in (tmp_path / ".published").rglob("*") if f.is_file()]
     assert not any(b"Bus 12" in content or b"SN12" in content for content in held)
+
+
+def test_a_coarse_snapshot_keeps_the_text_that_the_mart_attention_composes(
+    lake: Path, tmp_path: Path
+) -> None:
+    with open_lake(lake) as opened:
+        opened.execute(
+            "create table marts.attention as select 7 as router_id, 'Offline.' as message;"
+            "create table marts.logs as select 7 as router_id, 'Ana called.' as message"
+        )
+
+    publish(lake, tmp_path / "published", is_coarse=True)
+
+    [row] = published_rows(tmp_path / "published", "attention")
+    assert row == {"router_id": 7, "message": "Offline."}
+    assert published_rows(tmp_path / "published", "logs") == [{"router_id": 7}]
 
 
 def test_the_first_coarse_snapshot_removes_the_exact_one(lake: Path, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import csv
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -55,6 +55,10 @@ CSV_TYPES = {
     "seen_at": "TIMESTAMPTZ",
     "seen_date": "DATE",
 }
+
+
+def _geoparquet(folder: Path, patch: pytest.MonkeyPatch) -> OpenedTarget:
+    return replace(_parquet(folder, patch), name="geoparquet")
 
 
 def _csv(folder: Path, _: pytest.MonkeyPatch) -> OpenedTarget:
@@ -142,6 +146,7 @@ def _warehouse(dialect: str) -> Callable[[Path, pytest.MonkeyPatch], OpenedTarge
 
 OPENERS = {
     "parquet": _parquet,
+    "geoparquet": _geoparquet,
     "csv": _csv,
     "jsonl": _jsonl,
     "delta": _delta,

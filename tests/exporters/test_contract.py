@@ -34,13 +34,13 @@ def target(name: str, *marks: pytest.MarkDecorator) -> Any:
 ONE_OF_EACH_MODULE = [
     target(name, *([] if name == "parquet" else [pytest.mark.proof]))
     for name in TARGETS
-    if name not in {"csv", "jsonl"}
+    if name not in {"csv", "jsonl", "geoparquet"}
 ]
 every_target = pytest.mark.parametrize("place", [target(name) for name in TARGETS], indirect=True)
 every_other_target = pytest.mark.parametrize(
     "place",
     [
-        target(name, *([pytest.mark.proof] if name in {"jsonl", "bigquery"} else []))
+        target(name, *([pytest.mark.proof] if name in {"jsonl", "geoparquet", "bigquery"} else []))
         for name in TARGETS
         if name != "parquet"
     ],
@@ -371,7 +371,7 @@ def test_postgres_keeps_nothing_of_deleted_rows_after_a_purge(lake, place):
 
 @pytest.mark.parametrize(
     "place",
-    [target(name) for name in TARGETS if name not in {"parquet", "csv", "jsonl"}],
+    [target(n) for n in TARGETS if n not in {"parquet", "geoparquet", "csv", "jsonl"}],
     indirect=True,
 )
 def test_a_table_of_the_same_name_that_no_export_created_is_left_unchanged(lake, place, tmp_path):

@@ -18,6 +18,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import polars as pl
+from tests.marts.mart_truth_attention import is_right_of_attention
 from tests.marts.mart_truth_fleet import (
     BORN,
     FIX_INTERVAL_S,
@@ -210,6 +211,7 @@ def check(fleet: Fleet, lake_path: Path) -> bool:
         is_matched("trips beside a spell offline, whose fixes are lost", unseen, FIX_INTERVAL_S)
         lives = fleet.truth("battery_life").with_columns(pl.lit(now).alias("told_at"))
         good &= is_foretold(compare(lake, lives, BATTERIES, until))
+        good &= is_right_of_attention(fleet, lake)
         real = compare(lake, outages, OFFLINE, until).row(0)
         reported = lake.rows("select sum(offline_s) from marts.device_availability_daily")[0][0]
     print(

@@ -59,16 +59,16 @@ class Fleet:
 
         return asyncio.run(send())
 
-    def live(self, days: int) -> None:
+    def live(self, days: int, poll: timedelta = POLL) -> None:
         """Let the days pass while polling the batteries; then ingest everything.
 
         Unregistering a router deletes its data, so everything is also read just before that.
         """
-        polls = [BORN + POLL * (n + 1) for n in range(int(timedelta(days=days) / POLL))]
+        polls = [BORN + poll * (n + 1) for n in range(int(timedelta(days=days) / poll))]
         leaving = [at - BEFORE_REMOVAL for at in self._registrations_until(polls[-1])]
         for number, moment in enumerate(sorted({*polls, *leaving})):
             print(f"\r  poll {number + 1}", end="", file=sys.stderr, flush=True)
-            self._advance_to(moment)
+            self.advance_to(moment)
             names = [] if moment in leaving else POLLED
             raise_worst(ingest(self.settings, names, transport=self.transport))
         print("\n  everything else", file=sys.stderr)
@@ -77,10 +77,11 @@ class Fleet:
     def _registrations_until(self, end: datetime) -> list[datetime]:
         """Return when routers will be re-registered, from an identical fleet that runs ahead."""
         scout = Fleet(self.options, self.lake)
-        scout._advance_to(end)
+        scout.advance_to(end)
         return [at for (at,) in scout.truth("registrations").select("registered_at").rows()]
 
-    def _advance_to(self, moment: datetime) -> None:
+    def advance_to(self, moment: datetime) -> None:
+        """Move the service's clock ahead to an instant."""
         seconds = (moment - self.now()).total_seconds()
         self.ask("POST", "/sim/clock", json={"advance_seconds": seconds})
 

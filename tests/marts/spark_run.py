@@ -1,6 +1,6 @@
 """Build the marts with Spark from an export of the raw tables. Runs in Spark's environment.
 
-Usage: spark_run.py PROJECT WORK. It reads WORK/in/<schema>_<table>/ and
+Usage: spark_run.py PROJECT PROFILES WORK. It reads WORK/in/<schema>_<table>/ and
 writes WORK/out/<mart>/.
 """
 
@@ -25,7 +25,7 @@ def start(work: Path) -> SparkSession:
     )
 
 
-def main(project: str, work: Path) -> int:
+def main(project: str, profiles: str, work: Path) -> int:
     """Read, build, write; return the exit code."""
     spark = start(work)
     for folder in sorted((work / "in").iterdir()):
@@ -37,7 +37,7 @@ def main(project: str, work: Path) -> int:
             *("--log-path", str(work / "logs"), "--no-use-colors"),
             *("build", "--target", "spark", "--exclude-resource-type", "unit_test"),
             *("--exclude-resource-type", "test"),
-            *("--project-dir", project, "--profiles-dir", project),
+            *("--project-dir", project, "--profiles-dir", profiles),
             *("--target-path", str(work / "target")),
         ]
     )
@@ -51,4 +51,4 @@ def main(project: str, work: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], Path(sys.argv[2]).resolve()))
+    sys.exit(main(*sys.argv[1:3], Path(sys.argv[3]).resolve()))

@@ -29,7 +29,7 @@ from fleetlake.settings import ClockTrust, Settings
 from fleetsim.app import create_app
 from fleetsim.options import SimulatorOptions
 
-FILES = ("parquet", "csv", "jsonl", "delta", "iceberg")
+FILES = ("parquet", "geoparquet", "csv", "jsonl", "delta", "iceberg")
 TABLES = ("raw.users", "raw.routers", "raw.activity_logs", "device_inventory", "change_log")
 
 pytestmark = pytest.mark.release

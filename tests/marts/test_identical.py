@@ -28,7 +28,7 @@ OFTEN = ("alerts", "historical_locations", "net_device_usage_samples", "net_devi
 """Resources that may get new records within a minute."""
 
 # Polls at different times find different data.
-POLLED = {"device_history", "device_availability_daily", "pipeline_freshness"}
+POLLED = {"attention", "device_history", "device_availability_daily", "pipeline_freshness"}
 POLLED |= {mart["name"] for mart in marts() if mart["name"].startswith("battery_")}
 
 

@@ -19,7 +19,7 @@ from fleetlake.exporters import TARGETS
 from fleetlake.exporters.export import export
 from fleetlake.lake import open_lake
 from fleetlake.marts import build_marts
-from fleetlake.marts.sql_project import project_folder
+from fleetlake.marts.sql_project import project_folder, ready_project
 
 MARTS = sorted(p.stem for p in (project_folder() / "models" / "marts").glob("*/*.sql"))
 
@@ -44,19 +44,40 @@ def checksum(connection: duckdb.DuckDBPyConnection, relation: str) -> tuple[int,
     ).fetchone()
 
 
+def name_places(lake: Path, folder: Path) -> None:
+    """Make a folder a project that names where vehicles began: circles and squares in turn."""
+    with open_lake(lake, read_only=True) as opened:
+        starts = opened.rows(
+            "select router_id, min_by(latitude, created_at), min_by(longitude, created_at)"
+            " from raw.historical_locations group by router_id order by router_id"
+        )
+    lines = ["name,latitude_deg,longitude_deg,radius_m,wkt"]
+    for number, (router, lat, lon) in enumerate(starts):
+        corners = ((-1, -1), (1, -1), (1, 1), (-1, 1), (-1, -1))
+        ring = ", ".join(f"{lon + 0.01 * x} {lat + 0.01 * y}" for x, y in corners)
+        square = f'start {router},,,,"POLYGON (({ring}))"'
+        lines.append(square if number % 2 else f"start {router},{lat},{lon},800,")
+    (folder / "fleetlake.toml").touch()
+    (folder / "places.csv").write_text("\n".join([*lines, ""]), "utf-8")
+
+
 @pytest.fixture(scope="module")
 def both(tmp_path_factory, make_lake):
     """Build a fleet's marts twice, and return the folders of the two results."""
     folder = tmp_path_factory.mktemp("spark")
     lake, work = make_lake(folder), folder / "work"
-    build_marts(lake)
+    name_places(lake, folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        build_marts(lake)
+        project = ready_project(project_folder(), work)
     with open_lake(lake, read_only=True) as opened:
         export(opened, TARGETS["parquet"], SecretStr(str(work / "in")), ["raw", "meta"])
     script = Path(__file__).with_name("spark_run.py")
     environment = {**os.environ, "DBT_SEND_ANONYMOUS_USAGE_STATS": "false"}
     environment.pop("PYTHONPATH", None)
     done = subprocess.run(
-        [SPARK_PYTHON, script, project_folder(), work],
+        [SPARK_PYTHON, script, project, project_folder(), work],
         cwd=folder,
         env=environment,
         capture_output=True,
@@ -75,3 +96,11 @@ def test_spark_gives_the_same_rows_as_duckdb(both, mart):
         theirs = checksum(opened.connection, f"read_parquet('{out / mart}/*.parquet')")
 
     assert ours == theirs
+
+
+def test_the_compared_marts_have_visits_to_places_of_both_kinds(both):
+    lake, _ = both
+    with open_lake(lake, read_only=True) as opened:
+        [(places,)] = opened.rows("select count(distinct place_name) from marts.place_visits")
+
+    assert places >= 2

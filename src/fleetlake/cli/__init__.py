@@ -40,6 +40,7 @@ from fleetlake.cli.restore import restore
 from fleetlake.cli.shell import shell
 from fleetlake.cli.startup import skip_unneeded_imports
 from fleetlake.cli.status import status
+from fleetlake.cli.track import track
 from fleetlake.cli.verify import verify
 from fleetlake.errors import FleetlakeError, OutputLost, from_os_error
 from fleetlake.machine.umask import apply_umask
@@ -61,6 +62,7 @@ COMMANDS = (
     docs,
     query,
     shell,
+    track,
     status,
     metrics,
     gaps,

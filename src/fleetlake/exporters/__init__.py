@@ -11,7 +11,8 @@ from dataclasses import dataclass
 class Target:
     """An export target. `address` is the default one; databases have none, but an `example`.
 
-    `option` is a second argument for the module's `open_target`.
+    `option` is a second argument for the module's `open_target`. With `has_geometry`, rows with a
+    place have a column `geometry`, and only tables with places are sent by default.
     """
 
     name: str
@@ -21,6 +22,7 @@ class Target:
     address: str | None = None
     example: str | None = None
     option: str | None = None
+    has_geometry: bool = False
 
 
 TARGETS = {
@@ -46,6 +48,14 @@ TARGETS = {
             module="files",
             address="data/exports/jsonl",
             option="jsonl",
+        ),
+        Target(
+            name="geoparquet",
+            about="GeoParquet files for maps: points, trip lines and coverage cells",
+            module="files",
+            address="data/exports/geoparquet",
+            option="geoparquet",
+            has_geometry=True,
         ),
         Target(
             name="delta",

@@ -4,7 +4,8 @@ Only net changes of the lake's change feed count: builds and compactions delete 
 and write the same rows again.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -18,11 +19,15 @@ _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "UTINYINT", "USMALLINT", "UINTEGER",
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """A table of the lake to export; `key` names the columns that identify a row."""
+    """A table of the lake to export; `key` names the columns that identify a row.
+
+    `derived` has further columns, as the SQL of a text.
+    """
 
     schema: str
     table: str
     key: tuple[str, ...]
+    derived: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -49,7 +54,8 @@ def mark_of(lake: Lake, source: Source) -> ExportMark:
         table_uuid=uuid,
         snapshot_id=snapshot,
         committed_at=at,
-        columns={name: _portable(kind) for name, kind in described},
+        columns={name: _portable(kind) for name, kind in described}
+        | dict.fromkeys(source.derived, "VARCHAR"),
         key=source.key,
     )
 
@@ -74,7 +80,7 @@ def full_export_reason(lake: Lake, old: ExportMark | None, new: ExportMark) -> s
 def all_rows(lake: Lake, source: Source, mark: ExportMark) -> pa.RecordBatchReader:
     """Return all rows of the table at a mark."""
     return lake.execute(
-        f"SELECT {_selected(mark)} FROM {source.schema}.{quoted(source.table)} "
+        f"SELECT {_selected(source, mark)} FROM {source.schema}.{quoted(source.table)} "
         f"AT (VERSION => {mark.snapshot_id})"
     ).to_arrow_reader(BATCH_ROWS)
 
@@ -99,15 +105,17 @@ def changes_since(lake: Lake, source: Source, old: ExportMark, new: ExportMark) 
 
 def _feed(source: Source, old: ExportMark, new: ExportMark) -> str:
     return (
-        f"SELECT {_selected(new)}, change_type IN ('insert', 'update_postimage') AS is_arrival "
+        f"SELECT {_selected(source, new)}, "
+        "change_type IN ('insert', 'update_postimage') AS is_arrival "
         f"FROM ducklake_table_changes('lake', {literal(source.schema)}, {literal(source.table)}, "
         f"{old.snapshot_id + 1}, {new.snapshot_id})"
     )
 
 
-def _selected(mark: ExportMark) -> str:
+def _selected(source: Source, mark: ExportMark) -> str:
     return ", ".join(
-        f"{quoted(name)}::{kind} AS {quoted(name)}" for name, kind in mark.columns.items()
+        f"({source.derived.get(name, quoted(name))})::{kind} AS {quoted(name)}"
+        for name, kind in mark.columns.items()
     )
 
 

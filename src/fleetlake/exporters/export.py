@@ -22,6 +22,7 @@ from fleetlake.exporters.changes import (
     mark_of,
 )
 from fleetlake.exporters.contract import Exporter, ExportMark, reported
+from fleetlake.exporters.geometry import has_geometry, with_geometry
 from fleetlake.lake import Lake
 from fleetlake.lake.locks import export_lock
 from fleetlake.machine.project import in_project
@@ -59,12 +60,20 @@ def export(
     UsageError for a name that is not a table; ExportFailed if the target fails, without the
     secrets of the address; LakeError.
     """
-    sources = tables_named(lake, names)
+    sources, is_default = tables_named(lake, names), not names
     return _guarded(
         lake,
         target,
         address,
-        lambda: _export_tables(lake, target, address, sources, is_full=is_full, on_rows=on_rows),
+        lambda: _export_tables(
+            lake,
+            target,
+            address,
+            sources,
+            is_default=is_default,
+            is_full=is_full,
+            on_rows=on_rows,
+        ),
     )
 
 
@@ -84,7 +93,7 @@ def catch_up(
 
     `are_earlier_removed` also removes their earlier rows from the target. Raises: as `export`.
     """
-    sources = tables_named(lake, ["marts", "raw", "meta"])
+    sources = _to_send(lake, target, tables_named(lake, ["marts", "raw", "meta"]))
 
     def work() -> list[str]:
         exporter = open_exporter(target, address)
@@ -101,6 +110,16 @@ def catch_up(
             exporter.close()
 
     return _guarded(lake, target, address, work)
+
+
+def _to_send(
+    lake: Lake, target: Target, sources: Sequence[Source], *, is_default: bool = False
+) -> Sequence[Source]:
+    """Return the tables as a target takes them; `is_default` leaves out those it has no use for."""
+    if not target.has_geometry:
+        return sources
+    located = with_geometry(lake, sources)
+    return [source for source in located if has_geometry(source) or not is_default]
 
 
 def _guarded(lake: Lake, target: Target, address: SecretStr, work: Callable[[], Result]) -> Result:
@@ -126,7 +145,8 @@ def _renew_tables(
     exporter = open_exporter(target, address)
     try:
         lake.execute("BEGIN")
-        held = [source for source in sources if _mark_or_none(exporter, source)]
+        found = [source for source in sources if _mark_or_none(exporter, source)]
+        held = _to_send(lake, target, found)
         for source in held:
             now = mark_of(lake, source)
             exporter.replace(source.name, all_rows(lake, source, now), now)
@@ -232,13 +252,15 @@ def _export_tables(
     address: SecretStr,
     sources: Sequence[Source],
     *,
+    is_default: bool,
     is_full: bool,
     on_rows: OnRows,
 ) -> list[Exported]:
     exporter = open_exporter(target, address)
     try:
         lake.execute("BEGIN")  # one snapshot of the lake for all tables
-        return [_export_table(lake, exporter, source, is_full, on_rows) for source in sources]
+        sent = _to_send(lake, target, sources, is_default=is_default)
+        return [_export_table(lake, exporter, source, is_full, on_rows) for source in sent]
     finally:
         lake.roll_back()
         exporter.close()

@@ -23,6 +23,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from fleetlake.exporters.contract import ExportMark, TableChanges
+from fleetlake.exporters.geometry import GEOMETRY
 from fleetlake.exporters.local import require_own_parts
 from fleetlake.lake.durable import flush_files
 from fleetlake.lake_address import refuse_unusable
@@ -42,7 +43,8 @@ class FileFormat:
     """How to write rows as files, and the SQL that reads such files back.
 
     `json` is the SQL type that JSON columns are written as; it is text in formats without nested
-    values. `is_guarded` escapes texts that a spreadsheet would run as a formula.
+    values. `is_guarded` escapes texts that a spreadsheet would run as a formula. With `is_spatial`,
+    the column `geometry`, text elsewhere, is a geometry in the file.
     """
 
     ending: str
@@ -50,10 +52,17 @@ class FileFormat:
     json: str = "VARCHAR"
     read: Callable[[str, Mapping[str, str]], str]
     is_guarded: bool = False
+    is_spatial: bool = False
 
 
 def _read_parquet(files: str, _: Mapping[str, str]) -> str:
     return f"read_parquet({files})"
+
+
+def _read_geoparquet(files: str, columns: Mapping[str, str]) -> str:
+    if GEOMETRY not in columns:
+        return f"read_parquet({files})"
+    return f"(SELECT * REPLACE ({GEOMETRY}::VARCHAR AS {GEOMETRY}) FROM read_parquet({files}))"
 
 
 def _read_csv(files: str, columns: Mapping[str, str]) -> str:
@@ -70,6 +79,14 @@ def _read_jsonl(files: str, columns: Mapping[str, str]) -> str:
 FORMATS = {
     "parquet": FileFormat(
         ending="parquet", copy="FORMAT parquet, COMPRESSION zstd", read=_read_parquet
+    ),
+    # Version 1 is what Polars and pyarrow read, too; it has no bounding box for each row, so the
+    # columns of latitude and longitude stay.
+    "geoparquet": FileFormat(
+        ending="parquet",
+        copy="FORMAT parquet, COMPRESSION zstd, GEOPARQUET_VERSION 'V1'",
+        read=_read_geoparquet,
+        is_spatial=True,
     ),
     # Every text is quoted, so that an empty text differs from a null.
     "csv": FileFormat(ending="csv", copy="FORMAT csv, HEADER, FORCE_QUOTE *", read=_read_csv),
@@ -229,6 +246,8 @@ class FileExporter:
 
     def _selected(self, mark: ExportMark) -> str:
         kinds = {name: self._format.json if k == "JSON" else k for name, k in mark.columns.items()}
+        if self._format.is_spatial and GEOMETRY in kinds:
+            kinds[GEOMETRY] = "GEOMETRY"
         written = {name: f"{quoted(name)}::{kind}" for name, kind in kinds.items()}
         written |= {n: guarded_sql(quoted(n)) for n in self._guarded_columns(mark)}
         return ", ".join(f"{sql} AS {quoted(name)}" for name, sql in written.items())

@@ -1,6 +1,7 @@
 """Metadata of the dbt project: its source file, and the table of marts."""
 
 import math
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -61,6 +62,30 @@ def marts() -> Iterator[dict[str, Any]]:
         yield from yaml.safe_load(path.read_text(encoding="utf-8"))["models"]
     for own in own_entries():
         yield {"description": "", **own}
+
+
+def mart_meanings(name: str) -> tuple[str, dict[str, str]]:
+    """Return what a mart holds and what each of its columns means; empty for one without docs."""
+    for mart in marts():
+        if mart["name"] == name:
+            grain = _meta(mart).get("grain")
+            about = mart["description"].strip() + (f" One row per {grain}." if grain else "")
+            columns = mart.get("columns") or ()
+            return about, {c["name"]: meaning_of(c.get("description", "")) for c in columns}
+    return "", {}
+
+
+def meaning_of(description: str) -> str:
+    """Return a column's description. Raises: KeyError for a `doc` block that does not exist."""
+    named = re.fullmatch(r'{{ doc\("(\w+)"\) }}', description)
+    return " ".join((_doc_blocks()[named[1]] if named else description).split())
+
+
+@cache
+def _doc_blocks() -> dict[str, str]:
+    """Return the text of each `doc` block of the dbt project."""
+    text = (project_folder() / "models" / "columns.md").read_text(encoding="utf-8")
+    return dict(re.findall(r"{% docs (\w+) %}(.*?){% enddocs %}", text, re.DOTALL))
 
 
 def mart_keys() -> dict[str, tuple[str, ...]]:

@@ -1,9 +1,9 @@
 """The SQL project of a build: ours, extended by the user's own project.
 
 dbt gets one project, so that own models `ref()` ours, use our macros and run in one build. If the
-user's project has a folder `sql` or a table `[vars]`, that project is put together in
-`<lake>/dbt/project`: links to both sources, and our `dbt_project.yml` with the changes. Otherwise
-dbt reads ours where it is installed. Neither source is written to.
+user's project has a folder `sql`, a table `[vars]` or a `places.csv`, that project is put together
+in `<lake>/dbt/project`: links to both sources, our `dbt_project.yml` with the changes, and the
+places as seeds. Otherwise dbt reads ours where it is installed. Neither source is written to.
 """
 
 import hashlib
@@ -20,6 +20,7 @@ import yaml
 from fleetlake.errors import BuildFailed
 from fleetlake.machine.project import SETTINGS_NAME, found_project, is_clone, package_files
 from fleetlake.machine.setting_files import VARS, read_settings_file
+from fleetlake.marts.named_places import place_seeds
 
 SQL = "sql"
 _PROJECT_FILE = "dbt_project.yml"
@@ -71,9 +72,15 @@ def own_variables() -> Variables:
     return given
 
 
-def _is_used(variable: str) -> bool:
+def variable(name: str) -> int | float:
+    """Return a variable of the dbt project, as the user's project sets it. Raises: BuildFailed."""
+    value: int | float = {**_settings_of(project_folder())[VARS], **own_variables()}[name]
+    return value
+
+
+def _is_used(name: str) -> bool:
     """Return whether an own model uses a variable."""
-    pattern = re.compile(rf"""\bvar\(\s*["']{re.escape(variable)}["']""")
+    pattern = re.compile(rf"""\bvar\(\s*["']{re.escape(name)}["']""")
     return any(pattern.search(path.read_text("utf-8")) for path in own_models())
 
 
@@ -101,6 +108,8 @@ def project_digest(ours: Path) -> str:
         for path in sorted(folder.rglob("*")):
             if path.suffix in _SOURCES - {".md"}:
                 digest.update(path.name.encode() + path.read_bytes())
+    for name, text in place_seeds().items():
+        digest.update(name.encode() + text.encode())
     if variables := own_variables():
         digest.update(json.dumps(variables, sort_keys=True).encode())
     return digest.hexdigest()
@@ -110,10 +119,10 @@ def ready_project(ours: Path, work: Path) -> Path:
     """Return the folder of the dbt project to run; put it together below `work` if necessary.
 
     Raises: BuildFailed for a model that has a name of ours, a seed that lacks columns of the one
-    it replaces, or a wrong variable.
+    it replaces, a wrong variable, or a wrong row of places.
     """
-    own, variables = own_sql(), own_variables()
-    if own is None and not variables:
+    own, variables, places = own_sql(), own_variables(), place_seeds()
+    if own is None and not variables and not places:
         return ours
     _refuse_names_of_ours(ours)
     merged = work / "project"
@@ -121,7 +130,7 @@ def ready_project(ours: Path, work: Path) -> Path:
     for part in ("models", "macros"):
         _link(merged / part, ours / part)
     _link(merged / SQL, own)
-    _link_seeds(merged / "seeds", ours / "seeds")
+    _link_seeds(merged / "seeds", ours / "seeds", places)
     text = yaml.safe_dump(_merged_settings(ours, variables), sort_keys=False)
     file = merged / _PROJECT_FILE
     if not file.exists() or file.read_text("utf-8") != text:
@@ -163,14 +172,21 @@ def _refuse_names_of_ours(ours: Path) -> None:
         raise _wrong(f"fleetlake has a model of the same name as {names}.", "Rename your model.")
 
 
-def _link_seeds(folder: Path, ours: Path) -> None:
-    """Link our seeds, except those that the user's project replaces. Raises: BuildFailed."""
+def _link_seeds(folder: Path, ours: Path, written: Mapping[str, str]) -> None:
+    """Link our seeds, except those that are written or that the user's project replaces.
+
+    Raises: BuildFailed.
+    """
     replaced = {path.name: path for path in _own_files("seeds", ".csv")}
     for path in ours.iterdir():
         is_replaced = path.name in replaced
         if is_replaced:
             _require_columns(replaced[path.name], path)
-        _link(folder / path.name, None if is_replaced else path)
+        link = folder / path.name
+        is_written = not is_replaced and path.name in written
+        _link(link, None if is_replaced or is_written else path)
+        if is_written:
+            link.write_text(written[path.name], "utf-8")
 
 
 def _require_columns(own: Path, ours: Path) -> None:

@@ -52,7 +52,7 @@ class StreamStatus:
 
 @dataclass(frozen=True, kw_only=True)
 class LakeStatus:
-    """All streams, the lost ranges that nobody has acknowledged, and the last day's events and pushes.
+    """All streams, the lost ranges that nobody has acknowledged, pushes, and the last day's events.
 
     `push_destinations` are as the last load of them found them.
     """

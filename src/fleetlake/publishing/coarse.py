@@ -23,6 +23,8 @@ _NAMING = re.compile(r"(^|_)(name|email|username|hostname|actor|serial|imei|icci
 _OF_NOBODY = {"product_name", "type_name", "carrier_name", "net_device_name", "full_product_name"}
 _TELLING = {"asset_tag", "changes", "summary", "ip_address", "cause_description", "serial_number"}
 """Columns of marts that hold names or free text, beyond those that are named so."""
+_COMPOSED = {("attention", "message")}
+"""Texts that our own SQL composes of figures, interfaces, carriers and reasons, without a name."""
 
 
 def coarse_columns(
@@ -34,6 +36,8 @@ def coarse_columns(
     """
     for name, kind in columns:
         told = _told_raw(table, name) if schema == "raw" else told_in_marts(name)
+        if schema == "marts" and (table, name) in _COMPOSED:
+            told = None
         if told is None:
             yield name, f"{quoted(name)}::{kind}"
         elif told is Privacy.PLACE:

@@ -55,23 +55,30 @@ placed as (
     from arrivals as a
     inner join known as k on a.router_id = k.router_id
     where (a.left_at > a.arrived_at or a.left_at is null) and not a.is_under_way
+),
+
+named as (
+    {{ in_places('placed', ['router_id', 'arrived_at'], 'latitude_deg', 'longitude_deg') }}
 )
 
 select
-    router_id,
+    s.router_id,
     arrived_by_trip_id,
     left_by_trip_id,
     place_id,
+    n.place_name,
 
     left_at is null as is_still_there,
     arrived_by_trip_id is null as is_first_seen,
 
     latitude_deg,
     longitude_deg,
-    round({{ seconds_between('arrived_at', 'coalesce(left_at, seen_until)') }}, 0) as dwell_s,
-    count(*) over (partition by router_id, place_id) as visits_to_place,
+    round({{ seconds_between('s.arrived_at', 'coalesce(left_at, seen_until)') }}, 0) as dwell_s,
+    count(*) over (partition by s.router_id, place_id) as visits_to_place,
 
-    arrived_at,
+    s.arrived_at,
     left_at
 
-from placed
+from placed as s
+left join named as n
+    on s.router_id = n.router_id and s.arrived_at = n.arrived_at and n.narrowness = 1

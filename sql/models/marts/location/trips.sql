@@ -220,15 +220,33 @@ ended as (
     from summed as s
     left join heard as h
         on s.router_id = h.router_id and s.trip_number = h.trip_number and h.commonness = 1
+),
+
+-- Only trips that are kept are looked up.
+kept as (
+    select *
+    from ended
+    where way_m >= {{ var('shortest_trip_m') }} and ended_at > started_at
+        and {{ in_touched(['router_id', 'trip_date'], touched_trip_days()) }}
+),
+
+begun_in as (
+    {{ in_places('kept', ['router_id', 'trip_id'], 'start_latitude_deg', 'start_longitude_deg') }}
+),
+
+ended_in as (
+    {{ in_places('kept', ['router_id', 'trip_id'], 'end_latitude_deg', 'end_longitude_deg') }}
 )
 
 select
-    trip_id,
-    router_id,
+    k.trip_id,
+    k.router_id,
 
     main_carrier,
     carriers,
     is_open,
+    b.place_name as start_place_name,
+    case when not k.is_open then e.place_name end as end_place_name,
 
     fixes,
     start_latitude_deg,
@@ -251,6 +269,8 @@ select
     ended_at,
     {{ built_at() }} as built_at
 
-from ended
-where way_m >= {{ var('shortest_trip_m') }} and ended_at > started_at
-    and {{ in_touched(['router_id', 'trip_date'], touched_trip_days()) }}
+from kept as k
+left join begun_in as b
+    on k.router_id = b.router_id and k.trip_id = b.trip_id and b.narrowness = 1
+left join ended_in as e
+    on k.router_id = e.router_id and k.trip_id = e.trip_id and e.narrowness = 1

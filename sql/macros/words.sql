@@ -1,0 +1,22 @@
+{# Numbers as text for sentences; the same text on every platform. #}
+
+{# A length of time in words, such as `3 hours`; 47 hours are hours, 48 are 2 days. #}
+{% macro duration_words(seconds) -%}
+    case
+        when ({{ seconds }}) < 60 then 'less than a minute'
+        when ({{ seconds }}) < 120 then '1 minute'
+        when ({{ seconds }}) < 7200 then concat({{ whole('floor((' ~ seconds ~ ') / 60)') }}, ' minutes')
+        when ({{ seconds }}) < 172800 then concat({{ whole('floor((' ~ seconds ~ ') / 3600)') }}, ' hours')
+        else concat({{ whole('floor((' ~ seconds ~ ') / 86400)') }}, ' days')
+    end
+{%- endmacro %}
+
+{# A number rounded to an integer. #}
+{% macro whole(value) -%}
+    cast(cast(round({{ value }}) as bigint) as {{ dbt.type_string() }})
+{%- endmacro %}
+
+{# Bytes as gigabytes with one decimal. #}
+{% macro gigabytes(bytes) -%}
+    cast(cast(round({{ bytes }} / 1e9, 1) as decimal(18, 1)) as {{ dbt.type_string() }})
+{%- endmacro %}

@@ -1,0 +1,291 @@
+-- Grain: one row per thing (router, interface, battery or endpoint) and reason to look at it today.
+-- Kind: table.
+
+-- A router that left the service needs nobody, so it has no row.
+with backups as (
+    select
+        'on_backup' as reason,
+        case
+            when so_far_s >= {{ var('backup_urgent_s') }} or data_cap_pct >= {{ var('backup_cap_pct') }} then 'urgent'
+            when so_far_s >= {{ var('backup_soon_s') }} then 'soon'
+            else 'watch'
+        end as severity,
+        'failover_now' as mart,
+        cast(router_id as {{ dbt.type_string() }}) as thing_id,
+        router_id,
+        cast(null as bigint) as net_device_id,
+        cast(null as {{ dbt.type_string() }}) as battery_id,
+        cast(null as {{ dbt.type_string() }}) as account_profile,
+        cast(null as {{ dbt.type_string() }}) as endpoint,
+        started_at as since_at,
+        cast(null as {{ 'timestamp' if target.type == 'spark' else 'timestamp with time zone' }}) as due_at,
+        concat_ws('',
+            'On a backup for ', {{ duration_words('so_far_s') }},
+            ': ', coalesce(to_interface, 'an unknown interface'),
+            case when to_carrier is not null then concat(' (', to_carrier, ')') end,
+            ' instead of ', coalesce(from_interface, 'an unknown interface'), '.',
+            case when cause_reason is not null then concat(' Reason: ', cause_reason, '.') end,
+            case when data_cap_pct is not null then concat(' Data cap used: ', {{ whole('data_cap_pct') }}, '%.') end
+        ) as message
+    from {{ ref('failover_now') }}
+),
+
+heard as (
+    select distinct router_id
+    from {{ ref('int_connection_events') }}
+),
+
+-- A record may say offline without saying since when.
+offline as (
+    select
+        r.router_id,
+        s.started_at as since_at,
+        {{ seconds_between('s.started_at', 's.until_at') }} as offline_s
+    from {{ ref('int_routers') }} as r
+    left join {{ ref('int_offline_spells') }} as s on r.router_id = s.router_id and s.ended_at is null
+    left join heard as h on r.router_id = h.router_id
+    where r.left_at is null
+        and (s.router_id is not null or (h.router_id is null and r.connection_state = 'offline'))
+),
+
+batteries as (
+    select
+        r.*,
+        r.health_pct <= {{ var('battery_worn_pct') }} as is_worn,
+        h.worn_at
+    from {{ ref('battery_risk') }} as r
+    left join {{ ref('battery_health') }} as h on r.battery_id = h.battery_id
+    where r.health_pct <= {{ var('battery_worn_pct') }} or r.days_left <= {{ var('battery_later_days') }}
+),
+
+-- This month's lines, as far as the interface is still there.
+capped as (
+    select
+        u.*,
+        a.known_until,
+        {{ day_start('u.month_date') }} + interval 1 month as month_ends_at
+    from {{ ref('data_usage_month') }} as u
+    cross join {{ ref('int_as_of') }} as a
+    inner join {{ ref('int_interfaces') }} as i
+        on u.net_device_id = i.net_device_id
+        and i.until_at is null
+        and i.seen_until is null
+    where u.month_date = cast(date_trunc('month', a.known_until) as date)
+        and (u.total_bytes > u.cap_bytes or u.is_over_cap_projected)
+),
+
+sums as (
+    select
+        d.net_device_id,
+        d.first_sampled_at,
+        l.cap_bytes,
+        sum(d.total_bytes) over (
+            partition by d.net_device_id order by d.usage_date
+            rows between unbounded preceding and current row
+        ) as bytes_so_far
+    from {{ ref('data_usage_daily') }} as d
+    inner join capped as l on d.net_device_id = l.net_device_id and d.usage_date >= l.month_date
+),
+
+passed as (
+    select net_device_id, min(first_sampled_at) as passed_at
+    from sums
+    where bytes_so_far > cap_bytes
+    group by net_device_id
+),
+
+caps as (
+    select
+        l.*,
+        p.passed_at,
+        case when l.total_bytes <= l.cap_bytes then {{ seconds_after(
+            'l.known_until',
+            'round((l.cap_bytes - l.total_bytes) * 1e0 / nullif(l.projected_bytes - l.total_bytes, 0) * '
+            ~ seconds_between('l.known_until', 'l.month_ends_at') ~ ')'
+        ) }} end as due_at
+    from capped as l
+    left join passed as p on l.net_device_id = p.net_device_id
+),
+
+flaps as (
+    select
+        router_id,
+        flap_group_id,
+        max(flap_group_episodes) as episodes,
+        max(case when is_open then 1 else 0 end) as open_episodes,
+        min(started_at) as since_at,
+        max({{ seconds_after('started_at', 'duration_s') }}) as until_at
+    from {{ ref('failover_episodes') }}
+    where is_flapping and router_id is not null
+    group by router_id, flap_group_id
+),
+
+flapping as (
+    select
+        f.*,
+        {{ seconds_between('f.until_at', 'a.known_until') }} as quiet_s,
+        row_number() over (partition by f.router_id order by f.since_at desc, f.flap_group_id) as newness
+    from flaps as f
+    cross join {{ ref('int_as_of') }} as a
+),
+
+unlocated as (
+    select g.*, o.router_id is not null as is_offline
+    from {{ ref('location_gaps') }} as g
+    left join offline as o on g.router_id = o.router_id
+    where g.is_open
+),
+
+gaps as (
+    select
+        account_profile,
+        endpoint,
+        count(*) as gaps,
+        min(start_at) as since_at,
+        {{ exact_sum(seconds_between('start_at', 'end_at')) }} as lost_s
+    from {{ source('meta', 'gaps') }}
+    where acknowledged_at is null
+    group by account_profile, endpoint
+),
+
+reasons as (
+    select * from backups
+
+    union all
+
+    select
+        'offline' as reason,
+        case when offline_s < {{ var('offline_urgent_s') }} then 'soon' else 'urgent' end as severity,
+        'device_availability_daily' as mart,
+        cast(router_id as {{ dbt.type_string() }}) as thing_id,
+        router_id, null, null, null, null,
+        since_at,
+        null as due_at,
+        case when since_at is null then 'Offline; since when is unknown.'
+            else concat('Offline for ', {{ duration_words('offline_s') }}, '.') end as message
+    from offline
+
+    union all
+
+    select
+        'battery_to_change' as reason,
+        case
+            when is_worn then 'urgent'
+            when days_left <= {{ var('battery_soon_days') }} then 'soon'
+            else 'watch'
+        end as severity,
+        'battery_risk' as mart,
+        battery_id as thing_id,
+        router_id, null, battery_id, null, null,
+        case when is_worn then worn_at end as since_at,
+        case when not is_worn then predicted_worn_at end as due_at,
+        case when is_worn then concat('The battery is worn out: health is ', {{ whole('health_pct') }}, '%.')
+            else concat(
+                'The battery will be worn out in about ', {{ whole('greatest(days_left, 0)') }},
+                ' days; health is ', {{ whole('health_pct') }}, '%.'
+            )
+        end as message
+    from batteries
+
+    union all
+
+    select
+        'data_cap' as reason,
+        case
+            when total_bytes > cap_bytes then 'urgent'
+            when {{ seconds_between('known_until', 'due_at') }} <= 86400 * {{ var('cap_soon_days') }} then 'soon'
+            else 'watch'
+        end as severity,
+        'data_usage_month' as mart,
+        cast(net_device_id as {{ dbt.type_string() }}) as thing_id,
+        router_id, net_device_id, null, null, null,
+        passed_at as since_at,
+        due_at,
+        concat_ws('',
+            coalesce(interface, 'An interface'), case when carrier is not null then concat(' (', carrier, ')') end,
+            case when total_bytes > cap_bytes then ' is over its monthly data cap: '
+                else concat(' will reach its monthly data cap in ',
+                    {{ duration_words(seconds_between('known_until', 'due_at')) }}, ': ') end,
+            {{ gigabytes('total_bytes') }}, ' of ', {{ gigabytes('cap_bytes') }}, ' GB used, ',
+            {{ gigabytes('projected_bytes') }}, ' GB expected by the end of the month.'
+        ) as message
+    from caps
+
+    union all
+
+    select
+        'flapping' as reason,
+        case when open_episodes = 1 or quiet_s <= {{ var('flap_gap_s') }} then 'soon' else 'watch' end as severity,
+        'failover_episodes' as mart,
+        cast(router_id as {{ dbt.type_string() }}) as thing_id,
+        router_id, null, null, null, null,
+        since_at,
+        null as due_at,
+        concat(
+            'The WAN link is flapping: ', {{ whole('episodes') }}, ' failovers in a row, ',
+            case when open_episodes = 1 then 'the last one is not over.'
+                else concat('the last one ended ', {{ duration_words('quiet_s') }}, ' ago.') end
+        ) as message
+    from flapping
+    where newness = 1 and quiet_s <= {{ var('flap_recent_s') }}
+
+    union all
+
+    select
+        'not_located' as reason,
+        case when is_offline then 'watch' else 'soon' end as severity,
+        'location_gaps' as mart,
+        cast(router_id as {{ dbt.type_string() }}) as thing_id,
+        router_id, null, null, null, null,
+        last_fixed_at as since_at,
+        null as due_at,
+        concat(
+            'Not located for ', {{ duration_words('gap_hours * 3600') }},
+            case when is_offline then '; the device is offline.' else '.' end
+        ) as message
+    from unlocated
+
+    union all
+
+    select
+        'data_gap' as reason,
+        'soon' as severity,
+        'pipeline_freshness' as mart,
+        concat(account_profile, ' ', endpoint) as thing_id,
+        null, null, null, account_profile, endpoint,
+        since_at,
+        null as due_at,
+        concat(
+            'Data is missing for good: ', {{ whole('gaps') }}, case when gaps = 1 then ' range' else ' ranges' end,
+            ' of ', endpoint, ', ', {{ duration_words('lost_s') }},
+            ' in all. Once you know it, run `fleetlake gaps acknowledge`.'
+        ) as message
+    from gaps
+)
+
+select
+    concat(n.reason, ' ', n.thing_id) as attention_id,
+    n.reason,
+    n.severity,
+    cast(case n.severity when 'urgent' then 1 when 'soon' then 2 else 3 end as bigint) as severity_rank,
+    n.mart,
+
+    n.router_id,
+    r.account_id,
+    r.group_id,
+    n.net_device_id,
+    n.battery_id,
+    n.account_profile,
+    n.endpoint,
+
+    r.router_name,
+    n.message,
+
+    n.since_at,
+    n.due_at,
+    a.known_until as as_of_at
+
+from reasons as n
+cross join {{ ref('int_as_of') }} as a
+left join {{ ref('int_routers') }} as r on n.router_id = r.router_id
+where r.left_at is null

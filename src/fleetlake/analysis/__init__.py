@@ -1,0 +1,1 @@
+"""Reading a lake from Python: tables and queries as Polars, Arrow or pandas."""

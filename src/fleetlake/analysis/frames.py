@@ -1,0 +1,117 @@
+"""The rows of a table or of a query, as a lazy Polars frame, an Arrow table or a pandas frame."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from functools import partial
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+from polars.io.plugins import register_io_source
+
+from fleetlake.analysis.filters import split_filter
+from fleetlake.errors import UsageError
+from fleetlake.text.quoting import quoted
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+OpenRelation = Callable[[], AbstractContextManager[duckdb.DuckDBPyRelation]]
+"""Opens what is read, on a connection of its own, and closes it."""
+
+ROWS_AT_ONCE = 100_000
+
+
+class Selection:
+    """What a query of the lake returns; nothing is read before it is asked for."""
+
+    def __init__(self, relation: OpenRelation) -> None:
+        self._relation = relation
+
+    def pl(self) -> pl.LazyFrame:
+        """Return the rows as a lazy Polars frame; times are in UTC.
+
+        Each `collect` reads the lake as it is then, unless the lake is opened `as_of`. Columns and
+        simple comparisons that Polars pushes down are read by DuckDB, the rest is never read.
+        """
+        with self._relation() as relation:
+            schema = pl.DataFrame(relation.limit(0).to_arrow_table()).schema
+        return register_io_source(partial(_frames, self._relation), schema=schema)
+
+    def arrow(self) -> pa.Table:
+        """Return the rows as a PyArrow table."""
+        with self._relation() as relation:
+            return relation.to_arrow_table()
+
+    def batches(self, rows: int = ROWS_AT_ONCE) -> Iterator[pa.RecordBatch]:
+        """Yield the rows as Arrow record batches of one snapshot, without holding all of them."""
+        with self._relation() as relation:
+            yield from relation.to_arrow_reader(rows)
+
+    def df(self) -> "DataFrame":
+        """Return the rows as a pandas data frame. Raises: UsageError if pandas is not installed."""
+        if find_spec("pandas") is None:
+            raise UsageError(
+                "pandas is not installed.",
+                remedy="Install it (`pip install pandas`), or use `.pl()` or `.arrow()`.",
+            )
+        with self._relation() as relation:
+            return relation.df()
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The columns with their SQL types."""
+        with self._relation() as relation:
+            kinds = map(str, relation.types)
+            return dict(zip(relation.columns, kinds, strict=True))
+
+
+class Table(Selection):
+    """A table of the lake; its docstring and `repr` describe the columns."""
+
+    def __init__(self, relation: OpenRelation, meanings: dict[str, str]) -> None:
+        super().__init__(relation)
+        self.meanings = meanings
+
+    def __repr__(self) -> str:
+        """Return the description: what one row is, and what each column means."""
+        return (self.__doc__ or "").strip()
+
+
+def described(name: str, about: str, columns: dict[str, tuple[str, str]]) -> type[Table]:
+    """Return a class for one table, whose docstring `help` and `?` show.
+
+    `columns` has the type and meaning of each column.
+    """
+    width = max(map(len, columns), default=0)
+    lines = [
+        f"  {column:<{width}}  {kind}{': ' if text else ''}{text}"
+        for column, (kind, text) in columns.items()
+    ]
+    doc = "\n".join([f"{name}: {about}", "", *lines])
+    attributes: dict[str, Any] = {"__doc__": doc, "__module__": __name__}
+    return type(name, (Table,), attributes)
+
+
+def _frames(
+    open_relation: OpenRelation,
+    with_columns: list[str] | None,
+    predicate: pl.Expr | None,
+    n_rows: int | None,
+    batch_size: int | None,
+) -> Iterator[pl.DataFrame]:
+    """Yield what Polars asks for: these columns of the first rows, of which it keeps some.
+
+    Each scan has its own connection, because Polars may read two at once, as in a join.
+    """
+    where, own = (None, None) if predicate is None else split_filter(predicate)
+    with open_relation() as relation:
+        first = relation if n_rows is None else relation.limit(n_rows)
+        kept = first if where is None else first.filter(where)
+        if with_columns is not None:
+            kept = kept.project(", ".join(map(quoted, with_columns)))
+        for batch in kept.to_arrow_reader(batch_size or ROWS_AT_ONCE):
+            frame = pl.DataFrame(batch)
+            yield frame if own is None else frame.filter(own)

@@ -1,0 +1,193 @@
+"""An open lake in Python: its schemas and tables by name, SQL, and the lake as of a past time."""
+
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import UTC, date, datetime, time
+from difflib import get_close_matches
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, cast
+
+import duckdb
+
+from fleetlake.analysis.descriptions import described_in
+from fleetlake.analysis.frames import Selection, Table, described
+from fleetlake.analysis.sources import ReadSource, published_source, snapshot_source
+from fleetlake.errors import UsageError
+from fleetlake.lake import open_lake
+from fleetlake.lake_address import parse_lake_address
+from fleetlake.publishing.publish import published_folder
+from fleetlake.settings import load_settings
+from fleetlake.text.quoting import quoted
+
+if TYPE_CHECKING:  # a stub, so that editors know the tables
+    from fleetlake.analysis.known_tables import Marts, Raw
+
+Moment = str | date | datetime
+
+_NAMES = (
+    "select table_name from information_schema.tables"
+    " where table_catalog = ? and table_schema = ? order by table_name"
+)
+
+
+class Schema:
+    """The tables of a schema as attributes: `lake.marts.trips`. `dir()` and `list()` name them."""
+
+    def __init__(self, source: ReadSource, name: str) -> None:
+        self._source, self._name = source, name
+
+    def __getattr__(self, name: str) -> Table:
+        """Return a table. Raises: AttributeError naming the nearest one."""
+        if name.startswith("_"):  # notebooks look for methods that draw an object
+            raise AttributeError(name)
+        names = [*self]
+        if name not in names:
+            nearest = get_close_matches(name, names, n=1)
+            meant = f"Did you mean {nearest[0]}?" if nearest else f"It has: {', '.join(names)}."
+            raise AttributeError(f"There is no table {self._name}.{name}. {meant}")
+        return self[name]
+
+    def __getitem__(self, name: str) -> Table:
+        """Return a table by any name, also one that is no Python name."""
+        relation = self._source.reading(f"FROM {self._name}.{quoted(name)}", None)
+        about, meanings = described_in(self._name, name)
+        kinds = Selection(relation).columns
+        columns = {column: (kind, meanings.get(column, "")) for column, kind in kinds.items()}
+        return described(f"{self._name}.{name}", about, columns)(relation, meanings)
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names of the tables."""
+        with self._source.cursor() as cursor:
+            rows = cursor.execute(_NAMES, [self._source.database, self._name]).fetchall()
+        yield from (name for (name,) in rows)
+
+    def __dir__(self) -> list[str]:
+        """Return the names of the tables, for completion."""
+        return [*self]
+
+    def __repr__(self) -> str:
+        """Return the tables with what they hold."""
+        lines = (f"{self._name}.{name}: {described_in(self._name, name)[0]}" for name in self)
+        return "\n".join(lines)
+
+
+class LakeReader:
+    """An open lake, for reading. Close it with `close()`, or use it in a `with` block.
+
+    `raw`, `staging`, `marts` and `meta` hold its tables.
+    """
+
+    def __init__(
+        self,
+        source: ReadSource,
+        close: Callable[[], object],
+        *,
+        can_travel: bool,
+    ) -> None:
+        self._source, self._can_travel = source, can_travel
+        # With the source, which frames hold, too: they outlive this object in a chain of calls.
+        self._finalizer = weakref.finalize(source, close)
+        self.raw = cast("Raw", Schema(source, "raw"))
+        self.marts = cast("Marts", Schema(source, "marts"))
+        self.staging, self.meta = Schema(source, "staging"), Schema(source, "meta")
+
+    def sql(self, query: str, parameters: object = None) -> Selection:
+        """Return the rows of one query; `?` in it stand for parameters. Nothing is read yet.
+
+        Raises: UsageError for a statement that is no query, or that DuckDB rejects.
+        """
+        with self._source.cursor() as cursor:
+            try:
+                statements = cursor.extract_statements(query)
+                if [s.type for s in statements] == [duckdb.StatementType.SELECT]:
+                    cursor.sql(query, params=parameters)
+                    return Selection(self._source.reading(query, parameters))
+            except duckdb.ProgrammingError as error:
+                raise UsageError(f"DuckDB rejected this query: {error}") from None
+        raise UsageError("This is not one query.", remedy="Pass one statement that returns rows.")
+
+    def as_of(self, moment: Moment) -> "LakeReader":
+        """Return the lake as it was at a time: a date means its start, and no zone means UTC.
+
+        Raises: UsageError if the lake has no snapshot from then.
+        """
+        if not self._can_travel:
+            raise UsageError(
+                "A published snapshot is one moment of the lake.",
+                remedy="Open the lake itself: `fleetlake.open()`.",
+            )
+        at = _instant(moment)
+        with self._source.cursor() as cursor:
+            found = cursor.execute(
+                "select max(snapshot_id) filter (snapshot_time <= $1), min(snapshot_time)"
+                " from lake.snapshots()",
+                [at],
+            ).fetchone()
+        snapshot, oldest = found or (None, None)
+        if not snapshot:
+            raise UsageError(
+                f"The lake has no snapshot from {at:%Y-%m-%d %H:%M} UTC or before.",
+                remedy=f"Its oldest one is from {oldest:%Y-%m-%d %H:%M} UTC.",
+            )
+        source, close = snapshot_source(self._source, int(snapshot))
+        return LakeReader(source, close, can_travel=True)
+
+    def close(self) -> None:
+        """Close the lake; its frames can no longer be read."""
+        self._finalizer()
+
+    def __enter__(self) -> Self:
+        """Return the lake itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the lake."""
+        self.close()
+
+    def __repr__(self) -> str:
+        """Return where the lake is."""
+        return f"<lake in {self._source.address}>"
+
+
+def open_for_reading(path: str | Path | None, *, published: bool) -> LakeReader:
+    """Open the lake of the settings, or in a folder; or the snapshot published from it.
+
+    Raises: LakeError if there is none.
+    """
+    if published:
+        folder = Path(path) if path is not None else published_folder(load_settings())
+        source, close = published_source(folder)
+        return LakeReader(source, close, can_travel=False)
+    settings = load_settings()
+    address = settings.lake
+    if path is not None:
+        address = parse_lake_address(str(path), settings.lake_files)
+    with ExitStack() as opened:
+        lake = opened.enter_context(open_lake(address, read_only=True))
+        source = ReadSource(connection=lake.connection, address=lake.path, database="lake")
+        return LakeReader(source, opened.pop_all().close, can_travel=True)
+
+
+def _instant(moment: Moment) -> datetime:
+    """Return a time in UTC; a text is a date or a time in ISO format. Raises: UsageError.
+
+    >>> _instant("2026-11-01").isoformat()
+    '2026-11-01T00:00:00+00:00'
+    """
+    if isinstance(moment, str):
+        try:
+            moment = datetime.fromisoformat(moment)
+        except ValueError:
+            raise UsageError(
+                f"{moment!r} is not a time.", remedy="Write it like 2026-11-01 or 2026-11-01T09:00."
+            ) from None
+    if not isinstance(moment, datetime):
+        moment = datetime.combine(moment, time())
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

@@ -1,0 +1,237 @@
+"""Reading a lake from Python: tables and queries as frames, time travel, published snapshots."""
+
+import gc
+import shutil
+import subprocess
+import sys
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import fleetlake
+from fleetlake.analysis import frames
+from fleetlake.analysis.frames import ROWS_AT_ONCE
+from fleetlake.errors import LakeError, UsageError
+from fleetlake.lake import open_lake
+from fleetlake.publishing.publish import publish
+
+START = datetime(2026, 11, 1, tzinfo=UTC)
+MANY = 3 * ROWS_AT_ONCE
+
+
+@pytest.fixture(scope="module")
+def filled(empty_lake, tmp_path_factory):
+    """Return a lake with a mart of trips and some alerts."""
+    path = Path(shutil.copytree(empty_lake, tmp_path_factory.mktemp("analysis") / "lake"))
+    with open_lake(path) as opened:
+        opened.execute(
+            "create table marts.trips as select n as router_id, 'trip ' || n as trip_id,"
+            " n / 4.0::double as distance_km, date '2026-11-01' + (n % 3)::int as trip_date,"
+            f" '{START:%Y-%m-%d}'::timestamptz + to_minutes(n) as started_at,"
+            " case when n % 2 = 0 then 'Red' end as main_carrier from range(10) as t(n);"
+            f"create table marts.points as select n from range({MANY}) as t(n);"
+            "insert into raw.alerts (created_at_timeuuid, type, info)"
+            " values ('a', 'reboot', '{\"n\": 1}')"
+        )
+    return path
+
+
+@pytest.fixture
+def lake(filled):
+    with fleetlake.open(filled) as opened:
+        yield opened
+
+
+FILTERS = {
+    "an integer": pl.col("router_id") > 7,
+    "a number": pl.col("distance_km") <= 0.75,
+    "a text": pl.col("main_carrier") == "Red",
+    "null": pl.col("main_carrier").is_null(),
+    "a day": pl.col("trip_date") == date(2026, 11, 2),
+    "a time": pl.col("started_at") >= START + timedelta(minutes=4),
+    "several": (pl.col("router_id") != 4) & (pl.col("main_carrier") == "Red"),
+    "what only polars can do": pl.col("trip_id").str.ends_with("3") | (pl.col("router_id") == 1),
+}
+
+
+@pytest.mark.parametrize("condition", FILTERS.values(), ids=FILTERS)
+def test_a_lazy_frame_has_the_rows_that_polars_would_keep(lake, condition):
+    everything = pl.DataFrame(lake.marts.trips.arrow())
+
+    found = lake.marts.trips.pl().filter(condition).collect().sort("router_id")
+
+    assert found.equals(everything.filter(condition).sort("router_id"))
+    assert 0 < found.height < everything.height
+
+
+def test_a_lazy_frame_reads_only_the_columns_and_rows_that_are_needed(lake, monkeypatch):
+    seen = []
+    kept = frames.split_filter
+
+    def split(predicate):
+        seen.append(kept(predicate))
+        return seen[-1]
+
+    monkeypatch.setattr(frames, "split_filter", split)
+    frame = lake.marts.trips.pl().filter(pl.col("router_id") == 3).select("distance_km")
+
+    assert frame.collect().rows() == [(0.75,)]
+    assert [sql for sql, _ in seen] == ['"router_id" = 3']
+
+
+def test_frames_of_the_same_tables_can_be_joined_and_cut(lake):
+    trips = lake.marts.trips.pl()
+    early, late = trips.filter(pl.col("router_id") < 6), trips.filter(pl.col("router_id") > 3)
+
+    both = early.join(late, on="router_id").collect()
+
+    assert sorted(both["router_id"]) == [4, 5]
+    assert lake.marts.points.pl().head(3).collect().height == 3
+    assert trips.sort("distance_km", descending=True).head(1).collect()["router_id"].item() == 9
+
+
+def test_times_are_in_utc(lake):
+    assert lake.marts.trips.pl().collect_schema()["started_at"] == pl.Datetime("us", "UTC")
+
+
+def test_a_raw_table_and_a_query_are_frames_too(lake):
+    assert lake.raw.alerts.pl().collect()["type"].to_list() == ["reboot"]
+    query = "select count(*) as n from marts.trips where router_id < ?"
+    assert lake.sql(query, [4]).pl().collect().rows() == [(4,)]
+    assert lake.sql(query, [4]).arrow().to_pylist() == [{"n": 4}]
+    assert lake.sql(query, [4]).df()["n"].tolist() == [4]
+
+
+def test_without_pandas_df_says_what_to_use_instead(lake, monkeypatch):
+    monkeypatch.setattr(frames, "find_spec", lambda _: None)
+
+    with pytest.raises(UsageError, match=r"pandas is not installed.*`\.pl\(\)`"):
+        lake.marts.trips.df()
+
+
+def test_a_wrong_name_names_the_nearest_table(lake):
+    with pytest.raises(AttributeError, match=r"no table marts\.trip\. Did you mean trips\?"):
+        _ = lake.marts.trip
+    with pytest.raises(AttributeError, match=r"no table marts\.zzz\. It has: points, trips"):
+        _ = lake.marts.zzz
+    assert not hasattr(lake.marts, "_repr_html_")
+
+
+def test_schemas_list_their_tables_for_completion(lake):
+    assert [*lake.marts] == dir(lake.marts) == ["points", "trips"]
+    assert {"alerts", "routers"} <= set(dir(lake.raw))
+    assert "marts.trips: Each trip of each vehicle" in repr(lake.marts)
+
+
+def test_help_on_a_table_gives_the_meaning_and_type_of_each_column(lake):
+    text = lake.marts.trips.__doc__
+
+    assert "One row per router and trip." in text
+    assert "main_carrier  VARCHAR: Carrier of most fixes of the trip" in text
+    assert repr(lake.marts.trips) == text
+    assert "JSON: " in lake.raw.alerts.__doc__
+
+
+def test_only_one_query_is_run(lake):
+    for sql in ("drop table marts.trips", "select 1; select 2", "copy (select 1) to 'x.csv'", ""):
+        with pytest.raises(UsageError, match="not one query"):
+            lake.sql(sql)
+    with pytest.raises(UsageError, match=r"DuckDB rejected this query: .*trisp"):
+        lake.sql("from marts.trisp")
+
+
+def test_the_lake_as_of_a_time_has_the_rows_of_then(empty_lake, tmp_path):
+    path = Path(shutil.copytree(empty_lake, tmp_path / "lake"))
+    with open_lake(path) as opened:
+        opened.execute("create table marts.trips as select 1 as router_id")
+        [(between,)] = opened.rows("select max(snapshot_time) from lake.snapshots()")
+        opened.execute("insert into marts.trips values (2)")
+
+    with fleetlake.open(path) as lake:
+        then = lake.as_of(between)
+        assert then.marts.trips.pl().collect().height == 1
+        assert then.sql("from marts.trips").arrow().num_rows == 1
+        assert lake.marts.trips.pl().collect().height == 2
+        with pytest.raises(UsageError, match=r"no snapshot from 1999-01-01 .* oldest one is from"):
+            lake.as_of("1999-01-01")
+        with pytest.raises(UsageError, match="'soon' is not a time"):
+            lake.as_of("soon")
+
+
+def test_a_load_commits_while_a_frame_is_being_read(empty_lake, tmp_path):
+    path = Path(shutil.copytree(empty_lake, tmp_path / "lake"))
+    with open_lake(path) as opened:
+        opened.execute(f"create table marts.points as select n from range({MANY}) as t(n)")
+
+    with fleetlake.open(path) as lake:
+        frame, batches = lake.marts.points.pl(), lake.marts.points.batches(1000)
+        first = next(batches)
+        with open_lake(path) as writer, writer.transaction():
+            writer.execute("insert into marts.points values (-1)")
+        rest = sum(batch.num_rows for batch in batches)
+
+        assert first.num_rows + rest == MANY
+        assert frame.select(pl.len()).collect().item() == MANY + 1
+
+
+def test_a_load_of_the_service_commits_while_a_frame_is_open_and_a_later_read_sees_it(make_sim):
+    sim = make_sim(routers=3, days=1)
+    sim.ingest("alerts")
+    with fleetlake.open(sim.settings().lake) as lake:
+        frame, batches = lake.raw.alerts.pl(), lake.raw.alerts.batches(10)
+        read = [next(batches)]
+        before = frame.select(pl.len()).collect().item()
+        sim.advance(86_400)
+
+        [outcome] = sim.ingest("alerts")
+
+        read += batches
+        assert outcome.added > 0
+        assert sum(batch.num_rows for batch in read) == before
+        assert frame.select(pl.len()).collect().item() == before + outcome.added
+
+
+def test_a_published_snapshot_is_read_by_the_same_names(filled, tmp_path):
+    publish(filled, tmp_path / "published", raw=["alerts"])
+
+    with fleetlake.open(tmp_path / "published", published=True) as snapshot:
+        assert snapshot.marts.trips.pl().collect().height == 10
+        assert snapshot.raw.alerts.arrow().num_rows == 1
+        assert snapshot.sql("from marts.trips limit 2").arrow().num_rows == 2
+        with pytest.raises(UsageError, match="A published snapshot is one moment"):
+            snapshot.as_of("2026-11-01")
+
+
+def test_without_a_lake_or_a_snapshot_an_error_says_what_to_do(tmp_path):
+    with pytest.raises(LakeError, match=r"There is no lake in .*fleetlake ingest"):
+        fleetlake.open(tmp_path)
+    with pytest.raises(LakeError, match=r"no published snapshot in .*fleetlake publish"):
+        fleetlake.open(tmp_path, published=True)
+
+
+def test_a_closed_lake_says_so(filled):
+    lake = fleetlake.open(filled)
+    frame = lake.marts.trips
+    lake.close()
+
+    with pytest.raises(LakeError, match="closed"):
+        frame.arrow()
+
+
+def test_a_frame_can_be_read_without_keeping_the_lake_it_came_from(filled):
+    frame = fleetlake.open(filled).marts.trips.pl()
+    then = fleetlake.open(filled).as_of(datetime.now(UTC)).sql("from marts.trips").pl()
+    gc.collect()
+
+    assert frame.collect().height == then.collect().height == 10
+
+
+def test_a_program_that_leaves_a_lake_open_ends_quietly(filled):
+    script = f"import fleetlake; lake = fleetlake.open({str(filled)!r}); lake.marts.trips.pl()"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout == done.stderr == ""
