@@ -32,7 +32,7 @@ FLOORS = [
     ["lake"],
     ["reading", "marts"],
     ["loading", "exporters", "publishing"],
-    ["monitoring", "demo"],
+    ["monitoring", "demo", "dashboard"],
     ["privacy"],
     ["cli"],
     ["__main__"],

@@ -13,6 +13,7 @@ from fleetlake.cli.build import build
 from fleetlake.cli.check import check
 from fleetlake.cli.columns import columns
 from fleetlake.cli.command_group import PlainGroup, joined_paragraphs
+from fleetlake.cli.dashboard import dashboard
 from fleetlake.cli.demo import demo
 from fleetlake.cli.docs import docs
 from fleetlake.cli.doctor import doctor
@@ -55,6 +56,7 @@ COMMANDS = (
     ingest,
     build,
     publish,
+    dashboard,
     export,
     docs,
     query,

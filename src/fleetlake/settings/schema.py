@@ -113,6 +113,9 @@ class Settings(BaseSettings):
         default=False,
         description="Put ' before CSV values that a spreadsheet would run as a formula",
     )
+    dashboard_token: SecretStr | None = Field(
+        None, description="Token for reading the dashboard from other machines"
+    )
     state: Path = Field(
         default_factory=lambda: user_state_path("fleetlake"),
         description="Folder that holds the call limit shared by all processes",

@@ -1,0 +1,105 @@
+"""What a column of a panel means, how it is shown, and where it comes from."""
+
+import re
+from collections.abc import Mapping
+from functools import cache
+
+from fleetlake.dashboard.panels import Panel
+from fleetlake.marts.catalogue import marts
+from fleetlake.marts.sql_project import project_folder
+
+_KINDS = (
+    (r"_at$|^valid_(from|to)$|_(from|until)$", "instant"),
+    (r"_date$|^day$", "day"),
+    (r"_pct$", "percent"),
+    (r"_bytes$", "bytes"),
+    (r"_hours$", "hours"),
+    (r"(^|_)s$", "duration"),
+    (r"_kmh$", "speed"),
+    (r"_km$", "distance"),
+    (r"temperature_c$", "temperature"),
+    (r"_dbm$", "dbm"),
+    (r"_db$", "db"),
+    (r"_m$", "metres"),
+    (r"_(ma)$", "milliamps"),
+    (r"_(mv)$", "millivolts"),
+    (r"_deg$", "degrees"),
+    (r"^(is|has)_", "yes_no"),
+    (r"_id$", "id"),
+)
+_UNIT = re.compile(r"_(at|date|pct|bytes|hours|s|kmh|km|c|dbm|db|m|ma|mv|deg)$")
+_NUMBERS = ("int", "float", "double", "decimal")
+
+
+def kind_of(name: str, arrow_type: str) -> str:
+    """Return how a column is shown: by the unit that its name ends with, else by its type.
+
+    >>> kind_of("duration_s", "double"), kind_of("router_name", "string")
+    ('duration', 'text')
+    """
+    for pattern, kind in _KINDS:
+        if re.search(pattern, name):
+            return kind
+    return "number" if arrow_type.startswith(_NUMBERS) else "text"
+
+
+def label_of(name: str) -> str:
+    """Return the heading of a column: its name in words, without the unit.
+
+    >>> label_of("primary_available_pct"), label_of("router_name")
+    ('Primary available', 'Router')
+    """
+    words = _UNIT.sub("", name).removesuffix("_name").removeprefix("is_").split("_")
+    return " ".join(words).capitalize()
+
+
+def origin_of(panel: Panel, column: str) -> tuple[str, str]:
+    """Return where a panel's column comes from, as `mart.column`, and what that means.
+
+    >>> from fleetlake.dashboard.panels import panel_at
+    >>> origin_of(panel_at("failover", "episodes"), "to_carrier")[0]
+    'failover_episodes.to_carrier'
+    """
+    if declared := panel.of.get(column):
+        mart, _, name = declared.split(",")[0].partition(".")
+        return declared, _meanings().get(mart, {}).get(name, "")
+    for mart in panel.marts:
+        if column in _meanings().get(mart, {}):
+            return f"{mart}.{column}", _meanings()[mart][column]
+    return "", ""
+
+
+def column_types(mart: str) -> Mapping[str, str]:
+    """Return the columns of a mart of this release, with their SQL types; empty if unknown."""
+    return _types().get(mart, {})
+
+
+@cache
+def _types() -> Mapping[str, Mapping[str, str]]:
+    return {
+        mart["name"]: {c["name"]: c["data_type"] for c in mart.get("columns", ()) if "data_type" in c}
+        for mart in marts()
+    }
+
+
+@cache
+def _meanings() -> Mapping[str, Mapping[str, str]]:
+    return {
+        mart["name"]: {
+            column["name"]: _meaning(column.get("description", ""))
+            for column in mart.get("columns", ())
+        }
+        for mart in marts()
+    }
+
+
+def _meaning(description: str) -> str:
+    """Return a column's description, also one that is written once for all marts."""
+    named = re.fullmatch(r'{{ doc\("(\w+)"\) }}', description)
+    return " ".join((_shared_meanings().get(named[1], "") if named else description).split())
+
+
+@cache
+def _shared_meanings() -> Mapping[str, str]:
+    text = (project_folder() / "models" / "columns.md").read_text(encoding="utf-8")
+    return dict(re.findall(r"{% docs (\w+) %}(.*?){% enddocs %}", text, re.DOTALL))

@@ -1,0 +1,74 @@
+"""Rows as the page, a spreadsheet or a notebook takes them: JSON by column, CSV, Parquet. Pure."""
+
+import io
+from collections.abc import Mapping
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as arrow_csv
+import pyarrow.parquet as pq
+
+from fleetlake.dashboard.column_sources import kind_of, label_of, origin_of
+from fleetlake.dashboard.panels import Panel
+from fleetlake.text.spreadsheet import guarded
+
+_LARGEST_EXACT = 2**53 - 1
+"""The largest integer that a script's number holds exactly."""
+
+
+def as_json(panel: Panel, rows: pa.Table, *, more: Mapping[str, object]) -> bytes:
+    """Return rows as one JSON document: what each column is, and its values in a list.
+
+    Times are milliseconds since 1970 in UTC, days ISO texts; a number that a script cannot hold
+    exactly is a text. `more` is added to the document.
+    """
+    columns = []
+    for name in rows.column_names:
+        origin, meaning = origin_of(panel, name)
+        kind = kind_of(name, str(rows.schema.field(name).type))
+        columns.append(
+            {
+                "name": name,
+                "label": panel.draw.get("labels", {}).get(name) or label_of(name),
+                "kind": panel.draw.get("kinds", {}).get(name, kind),
+                "origin": origin,
+                "meaning": meaning,
+            }
+        )
+    values = {name: _plain(rows.column(name)) for name in rows.column_names}
+    return orjson.dumps({"columns": columns, "rows": rows.num_rows, "values": values, **more})
+
+
+def as_csv(rows: pa.Table) -> bytes:
+    """Return rows as CSV with a heading, with texts that no spreadsheet runs as a formula."""
+    for place, column in enumerate(rows.schema):
+        if pa.types.is_string(column.type):
+            texts = rows.column(place).to_pylist()
+            safe = pa.array([text and guarded(text) for text in texts], pa.string())
+            rows = rows.set_column(place, column.name, safe)
+    out = io.BytesIO()
+    arrow_csv.write_csv(rows, out)
+    return out.getvalue()
+
+
+def as_parquet(rows: pa.Table) -> bytes:
+    """Return rows as a Parquet file."""
+    out = io.BytesIO()
+    pq.write_table(rows, out, compression="zstd")
+    return out.getvalue()
+
+
+def _plain(column: pa.ChunkedArray) -> list[object]:
+    """Return values that JSON has."""
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        return pc.cast(pc.cast(column, pa.timestamp("ms", kind.tz), safe=False), pa.int64()).to_pylist()
+    if pa.types.is_decimal(kind):
+        return pc.cast(column, pa.float64()).to_pylist()
+    values = column.to_pylist()
+    if pa.types.is_integer(kind) and column.num_chunks:
+        ends = pc.min_max(column)
+        if max(abs(ends["min"].as_py() or 0), abs(ends["max"].as_py() or 0)) > _LARGEST_EXACT:
+            return [value if value is None else str(value) for value in values]
+    return values
