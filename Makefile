@@ -80,6 +80,9 @@ format: $(READY)  ## Fix formatting and what lint can fix
 reference: $(READY)  ## Render the tables of docs/reference from the code
 	@$(BIN)/python -m tests.reference
 
+vendor: $(READY)  ## Fetch the dashboard's vendored scripts and outlines again, and compare (needs npm)
+	@$(BIN)/python -m tests.vendor
+
 docs: $(READY)  ## Render the SQL project as a site, with lineage: data/docs/index.html
 	@$(BIN)/python -m fleetlake.marts docs
 
