@@ -13,7 +13,7 @@ def dashboard(
         str,
         typer.Option(
             metavar="ADDRESS",
-            help="IP address to listen on. Beyond this machine, FLEETLAKE_DASHBOARD_TOKEN is needed.",
+            help="IP address to listen on. Beyond this machine it needs FLEETLAKE_DASHBOARD_TOKEN.",
         ),
     ] = "127.0.0.1",
     published: Annotated[

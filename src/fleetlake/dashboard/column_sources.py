@@ -28,6 +28,36 @@ _KINDS = (
     (r"_id$", "id"),
 )
 _UNIT = re.compile(r"_(at|date|pct|bytes|hours|s|kmh|km|c|dbm|db|m|ma|mv|deg)$")
+_LABELS = {
+    "backup_bytes": "Data on backup",
+    "backup_s": "Time on backup",
+    "cap_bytes": "Data cap",
+    "cap_projected_pct": "Cap used by month’s end",
+    "cell_latitude_deg": "Place",
+    "checked_at": "At",
+    "gap_hours": "Not located for",
+    "holes_s": "Length of holes",
+    "interface": "Line",
+    "is_over_cap_projected": "Over cap by month’s end",
+    "is_repeat_offender": "Repeats",
+    "is_still_there": "Still there",
+    "mean_rsrp_dbm": "Mean signal",
+    "min_rsrp_dbm": "Weakest signal",
+    "mean_sinr_db": "Signal to noise",
+    "predicted_worn_at": "Worn out by",
+    "projected_bytes": "By month’s end",
+    "router_name": "Device",
+    "rsrp_dbm": "Signal",
+    "signal_pct": "Signal strength",
+    "sinr_db": "Signal to noise",
+    "so_far_s": "So far",
+    "state_updated_at": "State since",
+    "total_bytes": "Data",
+    "total_s": "In all",
+    "trip_date": "Day",
+    "weak_pct": "Weak fixes",
+}
+_ABBREVIATIONS = {"Ip": "IP", "Ipv4": "IPv4", "Mac": "MAC", "Wan": "WAN"}
 _NUMBERS = ("int", "float", "double", "decimal")
 
 
@@ -46,11 +76,15 @@ def kind_of(name: str, arrow_type: str) -> str:
 def label_of(name: str) -> str:
     """Return the heading of a column: its name in words, without the unit.
 
-    >>> label_of("primary_available_pct"), label_of("router_name")
-    ('Primary available', 'Router')
+    >>> label_of("primary_available_pct"), label_of("ip_address")
+    ('Primary available', 'IP address')
     """
+    if name in _LABELS:
+        return _LABELS[name]
     words = _UNIT.sub("", name).removesuffix("_name").removeprefix("is_").split("_")
-    return " ".join(words).capitalize()
+    return " ".join(
+        [_ABBREVIATIONS.get(word, word) for word in [words[0].capitalize(), *words[1:]]]
+    )
 
 
 def origin_of(panel: Panel, column: str) -> tuple[str, str]:
@@ -77,7 +111,9 @@ def column_types(mart: str) -> Mapping[str, str]:
 @cache
 def _types() -> Mapping[str, Mapping[str, str]]:
     return {
-        mart["name"]: {c["name"]: c["data_type"] for c in mart.get("columns", ()) if "data_type" in c}
+        mart["name"]: {
+            c["name"]: c["data_type"] for c in mart.get("columns", ()) if "data_type" in c
+        }
         for mart in marts()
     }
 

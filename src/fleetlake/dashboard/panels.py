@@ -40,7 +40,8 @@ _PARAMETER = re.compile(r"\$(\w+)")
 class Panel:
     """One named query, and how its rows are drawn.
 
-    `filters` maps a filter to its condition; `needs` are parameters that must be given; `of` maps
+    `filters` maps a filter to its condition; `needs` are parameters that must be given;
+    `beside` are filters that plainly have no meaning here, so that the page need not say so; `of` maps
     an output column to where it comes from; `since` is the column that says how far back the rows
     go, as `mart.column`; `draw` is for the script that draws this `kind`.
     """
@@ -58,6 +59,7 @@ class Panel:
     is_wide: bool = True
     filters: Mapping[str, str] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
     of: Mapping[str, str] = field(default_factory=dict)
     draw: Mapping[str, Any] = field(default_factory=dict)
 
@@ -71,9 +73,7 @@ class Panel:
         used = set(_PARAMETER.findall(self.sql))
         return tuple(name for name in given if name in self.filters or name in used)
 
-    def statement(
-        self, given: Mapping[str, object], *, rows: int
-    ) -> tuple[str, dict[str, object]]:
+    def statement(self, given: Mapping[str, object], *, rows: int) -> tuple[str, dict[str, object]]:
         """Return the SQL for at most `rows` rows, and its parameters.
 
         Raises: UsageError if a parameter that the query needs is missing.
@@ -128,5 +128,5 @@ def _page(slug: str, written: dict[str, Any]) -> DashboardPage:
 
 
 def _panel(page: str, name: str, written: dict[str, Any]) -> Panel:
-    lists = {key: tuple(written[key]) for key in ("marts", "needs") if key in written}
+    lists = {key: tuple(written[key]) for key in ("marts", "needs", "beside") if key in written}
     return Panel(page=page, name=name, **{**written, **lists})

@@ -63,7 +63,9 @@ def _plain(column: pa.ChunkedArray) -> list[object]:
     """Return values that JSON has."""
     kind = column.type
     if pa.types.is_timestamp(kind):
-        return pc.cast(pc.cast(column, pa.timestamp("ms", kind.tz), safe=False), pa.int64()).to_pylist()
+        return pc.cast(
+            pc.cast(column, pa.timestamp("ms", kind.tz), safe=False), pa.int64()
+        ).to_pylist()
     if pa.types.is_decimal(kind):
         return pc.cast(column, pa.float64()).to_pylist()
     values = column.to_pylist()

@@ -190,7 +190,7 @@ class Dashboard:
                 "since": _since(snapshot, panel),
                 "is_cut": found.num_rows > panel.limit,
                 "applied": applied,
-                "ignored": [name for name in values if name not in applied],
+                "ignored": [name for name in values if name not in {*applied, *panel.beside}],
             }
             document = as_json(panel, found.slice(0, panel.limit), more=more)
         self._keep(key, document)
@@ -241,7 +241,9 @@ def _since(snapshot: PublishedSnapshot, panel: Panel) -> int | None:
     if not panel.since:
         return None
     mart, _, column = panel.since.partition(".")
-    rows = snapshot.rows(f'SELECT epoch_ms(min("{column}")::timestamptz) AS since FROM "{mart}"', {})
+    rows = snapshot.rows(
+        f'SELECT epoch_ms(min("{column}")::timestamptz) AS since FROM "{mart}"', {}
+    )
     [since] = rows.column("since").to_pylist()
     return None if since is None else int(since)
 

@@ -2,7 +2,7 @@
 import { linkTo } from "./address.js";
 import { el, svg } from "./dom.js";
 import { duration, instant, isNumeric, show } from "./format.js";
-import { badge, deviceLink, deviceName, drawTable, timeCell } from "./table.js";
+import { badge, deviceLink, deviceName, drawTable, timeCell, wrapped } from "./table.js";
 
 // Okabe and Ito's colours, which colour-blind people tell apart; black and yellow are left out.
 export const PALETTE = ["#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#8c6d1f", "#6a51a3"];
@@ -10,7 +10,7 @@ export const PALETTE = ["#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "
 const columnNamed = (data, name) => data.columns.find((column) => column.name === name);
 const textOf = (data, name, row) => {
   const column = columnNamed(data, name);
-  return show(column.kind, data.values[name][row]);
+  return wrapped(show(column.kind, data.values[name][row]));
 };
 
 export function drawBars(data, { draw, title, state }) {
@@ -123,7 +123,8 @@ export function drawLanes(data, { draw, title, state, width, given }) {
       const kind = data.values[draw.colour][i];
       const told = `${deviceName(data, i)}: ${instant(starts[i])} to ${open[i] ? "now" : instant(ends[i])}, ${duration(data.values.duration_s[i])}; ${name(kind)}; ${data.values.to_carrier[i] || "carrier unknown"}`;
       const place = { x: x(starts[i]), y: y + (width < 600 ? 22 : 5), width: Math.max(3, x(ends[i]) - x(starts[i])), height: 16, rx: 2 };
-      picture.append(svg("rect", { ...place, fill: colour(kind) }, svg("title", {}, told)));
+      const bar = svg("rect", { ...place, fill: colour(kind) }, svg("title", {}, told));
+      picture.append(svg("a", { href: linkTo("/device", { router: id }), tabindex: -1, "aria-hidden": "true" }, bar));
       if (open[i]) picture.append(svg("rect", { ...place, fill: "url(#open)", "pointer-events": "none" }));
     }
   });

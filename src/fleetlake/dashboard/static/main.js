@@ -87,6 +87,7 @@ async function draw(panel, data, given, text) {
   const offered = [...new Set(ignored)].filter((name) => form()?.elements[name === "time" ? "last" : name] && !(name !== "carrier" && given.get("router") && data.applied.includes("router") && name !== "time"));
   const note = offered.length && given.size ? el("p", { class: "note" }, `Not filtered by ${offered.join(" or ")}.`) : null;
   let content;
+  panel.section.classList.toggle("quiet", !data.rows && panel.kind !== "map");
   if (!data.rows && panel.kind !== "map") content = [el("p", { class: "hint" }, panel.empty)];
   else {
     const width = panel.body.clientWidth;

@@ -205,7 +205,7 @@ class FleetMap {
       this.sayMoment();
     } else this.clock.textContent = "now";
     await Promise.all([this.loadDevices(), this.loadTrack(), this.wants.coverage ? this.loadCoverage() : null]);
-    if (!this.isFitted) this.fit();
+    if (!this.isFitted && !this.track?.rows) this.fit();
     this.isFitted = true;
   }
 
@@ -214,11 +214,11 @@ class FleetMap {
       this.then = await this.panel.read("/api/map/replay").catch((error) => { this.told.textContent = error.message; return null; });
       if (!this.then) return;
       this.map.getSource("devices").setData(points(this.then, (i) => ({ state: "then", name: deviceName(this.then, i) })));
-      this.told.textContent = `${this.then.rows} vehicles located in the hour before ${this.clock.textContent}.`;
+      this.told.textContent = `Vehicles located in the hour before ${this.clock.textContent}: ${this.then.rows}.`;
     } else {
       this.then = null;
       this.map.getSource("devices").setData(points(this.data, (i) => ({ state: stateOf(this.data, i), name: deviceName(this.data, i) })));
-      this.told.textContent = `${this.data.rows} devices where they were last located${this.data.is_cut ? "; there are more: narrow the filters" : ""}.`;
+      this.told.textContent = `Devices where they were last located: ${this.data.rows}${this.data.is_cut ? "; there are more, so narrow the filters" : ""}.`;
     }
     this.drawLegend();
   }

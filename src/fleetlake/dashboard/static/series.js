@@ -1,7 +1,7 @@
 // Curves over time, drawn by uPlot: one chart per value, one curve per battery, carrier or line.
 import { PALETTE } from "./chart.js";
 import { el, loadScript, loadStyle } from "./dom.js";
-import { isNumeric, preference, scaled, show } from "./format.js";
+import { instant, isNumeric, preference, scaled, show } from "./format.js";
 import { drawTable } from "./table.js";
 
 let loaded;
@@ -26,6 +26,12 @@ function aligned(data, draw, value) {
   return { kind, all, curves };
 }
 
+function tick(seconds, step, isDays) {
+  if (isDays && step < 86400 && seconds % 86400) return "";
+  const text = isDays ? new Date(seconds * 1000).toISOString().replace("T", " ") : instant(seconds * 1000);
+  return step >= 86400 || text.slice(11, 16) === "00:00" ? text.slice(5, 10) : text.slice(11, 16);
+}
+
 function chart(data, draw, value, width) {
   const column = data.columns.find((one) => one.name === value);
   const { kind, all, curves } = aligned(data, draw, value);
@@ -41,10 +47,10 @@ function chart(data, draw, value, width) {
     title: "",
     tzDate: preference("zone") === "utc" || isDays ? (seconds) => window.uPlot.tzDate(new Date(seconds * 1000), "UTC") : undefined,
     cursor: { y: false },
-    scales: { y: kind === "percent" ? { range: [0, 100] } : { range: (_, low, high) => [Math.min(0, low), high === low ? high + 1 : high * 1.05] } },
-    axes: [axis, { ...axis, size: 74, values: (_, found) => found.map(said) }],
+    scales: { x: { range: (_, low, high) => (high - low < 60 ? [low - 43200, high + 43200] : [low, high]) }, y: kind === "percent" ? { range: [0, 100] } : { range: (_, low, high) => [Math.min(0, low), high === low ? high + 1 : high * 1.05] } },
+    axes: [{ ...axis, values: (_, found, __, ___, step) => found.map((seconds) => tick(seconds, step, isDays)), space: 75 }, { ...axis, size: 74, values: (_, found) => found.map(said) }],
     series: [
-      { value: (_, seconds) => (seconds === null ? "–" : new Date(seconds * 1000).toISOString().slice(0, isDays ? 10 : 16).replace("T", " ")) },
+      { label: isDays ? "Day" : "Time", value: (_, seconds) => (seconds === null ? "–" : isDays ? new Date(seconds * 1000).toISOString().slice(0, 10) : instant(seconds * 1000)) },
       ...[...curves.keys()].map((name, i) => ({
         label: draw.split ? name : column.label,
         stroke: PALETTE[i % PALETTE.length],

@@ -22,7 +22,15 @@ export function deviceLink(data, row, attributes = {}) {
   const id = data.values.router_id?.[row];
   const name = deviceName(data, row);
   if (id === null || id === undefined) return el("span", {}, name);
-  return el("a", { href: linkTo("/device", { router: id }), class: "device", ...attributes }, name);
+  const shown = wrapped(name);
+  return el("a", { href: linkTo("/device", { router: id }), ...attributes, class: `device ${typeof shown === "string" ? "" : "long"}` }, shown);
+}
+
+// Long texts are cut for reading (the export has all of it); very long words may break anywhere.
+const LONGEST = 300;
+export function wrapped(text) {
+  if (typeof text !== "string" || (text.length <= LONGEST && !/\S{40}/.test(text))) return text;
+  return el("span", { class: "long", title: text.slice(0, 2000) }, text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text);
 }
 
 // What is shown of each column: name, heading, and the cell of a row.
@@ -54,7 +62,7 @@ function cellOf(data, column, row, draw) {
   if (value === null || value === undefined || value === "") return "–";
   if (column.kind === "instant") return timeCell(value, draw.ages?.includes(column.name));
   if (["severity", "risk", "connection_state", "verdict"].includes(column.name)) return badge(value);
-  return show(column.kind, value);
+  return wrapped(show(column.kind, value));
 }
 
 export function timeCell(value, withAge) {
@@ -91,6 +99,7 @@ function order(data, sort) {
 export function drawTable(data, { draw = {}, title = "", state = {}, rowClass = null } = {}) {
   const columns = shownColumns(data, draw);
   const body = el("tbody");
+  const first = draw.first_rows || FIRST_ROWS;
   const more = el("p", { class: "more" });
   const heads = columns.map((column) => {
     const button = el("button", { type: "button", title: column.meaning || column.origin }, column.label);
@@ -104,7 +113,7 @@ export function drawTable(data, { draw = {}, title = "", state = {}, rowClass = 
   });
   function fillBody() {
     const rows = order(data, state.sort);
-    const count = Math.min(rows.length, state.rows || (rows.length <= FIRST_ROWS + 3 ? rows.length : FIRST_ROWS));
+    const count = Math.min(rows.length, state.rows || (rows.length <= first + 3 ? rows.length : first));
     body.replaceChildren(...rows.slice(0, count).map((row) => el("tr", { class: rowClass?.(row) },
       columns.map((column, i) => el(i ? "td" : "th", { scope: i ? null : "row", class: isNumeric(column.kind) ? "number" : column.kind === "text" ? "text" : null }, column.cell(row))))));
     heads.forEach((head, i) => {
@@ -161,7 +170,7 @@ export function drawAttention(data, { state = {} } = {}) {
       const when = get("since_at") ?? get("due_at");
       return el("li", { class: `item ${get("severity")}` }, badge(get("severity")), el("span", { class: "reason" }, reason),
         el("span", { class: "who" }, get("router_id") === null ? "the data" : deviceLink(data, i)),
-        el("span", { class: "what" }, get("message")),
+        el("span", { class: "what" }, wrapped(get("message"))),
         el("span", { class: "faint" }, when === null ? "" : el("span", {}, get("since_at") === null ? "by " : "since ", timeCell(when, false)), ` · mart ${get("mart")}`));
     }));
     more.replaceChildren();
