@@ -32,20 +32,20 @@ _LABELS = {
     "backup_bytes": "Data on backup",
     "backup_s": "Time on backup",
     "cap_bytes": "Data cap",
-    "cap_projected_pct": "Cap used by month’s end",
+    "cap_projected_pct": "Cap used by the end of the month",
     "cell_latitude_deg": "Place",
     "checked_at": "At",
     "gap_hours": "Not located for",
     "holes_s": "Length of holes",
     "interface": "Line",
-    "is_over_cap_projected": "Over cap by month’s end",
+    "is_over_cap_projected": "Over cap by the end of the month",
     "is_repeat_offender": "Repeats",
     "is_still_there": "Still there",
     "mean_rsrp_dbm": "Mean signal",
     "min_rsrp_dbm": "Weakest signal",
     "mean_sinr_db": "Signal to noise",
     "predicted_worn_at": "Worn out by",
-    "projected_bytes": "By month’s end",
+    "projected_bytes": "By the end of the month",
     "router_name": "Device",
     "rsrp_dbm": "Signal",
     "signal_pct": "Signal strength",
@@ -82,9 +82,8 @@ def label_of(name: str) -> str:
     if name in _LABELS:
         return _LABELS[name]
     words = _UNIT.sub("", name).removesuffix("_name").removeprefix("is_").split("_")
-    return " ".join(
-        [_ABBREVIATIONS.get(word, word) for word in [words[0].capitalize(), *words[1:]]]
-    )
+    words[0] = words[0].capitalize()
+    return " ".join(_ABBREVIATIONS.get(word, word) for word in words)
 
 
 def origin_of(panel: Panel, column: str) -> tuple[str, str]:

@@ -71,6 +71,7 @@ class PublishedSnapshot:
         self.folder = folder
         self.leases = 0
         self.is_retired = False
+        self._since: dict[str, int | None] = {}
         written = description_of(folder)
         if "tables" not in written:
             raise LakeError(NOTHING, remedy=PUBLISH)
@@ -120,6 +121,16 @@ class PublishedSnapshot:
                 ) from None
             finally:
                 timer.cancel()
+
+    def since(self, column: str) -> int | None:
+        """Return the earliest time of a column, given as `mart.column`, in milliseconds."""
+        if column not in self._since:
+            mart, _, name = column.partition(".")
+            earliest = (
+                f"SELECT epoch_ms(min({quoted(name)})::timestamptz) AS at FROM {quoted(mart)}"
+            )
+            [self._since[column]] = self.rows(earliest, {}).column("at").to_pylist()
+        return self._since[column]
 
     def require(self, marts: tuple[str, ...]) -> None:
         """Raise MartMissing if the snapshot lacks one of these marts."""

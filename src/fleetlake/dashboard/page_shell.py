@@ -37,7 +37,7 @@ def page_html(page: DashboardPage, given: Mapping[str, str]) -> str:
   <nav aria-label="Pages"><ul>{_menu(page, kept)}</ul></nav>
   <p id="age" role="status">Reading …</p>
   <div class="choices" role="group" aria-label="How values are shown">
-    {_switch("zone", "Times", {"utc": "UTC", "local": "this browser’s zone"})}
+    {_switch("zone", "Times", {"utc": "UTC", "local": "of this browser"})}
     {_switch("units", "Units", {"metric": "km, °C", "us": "miles, °F"})}
     {_switch("theme", "Colours", {"auto": "as the system", "light": "light", "dark": "dark"})}
   </div>
@@ -129,13 +129,14 @@ def _options(choices: Mapping[str, str], chosen: str = "") -> str:
 
 def _filters(page: DashboardPage, given: Mapping[str, str]) -> str:
     """Return the form of the filters; scripts fill in the choices."""
-    fields = []
-    for name in ("account", "group", "carrier"):
-        if name in page.filters:
-            fields.append(
-                f'<div><label for="f-{name}">{name.capitalize()}</label>'
-                f'<select id="f-{name}" name="{name}"><option value="">all</option></select></div>'
-            )
+    if not page.filters:
+        return ""
+    fields = [
+        f'<div><label for="f-{name}">{name.capitalize()}</label>'
+        f'<select id="f-{name}" name="{name}"><option value="">all</option></select></div>'
+        for name in ("account", "group", "carrier")
+        if name in page.filters
+    ]
     if "router" in page.filters:
         router = escape(given.get("router", ""))
         fields.append(
@@ -145,24 +146,29 @@ def _filters(page: DashboardPage, given: Mapping[str, str]) -> str:
             f'<input id="f-router" name="router" type="hidden" value="{router}"></div>'
         )
     if "time" in page.filters:
-        chosen = "" if given.get("from") or given.get("to") else given.get(LAST, DEFAULT_RANGE)
-        fields.append(
-            f'<div><label for="f-last">Time</label><select id="f-last" name="{LAST}">'
-            f"{_options(_RANGES, chosen)}</select></div>"
-        )
-        for name in ("from", "to"):
-            fields.append(
-                f'<div class="range"><label for="f-{name}">{name.capitalize()}</label>'
-                f'<input id="f-{name}" name="{name}" type="datetime-local"></div>'
-            )
-    if not fields:
-        return ""
+        fields += _time_fields(given)
     return (
         '<form id="filters" role="search" aria-label="Filters">'
         f"{''.join(fields)}"
         '<div class="actions"><button type="reset">Clear</button>'
         '<button type="button" id="share">Copy link</button></div></form>'
     )
+
+
+def _time_fields(given: Mapping[str, str]) -> list[str]:
+    """Return a choice of ranges up to the newest event, and two fields for any other."""
+    is_fixed = bool(given.get("from") or given.get("to"))
+    chosen = "" if is_fixed else given.get(LAST, DEFAULT_RANGE)
+    ends = [
+        f'<div class="range"><label for="f-{name}">{name.capitalize()}</label>'
+        f'<input id="f-{name}" name="{name}" type="datetime-local"></div>'
+        for name in ("from", "to")
+    ]
+    choice = (
+        f'<div><label for="f-last">Time</label><select id="f-last" name="{LAST}">'
+        f"{_options(_RANGES, chosen)}</select></div>"
+    )
+    return [choice, *ends]
 
 
 def _panel(panel: Panel) -> str:

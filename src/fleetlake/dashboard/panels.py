@@ -40,10 +40,10 @@ _PARAMETER = re.compile(r"\$(\w+)")
 class Panel:
     """One named query, and how its rows are drawn.
 
-    `filters` maps a filter to its condition; `needs` are parameters that must be given;
-    `beside` are filters that plainly have no meaning here, so that the page need not say so; `of` maps
-    an output column to where it comes from; `since` is the column that says how far back the rows
-    go, as `mart.column`; `draw` is for the script that draws this `kind`.
+    `filters` maps a filter to its condition; `needs` are parameters that must be given; `beside`
+    are filters that plainly have no meaning here, so that the page need not say so; `of` maps an
+    output column to where it comes from; `since` is the column that says how far back the rows go,
+    as `mart.column`; `draw` is for the script that draws this `kind`.
     """
 
     page: str

@@ -63,13 +63,11 @@ def _plain(column: pa.ChunkedArray) -> list[object]:
     """Return values that JSON has."""
     kind = column.type
     if pa.types.is_timestamp(kind):
-        return pc.cast(
-            pc.cast(column, pa.timestamp("ms", kind.tz), safe=False), pa.int64()
-        ).to_pylist()
-    if pa.types.is_decimal(kind):
-        return pc.cast(column, pa.float64()).to_pylist()
-    values = column.to_pylist()
-    if pa.types.is_integer(kind) and column.num_chunks:
+        column = pc.cast(column, pa.timestamp("ms", kind.tz), safe=False).cast(pa.int64())
+    elif pa.types.is_decimal(kind):
+        column = column.cast(pa.float64())
+    values: list[object] = column.to_pylist()
+    if pa.types.is_integer(kind) and values:
         ends = pc.min_max(column)
         if max(abs(ends["min"].as_py() or 0), abs(ends["max"].as_py() or 0)) > _LARGEST_EXACT:
             return [value if value is None else str(value) for value in values]

@@ -22,7 +22,6 @@ from starlette.staticfiles import StaticFiles
 from fleetlake.dashboard.open_snapshots import (
     MartMissing,
     OpenSnapshots,
-    PublishedSnapshot,
     QueryTooLong,
     SnapshotGone,
 )
@@ -187,7 +186,7 @@ class Dashboard:
             more = {
                 "snapshot": snapshot.described.name,
                 "as_of": int(snapshot.described.as_of.timestamp() * 1000),
-                "since": _since(snapshot, panel),
+                "since": snapshot.since(panel.since) if panel.since else None,
                 "is_cut": found.num_rows > panel.limit,
                 "applied": applied,
                 "ignored": [name for name in values if name not in {*applied, *panel.beside}],
@@ -234,18 +233,6 @@ class Dashboard:
                 self._changed = asyncio.Event()
                 changed.set()
             await _first_of(never, CHECK_SECONDS)
-
-
-def _since(snapshot: PublishedSnapshot, panel: Panel) -> int | None:
-    """Return how far back a panel's mart goes, in milliseconds; None if that is not known."""
-    if not panel.since:
-        return None
-    mart, _, column = panel.since.partition(".")
-    rows = snapshot.rows(
-        f'SELECT epoch_ms(min("{column}")::timestamptz) AS since FROM "{mart}"', {}
-    )
-    [since] = rows.column("since").to_pylist()
-    return None if since is None else int(since)
 
 
 async def _first_of(event: asyncio.Event, seconds: float) -> None:
