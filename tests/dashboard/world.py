@@ -164,17 +164,12 @@ def row_of(
         router = 2_000_000 + place
     at = NOW - timedelta(seconds=chance.randrange(300, DAYS * 86_400))
     at = at.replace(microsecond=chance.randrange(1_000_000))
-    return [value_of(mart, name, kind, chance, router, at, place) for name, kind in columns.items()]
+    given: dict[str, Any] = {"chance": chance, "router": router, "at": at, "place": place}
+    return [value_of(name, kind, **given) for name, kind in columns.items()]
 
 
-def value_of(  # noqa: PLR0911 - one line per kind of column
-    mart: str,
-    name: str,
-    kind: str,
-    chance: random.Random,
-    router: int,
-    at: datetime,
-    place: int,
+def value_of(
+    name: str, kind: str, *, chance: random.Random, router: int, at: datetime, place: int
 ) -> object:
     """Return a value of a column, by its name and type."""
     known: dict[str, object] = {
@@ -194,20 +189,13 @@ def value_of(  # noqa: PLR0911 - one line per kind of column
         "cell_id": str(place),
         "so_far_s": 1234.5,
     }
-    if name in known:
-        return known[name]
-    if name in WORDS:
-        return chance.choice(WORDS[name])
-    if "carrier" in name and kind == "varchar":
-        return chance.choice(CARRIERS)
-    if kind == "date":
-        return at.date()
-    if kind.startswith("timestamp"):
-        return at
-    if kind == "boolean":
-        return chance.random() < 0.4
-    if kind in {"bigint", "integer", "hugeint"}:
-        return chance.randrange(100)
-    if kind == "double":
-        return round(chance.uniform(20, 45), 3)
-    return f"{mart} {name} {place}"
+    of_type: dict[str, object] = {
+        "date": at.date(),
+        "timestamp with time zone": at,
+        "boolean": chance.random() < 0.4,
+        "bigint": chance.randrange(100),
+        "double": round(chance.uniform(20, 45), 3),
+        "varchar": chance.choice(CARRIERS) if "carrier" in name else f"{name} {place}",
+    }
+    chosen = chance.choice(WORDS[name]) if name in WORDS else of_type[kind]
+    return known.get(name, chosen)
