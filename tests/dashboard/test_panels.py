@@ -177,21 +177,13 @@ def test_an_episode_that_reaches_into_the_chosen_time_is_shown(app, world):
 def test_daily_usage_equals_the_sum_of_the_samples_of_each_carrier(app, world):
     shown = rows_of(ask(app, "/api/usage/daily", {"last": "all"}))
 
-    carriers = dict(world.sql("select net_device_id, carrier from data_usage_month"))
-    lines = world.sql("select net_device_id, count(*) from data_usage_month group by 1")
+    carriers = world.sql("select net_device_id, coalesce(carrier, 'wired') from data_usage_month")
+    samples = world.sql("select net_device_id, usage_date, total_bytes from data_usage_daily")
     expected = {}
-    for line, day, size in world.sql(
-        "select net_device_id, usage_date, total_bytes from data_usage_daily"
-    ):
-        for carrier, times in world.sql(
-            "select coalesce(carrier, 'wired'), count(*) from data_usage_month"
-            " where net_device_id = ? group by 1",
-            line,
-        ):
-            key = (str(day), carrier)
-            expected[key] = expected.get(key, 0) + size * times
-    assert carriers
-    assert lines
+    for line, day, size in samples:
+        for carrier in [carrier for of_line, carrier in carriers if of_line == line]:
+            expected[str(day), carrier] = expected.get((str(day), carrier), 0) + size
+    assert expected
     assert {(row["usage_date"], row["carrier"]): row["total_bytes"] for row in shown} == expected
 
 

@@ -13,6 +13,7 @@ from fleetlake.dashboard.web_app import create_dashboard
 from tests.dashboard.asking import answer_of, ask, rows_of
 from tests.dashboard.world import World
 
+SOME = ("device_inventory", "failover_episodes", "failover_now", "location_latest", "battery_risk")
 COUNT = "select count(*) as rows from failover_episodes"
 ENDLESS = "select count(*) as n from range(1000000) a, range(1000000) b"
 
@@ -27,11 +28,11 @@ def count(snapshot):
 
 
 def test_a_reader_keeps_its_snapshot_and_the_next_reader_gets_the_new_one(own_world):
-    own_world.publish(rows=5)
+    own_world.publish(only=SOME, rows=5)
     snapshots = OpenSnapshots(own_world.published)
 
     with snapshots.lease() as before:
-        own_world.publish(rows=7)
+        own_world.publish(only=SOME, rows=7)
         with snapshots.lease() as after:
             assert count(after) == [7]
         assert count(before) == [5]
@@ -42,12 +43,12 @@ def test_a_reader_keeps_its_snapshot_and_the_next_reader_gets_the_new_one(own_wo
 
 
 def test_no_request_fails_while_snapshots_are_switched(own_world):
-    folders = [own_world.publish(rows=3)]
+    folders = [own_world.publish(only=SOME, rows=3)]
     app = create_dashboard(own_world.published)
 
     def publish_on():
         for rows in range(4, 8):
-            folders.append(own_world.publish(rows=rows))
+            folders.append(own_world.publish(only=SOME, rows=rows))
             if len(folders) > 2:
                 rmtree(folders[-3])  # as `publish` does: the newest two stay
 
@@ -72,7 +73,7 @@ def test_before_the_first_snapshot_pages_say_what_to_do_and_then_fill(own_world)
 
     empty = ask(app, "/api/now/summary")
     page = ask(app, "/now")
-    own_world.publish()
+    own_world.publish(only=SOME)
     full = ask(app, "/api/now/summary")
 
     assert empty.status_code == 503
@@ -81,10 +82,10 @@ def test_before_the_first_snapshot_pages_say_what_to_do_and_then_fill(own_world)
 
 
 def test_a_damaged_snapshot_leaves_the_one_before(own_world):
-    own_world.publish(rows=5)
+    own_world.publish(only=SOME, rows=5)
     snapshots = OpenSnapshots(own_world.published)
     snapshots.refresh()
-    damaged = own_world.publish(rows=7)
+    damaged = own_world.publish(only=SOME, rows=7)
     (damaged / "snapshot.json").write_text("{")
 
     with snapshots.lease() as snapshot:
@@ -93,7 +94,7 @@ def test_a_damaged_snapshot_leaves_the_one_before(own_world):
 
 
 def test_a_snapshot_without_a_mart_shows_the_other_panels(own_world):
-    own_world.publish(without=("attention",))
+    own_world.publish(only=SOME)
     app = create_dashboard(own_world.published)
 
     missing = ask(app, "/api/now/attention")
@@ -105,7 +106,7 @@ def test_a_snapshot_without_a_mart_shows_the_other_panels(own_world):
 
 
 def test_a_coarse_snapshot_shows_ids_where_it_has_no_names(own_world):
-    folder = own_world.publish()
+    folder = own_world.publish(only=SOME)
     file = folder / "snapshot.json"
     description = json.loads(file.read_text())
     for table in description["tables"].values():
@@ -121,7 +122,7 @@ def test_a_coarse_snapshot_shows_ids_where_it_has_no_names(own_world):
 
 
 def test_a_query_that_takes_too_long_is_stopped(own_world):
-    own_world.publish(rows=1)
+    own_world.publish(only=SOME, rows=1)
     snapshots = OpenSnapshots(own_world.published)
 
     with snapshots.lease() as snapshot:
@@ -142,7 +143,7 @@ def test_a_query_that_takes_too_long_is_stopped(own_world):
     ],
 )
 def test_no_statement_leaves_the_snapshot(own_world, statement):
-    own_world.publish(rows=1)
+    own_world.publish(only=SOME, rows=1)
     snapshots = OpenSnapshots(own_world.published)
 
     with snapshots.lease() as snapshot, pytest.raises(duckdb.Error):
@@ -152,14 +153,14 @@ def test_no_statement_leaves_the_snapshot(own_world, statement):
 
 def test_readers_hear_of_a_new_snapshot(own_world, monkeypatch):
     monkeypatch.setattr(web_app, "CHECK_SECONDS", 0.01)
-    first = own_world.publish(rows=1).name
+    first = own_world.publish(only=SOME, rows=1).name
     app = create_dashboard(own_world.published)
 
     async def listen():
         async with app.state.dashboard.lifespan(app):
             news = (await app.state.dashboard.events(None)).body_iterator
             told = [await anext(news)]
-            own_world.publish(rows=2)
+            own_world.publish(only=SOME, rows=2)
             told.append(await asyncio.wait_for(anext(news), 20))
             app.state.dashboard.stop()
             told += [line async for line in news]
@@ -173,12 +174,12 @@ def test_readers_hear_of_a_new_snapshot(own_world, monkeypatch):
 
 
 def test_an_answer_is_kept_only_as_long_as_its_snapshot(own_world):
-    own_world.publish(seed=1)
+    own_world.publish(only=SOME, seed=1)
     app = create_dashboard(own_world.published)
 
     first = ask(app, "/api/now/offline").json()
     again = ask(app, "/api/now/offline").json()
-    own_world.publish(seed=2)
+    own_world.publish(only=SOME, seed=2)
     other = ask(app, "/api/now/offline").json()
 
     assert first == again
