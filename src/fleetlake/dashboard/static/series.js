@@ -47,7 +47,7 @@ function chart(data, draw, value, width) {
     title: "",
     tzDate: preference("zone") === "utc" || isDays ? (seconds) => window.uPlot.tzDate(new Date(seconds * 1000), "UTC") : undefined,
     cursor: { y: false },
-    scales: { x: { range: (_, low, high) => (high - low < 60 ? [low - 43200, high + 43200] : [low, high]) }, y: kind === "percent" ? { range: [0, 100] } : { range: (_, low, high) => [Math.min(0, low), high === low ? high + 1 : high * 1.05] } },
+    scales: { x: { range: (_, low, high) => (all.length === 1 ? [all[0] - 43200, all[0] + 43200] : [low, high]) }, y: kind === "percent" ? { range: [0, 100] } : { range: (_, low, high) => [Math.min(0, low), high === low ? high + 1 : high * 1.05] } },
     axes: [{ ...axis, values: (_, found, __, ___, step) => found.map((seconds) => tick(seconds, step, isDays)), space: 75 }, { ...axis, size: 74, values: (_, found) => found.map(said) }],
     series: [
       { label: isDays ? "Day" : "Time", value: (_, seconds) => (seconds === null ? "–" : isDays ? new Date(seconds * 1000).toISOString().slice(0, 10) : instant(seconds * 1000)) },

@@ -22,14 +22,15 @@ export function deviceLink(data, row, attributes = {}) {
   const id = data.values.router_id?.[row];
   const name = deviceName(data, row);
   if (id === null || id === undefined) return el("span", {}, name);
-  const shown = wrapped(name);
+  const shown = name.length > 40 ? wrapped(name) : name;
   return el("a", { href: linkTo("/device", { router: id }), ...attributes, class: `device ${typeof shown === "string" ? "" : "long"}` }, shown);
 }
 
 // Long texts are cut for reading (the export has all of it); very long words may break anywhere.
 const LONGEST = 300;
 export function wrapped(text) {
-  if (typeof text !== "string" || (text.length <= LONGEST && !/\S{40}/.test(text))) return text;
+  if (typeof text !== "string") return text;
+  if (text.length <= LONGEST && !/\S{40}/.test(text)) return text.length > 30 && text.includes(" ") ? el("span", { class: "sentence" }, text) : text;
   return el("span", { class: "long", title: text.slice(0, 2000) }, text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text);
 }
 
