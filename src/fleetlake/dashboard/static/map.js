@@ -213,11 +213,11 @@ class FleetMap {
     if (view().get("at")) {
       this.then = await this.panel.read("/api/map/replay").catch((error) => { this.told.textContent = error.message; return null; });
       if (!this.then) return;
-      this.map.getSource("devices").setData(points(this.then, (i) => ({ state: "then", name: deviceName(this.then, i) })));
+      this.map.getSource("devices").setData(points(this.then, (i) => ({ state: "then", name: deviceName(this.then, i).slice(0, 40) })));
       this.told.textContent = `Vehicles located in the hour before ${this.clock.textContent}: ${this.then.rows}.`;
     } else {
       this.then = null;
-      this.map.getSource("devices").setData(points(this.data, (i) => ({ state: stateOf(this.data, i), name: deviceName(this.data, i) })));
+      this.map.getSource("devices").setData(points(this.data, (i) => ({ state: stateOf(this.data, i), name: deviceName(this.data, i).slice(0, 40) })));
       this.told.textContent = `Devices where they were last located: ${this.data.rows}${this.data.is_cut ? "; there are more, so narrow the filters" : ""}.`;
     }
     this.drawLegend();
