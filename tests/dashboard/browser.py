@@ -32,7 +32,12 @@ PAGES = (
 )
 WIDTHS = (1440, 390)
 THEMES = ("light", "dark")
-SOFTWARE = ("--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader")
+SOFTWARE = (
+    "--no-sandbox",
+    "--use-gl=angle",
+    "--use-angle=swiftshader",
+    "--enable-unsafe-swiftshader",
+)
 AXE_RULES = "{runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice']}"
 
 
@@ -73,7 +78,9 @@ class Watched:
         """Wait until no panel is being read and the map, if there is one, is drawn."""
         for _ in range(200):
             self.page.wait_for_timeout(150)
-            if self.page.evaluate("document.querySelectorAll('.body[aria-busy=true]').length === 0"):
+            if self.page.evaluate(
+                "document.querySelectorAll('.body[aria-busy=true]').length === 0"
+            ):
                 return
         self._error("the page is still reading after 30 s")
 
@@ -146,7 +153,10 @@ def actions(browser: Browser, url: str, axe: str) -> Iterator[dict[str, Any]]:
     page.locator("#f-search").fill("V700-Boise")
     page.locator("#f-search").press("Enter")
     watched.settle()
-    yield {"act": "a router is found by a part of its name", "is_right": "router=1000007" in page.url}
+    yield {
+        "act": "a router is found by a part of its name",
+        "is_right": "router=1000007" in page.url,
+    }
 
     shown = page.locator("#shown").inner_text()
     page.select_option("#zone", "local")

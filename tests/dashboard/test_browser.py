@@ -20,7 +20,9 @@ pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 ROOT = Path(__file__).parents[2]
 BROWSER = Path(os.environ.get("FLEETLAKE_BROWSER_ENV", ROOT / ".venv-browser"))
 AXE = "axe-core-4.14.1.tgz"
-AXE_INTEGRITY = "FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ=="
+AXE_INTEGRITY = (
+    "FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ=="
+)
 
 
 @contextmanager

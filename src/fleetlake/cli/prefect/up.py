@@ -68,6 +68,8 @@ def up(
         set_up(speed=speed, runs=3, store_keys=False)
         worker_log = started.enter_context((FOLDER / "worker.log").open("wb"))
         worker = started.enter_context(running_worker(name="up", log=worker_log))
+        published = (FOLDER / "published").resolve()
+        screen.print(f"Dashboard, in another terminal: fleetlake dashboard --from {published}")
         screen.print(f"Running. Logs are in {FOLDER}; press Ctrl-C to stop.")
         try:
             _wait_for_end(server, worker)

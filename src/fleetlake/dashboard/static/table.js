@@ -12,8 +12,12 @@ const PAIRS = [
   ["cell_latitude_deg", "cell_longitude_deg", "Place"],
 ];
 
+// Control and direction characters could make a text look like another one: they show as a mark.
+const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+export const visible = (text) => text.replace(UNSEEN, "\ufffd");
+
 export const deviceName = (data, row) => {
-  const name = data.values.router_name?.[row];
+  const name = visible(data.values.router_name?.[row] ?? "");
   const id = data.values.router_id?.[row];
   return name || (id === null || id === undefined ? "–" : `router ${id}`);
 };
@@ -22,14 +26,15 @@ export function deviceLink(data, row, attributes = {}) {
   const id = data.values.router_id?.[row];
   const name = deviceName(data, row);
   if (id === null || id === undefined) return el("span", {}, name);
-  const shown = name.length > 40 ? wrapped(name) : name;
-  return el("a", { href: linkTo("/device", { router: id }), ...attributes, class: `device ${typeof shown === "string" ? "" : "long"}` }, shown);
+  const isLong = name.length > 60;
+  return el("a", { href: linkTo("/device", { router: id }), ...attributes, class: `device ${isLong ? "long" : ""}`, title: isLong ? name.slice(0, 2000) : null }, isLong ? `${name.slice(0, 60)}…` : name);
 }
 
 // Long texts are cut for reading (the export has all of it); very long words may break anywhere.
 const LONGEST = 300;
 export function wrapped(text) {
   if (typeof text !== "string") return text;
+  text = visible(text);
   if (text.length <= LONGEST && !/\S{40}/.test(text)) return text.length > 30 && text.includes(" ") ? el("span", { class: "sentence" }, text) : text;
   return el("span", { class: "long", title: text.slice(0, 2000) }, text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text);
 }
