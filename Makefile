@@ -195,6 +195,9 @@ bench-erase: $(READY)  ## Erase a router from a lake of 5,000,000 rows, and sear
 bench-moved: $(READY)  ## Count the calls for the routers that moved, of 10,000 (make bench-moved N=200)
 	@$(BIN)/python -m tests.bench.moved --routers $(or $(N),10000)
 
+bench-dashboard: $(READY)  ## Time every page and filter of the dashboard over 10,000 routers and 10 million fixes (N=1000)
+	@$(BIN)/python -m tests.dashboard.bench $(if $(N),--routers $(N))
+
 bench-simulator: $(READY)  ## Measure how fast the simulated service answers
 	@$(BIN)/python -m fleetsim.benchmark
 

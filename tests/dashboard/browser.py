@@ -10,6 +10,7 @@ import os
 import sys
 import tarfile
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,7 @@ class Watched:
             "errors": self.errors[:],
             "foreign": self.foreign[:],
             "axe": serious,
+            "axe_passed": len(axe["passes"]),
             "wider_by": self.page.evaluate("document.documentElement.scrollWidth") - self.width,
             "problems": self.page.locator(".problem").all_inner_texts(),
             "text": self.page.locator("main").inner_text()[:200_000],
@@ -118,12 +120,10 @@ def looks(browser: Browser, url: str, axe: str, folder: Path) -> Iterator[dict[s
             watched.page.context.close()
 
 
-def actions(browser: Browser, url: str, axe: str) -> Iterator[dict[str, Any]]:
-    """Yield what people do on the pages, each with whether it worked."""
-    watched = Watched(browser, url, width=1440, theme="light", axe=axe)
+def filters_work(watched: Watched) -> Iterator[dict[str, Any]]:
+    """Yield what people do with the filters and tables of a page."""
     page = watched.page
     watched.open("/failover?last=all")
-
     page.keyboard.press("Tab")
     first = page.evaluate("document.activeElement.className")
     yield {"act": "the first stop of the Tab key skips the menu", "is_right": first == "skip"}
@@ -153,22 +153,25 @@ def actions(browser: Browser, url: str, axe: str) -> Iterator[dict[str, Any]]:
     page.locator("#f-search").fill("V700-Boise")
     page.locator("#f-search").press("Enter")
     watched.settle()
-    yield {
-        "act": "a router is found by a part of its name",
-        "is_right": "router=1000007" in page.url,
-    }
+    is_found = "router=1000007" in page.url
+    yield {"act": "a router is found by a part of its name", "is_right": is_found}
 
+    page.locator("nav a", has_text="Batteries").click()
+    watched.settle()
+    kept = "router=1000007" in page.url
+    yield {"act": "the menu keeps the filters", "is_right": kept}
+
+
+def choices_work(watched: Watched) -> Iterator[dict[str, Any]]:
+    """Yield what people choose about how values are shown."""
+    page = watched.page
+    watched.open("/batteries?last=all")
     shown = page.locator("#shown").inner_text()
     page.select_option("#zone", "local")
     watched.settle()
     local = page.locator("#shown").inner_text()
     is_right = "UTC" in shown and "America/Denver" in local
     yield {"act": "times follow the chosen zone, and the page says so", "is_right": is_right}
-
-    page.locator("nav a", has_text="Batteries").click()
-    watched.settle()
-    kept = "router=1000007" in page.url
-    yield {"act": "the menu keeps the filters", "is_right": kept}
 
     page.select_option("#units", "us")
     watched.settle()
@@ -188,17 +191,22 @@ def actions(browser: Browser, url: str, axe: str) -> Iterator[dict[str, Any]]:
     is_moved = "at=2026-11-18T23%3A55" in page.url
     yield {"act": "the slider of the map works by keyboard", "is_right": is_moved}
 
+
+def news_arrives(watched: Watched) -> Iterator[dict[str, Any]]:
+    """Yield what an open page does when a snapshot is published."""
+    page = watched.page
     watched.open("/now")
-    age = page.locator("#age").inner_text()
+    before = page.locator("#offline").inner_text()
     yield {"act": "publish"}
     sys.stdin.readline()
     for _ in range(100):
         page.wait_for_timeout(200)
-        if page.locator("#age").inner_text() != age:
+        if page.locator("#offline").inner_text() != before:
             break
     watched.settle()
-    is_new = page.evaluate("fetch('/api/status').then(a => a.json()).then(a => a.snapshot)")
-    yield {"act": "a new snapshot appears", "snapshot": is_new, "is_right": True}
+    told = page.evaluate("fetch('/api/status').then(a => a.json()).then(a => a.snapshot)")
+    is_new = page.locator("#offline").inner_text() != before
+    yield {"act": "a new snapshot appears", "snapshot": told, "is_right": is_new}
     yield {"act": "nothing went wrong meanwhile", "is_right": True, **watched.found()}
 
 
@@ -212,10 +220,11 @@ def main() -> None:
     path = os.environ.get("CHROMIUM", "/usr/bin/chromium")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=[*SOFTWARE])
-        for found in looks(browser, url, axe, folder):
-            print(json.dumps(found), flush=True)
-        for found in actions(browser, url, axe):
-            print(json.dumps(found), flush=True)
+        watched = Watched(browser, url, width=1440, theme="light", axe=axe)
+        acts = (filters_work(watched), choices_work(watched), news_arrives(watched))
+        for found in chain(*acts, looks(browser, url, axe, folder)):
+            sys.stdout.write(json.dumps(found) + "\n")
+            sys.stdout.flush()
         browser.close()
 
 
