@@ -3,7 +3,7 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
 from urllib.parse import parse_qs
@@ -89,6 +89,8 @@ class Dashboard:
     @asynccontextmanager
     async def lifespan(self, _app: Starlette) -> AsyncIterator[None]:
         """Watch for new snapshots while the application runs."""
+        with suppress(FleetlakeError):  # the first answer waits for no import
+            await to_thread.run_sync(self._shown, panel_at("now", "summary"), {}, "")
         watch = asyncio.create_task(self._watch())
         try:
             yield

@@ -1,6 +1,6 @@
 // Tables: every panel's rows can be read as one; sorting and "show more" need no server.
 import { changeView, linkTo } from "./address.js";
-import { el } from "./dom.js";
+import { debounced, el } from "./dom.js";
 import { ago, instant, isNumeric, place, show } from "./format.js";
 
 const FIRST_ROWS = 12;
@@ -88,8 +88,19 @@ export function badge(value) {
   return el("span", { class: `badge ${mark ? value : ""}` }, mark ? el("span", { "aria-hidden": "true" }, `${mark} `) : null, value);
 }
 
-function order(data, sort) {
+// The rows whose text holds what is looked for, whatever the column.
+function rowsWith(data, columns, wanted) {
   const rows = Array.from({ length: data.rows }, (_, i) => i);
+  const text = (wanted || "").trim().toLowerCase();
+  if (!text) return rows;
+  const shown = (column, row) => {
+    const cell = column.cell(row);
+    return typeof cell === "string" ? cell : cell.textContent;
+  };
+  return rows.filter((row) => columns.some((column) => shown(column, row).toLowerCase().includes(text)));
+}
+
+function order(data, sort, rows) {
   if (!sort) return rows;
   const values = data.values[sort.name];
   const sign = sort.descending ? -1 : 1;
@@ -107,6 +118,8 @@ export function drawTable(data, { draw = {}, title = "", state = {}, rowClass = 
   const body = el("tbody");
   const first = draw.first_rows || FIRST_ROWS;
   const more = el("p", { class: "more" });
+  const finder = data.rows <= first + 3 ? null : el("input", { type: "search", class: "finder", "aria-label": `Find in the rows of ${title}`, placeholder: "Find in these rows", value: state.find || null });
+  finder?.addEventListener("input", debounced(() => { state.find = finder.value; fillBody(); }, 200));
   const heads = columns.map((column) => {
     const button = el("button", { type: "button", title: column.meaning || column.origin }, column.label);
     const head = el("th", { scope: "col", class: isNumeric(column.kind) ? "number" : null }, button);
@@ -118,7 +131,7 @@ export function drawTable(data, { draw = {}, title = "", state = {}, rowClass = 
     return head;
   });
   function fillBody() {
-    const rows = order(data, state.sort);
+    const rows = order(data, state.sort, rowsWith(data, columns, state.find));
     const count = Math.min(rows.length, state.rows || (rows.length <= first + 3 ? rows.length : first));
     body.replaceChildren(...rows.slice(0, count).map((row) => el("tr", { class: rowClass?.(row) },
       columns.map((column, i) => el(i ? "td" : "th", { scope: i ? null : "row", class: isNumeric(column.kind) ? "number" : column.kind === "text" ? "text" : null }, column.cell(row))))));
@@ -133,13 +146,15 @@ export function drawTable(data, { draw = {}, title = "", state = {}, rowClass = 
         state.rows = count + STEP_ROWS;
         fillBody();
       } }, `Show ${Math.min(STEP_ROWS, rows.length - count)} more`));
-    } else if (data.is_cut) more.append(`The first ${rows.length} rows. There are more: narrow the filters, or export them.`);
+    } else if (!rows.length) more.append("No row holds that text.");
+    else if (data.is_cut) more.append(`The first ${rows.length} rows. There are more: narrow the filters, or export them.`);
   }
   fillBody();
   return [
+    finder,
     el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": `${title}, table` }, el("table", {}, el("thead", {}, el("tr", {}, heads)), body)),
     more,
-  ];
+  ].filter(Boolean);
 }
 
 export function drawCards(data, { draw = {} } = {}) {
