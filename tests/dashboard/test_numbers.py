@@ -124,3 +124,13 @@ def test_a_thinned_track_keeps_its_first_and_its_last_fix(app, world):
     assert [coarse[0], coarse[-1]] == [whole[0], whole[-1]]
     assert len(coarse) <= len(thin) <= len(whole)
     assert len(coarse) == 2
+
+
+def test_calls_are_summed_over_the_streams_of_a_day(app):
+    rows = rows_of(ask(app, "/api/data/calls"))
+
+    assert [(row["call_date"], row["calls"], row["refusals"]) for row in rows] == [
+        ("2026-11-10", 14, 0),
+        ("2026-11-11", 16, 2),
+        ("2026-11-12", 18, 4),
+    ]

@@ -52,6 +52,31 @@ ATTENTION = {
     "since_at": "timestamp with time zone",
     "due_at": "timestamp with time zone",
 }
+COMPLETENESS = [
+    {
+        "account_profile": "default",
+        "endpoint": stream,
+        "complete_date": f"2026-11-{10 + day}",
+        "state": state,
+        "proven_pct": 50.0,
+        "hole_s": 0.0,
+        "lost_s": 1.5,
+    }
+    for stream in ("first", "second")
+    for day, state in enumerate(("proven", "hole", "lost", "in part"))
+]
+CALLS = [
+    {
+        "account_profile": "default",
+        "endpoint": stream,
+        "call_date": f"2026-11-{10 + day}",
+        "calls": 7 + day,
+        "refusals": day,
+        "retries": 0,
+    }
+    for stream in ("first", "second")
+    for day in range(3)
+]
 WORDS: Mapping[str, tuple[Any, ...]] = {
     "risk": ("high", "medium", "low"),
     "severity": ("urgent", "soon", "watch"),
@@ -103,6 +128,8 @@ class World:
             "earlier_names": {},
             "watermarks": [{"watermark_at": (NOW - timedelta(minutes=5)).isoformat()}],
             "gaps": [],
+            "completeness": COMPLETENESS,
+            "calls": CALLS,
         }
         (folder / "snapshot.json").write_text(json.dumps(description))
         link = store / "next"

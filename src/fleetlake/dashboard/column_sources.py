@@ -28,6 +28,30 @@ _KINDS = (
     (r"_id$", "id"),
 )
 _UNIT = re.compile(r"_(at|date|pct|bytes|hours|s|kmh|km|c|dbm|db|m|ma|mv|deg)$")
+SNAPSHOT_TABLES: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "snapshot_completeness": {
+        "account_profile": ("varchar", "Account profile whose keys read the data."),
+        "endpoint": ("varchar", "Endpoint of the service."),
+        "complete_date": ("date", "UTC day."),
+        "state": (
+            "varchar",
+            "proven: the whole day; in part: as far as it was read; hole: not read; lost: deleted.",
+        ),
+        "proven_pct": ("double", "Proven share of the day, on average over what is read apart."),
+        "hole_s": ("double", "Seconds not read between proven ones, summed over the devices."),
+        "lost_s": ("double", "Seconds lost, summed over the devices."),
+    },
+    "snapshot_calls": {
+        "account_profile": ("varchar", "Account profile whose keys read the data."),
+        "endpoint": ("varchar", "Endpoint of the service."),
+        "call_date": ("date", "UTC day on which the load began."),
+        "calls": ("bigint", "Calls to the service."),
+        "refusals": ("bigint", "Calls that the service refused because of its limit."),
+        "retries": ("bigint", "Calls that were made again."),
+    },
+}
+"""Tables that are not marts: the snapshot's description holds their rows, under the later word."""
+
 _LABELS = {
     "backup_bytes": "Data on backup",
     "backup_s": "Time on backup",
@@ -104,7 +128,8 @@ def origin_of(panel: Panel, column: str) -> tuple[str, str]:
 
 def column_types(mart: str) -> Mapping[str, str]:
     """Return the columns of a mart of this release, with their SQL types; empty if unknown."""
-    return _types().get(mart, {})
+    described = SNAPSHOT_TABLES.get(mart, {})
+    return {name: kind for name, (kind, _) in described.items()} or _types().get(mart, {})
 
 
 @cache
@@ -119,7 +144,11 @@ def _types() -> Mapping[str, Mapping[str, str]]:
 
 @cache
 def _meanings() -> Mapping[str, Mapping[str, str]]:
-    return {
+    described = {
+        name: {column: meaning for column, (_, meaning) in columns.items()}
+        for name, columns in SNAPSHOT_TABLES.items()
+    }
+    return described | {
         mart["name"]: {
             column["name"]: _meaning(column.get("description", ""))
             for column in mart.get("columns", ())

@@ -4,6 +4,7 @@
 the old snapshot finish on it; it is closed after the last of them.
 """
 
+import json
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from fleetlake.dashboard.column_sources import column_types
+from fleetlake.dashboard.column_sources import SNAPSHOT_TABLES, column_types
 from fleetlake.errors import FleetlakeError, LakeError
 from fleetlake.publishing.layout import read_call
 from fleetlake.publishing.snapshot_folders import description_of
@@ -90,6 +91,9 @@ class PublishedSnapshot:
             self._database.execute(_view(folder, name, table))
         for old, new in written.get("earlier_names", {}).items():
             self._database.execute(f"CREATE VIEW {quoted(old)} AS FROM {quoted(new)}")
+        for name in SNAPSHOT_TABLES:
+            rows = written.get(name.removeprefix("snapshot_"), [])
+            self._database.execute(_described_table(name), [json.dumps(rows)])
         self._database.execute(
             f"SET allowed_directories = [{literal(f'{folder}/')}];"
             "SET python_enable_replacements = false; SET enable_external_access = false;"
@@ -153,7 +157,7 @@ class PublishedSnapshot:
             published_at=published_at.astimezone(UTC),
             as_of=newest.astimezone(UTC),
             is_coarse=bool(written.get("is_coarse")),
-            tables=frozenset(written["tables"]),
+            tables=frozenset({*written["tables"], *SNAPSHOT_TABLES}),
             gaps=tuple(written.get("gaps", ())),
         )
 
@@ -210,6 +214,15 @@ class OpenSnapshots:
     def _close_if_unused(snapshot: PublishedSnapshot) -> None:
         if snapshot.is_retired and not snapshot.leases:
             snapshot.close()
+
+
+def _described_table(name: str) -> str:
+    """Return the statement of a table whose rows are in the description, as a JSON parameter."""
+    shape = json.dumps([{column: kind.upper() for column, kind in column_types(name).items()}])
+    return (
+        f"CREATE TABLE {quoted(name)} AS "
+        f"SELECT unnest(from_json(?::JSON, {literal(shape)}), recursive := true)"
+    )
 
 
 def _view(folder: Path, name: str, table: Mapping[str, Any]) -> str:

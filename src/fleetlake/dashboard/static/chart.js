@@ -85,6 +85,25 @@ export function drawHeat(data, { draw, title, state }) {
   return parts;
 }
 
+const STATES = { proven: ["✓", "step-0"], "in part": ["◐", "step-1"], hole: ["✕", "step-3"], lost: ["▲", "step-5"] };
+
+export function drawCalendar(data, { draw, title }) {
+  const days = [...new Set(data.values[draw.column])].sort();
+  const { shown } = groups(data, draw.row, 1000);
+  const rows = shown.map(([name, indexes]) => {
+    const byDay = new Map(indexes.map((i) => [data.values[draw.column][i], i]));
+    return el("tr", {}, el("th", { scope: "row" }, name), days.map((day) => {
+      const i = byDay.get(day);
+      if (i === undefined) return el("td", { class: "heat none" }, "");
+      const [mark, look] = STATES[data.values[draw.value][i]] || ["?", "none"];
+      const told = draw.text.map((one) => `${columnNamed(data, one).label}: ${show(columnNamed(data, one).kind, data.values[one][i])}`).join("\n");
+      return el("td", { class: `heat ${look}`, title: `${name}, ${day}\n${told}` }, mark, el("span", { class: "hidden" }, ` ${data.values[draw.value][i]}`));
+    }));
+  });
+  const head = el("tr", {}, el("th", { scope: "col" }, "Stream"), days.map((day) => el("th", { scope: "col", title: day }, day.slice(5))));
+  return el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": `${title}, table by day` }, el("table", { class: "heatmap calendar" }, el("thead", {}, head), el("tbody", {}, rows)));
+}
+
 function ticks(start, end, width) {
   const sizes = [3600e3, 3 * 3600e3, 6 * 3600e3, 12 * 3600e3, 864e5, 2 * 864e5, 7 * 864e5, 14 * 864e5, 30 * 864e5];
   const wanted = Math.max(2, Math.floor(width / 110));

@@ -1,6 +1,6 @@
 // Fills the panels of a page, and again when the view or the published snapshot changes.
 import { form, query, view } from "./address.js";
-import { drawBars, drawForecast, drawHeat, drawLanes } from "./chart.js";
+import { drawBars, drawCalendar, drawForecast, drawHeat, drawLanes } from "./chart.js";
 import { debounced, el } from "./dom.js";
 import { inWords, refreshChoices, startFilters } from "./filters.js";
 import { ago, instant, preference, setPreference, show } from "./format.js";
@@ -13,6 +13,7 @@ const DRAWN = {
   attention: drawAttention,
   bars: drawBars,
   heat: drawHeat,
+  calendar: drawCalendar,
   lanes: drawLanes,
   forecast: drawForecast,
   series: async (...given) => (await import("./series.js")).drawSeries(...given),
