@@ -33,11 +33,11 @@ def _as_objects(sql: str, lake: Lake) -> list[dict[str, Any]]:
 
 
 _COMPLETENESS = f"""
-WITH last AS (SELECT max(end_at) AS at FROM meta.intervals),
+WITH newest AS (SELECT max(end_at) AS newest_at FROM meta.intervals),
 days AS (
-    SELECT day, day + INTERVAL 1 DAY AS day_end
-    FROM last, unnest(range(
-        time_bucket(INTERVAL 1 DAY, at) - INTERVAL {DAYS - 1} DAY, at, INTERVAL 1 DAY
+    SELECT listed.day, listed.day + INTERVAL 1 DAY AS day_end
+    FROM newest, unnest(range(
+        date_trunc('day', newest_at) - INTERVAL {DAYS - 1} DAY, newest_at, INTERVAL 1 DAY
     )) AS listed(day)
 ),
 spans AS (
