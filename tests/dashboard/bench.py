@@ -150,6 +150,16 @@ def asked(client: httpx.Client, path: str, given: Mapping[str, str]) -> float:
     return time.monotonic() - began
 
 
+EXPORTS = ("/api/alerts/rows.csv", "/api/changes/events.parquet", "/api/failover/episodes.csv")
+
+
+def export(client: httpx.Client, path: str) -> tuple[int, float]:
+    """Return the size and the seconds of the largest export of a panel."""
+    began = time.monotonic()
+    answer = client.get(path, params={"last": "all"}).raise_for_status()
+    return len(answer.content), time.monotonic() - began
+
+
 def measured(client: httpx.Client, routers: int) -> Iterator[tuple[str, str, float]]:
     """Yield page or panel, filters and seconds."""
     chosen = {"router": str(1_000_000 + routers // 2), "day": "2026-11-15", "zoom": "8"}
@@ -193,17 +203,22 @@ def main() -> None:
                 say(f"memory at the start: {memory_mb(process.pid)[0]} MB\n")
                 with httpx.Client(base_url=url, timeout=120) as client:
                     found = [*measured(client, routers)]
-                now, highest = memory_mb(process.pid)
+                    now, highest = memory_mb(process.pid)
+                    exports = [(path, *export(client, path)) for path in EXPORTS]
+                    with_exports = memory_mb(process.pid)[1]
             finally:
                 process.terminate()
     pages = [one for one in found if one[0].startswith("page ")]
     panels = [one for one in found if not one[0].startswith("page ")]
     for what, given, seconds in [*pages, *sorted(panels, key=lambda one: -one[2])[:25]]:
         say(f"{seconds:7.3f} s  {what}  {given}\n")
-    seconds = [one[2] for one in panels]
-    say(f"{len(seconds)} filtered panels: median {statistics.median(seconds):.3f} s, ")
-    say(f"95% {statistics.quantiles(seconds, n=20)[-1]:.3f} s, longest {max(seconds):.3f} s\n")
-    say(f"memory of the server: {now} MB at the end, {highest} MB at its highest\n")
+    waits = [one[2] for one in panels]
+    say(f"{len(waits)} filtered panels: median {statistics.median(waits):.3f} s, ")
+    say(f"95% {statistics.quantiles(waits, n=20)[-1]:.3f} s, longest {max(waits):.3f} s\n")
+    for path, size, seconds in exports:
+        say(f"{seconds:7.3f} s  {path}: {size / 1e6:.1f} MB\n")
+    say(f"memory of the server: {now} MB at the end of the panels, {highest} MB at its highest, ")
+    say(f"{with_exports} MB with the exports\n")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from urllib.parse import parse_qs
@@ -34,6 +35,8 @@ from fleetlake.errors import FleetlakeError, LakeError, UsageError
 
 AT_ONCE = 3
 """Queries that run at the same time; further ones wait, so that memory stays bounded."""
+
+EXPORTS_AT_ONCE = 1
 
 KEPT_ANSWERS = 64
 LARGEST_KEPT = 500_000
@@ -85,6 +88,7 @@ class Dashboard:
         self._kept: OrderedDict[tuple[str, str], bytes] = OrderedDict()
         self._changed = asyncio.Event()
         self._limiter = CapacityLimiter(AT_ONCE)
+        self._export_limiter = CapacityLimiter(EXPORTS_AT_ONCE)
 
     @asynccontextmanager
     async def lifespan(self, _app: Starlette) -> AsyncIterator[None]:
@@ -143,23 +147,26 @@ class Dashboard:
             return _problem(UsageError("Exports are .csv or .parquet."), 404)
         given = dict(request.query_params)
         if form:
-            return await self._answer(lambda: self._export(panel, given, form))
+            work = partial(self._export, panel, given, form)
+            return await self._answer(work, self._export_limiter)
         return await self._answer(lambda: self._shown(panel, given, request.url.query))
 
     async def events(self, _request: Request) -> Response:
         """Return a stream of events: the name of the snapshot now, and of each new one."""
         return StreamingResponse(self._news(), media_type="text/event-stream", headers=_FRESH)
 
-    async def _answer(self, work: Callable[[], Response]) -> Response:
+    async def _answer(
+        self, work: Callable[[], Response], limiter: CapacityLimiter | None = None
+    ) -> Response:
         """Return what `work` gives, run in a thread, or the error as an answer.
 
         It runs again if its snapshot disappeared meanwhile: two newer ones exist by then.
         """
         try:
             try:
-                return await to_thread.run_sync(work, limiter=self._limiter)
+                return await to_thread.run_sync(work, limiter=limiter or self._limiter)
             except SnapshotGone:
-                return await to_thread.run_sync(work, limiter=self._limiter)
+                return await to_thread.run_sync(work, limiter=limiter or self._limiter)
         except FleetlakeError as error:
             return _problem(error, next(s for t, s in _STATUS.items() if isinstance(error, t)))
 

@@ -88,7 +88,7 @@ export function drawHeat(data, { draw, title, state }) {
 const STATES = { proven: ["✓", "step-0"], "in part": ["◐", "step-1"], hole: ["✕", "step-3"], lost: ["▲", "step-5"] };
 
 export function drawCalendar(data, { draw, title }) {
-  const days = [...new Set(data.values[draw.column])].sort();
+  const days = [...new Set(data.values[draw.column])].sort().reverse();
   const { shown } = groups(data, draw.row, 1000);
   const rows = shown.map(([name, indexes]) => {
     const byDay = new Map(indexes.map((i) => [data.values[draw.column][i], i]));
