@@ -142,6 +142,17 @@ def test_packages_that_need_no_service_do_not_import_httpx():
     assert knowing == set()
 
 
+def test_the_dashboard_sees_published_files_and_never_the_lake():
+    seen = {
+        room_of(name)
+        for module, names in IMPORTS.items()
+        for name in names
+        if ROOMS[module] == "dashboard"
+    }
+
+    assert not seen & {"lake", "loading", "service", "reading", "exporters"}
+
+
 def test_only_the_prefect_commands_import_prefect_and_nothing_imports_flows():
     found = {module_of(file): {name.split(".")[0] for name in imports_of(file)} for file in FILES}
 

@@ -1,9 +1,9 @@
 """Who may read the pages: this machine's browser, or whoever knows the token.
 
-On the loopback address the name in the request must be this machine's own, so that a page of
-another site cannot read through a name that it points here (DNS rebinding). Beyond it, every
-request carries the token: in a cookie that the log-in page sets, as a bearer, or in a header that a
-reverse proxy adds.
+Without a token, the name in the request must be this machine's own, so that a page of another site
+cannot read through a name that it points here (DNS rebinding). With one, every request carries it:
+in a cookie that the log-in page sets (which a browser sends to no other name), as a bearer, or in a
+header that a reverse proxy adds.
 """
 
 import hashlib

@@ -51,15 +51,14 @@ def serve_dashboard(
 ) -> None:
     """Serve in the foreground; call `ready` with the URL once connections are accepted.
 
-    SIGTERM and SIGINT stop it. An address beyond this machine needs the token; on the loopback
-    address it is not asked for.
+    SIGTERM and SIGINT stop it. A token is asked of every reader; an address beyond this machine
+    needs one.
 
     Raises: SettingsError without a token for others, UsageError if the port cannot be used.
     """
-    is_local = _is_loopback(address)
-    if not is_local:
+    if not _is_loopback(address) or token is not None:
         _require_token(token)
-    app = create_dashboard(published, token=None if is_local else token)
+    app = create_dashboard(published, token=token)
     listener = _listen(address, port)
     url = f"http://{f'[{address}]' if ':' in address else address}:{listener.getsockname()[1]}"
     config = uvicorn.Config(
@@ -91,13 +90,14 @@ def _is_loopback(address: str) -> bool:
 
 
 def _require_token(token: SecretStr | None) -> None:
-    if token is None or len(token.get_secret_value()) < SHORTEST_TOKEN:
-        raise SettingsError(
-            f"Others could read the fleet: FLEETLAKE_DASHBOARD_TOKEN is not set, or shorter than "
-            f"{SHORTEST_TOKEN} characters.",
-            remedy="Set it, for example to the output of `openssl rand -hex 24`. Behind a reverse "
-            "proxy, let the proxy send it in the header X-Fleetlake-Token.",
-        )
+    if token is not None and len(token.get_secret_value()) >= SHORTEST_TOKEN:
+        return
+    problem = "is not set, so others could read the fleet" if token is None else "is too short"
+    raise SettingsError(
+        f"FLEETLAKE_DASHBOARD_TOKEN {problem}.",
+        remedy=f"Set it to at least {SHORTEST_TOKEN} characters, for example the output of "
+        "`openssl rand -hex 24`. A reverse proxy may send it in the header X-Fleetlake-Token.",
+    )
 
 
 def _listen(address: str, port: int) -> socket.socket:

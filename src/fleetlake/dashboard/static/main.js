@@ -22,6 +22,7 @@ const DRAWN = {
 
 const OLD = 2 * 3600e3;
 let status = null;
+let drawn = null; // the snapshot that the panels were read from
 
 function panelsOfPage() {
   return [...document.querySelectorAll("[data-panel]")].map((section) => ({
@@ -114,7 +115,9 @@ function loadNamed(names) {
 }
 
 function loadAll(options = {}) {
+  drawn = status?.snapshot;
   describe();
+  setTimeout(describe, 500); // the router's name arrives from the server
   for (const panel of panels) load(panel, options);
 }
 
@@ -139,19 +142,21 @@ async function readStatus() {
   const document_ = await answer?.json().catch(() => null);
   if (!answer?.ok) {
     document.querySelector("#age").textContent = document_ ? `${document_.what} ${document_.remedy}` : "No connection to the dashboard’s server; trying again.";
-    return false;
+    return;
   }
-  const isNew = status?.snapshot !== document_.snapshot;
   status = document_;
   showAge();
-  return isNew;
 }
 
+// A browser opens six connections to a server: a page that nobody sees gives its one back.
+let events = null;
+
 function follow() {
-  const events = new EventSource("/events");
+  if (document.hidden || events) return;
+  events = new EventSource("/events");
   events.addEventListener("snapshot", async () => {
-    const before = status?.snapshot;
-    if ((await readStatus()) && before) {
+    await readStatus();
+    if (status && status.snapshot !== drawn) {
       refreshChoices();
       loadAll();
     }
@@ -159,8 +164,14 @@ function follow() {
   events.addEventListener("error", () => {
     document.querySelector("#age").textContent = "No connection to the dashboard’s server; trying again.";
   });
-  events.addEventListener("open", readStatus);
 }
+
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden) {
+    events?.close();
+    events = null;
+  } else follow();
+});
 
 function startPreferences() {
   for (const name of ["zone", "units", "theme"]) {
@@ -171,6 +182,7 @@ function startPreferences() {
       if (name === "theme") {
         if (select.value === "auto") delete document.documentElement.dataset.theme;
         else document.documentElement.dataset.theme = select.value;
+        if (document.querySelector(".map")) location.reload(); // its colours are set once
       }
       document.dispatchEvent(new CustomEvent("view", { detail: [] }));
       showAge();

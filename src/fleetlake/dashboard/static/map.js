@@ -171,6 +171,7 @@ class FleetMap {
     this.data = data;
     if (!view().get("day")) {
       changeView({ day: new Date(data.as_of).toISOString().slice(0, 10) }, { replace: true });
+      this.panel.load(["track", "stops"]);
     }
     this.table.replaceChildren(this.table.firstChild, ...drawTable(data, { title: "Devices on the map", state: (this.tableState ??= {}) }));
     this.map ??= await this.start();
