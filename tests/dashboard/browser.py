@@ -1,8 +1,8 @@
 """Looks at every page in Chromium, and prints what it found as JSON lines.
 
 Runs in an environment of its own (`make test-dashboard`), which holds Playwright and not fleetlake:
-`python browser.py URL AXE_ARCHIVE FOLDER`. Screenshots go to the folder. On a line `publish` it
-waits for a line on its input, while the caller publishes a new snapshot.
+`python browser.py URL AXE_ARCHIVE FOLDER REPORT`. Screenshots go to the folder. On a line
+`publish` it waits for a line on its input, while the caller publishes a new snapshot.
 """
 
 import json
@@ -120,6 +120,18 @@ def looks(browser: Browser, url: str, axe: str, folder: Path) -> Iterator[dict[s
             watched.page.context.close()
 
 
+def report_opens(browser: Browser, file: str, axe: str) -> Iterator[dict[str, Any]]:
+    """Yield what is found in a report that is opened as a file."""
+    for width in WIDTHS:
+        watched = Watched(browser, file, width=width, theme="light", axe="")
+        watched.open("")
+        watched.page.wait_for_timeout(300)
+        watched.page.evaluate("document.querySelector('meta[http-equiv]')?.remove()")
+        watched.page.evaluate(axe)
+        yield {"report": width, **watched.found()}
+        watched.page.context.close()
+
+
 def filters_work(watched: Watched) -> Iterator[dict[str, Any]]:
     """Yield what people do with the filters and tables of a page."""
     page = watched.page
@@ -222,7 +234,8 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=path, args=[*SOFTWARE])
         watched = Watched(browser, url, width=1440, theme="light", axe=axe)
         acts = (filters_work(watched), choices_work(watched), news_arrives(watched))
-        for found in chain(*acts, looks(browser, url, axe, folder)):
+        report = report_opens(browser, Path(sys.argv[4]).as_uri(), axe)
+        for found in chain(*acts, report, looks(browser, url, axe, folder)):
             sys.stdout.write(json.dumps(found) + "\n")
             sys.stdout.flush()
         browser.close()

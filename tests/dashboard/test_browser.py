@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from fleetlake.dashboard.report import report_html
 from tests.dashboard.world import NAMES, World
 from tests.processes import environment
 
@@ -58,7 +59,9 @@ def seen(axe, tmp_path_factory):
     shots.mkdir(parents=True, exist_ok=True)
     found = []
     with served(world, folder) as url:
-        command = [BROWSER / "bin" / "python", script, url, axe, shots]
+        report = folder / "report.html"
+        report.write_text(report_html(world.published), "utf-8")
+        command = [BROWSER / "bin" / "python", script, url, axe, shots, report]
         with subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         ) as process:
@@ -121,6 +124,17 @@ def test_what_people_do_on_the_pages_works(seen):
     assert len(done) == 14
     assert [found["act"] for found in done if not found["is_right"]] == []
     assert done[-1]["errors"] == done[-1]["axe"] == done[-1]["foreign"] == []
+
+
+def test_a_report_opens_as_a_file_without_an_error_or_a_request(seen):
+    opened = [found for found in seen[0] if "report" in found]
+
+    assert len(opened) == 2
+    for found in opened:
+        assert found["errors"] == found["foreign"] == found["axe"] == found["problems"] == []
+        assert found["wider_by"] == 0
+        assert "Batteries to change" in found["text"]
+        assert "<script>alert('x')</script>" in found["text"]
 
 
 def test_a_new_snapshot_appears_by_itself(seen):

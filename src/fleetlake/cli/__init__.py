@@ -35,6 +35,7 @@ from fleetlake.cli.publish import publish
 from fleetlake.cli.quarantine import quarantine
 from fleetlake.cli.query import query
 from fleetlake.cli.repair import repair
+from fleetlake.cli.report import report
 from fleetlake.cli.restore import restore
 from fleetlake.cli.shell import shell
 from fleetlake.cli.startup import skip_unneeded_imports
@@ -57,6 +58,7 @@ COMMANDS = (
     build,
     publish,
     dashboard,
+    report,
     export,
     docs,
     query,

@@ -159,5 +159,3 @@ export async function refreshChoices() {
   fillSelect("group", groups);
   fillSelect("carrier", carriers);
 }
-
-export { preference };

@@ -206,5 +206,3 @@ startFilters().then(describe);
 loadAll();
 follow();
 setInterval(showAge, 15000);
-
-export { show, view };

@@ -6,6 +6,7 @@ import { drawTable } from "./table.js";
 
 let loaded;
 const load = () => {
+  if (window.uPlot) return window.uPlot; // a report holds it
   loaded ??= (loadStyle("/static/vendor/uPlot.min.css"), loadScript("/static/vendor/uPlot.iife.min.js"));
   return loaded;
 };

@@ -1,5 +1,5 @@
 // Tables: every panel's rows can be read as one; sorting and "show more" need no server.
-import { changeView, linkTo } from "./address.js";
+import { linkTo } from "./address.js";
 import { debounced, el } from "./dom.js";
 import { ago, instant, isNumeric, place, show } from "./format.js";
 
@@ -22,10 +22,13 @@ export const deviceName = (data, row) => {
   return name || (id === null || id === undefined ? "–" : `router ${id}`);
 };
 
+// A report is a file: there is no other page to lead to.
+const isReport = () => document.documentElement.dataset.page === "report";
+
 export function deviceLink(data, row, attributes = {}) {
   const id = data.values.router_id?.[row];
   const name = deviceName(data, row);
-  if (id === null || id === undefined) return el("span", {}, name);
+  if (id === null || id === undefined || isReport()) return el("span", { class: name.length > 60 ? "long" : null }, name.length > 60 ? `${name.slice(0, 60)}…` : name);
   const isLong = name.length > 60;
   return el("a", { href: linkTo("/device", { router: id }), ...attributes, class: `device ${isLong ? "long" : ""}`, title: isLong ? name.slice(0, 2000) : null }, isLong ? `${name.slice(0, 60)}…` : name);
 }
@@ -77,6 +80,7 @@ export function timeCell(value, withAge) {
 }
 
 function dayLink(day) {
+  if (isReport()) return day;
   const router = new URLSearchParams(location.search).get("router");
   return el("a", { href: linkTo("/map", { router: router || "", day }) }, day);
 }
@@ -166,7 +170,7 @@ export function drawCards(data, { draw = {} } = {}) {
     return el("div", { class: `card ${isWarning ? "warn" : ""}`, title: `${column.origin}` },
       el("dt", {}, column.label),
       el("dd", {}, isWarning ? el("span", { "aria-hidden": "true" }, "▲ ") : null,
-        link ? el("a", { href: link.startsWith("#") ? link : linkTo(link, {}) }, text) : text));
+        link && !isReport() ? el("a", { href: link.startsWith("#") ? link : linkTo(link, {}) }, text) : text));
   }));
 }
 
@@ -202,4 +206,3 @@ export function drawAttention(data, { state = {} } = {}) {
   return [list, more];
 }
 
-export { changeView };
