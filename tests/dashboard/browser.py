@@ -115,8 +115,9 @@ def looks(browser: Browser, url: str, axe: str, folder: Path) -> Iterator[dict[s
             for path in PAGES:
                 watched.open(path)
                 name = f"{path.strip('/').replace('?', '-')}-{width}-{theme}.png"
+                found = watched.found()  # a screenshot resizes the page, which draws it again
                 watched.page.screenshot(path=folder / name, full_page=True)
-                yield {"look": path, "width": width, "theme": theme, **watched.found()}
+                yield {"look": path, "width": width, "theme": theme, **found}
             watched.page.context.close()
 
 

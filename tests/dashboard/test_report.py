@@ -1,4 +1,4 @@
-"""A report is one file: it holds its rows, its scripts and its map, and asks nobody for anything."""
+"""A report is one file with its rows, scripts and map, and asks nobody for anything."""
 
 import json
 import re

@@ -1,7 +1,7 @@
 // The filter form: choices from the server, changes into the address.
 import { changeView, form, fromInput, linkTo, toInput, view } from "./address.js";
 import { debounced, el } from "./dom.js";
-import { preference, zoneName } from "./format.js";
+import { zoneName } from "./format.js";
 
 const RANGE_NAMES = { "24h": "last 24 hours", "7d": "last 7 days", "30d": "last 30 days", "90d": "last 90 days", all: "all time" };
 

@@ -1,9 +1,9 @@
 // Fills the panels of a page, and again when the view or the published snapshot changes.
-import { form, query, view } from "./address.js";
+import { form, query } from "./address.js";
 import { drawBars, drawCalendar, drawForecast, drawHeat, drawLanes } from "./chart.js";
 import { debounced, el } from "./dom.js";
 import { inWords, refreshChoices, startFilters } from "./filters.js";
-import { ago, instant, preference, setPreference, show } from "./format.js";
+import { ago, instant, preference, setPreference } from "./format.js";
 import { drawAttention, drawCards, drawFacts, drawTable } from "./table.js";
 
 const DRAWN = {
