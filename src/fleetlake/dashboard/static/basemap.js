@@ -39,7 +39,7 @@ export async function outlines() {
       line("counties", 0.7, colours.county, 5.5),
       line("states", 0.9, colours.state),
       line("borders", 1.1, colours.border),
-      { id: "cities", type: "symbol", source: "cities", layout: { "text-field": ["get", "name"], "text-size": 12, "symbol-sort-key": ["get", "rank"], "text-padding": 6, "text-offset": [0, -0.9] }, paint: { "text-color": colours.text, "text-halo-color": colours.halo, "text-halo-width": 1.4 } },
+      { id: "cities", type: "symbol", source: "cities", layout: { "text-field": ["get", "name"], "text-size": 12, "symbol-sort-key": ["get", "rank"], "text-padding": 6, "text-anchor": "bottom", "text-offset": [0, -0.6] }, paint: { "text-color": colours.text, "text-halo-color": colours.halo, "text-halo-width": 1.4 } },
     ],
   };
 }

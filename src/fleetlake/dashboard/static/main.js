@@ -61,6 +61,7 @@ async function load(panel, { force = false } = {}) {
   if (missing.length) {
     panel.request?.abort();
     panel.body.setAttribute("aria-busy", "false");
+    panel.section.classList.add("quiet");
     say(panel, "hint", needed(missing));
     return;
   }

@@ -94,7 +94,7 @@ async function createMap(holder) {
   map.addLayer({ id: "coverage", type: "circle", source: "coverage", paint: { "circle-radius": ["interpolate", ["exponential", 2], ["zoom"], 4, 2, 9, 5, 14, 90], "circle-color": stepped(SIGNAL), "circle-opacity": 0.65 } });
   map.addLayer({ id: "track", type: "line", source: "track", layout: { "line-cap": "round" }, paint: { "line-width": 4, "line-color": stepped(SPEED) } });
   map.addLayer({ id: "stops", type: "circle", source: "stops", paint: { "circle-radius": 7, "circle-color": "#ffffff", "circle-stroke-color": "#000000", "circle-stroke-width": 2 } });
-  map.addLayer({ id: "devices", type: "symbol", source: "devices", layout: { "icon-image": ["get", "state"], "icon-allow-overlap": true, "icon-ignore-placement": true, "text-field": ["step", ["zoom"], "", 8, ["get", "name"]], "text-size": 12, "text-offset": [0, 1.1], "text-anchor": "top", "text-optional": true }, paint: { "text-color": "#111111", "text-halo-color": "#ffffff", "text-halo-width": 1.5 } });
+  map.addLayer({ id: "devices", type: "symbol", source: "devices", layout: { "icon-image": ["get", "state"], "icon-allow-overlap": true, "icon-ignore-placement": true, "symbol-sort-key": ["match", ["get", "state"], "offline", 3, "backup", 2, 1], "text-field": ["step", ["zoom"], "", 8, ["get", "name"]], "text-size": 12, "text-offset": [0, 1.1], "text-anchor": "top", "text-optional": true }, paint: { "text-color": "#111111", "text-halo-color": "#ffffff", "text-halo-width": 1.5 } });
   for (const layer of ["devices", "stops", "coverage", "track"]) {
     map.on("mouseenter", layer, () => (map.getCanvas().style.cursor = "pointer"));
     map.on("mouseleave", layer, () => (map.getCanvas().style.cursor = ""));
