@@ -132,6 +132,20 @@ def test_a_query_that_takes_too_long_is_stopped(own_world):
     snapshots.close()
 
 
+def test_an_export_that_takes_too_long_is_stopped_while_its_rows_are_read(own_world):
+    own_world.publish(only=SOME, rows=1)
+    snapshots = OpenSnapshots(own_world.published)
+
+    with snapshots.lease() as snapshot:
+        with (
+            pytest.raises(QueryTooLong),
+            snapshot.batches("select range from range(1000000000000)", {}, seconds=0.05) as rows,
+        ):
+            assert sum(batch.num_rows for batch in rows)
+        assert count(snapshot) == [1]
+    snapshots.close()
+
+
 @pytest.mark.parametrize(
     "statement",
     [

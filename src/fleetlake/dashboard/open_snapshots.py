@@ -30,6 +30,7 @@ MEMORY = "160MB"
 
 THREADS = 2
 QUERY_SECONDS = 10.0
+BATCH_ROWS = 10_000
 
 NOTHING = "Nothing is published yet."
 PUBLISH = "Run `fleetlake build` and `fleetlake publish`; this page then fills by itself."
@@ -108,21 +109,36 @@ class PublishedSnapshot:
 
         Raises: QueryTooLong after `seconds`, or if it needs more memory than a query may have.
         """
+        with self._running(sql, parameters, seconds) as result:
+            return result.to_arrow_table()
+
+    @contextmanager
+    def batches(
+        self, sql: str, parameters: Mapping[str, object], *, seconds: float
+    ) -> Iterator[pa.RecordBatchReader]:
+        """Yield the rows of a query in batches, which need not all be in memory. Raises: as above.
+
+        They can be read inside the context only.
+        """
+        with self._running(sql, parameters, seconds) as result:
+            yield result.to_arrow_reader(BATCH_ROWS)
+
+    @contextmanager
+    def _running(
+        self, sql: str, parameters: Mapping[str, object], seconds: float
+    ) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Run a query for at most `seconds`, and turn DuckDB's errors into ours."""
         with self._database.cursor() as cursor:
             timer = Timer(seconds, cursor.interrupt)
             timer.start()
             try:
-                return cursor.execute(sql, dict(parameters)).to_arrow_table()
+                yield cursor.execute(sql, dict(parameters))
             except (duckdb.InterruptException, duckdb.OutOfMemoryException):
-                raise QueryTooLong(
-                    "This is more than the page can work out at once.",
-                    remedy="Choose a shorter time, one account or one router.",
-                ) from None
+                raise _too_long() from None
             except duckdb.IOException:
-                raise SnapshotGone(
-                    "The files of this snapshot are no longer there.",
-                    remedy="Run `fleetlake publish` again.",
-                ) from None
+                raise _gone() from None
+            except OSError as error:  # so Arrow passes on DuckDB's errors, while batches are read
+                raise (_gone() if "IO Error" in str(error) else _too_long()) from None
             finally:
                 timer.cancel()
 
@@ -214,6 +230,19 @@ class OpenSnapshots:
     def _close_if_unused(snapshot: PublishedSnapshot) -> None:
         if snapshot.is_retired and not snapshot.leases:
             snapshot.close()
+
+
+def _too_long() -> QueryTooLong:
+    return QueryTooLong(
+        "This is more than the page can work out at once.",
+        remedy="Choose a shorter time, one account or one router.",
+    )
+
+
+def _gone() -> SnapshotGone:
+    return SnapshotGone(
+        "The files of this snapshot are no longer there.", remedy="Run `fleetlake publish` again."
+    )
 
 
 def _described_table(name: str) -> str:

@@ -40,23 +40,32 @@ def as_json(panel: Panel, rows: pa.Table, *, more: Mapping[str, object]) -> byte
     return orjson.dumps({"columns": columns, "rows": rows.num_rows, "values": values, **more})
 
 
-def as_csv(rows: pa.Table) -> bytes:
+def as_csv(rows: pa.RecordBatchReader) -> bytes:
     """Return rows as CSV with a heading, with texts that no spreadsheet runs as a formula."""
-    for place, column in enumerate(rows.schema):
-        if pa.types.is_string(column.type):
-            texts = rows.column(place).to_pylist()
-            safe = pa.array([text and guarded(text) for text in texts], pa.string())
-            rows = rows.set_column(place, column.name, safe)
     out = io.BytesIO()
-    arrow_csv.write_csv(rows, out)
+    with arrow_csv.CSVWriter(out, rows.schema) as writer:
+        for batch in rows:
+            writer.write_batch(_guarded(batch))
     return out.getvalue()
 
 
-def as_parquet(rows: pa.Table) -> bytes:
+def as_parquet(rows: pa.RecordBatchReader) -> bytes:
     """Return rows as a Parquet file."""
     out = io.BytesIO()
-    pq.write_table(rows, out, compression="zstd")
+    with pq.ParquetWriter(out, rows.schema, compression="zstd") as writer:
+        for batch in rows:
+            writer.write_batch(batch)
     return out.getvalue()
+
+
+def _guarded(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch whose texts are cells that no spreadsheet runs as a formula."""
+    for place, column in enumerate(batch.schema):
+        if pa.types.is_string(column.type):
+            texts = batch.column(place).to_pylist()
+            safe = pa.array([text and guarded(text) for text in texts], pa.string())
+            batch = batch.set_column(place, column.name, safe)
+    return batch
 
 
 def _plain(column: pa.ChunkedArray) -> list[object]:

@@ -10,11 +10,12 @@ from pathlib import Path
 from urllib.parse import parse_qs
 
 import orjson
+import pyarrow as pa
 from anyio import CapacityLimiter, to_thread
 from pydantic import SecretStr
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.middleware.gzip import GZipMiddleware
+from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
@@ -37,6 +38,7 @@ AT_ONCE = 3
 """Queries that run at the same time; further ones wait, so that memory stays bounded."""
 
 EXPORTS_AT_ONCE = 1
+EXPORT_SECONDS = 60.0
 
 KEPT_ANSWERS = 64
 LARGEST_KEPT = 500_000
@@ -54,6 +56,9 @@ _EXPORTS: Mapping[str, tuple[Callable[..., bytes], str]] = {
     "parquet": (as_parquet, "application/vnd.apache.parquet"),
 }
 
+_FILE_TYPES = ("text/csv", "application/vnd.apache.parquet")
+"""Exports are not compressed on the way: that would hold a second copy of them in memory."""
+
 
 def create_dashboard(published: Path, *, token: SecretStr | None = None) -> Starlette:
     """Return the application over a published folder; `token` guards it beyond this machine."""
@@ -70,7 +75,12 @@ def create_dashboard(published: Path, *, token: SecretStr | None = None) -> Star
         ],
         middleware=[
             Middleware(AccessControl, token=dashboard.token),
-            Middleware(GZipMiddleware, minimum_size=2_000, compresslevel=5),
+            Middleware(
+                GZipMiddleware,
+                minimum_size=2_000,
+                compresslevel=5,
+                exclude_content_types=(*DEFAULT_EXCLUDED_CONTENT_TYPES, *_FILE_TYPES),
+            ),
         ],
         lifespan=dashboard.lifespan,
     )
@@ -209,11 +219,13 @@ class Dashboard:
             snapshot.require(panel.marts)
             values = typed(given, as_of=snapshot.described.as_of)
             sql, parameters = panel.statement(values, rows=EXPORTED_ROWS)
-            found = snapshot.rows(sql, parameters, seconds=60)
+            write, media_type = _EXPORTS[form]
+            with snapshot.batches(sql, parameters, seconds=EXPORT_SECONDS) as rows:
+                content = write(rows)
             name = f"{panel.page}-{panel.name}-{snapshot.described.name[:15]}.{form}"
-        write, media_type = _EXPORTS[form]
+        pa.default_memory_pool().release_unused()
         headers = {"Content-Disposition": f'attachment; filename="{name}"', **_FRESH}
-        return Response(write(found), media_type=media_type, headers=headers)
+        return Response(content, media_type=media_type, headers=headers)
 
     def _keep(self, key: tuple[str, str], document: bytes) -> None:
         """Keep an answer for the next reader; the oldest of many is dropped."""
