@@ -8,6 +8,7 @@ READY := $(VENV)/.ready
 SPARK := .venv-spark
 BENCH := .venv-bench
 SITE := .venv-docs
+BROWSER := .venv-browser
 CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -37,7 +38,7 @@ demo: $(READY)  ## Simulate a fleet, load it, build the marts, publish them as P
 	@$(BIN)/fleetlake demo
 
 test: check  ## Check, then run every test except the slow proofs
-	@$(BIN)/python -m pytest -n $(CORES) --dist loadgroup -m "not proof and not release and not site"
+	@$(BIN)/python -m pytest -n $(CORES) --dist loadgroup -m "not proof and not release and not site and not browser"
 
 # Of each version: the first interpreter that starts, on PATH or among pyenv's.
 PYTHON_OF = $(firstword $(foreach python,python$(1) \
@@ -51,11 +52,11 @@ test-pythons:  ## The same on Python 3.11, 3.12 and 3.13, as far as the machine 
 	  echo "Python $(version) is not here: left out." &&)) true
 
 proofs: $(READY)  ## Run the slow proofs: servers, kills, the README and guides, properties on many examples
-	@$(BIN)/python -m pytest -n $(CORES) --dist loadgroup -m "(proof or hypothesis) and not release and not site" \
+	@$(BIN)/python -m pytest -n $(CORES) --dist loadgroup -m "(proof or hypothesis) and not release and not site and not browser" \
 	  --hypothesis-profile thorough
 
 release-proofs: $(READY)  ## Run the longer proofs before a release: wheel, older lakes, damage, power cuts, own models (needs cc)
-	@$(BIN)/python -m pytest -n $(CORES) --dist loadgroup -m "release and not site"
+	@$(BIN)/python -m pytest -n $(CORES) --dist loadgroup -m "release and not site and not browser"
 
 check: $(READY)  ## Lint, formatting and types
 	@$(BIN)/ruff check --quiet
@@ -83,6 +84,9 @@ notebooks: $(READY)  ## Run the notebooks of docs/notebooks and store their outp
 reference: $(READY)  ## Render the tables of docs/reference from the code
 	@$(BIN)/python -m tests.reference
 
+vendor: $(READY)  ## Fetch the dashboard's vendored scripts and outlines again, and compare (needs npm)
+	@$(BIN)/python -m tests.vendor
+
 docs: $(READY)  ## Render the SQL project as a site, with lineage: data/docs/index.html
 	@$(BIN)/python -m fleetlake.marts docs
 
@@ -93,6 +97,16 @@ site: $(READY) $(SITE)/.ready  ## Build the documentation site, with warnings as
 
 site-check: $(READY) $(SITE)/.ready  ## Check every link of the site, and run the commands of its pages (some minutes)
 	@$(BIN)/python -m pytest -q tests/test_site.py
+
+test-dashboard: $(READY) $(BROWSER)/.ready  ## Look at every page of the dashboard in Chromium (needs chromium and npm; CHROMIUM=path)
+	@$(BIN)/python -m pytest -q tests/dashboard/test_browser.py
+
+$(BROWSER)/.ready: requirements-browser.lock
+	@echo "Setting up $(BROWSER): half a minute, once."
+	@$(PYTHON) -m venv $(BROWSER)
+	@$(BROWSER)/bin/python -m pip install -qq --no-deps --require-hashes -r $<
+	@npm pack --silent --pack-destination $(BROWSER) axe-core@4.14.1 > /dev/null
+	@touch $@
 
 $(SITE)/.ready: requirements-docs.lock
 	@echo "Setting up $(SITE): half a minute, once."
@@ -190,6 +204,8 @@ bench-moved: $(READY)  ## Count the calls for the routers that moved, of 10,000 
 bench-receive: $(READY)  ## Measure the intake of pushes: 32 connections, at least 1,000 messages/s (SECONDS=3600 RATE=100: a soak)
 	@mkdir -p data
 	@$(BIN)/python -m tests.receiving.bench --seconds $(or $(SECONDS),10) --rate $(or $(RATE),0)
+bench-dashboard: $(READY)  ## Time every page and filter of the dashboard over 10,000 routers and 10 million fixes (N=1000)
+	@$(BIN)/python -m tests.dashboard.bench $(if $(N),--routers $(N))
 
 bench-simulator: $(READY)  ## Measure how fast the simulated service answers
 	@$(BIN)/python -m fleetsim.benchmark
@@ -214,7 +230,8 @@ lock:  ## Resolve all lock files again from pyproject.toml (needs uv)
 	@$(LOCK) --group spark --output-file requirements-spark.lock > /dev/null
 	@$(LOCK) --group bench --output-file requirements-bench.lock > /dev/null
 	@$(LOCK) --group docs --output-file requirements-docs.lock > /dev/null
+	@$(LOCK) --group browser --output-file requirements-browser.lock > /dev/null
 
 clean:  ## Remove .venv, caches and the demo's lake
-	@rm -rf $(VENV) .venv-3.* $(SPARK) $(BENCH) $(SITE) .mypy_cache .pytest_cache .ruff_cache .hypothesis data/lake dist
+	@rm -rf $(VENV) .venv-3.* $(SPARK) $(BENCH) $(SITE) $(BROWSER) .mypy_cache .pytest_cache .ruff_cache .hypothesis data/lake dist
 	@find src flows tests -name __pycache__ -type d -prune -exec rm -rf {} +

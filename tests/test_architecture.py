@@ -32,7 +32,7 @@ FLOORS = [
     ["lake"],
     ["reading", "marts"],
     ["loading", "exporters", "publishing", "receiving", "alerting"],
-    ["monitoring", "demo", "analysis"],
+    ["monitoring", "demo", "analysis", "dashboard"],
     ["privacy"],
     ["cli"],
     ["__main__"],
@@ -140,6 +140,17 @@ def test_packages_that_need_no_service_do_not_import_httpx():
     }
 
     assert knowing == set()
+
+
+def test_the_dashboard_sees_published_files_and_never_the_lake():
+    seen = {
+        room_of(name)
+        for module, names in IMPORTS.items()
+        for name in names
+        if ROOMS[module] == "dashboard"
+    }
+
+    assert not seen & {"lake", "loading", "service", "reading", "exporters"}
 
 
 def test_only_the_prefect_commands_import_prefect_and_nothing_imports_flows():

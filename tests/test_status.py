@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from fleetlake.cli import app
 from fleetlake.cli.status import STALE_AFTER, summary_lines
+from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import RecordsMissing
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.clock_repair import TOLERANCE

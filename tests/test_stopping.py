@@ -222,6 +222,7 @@ def test_up_runs_until_one_of_its_processes_ends(up_of_nothing):
         (worker, "running", server),
         (worker, "running_worker", Polled(*[lambda: None] * 3)),
         (up, "_simulator", "http://127.0.0.1:8001"),
+        (up, "_dashboard", "http://127.0.0.1:8710"),
     ]:
         up_of_nothing.setattr(place, name, lambda *_, started=started, **__: nullcontext(started))
     for place, name in [

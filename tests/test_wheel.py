@@ -17,6 +17,7 @@ import pytest
 from tests.flows.server import free_port, wait_for
 
 ROOT = Path(__file__).parents[1]
+VENDORED = "vendor/maplibre-gl.mjs"
 BUILD = "import sys; from hatchling.build import build_wheel; print(build_wheel(sys.argv[1]))"
 
 pytestmark = [pytest.mark.release, pytest.mark.xdist_group("wheel")]
@@ -110,6 +111,25 @@ def test_the_demo_ends_well_in_an_empty_folder(installed: Installed, demo: str) 
     with duckdb.connect(str(published), read_only=True) as marts:
         [(routers,)] = marts.execute("select count(*) from device_inventory").fetchall()
     assert routers == 5
+
+
+@pytest.mark.usefixtures("demo")
+def test_the_dashboard_of_the_package_shows_the_demo(installed: Installed) -> None:
+    command = [installed.environment / "bin" / "fleetlake", "dashboard", "--port", "0"]
+    with subprocess.Popen(
+        command, cwd=installed.folder, env=installed.variables, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().removeprefix("ready ").strip()
+        page = httpx.get(f"{url}/now")
+        fleet = httpx.get(f"{url}/api/now/summary").json()
+        parts = [httpx.get(f"{url}/static/{name}") for name in ("main.js", VENDORED)]
+        process.send_signal(signal.SIGTERM)
+
+    assert "What needs a person" in page.text
+    assert fleet["values"]["devices"] == [5]
+    assert [part.status_code for part in parts] == [200, 200]
+    assert process.returncode == 0
 
 
 def test_up_runs_the_flows_of_the_package(installed: Installed) -> None:

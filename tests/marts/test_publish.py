@@ -387,3 +387,65 @@ def test_publishing_a_missing_lake_creates_no_folder(tmp_path, published):
         publish(tmp_path / "lkae", published)
 
     assert list(tmp_path.iterdir()) == []
+
+
+RANGES = [  # stream, device, proven from, until, in hours of November
+    ("logs", "1", 0, 72),
+    ("logs", "2", 0, 30),
+    ("logs", "2", 36, 72),
+    ("fixes", "", 12, 60),
+]
+
+
+def test_the_description_says_of_each_stream_and_day_how_complete_it_is(lake, published):
+    start = "timestamptz '2026-11-01 00:00:00Z' + to_hours(?)"
+    with open_lake(lake) as opened:
+        for stream, device, since, until in RANGES:
+            opened.execute(
+                "insert into meta.intervals (account_profile, endpoint, partition, start_at, "
+                f"end_at) values ('default', ?, ?, {start}, {start})",
+                [stream, device, since, until],
+            )
+        opened.execute(
+            "insert into meta.gaps (account_profile, endpoint, partition, start_at, end_at) "
+            "values ('default', 'logs', '1', timestamptz '2026-11-03 01:00:00Z', "
+            "timestamptz '2026-11-03 02:30:00Z')"
+        )
+    publish(lake, published)
+
+    told = json.loads((published / "snapshot.json").read_text())["completeness"]
+    shown = {
+        (row["endpoint"], row["complete_date"]): (
+            row["state"],
+            row["proven_pct"],
+            row["hole_s"],
+            row["lost_s"],
+        )
+        for row in told
+    }
+    assert shown == {
+        ("logs", "2026-11-01"): ("proven", 100, 0, 0),
+        ("logs", "2026-11-02"): ("hole", 87.5, 6 * 3600, 0),
+        ("logs", "2026-11-03"): ("lost", 100, 0, 1.5 * 3600),
+        ("fixes", "2026-11-01"): ("in part", 50, 0, 0),
+        ("fixes", "2026-11-02"): ("proven", 100, 0, 0),
+        ("fixes", "2026-11-03"): ("in part", 50, 0, 0),
+    }
+
+
+def test_the_description_counts_the_calls_of_each_stream_and_day(lake, published):
+    with open_lake(lake) as opened:
+        for run, calls, hour in (("a", 3, 1), ("b", 4, 23), ("c", 5, 25)):
+            opened.execute(
+                "insert into meta.calls (run_id, account_profile, endpoint, calls, started_at, "
+                "refusals, retries) values (?, 'default', 'logs', ?, "
+                "timestamptz '2026-11-01 00:00:00Z' + to_hours(?), 1, 0)",
+                [run, calls, hour],
+            )
+    publish(lake, published)
+
+    told = json.loads((published / "snapshot.json").read_text())["calls"]
+    assert [(row["call_date"], row["calls"], row["refusals"]) for row in told] == [
+        ("2026-11-01", 7, 2),
+        ("2026-11-02", 5, 1),
+    ]

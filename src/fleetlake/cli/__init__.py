@@ -14,6 +14,7 @@ from fleetlake.cli.build import build
 from fleetlake.cli.check import check
 from fleetlake.cli.columns import columns
 from fleetlake.cli.command_group import PlainGroup, joined_paragraphs
+from fleetlake.cli.dashboard import dashboard
 from fleetlake.cli.demo import demo
 from fleetlake.cli.docs import docs
 from fleetlake.cli.doctor import doctor
@@ -36,6 +37,7 @@ from fleetlake.cli.quarantine import quarantine
 from fleetlake.cli.query import query
 from fleetlake.cli.receive import receive
 from fleetlake.cli.repair import repair
+from fleetlake.cli.report import report
 from fleetlake.cli.restore import restore
 from fleetlake.cli.shell import shell
 from fleetlake.cli.startup import skip_unneeded_imports
@@ -58,6 +60,8 @@ COMMANDS = (
     ingest,
     build,
     publish,
+    dashboard,
+    report,
     export,
     docs,
     query,

@@ -60,6 +60,7 @@ def demo(
     screen.print("Next, type:")
     for command in (
         'fleetlake query "select type, count(*) from raw.alerts group by 1 order by 2 desc"',
+        "fleetlake dashboard --open",
         "fleetlake status",
         "fleetlake demo     (again: it loads only what is new)",
         "fleetlake doctor   (once FLEETLAKE_BASE_URL and the keys point to your service)",

@@ -30,7 +30,7 @@ from fleetlake.machine.setting_files import (
 from fleetlake.machine.umask import read_umask
 from fleetlake.settings import KEY_SETTINGS, PREFIX, Settings
 
-_SECRET_SETTINGS = {*KEY_SETTINGS, "v3_token", "profiles", "exports", "lake"}
+_SECRET_SETTINGS = {*KEY_SETTINGS, "v3_token", "profiles", "exports", "lake", "dashboard_token"}
 _SECRET_PREFIXES = tuple(f"{PREFIX}{name.upper()}" for name in _SECRET_SETTINGS)
 
 

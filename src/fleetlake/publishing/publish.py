@@ -32,6 +32,7 @@ from fleetlake.lake_address import DEMO_MARK, LakeAddress, refuse_unusable
 from fleetlake.machine.file_locks import FOR_EVER, file_lock
 from fleetlake.machine.ownership import require_own
 from fleetlake.publishing.coarse import coarse_columns
+from fleetlake.publishing.completeness import calls_by_day, completeness
 from fleetlake.publishing.layout import Layout, layout_of, read_call
 from fleetlake.publishing.snapshot_folders import (
     DESCRIPTION,
@@ -162,6 +163,8 @@ class _Snapshot:
             "earlier_names": self._link_earlier_names(),
             "watermarks": self._watermarks(),
             "gaps": self._gaps(),
+            "completeness": completeness(self.lake),
+            "calls": calls_by_day(self.lake),
         }
         self.lake.execute("ROLLBACK")
         self._write_views(description["tables"], description["earlier_names"])

@@ -120,6 +120,9 @@ class Settings(BaseSettings):
         validate_default=True,
         description="File of the secrets that sign pushed alerts, one per line, for this user only",
     )
+    dashboard_token: SecretStr | None = Field(
+        None, description="Token for reading the dashboard from other machines"
+    )
     state: Path = Field(
         default_factory=lambda: user_state_path("fleetlake"),
         description="Folder that holds the call limit shared by all processes",

@@ -68,6 +68,9 @@ def up(
         set_up(speed=speed, runs=3, store_keys=False)
         worker_log = started.enter_context((FOLDER / "worker.log").open("wb"))
         worker = started.enter_context(running_worker(name="up", log=worker_log))
+        screen.print(
+            f"Dashboard: {started.enter_context(_dashboard())} (fills with the first marts)"
+        )
         screen.print(f"Running. Logs are in {FOLDER}; press Ctrl-C to stop.")
         try:
             _wait_for_end(server, worker)
@@ -193,10 +196,27 @@ def _simulator(routers: int, days: float, speed: float) -> Iterator[str]:
     command += ["--routers", str(routers), "--days", str(days), "--speed", str(speed)]
     log = FOLDER / "simulator.log"
     with running(command, log) as process:
-        while not (line := log.read_text("utf-8")).startswith("ready "):
-            _refuse_if_ended(process)
-            time.sleep(POLL_SECONDS)
-        yield line.split()[1]
+        yield _announced_address(log, process)
+
+
+@contextmanager
+def _dashboard() -> Iterator[str]:
+    """Run the dashboard over the marts that the flows publish; yield its address."""
+    from fleetlake.cli.prefect.worker import running
+
+    command = [sys.executable, "-m", "fleetlake", "dashboard", "--port", "0"]
+    command += ["--from", str((FOLDER / "published").resolve())]
+    log = FOLDER / "dashboard.log"
+    with running(command, log) as process:
+        yield _announced_address(log, process)
+
+
+def _announced_address(log: Path, process: "subprocess.Popen[bytes]") -> str:
+    """Return the address that a server writes to its log once it accepts connections."""
+    while not (line := log.read_text("utf-8")).startswith("ready "):
+        _refuse_if_ended(process)
+        time.sleep(POLL_SECONDS)
+    return line.split()[1]
 
 
 def _wait_for_server(server: "subprocess.Popen[bytes]", port: int) -> None:

@@ -1,0 +1,45 @@
+"""`fleetlake report`: the dashboard's pages in one file."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def report(
+    *,
+    month: Annotated[bool, typer.Option("--month", help="The last 30 days.")] = False,
+    week: Annotated[bool, typer.Option("--week", help="The last 7 days: the default.")] = False,
+    output: Annotated[Path, typer.Option(help="File to write or replace.")] = Path(
+        "fleet-report.html"
+    ),
+    published: Annotated[
+        Path | None,
+        typer.Option("--from", help="Published folder. Default: FLEETLAKE_PUBLISHED."),
+    ] = None,
+) -> None:
+    """Write the dashboard's pages as one HTML file that opens without a server or internet.
+
+    It holds every panel that needs no choice of a device, with tables, charts and a map, over the
+    newest published snapshot. To get a PDF, print it from the browser.
+    """
+    from fleetlake.cli.screen import console
+    from fleetlake.dashboard.report import report_html
+    from fleetlake.errors import OutputLost, UsageError
+    from fleetlake.machine.atomic_files import write_atomically
+    from fleetlake.publishing.publish import published_folder
+    from fleetlake.settings import load_settings
+
+    if week and month:
+        raise UsageError("A report has one range.", remedy="Choose --week or --month.")
+    text = report_html(
+        published or published_folder(load_settings()), last="30d" if month else "7d"
+    )
+    try:
+        write_atomically(output, text)
+    except OSError as error:
+        raise OutputLost(
+            f"The report could not be written to {output}: {error.strerror}.",
+            remedy="Let this user write to the folder, or choose another file with --output.",
+        ) from None
+    console().print(f"Wrote {output.absolute()} ({len(text.encode()) / 1e6:.1f} MB).")

@@ -1,0 +1,169 @@
+"""What a column of a panel means, how it is shown, and where it comes from."""
+
+import re
+from collections.abc import Mapping
+from functools import cache
+
+from fleetlake.dashboard.panels import Panel
+from fleetlake.marts.catalogue import marts
+from fleetlake.marts.sql_project import project_folder
+
+_KINDS = (
+    (r"_at$|^valid_(from|to)$|_(from|until)$", "instant"),
+    (r"_date$|^day$", "day"),
+    (r"_pct$", "percent"),
+    (r"_bytes$", "bytes"),
+    (r"_hours$", "hours"),
+    (r"(^|_)s$", "duration"),
+    (r"_kmh$", "speed"),
+    (r"_km$", "distance"),
+    (r"temperature_c$", "temperature"),
+    (r"_dbm$", "dbm"),
+    (r"_db$", "db"),
+    (r"_m$", "metres"),
+    (r"_(ma)$", "milliamps"),
+    (r"_(mv)$", "millivolts"),
+    (r"_deg$", "degrees"),
+    (r"^(is|has)_", "yes_no"),
+    (r"_id$", "id"),
+)
+_UNIT = re.compile(r"_(at|date|pct|bytes|hours|s|kmh|km|c|dbm|db|m|ma|mv|deg)$")
+SNAPSHOT_TABLES: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "snapshot_completeness": {
+        "account_profile": ("varchar", "Account profile whose keys read the data."),
+        "endpoint": ("varchar", "Endpoint of the service."),
+        "complete_date": ("date", "UTC day."),
+        "state": (
+            "varchar",
+            "proven: the whole day; in part: as far as it was read; hole: not read; lost: deleted.",
+        ),
+        "proven_pct": ("double", "Proven share of the day, on average over what is read apart."),
+        "hole_s": ("double", "Seconds not read between proven ones, summed over the devices."),
+        "lost_s": ("double", "Seconds lost, summed over the devices."),
+    },
+    "snapshot_calls": {
+        "account_profile": ("varchar", "Account profile whose keys read the data."),
+        "endpoint": ("varchar", "Endpoint of the service."),
+        "call_date": ("date", "UTC day on which the load began."),
+        "calls": ("bigint", "Calls to the service."),
+        "refusals": ("bigint", "Calls that the service refused because of its limit."),
+        "retries": ("bigint", "Calls that were made again."),
+    },
+}
+"""Tables that are not marts: the snapshot's description holds their rows, under the later word."""
+
+_LABELS = {
+    "backup_bytes": "Data on backup",
+    "backup_s": "Time on backup",
+    "cap_bytes": "Data cap",
+    "cap_projected_pct": "Cap used by the end of the month",
+    "cell_latitude_deg": "Place",
+    "checked_at": "At",
+    "gap_hours": "Not located for",
+    "holes_s": "Length of holes",
+    "interface": "Line",
+    "is_over_cap_projected": "Over cap by the end of the month",
+    "is_repeat_offender": "Repeats",
+    "is_still_there": "Still there",
+    "mean_rsrp_dbm": "Mean signal",
+    "min_rsrp_dbm": "Weakest signal",
+    "mean_sinr_db": "Signal to noise",
+    "predicted_worn_at": "Worn out by",
+    "projected_bytes": "By the end of the month",
+    "router_name": "Device",
+    "rsrp_dbm": "Signal",
+    "signal_pct": "Signal strength",
+    "sinr_db": "Signal to noise",
+    "so_far_s": "So far",
+    "state_updated_at": "State since",
+    "total_bytes": "Data",
+    "total_s": "In all",
+    "trip_date": "Day",
+    "weak_pct": "Weak fixes",
+}
+_ABBREVIATIONS = {"Ip": "IP", "Ipv4": "IPv4", "Mac": "MAC", "Wan": "WAN"}
+_NUMBERS = ("int", "float", "double", "decimal")
+
+
+def kind_of(name: str, arrow_type: str) -> str:
+    """Return how a column is shown: by the unit that its name ends with, else by its type.
+
+    >>> kind_of("duration_s", "double"), kind_of("router_name", "string")
+    ('duration', 'text')
+    """
+    for pattern, kind in _KINDS:
+        if re.search(pattern, name):
+            return kind
+    return "number" if arrow_type.startswith(_NUMBERS) else "text"
+
+
+def label_of(name: str) -> str:
+    """Return the heading of a column: its name in words, without the unit.
+
+    >>> label_of("primary_available_pct"), label_of("ip_address")
+    ('Primary available', 'IP address')
+    """
+    if name in _LABELS:
+        return _LABELS[name]
+    words = _UNIT.sub("", name).removesuffix("_name").removeprefix("is_").split("_")
+    words[0] = words[0].capitalize()
+    return " ".join(_ABBREVIATIONS.get(word, word) for word in words)
+
+
+def origin_of(panel: Panel, column: str) -> tuple[str, str]:
+    """Return where a panel's column comes from, as `mart.column`, and what that means.
+
+    >>> from fleetlake.dashboard.panels import panel_at
+    >>> origin_of(panel_at("failover", "episodes"), "to_carrier")[0]
+    'failover_episodes.to_carrier'
+    """
+    if declared := panel.of.get(column):
+        mart, _, name = declared.split(",")[0].partition(".")
+        return declared, _meanings().get(mart, {}).get(name, "")
+    for mart in panel.marts:
+        if column in _meanings().get(mart, {}):
+            return f"{mart}.{column}", _meanings()[mart][column]
+    return "", ""
+
+
+def column_types(mart: str) -> Mapping[str, str]:
+    """Return the columns of a mart of this release, with their SQL types; empty if unknown."""
+    described = SNAPSHOT_TABLES.get(mart, {})
+    return {name: kind for name, (kind, _) in described.items()} or _types().get(mart, {})
+
+
+@cache
+def _types() -> Mapping[str, Mapping[str, str]]:
+    return {
+        mart["name"]: {
+            c["name"]: c["data_type"] for c in mart.get("columns", ()) if "data_type" in c
+        }
+        for mart in marts()
+    }
+
+
+@cache
+def _meanings() -> Mapping[str, Mapping[str, str]]:
+    described = {
+        name: {column: meaning for column, (_, meaning) in columns.items()}
+        for name, columns in SNAPSHOT_TABLES.items()
+    }
+    return described | {
+        mart["name"]: {
+            column["name"]: _meaning(column.get("description", ""))
+            for column in mart.get("columns", ())
+        }
+        for mart in marts()
+    }
+
+
+def _meaning(description: str) -> str:
+    """Return a column's description, also one that is written once for all marts."""
+    named = re.fullmatch(r'{{ doc\("(\w+)"\) }}', description)
+    return " ".join((_shared_meanings().get(named[1], "") if named else description).split())
+
+
+@cache
+def _shared_meanings() -> Mapping[str, str]:
+    text = (project_folder() / "models" / "columns.md").read_text(encoding="utf-8")
+    return dict(re.findall(r"{% docs (\w+) %}(.*?){% enddocs %}", text, re.DOTALL))

@@ -1,0 +1,267 @@
+"""The published snapshot, opened: a private DuckDB over its files, and the switch to the next one.
+
+`publish` replaces a link, so a new snapshot is noticed by reading that link. Requests that began on
+the old snapshot finish on it; it is closed after the last of them.
+"""
+
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Lock, Timer
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from fleetlake.dashboard.column_sources import SNAPSHOT_TABLES, column_types
+from fleetlake.errors import FleetlakeError, LakeError
+from fleetlake.publishing.layout import read_call
+from fleetlake.publishing.snapshot_folders import description_of
+from fleetlake.text.quoting import literal, quoted
+
+_LOG = logging.getLogger(__name__)
+
+MEMORY = "160MB"
+"""DuckDB's memory per open snapshot; two are open during a switch."""
+
+THREADS = 2
+QUERY_SECONDS = 10.0
+BATCH_ROWS = 10_000
+
+NOTHING = "Nothing is published yet."
+PUBLISH = "Run `fleetlake build` and `fleetlake publish`; this page then fills by itself."
+
+
+class QueryTooLong(FleetlakeError):
+    """A query was stopped because it took too long."""
+
+
+class SnapshotGone(LakeError):
+    """The files of a snapshot were removed: newer ones were published since."""
+
+
+class MartMissing(FleetlakeError):
+    """The snapshot lacks a mart that a panel shows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Described:
+    """What a snapshot says of itself; `as_of` is the time of its newest event."""
+
+    name: str
+    published_at: datetime
+    as_of: datetime
+    is_coarse: bool
+    tables: frozenset[str]
+    gaps: tuple[Mapping[str, Any], ...]
+
+
+class PublishedSnapshot:
+    """One snapshot in a DuckDB of its own, which can read this snapshot's folder and nothing else.
+
+    A column that the snapshot lacks (a coarse one has no names, an older one lacks new columns) is
+    null, so that a panel still shows the others.
+
+    Raises: LakeError if the folder holds no complete snapshot.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.leases = 0
+        self.is_retired = False
+        self._since: dict[str, int | None] = {}
+        written = description_of(folder)
+        if "tables" not in written:
+            raise LakeError(NOTHING, remedy=PUBLISH)
+        self._database = duckdb.connect(
+            ":memory:",
+            config={
+                "threads": THREADS,
+                "memory_limit": MEMORY,
+                "temp_directory": "",
+                "autoinstall_known_extensions": False,
+                "autoload_known_extensions": False,
+            },
+        )
+        self._database.execute("SET TimeZone = 'UTC'; SET parquet_metadata_cache = true")
+        for name, table in written["tables"].items():
+            self._database.execute(_view(folder, name, table))
+        for old, new in written.get("earlier_names", {}).items():
+            self._database.execute(f"CREATE VIEW {quoted(old)} AS FROM {quoted(new)}")
+        for name in SNAPSHOT_TABLES:
+            rows = written.get(name.removeprefix("snapshot_"), [])
+            self._database.execute(_described_table(name), [json.dumps(rows)])
+        self._database.execute(
+            f"SET allowed_directories = [{literal(f'{folder}/')}];"
+            "SET python_enable_replacements = false; SET enable_external_access = false;"
+            "SET lock_configuration = true;"
+        )
+        self.described = self._describe(written)
+
+    def rows(
+        self, sql: str, parameters: Mapping[str, object], *, seconds: float = QUERY_SECONDS
+    ) -> pa.Table:
+        """Return the rows of a query as Arrow.
+
+        Raises: QueryTooLong after `seconds`, or if it needs more memory than a query may have.
+        """
+        with self._running(sql, parameters, seconds) as result:
+            return result.to_arrow_table()
+
+    @contextmanager
+    def batches(
+        self, sql: str, parameters: Mapping[str, object], *, seconds: float
+    ) -> Iterator[pa.RecordBatchReader]:
+        """Yield the rows of a query in batches, which need not all be in memory. Raises: as above.
+
+        They can be read inside the context only.
+        """
+        with self._running(sql, parameters, seconds) as result:
+            yield result.to_arrow_reader(BATCH_ROWS)
+
+    @contextmanager
+    def _running(
+        self, sql: str, parameters: Mapping[str, object], seconds: float
+    ) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Run a query for at most `seconds`, and turn DuckDB's errors into ours."""
+        with self._database.cursor() as cursor:
+            timer = Timer(seconds, cursor.interrupt)
+            timer.start()
+            try:
+                yield cursor.execute(sql, dict(parameters))
+            except (duckdb.InterruptException, duckdb.OutOfMemoryException):
+                raise _too_long() from None
+            except duckdb.IOException:
+                raise _gone() from None
+            except OSError as error:  # so Arrow passes on DuckDB's errors, while batches are read
+                raise (_gone() if "IO Error" in str(error) else _too_long()) from None
+            finally:
+                timer.cancel()
+
+    def since(self, column: str) -> int | None:
+        """Return the earliest time of a column, given as `mart.column`, in milliseconds."""
+        if column not in self._since:
+            mart, _, name = column.partition(".")
+            earliest = (
+                f"SELECT epoch_ms(min({quoted(name)})::timestamptz) AS at FROM {quoted(mart)}"
+            )
+            [self._since[column]] = self.rows(earliest, {}).column("at").to_pylist()
+        return self._since[column]
+
+    def require(self, marts: tuple[str, ...]) -> None:
+        """Raise MartMissing if the snapshot lacks one of these marts."""
+        if missing := sorted({*marts} - self.described.tables):
+            raise MartMissing(
+                f"The published snapshot has no {' and no '.join(missing)}.",
+                remedy="Run `fleetlake build` and `fleetlake publish` with this release.",
+            )
+
+    def close(self) -> None:
+        """Close the database."""
+        self._database.close()
+
+    def _describe(self, written: Mapping[str, Any]) -> Described:
+        published_at = datetime.fromisoformat(written["published_at"])
+        marks = [mark["watermark_at"] for mark in written["watermarks"] if mark["watermark_at"]]
+        newest = max(map(datetime.fromisoformat, marks), default=published_at)
+        return Described(
+            name=str(written["snapshot"]),
+            published_at=published_at.astimezone(UTC),
+            as_of=newest.astimezone(UTC),
+            is_coarse=bool(written.get("is_coarse")),
+            tables=frozenset({*written["tables"], *SNAPSHOT_TABLES}),
+            gaps=tuple(written.get("gaps", ())),
+        )
+
+
+class OpenSnapshots:
+    """The newest snapshot of a published folder, and older ones until their requests end."""
+
+    def __init__(self, published: Path) -> None:
+        self._published = published.absolute()
+        self._lock = Lock()
+        self._newest: PublishedSnapshot | None = None
+
+    @contextmanager
+    def lease(self) -> Iterator[PublishedSnapshot]:
+        """Yield the newest snapshot and keep it open meanwhile. Raises: LakeError."""
+        self.refresh()
+        with self._lock:
+            snapshot = self._newest
+            if snapshot is None:
+                raise LakeError(NOTHING, remedy=PUBLISH)
+            snapshot.leases += 1
+        try:
+            yield snapshot
+        finally:
+            with self._lock:
+                snapshot.leases -= 1
+                self._close_if_unused(snapshot)
+
+    def refresh(self) -> str | None:
+        """Open the newest snapshot if it is not open yet; return its name, None without one."""
+        folder = self._published.resolve()
+        with self._lock:
+            before = self._newest
+            if before is None or before.folder != folder:
+                try:
+                    self._newest = PublishedSnapshot(folder)
+                except (LakeError, duckdb.Error, OSError) as error:  # half-copied, or gone
+                    _LOG.debug("cannot open %s: %s", folder, error)
+                    return before.described.name if before else None
+                if before:
+                    before.is_retired = True
+                    self._close_if_unused(before)
+            return self._newest.described.name if self._newest else None
+
+    def close(self) -> None:
+        """Close the newest snapshot once it is unused."""
+        with self._lock:
+            if self._newest:
+                self._newest.is_retired = True
+                self._close_if_unused(self._newest)
+                self._newest = None
+
+    @staticmethod
+    def _close_if_unused(snapshot: PublishedSnapshot) -> None:
+        if snapshot.is_retired and not snapshot.leases:
+            snapshot.close()
+
+
+def _too_long() -> QueryTooLong:
+    return QueryTooLong(
+        "This is more than the page can work out at once.",
+        remedy="Choose a shorter time, one account or one router.",
+    )
+
+
+def _gone() -> SnapshotGone:
+    return SnapshotGone(
+        "The files of this snapshot are no longer there.", remedy="Run `fleetlake publish` again."
+    )
+
+
+def _described_table(name: str) -> str:
+    """Return the statement of a table whose rows are in the description, as a JSON parameter."""
+    shape = json.dumps([{column: kind.upper() for column, kind in column_types(name).items()}])
+    return (
+        f"CREATE TABLE {quoted(name)} AS "
+        f"SELECT unnest(from_json(?::JSON, {literal(shape)}), recursive := true)"
+    )
+
+
+def _view(folder: Path, name: str, table: Mapping[str, Any]) -> str:
+    """Return the statement of a view over a table's files, with every column that it may lack."""
+    held = [column["name"] for column in table["columns"]]
+    selected = [quoted(column) for column in held]
+    selected += [
+        f"NULL::{kind} AS {quoted(column)}"
+        for column, kind in column_types(name).items()
+        if column not in held
+    ]
+    read = read_call(folder / name, table["partitioned_by"])
+    return f"CREATE VIEW {quoted(name)} AS SELECT {', '.join(selected)} FROM {read}"

@@ -1,0 +1,88 @@
+"""The parameters of an address, typed: every value that a query takes from outside. Pure."""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime, timedelta
+from math import isfinite
+
+from fleetlake.errors import UsageError
+
+LAST = "last"
+"""The parameter for a range that ends at the newest event, e.g. `7d`."""
+
+LONGEST_TEXT = 200
+
+_RANGES = {"24h": 1, "7d": 7, "30d": 30, "90d": 90}
+
+
+def typed(given: Mapping[str, str], *, as_of: datetime) -> dict[str, object]:
+    """Return the known parameters of an address with their types; empty ones are left out.
+
+    `last` becomes `from`, counted back from `as_of`. Raises: UsageError naming the parameter that
+    cannot be read.
+    """
+    values: dict[str, object] = {}
+    for name, text in given.items():
+        if name in PARAMETERS and text.strip():
+            values[name] = _read(name, text.strip())
+    if (days := _RANGES.get(given.get(LAST, ""))) and not values.keys() & {"from", "to"}:
+        values["from"] = as_of - timedelta(days=days)
+    return values
+
+
+def instant(text: str) -> datetime:
+    """Return an ISO time; without a zone it is UTC.
+
+    >>> instant("2026-11-01").isoformat()
+    '2026-11-01T00:00:00+00:00'
+    """
+    value = datetime.fromisoformat(text)
+    return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
+
+
+def _read(name: str, text: str) -> object:
+    try:
+        return PARAMETERS[name](text)
+    except (ValueError, OverflowError):
+        raise UsageError(
+            f"The filter {name!r} cannot be read: {text[:LONGEST_TEXT]!r}.",
+            remedy="Choose it again, or remove it from the address.",
+        ) from None
+
+
+def _text(text: str) -> str:
+    if len(text) > LONGEST_TEXT or "\0" in text:
+        raise ValueError("too long")
+    return text
+
+
+def _id(text: str) -> int:
+    value = int(text)
+    if not 0 <= value < 2**63:
+        raise ValueError("not an id")
+    return value
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    if not isfinite(value):
+        raise ValueError("not a number")
+    return value
+
+
+PARAMETERS: Mapping[str, Callable[[str], object]] = {
+    "account": _id,
+    "group": _id,
+    "router": _id,
+    "carrier": _text,
+    "from": instant,
+    "to": instant,
+    "day": date.fromisoformat,
+    "at": instant,
+    "search": _text,
+    "zoom": _number,
+    "west": _number,
+    "south": _number,
+    "east": _number,
+    "north": _number,
+}
+"""Every parameter that a query may take, with what reads its text."""

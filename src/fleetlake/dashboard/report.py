@@ -1,0 +1,192 @@
+"""A report: the dashboard's pages in one file that opens without a server, for mail and archives.
+
+The file holds the rows of each panel, the scripts that draw them and the outlines of the map. Its
+content security policy allows its own scripts by their digest and no request at all.
+"""
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from fleetlake.dashboard.open_snapshots import MartMissing, OpenSnapshots, PublishedSnapshot
+from fleetlake.dashboard.panels import Panel, dashboard_pages
+from fleetlake.dashboard.parameters import typed
+from fleetlake.dashboard.result_formats import as_json
+
+ENTRY = "report"
+LIBRARIES = ("uPlot.iife.min.js", "topojson-client.min.js")
+STYLES = ("vendor/uPlot.min.css", "fleet.css")
+
+_IMPORT = re.compile(r'^import \{([^}]*)\} from "\./(\w+)\.js";$', re.MULTILINE)
+_EXPORT = re.compile(r"^export (?:async )?(?:function|const|class) (\w+)", re.MULTILINE)
+
+
+def report_html(published: Path, *, last: str = "7d") -> str:
+    """Return the report over the newest snapshot of a published folder, as one HTML file.
+
+    `last` is the range of time, as in the dashboard's addresses. Raises: LakeError.
+    """
+    snapshots = OpenSnapshots(published)
+    try:
+        with snapshots.lease() as snapshot:
+            return _document(snapshot, last)
+    finally:
+        snapshots.close()
+
+
+def bundled(entry: str) -> str:
+    """Return a script with all modules that it imports, as one text without imports."""
+    found: dict[str, str] = {}
+
+    def add(name: str) -> None:
+        if name in found:
+            return
+        text = (_static() / f"{name}.js").read_text(encoding="utf-8")
+        for _, imported in _IMPORT.findall(text):
+            add(imported)
+        found[name] = text
+
+    add(entry)
+    return "\n".join(_wrapped(name, text) for name, text in found.items())
+
+
+def _wrapped(name: str, text: str) -> str:
+    """Return a module as a call that gives what it exports."""
+    exported = _EXPORT.findall(text)
+    body = _IMPORT.sub(lambda one: f"const {{{one[1]}}} = module_{one[2]};", text)
+    body = re.sub(r"^export \{[^}]*\};$", "", body, flags=re.MULTILINE)
+    body = re.sub(r"^export ", "", body, flags=re.MULTILINE)
+    given = f"return {{ {', '.join(exported)} }};"
+    return f"const module_{name} = await (async () => {{\n{body}\n{given}\n}})();"
+
+
+def _document(snapshot: PublishedSnapshot, last: str) -> str:
+    panels = [*_panels()]
+    told = snapshot.described
+    held = {
+        "answers": {panel.path: _answer(snapshot, panel, last) for panel in panels},
+        "given": {"last": last},
+        "as_of": int(told.as_of.timestamp() * 1000),
+        "published_at": int(told.published_at.timestamp() * 1000),
+        "outlines": {
+            "world": _topology("countries-50m.json", "countries"),
+            "us": _topology("counties-10m.json", "states"),
+        },
+    }
+    data = json.dumps(held, separators=(",", ":")).replace("<", "\\u003c")
+    vendored = [(_static() / "vendor" / name).read_text(encoding="utf-8") for name in LIBRARIES]
+    scripts = [*vendored, bundled(ENTRY)]
+    styles = "\n".join((_static() / name).read_text(encoding="utf-8") for name in STYLES)
+    policy = (
+        f"default-src 'none'; img-src data:; style-src {_digest(styles)}; "
+        f"script-src {' '.join(map(_digest, scripts))}; base-uri 'none'; form-action 'none'"
+    )
+    kinds = ["", "", ' type="module"']
+    parts = "\n".join(
+        f"<script{kind}>{script}</script>" for kind, script in zip(kinds, scripts, strict=True)
+    )
+    day = told.as_of.date().isoformat()
+    return f"""<!doctype html>
+<html lang="en" data-page="report">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Fleet report {day}</title>
+<style>{styles}</style>
+</head>
+<body>
+<main id="content">
+<h1>Fleet report {day}</h1>
+<p id="age">Reading …</p>
+{"".join(_sections())}
+</main>
+<script type="application/json" id="held">{data}</script>
+{parts}
+</body>
+</html>
+"""
+
+
+def _panels() -> Iterator[Panel]:
+    """Yield the panels of a report: those that need no choice."""
+    for page in dashboard_pages().values():
+        if page.is_listed:
+            yield from (panel for panel in page.panels.values() if not panel.needs)
+
+
+def _sections() -> Iterator[str]:
+    """Yield the place of each page and panel."""
+    for page in dashboard_pages().values():
+        shown = [panel for panel in _panels() if panel.page == page.slug]
+        if shown:
+            yield f'<h2 class="page">{escape(page.title)}</h2><div class="panels">'
+            yield from map(_section, shown)
+            yield "</div>"
+
+
+def _section(panel: Panel) -> str:
+    keys = ("path", "kind", "empty", "draw")
+    what = escape(json.dumps({key: getattr(panel, key) for key in keys}))
+    about = f'<p class="about">{escape(panel.about)}</p>' if panel.about else ""
+    wide = " wide" if panel.is_wide else ""
+    marts = escape(", ".join(panel.marts))
+    return (
+        f'<section class="panel{wide}" data-panel="{what}"><h3>{escape(panel.title)}</h3>{about}'
+        f'<div class="body" aria-busy="true"></div><footer>Marts: {marts}</footer></section>'
+    )
+
+
+def _answer(snapshot: PublishedSnapshot, panel: Panel, last: str) -> Mapping[str, Any]:
+    """Return what the dashboard answers for a panel, or why it cannot."""
+    try:
+        snapshot.require(panel.marts)
+    except MartMissing as missing:
+        return {"what": str(missing)}
+    values = typed({"last": last}, as_of=snapshot.described.as_of)
+    sql, parameters = panel.statement(values, rows=panel.limit + 1)
+    found = snapshot.rows(sql, parameters, seconds=60)
+    as_of = int(snapshot.described.as_of.timestamp() * 1000)
+    more = {"is_cut": found.num_rows > panel.limit, "as_of": as_of, "ignored": [], "since": None}
+    answer: dict[str, Any] = json.loads(as_json(panel, found.slice(0, panel.limit), more=more))
+    return answer
+
+
+def _topology(name: str, kept: str) -> dict[str, Any]:
+    """Return vendored outlines with one of their objects, and only the arcs that it uses."""
+    whole = json.loads((_static() / "vendor" / name).read_text(encoding="utf-8"))
+    geometries = whole["objects"][kept]["geometries"]
+    places: dict[int, int] = {}
+
+    def renumbered(arcs: Any) -> Any:
+        if isinstance(arcs, list):
+            return [renumbered(arc) for arc in arcs]
+        place = places.setdefault(arcs if arcs >= 0 else ~arcs, len(places))
+        return place if arcs >= 0 else ~place
+
+    shapes = [
+        {"type": shape["type"], "arcs": renumbered(shape["arcs"])}
+        for shape in geometries
+        if "arcs" in shape
+    ]
+    return {
+        "type": "Topology",
+        "transform": whole["transform"],
+        "objects": {kept: {"type": "GeometryCollection", "geometries": shapes}},
+        "arcs": [whole["arcs"][place] for place in places],
+    }
+
+
+def _digest(text: str) -> str:
+    """Return the source that a content security policy has for an inline text."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _static() -> Any:
+    return files("fleetlake.dashboard") / "static"

@@ -1,0 +1,83 @@
+"""Rows as the page, a spreadsheet or a notebook takes them: JSON by column, CSV, Parquet. Pure."""
+
+import io
+from collections.abc import Mapping
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as arrow_csv
+import pyarrow.parquet as pq
+
+from fleetlake.dashboard.column_sources import kind_of, label_of, origin_of
+from fleetlake.dashboard.panels import Panel
+from fleetlake.text.spreadsheet import guarded
+
+_LARGEST_EXACT = 2**53 - 1
+"""The largest integer that a script's number holds exactly."""
+
+
+def as_json(panel: Panel, rows: pa.Table, *, more: Mapping[str, object]) -> bytes:
+    """Return rows as one JSON document: what each column is, and its values in a list.
+
+    Times are milliseconds since 1970 in UTC, days ISO texts; a number that a script cannot hold
+    exactly is a text. `more` is added to the document.
+    """
+    columns = []
+    for name in rows.column_names:
+        origin, meaning = origin_of(panel, name)
+        kind = kind_of(name, str(rows.schema.field(name).type))
+        columns.append(
+            {
+                "name": name,
+                "label": panel.draw.get("labels", {}).get(name) or label_of(name),
+                "kind": panel.draw.get("kinds", {}).get(name, kind),
+                "origin": origin,
+                "meaning": meaning,
+            }
+        )
+    values = {name: _plain(rows.column(name)) for name in rows.column_names}
+    return orjson.dumps({"columns": columns, "rows": rows.num_rows, "values": values, **more})
+
+
+def as_csv(rows: pa.RecordBatchReader) -> bytes:
+    """Return rows as CSV with a heading, with texts that no spreadsheet runs as a formula."""
+    out = io.BytesIO()
+    with arrow_csv.CSVWriter(out, rows.schema) as writer:
+        for batch in rows:
+            writer.write_batch(_guarded(batch))
+    return out.getvalue()
+
+
+def as_parquet(rows: pa.RecordBatchReader) -> bytes:
+    """Return rows as a Parquet file."""
+    out = io.BytesIO()
+    with pq.ParquetWriter(out, rows.schema, compression="zstd") as writer:
+        for batch in rows:
+            writer.write_batch(batch)
+    return out.getvalue()
+
+
+def _guarded(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch whose texts are cells that no spreadsheet runs as a formula."""
+    for place, column in enumerate(batch.schema):
+        if pa.types.is_string(column.type):
+            texts = batch.column(place).to_pylist()
+            safe = pa.array([text and guarded(text) for text in texts], pa.string())
+            batch = batch.set_column(place, column.name, safe)
+    return batch
+
+
+def _plain(column: pa.ChunkedArray) -> list[object]:
+    """Return values that JSON has."""
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        column = pc.cast(column, pa.timestamp("ms", kind.tz), safe=False).cast(pa.int64())
+    elif pa.types.is_decimal(kind):
+        column = column.cast(pa.float64())
+    values: list[object] = column.to_pylist()
+    if pa.types.is_integer(kind) and values:
+        ends = pc.min_max(column)
+        if max(abs(ends["min"].as_py() or 0), abs(ends["max"].as_py() or 0)) > _LARGEST_EXACT:
+            return [value if value is None else str(value) for value in values]
+    return values

@@ -1,0 +1,45 @@
+// The base map: outlines of countries, states and counties, and names of large cities.
+import { cityPoints } from "./cities.js";
+import { loadScript } from "./dom.js";
+
+const LIGHT = { sea: "#cfdde8", land: "#f4f2ec", border: "#8d99a3", state: "#b3bac0", county: "#d8d6cf", text: "#333333", halo: "#f4f2ec" };
+const DARK = { sea: "#0d1821", land: "#1f2a33", border: "#6a7883", state: "#46535d", county: "#2f3a43", text: "#d6dde3", halo: "#1f2a33" };
+
+export const isDark = () => {
+  const chosen = document.documentElement.dataset.theme;
+  return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+};
+
+async function topology(name) {
+  const answer = await fetch(`/static/vendor/${name}`);
+  return answer.json();
+}
+
+// A style for MapLibre. It names no glyphs, so labels use the fonts of this machine.
+export async function outlines() {
+  if (!window.topojson) await loadScript("/static/vendor/topojson-client.min.js");
+  const [world, us] = await Promise.all([topology("countries-50m.json"), topology("counties-10m.json")]);
+  const shape = window.topojson.feature;
+  const mesh = (source, name) => ({ type: "Feature", properties: {}, geometry: window.topojson.mesh(source, source.objects[name], (a, b) => a !== b) });
+  const colours = isDark() ? DARK : LIGHT;
+  const line = (id, width, colour, minzoom = 0) => ({ id, type: "line", source: id, minzoom, paint: { "line-color": colour, "line-width": width } });
+  const geojson = (data) => ({ type: "geojson", data });
+  return {
+    version: 8,
+    sources: {
+      land: geojson(shape(world, world.objects.countries)),
+      borders: geojson(mesh(world, "countries")),
+      states: geojson(mesh(us, "states")),
+      counties: geojson(mesh(us, "counties")),
+      cities: geojson({ type: "FeatureCollection", features: cityPoints() }),
+    },
+    layers: [
+      { id: "sea", type: "background", paint: { "background-color": colours.sea } },
+      { id: "land", type: "fill", source: "land", paint: { "fill-color": colours.land } },
+      line("counties", 0.7, colours.county, 5.5),
+      line("states", 0.9, colours.state),
+      line("borders", 1.1, colours.border),
+      { id: "cities", type: "symbol", source: "cities", layout: { "text-field": ["get", "name"], "text-size": 12, "symbol-sort-key": ["get", "rank"], "text-padding": 6, "text-anchor": "bottom", "text-offset": [0, -0.6] }, paint: { "text-color": colours.text, "text-halo-color": colours.halo, "text-halo-width": 1.4 } },
+    ],
+  };
+}

@@ -1,0 +1,209 @@
+// Fills the panels of a page, and again when the view or the published snapshot changes.
+import { form, query } from "./address.js";
+import { drawBars, drawCalendar, drawForecast, drawHeat, drawLanes } from "./chart.js";
+import { debounced, el } from "./dom.js";
+import { inWords, refreshChoices, startFilters } from "./filters.js";
+import { ago, instant, preference, setPreference } from "./format.js";
+import { drawAttention, drawCards, drawFacts, drawTable } from "./table.js";
+
+const DRAWN = {
+  table: drawTable,
+  cards: drawCards,
+  facts: drawFacts,
+  attention: drawAttention,
+  bars: drawBars,
+  heat: drawHeat,
+  calendar: drawCalendar,
+  lanes: drawLanes,
+  forecast: drawForecast,
+  series: async (...given) => (await import("./series.js")).drawSeries(...given),
+  map: async (...given) => (await import("./map.js")).drawMap(...given),
+};
+
+const OLD = 2 * 3600e3;
+let status = null;
+let drawn = null; // the snapshot that the panels were read from
+
+function panelsOfPage() {
+  return [...document.querySelectorAll("[data-panel]")].map((section) => ({
+    ...JSON.parse(section.dataset.panel),
+    section,
+    title: section.querySelector("h2").textContent,
+    body: section.querySelector(".body"),
+    state: {},
+    shown: "",
+    request: null,
+  }));
+}
+
+const panels = panelsOfPage();
+
+function say(panel, className, ...what) {
+  panel.shown = "";
+  panel.body.replaceChildren(el("p", { class: className }, what));
+}
+
+async function read(panel, given) {
+  panel.request?.abort();
+  panel.request = new AbortController();
+  const answer = await fetch(`${panel.path}?${given}`, { signal: panel.request.signal });
+  const document = await answer.json();
+  if (!answer.ok) throw Object.assign(new Error(document.what), { ...document, status: answer.status });
+  return document;
+}
+
+async function load(panel, { force = false } = {}) {
+  const given = query();
+  for (const link of panel.section.querySelectorAll(".export")) {
+    link.href = `${panel.path}.${link.dataset.format}?${given}`;
+  }
+  const missing = panel.needs.filter((name) => !given.get(name));
+  if (missing.length) {
+    panel.request?.abort();
+    panel.body.setAttribute("aria-busy", "false");
+    panel.section.classList.add("quiet");
+    say(panel, "hint", needed(missing));
+    return;
+  }
+  panel.body.setAttribute("aria-busy", "true");
+  try {
+    const data = await read(panel, given);
+    const text = JSON.stringify([data.columns.length, data.values, data.ignored, given.toString()]);
+    if (force || text !== panel.shown) await draw(panel, data, given, text);
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    if (error.what) say(panel, error.status === 404 ? "hint" : "problem", error.what, error.remedy ? ` ${error.remedy}` : "");
+    else say(panel, "problem", "No answer from the dashboard’s server. Is `fleetlake dashboard` still running? ", retry(panel));
+  }
+  panel.body.setAttribute("aria-busy", "false");
+}
+
+function needed(names) {
+  if (names.includes("router")) return "Choose a router above, or select a device’s name on any page.";
+  return names.includes("day") ? "Choose a day on the map above." : "Move the slider of the map above.";
+}
+
+const retry = (panel) => el("button", { type: "button", onclick: () => load(panel) }, "Try again");
+
+async function draw(panel, data, given, text) {
+  const ignored = data.ignored.map((name) => (name === "from" || name === "to" ? "time" : name));
+  const offered = [...new Set(ignored)].filter((name) => form()?.elements[name === "time" ? "last" : name] && !(name !== "carrier" && given.get("router") && data.applied.includes("router") && name !== "time"));
+  const note = offered.length && given.size ? el("p", { class: "note" }, `Not filtered by ${offered.join(" or ")}.`) : null;
+  let content;
+  panel.section.classList.toggle("quiet", !data.rows && panel.kind !== "map");
+  if (!data.rows && panel.kind !== "map") content = [el("p", { class: "hint" }, panel.empty)];
+  else {
+    const width = panel.body.clientWidth;
+    content = await DRAWN[panel.kind](data, { ...panel, width, given, read: (path, more) => read({ path }, query(more)), load: loadNamed });
+  }
+  panel.shown = text;
+  panel.body.replaceChildren(...[note, content].flat().filter(Boolean));
+  origins(panel, data);
+}
+
+// Where each number comes from, and since when its mart has rows.
+function origins(panel, data) {
+  const rows = data.columns.map((column) => el("tr", {}, el("th", { scope: "row" }, column.label), el("td", {}, el("code", {}, column.origin)), el("td", {}, column.meaning)));
+  const since = data.since === null ? "" : `The mart’s rows begin ${instant(data.since)}. `;
+  panel.section.querySelector(".origin").replaceChildren(
+    el("p", {}, `${since}Snapshot ${data.snapshot}; newest event ${instant(data.as_of)}.`),
+    el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": "Origin of each column" }, el("table", {}, el("tbody", {}, rows))),
+  );
+}
+
+function loadNamed(names) {
+  for (const panel of panels) if (names.includes(panel.section.id)) load(panel);
+}
+
+function loadAll(options = {}) {
+  drawn = status?.snapshot;
+  describe();
+  setTimeout(describe, 500); // the router's name arrives from the server
+  for (const panel of panels) load(panel, options);
+}
+
+function describe() {
+  const line = document.querySelector("#shown") || document.querySelector("h1").insertAdjacentElement("afterend", el("p", { id: "shown" }));
+  line.textContent = inWords();
+}
+
+function showAge() {
+  const age = document.querySelector("#age");
+  if (!status) return;
+  const isOld = Date.now() - status.as_of > OLD;
+  age.className = isOld ? "old" : "";
+  age.replaceChildren(
+    el("span", {}, `${isOld ? "▲ Old data: " : "Data "}until ${instant(status.as_of)} (${ago(status.as_of)})`),
+    el("span", { class: "faint" }, ` · published ${ago(status.published_at)}${status.is_coarse ? " · coarse: places rounded, no names" : ""}`),
+  );
+}
+
+async function readStatus() {
+  const answer = await fetch("/api/status").catch(() => null);
+  const document_ = await answer?.json().catch(() => null);
+  if (!answer?.ok) {
+    document.querySelector("#age").textContent = document_ ? `${document_.what} ${document_.remedy}` : "No connection to the dashboard’s server; trying again.";
+    return;
+  }
+  status = document_;
+  showAge();
+}
+
+// A browser opens six connections to a server: a page that nobody sees gives its one back.
+let events = null;
+
+function follow() {
+  if (document.hidden || events) return;
+  events = new EventSource("/events");
+  events.addEventListener("snapshot", async () => {
+    await readStatus();
+    if (status && status.snapshot !== drawn) {
+      refreshChoices();
+      loadAll();
+    }
+  });
+  events.addEventListener("error", () => {
+    document.querySelector("#age").textContent = "No connection to the dashboard’s server; trying again.";
+  });
+}
+
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden) {
+    events?.close();
+    events = null;
+  } else follow();
+});
+
+function startPreferences() {
+  for (const name of ["zone", "units", "theme"]) {
+    const select = document.getElementById(name);
+    select.value = preference(name);
+    select.addEventListener("change", () => {
+      setPreference(name, select.value);
+      if (name === "theme") {
+        if (select.value === "auto") delete document.documentElement.dataset.theme;
+        else document.documentElement.dataset.theme = select.value;
+        if (document.querySelector(".map")) location.reload(); // its colours are set once
+      }
+      document.dispatchEvent(new CustomEvent("view", { detail: [] }));
+      showAge();
+      loadAll({ force: true });
+    });
+  }
+}
+
+document.addEventListener("view", (event) => {
+  const isMapOnly = event.detail.length && event.detail.every((name) => ["day", "at"].includes(name));
+  if (!isMapOnly && event.detail.length) loadAll();
+});
+addEventListener("popstate", () => loadAll());
+addEventListener("resize", debounced(() => {
+  for (const panel of panels) if (["lanes", "series"].includes(panel.kind)) load(panel, { force: true });
+}, 250));
+
+startPreferences();
+await readStatus();
+startFilters().then(describe);
+loadAll();
+follow();
+setInterval(showAge, 15000);

@@ -1,0 +1,208 @@
+// Tables: every panel's rows can be read as one; sorting and "show more" need no server.
+import { linkTo } from "./address.js";
+import { debounced, el } from "./dom.js";
+import { ago, instant, isNumeric, place, show } from "./format.js";
+
+const FIRST_ROWS = 12;
+const STEP_ROWS = 100;
+const PAIRS = [
+  ["latitude_deg", "longitude_deg", "Place"],
+  ["start_latitude_deg", "start_longitude_deg", "From"],
+  ["end_latitude_deg", "end_longitude_deg", "To"],
+  ["cell_latitude_deg", "cell_longitude_deg", "Place"],
+];
+
+// Control and direction characters could make a text look like another one: they show as a mark.
+const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+export const visible = (text) => text.replace(UNSEEN, "\ufffd");
+
+export const deviceName = (data, row) => {
+  const name = visible(data.values.router_name?.[row] ?? "");
+  const id = data.values.router_id?.[row];
+  return name || (id === null || id === undefined ? "–" : `router ${id}`);
+};
+
+// A report is a file: there is no other page to lead to.
+const isReport = () => document.documentElement.dataset.page === "report";
+
+export function deviceLink(data, row, attributes = {}) {
+  const id = data.values.router_id?.[row];
+  const name = deviceName(data, row);
+  if (id === null || id === undefined || isReport()) return el("span", { class: name.length > 60 ? "long" : null }, name.length > 60 ? `${name.slice(0, 60)}…` : name);
+  const isLong = name.length > 60;
+  return el("a", { href: linkTo("/device", { router: id }), ...attributes, class: `device ${isLong ? "long" : ""}`, title: isLong ? name.slice(0, 2000) : null }, isLong ? `${name.slice(0, 60)}…` : name);
+}
+
+// Long texts are cut for reading (the export has all of it); very long words may break anywhere.
+const LONGEST = 300;
+export function wrapped(text) {
+  if (typeof text !== "string") return text;
+  text = visible(text);
+  if (text.length <= LONGEST && !/\S{40}/.test(text)) return text.length > 30 && text.includes(" ") ? el("span", { class: "sentence" }, text) : text;
+  return el("span", { class: "long", title: text.slice(0, 2000) }, text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text);
+}
+
+// What is shown of each column: name, heading, and the cell of a row.
+export function shownColumns(data, draw = {}) {
+  const hidden = new Set(draw.hide || []);
+  const has = (name) => data.columns.some((column) => column.name === name);
+  const shown = [];
+  if (has("router_id") && has("router_name")) hidden.add("router_id");
+  for (const column of data.columns) {
+    const pair = PAIRS.find(([first]) => first === column.name);
+    if (pair && has(pair[1])) {
+      hidden.add(pair[1]);
+      shown.push({
+        ...column,
+        label: pair[2],
+        kind: "text",
+        cell: (row) => place(data.values[pair[0]][row], data.values[pair[1]][row]),
+      });
+    } else if (!hidden.has(column.name)) shown.push({ ...column, cell: (row) => cellOf(data, column, row, draw) });
+  }
+  return shown;
+}
+
+function cellOf(data, column, row, draw) {
+  if (draw.cells?.[column.name]) return draw.cells[column.name](row);
+  const value = data.values[column.name][row];
+  if (column.name === "router_name" && data.values.router_id) return deviceLink(data, row);
+  if (column.name === draw.link_day) return dayLink(value);
+  if (value === null || value === undefined || value === "") return "–";
+  if (column.kind === "instant") return timeCell(value, draw.ages?.includes(column.name));
+  if (["severity", "risk", "connection_state", "verdict"].includes(column.name)) return badge(value);
+  return wrapped(show(column.kind, value));
+}
+
+export function timeCell(value, withAge) {
+  const time = el("time", { datetime: new Date(value).toISOString(), title: instant(value, { seconds: true }) }, instant(value));
+  return withAge ? el("span", {}, time, el("span", { class: "faint" }, ` ${ago(value)}`)) : time;
+}
+
+function dayLink(day) {
+  if (isReport()) return day;
+  const router = new URLSearchParams(location.search).get("router");
+  return el("a", { href: linkTo("/map", { router: router || "", day }) }, day);
+}
+
+const MARKS = { urgent: "▲", soon: "◆", watch: "●", high: "▲", medium: "◆", low: "●", offline: "▲", online: "●", initialized: "◆" };
+
+export function badge(value) {
+  const mark = MARKS[value];
+  return el("span", { class: `badge ${mark ? value : ""}` }, mark ? el("span", { "aria-hidden": "true" }, `${mark} `) : null, value);
+}
+
+// The rows whose text holds what is looked for, whatever the column.
+function rowsWith(data, columns, wanted) {
+  const rows = Array.from({ length: data.rows }, (_, i) => i);
+  const text = (wanted || "").trim().toLowerCase();
+  if (!text) return rows;
+  const shown = (column, row) => {
+    const cell = column.cell(row);
+    return typeof cell === "string" ? cell : cell.textContent;
+  };
+  return rows.filter((row) => columns.some((column) => shown(column, row).toLowerCase().includes(text)));
+}
+
+function order(data, sort, rows) {
+  if (!sort) return rows;
+  const values = data.values[sort.name];
+  const sign = sort.descending ? -1 : 1;
+  return rows.sort((a, b) => {
+    const [x, y] = [values[a], values[b]];
+    if (x === y) return a - b;
+    if (x === null || x === undefined) return 1;
+    if (y === null || y === undefined) return -1;
+    return (typeof x === "string" ? x.localeCompare(y, "en", { numeric: true }) : x - y) * sign;
+  });
+}
+
+export function drawTable(data, { draw = {}, title = "", state = {}, rowClass = null } = {}) {
+  const columns = shownColumns(data, draw);
+  const body = el("tbody");
+  const first = draw.first_rows || FIRST_ROWS;
+  const more = el("p", { class: "more" });
+  const finder = data.rows <= first + 3 ? null : el("input", { type: "search", class: "finder", "aria-label": `Find in the rows of ${title}`, placeholder: "Find in these rows", value: state.find || null });
+  finder?.addEventListener("input", debounced(() => { state.find = finder.value; fillBody(); }, 200));
+  const heads = columns.map((column) => {
+    const button = el("button", { type: "button", title: column.meaning || column.origin }, column.label);
+    const head = el("th", { scope: "col", class: isNumeric(column.kind) ? "number" : null }, button);
+    button.addEventListener("click", () => {
+      const isSame = state.sort?.name === column.name;
+      state.sort = { name: column.name, descending: isSame ? !state.sort.descending : isNumeric(column.kind) || column.kind === "instant" };
+      fillBody();
+    });
+    return head;
+  });
+  function fillBody() {
+    const rows = order(data, state.sort, rowsWith(data, columns, state.find));
+    const count = Math.min(rows.length, state.rows || (rows.length <= first + 3 ? rows.length : first));
+    body.replaceChildren(...rows.slice(0, count).map((row) => el("tr", { class: rowClass?.(row) },
+      columns.map((column, i) => el(i ? "td" : "th", { scope: i ? null : "row", class: isNumeric(column.kind) ? "number" : column.kind === "text" ? "text" : null }, column.cell(row))))));
+    heads.forEach((head, i) => {
+      const isSorted = state.sort?.name === columns[i].name;
+      if (isSorted) head.setAttribute("aria-sort", state.sort.descending ? "descending" : "ascending");
+      else head.removeAttribute("aria-sort");
+    });
+    more.replaceChildren();
+    if (count < rows.length) {
+      more.append(`${count} of ${rows.length} rows. `, el("button", { type: "button", onclick: () => {
+        state.rows = count + STEP_ROWS;
+        fillBody();
+      } }, `Show ${Math.min(STEP_ROWS, rows.length - count)} more`));
+    } else if (!rows.length) more.append("No row holds that text.");
+    else if (data.is_cut) more.append(`The first ${rows.length} rows. There are more: narrow the filters, or export them.`);
+  }
+  fillBody();
+  return [
+    finder,
+    el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": `${title}, table` }, el("table", {}, el("thead", {}, el("tr", {}, heads)), body)),
+    more,
+  ].filter(Boolean);
+}
+
+export function drawCards(data, { draw = {} } = {}) {
+  return el("dl", { class: "cards" }, data.columns.map((column) => {
+    const value = data.values[column.name][0];
+    const link = draw.links?.[column.name];
+    const isWarning = draw.warn?.includes(column.name) && value > 0;
+    const text = column.kind === "instant" && value !== null ? timeCell(value, true) : show(column.kind, value);
+    return el("div", { class: `card ${isWarning ? "warn" : ""}`, title: `${column.origin}` },
+      el("dt", {}, column.label),
+      el("dd", {}, isWarning ? el("span", { "aria-hidden": "true" }, "▲ ") : null,
+        link && !isReport() ? el("a", { href: link.startsWith("#") ? link : linkTo(link, {}) }, text) : text));
+  }));
+}
+
+export function drawFacts(data, { draw = {} } = {}) {
+  return el("dl", { class: "facts" }, shownColumns(data, draw).filter((column) => column.name !== "router_name").map((column) =>
+    el("div", {}, el("dt", { title: column.meaning }, column.label), el("dd", {}, column.cell(0)))));
+}
+
+const REASONS = {
+  on_backup: "on a backup", offline: "offline", battery_to_change: "battery", data_cap: "data cap",
+  flapping: "flapping", not_located: "not located", data_gap: "data gap",
+};
+
+export function drawAttention(data, { state = {} } = {}) {
+  const list = el("ol", { class: "attention" });
+  const more = el("p", { class: "more" });
+  const fillList = () => {
+    const count = Math.min(data.rows, state.rows || 15);
+    list.replaceChildren(...Array.from({ length: count }, (_, i) => {
+      const get = (name) => data.values[name][i];
+      const reason = REASONS[get("reason")] || get("reason");
+      const when = get("since_at") ?? get("due_at");
+      return el("li", { class: `item ${get("severity")}` }, badge(get("severity")), el("span", { class: "reason" }, reason),
+        el("span", { class: "who" }, get("router_id") === null ? "the data" : deviceLink(data, i)),
+        el("span", { class: "what" }, wrapped(get("message"))),
+        el("span", { class: "faint" }, when === null ? "" : el("span", {}, get("since_at") === null ? "by " : "since ", timeCell(when, false)), ` · mart ${get("mart")}`));
+    }));
+    more.replaceChildren();
+    if (count < data.rows) more.append(`${count} of ${data.rows}. `, el("button", { type: "button", onclick: () => { state.rows = count + 100; fillList(); } }, "Show more"));
+    else if (data.is_cut) more.append("There are more: narrow the filters, or export them.");
+  };
+  fillList();
+  return [list, more];
+}
+

@@ -1,0 +1,246 @@
+"""Looks at every page in Chromium, and prints what it found as JSON lines.
+
+Runs in an environment of its own (`make test-dashboard`), which holds Playwright and not fleetlake:
+`python browser.py URL AXE_ARCHIVE FOLDER REPORT`. Screenshots go to the folder. On a line
+`publish` it waits for a line on its input, while the caller publishes a new snapshot.
+"""
+
+import json
+import os
+import sys
+import tarfile
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+ROUTER = "1000001"
+PAGES = (
+    "/now",
+    f"/map?router={ROUTER}&day=2026-11-18",
+    "/map?day=2026-11-18&at=2026-11-18T12:00:00Z",
+    "/failover?last=all",
+    f"/batteries?last=all&router={ROUTER}",
+    "/batteries?last=all",
+    f"/device?last=all&router={ROUTER}",
+    "/device",
+    "/usage?last=all",
+    "/alerts?last=all",
+    "/changes?last=all",
+    "/data",
+)
+WIDTHS = (1440, 390)
+THEMES = ("light", "dark")
+SOFTWARE = (
+    "--no-sandbox",
+    "--use-gl=angle",
+    "--use-angle=swiftshader",
+    "--enable-unsafe-swiftshader",
+)
+AXE_RULES = "{runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice']}"
+
+
+class Watched:
+    """A page of the browser that remembers its errors and every request beyond the server."""
+
+    def __init__(self, browser: Browser, url: str, *, width: int, theme: str, axe: str) -> None:
+        self.url = url
+        self.width = width
+        context = browser.new_context(
+            viewport={"width": width, "height": 900},
+            color_scheme="dark" if theme == "dark" else "light",
+            accept_downloads=True,
+            timezone_id="America/Denver",
+        )
+        self.page: Page = context.new_page()
+        self.page.add_init_script(axe)
+        self.errors: list[str] = []
+        self.foreign: list[str] = []
+        self.page.on("request", self._request)
+        self.page.on("console", lambda m: self._error(m.text) if m.type == "error" else None)
+        self.page.on("pageerror", lambda error: self._error(str(error)))
+        self.page.on("dialog", lambda dialog: (self._error("a dialog opened"), dialog.dismiss()))
+
+    def _request(self, request: Any) -> None:
+        if not request.url.startswith((self.url, "data:", "blob:")):
+            self.foreign.append(request.url)
+
+    def _error(self, text: str) -> None:
+        self.errors.append(text)
+
+    def open(self, path: str) -> None:
+        """Open a path and wait until every panel is drawn."""
+        self.page.goto(self.url + path)
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until no panel is being read and the map, if there is one, is drawn."""
+        for _ in range(200):
+            self.page.wait_for_timeout(150)
+            if self.page.evaluate(
+                "document.querySelectorAll('.body[aria-busy=true]').length === 0"
+            ):
+                return
+        self._error("the page is still reading after 30 s")
+
+    def found(self) -> dict[str, Any]:
+        """Return what is wrong on the page, and forget it."""
+        axe = self.page.evaluate(f"axe.run(document, {AXE_RULES})")
+        serious = [
+            f"{v['id']}: {v['help']} ({v['nodes'][0]['target']} and {len(v['nodes']) - 1} more)"
+            for v in axe["violations"]
+            if v["impact"] in {"serious", "critical"}
+        ]
+        seen = {
+            "errors": self.errors[:],
+            "foreign": self.foreign[:],
+            "axe": serious,
+            "axe_passed": len(axe["passes"]),
+            "wider_by": self.page.evaluate("document.documentElement.scrollWidth") - self.width,
+            "problems": self.page.locator(".problem").all_inner_texts(),
+            "text": self.page.locator("main").inner_text()[:200_000],
+        }
+        self.errors.clear()
+        self.foreign.clear()
+        return seen
+
+
+def looks(browser: Browser, url: str, axe: str, folder: Path) -> Iterator[dict[str, Any]]:
+    """Yield what is found on each page, at each width, in each theme."""
+    for width in WIDTHS:
+        for theme in THEMES:
+            watched = Watched(browser, url, width=width, theme=theme, axe=axe)
+            for path in PAGES:
+                watched.open(path)
+                name = f"{path.strip('/').replace('?', '-')}-{width}-{theme}.png"
+                found = watched.found()  # a screenshot resizes the page, which draws it again
+                watched.page.screenshot(path=folder / name, full_page=True)
+                yield {"look": path, "width": width, "theme": theme, **found}
+            watched.page.context.close()
+
+
+def report_opens(browser: Browser, file: str, axe: str) -> Iterator[dict[str, Any]]:
+    """Yield what is found in a report that is opened as a file."""
+    for width in WIDTHS:
+        watched = Watched(browser, file, width=width, theme="light", axe="")
+        watched.open("")
+        watched.page.wait_for_timeout(300)
+        watched.page.evaluate("document.querySelector('meta[http-equiv]')?.remove()")
+        watched.page.evaluate(axe)
+        yield {"report": width, **watched.found()}
+        watched.page.context.close()
+
+
+def filters_work(watched: Watched) -> Iterator[dict[str, Any]]:
+    """Yield what people do with the filters and tables of a page."""
+    page = watched.page
+    watched.open("/failover?last=all")
+    page.keyboard.press("Tab")
+    first = page.evaluate("document.activeElement.className")
+    yield {"act": "the first stop of the Tab key skips the menu", "is_right": first == "skip"}
+
+    rows = page.locator("#episodes tbody tr")
+    before = page.locator("#episodes .more").inner_text()
+    page.select_option("#f-account", "10")
+    watched.settle()
+    after = page.locator("#episodes .more").inner_text()
+    yield {"act": "a filter is in the address", "is_right": "account=10" in page.url}
+    yield {"act": "a filter changes the rows", "is_right": before != after}
+
+    page.go_back()
+    watched.settle()
+    back = page.locator("#episodes .more").inner_text()
+    yield {"act": "Back undoes a filter", "is_right": back == before}
+
+    first_row = rows.first.inner_text()
+    page.locator("#episodes thead button", has_text="Duration").click()
+    yield {"act": "a heading sorts", "is_right": rows.first.inner_text() != first_row}
+
+    with page.expect_download() as started:
+        page.locator("#episodes a.export", has_text="CSV").click()
+    written = Path(started.value.path()).read_text("utf-8")
+    yield {"act": "CSV is exported", "is_right": written.startswith('"router_id","router_name"')}
+
+    page.locator("#f-search").fill("V700-Boise")
+    page.locator("#f-search").press("Enter")
+    watched.settle()
+    is_found = "router=1000007" in page.url
+    yield {"act": "a router is found by a part of its name", "is_right": is_found}
+
+    page.locator("nav a", has_text="Batteries").click()
+    watched.settle()
+    kept = "router=1000007" in page.url
+    yield {"act": "the menu keeps the filters", "is_right": kept}
+
+
+def choices_work(watched: Watched) -> Iterator[dict[str, Any]]:
+    """Yield what people choose about how values are shown."""
+    page = watched.page
+    watched.open("/batteries?last=all")
+    shown = page.locator("#shown").inner_text()
+    page.select_option("#zone", "local")
+    watched.settle()
+    local = page.locator("#shown").inner_text()
+    is_right = "UTC" in shown and "America/Denver" in local
+    yield {"act": "times follow the chosen zone, and the page says so", "is_right": is_right}
+
+    page.select_option("#units", "us")
+    watched.settle()
+    is_us = "°F" in page.locator("main").inner_text()
+    yield {"act": "units follow the choice", "is_right": is_us}
+
+    page.select_option("#theme", "dark")
+    paper = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+    yield {"act": "the dark theme is dark", "is_right": paper == "rgb(16, 22, 28)"}
+
+    watched.open("/map?day=2026-11-18")
+    slider = page.locator("#map-at")
+    slider.focus()
+    slider.press("End")
+    page.wait_for_timeout(600)
+    watched.settle()
+    is_moved = "at=2026-11-18T23%3A55" in page.url
+    yield {"act": "the slider of the map works by keyboard", "is_right": is_moved}
+
+
+def news_arrives(watched: Watched) -> Iterator[dict[str, Any]]:
+    """Yield what an open page does when a snapshot is published."""
+    page = watched.page
+    watched.open("/now")
+    before = page.locator("#offline").inner_text()
+    yield {"act": "publish"}
+    sys.stdin.readline()
+    for _ in range(100):
+        page.wait_for_timeout(200)
+        if page.locator("#offline").inner_text() != before:
+            break
+    watched.settle()
+    told = page.evaluate("fetch('/api/status').then(a => a.json()).then(a => a.snapshot)")
+    is_new = page.locator("#offline").inner_text() != before
+    yield {"act": "a new snapshot appears", "snapshot": told, "is_right": is_new}
+    yield {"act": "nothing went wrong meanwhile", "is_right": True, **watched.found()}
+
+
+def main() -> None:
+    """Look at every page, do what people do, and print it."""
+    url, archive, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
+    with tarfile.open(archive) as packed:
+        script = packed.extractfile("package/axe.min.js")
+        assert script is not None
+        axe = script.read().decode()
+    path = os.environ.get("CHROMIUM", "/usr/bin/chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=[*SOFTWARE])
+        watched = Watched(browser, url, width=1440, theme="light", axe=axe)
+        acts = (filters_work(watched), choices_work(watched), news_arrives(watched))
+        report = report_opens(browser, Path(sys.argv[4]).as_uri(), axe)
+        for found in chain(*acts, report, looks(browser, url, axe, folder)):
+            sys.stdout.write(json.dumps(found) + "\n")
+            sys.stdout.flush()
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()

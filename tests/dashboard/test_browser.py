@@ -1,0 +1,143 @@
+"""The pages in a browser: no error, no request to another host, readable by everyone."""
+
+import base64
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from fleetlake.dashboard.report import report_html
+from tests.dashboard.world import NAMES, World
+from tests.processes import environment
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+
+ROOT = Path(__file__).parents[2]
+BROWSER = Path(os.environ.get("FLEETLAKE_BROWSER_ENV", ROOT / ".venv-browser"))
+AXE = "axe-core-4.14.1.tgz"
+AXE_INTEGRITY = (
+    "FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ=="
+)
+
+
+@contextmanager
+def served(world: World, folder: Path) -> Iterator[str]:
+    """Run the command over a published folder; yield its address."""
+    command = [sys.executable, "-m", "fleetlake", "dashboard", "--port", "0"]
+    settings = environment(folder, published=world.published)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=settings) as process:
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline().removeprefix("ready ").strip()
+        finally:
+            process.terminate()
+
+
+@pytest.fixture(scope="module")
+def axe() -> Path:
+    """Return the archive of axe-core, as npm published it."""
+    archive = BROWSER / AXE
+    found = base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode()
+    assert found == AXE_INTEGRITY
+    return archive
+
+
+@pytest.fixture(scope="module")
+def seen(axe, tmp_path_factory):
+    """Return all that the browser found, and the snapshot that was published meanwhile."""
+    folder = tmp_path_factory.mktemp("browser")
+    world = World(folder)
+    world.publish()
+    script = Path(__file__).with_name("browser.py")
+    shots = ROOT / "data" / "dashboard-shots"
+    shots.mkdir(parents=True, exist_ok=True)
+    found = []
+    with served(world, folder) as url:
+        report = folder / "report.html"
+        report.write_text(report_html(world.published), "utf-8")
+        command = [BROWSER / "bin" / "python", script, url, axe, shots, report]
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as process:
+            for line in process.stdout:
+                found.append(json.loads(line))
+                if found[-1].get("act") == "publish":
+                    world.publish(seed=2)
+                    process.stdin.write("published\n")
+                    process.stdin.flush()
+        assert process.returncode == 0
+    return found, world.published.resolve().name
+
+
+def looks(seen):
+    return [found for found in seen[0] if "look" in found]
+
+
+def wrong(seen, name):
+    """Return where something was found, and what."""
+    pages = ((f"{f['look']} {f['width']} {f['theme']}", f[name]) for f in looks(seen))
+    return {where: what for where, what in pages if what}
+
+
+def test_every_page_was_looked_at_wide_and_narrow_light_and_dark(seen):
+    assert len(looks(seen)) == 48
+
+
+def test_no_page_has_an_error_on_the_console(seen):
+    assert wrong(seen, "errors") == {}
+
+
+def test_no_page_asks_another_host(seen):
+    assert wrong(seen, "foreign") == {}
+
+
+def test_no_page_is_wider_than_the_screen(seen):
+    assert wrong(seen, "wider_by") == {}
+
+
+def test_no_panel_shows_a_problem(seen):
+    assert wrong(seen, "problems") == {}
+
+
+def test_the_audit_of_accessibility_finds_nothing_serious(seen):
+    assert wrong(seen, "axe") == {}
+    assert min(found["axe_passed"] for found in looks(seen)) > 20
+
+
+def test_hostile_names_are_shown_as_text(seen):
+    [page] = [f for f in looks(seen) if (f["look"], f["width"]) == ("/now", 1440)][:1]
+    shown = [name for name in NAMES if name and name[:200].strip() in page["text"]]
+
+    assert "<script>alert('x')</script>" in page["text"]
+    assert len(shown) >= 3
+
+
+def test_what_people_do_on_the_pages_works(seen):
+    done = [found for found in seen[0] if "act" in found and found["act"] != "publish"]
+
+    assert len(done) == 14
+    assert [found["act"] for found in done if not found["is_right"]] == []
+    assert done[-1]["errors"] == done[-1]["axe"] == done[-1]["foreign"] == []
+
+
+def test_a_report_opens_as_a_file_without_an_error_or_a_request(seen):
+    opened = [found for found in seen[0] if "report" in found]
+
+    assert len(opened) == 2
+    for found in opened:
+        assert found["errors"] == found["foreign"] == found["axe"] == found["problems"] == []
+        assert found["wider_by"] == 0
+        assert "Batteries to change" in found["text"]
+        assert "<script>alert('x')</script>" in found["text"]
+
+
+def test_a_new_snapshot_appears_by_itself(seen):
+    [found] = [found for found in seen[0] if found.get("act") == "a new snapshot appears"]
+
+    assert found["snapshot"] == seen[1]

@@ -1,0 +1,136 @@
+"""The numbers of the pages are those of the marts' files, read by plain DuckDB, for three seeds."""
+
+import duckdb
+import pytest
+
+from fleetlake.dashboard.web_app import create_dashboard
+from tests.dashboard.asking import ask, rows_of
+from tests.dashboard.world import World
+
+
+@pytest.fixture(scope="module", params=[1, 2, 3], ids="seed {}".format)
+def world(request, tmp_path_factory):
+    made = World(tmp_path_factory.mktemp("numbers"))
+    made.publish(seed=request.param)
+    return made
+
+
+@pytest.fixture(scope="module")
+def app(world):
+    return create_dashboard(world.published)
+
+
+def test_the_cards_count_what_the_marts_hold(app, world):
+    [shown] = rows_of(ask(app, "/api/now/summary"))
+
+    [expected] = world.sql(
+        "select count(*), sum((connection_state = 'online')::int),"
+        " sum((connection_state = 'offline')::int),"
+        " (select count(*) from failover_now), "
+        " (select count(*) from battery_risk where risk = 'high'),"
+        " (select count(*) from location_latest where age_s < 86400),"
+        " sum(is_behind_on_firmware::int) from device_inventory"
+    )
+    assert tuple(shown.values()) == expected
+
+
+def test_causes_are_counted_over_the_episodes_of_the_chosen_time_and_carrier(app, world):
+    given = {"from": "2026-11-13", "to": "2026-11-18T06:00:00+02:00", "carrier": "Telmira"}
+
+    shown = rows_of(ask(app, "/api/failover/causes", given))
+
+    episodes = world.sql(
+        "select cause_reason, cause_type, duration_s from failover_episodes"
+        " where to_carrier = 'Telmira' and started_at >= '2026-11-13 00:00:00Z'"
+        " and started_at < '2026-11-18 04:00:00Z'"
+    )
+    found = {}
+    for reason, kind, seconds in episodes:
+        found.setdefault((reason or "no alert says why", kind), []).append(seconds)
+    assert {(row["cause"], row["cause_type"]): row["episodes"] for row in shown} == {
+        cause: len(lengths) for cause, lengths in found.items()
+    }
+    assert {(row["cause"], row["cause_type"]): row["total_s"] for row in shown} == {
+        cause: pytest.approx(sum(lengths)) for cause, lengths in found.items()
+    }
+
+
+def test_an_episode_that_reaches_into_the_chosen_time_is_shown(app, world):
+    [(episode, started, ended)] = world.sql(
+        "select router_id, started_at::varchar, ended_at::varchar from failover_episodes"
+        " where ended_at is not null order by started_at limit 1"
+    )
+    inside = str(duckdb.execute("select ?::timestamptz - interval 1 minute", [ended]).fetchone()[0])
+
+    shown = rows_of(ask(app, "/api/failover/episodes", {"from": inside, "router": episode}))
+
+    begun = duckdb.execute("select epoch_ms(?::timestamptz)", [started]).fetchone()[0]
+    assert begun in {row["started_at"] for row in shown}
+
+
+def test_daily_usage_equals_the_sum_of_the_samples_of_each_carrier(app, world):
+    shown = rows_of(ask(app, "/api/usage/daily", {"last": "all"}))
+
+    carriers = world.sql("select net_device_id, coalesce(carrier, 'wired') from data_usage_month")
+    samples = world.sql("select net_device_id, usage_date, total_bytes from data_usage_daily")
+    expected = {}
+    for line, day, size in samples:
+        for carrier in [carrier for of_line, carrier in carriers if of_line == line]:
+            expected[str(day), carrier] = expected.get((str(day), carrier), 0) + size
+    assert expected
+    assert {(row["usage_date"], row["carrier"]): row["total_bytes"] for row in shown} == expected
+
+
+def test_the_last_days_are_counted_back_from_the_newest_event(app, world):
+    shown = rows_of(ask(app, "/api/alerts/rows", {"last": "7d"}))
+
+    [(expected,)] = world.sql(
+        "select count(*) from alert_volume where alert_date >= date '2026-11-13'"
+    )
+    assert len(shown) == expected > 0
+
+
+def test_a_position_at_a_moment_is_the_last_good_fix_of_the_hour_before(app, world):
+    moment = "2026-11-18 12:00:00Z"
+    fixes = world.sql(
+        "select router_id, epoch_ms(fixed_at), latitude_deg from location_track_points p"
+        " where quality = 'good' and router_id in (select router_id from device_inventory)"
+        " order by fixed_at"
+    )
+    at = fixes[len(fixes) // 2][1] + 60_000
+    expected = {
+        router: latitude for router, fixed, latitude in fixes if at - 3_600_000 < fixed <= at
+    }
+    [(moment,)] = duckdb.execute("select make_timestamptz(?)::varchar", [at * 1000]).fetchall()
+
+    shown = rows_of(ask(app, "/api/map/replay", {"at": moment}))
+
+    assert {row["router_id"]: row["latitude_deg"] for row in shown} == expected
+    assert expected
+
+
+def test_a_thinned_track_keeps_its_first_and_its_last_fix(app, world):
+    [(router, day, fixes)] = world.sql(
+        "select router_id, fix_date, count(*) from location_track_points where quality = 'good'"
+        " group by all order by count(*) desc, router_id limit 1"
+    )
+    given = {"router": router, "day": day}
+
+    whole = rows_of(ask(app, "/api/map/track", given))
+    thin = rows_of(ask(app, "/api/map/track", {**given, "zoom": 0}))
+    coarse = rows_of(ask(app, "/api/map/track", {**given, "zoom": -9}))
+
+    assert len(whole) == fixes > 1
+    assert [coarse[0], coarse[-1]] == [whole[0], whole[-1]]
+    assert len(coarse) <= len(thin) <= len(whole)
+    assert len(coarse) == 2
+
+
+def test_calls_are_summed_over_the_streams_of_a_day(app):
+    rows = rows_of(ask(app, "/api/data/calls"))
+
+    assert [(row["call_date"], row["calls"], row["refusals"]) for row in rows] == [
+        ("2026-11-10", 14, 0),
+        ("2026-11-11", 16, 2),
+        ("2026-11-12", 18, 4),
+    ]

@@ -1,0 +1,132 @@
+"""Every panel of every page: its rows, its filters, and where its numbers come from."""
+
+import io
+import re
+
+import polars as pl
+import pytest
+
+from fleetlake.dashboard.column_sources import SNAPSHOT_TABLES, column_types, origin_of
+from fleetlake.dashboard.panels import BY_DEVICE, dashboard_pages
+from fleetlake.dashboard.parameters import PARAMETERS
+from fleetlake.marts.catalogue import marts
+from tests.dashboard.asking import ask, rows_of
+from tests.dashboard.world import NOW, ROUTERS, account_of, group_of
+
+PANELS = [panel for page in dashboard_pages().values() for panel in page.panels.values()]
+FILTERED = [(panel, name) for panel in PANELS for name in panel.filters]
+NEEDED = {"router": 1_000_001, "day": "2026-11-18", "at": "2026-11-18T12:00:00Z"}
+NOBODY = {
+    "account": 9,
+    "group": 9,
+    "router": 9,
+    "carrier": "nobody",
+    "search": "no such name",
+    "from": "2030-01-01",
+    "to": "2001-01-01",
+}
+MEANING = {"account": account_of, "group": group_of, "router": int}
+
+
+def named(value):
+    return value.path if hasattr(value, "path") else str(value)
+
+
+def needed(panel):
+    return {name: NEEDED[name] for name in panel.needs}
+
+
+@pytest.mark.parametrize("panel", PANELS, ids=named)
+def test_a_panel_answers_and_says_of_each_column_where_it_comes_from(app, panel):
+    answer = ask(app, panel.path, {**needed(panel), "last": "all"})
+
+    assert answer.status_code == 200, answer.text
+    document = answer.json()
+    if all(map(column_types, panel.marts)):  # a mart of a later release has no catalogue yet
+        for column in document["columns"]:
+            mart, _, name = column["origin"].split(",")[0].partition(".")
+            assert mart in panel.marts, column
+            assert name in column_types(mart), column
+            assert column["meaning"], column
+
+
+@pytest.mark.parametrize("panel", PANELS, ids=named)
+def test_declared_origins_and_times_exist_in_the_marts(panel):
+    for declared in [*panel.of.values(), *filter(None, [panel.since])]:
+        mart, _, column = declared.split(",")[0].partition(".")
+        assert column in column_types(mart) or not column_types(mart), declared
+    assert set(panel.needs) | set(panel.filters) <= set(PARAMETERS)
+    assert origin_of(panel, "no such column") == ("", "")
+
+
+@pytest.mark.parametrize("panel", PANELS, ids=named)
+def test_a_panel_names_every_mart_that_its_query_reads(panel):
+    names = "|".join([*(mart["name"] for mart in marts()), *SNAPSHOT_TABLES])
+    read = set(re.findall(rf"\b(?:from|join)\s+({names})\b", panel.sql))
+
+    assert read <= set(panel.marts)
+
+
+@pytest.mark.parametrize(("panel", "name"), FILTERED, ids=named)
+def test_a_filter_that_nothing_matches_leaves_nothing(app, panel, name):
+    given = {"last": "all", **needed(panel), name: NOBODY[name]}
+
+    rows = rows_of(ask(app, panel.path, given))
+
+    counts = [value for row in rows for value in row.values()]
+    assert not rows or (panel.kind == "cards" and set(counts) == {0})
+
+
+@pytest.mark.parametrize(
+    ("panel", "name"), [(p, n) for p, n in FILTERED if n in MEANING and not p.needs], ids=named
+)
+def test_a_filter_on_devices_keeps_exactly_the_rows_of_those_devices(app, panel, name):
+    every = rows_of(ask(app, panel.path, {"last": "all"}))
+    if not every or "router_id" not in every[0]:
+        return
+    [device, *_] = [row["router_id"] for row in every if row["router_id"] in ROUTERS]
+    value = MEANING[name](device)
+
+    kept = rows_of(ask(app, panel.path, {"last": "all", name: value}))
+
+    def matches(row):
+        if row["router_id"] is None:
+            return False
+        is_known = row["router_id"] in ROUTERS or panel.filters[name] != BY_DEVICE
+        return is_known and MEANING[name](row["router_id"]) == value
+
+    assert len(every) < panel.limit
+    ids = sorted(row["router_id"] for row in kept)
+    assert ids == sorted(row["router_id"] for row in every if matches(row))
+    assert ids
+
+
+@pytest.mark.parametrize("panel", [panel for panel in PANELS if panel.needs], ids=named)
+def test_a_panel_that_needs_a_choice_says_so(app, panel):
+    answer = ask(app, panel.path, {"last": "all"})
+
+    assert answer.status_code == 400
+    assert answer.json()["what"].startswith("Choose a ")
+
+
+@pytest.mark.parametrize("panel", PANELS, ids=named)
+def test_the_exports_of_a_panel_have_the_same_rows_as_the_page(app, panel):
+    given = {**needed(panel), "last": "all"}
+
+    shown = rows_of(ask(app, panel.path, given))
+    packed = ask(app, f"{panel.path}.parquet", given)
+    written = ask(app, f"{panel.path}.csv", given)
+
+    parquet = pl.read_parquet(io.BytesIO(packed.content))
+    csv = pl.read_csv(io.BytesIO(written.content), infer_schema=False)
+    assert parquet.height == csv.height >= len(shown)
+    assert parquet.columns == csv.columns
+    assert not shown or parquet.columns == list(shown[0])
+    assert f"{panel.page}-{panel.name}-" in packed.headers["content-disposition"]
+
+
+def test_the_range_of_a_filter_is_the_one_of_the_address(app):
+    told = ask(app, "/api/failover/cost", {"account": 10, "last": "30d"}).json()
+
+    assert told["ignored"] == ["account"]
+    assert told["as_of"] == int(NOW.timestamp() - 300) * 1000

@@ -1,0 +1,122 @@
+"""A report is one file with its rows, scripts and map, and asks nobody for anything."""
+
+import json
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from fleetlake.cli import app as commands
+from fleetlake.dashboard.open_snapshots import OpenSnapshots
+from fleetlake.dashboard.panels import dashboard_pages
+from fleetlake.dashboard.report import bundled, report_html
+from fleetlake.errors import LakeError, OutputLost, UsageError
+from tests.dashboard.asking import ask
+from tests.dashboard.world import NAMES
+
+
+@pytest.fixture(scope="module")
+def report(world):
+    return report_html(world.published)
+
+
+@pytest.fixture(scope="module")
+def held(report):
+    [data] = re.findall(
+        r'<script type="application/json" id="held">(.*?)</script>', report, re.DOTALL
+    )
+    return json.loads(data)
+
+
+def test_a_report_holds_what_the_dashboard_shows_for_the_same_time(held, app):
+    pages = [page for page in dashboard_pages().values() if page.is_listed]
+    panels = [panel for page in pages for panel in page.panels.values() if not panel.needs]
+
+    shown = {p.path: ask(app, p.path, {"last": "7d"}).json()["values"] for p in panels}
+
+    assert {path: answer["values"] for path, answer in held["answers"].items()} == shown
+    assert len(shown) > 30
+
+
+def test_a_report_may_run_its_own_scripts_and_make_no_request(report):
+    [policy] = re.findall(r'Content-Security-Policy" content="([^"]*)"', report)
+
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "connect-src" not in policy
+    assert not re.search(r"<(?:script|link|img|iframe)[^>]* (?:src|href)=", report)
+
+
+def test_a_hostile_name_does_not_end_the_script_that_holds_it(report, held):
+    assert "<script>alert" not in report
+    assert report.count("</script>") == 4
+    assert {*held["answers"]["/api/map/map"]["values"]["router_name"]} >= {*NAMES}
+
+
+def test_the_bundle_names_each_module_once_and_imports_nothing():
+    text = bundled("report")
+
+    modules = re.findall(r"^const module_(\w+) = ", text, re.MULTILINE)
+    assert len(modules) == len(set(modules)) > 5
+    assert modules[-1] == "report"
+    assert not re.search(r"^(?:import|export) ", text, re.MULTILINE)
+
+
+def test_the_outlines_keep_their_shapes_and_lose_what_is_not_drawn(held):
+    states = held["outlines"]["us"]
+
+    used = {abs(arc + 0.5) - 0.5 for arc in numbers(states["objects"]["states"])}
+    assert len(states["objects"]["states"]["geometries"]) > 50
+    assert used == set(range(len(states["arcs"])))
+
+
+def numbers(value):
+    """Yield every arc that a geometry names."""
+    if isinstance(value, dict):
+        for one in value.values():
+            yield from numbers(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from numbers(one)
+    elif isinstance(value, int):
+        yield value
+
+
+def test_the_command_writes_one_file_and_says_where(world, tmp_path):
+    file = tmp_path / "report.html"
+
+    done = CliRunner().invoke(
+        commands, ["report", "--week", "--from", str(world.published), "--output", str(file)]
+    )
+
+    assert done.exit_code == 0, done.output
+    assert file.read_text("utf-8").startswith("<!doctype html>")
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["--week", "--month"], UsageError),
+        (["--from", "nowhere"], LakeError),
+        (["--output", "no/such/folder/report.html"], OutputLost),
+    ],
+)
+def test_a_report_that_cannot_be_written_says_why(world, tmp_path, monkeypatch, words, error):
+    monkeypatch.chdir(tmp_path)
+    given = ["report", *([] if "--from" in words else ["--from", str(world.published)]), *words]
+
+    done = CliRunner().invoke(commands, given)
+
+    assert isinstance(done.exception, error)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_report_closes_the_snapshot_that_it_read(world):
+    snapshots = OpenSnapshots(world.published)
+    snapshots.refresh()
+    report_html(world.published)
+
+    with snapshots.lease() as snapshot:
+        assert snapshot.rows("select 1 as one", {}).num_rows == 1
+    snapshots.close()
