@@ -46,6 +46,8 @@ class Raw(Schema):
     """Where alerts are pushed to, and whether that works."""
     alerts: Table
     """Alerts that the service raised, by device or account."""
+    pushed_alerts: Table
+    """Alerts that the service pushed, seconds after it raised them."""
     activity_logs: Table
     """Who changed what, with the entity before and after."""
     failovers: Table
