@@ -14,6 +14,7 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import LakeError
 from fleetlake.lake.loads import Committed, Load
+from fleetlake.lake.watermarks import LastRead
 from fleetlake.loading import writer as writers
 from fleetlake.loading.writer import Writer
 from fleetlake.planning.intervals import Interval
@@ -210,6 +211,17 @@ def test_an_empty_buffer_makes_no_commit(writer_of, lake):
     asyncio.run(writer_of(ALERTS).flush())
 
     assert lake.loads == []
+
+
+def test_the_end_of_a_read_counts_if_its_last_page_made_a_commit_due(writer_of, lake, monkeypatch):
+    monkeypatch.setattr("fleetlake.loading.writer.ROWS_PER_COMMIT", 1)
+    ends = LastRead(shard="1/1", unsettled=Interval(NOON, NOON), swept_at=NOON, wanted_from=None)
+    writer = writer_of(ALERTS)
+
+    write(writer, reading(ALERTS, 1))
+    asyncio.run(writer.flush(ends=ends))
+
+    assert [(load.rows.num_rows, load.ends) for load in lake.loads] == [(1, None), (0, ends)]
 
 
 def test_a_batch_is_a_part_of_a_list_unless_it_is_said_to_be_whole(writer_of, lake):

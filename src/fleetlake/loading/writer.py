@@ -126,8 +126,8 @@ class Writer:
         once the load is complete: it is what the next load needs to know.
         """
         batch, self._batch = self._batch, _Batch(since=self._clock())
-        if not batch.pages and not is_whole:
-            return
+        if not batch.pages and not is_whole and ends is None:
+            return  # the end of a read counts even if its last page was due for a commit itself
         rejects: list[RejectedRecord] = [reject for page in batch.pages for reject in page.rejects]
         load = Load(
             endpoint=self._endpoint,
