@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Final
 
 from fleetsim.ledger import Fields
-from fleetsim.push.pushed import Outgoing
+from fleetsim.push.push_log import Outgoing
 from fleetsim.units import HOUR, MINUTE
 
 BACKOFF: Final = (

@@ -19,7 +19,7 @@ from fleetsim.push.cutting import Cut, send_and_cut
 from fleetsim.push.delivery import Delivery, DestinationState
 from fleetsim.push.outbox import Message, has_listeners, messages, of_block, pushed_alert
 from fleetsim.push.push_faults import PushFaults
-from fleetsim.push.pushed import Outgoing, PushLog
+from fleetsim.push.push_log import Outgoing, PushLog
 from fleetsim.push.sending import SIGNATURE_HEADER, HttpSender, Sender, sign
 from fleetsim.rules import DESTINATIONS, RULES, key_text
 from fleetsim.simulated_clock import SimulatedClock

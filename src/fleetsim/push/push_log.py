@@ -9,7 +9,7 @@ from fleetsim import stamps
 
 
 @dataclass
-class PushedMessage:
+class SentMessage:
     """One message for one destination, and what became of it.
 
     `due` is in simulated time. `alerts` are the `created_at_timeuuid` of its alerts, also where
@@ -45,20 +45,20 @@ class Outgoing:
     """The body of a message that waits for its delivery, and its entry in the list of pushes."""
 
     body: bytes
-    entry: PushedMessage
+    entry: SentMessage
 
 
 @dataclass
 class PushLog:
     """Every message that became due while its destination was enabled, oldest first."""
 
-    entries: list[PushedMessage] = field(default_factory=list)
+    entries: list[SentMessage] = field(default_factory=list)
 
     def add(
         self, destination: str, url: str, due: int, body: bytes, alerts: list[dict[str, Any]]
     ) -> Outgoing:
         """Add a message for a destination, and return it for sending."""
-        entry = PushedMessage(
+        entry = SentMessage(
             destination=destination,
             url=url,
             due=due,
