@@ -149,7 +149,7 @@ def test_a_catalog_built_anew_is_reported_with_what_was_left_out(
 ) -> None:
     rows = {"raw.alerts": 5, "raw.users": 2}
     done = Rebuilt(rows=rows, files=3, unreadable=("a",), unknown=("b", "c"))
-    monkeypatch.setattr("fleetlake.lake.integrity.rebuild.rebuild_catalog", lambda _: done)
+    monkeypatch.setattr("fleetlake.lake.integrity.rebuild.rebuild_catalog", lambda *_, **__: done)
 
     repair(rebuild=True)
 

@@ -3,9 +3,9 @@
 Scripts fill the panels. No text of the service is in here, and every text is escaped.
 """
 
+import html
 import json
 from collections.abc import Mapping
-from html import escape
 from urllib.parse import urlencode
 
 from fleetlake.dashboard.panels import EXPORTED_ROWS, DashboardPage, Panel, dashboard_pages
@@ -44,8 +44,8 @@ def page_html(page: DashboardPage, given: Mapping[str, str]) -> str:
 </header>
 {_filters(page, given)}
 <main id="content" tabindex="-1">
-  <h1>{escape(page.title)}</h1>
-  <p class="about">{escape(page.about)}</p>
+  <h1>{html.escape(page.title)}</h1>
+  <p class="about">{html.escape(page.about)}</p>
   <div class="panels">
 {panels}
   </div>
@@ -75,7 +75,8 @@ def problem_html(what: str, remedy: str) -> str:
     """Return a page that says what is wrong, and what to do."""
     return _document(
         "Not found",
-        f'<main id="content" class="login"><h1>{escape(what)}</h1><p>{escape(remedy)}</p></main>',
+        f'<main id="content" class="login"><h1>{html.escape(what)}</h1>'
+        f"<p>{html.escape(remedy)}</p></main>",
         slug="problem",
     )
 
@@ -84,11 +85,11 @@ def _document(title: str, body: str, *, slug: str) -> str:
     is_page = slug in dashboard_pages()
     script = '<script type="module" src="/static/main.js"></script>' if is_page else ""
     return f"""<!doctype html>
-<html lang="en" data-page="{escape(slug)}">
+<html lang="en" data-page="{html.escape(slug)}">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escape(title)} · fleetlake</title>
+<title>{html.escape(title)} · fleetlake</title>
 <link rel="icon" href="/static/icon.svg" type="image/svg+xml">
 <link rel="stylesheet" href="/static/fleet.css">
 <script src="/static/theme.js"></script>
@@ -105,8 +106,8 @@ def _menu(current: DashboardPage, kept: Mapping[str, str]) -> str:
     query = f"?{urlencode(kept)}" if kept else ""
     here = ' aria-current="page"'
     return "".join(
-        f'<li><a href="/{page.slug}{escape(query)}"{here if page is current else ""}>'
-        f"{escape(page.title)}</a></li>"
+        f'<li><a href="/{page.slug}{html.escape(query)}"{here if page is current else ""}>'
+        f"{html.escape(page.title)}</a></li>"
         for page in dashboard_pages().values()
         if page.is_listed
     )
@@ -114,15 +115,15 @@ def _menu(current: DashboardPage, kept: Mapping[str, str]) -> str:
 
 def _switch(name: str, label: str, choices: Mapping[str, str]) -> str:
     return (
-        f'<label for="{name}">{escape(label)}</label>'
+        f'<label for="{name}">{html.escape(label)}</label>'
         f'<select id="{name}">{_options(choices)}</select>'
     )
 
 
 def _options(choices: Mapping[str, str], chosen: str = "") -> str:
     return "".join(
-        f'<option value="{escape(value)}"{" selected" if value == chosen else ""}>'
-        f"{escape(text)}</option>"
+        f'<option value="{html.escape(value)}"{" selected" if value == chosen else ""}>'
+        f"{html.escape(text)}</option>"
         for value, text in choices.items()
     )
 
@@ -138,7 +139,7 @@ def _filters(page: DashboardPage, given: Mapping[str, str]) -> str:
         if name in page.filters
     ]
     if "router" in page.filters:
-        router = escape(given.get("router", ""))
+        router = html.escape(given.get("router", ""))
         fields.append(
             '<div><label for="f-search">Router</label><input id="f-search" type="search" '
             'list="routers" autocomplete="off" placeholder="all: type a name">'
@@ -180,14 +181,14 @@ def _panel(panel: Panel) -> str:
         "needs": panel.needs,
         "draw": panel.draw,
     }
-    name = escape(panel.name)
-    about = f'<p class="about">{escape(panel.about)}</p>' if panel.about else ""
+    name = html.escape(panel.name)
+    about = f'<p class="about">{html.escape(panel.about)}</p>' if panel.about else ""
     wide = " wide" if panel.is_wide else ""
-    marts = escape(", ".join(panel.marts))
-    of = f'<span class="hidden"> of {escape(panel.title)}</span>'
+    marts = html.escape(", ".join(panel.marts))
+    of = f'<span class="hidden"> of {html.escape(panel.title)}</span>'
     return f"""<section class="panel{wide}" id="{name}"
- aria-labelledby="{name}-title" data-panel="{escape(json.dumps(what))}">
-<h2 id="{name}-title">{escape(panel.title)}</h2>{about}
+ aria-labelledby="{name}-title" data-panel="{html.escape(json.dumps(what))}">
+<h2 id="{name}-title">{html.escape(panel.title)}</h2>{about}
 <div class="body" aria-busy="true"><p class="wait">Reading …</p></div>
 <footer>
 <a class="export" data-format="csv" href="{panel.path}.csv" download>CSV{of}</a>

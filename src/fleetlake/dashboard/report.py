@@ -6,10 +6,10 @@ content security policy allows its own scripts by their digest and no request at
 
 import base64
 import hashlib
+import html
 import json
 import re
 from collections.abc import Iterator, Mapping
-from html import escape
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -126,19 +126,20 @@ def _sections() -> Iterator[str]:
     for page in dashboard_pages().values():
         shown = [panel for panel in _panels() if panel.page == page.slug]
         if shown:
-            yield f'<h2 class="page">{escape(page.title)}</h2><div class="panels">'
+            yield f'<h2 class="page">{html.escape(page.title)}</h2><div class="panels">'
             yield from map(_section, shown)
             yield "</div>"
 
 
 def _section(panel: Panel) -> str:
     keys = ("path", "kind", "empty", "draw")
-    what = escape(json.dumps({key: getattr(panel, key) for key in keys}))
-    about = f'<p class="about">{escape(panel.about)}</p>' if panel.about else ""
+    what = html.escape(json.dumps({key: getattr(panel, key) for key in keys}))
+    about = f'<p class="about">{html.escape(panel.about)}</p>' if panel.about else ""
     wide = " wide" if panel.is_wide else ""
-    marts = escape(", ".join(panel.marts))
+    marts = html.escape(", ".join(panel.marts))
     return (
-        f'<section class="panel{wide}" data-panel="{what}"><h3>{escape(panel.title)}</h3>{about}'
+        f'<section class="panel{wide}" data-panel="{what}">'
+        f"<h3>{html.escape(panel.title)}</h3>{about}"
         f'<div class="body" aria-busy="true"></div><footer>Marts: {marts}</footer></section>'
     )
 

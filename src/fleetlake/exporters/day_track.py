@@ -1,11 +1,11 @@
 """One vehicle's day as GPX 1.1 or GeoJSON (RFC 7946): its good fixes, with times in UTC."""
 
+import html
 import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from html import escape
 from itertools import pairwise
 from typing import Any
 
@@ -117,7 +117,9 @@ def _router(lake: Lake, router: str) -> tuple[int, str]:
 
 def as_gpx(track: DayTrack) -> str:
     """Return a track as GPX 1.1, with a segment for each unbroken span."""
-    name = escape(_NOT_XML.sub("\N{REPLACEMENT CHARACTER}", f"{track.router_name} {track.day}"))
+    name = html.escape(
+        _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", f"{track.router_name} {track.day}")
+    )
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',
         '<gpx version="1.1" creator="fleetlake" xmlns="http://www.topografix.com/GPX/1/1">',

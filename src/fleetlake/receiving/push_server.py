@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 import socket
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -94,7 +95,7 @@ def serve(settings: Settings, options: ServerOptions) -> None:
         url = address_in_words(options.host, listener.getsockname()[1], is_tls=bool(certificate))
         server = _Server(
             server_config(app, options, certificate),
-            lambda: print(f"ready {url}", flush=True),  # noqa: T201 - parents wait for this line
+            lambda: _say_ready(url),
             certificate,
         )
         server.run(sockets=[listener])
@@ -161,3 +162,9 @@ def address_in_words(host: str, port: int, *, is_tls: bool) -> str:
     'https://[::]:8710'
     """
     return f"{'https' if is_tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def _say_ready(url: str) -> None:
+    """Print the address: a process that started this one waits for it."""
+    sys.stdout.write(f"ready {url}\n")
+    sys.stdout.flush()
