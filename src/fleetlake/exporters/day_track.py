@@ -117,9 +117,8 @@ def _router(lake: Lake, router: str) -> tuple[int, str]:
 
 def as_gpx(track: DayTrack) -> str:
     """Return a track as GPX 1.1, with a segment for each unbroken span."""
-    name = html.escape(
-        _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", f"{track.router_name} {track.day}")
-    )
+    title = _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", f"{track.router_name} {track.day}")
+    name = html.escape(title)
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',
         '<gpx version="1.1" creator="fleetlake" xmlns="http://www.topografix.com/GPX/1/1">',
