@@ -137,7 +137,7 @@ def test_every_command_on_a_page_exists(page):
             assert line.split()[1] in targets
         elif not line.startswith(OTHERWISE):
             words = line.split()
-            assert commands & {" ".join(words[:2]), " ".join(words[:3])}, line
+            assert commands & {" ".join(words[:depth]) for depth in (2, 3, 4)}, line
 
 
 def test_the_readme_links_to_the_documentation():

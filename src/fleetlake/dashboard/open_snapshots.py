@@ -18,7 +18,7 @@ import duckdb
 import pyarrow as pa
 
 from fleetlake.dashboard.column_sources import SNAPSHOT_TABLES, column_types
-from fleetlake.errors import FleetlakeError, LakeError
+from fleetlake.errors import LakeError
 from fleetlake.publishing.layout import read_call
 from fleetlake.publishing.snapshot_folders import description_of
 from fleetlake.text.quoting import literal, quoted
@@ -36,7 +36,7 @@ NOTHING = "Nothing is published yet."
 PUBLISH = "Run `fleetlake build` and `fleetlake publish`; this page then fills by itself."
 
 
-class QueryTooLong(FleetlakeError):
+class QueryTooLong(LakeError):
     """A query was stopped because it took too long."""
 
 
@@ -44,7 +44,7 @@ class SnapshotGone(LakeError):
     """The files of a snapshot were removed: newer ones were published since."""
 
 
-class MartMissing(FleetlakeError):
+class MartMissing(LakeError):
     """The snapshot lacks a mart that a panel shows."""
 
 
