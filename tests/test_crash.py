@@ -9,6 +9,7 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Collection
 from datetime import datetime, timedelta
@@ -32,7 +33,7 @@ from tests.test_load import assert_complete, key_of, keys_in
 
 KILLS = int(os.environ.get("CRASH_TEST_KILLS", "15"))
 KILLED = (("ingest",), ("maintain", "--keep-days", "0"))
-LONGEST_LIFE_SECONDS = 1.6
+SHORTEST_LIFE_SECONDS = 0.3  # sooner, no process has opened the lake
 LATE_BY = timedelta(minutes=15)  # of one record in five, in the scenario that is served
 NAMED = 5  # of the losses of a table
 FLAKY = SCENARIOS["flaky"].faults
@@ -117,13 +118,15 @@ def test_ingest_and_maintain_killed_in_turn_lose_and_duplicate_nothing(tmp_path:
     with service(routers=12, days=3, scenario="late-data") as fleet:
         env = environment(tmp_path, fleet.url)
         fleet.faults(**FLAKY)
+        longest = lengths(fleet, environment(tmp_path / "measured", fleet.url))
         kills: Counter[str] = Counter()
         for words in islice(cycle(KILLED), 3 * KILLS):
-            life = chance.uniform(0.3, LONGEST_LIFE_SECONDS)
+            life = chance.uniform(SHORTEST_LIFE_SECONDS, longest[words[0]])
             kills[words[0]] += kill_after(life, *words, env=env)
             fleet.advance(chance.uniform(60, 7200))
             if kills.total() == KILLS:
                 break
+        commits = loads_in(tmp_path / "lake")
         fleet.advance(SWEEP.total_seconds())
         now = datetime.fromisoformat(fleet.state()["now"])
         last = fleetlake("ingest", env=env, timeout=600)
@@ -131,11 +134,35 @@ def test_ingest_and_maintain_killed_in_turn_lose_and_duplicate_nothing(tmp_path:
         settled = now - LATE_BY - UNSETTLED
         rows, doubles, losses = compare(fleet, env, settled.isoformat())
     sys.stdout.write(
-        f"{rows:,} rows compared, kills {dict(kills)}, {doubles} duplicates, {losses} losses\n"
+        f"{rows:,} rows compared, kills {dict(kills)} in runs of up to {longest} s, "
+        f"{commits:,} loads committed by them, {doubles} duplicates, {losses} losses\n"
     )
 
     assert last.returncode == 0, last.stderr
     assert kills.total() == KILLS
     assert all(kills[words[0]] for words in KILLED)
+    assert commits > kills["ingest"]  # or the kills came too soon to hurt anything
     assert rows > 10_000
     assert (doubles, losses) == (0, 0)
+
+
+def lengths(fleet: Service, env: dict[str, str]) -> dict[str, float]:
+    """Return how many seconds each command takes here and now, when an hour's rows are new.
+
+    A kill can only hit a commit if it is drawn from the whole length of a run, on any machine.
+    """
+    found = {}
+    for words in (KILLED[0], *KILLED):  # the first load is longer than all that follow
+        fleet.advance(3600)
+        began = time.monotonic()
+        done = fleetlake(*words, env=env, timeout=600)
+        assert done.returncode == 0, done.stderr
+        found[words[0]] = round(time.monotonic() - began, 1)
+    return found
+
+
+def loads_in(path: Path) -> int:
+    """Return how many loads were committed to a lake."""
+    with open_lake(path, read_only=True) as lake:
+        [(count,)] = lake.rows("select count(*) from meta.loads")
+    return int(count)
