@@ -43,7 +43,7 @@ MANY = settings(
     suppress_health_check=list(HealthCheck),
     phases=[Phase.generate],  # a smaller example is not worth minutes
 )
-FEW = settings(MANY, max_examples=8)
+FEW = settings(MANY, max_examples=4)
 
 
 JOURNALS = count()
