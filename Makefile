@@ -55,7 +55,7 @@ proofs: $(READY)  ## Run the slow proofs: servers, kills, the README and guides,
 	@$(BIN)/python -m pytest -n $(CORES) --dist loadgroup -m "(proof or hypothesis) and not release and not site and not browser" \
 	  --hypothesis-profile thorough
 
-release-proofs: $(READY)  ## Run the longer proofs before a release: wheel, older lakes, damage, power cuts, own models (needs cc)
+release-proofs: $(READY)  ## Run the longer proofs before a release: wheel, older lakes, damage, power cuts, own models, every endpoint (needs cc)
 	@$(BIN)/python -m pytest -n $(CORES) --dist loadgroup -m "release and not site and not browser"
 
 check: $(READY)  ## Lint, formatting and types

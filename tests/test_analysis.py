@@ -228,6 +228,7 @@ def test_a_frame_can_be_read_without_keeping_the_lake_it_came_from(filled):
     assert frame.collect().height == then.collect().height == 10
 
 
+@pytest.mark.proof
 def test_a_program_that_leaves_a_lake_open_ends_quietly(filled):
     script = f"import fleetlake; lake = fleetlake.open({str(filled)!r}); lake.marts.trips.pl()"
     done = subprocess.run(

@@ -429,6 +429,7 @@ def test_the_commands_say_what_they_copied(
     assert f"Restored the backup of {stamp}" in " ".join(restored.stdout.split())
 
 
+@pytest.mark.proof
 def test_a_lake_that_was_moved_is_loaded_on_in_its_new_place(tmp_path: Path) -> None:
     """The catalog names the folder in which it was made, and each opening says the present one."""
     sim = new_sim(tmp_path, **FLEET)

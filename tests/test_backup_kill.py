@@ -21,6 +21,7 @@ LIVES_SECONDS = (0.3, 1.5)
 """A backup of so small a lake starts within the first and seldom lasts longer than the second."""
 
 
+@pytest.mark.release
 @pytest.mark.proof
 @pytest.mark.xdist_group("processes")
 def test_a_backup_made_or_killed_during_loads_restores_a_lake_that_loses_and_doubles_nothing(

@@ -100,6 +100,7 @@ def test_a_stream_that_was_never_loaded_has_no_forecast(sim: Sim) -> None:
     assert plan == [CallForecast(endpoint="alerts", unread=None, records=None, calls=None)]
 
 
+@pytest.mark.proof
 def test_a_load_ends_at_the_daily_call_limit_and_the_next_day_completes_it(
     sim: Sim,
 ) -> None:

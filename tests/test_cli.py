@@ -88,6 +88,7 @@ def test_help_names_every_exit_code_in_use() -> None:
     assert all(re.search(rf"\b{code}\b", shown) for code in codes)
 
 
+@pytest.mark.proof
 def test_a_wrong_key_is_one_paragraph_and_nothing_is_loaded(fleet: Service, tmp_path: Path) -> None:
     env = environment(tmp_path, fleet.url, mgr_api_key="not-the-key")
 
@@ -109,6 +110,7 @@ def test_a_host_that_does_not_respond_is_named_within_seconds(tmp_path: Path) ->
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("screen", [{}, {"FORCE_COLOR": "1"}], ids=["lines", "bars"])
 def test_a_load_reports_the_end_of_each_stream_once_and_then_the_totals(
     fleet: Service, tmp_path: Path, screen: dict[str, str]
@@ -438,6 +440,7 @@ def test_doctor_checks_v3_too_and_names_its_token(fleet: Service, tmp_path: Path
     assert "not-the-token" not in done.stdout
 
 
+@pytest.mark.proof
 def test_doctor_says_which_part_to_fix(tmp_path: Path) -> None:
     done = fleetlake("doctor", env=environment(tmp_path, "http://127.0.0.1:9"))
 

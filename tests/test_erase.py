@@ -164,6 +164,7 @@ def rows_of_others(sim: Sim, endpoints: Sequence[str]) -> dict[str, set[Any]]:
     return found
 
 
+@pytest.mark.proof
 def test_no_file_holds_anything_of_what_was_erased(world: World) -> None:
     texts, ids = texts_of(world.before), ids_of(world.before)
 

@@ -32,7 +32,7 @@ SETTLE = timedelta(seconds=60)
 
 events = [e for e in REQUESTED.values() if not e.is_snapshot]
 ONE_OF_EACH = pytest.param([*ONE_OF_EACH_SORT.values()], id="one of each sort")
-ALL = pytest.param([*REQUESTED.values()], id="all", marks=pytest.mark.proof)
+ALL = pytest.param([*REQUESTED.values()], id="all", marks=pytest.mark.release)
 shares_a_load = pytest.mark.xdist_group("loads")  # of all endpoints, which takes seconds
 
 

@@ -102,6 +102,7 @@ def test_calls_refusals_and_retries_are_those_that_the_service_counted(loaded: L
     assert sum(n for (_, status), n in loaded.served.items() if status == 429) > 0
 
 
+@pytest.mark.proof
 def test_each_stream_has_its_rows_and_its_distance_to_the_present(loaded: Loaded) -> None:
     for name in LOADED:
         endpoint = ENDPOINTS[name]

@@ -227,6 +227,7 @@ def _rows_of(lake: Lake, name: str) -> dict[str, int]:
     return {"raw": rows, "meta": sum(of_meta)}
 
 
+@pytest.mark.proof
 def test_a_renamed_mart_is_one_table_that_is_found_under_its_old_name_too_until_that_is_forgotten(
     lake_path: Path, tmp_path: Path, newer: Migrations
 ) -> None:
@@ -418,6 +419,7 @@ with open_lake(Path(sys.argv[1])):
 """
 
 
+@pytest.mark.release
 @pytest.mark.proof
 def test_a_kill_at_any_statement_of_an_upgrade_leaves_the_old_lake_or_the_new(
     lake_path: Path, tmp_path: Path, newer: Migrations

@@ -452,6 +452,7 @@ def test_small_loads_are_written_by_one_thread_and_the_rest_by_as_many_as_before
     assert len(seen) >= 2
 
 
+@pytest.mark.release
 @pytest.mark.proof
 def test_maintenance_of_lake_after_lake_succeeds(tmp_path: Path) -> None:
     """Runs in a separate process, because the failure is an abort, mostly with a new lake."""

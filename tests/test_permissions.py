@@ -148,6 +148,7 @@ def permissions(settings) -> tuple[str, str]:
     return check.found, check.error.remedy if check.error else ""
 
 
+@pytest.mark.proof
 def test_doctor_names_files_that_others_can_read_and_the_command_that_fixes_them(
     sim, tmp_path, monkeypatch
 ):

@@ -379,6 +379,7 @@ def test_help_cut_off_by_a_closed_pipe_is_not_an_error(env):
     assert done.returncode == 0
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     "locale",
     [

@@ -93,6 +93,7 @@ def test_maintenance_deletes_rows_past_their_days_and_records_the_event(loaded: 
     assert events == {name: ("retention", count) for name, count in gone.items()}
 
 
+@pytest.mark.proof
 def test_nothing_that_loads_brings_deleted_rows_back(loaded: Sim) -> None:
     maintained(loaded, DAYS)
     calls = loaded.calls("alerts")

@@ -140,6 +140,7 @@ def test_shard_skips_ids_that_did_not_move_according_to_a_recent_list(sim: Sim) 
     assert_complete(sim, SERIES, datetime.fromisoformat(sim.ask("GET", "/sim/state").json()["now"]))
 
 
+@pytest.mark.release
 @pytest.mark.proof
 @pytest.mark.xdist_group("processes")
 def test_concurrent_shards_in_separate_processes_load_every_record_once(

@@ -34,7 +34,13 @@ def keys_at(target: OpenedTarget) -> list[tuple[Any, ...]]:
 
 @pytest.mark.proof
 @pytest.mark.parametrize(
-    "name", ["parquet", "delta", "iceberg", pytest.param("postgres", marks=needs_postgres)]
+    "name",
+    [
+        "parquet",
+        pytest.param("delta", marks=pytest.mark.release),
+        pytest.param("iceberg", marks=pytest.mark.release),
+        pytest.param("postgres", marks=needs_postgres),
+    ],
 )
 def test_rows_that_are_lost_and_read_again_leave_an_export_and_return_once(
     sim: Sim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str

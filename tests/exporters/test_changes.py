@@ -60,6 +60,7 @@ def test_a_row_inserted_and_deleted_between_two_exports_is_not_exported(lake):
     assert net(lake, then) == (set(), set(), set())
 
 
+@pytest.mark.proof
 def test_maintenance_between_two_exports_neither_adds_nor_hides_changes(lake):
     then = mark_of(lake, TRIPS)
     lake.execute("update marts.trips set note = 'b' where trip_id = 1")

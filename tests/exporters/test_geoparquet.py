@@ -130,6 +130,7 @@ def test_the_files_are_geoparquet_for_other_readers(lake, tmp_path):
     assert {"start_latitude_deg", "end_longitude_deg"} <= {*pl.read_parquet(file).columns}
 
 
+@pytest.mark.proof
 def test_a_later_export_sends_only_the_trips_that_changed_with_their_new_lines(lake, tmp_path):
     send(lake, tmp_path / "geo")
     with open_lake(lake) as opened:
@@ -146,6 +147,7 @@ def test_a_later_export_sends_only_the_trips_that_changed_with_their_new_lines(l
     assert len(lines) == len(TRACKS)
 
 
+@pytest.mark.proof
 def test_after_an_erasure_the_files_are_written_anew_with_their_geometry(lake, tmp_path):
     send(lake, tmp_path / "geo")
     with open_lake(lake) as opened:

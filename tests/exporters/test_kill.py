@@ -13,7 +13,12 @@ from tests.processes import environment, fleetlake, kill_after
 
 KILLS = int(os.environ.get("EXPORT_KILLS", "2"))
 ROWS = 100_000
-TARGETS = ["parquet", "delta", "iceberg", pytest.param("postgres", marks=needs_postgres)]
+TARGETS = [
+    "parquet",
+    pytest.param("delta", marks=pytest.mark.release),
+    pytest.param("iceberg", marks=pytest.mark.release),
+    pytest.param("postgres", marks=needs_postgres),
+]
 
 
 @pytest.mark.proof

@@ -48,6 +48,7 @@ def test_a_target_that_cannot_be_reached_is_reported_without_the_password(
         assert "hunter2" not in text
 
 
+@pytest.mark.proof
 def test_the_command_says_what_failed_without_the_password_even_when_debugging(lake_path):
     address = f"postgresql://fleet:{SPELLED}@127.0.0.1:1/fleet"
     env = environment(lake_path.parent, exports__postgres=address)

@@ -144,6 +144,7 @@ def test_run_ends_as_skipped_if_every_stream_is_busy(alone, sim, monkeypatch):
     assert alone.artifacts["ingest-activity"]
 
 
+@pytest.mark.proof
 def test_backfill_reads_a_range_slice_by_slice_and_shows_its_progress(alone, sim, monkeypatch):
     from flows.backfill import backfill
 

@@ -53,6 +53,7 @@ def deployed(server: Server) -> Deployment:
     )
 
 
+@pytest.mark.release
 def test_a_power_cut_while_a_run_starts_does_not_block_its_deployment(tmp_path):
     server = server_at(
         tmp_path,
@@ -74,6 +75,7 @@ def test_a_power_cut_while_a_run_starts_does_not_block_its_deployment(tmp_path):
     wait_for(lambda: not processes_of(tmp_path))
 
 
+@pytest.mark.release
 def test_runs_that_ended_more_than_a_month_ago_are_deleted_and_others_kept(tmp_path):
     server = server_at(tmp_path, {"PREFECT_SERVER_SERVICES_DB_VACUUM_LOOP_SECONDS": "2"})
     with server.running(*SERVE, log=tmp_path / "server.log"):

@@ -26,6 +26,7 @@ def computed(result):
     return {m.name for m in result.models}
 
 
+@pytest.mark.proof
 def test_nothing_is_computed_if_nothing_is_new(lake):
     steps = []
 
@@ -34,6 +35,7 @@ def test_nothing_is_computed_if_nothing_is_new(lake):
     assert (result.models, result.tests, steps) == ((), (), [])
 
 
+@pytest.mark.proof
 def test_only_models_below_new_rows_are_computed_and_tested(lake, add):
     add(lake, "activity_logs", LOGIN)
 
@@ -84,6 +86,7 @@ def forgetful(lake, add):
     return lake
 
 
+@pytest.mark.proof
 def test_everything_is_planned_if_the_lake_no_longer_knows_what_changed(forgetful):
     assert planned(forgetful).options == EVERYTHING
 

@@ -222,6 +222,7 @@ def judged(lake):
         )
 
 
+@pytest.mark.proof
 def test_a_late_fix_re_rates_its_neighbours_and_no_other_fix(lake_path, add):
     lake, select = lake_path, "+location_track_points"
     first, far, second, *rest = fixes(1, 0)

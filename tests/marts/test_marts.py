@@ -297,7 +297,9 @@ def test_bad_rows_of_the_service_are_reported_and_do_not_stop_the_build(lake_pat
 
 @pytest.mark.proof
 @pytest.mark.usefixtures("real_dbt")
-@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "ending", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.release)]
+)
 def test_a_build_stopped_in_the_middle_ends_its_child_and_the_next_one_is_good(
     lake_path, add, ending
 ):

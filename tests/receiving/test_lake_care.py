@@ -139,6 +139,7 @@ def test_a_check_of_a_lake_with_pushes_finds_nothing(lake, lake_path):
     assert check_lake(lake_path).damages == ()
 
 
+@pytest.mark.proof
 def test_a_lost_file_of_pushes_is_named_and_what_polls_have_read_stays(lake, lake_path):
     in_files(lake)
     lose(lake_path, "raw/pushed_alerts")
@@ -158,6 +159,7 @@ def test_pushes_show_again_while_the_rows_that_confirmed_them_are_lost(lake, lak
     assert shown(lake) == sorted(IDS)
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("table", ["confirmations", "journal_positions"])
 def test_lost_confirmations_and_positions_are_written_again(lake, lake_path, folder, table):
     in_files(lake)
@@ -168,6 +170,7 @@ def test_lost_confirmations_and_positions_are_written_again(lake, lake_path, fol
     assert shown(lake) == sorted(IDS)
 
 
+@pytest.mark.proof
 def test_a_catalog_built_anew_pairs_pushes_and_polled_alerts_anew(lake, lake_path, folder):
     in_files(lake)
     lake.connection.close()
@@ -184,6 +187,7 @@ def test_a_catalog_built_anew_pairs_pushes_and_polled_alerts_anew(lake, lake_pat
     assert check_lake(lake_path).damages == ()
 
 
+@pytest.mark.proof
 def test_maintenance_pairs_what_an_earlier_release_has_polled(lake):
     poll(lake, [THIRD])
     with lake.transaction():  # that release knows no confirmations
