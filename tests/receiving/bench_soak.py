@@ -11,12 +11,11 @@ from pathlib import Path
 
 from fleetlake.lake import open_lake
 from tests.receiving.bench_sender import Sender, cpu_seconds, memory_mb, percentile
-from tests.receiving.comparison import undrained_bytes
+from tests.receiving.comparison import wait_until_drained
 from tests.receiving.receivers import ReceiverProcess, receivers
 
 REPORT_SECONDS = 30.0
 CONNECTIONS = 4
-LONGEST_WAIT = 120.0
 
 
 @dataclass
@@ -59,7 +58,7 @@ def soaked(folder: Path, seconds: float, rate: float) -> dict[str, float]:
         pass
     with receivers(folder, [journals]) as [receiver]:
         asyncio.run(_push(receiver, min(5.0, seconds), 1000, first=0).run_all(CONNECTIONS))
-        _wait_until_drained(lake, journals)
+        wait_until_drained(lake, [journals])
         drainer = receiver.drainer()
         assert drainer is not None
         watched = Watched()
@@ -68,7 +67,7 @@ def soaked(folder: Path, seconds: float, rate: float) -> dict[str, float]:
         sender = _push(receiver, seconds, rate, first=2**28)
         looking = partial(watched.look, receiver.pid, drainer, journals)
         asyncio.run(_watched(sender, looking))
-        _wait_until_drained(lake, journals)
+        wait_until_drained(lake, [journals])
         watched.look(receiver.pid, drainer, journals)
         after = [cpu_seconds(pid) for pid in (receiver.pid, drainer)]
         assert receiver.drainer() == drainer, "the drainer was started again"
@@ -119,10 +118,3 @@ def _figures(
         "segments_at_most": max(watched.segments),
         "segments_left": watched.segments[-1],
     }
-
-
-def _wait_until_drained(lake: Path, journals: Path) -> None:
-    until = time.monotonic() + LONGEST_WAIT
-    while undrained_bytes(lake, [journals]):
-        assert time.monotonic() < until, "the journal is not drained"
-        time.sleep(0.2)

@@ -1,7 +1,8 @@
 """Comparing the alerts in a lake with what a simulated service says it raised and pushed."""
 
+import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -114,7 +115,7 @@ def _repeats(lake: Lake, name: str) -> int:
     return int(count)
 
 
-def undrained_bytes(lake: LakeAddress, folders: Iterable[Path]) -> int:
+def undrained_bytes(lake: LakeAddress, folders: Sequence[Path]) -> int:
     """Return how many bytes of some journal folders the lake does not have yet."""
     with open_lake(lake, read_only=True) as opened:
         positions = read_positions(opened)
@@ -123,3 +124,11 @@ def undrained_bytes(lake: LakeAddress, folders: Iterable[Path]) -> int:
         for folder in set(folders)
         for journal_id, path in journals(folder).items()
     )
+
+
+def wait_until_drained(lake: LakeAddress, folders: Sequence[Path], *, seconds: float = 180) -> None:
+    """Wait until the lake has everything that the journals of some folders hold."""
+    until = time.monotonic() + seconds
+    while undrained_bytes(lake, folders):
+        assert time.monotonic() < until, "the journals are not drained"
+        time.sleep(0.2)

@@ -3,7 +3,7 @@
 import secrets
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,7 +29,7 @@ class ReceiverProcess:
     What it logs is appended to `log`. `secret` is that of its destination.
     """
 
-    env: Mapping[str, str]
+    env: dict[str, str]
     log: Path
     secret: str
     port: int = 0

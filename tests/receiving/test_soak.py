@@ -29,7 +29,7 @@ from tests.receiving.comparison import (
     pushed_ids,
     repeated_confirmations,
     shown_ids,
-    undrained_bytes,
+    wait_until_drained,
 )
 from tests.receiving.receivers import (
     ReceiverProcess,
@@ -194,13 +194,6 @@ def end_of(soak: Soak, lake: Path, folders: list[Path], env: dict[str, str]) -> 
         exit_codes=[one.stop() for one in soak.receivers],
         segments=[len([*path.glob("*.log")]) for folder in {*folders} for path in folder.iterdir()],
     )
-
-
-def wait_until_drained(lake: Path, folders: list[Path]) -> None:
-    until = time.monotonic() + 180
-    while undrained_bytes(lake, folders):
-        assert time.monotonic() < until, "the journals are not drained"
-        time.sleep(0.2)
 
 
 @pytest.mark.proof
