@@ -10,15 +10,7 @@ from fleetlake.lake_address import SharedLake
 from fleetlake.receiving.drain import read_positions
 from fleetlake.receiving.journal_reader import journals
 from tests.processes import UNSETTLED, fleetlake, service
-from tests.receiving.comparison import (
-    answered_alerts,
-    compared,
-    polled_ids,
-    pushed_ids,
-    repeated_confirmations,
-    shown_ids,
-    wait_until_drained,
-)
+from tests.receiving.comparison import repeated_confirmations, wait_until_drained, word_of
 from tests.receiving.receivers import advance, deliver_all, receivers, subscribe
 
 HOUR = 3600.0
@@ -46,15 +38,14 @@ def test_alerts_pushed_to_two_machines_are_in_their_shared_lake_once(
             advance(fleet, HOUR)
         deliver_all(fleet)
         wait_until_drained(shared, folders)
-        pushed = compared(pushed_ids(shared, fleet.truth("alerts")), *answered_alerts(fleet))
+        pushed = word_of(fleet).pushed(shared)
         advance(fleet, 600)
         wait_until_drained(shared, folders)
         polled = fleetlake("ingest", "alerts", env=made[0].env)
         settled = datetime.fromisoformat(fleet.state()["now"]) - UNSETTLED
-        raised = {one["created_at_timeuuid"] for one in fleet.truth("alerts", settled.isoformat())}
+        word = word_of(fleet)
         codes = [one.stop() for one in made]
-    in_raw = compared(polled_ids(shared, settled), raised, raised)
-    shown = compared(shown_ids(shared, settled), raised, raised)
+    in_raw, shown = word.polled(shared, settled), word.shown(shared, settled)
 
     assert polled.returncode == 0, polled.stderr
     assert codes == [0, 0]

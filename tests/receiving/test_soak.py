@@ -23,13 +23,9 @@ from tests.leaks import scan
 from tests.processes import UNSETTLED, Service, environment, fleetlake, service, start
 from tests.receiving.comparison import (
     Compared,
-    answered_alerts,
-    compared,
-    polled_ids,
-    pushed_ids,
     repeated_confirmations,
-    shown_ids,
     wait_until_drained,
+    word_of,
 )
 from tests.receiving.receivers import (
     ReceiverProcess,
@@ -176,21 +172,21 @@ def end_of(soak: Soak, lake: Path, folders: list[Path], env: dict[str, str]) -> 
     """Deliver what waits, compare, poll once more, compare again, and stop the receivers."""
     fleet = soak.fleet
     deliver_all(fleet)
-    while len(answered_alerts(fleet)[0]) < ALERTS:
+    while len(word_of(fleet).answered) < ALERTS:
         advance(fleet, 600)
     soak.writes.wait()
     wait_until_drained(lake, folders)
-    pushed = compared(pushed_ids(lake, fleet.truth("alerts")), *answered_alerts(fleet))
+    pushed = word_of(fleet).pushed(lake)
     advance(fleet, 600)
     wait_until_drained(lake, folders)
     last = fleetlake(*WRITES["ingest"], env=env)
     assert last.returncode == 0, last.stderr
     settled = datetime.fromisoformat(fleet.state()["now"]) - UNSETTLED
-    raised = {one["created_at_timeuuid"] for one in fleet.truth("alerts", settled.isoformat())}
+    word = word_of(fleet)
     return Outcome(
         pushed=pushed,
-        polled=compared(polled_ids(lake, settled), raised, raised),
-        shown=compared(shown_ids(lake, settled), raised, raised),
+        polled=word.polled(lake, settled),
+        shown=word.shown(lake, settled),
         exit_codes=[one.stop() for one in soak.receivers],
         segments=[len([*path.glob("*.log")]) for folder in {*folders} for path in folder.iterdir()],
     )
