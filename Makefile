@@ -201,9 +201,14 @@ bench-erase: $(READY)  ## Erase a router from a lake of 5,000,000 rows, and sear
 bench-moved: $(READY)  ## Count the calls for the routers that moved, of 10,000 (make bench-moved N=200)
 	@$(BIN)/python -m tests.bench.moved --routers $(or $(N),10000)
 
+soak-receive: $(READY)  ## Push N alerts to two receivers, kill everything around them, compare with the truth (ALERTS=50000 KILLS=100)
+	@SOAK_ALERTS=$(or $(ALERTS),50000) SOAK_KILLS=$(or $(KILLS),100) SOAK_FOLDERS=$(or $(FOLDERS),1) \
+	  SOAK_SEED=$(or $(SEED),1) $(BIN)/python -m pytest -q -s tests/receiving/test_soak.py
+
 bench-receive: $(READY)  ## Measure the intake of pushes: 32 connections, at least 1,000 messages/s (SECONDS=3600 RATE=100: a soak)
 	@mkdir -p data
 	@$(BIN)/python -m tests.receiving.bench --seconds $(or $(SECONDS),10) --rate $(or $(RATE),0)
+
 bench-dashboard: $(READY)  ## Time every page and filter of the dashboard over 10,000 routers and 10 million fixes (N=1000)
 	@$(BIN)/python -m tests.dashboard.bench $(if $(N),--routers $(N))
 

@@ -127,6 +127,20 @@ def test_the_position_is_committed_with_the_rows_and_read_segments_are_removed(l
     assert drain_once(lake_path, folder).is_nothing
 
 
+def test_segments_left_by_a_drain_killed_after_its_commit_are_removed_without_news(
+    lake_path, folder, monkeypatch
+):
+    push(folder, with_id(an_alert(1)), segment=1)
+    push(folder, with_id(an_alert(2)), segment=2)
+    with monkeypatch.context() as patch:
+        patch.setattr(drain, "remove_until", lambda *_: None)
+        drain_once(lake_path, folder)
+    assert segments(folder / JOURNAL) == [1, 2]
+
+    assert drain_once(lake_path, folder).is_nothing
+    assert segments(folder / JOURNAL) == [2]
+
+
 def test_many_messages_are_committed_in_limited_batches(lake_path, folder, monkeypatch):
     monkeypatch.setattr(drain, "MOST_MESSAGES", 2)
     push(folder, *(with_id(an_alert(n)) for n in range(5)))

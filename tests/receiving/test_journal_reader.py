@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from fleetlake.receiving import journal_reader
 from fleetlake.receiving.journal_reader import (
     START,
     Position,
@@ -159,6 +160,12 @@ def test_the_bytes_after_a_position_are_those_that_wait(journal):
         record(b"next")
     )
     assert bytes_after(journal, Position(2, len(record(b"next")))) == 0
+
+
+def test_a_segment_that_a_drain_removes_meanwhile_has_no_bytes_that_wait(journal, monkeypatch):
+    monkeypatch.setattr(journal_reader, "segments", lambda _: [0, 1])
+
+    assert bytes_after(journal, START) == len(WHOLE)
 
 
 def test_only_folders_named_by_an_id_are_journals(journal, tmp_path):

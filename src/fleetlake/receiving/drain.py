@@ -113,10 +113,15 @@ def drain_quiet(lake: LakeAddress, folder: Path, *, profile: str = DEFAULT_PROFI
     if not found:
         return Drained()
     with open_lake(lake, threads=1) as opened:
-        parts = _take(found, read_positions(opened))
+        positions = read_positions(opened)
+        parts = _take(found, positions)
         drained = _commit(opened, parts, profile) if parts else Drained()
-    for part in parts:  # the catalog is on the disk by now
-        remove_until(part.path, part.batch.until)
+    positions |= {part.journal_id: part.batch.until for part in parts}
+    # The catalog is on the disk by now. A drain that was killed here left segments of any journal.
+    for journal_id, path in found.items():
+        position = positions.get(journal_id, START)
+        if position > START and position.segment <= newest_segment(path):
+            remove_until(path, position)
     return drained
 
 

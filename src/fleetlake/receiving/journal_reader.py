@@ -7,6 +7,7 @@ no harm: the sender sends it again, and a message has the same id each time.
 import os
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -71,12 +72,16 @@ def newest_segment(journal: Path) -> int:
 
 
 def bytes_after(journal: Path, position: Position) -> int:
-    """Return how many bytes of a journal are after a position."""
+    """Return how many bytes of a journal are after a position.
+
+    A segment that is drained and removed meanwhile has none.
+    """
     found = 0
     for number in segments(journal):
         if number >= position.segment:
-            size = segment_path(journal, number).stat().st_size
-            found += max(0, size - (position.offset if number == position.segment else 0))
+            with suppress(FileNotFoundError):
+                size = segment_path(journal, number).stat().st_size
+                found += max(0, size - (position.offset if number == position.segment else 0))
     return found
 
 
