@@ -105,6 +105,9 @@ class Settings(BaseSettings):
     published_coarse: bool = Field(
         default=False, description="Publish places rounded to 100 m, and no names"
     )
+    reports: Path = Field(
+        Path("data/reports"), validate_default=True, description="Folder for scheduled reports"
+    )
     retention: dict[str, Annotated[int, Field(gt=0)]] = Field(
         {}, description="Days that rows stay, e.g. FLEETLAKE_RETENTION__HISTORICAL_LOCATIONS=90"
     )
@@ -172,7 +175,7 @@ class Settings(BaseSettings):
     retry_attempts: int = Field(12, ge=1, description="Maximum attempts per page")
 
     @field_validator(
-        "lake_files", "lake", "published", "state", "push_secrets_file", "push_journal"
+        "lake_files", "lake", "published", "reports", "state", "push_secrets_file", "push_journal"
     )
     @classmethod
     def _is_in_project(cls, value: Any) -> Any:
