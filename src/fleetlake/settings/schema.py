@@ -126,6 +126,9 @@ class Settings(BaseSettings):
     dashboard_token: SecretStr | None = Field(
         None, description="Token for reading the dashboard from other machines"
     )
+    dashboard_tiles: Path | None = Field(
+        None, description="PMTiles file that the dashboard's map draws under the points"
+    )
     state: Path = Field(
         default_factory=lambda: user_state_path("fleetlake"),
         description="Folder that holds the call limit shared by all processes",
@@ -175,7 +178,14 @@ class Settings(BaseSettings):
     retry_attempts: int = Field(12, ge=1, description="Maximum attempts per page")
 
     @field_validator(
-        "lake_files", "lake", "published", "reports", "state", "push_secrets_file", "push_journal"
+        "lake_files",
+        "lake",
+        "published",
+        "reports",
+        "state",
+        "push_secrets_file",
+        "push_journal",
+        "dashboard_tiles",
     )
     @classmethod
     def _is_in_project(cls, value: Any) -> Any:
