@@ -23,6 +23,8 @@ export async function baseStyle(tiles) {
   style.sources.tiles = tiles.source;
   const at = style.layers.findIndex((layer) => layer.id === "land") + 1;
   style.layers.splice(at, 0, ...tiles.layers);
+  const hasNames = tiles.layers.some((layer) => layer.type === "symbol");
+  if (hasNames) style.layers.find((layer) => layer.id === "cities").maxzoom = 7; // they have their own
   return style;
 }
 
