@@ -1,5 +1,8 @@
 """The numbers of the pages are those of the marts' files, read by plain DuckDB, for three seeds."""
 
+import json
+import shutil
+
 import duckdb
 import pytest
 
@@ -135,6 +138,36 @@ def test_calls_are_summed_over_the_streams_of_a_day(app):
         ("2026-11-11", 16, 2),
         ("2026-11-12", 18, 4),
     ]
+    assert [(row["budget_calls"], row["budget_used_pct"]) for row in rows] == [
+        (40, 35.0),
+        (40, 40.0),
+        (40, 45.0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("budgets", "shown"),
+    [
+        ([], None),
+        ([("default", 0)], None),
+        ([("default", 40), ("west", 0)], None),
+        ([("default", 40), ("west", 60)], 100),
+    ],
+)
+def test_a_budget_is_shown_only_if_each_account_has_one(world, tmp_path, budgets, shown):
+    folder = tmp_path / "published"
+    shutil.copytree(world.published, folder)
+    described = json.loads((folder / "snapshot.json").read_text())
+    names = ("account_profile", "calls_per_day")
+    described["budgets"] = [dict(zip(names, budget, strict=True)) for budget in budgets]
+    (folder / "snapshot.json").write_text(json.dumps(described))
+    app = create_dashboard(folder)
+
+    calls = rows_of(ask(app, "/api/data/calls"))
+    [summary] = rows_of(ask(app, "/api/data/summary"))
+
+    assert {row["budget_calls"] for row in calls} == {shown}
+    assert (summary["calls_on_newest_day"], summary["budget_calls"]) == (18, shown)
 
 
 def test_the_drives_of_a_report_are_the_longest_days_with_their_good_fixes(app, world):

@@ -26,6 +26,7 @@ def renew_published(settings: Settings) -> OutletReceipt:
         raw=published_raw(folder),
         day_rows=settings.published_day_rows,
         is_coarse=settings.published_coarse or is_published_coarse(folder),
+        budgets=settings.daily_budgets(),
     )
     removed = remove_earlier(folder)
     return OutletReceipt(

@@ -260,6 +260,10 @@ class Settings(BaseSettings):
         has_own = any(getattr(self, name).get_secret_value() for name in KEY_SETTINGS)
         return [own, *named] if has_own or not named else named
 
+    def daily_budgets(self) -> dict[str, int]:
+        """Return the maximum calls per day of each account profile; 0 is no limit."""
+        return {account.profile: account.calls_per_day for account in self.accounts()}
+
     def account(self, name: str) -> "Settings":
         """Return the settings of one account. Raises: SettingsError listing the profiles."""
         if name == self.profile:
