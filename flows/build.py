@@ -54,6 +54,7 @@ def publish_snapshot() -> Published:
         published_folder(settings),
         day_rows=settings.published_day_rows,
         is_coarse=settings.published_coarse,
+        budgets=settings.daily_budgets(),
     )
     report_published(done)
     return done

@@ -134,6 +134,7 @@ class Sim:
             "v3_base_url": "http://localhost/api/v3",
             "lake": self.folder / "lake",
             "published": self.folder / "published",
+            "reports": self.folder / "reports",
             "state": self.folder / "state",
             "push_journal": self.folder / "push-journal",
             "calls_per_minute": 0,

@@ -73,6 +73,7 @@ def environment(folder: Path, url: str = "", **settings: Any) -> dict[str, str]:
         **KEYS,
         "lake": folder / "lake",
         "published": folder / "published",
+        "reports": folder / "reports",
         "state": folder / "state",
         "calls_per_minute": 0,
         "clock": "service",

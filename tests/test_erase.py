@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fleetlake.cli import app
+from fleetlake.dashboard.report_files import NEWEST
 from fleetlake.decoding.arrow import schema_of
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.relations import Thing, naming_columns
@@ -79,6 +80,8 @@ def world(empty_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> World:
     stamp = back_up(before.settings().lake, str(folder / "backups")).manifest.stamp
     (folder / "after").mkdir()
     after = copied(before, folder / "after", **FLEET)
+    after.settings().reports.mkdir()
+    (after.settings().reports / NEWEST).write_text(victims(after)[0]["name"])
     receipt = erase(after.settings(), wanted(after), backups=[str(folder / "backups")])
     return World(before, after, receipt, stamp)
 
@@ -248,6 +251,13 @@ def test_earlier_backups_are_named_and_the_next_one_holds_nothing(
     assert world.backed_up in told.done
     texts, ids = texts_of(world.before), ids_of(world.before)
     assert scan([tmp_path], texts=texts, ids=ids).leaks == []
+
+
+def test_reports_are_removed_too(world: World) -> None:
+    [told] = [one for one in world.receipt.outlets if one.outlet.startswith("reports in")]
+
+    assert told.done.startswith("1 report removed")
+    assert list(world.after.settings().reports.iterdir()) == []
 
 
 @pytest.mark.proof

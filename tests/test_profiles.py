@@ -92,6 +92,7 @@ def test_each_account_has_its_own_call_limit(sim: Sim) -> None:
 
     errors = {o.profile: type(o.error) for o in outcomes if o.error}
     assert errors == {"root": BudgetSpent}
+    assert both(sim, calls_per_day=1).daily_budgets() == {"branch": 0, "root": 1}
 
 
 def test_profiles_are_set_by_the_environment_and_their_keys_print_as_stars(

@@ -34,6 +34,15 @@ def integrity(archive: bytes) -> str:
     return f"sha512-{base64.b64encode(hashlib.sha512(archive).digest()).decode()}"
 
 
+def content_of(file: dict[str, Any], packed: tarfile.TarFile) -> bytes:
+    """Return a file of a package; one without `from` is not in the package, and kept here."""
+    if "from" not in file:
+        return (FOLDER / file["to"]).read_bytes()
+    member = packed.extractfile(f"package/{file['from']}")
+    assert member is not None, file["from"]
+    return member.read()
+
+
 def fetch(package: dict[str, Any], folder: Path) -> list[str]:
     """Copy a package's files into the vendor folder; return what differs from the manifest."""
     wanted = f"{package['name']}@{package['version']}"
@@ -44,9 +53,7 @@ def fetch(package: dict[str, Any], folder: Path) -> list[str]:
     differs = [] if found == package.get("integrity") else [f'{wanted} integrity = "{found}"']
     with tarfile.open(archive) as packed:
         for file in package["file"]:
-            member = packed.extractfile(f"package/{file['from']}")
-            assert member is not None, file["from"]
-            content = member.read()
+            content = content_of(file, packed)
             if (found := digest(content)) != file.get("sha256"):
                 differs.append(f'{wanted} {file["to"]} sha256 = "{found}"')
             (FOLDER / file["to"]).write_bytes(content)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fleetlake.dashboard.report import report_html
+from fleetlake.dashboard.report import read_report
 from tests.dashboard.world import NAMES, World
 from tests.processes import environment
 
@@ -60,7 +60,7 @@ def seen(axe, tmp_path_factory):
     found = []
     with served(world, folder) as url:
         report = folder / "report.html"
-        report.write_text(report_html(world.published), "utf-8")
+        report.write_text(read_report(world.published).html, "utf-8")
         command = [BROWSER / "bin" / "python", script, url, axe, shots, report]
         with subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

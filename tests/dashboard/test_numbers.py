@@ -1,8 +1,12 @@
 """The numbers of the pages are those of the marts' files, read by plain DuckDB, for three seeds."""
 
+import json
+import shutil
+
 import duckdb
 import pytest
 
+from fleetlake.dashboard.panels import panel_at
 from fleetlake.dashboard.web_app import create_dashboard
 from tests.dashboard.asking import ask, rows_of
 from tests.dashboard.world import World
@@ -134,3 +138,75 @@ def test_calls_are_summed_over_the_streams_of_a_day(app):
         ("2026-11-11", 16, 2),
         ("2026-11-12", 18, 4),
     ]
+    assert [(row["budget_calls"], row["budget_used_pct"]) for row in rows] == [
+        (40, 35.0),
+        (40, 40.0),
+        (40, 45.0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("budgets", "shown"),
+    [
+        ([], None),
+        ([("default", 0)], None),
+        ([("default", 40), ("west", 0)], None),
+        ([("default", 40), ("west", 60)], 100),
+    ],
+)
+def test_a_budget_is_shown_only_if_each_account_has_one(world, tmp_path, budgets, shown):
+    folder = tmp_path / "published"
+    shutil.copytree(world.published, folder)
+    described = json.loads((folder / "snapshot.json").read_text())
+    names = ("account_profile", "calls_per_day")
+    described["budgets"] = [dict(zip(names, budget, strict=True)) for budget in budgets]
+    (folder / "snapshot.json").write_text(json.dumps(described))
+    app = create_dashboard(folder)
+
+    calls = rows_of(ask(app, "/api/data/calls"))
+    [summary] = rows_of(ask(app, "/api/data/summary"))
+
+    assert {row["budget_calls"] for row in calls} == {shown}
+    assert (summary["calls_on_newest_day"], summary["budget_calls"]) == (18, shown)
+
+
+def test_the_drives_of_a_report_are_the_longest_days_with_their_good_fixes(app, world):
+    shown = rows_of(ask(app, "/api/map/drives", {"last": "all"}))
+
+    days = {}
+    for router, day, km in world.sql("select router_id, trip_date, distance_km from trips"):
+        days[router, day] = days.get((router, day), 0) + km
+    longest = {}
+    for router, day in sorted(days, key=lambda one: (-days[one], one[1])):
+        longest.setdefault(router, str(day))
+    fixes = world.sql(
+        "select router_id, fix_date::varchar, epoch_ms(fixed_at) from location_track_points"
+        " where quality = 'good'"
+    )
+    expected = {(router, at) for router, day, at in fixes if longest.get(router) == day}
+    assert {(row["router_id"], row["fixed_at"]) for row in shown} == expected
+    assert expected
+
+
+def test_the_drives_of_a_report_are_bounded_and_keep_their_ends():
+    with duckdb.connect() as connection:
+        connection.execute(
+            "create view trips as select i as router_id, date '2026-11-18' as trip_date,"
+            " i as distance_km from range(40) t(i);"
+            "create view device_inventory as select i as router_id, 'r' as router_name,"
+            " 1 as account_id from range(40) t(i);"
+            "create view location_track_points as select i // 3000 as router_id,"
+            " date '2026-11-18' as fix_date, i as fix_id, 'good' as quality, i % 3000 as fixed_at,"
+            " 1.0 as latitude_deg, 2.0 as longitude_deg, 3.0 as speed_kmh from range(120000) t(i)"
+        )
+        panel = panel_at("map", "drives")
+        sql, given = panel.statement({}, rows=panel.limit + 1)
+        rows = connection.execute(sql, given).fetchall()
+
+    assert len(rows) <= panel.limit
+    times = {
+        router: [row[5] for row in rows if row[0] == router] for router in {r[0] for r in rows}
+    }
+    assert sorted(times) == [*range(28, 40)]
+    assert {(at[0], at[-1]) for at in times.values()} == {(0, 2999)}
+    assert {len(at) for at in times.values()} <= {*range(370, 403)}

@@ -9,15 +9,23 @@ from typer.testing import CliRunner
 from fleetlake.cli import app as commands
 from fleetlake.dashboard.open_snapshots import OpenSnapshots
 from fleetlake.dashboard.panels import dashboard_pages
-from fleetlake.dashboard.report import bundled, report_html
+from fleetlake.dashboard.report import bundled, read_report
+from fleetlake.dashboard.report_files import (
+    dated_reports,
+    remove_reports,
+    write_dated_report,
+    write_newest_report,
+)
 from fleetlake.errors import LakeError, OutputLost, UsageError
+from fleetlake.privacy.copies import renew_reports
+from fleetlake.settings import Settings
 from tests.dashboard.asking import ask
 from tests.dashboard.world import NAMES
 
 
 @pytest.fixture(scope="module")
 def report(world):
-    return report_html(world.published)
+    return read_report(world.published).html
 
 
 @pytest.fixture(scope="module")
@@ -115,8 +123,47 @@ def test_a_report_that_cannot_be_written_says_why(world, tmp_path, monkeypatch, 
 def test_a_report_closes_the_snapshot_that_it_read(world):
     snapshots = OpenSnapshots(world.published)
     snapshots.refresh()
-    report_html(world.published)
+    read_report(world.published)
 
     with snapshots.lease() as snapshot:
         assert snapshot.rows("select 1 as one", {}).num_rows == 1
     snapshots.close()
+
+
+def test_dated_reports_beyond_the_latest_are_removed_and_other_files_stay(world, tmp_path):
+    for name in ("fleet-report-2026-11-01.html", "fleet-report-2026-11-12.html", "my-report.html"):
+        (tmp_path / name).touch()
+
+    file = write_dated_report(world.published, tmp_path, keep=2)
+
+    assert [kept.name for kept in dated_reports(tmp_path)] == [
+        "fleet-report-2026-11-20.html",
+        "fleet-report-2026-11-12.html",
+    ]
+    assert file == dated_reports(tmp_path)[0]
+    assert (tmp_path / "my-report.html").exists()
+
+
+def test_all_reports_are_removed_on_request(world, tmp_path):
+    folder = tmp_path / "reports"
+    write_newest_report(world.published, folder)
+    write_dated_report(world.published, folder)
+    (folder / "notes.txt").touch()
+
+    assert remove_reports(folder) == 2
+    assert [file.name for file in folder.iterdir()] == ["notes.txt"]
+    assert remove_reports(tmp_path / "nowhere") == 0
+
+
+def test_after_an_erasure_only_a_newly_written_report_is_left(world, tmp_path):
+    settings = Settings(
+        lake=tmp_path / "lake", published=world.published, reports=tmp_path / "reports"
+    )
+    write_dated_report(world.published, settings.reports)
+    (settings.reports / "fleet-report.html").write_text("of before")
+
+    [told] = renew_reports(settings)
+
+    assert told.done.startswith("2 reports removed")
+    [kept] = settings.reports.iterdir()
+    assert kept.read_text("utf-8") == read_report(world.published).html

@@ -77,6 +77,7 @@ CALLS = [
     for stream in ("first", "second")
     for day in range(3)
 ]
+BUDGETS = [{"account_profile": "default", "calls_per_day": 40}]
 WORDS: Mapping[str, tuple[Any, ...]] = {
     "risk": ("high", "medium", "low"),
     "severity": ("urgent", "soon", "watch"),
@@ -130,6 +131,7 @@ class World:
             "gaps": [],
             "completeness": COMPLETENESS,
             "calls": CALLS,
+            "budgets": BUDGETS,
         }
         (folder / "snapshot.json").write_text(json.dumps(description))
         link = store / "next"

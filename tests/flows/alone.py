@@ -13,7 +13,8 @@ import pytest
 
 from tests.conftest import Sim
 
-MODULES = ("alarm", "backfill", "build", "credentials", "ingest", "maintain", "reports", "signals")
+MODULES = ("alarm", "backfill", "build", "credentials", "fleet_report", "ingest", "maintain")
+MODULES += ("reports", "signals")
 ARTIFACTS = ("create_table_artifact", "create_markdown_artifact", "create_progress_artifact")
 READERS = ("ingest_endpoints", "backfill_endpoint", "backfill", "verify")
 """The functions that read the service, by the names that flows use."""

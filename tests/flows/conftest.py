@@ -67,6 +67,7 @@ class RemoteSim:
             "FLEETLAKE_MGR_API_KEY": "admin-key",
             "FLEETLAKE_LAKE": str(folder / "lake"),
             "FLEETLAKE_PUBLISHED": str(folder / "published"),
+            "FLEETLAKE_REPORTS": str(folder / "reports"),
             "FLEETLAKE_STATE": str(folder / "state"),
             "FLEETLAKE_CALLS_PER_MINUTE": "0",
             "FLEETLAKE_CLOCK": "service",

@@ -442,10 +442,14 @@ def test_the_description_counts_the_calls_of_each_stream_and_day(lake, published
                 "timestamptz '2026-11-01 00:00:00Z' + to_hours(?), 1, 0)",
                 [run, calls, hour],
             )
-    publish(lake, published)
+    publish(lake, published, budgets={"west": 0, "default": 500})
 
-    told = json.loads((published / "snapshot.json").read_text())["calls"]
-    assert [(row["call_date"], row["calls"], row["refusals"]) for row in told] == [
+    told = json.loads((published / "snapshot.json").read_text())
+    assert [(row["call_date"], row["calls"], row["refusals"]) for row in told["calls"]] == [
         ("2026-11-01", 7, 2),
         ("2026-11-02", 5, 1),
+    ]
+    assert told["budgets"] == [
+        {"account_profile": "default", "calls_per_day": 500},
+        {"account_profile": "west", "calls_per_day": 0},
     ]

@@ -20,6 +20,14 @@ def dashboard(
         Path | None,
         typer.Option("--from", help="Published folder. Default: FLEETLAKE_PUBLISHED."),
     ] = None,
+    tiles: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="PMTiles file that the map draws under the points. Default: "
+            "FLEETLAKE_DASHBOARD_TILES; without it, outlines only.",
+        ),
+    ] = None,
     browse: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
 ) -> None:
     """Serve pages about the fleet, over the newest published snapshot, until stopped.
@@ -47,5 +55,6 @@ def dashboard(
         port=port,
         address=listen,
         token=settings.dashboard_token,
+        tiles=tiles or settings.dashboard_tiles,
         ready=ready,
     )

@@ -43,6 +43,7 @@ def publish(
         raw=raw or (),
         day_rows=settings.published_day_rows,
         is_coarse=coarse_locations or settings.published_coarse,
+        budgets=settings.daily_budgets(),
     )
     rows = [(name, count) for name, count in done.rows.items()]
     console().print(table("", ("table", "rows"), rows))

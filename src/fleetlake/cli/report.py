@@ -24,22 +24,14 @@ def report(
     newest published snapshot. To get a PDF, print it from the browser.
     """
     from fleetlake.cli.screen import console
-    from fleetlake.dashboard.report import report_html
-    from fleetlake.errors import OutputLost, UsageError
-    from fleetlake.machine.atomic_files import write_atomically
+    from fleetlake.dashboard.report import read_report
+    from fleetlake.dashboard.report_files import write_report
+    from fleetlake.errors import UsageError
     from fleetlake.publishing.publish import published_folder
     from fleetlake.settings import load_settings
 
     if week and month:
         raise UsageError("A report has one range.", remedy="Choose --week or --month.")
-    text = report_html(
-        published or published_folder(load_settings()), last="30d" if month else "7d"
-    )
-    try:
-        write_atomically(output, text)
-    except OSError as error:
-        raise OutputLost(
-            f"The report could not be written to {output}: {error.strerror}.",
-            remedy="Let this user write to the folder, or choose another file with --output.",
-        ) from None
-    console().print(f"Wrote {output.absolute()} ({len(text.encode()) / 1e6:.1f} MB).")
+    folder = published or published_folder(load_settings())
+    size = write_report(read_report(folder, last="30d" if month else "7d"), output)
+    console().print(f"Wrote {output.absolute()} ({size / 1e6:.1f} MB).")

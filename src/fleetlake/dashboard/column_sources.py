@@ -49,12 +49,18 @@ SNAPSHOT_TABLES: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "refusals": ("bigint", "Calls that the service refused because of its limit."),
         "retries": ("bigint", "Calls that were made again."),
     },
+    "snapshot_budgets": {
+        "account_profile": ("varchar", "Account profile whose keys read the data."),
+        "calls_per_day": ("bigint", "Calls that it may make in a UTC day; 0: no limit."),
+    },
 }
 """Tables that are not marts: the snapshot's description holds their rows, under the later word."""
 
 _LABELS = {
     "backup_bytes": "Data on backup",
     "backup_s": "Time on backup",
+    "budget_calls": "Budget",
+    "budget_used_pct": "Budget used",
     "cap_bytes": "Data cap",
     "cap_projected_pct": "Cap used by the end of the month",
     "cell_latitude_deg": "Place",

@@ -28,7 +28,7 @@ DEFAULT_RANGE = "7d"
 def page_html(page: DashboardPage, given: Mapping[str, str]) -> str:
     """Return a page; `given` are the parameters of its address."""
     kept = {name: given[name] for name in KEPT if given.get(name)}
-    panels = "\n".join(_panel(panel) for panel in page.panels.values())
+    panels = "\n".join(_panel(panel) for panel in page.panels.values() if not panel.is_for_report)
     return _document(
         page.title,
         f"""<a class="skip" href="#content">Skip to the content</a>

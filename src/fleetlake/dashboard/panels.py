@@ -43,7 +43,8 @@ class Panel:
     `filters` maps a filter to its condition; `needs` are parameters that must be given; `beside`
     are filters that plainly have no meaning here, so that the page need not say so; `of` maps an
     output column to where it comes from; `since` is the column that says how far back the rows go,
-    as `mart.column`; `draw` is for the script that draws this `kind`.
+    as `mart.column`; `draw` is for the script that draws this `kind`. A panel `is_for_report` is in
+    no page, which shows the same when a reader asks for it.
     """
 
     page: str
@@ -57,6 +58,7 @@ class Panel:
     since: str = ""
     limit: int = SHOWN_ROWS
     is_wide: bool = True
+    is_for_report: bool = False
     filters: Mapping[str, str] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()

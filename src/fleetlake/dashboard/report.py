@@ -10,6 +10,8 @@ import html
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -27,15 +29,24 @@ _IMPORT = re.compile(r'^import \{([^}]*)\} from "\./(\w+)\.js";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?:async )?(?:function|const|class) (\w+)", re.MULTILINE)
 
 
-def report_html(published: Path, *, last: str = "7d") -> str:
-    """Return the report over the newest snapshot of a published folder, as one HTML file.
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """A report as one HTML file, and the UTC day of its newest event."""
+
+    html: str
+    day: date
+
+
+def read_report(published: Path, *, last: str = "7d") -> Report:
+    """Return the report over the newest snapshot of a published folder.
 
     `last` is the range of time, as in the dashboard's addresses. Raises: LakeError.
     """
     snapshots = OpenSnapshots(published)
     try:
         with snapshots.lease() as snapshot:
-            return _document(snapshot, last)
+            day = snapshot.described.as_of.date()
+            return Report(html=_document(snapshot, last), day=day)
     finally:
         snapshots.close()
 

@@ -17,10 +17,17 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import (
+    FileResponse,
+    HTMLResponse,
+    RedirectResponse,
+    Response,
+    StreamingResponse,
+)
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from fleetlake.dashboard.map_tiles import TilesUnreadable, read_map_tiles
 from fleetlake.dashboard.open_snapshots import (
     MartMissing,
     OpenSnapshots,
@@ -46,6 +53,7 @@ CHECK_SECONDS = 1.0
 PING_SECONDS = 15.0
 
 _STATUS: Mapping[type[FleetlakeError], int] = {
+    TilesUnreadable: 503,
     UsageError: 400,
     MartMissing: 404,
     QueryTooLong: 503,
@@ -56,18 +64,27 @@ _EXPORTS: Mapping[str, tuple[Callable[..., bytes], str]] = {
     "parquet": (as_parquet, "application/vnd.apache.parquet"),
 }
 
-_FILE_TYPES = ("text/csv", "application/vnd.apache.parquet")
-"""Exports are not compressed on the way: that would hold a second copy of them in memory."""
+_TILES_TYPE = "application/vnd.pmtiles"
+_FILE_TYPES = ("text/csv", "application/vnd.apache.parquet", _TILES_TYPE)
+"""Files are not compressed on the way: an export would need twice the memory, and the browser asks
+for tiles by ranges of the file's own bytes."""
 
 
-def create_dashboard(published: Path, *, token: SecretStr | None = None) -> Starlette:
-    """Return the application over a published folder; `token` guards it beyond this machine."""
-    dashboard = Dashboard(published, token=Token(token) if token else None)
+def create_dashboard(
+    published: Path, *, token: SecretStr | None = None, tiles: Path | None = None
+) -> Starlette:
+    """Return the application over a published folder; `token` guards it beyond this machine.
+
+    `tiles` is a PMTiles file for the map.
+    """
+    dashboard = Dashboard(published, token=Token(token) if token else None, tiles=tiles)
     app = Starlette(
         routes=[
             Route("/", lambda _: RedirectResponse("/now")),
             Route("/login", dashboard.login, methods=["GET", "POST"]),
             Route("/api/status", dashboard.status),
+            Route("/api/tiles", dashboard.tiles),
+            Route("/tiles.pmtiles", dashboard.tile_bytes),
             Route("/api/{page}/{panel}", dashboard.rows),
             Route("/events", dashboard.events),
             Mount("/static", StaticFiles(directory=str(files("fleetlake.dashboard") / "static"))),
@@ -91,8 +108,9 @@ def create_dashboard(published: Path, *, token: SecretStr | None = None) -> Star
 class Dashboard:
     """The answers of the application, and what they share: open snapshots and kept answers."""
 
-    def __init__(self, published: Path, *, token: Token | None) -> None:
+    def __init__(self, published: Path, *, token: Token | None, tiles: Path | None) -> None:
         self.token = token
+        self._tile_file = tiles
         self.is_stopping = False
         self._snapshots = OpenSnapshots(published)
         self._kept: OrderedDict[tuple[str, str], bytes] = OrderedDict()
@@ -145,6 +163,20 @@ class Dashboard:
     async def status(self, _request: Request) -> Response:
         """Return which snapshot is shown, and how old its data is."""
         return await self._answer(self._status)
+
+    async def tiles(self, _request: Request) -> Response:
+        """Return what the file of map tiles holds, null without one, or why it cannot be drawn."""
+        file = self._tile_file
+        if file is None:
+            return _json(b"null")
+        return await self._answer(lambda: _json(orjson.dumps(read_map_tiles(file).as_document())))
+
+    async def tile_bytes(self, _request: Request) -> Response:
+        """Return the file of map tiles, or the range of it that the browser asks for."""
+        file = self._tile_file
+        if file is None or not file.is_file():
+            return _problem(UsageError("There are no map tiles."), 404)
+        return FileResponse(file, media_type=_TILES_TYPE)
 
     async def rows(self, request: Request) -> Response:
         """Return the rows of a panel: as JSON, or as a file in the format of the name's end."""

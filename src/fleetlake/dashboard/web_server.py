@@ -12,6 +12,7 @@ from types import FrameType
 import uvicorn
 from pydantic import SecretStr
 
+from fleetlake.dashboard.map_tiles import read_map_tiles
 from fleetlake.dashboard.web_app import Dashboard, create_dashboard
 from fleetlake.errors import SettingsError, UsageError
 
@@ -47,18 +48,22 @@ def serve_dashboard(
     port: int,
     address: str = LOOPBACK,
     token: SecretStr | None = None,
+    tiles: Path | None = None,
     ready: Callable[[str], None],
 ) -> None:
     """Serve in the foreground; call `ready` with the URL once connections are accepted.
 
     SIGTERM and SIGINT stop it. A token is asked of every reader; an address beyond this machine
-    needs one.
+    needs one. `tiles` is a PMTiles file for the map.
 
-    Raises: SettingsError without a token for others, UsageError if the port cannot be used.
+    Raises: SettingsError without a token for others, UsageError if the port cannot be used,
+    TilesUnreadable if the tiles cannot be drawn.
     """
     if not _is_loopback(address) or token is not None:
         _require_token(token)
-    app = create_dashboard(published, token=token)
+    if tiles is not None:
+        read_map_tiles(tiles)
+    app = create_dashboard(published, token=token, tiles=tiles)
     listener = _listen(address, port)
     url = f"http://{f'[{address}]' if ':' in address else address}:{listener.getsockname()[1]}"
     config = uvicorn.Config(

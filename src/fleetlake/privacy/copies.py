@@ -1,8 +1,9 @@
-"""Copies of a lake outside of it: published snapshots, and backups."""
+"""Copies of a lake outside of it: published snapshots, reports and backups."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
+from fleetlake.dashboard.report_files import remove_reports, reports_folder, write_newest_report
 from fleetlake.lake.backups.backup_target import BackupTarget
 from fleetlake.lake.backups.manifest import STAMP
 from fleetlake.privacy.receipt import OutletReceipt
@@ -13,6 +14,7 @@ from fleetlake.publishing.snapshot_folders import (
     remove_earlier,
 )
 from fleetlake.settings import Settings
+from fleetlake.text.wording import counted
 
 
 def renew_published(settings: Settings) -> OutletReceipt:
@@ -24,6 +26,7 @@ def renew_published(settings: Settings) -> OutletReceipt:
         raw=published_raw(folder),
         day_rows=settings.published_day_rows,
         is_coarse=settings.published_coarse or is_published_coarse(folder),
+        budgets=settings.daily_budgets(),
     )
     removed = remove_earlier(folder)
     return OutletReceipt(
@@ -31,6 +34,24 @@ def renew_published(settings: Settings) -> OutletReceipt:
         done=f"published anew; {removed} earlier removed",
         left_to_do="Snapshots published elsewhere with --to: publish there twice.",
     )
+
+
+def renew_reports(settings: Settings) -> Iterator[OutletReceipt]:
+    """Remove the reports of the settings' folder and write the newest anew; yield what was done.
+
+    Call it after `renew_published`: without a snapshot the newest is only removed. Raises:
+    LakeError; OutputLost.
+    """
+    folder, published = reports_folder(settings), published_folder(settings)
+    if removed := remove_reports(folder):
+        if is_published := published.is_symlink():
+            write_newest_report(published, folder)
+        yield OutletReceipt(
+            outlet=f"reports in {folder}",
+            done=f"{counted(removed, 'report')} removed"
+            + (", the newest written anew" if is_published else ""),
+            left_to_do="Reports that were mailed or copied: ask their readers to delete them.",
+        )
 
 
 def earlier_backups(addresses: Sequence[str], moment: datetime) -> Iterator[OutletReceipt]:

@@ -19,7 +19,7 @@ from fleetlake.lake.locks import commit_lock, quiet_lake
 from fleetlake.lake.tombstones import read_tombstones
 from fleetlake.lake_address import LakeAddress, SharedLake
 from fleetlake.marts.build import build_marts, forget_scratch
-from fleetlake.privacy.copies import earlier_backups, renew_published
+from fleetlake.privacy.copies import earlier_backups, renew_published, renew_reports
 from fleetlake.privacy.journal_purge import drain_for_erasure, purge_journals
 from fleetlake.privacy.receipt import OutletReceipt, Receipt, table_receipts
 from fleetlake.privacy.stale_exports import renew_exports
@@ -127,6 +127,7 @@ def _renew_copies(settings: Settings, on_step: OnStep) -> Iterator[OutletReceipt
     if published_folder(settings).is_symlink():
         on_step("publishing")
         yield renew_published(settings)
+    yield from renew_reports(settings)
     yield from renew_exports(settings, on_step)
     if isinstance(settings.lake, SharedLake):
         yield OutletReceipt(

@@ -84,13 +84,15 @@ def publish(
     raw: Sequence[str] = (),
     day_rows: int = DAY_ROWS,
     is_coarse: bool = False,
+    budgets: Mapping[str, int] | None = None,
 ) -> Published:
     """Write the lake's marts as a new snapshot and make `published` point to it.
 
     `raw` names endpoints whose raw tables are included as `raw_<endpoint>`. Files of a table that
     has not changed since the last snapshot are hard-linked, not written again. A mart with
     `day_rows` rows per day or more is partitioned by date. `is_coarse` rounds places and leaves out
-    names; an earlier snapshot with all of them does not stay.
+    names; an earlier snapshot with all of them does not stay. `budgets` are the calls that each
+    account profile may make a day (0: no limit), for readers who compare them with those made.
 
     Raises: LakeError if there is no lake, no mart or no disk space; the old snapshot then stays.
     UsageError for an unknown endpoint.
@@ -117,6 +119,7 @@ def publish(
                 also=also,
                 day_rows=day_rows,
                 is_coarse=is_coarse,
+                budgets=budgets or {},
             )
             is_finer = is_coarse and not is_published_coarse(published)
             description = snapshot.write()
@@ -145,6 +148,7 @@ class _Snapshot:
     also: Mapping[str, tuple[str, str]]
     day_rows: int
     is_coarse: bool
+    budgets: Mapping[str, int]
 
     def write(self) -> dict[str, Any]:
         """Write all files of the snapshot, the description last; return the description."""
@@ -165,6 +169,10 @@ class _Snapshot:
             "gaps": self._gaps(),
             "completeness": completeness(self.lake),
             "calls": calls_by_day(self.lake),
+            "budgets": [
+                {"account_profile": profile, "calls_per_day": calls}
+                for profile, calls in sorted(self.budgets.items())
+            ],
         }
         self.lake.execute("ROLLBACK")
         self._write_views(description["tables"], description["earlier_names"])

@@ -105,6 +105,9 @@ class Settings(BaseSettings):
     published_coarse: bool = Field(
         default=False, description="Publish places rounded to 100 m, and no names"
     )
+    reports: Path = Field(
+        Path("data/reports"), validate_default=True, description="Folder for scheduled reports"
+    )
     retention: dict[str, Annotated[int, Field(gt=0)]] = Field(
         {}, description="Days that rows stay, e.g. FLEETLAKE_RETENTION__HISTORICAL_LOCATIONS=90"
     )
@@ -122,6 +125,9 @@ class Settings(BaseSettings):
     )
     dashboard_token: SecretStr | None = Field(
         None, description="Token for reading the dashboard from other machines"
+    )
+    dashboard_tiles: Path | None = Field(
+        None, description="PMTiles file that the dashboard's map draws under the points"
     )
     state: Path = Field(
         default_factory=lambda: user_state_path("fleetlake"),
@@ -172,7 +178,14 @@ class Settings(BaseSettings):
     retry_attempts: int = Field(12, ge=1, description="Maximum attempts per page")
 
     @field_validator(
-        "lake_files", "lake", "published", "state", "push_secrets_file", "push_journal"
+        "lake_files",
+        "lake",
+        "published",
+        "reports",
+        "state",
+        "push_secrets_file",
+        "push_journal",
+        "dashboard_tiles",
     )
     @classmethod
     def _is_in_project(cls, value: Any) -> Any:
@@ -246,6 +259,10 @@ class Settings(BaseSettings):
         own = self.model_copy(update={"profiles": {}})
         has_own = any(getattr(self, name).get_secret_value() for name in KEY_SETTINGS)
         return [own, *named] if has_own or not named else named
+
+    def daily_budgets(self) -> dict[str, int]:
+        """Return the maximum calls per day of each account profile; 0 is no limit."""
+        return {account.profile: account.calls_per_day for account in self.accounts()}
 
     def account(self, name: str) -> "Settings":
         """Return the settings of one account. Raises: SettingsError listing the profiles."""

@@ -162,6 +162,7 @@ def environment(folder: Path, service: str, port: int) -> dict[str, str]:
         "FLEETLAKE_CLOCK": "service",
         "FLEETLAKE_LAKE": str(folder / "lake"),
         "FLEETLAKE_PUBLISHED": str(folder / "published"),
+        "FLEETLAKE_REPORTS": str(folder / "reports"),
         "FLEETLAKE_STATE": str(folder / "state"),
     }
 

@@ -15,8 +15,20 @@ async function topology(name) {
   return answer.json();
 }
 
-// A style for MapLibre. It names no glyphs, so labels use the fonts of this machine.
-export async function outlines() {
+// A style for MapLibre, with the user's own tiles over the land, if there are any. It names no glyphs,
+// so labels use the fonts of this machine.
+export async function baseStyle(tiles) {
+  const style = await outlines();
+  if (!tiles) return style;
+  style.sources.tiles = tiles.source;
+  const at = style.layers.findIndex((layer) => layer.id === "land") + 1;
+  style.layers.splice(at, 0, ...tiles.layers);
+  const hasNames = tiles.layers.some((layer) => layer.type === "symbol");
+  if (hasNames) style.layers.find((layer) => layer.id === "cities").maxzoom = 7; // they have their own
+  return style;
+}
+
+async function outlines() {
   if (!window.topojson) await loadScript("/static/vendor/topojson-client.min.js");
   const [world, us] = await Promise.all([topology("countries-50m.json"), topology("counties-10m.json")]);
   const shape = window.topojson.feature;

@@ -1,9 +1,10 @@
 // The map: devices now or at a moment, one router's day, coverage. Outlines only: no tiles, no net.
 import { changeView, linkTo, view } from "./address.js";
-import { outlines } from "./basemap.js";
+import { baseStyle, isDark } from "./basemap.js";
 import { debounced, el } from "./dom.js";
 import { duration, instant, place, preference, show } from "./format.js";
 import { deviceLink, deviceName, drawTable } from "./table.js";
+import { readTiles, tileStyle } from "./tiles.js";
 
 const STATES = {
   online: { colour: "#0072b2", shape: "circle", label: "online" },
@@ -77,17 +78,17 @@ function facts(data, row, names) {
   }));
 }
 
-async function createMap(holder) {
+async function createMap(holder, held) {
   library ??= await import("./vendor/maplibre-gl.mjs");
   if (!document.querySelector("link[href*=maplibre]")) {
     const sheet = el("link", { rel: "stylesheet", href: "/static/vendor/maplibre-gl.css" });
     await new Promise((resolve) => { sheet.onload = resolve; sheet.onerror = resolve; document.head.append(sheet); });
   }
-  const map = new library.Map({ container: holder, style: await outlines(), center: [-96, 38], zoom: 3, attributionControl: false, maxZoom: 17, dragRotate: false, pitchWithRotate: false });
+  const map = new library.Map({ container: holder, style: await baseStyle(held && (await tileStyle(held, library, isDark()))), center: [-96, 38], zoom: 3, attributionControl: false, maxZoom: 17, dragRotate: false, pitchWithRotate: false });
   map.touchZoomRotate.disableRotation();
   map.addControl(new library.NavigationControl({ showCompass: false }), "top-right");
   map.addControl(new library.ScaleControl({ unit: preference("units") === "us" ? "imperial" : "metric" }));
-  map.addControl(new library.AttributionControl({ compact: true, customAttribution: "Natural Earth, US Census Bureau" }));
+  map.addControl(new library.AttributionControl({ compact: true, customAttribution: ["Natural Earth, US Census Bureau", held?.attribution].filter(Boolean) }));
   await new Promise((resolve) => map.once("load", resolve));
   for (const [name, look] of Object.entries(STATES)) map.addImage(name, icon(look), { pixelRatio: 1.6 });
   for (const source of ["coverage", "track", "stops", "devices"]) map.addSource(source, { type: "geojson", data: EMPTY });
@@ -117,6 +118,7 @@ class FleetMap {
     this.controls = this.createControls();
     this.legend = el("p", { class: "legend" });
     this.told = el("p", { class: "note", role: "status" });
+    this.problem = el("p", { class: "note", role: "status" });
     this.table = el("details", { class: "as-table" }, el("summary", {}, "Devices on the map, as a table"));
     this.isFitted = false;
   }
@@ -179,13 +181,21 @@ class FleetMap {
   }
 
   async start() {
-    const map = await createMap(this.holder);
+    const held = await readTiles().catch((error) => this.warn(error.message));
+    const map = await createMap(this.holder, held);
+    map.on("error", (event) => { if (event.sourceId === "tiles") this.warn(`The map tiles cannot be read (${event.error.message}). The outlines stay.`); });
     map.on("click", "devices", (event) => this.tell(event));
     map.on("click", "track", (event) => { const row = event.features[0].properties.row; popup(map, event.lngLat, el("p", {}, instant(this.track.values.fixed_at[row], { seconds: true })), facts(this.track, row, ["speed_kmh", "rsrp_dbm", "carrier"])); });
     map.on("click", "stops", (event) => { const row = event.features[0].properties.row; popup(map, event.lngLat, el("p", {}, `Stop of ${duration(this.stopRows.values.dwell_s[row])}`), facts(this.stopRows, row, ["arrived_at", "left_at", "visits_to_place"])); });
     map.on("click", "coverage", (event) => { const row = event.features[0].properties.row; popup(map, event.lngLat, facts(this.cells, row, ["carrier", "mean_rsrp_dbm", "weak_pct", "fixes", "routers"])); });
     map.on("moveend", debounced(() => { if (this.wants.coverage) this.loadCoverage(); if (Math.abs(map.getZoom() - (this.trackZoom ?? -9)) > 1) this.loadTrack(); }, 200));
     return map;
+  }
+
+  // Says why the user's own tiles are not drawn; the map works without them.
+  warn(what) {
+    this.problem.textContent = what;
+    return null;
   }
 
   tell(event) {
@@ -273,11 +283,11 @@ export async function drawMap(data, panel) {
       }
     });
   }
-  panel.body.replaceChildren(shown.controls, shown.told, shown.holder, shown.legend, shown.table);
+  panel.body.replaceChildren(shown.controls, shown.told, shown.problem, shown.holder, shown.legend, shown.table);
   try {
     await shown.show(data, panel.given);
   } catch (error) {
     shown.told.textContent = `This browser cannot draw the map (${error.message}). The tables say the same in words.`;
   }
-  return [shown.controls, shown.told, shown.holder, shown.legend, shown.table];
+  return [shown.controls, shown.told, shown.problem, shown.holder, shown.legend, shown.table];
 }

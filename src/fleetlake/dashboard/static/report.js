@@ -3,7 +3,7 @@ import { drawBars, drawCalendar, drawForecast, drawHeat, drawLanes } from "./cha
 import { debounced, el } from "./dom.js";
 import { instant, zoneName } from "./format.js";
 import { drawSeries } from "./series.js";
-import { drawOutlineMap } from "./outline_map.js";
+import { drawDrives, drawOutlineMap } from "./outline_map.js";
 import { drawAttention, drawCards, drawFacts, drawTable } from "./table.js";
 
 const DRAWN = {
@@ -18,6 +18,7 @@ const DRAWN = {
   forecast: drawForecast,
   series: drawSeries,
   map: drawOutlineMap,
+  drives: drawDrives,
 };
 
 const held = JSON.parse(document.querySelector("#held").textContent);
@@ -33,7 +34,7 @@ async function draw(section) {
   else {
     const given = new URLSearchParams(held.given);
     const title = section.querySelector("h2, h3").textContent;
-    const content = await DRAWN[panel.kind](answer, { ...panel, title, given, state: section.state, width: body.clientWidth, outlines: held.outlines });
+    const content = await DRAWN[panel.kind](answer, { ...panel, title, given, state: section.state, width: body.clientWidth, outlines: held.outlines, drives: held.answers["/api/map/drives"] });
     body.replaceChildren(...[content].flat().filter(Boolean));
   }
   body.setAttribute("aria-busy", "false");

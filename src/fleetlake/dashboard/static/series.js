@@ -27,6 +27,15 @@ function aligned(data, draw, value) {
   return { kind, all, curves };
 }
 
+// Adds the curve of a limit that the values must stay below, if there is one; returns its name.
+function limitOf(data, draw, value, all, curves) {
+  const name = draw.limits?.[value];
+  if (!name || data.values[name].every((one) => one === null)) return null;
+  const { label } = data.columns.find((column) => column.name === name);
+  curves.set(label, aligned(data, { ...draw, split: null }, name).curves.get(name));
+  return label;
+}
+
 function tick(seconds, step, isDays) {
   if (isDays && step < 86400 && seconds % 86400) return "";
   const text = isDays ? new Date(seconds * 1000).toISOString().replace("T", " ") : instant(seconds * 1000);
@@ -36,7 +45,9 @@ function tick(seconds, step, isDays) {
 function chart(data, draw, value, width) {
   const column = data.columns.find((one) => one.name === value);
   const { kind, all, curves } = aligned(data, draw, value);
+  const limit = limitOf(data, draw, value, all, curves);
   const ink = getComputedStyle(document.documentElement).getPropertyValue("--ink").trim();
+  const warn = getComputedStyle(document.documentElement).getPropertyValue("--warn").trim();
   const grid = getComputedStyle(document.documentElement).getPropertyValue("--line").trim();
   const axis = { stroke: ink, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid } };
   const raw = (v) => (kind === "temperature" && preference("units") === "us" ? (v - 32) / 1.8 : v);
@@ -53,12 +64,12 @@ function chart(data, draw, value, width) {
     series: [
       { label: isDays ? "Day" : "Time", value: (_, seconds) => (seconds === null ? "–" : isDays ? new Date(seconds * 1000).toISOString().slice(0, 10) : instant(seconds * 1000)) },
       ...[...curves.keys()].map((name, i) => ({
-        label: draw.split ? name : column.label,
-        stroke: PALETTE[i % PALETTE.length],
-        dash: DASHES[Math.floor(i / PALETTE.length + i) % DASHES.length],
+        label: draw.split || name === limit ? name : column.label,
+        stroke: name === limit ? warn : PALETTE[i % PALETTE.length],
+        dash: name === limit ? [8, 5] : DASHES[Math.floor(i / PALETTE.length + i) % DASHES.length],
         width: 2,
         spanGaps: true,
-        points: { show: all.length < 40, size: 6 },
+        points: { show: all.length < 40 && name !== limit, size: 6 },
         value: (_, v) => said(v),
       })),
     ],

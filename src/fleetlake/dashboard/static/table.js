@@ -166,7 +166,8 @@ export function drawCards(data, { draw = {} } = {}) {
     const value = data.values[column.name][0];
     const link = draw.links?.[column.name];
     const isWarning = draw.warn?.includes(column.name) && value > 0;
-    const text = column.kind === "instant" && value !== null ? timeCell(value, true) : show(column.kind, value);
+    const none = draw.empty?.[column.name];
+    const text = value === null && none ? none : column.kind === "instant" && value !== null ? timeCell(value, true) : show(column.kind, value);
     return el("div", { class: `card ${isWarning ? "warn" : ""}`, title: `${column.origin}` },
       el("dt", {}, column.label),
       el("dd", {}, isWarning ? el("span", { "aria-hidden": "true" }, "▲ ") : null,
