@@ -187,6 +187,9 @@ def push_lines(found: "LakeStatus", now: datetime) -> Iterator[str]:
     if pushes.unpushed:
         unpushed = counted(pushes.unpushed, "alert")
         yield f"{unpushed} of the last day not pushed: no rule, or no receiver."
+    if pushes.spared_calls:
+        spared = counted(pushes.spared_calls, "call")
+        yield f"{spared} spared in the last day: polls wait while pushes bring all alerts."
     yield from waiting_line(pushes)
 
 

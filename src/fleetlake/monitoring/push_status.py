@@ -9,18 +9,16 @@ from fleetlake.endpoints import PUSHED
 from fleetlake.lake import Lake
 from fleetlake.lake.confirmation import polled_endpoint
 from fleetlake.lake.meta_tables import has_meta
+from fleetlake.planning.poll_pace import PUSHED_WITHIN, RECENT
 from fleetlake.receiving.drain import read_positions
 from fleetlake.receiving.journal_reader import START, Position, bytes_after, journals, read_batch
+from fleetlake.service.clock import machine_now
 from fleetlake.text.quoting import quoted
 from fleetlake.text.wording import counted
 
 CONFIRMED_WITHIN = timedelta(hours=1)
 """Polls read an alert sooner than this after it was pushed."""
 
-PUSHED_WITHIN = timedelta(minutes=5)
-"""A push arrives sooner than this after its alert was created."""
-
-RECENT_ALERTS = timedelta(days=1)
 MOST_COUNTED = 100_000
 """Up to this many waiting messages are counted."""
 
@@ -36,6 +34,7 @@ class PushStatus:
 
     `unconfirmed` alerts were pushed over an hour ago, and no poll has read them. `unpushed` ones
     were polled and created in the last day, after the first push, and no push brought them.
+    `spared_calls` of the last day were not made because pushes bring the alerts.
     `dead_letters` could not be read and wait in quarantine. `waiting_messages` and `waiting_bytes`
     are in the journals of this machine; None if those cannot be read. `waiting_since` is when the
     oldest of them was received.
@@ -45,6 +44,7 @@ class PushStatus:
     received_at: datetime | None = None
     unconfirmed: int = 0
     unpushed: int = 0
+    spared_calls: int = 0
     dead_letters: int = 0
     waiting_messages: int | None = 0
     waiting_bytes: int | None = 0
@@ -78,11 +78,21 @@ def push_status(lake: Lake, *, now: datetime, journal: Path | None) -> PushStatu
         received_at=last,
         unconfirmed=_unconfirmed(lake, now) if alerts else 0,
         unpushed=_unpushed(lake, first, now) if alerts else 0,
+        spared_calls=_spared_calls(lake) if alerts else 0,
         dead_letters=_dead_letters(lake),
         waiting_messages=waiting.messages,
         waiting_bytes=waiting.bytes,
         waiting_since=waiting.since,
     )
+
+
+def unbuilt_pushes(lake: Lake) -> int:
+    """Return how many pushed alerts came after the last good build of the marts had begun."""
+    [(count,)] = lake.rows(
+        f"select count(*) from raw.{PUSHED.name} where _loaded_at >= coalesce("
+        "(select max(built_at - to_seconds(seconds)) from meta.builds where is_good), _loaded_at)"
+    )
+    return int(count)
 
 
 def waiting_line(pushes: PushStatus) -> Iterator[str]:
@@ -110,7 +120,18 @@ def _unpushed(lake: Lake, first: datetime, now: datetime) -> int:
         f"select count(*) from raw.{polled.name} a where created_at >= ? and created_at < ? "
         "and not exists (select 1 from meta.confirmations c "
         f"where c.alert_id = a.{quoted(polled.key[0])})",
-        [max(first, now - RECENT_ALERTS), now - PUSHED_WITHIN],
+        [max(first, now - RECENT), now - PUSHED_WITHIN],
+    )
+    return int(count)
+
+
+def _spared_calls(lake: Lake) -> int:
+    """Return the calls spared in the last day of this machine's clock."""
+    if not has_meta(lake, "calls", "spared"):
+        return 0
+    [(count,)] = lake.rows(
+        "select coalesce(sum(spared), 0)::bigint from meta.calls where started_at >= ?",
+        [machine_now() - RECENT],
     )
     return int(count)
 
