@@ -28,7 +28,13 @@ ShardCount = Annotated[int, Field(ge=1, le=PARTS)]
 
 
 @flow(name="ingest", flow_run_name="ingest {group}")
-def ingest(group: Group, shards: ShardCount = 1, accept_shrunk: Sequence[str] = ()) -> State[None]:
+def ingest(
+    group: Group,
+    shards: ShardCount = 1,
+    accept_shrunk: Sequence[str] = (),
+    *,
+    when_due: bool = False,
+) -> State[None]:
     """Load all new records of a group of endpoints from the service into the lake.
 
     The run ends as Skipped if other runs hold every stream. It fails if a stream failed; what
@@ -37,13 +43,19 @@ def ingest(group: Group, shards: ShardCount = 1, accept_shrunk: Sequence[str] = 
     `accept_shrunk` names lists of the group that have lost most of their records for good.
     Without it such a list fails the run, and none of its records is marked as gone.
 
+    With `when_due`, as the schedule has it, a list is left out while pushes bring its records. A
+    run that a person starts reads everything.
+
     For a large fleet, set `shards`. This run then loads the lists that are read whole, and
     starts that many runs of the deployment `shard` for the endpoints that are read device by
     device.
     """
     is_divided = shards > 1 and bool(endpoints_of(group, is_divisible=True))
     outcomes = load_streams(
-        group, is_divisible=False if is_divided else None, accept_shrunk=accept_shrunk
+        group,
+        is_divisible=False if is_divided else None,
+        accept_shrunk=accept_shrunk,
+        when_due=when_due,
     )
     if is_divided:
         start_shards(group, shards)
@@ -90,6 +102,7 @@ def load_streams(
     *,
     is_divisible: bool | None = None,
     accept_shrunk: Sequence[str] = (),
+    when_due: bool = False,
 ) -> list[Outcome]:
     """Load a group's streams concurrently, and report each attempt."""
     logger = get_run_logger()
@@ -101,7 +114,12 @@ def load_streams(
     watcher = Watcher(on_end=lambda outcome: logger.info("%s", outcome_line(outcome)))
     with stopping_cleanly():
         outcomes = ingest_endpoints(
-            settings, names, watcher=watcher, shard=shard, accept_shrunk=accept_shrunk
+            settings,
+            names,
+            watcher=watcher,
+            shard=shard,
+            accept_shrunk=accept_shrunk,
+            when_due=when_due,
         )
     state = read_lake_state(settings)
     report_ingest(group, shard, outcomes, state, announce_findings(state, names))

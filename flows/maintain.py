@@ -30,6 +30,7 @@ from flows.signals import (
     announce_destinations,
     announce_events,
     announce_findings,
+    announce_journal,
     announce_risks,
     read_lake_state,
 )
@@ -62,7 +63,7 @@ def retention_watch() -> State[None]:
     state = read_lake_state(settings)
     at_risk = announce_risks(state)
     findings = announce_findings(state) + announce_events(settings)
-    findings += announce_destinations(state)
+    findings += announce_destinations(state) + announce_journal(state)
     report_retention(state, at_risk, findings)
     return Completed(message=f"{counted(len(at_risk), 'stream')} at risk.")
 

@@ -47,7 +47,8 @@ def report_ingest(
     create_markdown_artifact(
         ingest_summary(title, rows, messages), key=f"{key}-summary", description=f"Load of {title}"
     )
-    changed = sum(o.added + o.changed for o in outcomes)
+    # A poll that was spared, or that only confirms pushes, must not keep the marts from following.
+    changed = sum(o.added + o.changed for o in outcomes) + state.unbuilt_pushes
     emit_event(
         INGEST_COMPLETED,
         resource={
@@ -60,6 +61,7 @@ def report_ingest(
             "added": sum(o.added for o in outcomes),
             "changed": sum(o.changed for o in outcomes),
             "calls": sum(o.calls for o in outcomes),
+            "spared": sum(o.spared for o in outcomes),
             "failed": [o.endpoint for o in outcomes if o.error],
         },
     )
@@ -96,6 +98,8 @@ def without_empty_columns(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]
 def ingest_note(outcome: Outcome, status: StreamStatus | None) -> str:
     """Return notes on a stream: its error, since when it is complete, what it may lose."""
     notes = [outcome.error.what] if outcome.error else []
+    if outcome.spared:
+        notes.append("not due because pushes bring it")
     if status and status.complete_from not in {None, BEGINNING}:
         notes.append(f"complete from {status.complete_from:%Y-%m-%d %H:%M}")
     if status and status.retention:

@@ -11,11 +11,12 @@ from prefect.events import emit_event
 from prefect.variables import Variable
 
 from fleetlake.account import stream_name
-from fleetlake.endpoints import PUSH_DESTINATIONS
+from fleetlake.endpoints import PUSH_DESTINATIONS, PUSHED
 from fleetlake.lake import open_lake
 from fleetlake.lake.audit_trail import Event, read_events
 from fleetlake.lake.gaps import Gap
 from fleetlake.monitoring.push_states import push_faults, push_notes
+from fleetlake.monitoring.push_status import WAITS_LONG, unbuilt_pushes, waiting_line
 from fleetlake.monitoring.status import (
     RECENT,
     LakeStatus,
@@ -40,6 +41,9 @@ PUSH_FAILING = "fleetlake.push.failing"
 PUSH_STATES = "fleetlake_push_states"
 """Name of the Prefect Variable with the states of push destinations at the last watch."""
 
+JOURNAL_WAITS = "fleetlake_journal_waits"
+"""Name of the Prefect Variable that says whether a waiting journal was announced."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Announced:
@@ -52,10 +56,14 @@ class Announced:
 
 @dataclass(frozen=True, kw_only=True)
 class LakeState:
-    """The status of the lake, and the instant (UTC) that its streams are measured against."""
+    """The status of the lake, and the instant (UTC) that its streams are measured against.
+
+    `unbuilt_pushes` counts the pushed alerts that no build of the marts has seen.
+    """
 
     now: datetime
     status: LakeStatus
+    unbuilt_pushes: int = 0
 
     def stream(self, endpoint: str, profile: str) -> StreamStatus | None:
         """Return one stream's status; None for an account that has loaded nothing yet."""
@@ -69,8 +77,13 @@ def read_lake_state(settings: Settings) -> LakeState:
     """Return the lake's status now. Creates an empty lake if there is none."""
     with open_lake(settings.lake) as lake:
         now = lake_now(lake, settings.clock)
-        status = lake_status(lake, now=now, calls_per_minute=settings.calls_per_minute)
-    return LakeState(now=now, status=status)
+        status = lake_status(
+            lake,
+            now=now,
+            calls_per_minute=settings.calls_per_minute,
+            journal=settings.push_journal,
+        )
+        return LakeState(now=now, status=status, unbuilt_pushes=unbuilt_pushes(lake))
 
 
 def announce_findings(state: LakeState, endpoints: Collection[str] | None = None) -> list[str]:
@@ -185,6 +198,23 @@ def announce_destinations(state: LakeState) -> list[str]:
     messages = [m for s in sentences for m in _announce(PUSH_FAILING, PUSH_DESTINATIONS.name, s)]
     if after != before:
         Variable.set(PUSH_STATES, after, overwrite=True)
+    return messages
+
+
+def announce_journal(state: LakeState) -> list[str]:
+    """Send an event if pushed messages have waited long for the lake; return the message.
+
+    Once: a Prefect Variable says that it was sent, until nothing waits that long any more.
+    """
+    since = state.status.pushes.waiting_since
+    waits = since is not None and machine_now() - since > WAITS_LONG
+    was_sent = Variable.get(JOURNAL_WAITS, default=False)
+    messages: list[str] = []
+    if waits and not was_sent:
+        sentence = f"{' '.join(waiting_line(state.status.pushes))} Does a process drain it?"
+        messages = _announce(PUSH_FAILING, PUSHED.name, sentence)
+    if waits != was_sent:
+        Variable.set(JOURNAL_WAITS, waits, overwrite=True)
     return messages
 
 

@@ -41,6 +41,27 @@ def test_deployment_names_a_flow_and_its_parameters(name):
     assert set(deployment.get("parameters", {})) <= flow_parameters(deployment["entrypoint"])
 
 
+@pytest.mark.parametrize("name", [n for n, d in BY_NAME.items() if d.get("schedules")])
+def test_schedule_gives_parameters_that_the_flow_has(name):
+    deployment = BY_NAME[name]
+
+    for schedule in deployment["schedules"]:
+        assert set(schedule.get("parameters", {})) <= flow_parameters(deployment["entrypoint"])
+
+
+def test_only_scheduled_runs_leave_out_what_pushes_bring():
+    """A run by hand gets the deployment's own parameters, not those of its schedule."""
+    given = {
+        name: d["schedules"][0].get("parameters") for name, d in BY_NAME.items() if "schedules" in d
+    }
+
+    assert {name: parameters for name, parameters in given.items() if parameters} == {
+        "events": {"when_due": True}
+    }
+    assert "when_due" not in BY_NAME["events"]["parameters"]
+    assert "alerts" in endpoints_of(Group.EVENTS)
+
+
 @pytest.mark.parametrize("name", [n for n, d in BY_NAME.items() if d.get("triggers")])
 def test_trigger_fills_parameters_that_the_flow_has(name):
     deployment = BY_NAME[name]

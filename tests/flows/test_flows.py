@@ -4,6 +4,7 @@
 import doctest
 import importlib
 import inspect
+from dataclasses import replace
 from datetime import datetime, timedelta
 from types import SimpleNamespace
 
@@ -24,6 +25,8 @@ from fleetlake.errors import (
 from fleetlake.lake import open_lake
 from fleetlake.lake.locks import stream_lock
 from fleetlake.lake.maintenance import KEEP_SNAPSHOTS, Maintained
+from fleetlake.loading.outcome import Outcome
+from fleetlake.monitoring.status import LakeStatus
 from fleetlake.planning.coverage import SETTLE
 from fleetlake.planning.shards import WHOLE, Shard
 from fleetlake.settings import KEY_SETTINGS, Settings
@@ -79,6 +82,22 @@ def test_a_group_is_loaded_whole_and_reported_and_nothing_is_added_twice(alone, 
 
 def count_of(table: str) -> str:
     return f"(select count(*) from raw.{table})"
+
+
+def test_a_load_without_new_rows_starts_a_build_if_pushes_came_since_the_last(alone):
+    from flows.reports import report_ingest
+    from flows.signals import LakeState
+
+    spared = Outcome(endpoint="alerts", spared=1)
+    state = LakeState(now=NOW, status=LakeStatus(streams=[], open_gaps=[]))
+
+    report_ingest("events", WHOLE, [spared], state, [])
+    report_ingest("events", WHOLE, [spared], replace(state, unbuilt_pushes=2), [])
+
+    assert [event["resource"][HAS_CHANGED] for _, event in alone.events] == ["false", "true"]
+    assert alone.events[0][1]["payload"]["spared"] == 1
+    [row] = alone.artifacts["ingest-events"]
+    assert row["note"] == "not due because pushes bring it"
 
 
 def test_a_failed_stream_fails_the_run_after_the_others_were_reported(alone, sim, monkeypatch):

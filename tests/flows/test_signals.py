@@ -8,9 +8,12 @@ import pytest
 
 from fleetlake.lake import open_lake
 from fleetlake.lake.audit_trail import EventKind, record_event
+from fleetlake.monitoring.push_status import PushStatus
 from fleetlake.monitoring.status import LakeStatus
 from fleetlake.planning.retention import Forecast, RetentionState
+from fleetlake.service.clock import machine_now
 from fleetlake.settings import Settings
+from tests.receiving.alert_messages import push
 from tests.streams import GAP, GOOD, NOW
 
 pytestmark = [
@@ -201,3 +204,35 @@ def test_a_lake_restored_from_a_backup_is_told_of_again(lake_path):
 
     Variable.unset(LAST_EVENT)
     assert len(messages) == 1
+
+
+def test_a_journal_that_nobody_drains_is_announced_once_until_it_is_drained(
+    sent, lake_path, tmp_path
+):
+    from flows.signals import JOURNAL_WAITS, Variable, announce_journal, read_lake_state
+
+    Variable.unset(JOURNAL_WAITS)
+    settings = Settings(
+        lake=lake_path, base_url="http://localhost/", push_journal=tmp_path / "journal"
+    )
+    push(settings.push_journal, {"type": "reboot", "router": 7}, at=NOW)
+    waiting = read_lake_state(settings)
+    drained = replace(waiting, status=replace(waiting.status, pushes=PushStatus()))
+
+    found = [announce_journal(state) for state in (waiting, waiting, drained, waiting)]
+
+    assert [len(messages) for messages in found] == [1, 0, 0, 1]
+    assert found[0][0].startswith("1 pushed message in the journal")
+    assert {(name, payload["endpoint"]) for name, payload in sent} == {
+        ("fleetlake.push.failing", "pushed_alerts")
+    }
+
+
+def test_a_message_that_has_just_arrived_is_no_finding():
+    from flows.signals import JOURNAL_WAITS, Variable, announce_journal
+
+    Variable.unset(JOURNAL_WAITS)
+    pushes = PushStatus(waiting_messages=1, waiting_bytes=90, waiting_since=machine_now())
+    state = lake_state()
+
+    assert announce_journal(replace(state, status=replace(state.status, pushes=pushes))) == []

@@ -96,6 +96,7 @@ def test_the_status_counts_what_polls_and_pushes_do_not_have_in_common(lake, fol
         unpushed=1,
         waiting_messages=2,
         waiting_bytes=found.waiting_bytes,
+        waiting_since=NOON,
     )
     assert found.waiting_bytes == pytest.approx(300, rel=0.5)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 from fleetlake.errors import UsageError
+from fleetlake.planning.push_destinations import FAILURE_ALERTS
 
 TYPE_GROUPS = {
     "failover": ("failover_event",),
@@ -57,7 +58,7 @@ TYPE_GROUPS = {
         "span_enabled",
         "unrecognized_mac_alert",
     ),
-    "pushes": ("http_destination_suspended", "http_push_failure"),
+    "pushes": FAILURE_ALERTS,
 }
 """Alert types by the word that names a group of them on the command line."""
 

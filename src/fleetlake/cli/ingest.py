@@ -58,6 +58,12 @@ def ingest(
             autocompletion=endpoint_names,
         ),
     ] = None,
+    when_due: Annotated[
+        bool,
+        typer.Option(
+            "--when-due", help="For schedules: leave out alerts while pushes bring all of them."
+        ),
+    ] = False,
     plan: Annotated[
         bool, typer.Option("--plan", help="Forecast calls and minutes without calling the service.")
     ] = False,
@@ -70,6 +76,9 @@ def ingest(
     If a list has lost more than half of its records (FLEETLAKE_SHRINK_PCT, in percent) and more
     than three, it is read again. If they are still missing, none of them is marked as gone, and
     the command ends with exit code 6 until --accept-shrunk confirms the loss.
+
+    With --when-due, alerts are not polled while pushes bring them and polls confirm them, for 45
+    minutes at most. An alert that was only pushed, or only polled, ends that at once.
 
     All shards together load what a run without --shard loads; they may run in any order or
     concurrently. The first shard also loads the endpoints that are not read device by device.
@@ -107,6 +116,7 @@ def ingest(
         since=start,
         shard=share,
         accept_shrunk=accept_shrunk or [],
+        when_due=when_due and start is None,
     )
     raise_worst(run_with_progress(console(stderr=True), load))
 

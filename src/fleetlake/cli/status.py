@@ -174,6 +174,7 @@ def _faults(found: "LakeStatus", last_load: datetime, now: datetime) -> Iterator
 
 def push_lines(found: "LakeStatus", now: datetime) -> Iterator[str]:
     """Yield what is known about pushed alerts, if there are any, and how they match the polls."""
+    from fleetlake.monitoring.push_status import waiting_line
     from fleetlake.text.wording import age_in_words, counted
 
     pushes = found.pushes
@@ -186,9 +187,10 @@ def push_lines(found: "LakeStatus", now: datetime) -> Iterator[str]:
     if pushes.unpushed:
         unpushed = counted(pushes.unpushed, "alert")
         yield f"{unpushed} of the last day not pushed: no rule, or no receiver."
-    if pushes.waiting_bytes:
-        waiting = counted(pushes.waiting_messages or 0, "pushed message")
-        yield f"{waiting} in the journal, {pushes.waiting_bytes:,} bytes, not in the lake yet."
+    if pushes.spared_calls:
+        spared = counted(pushes.spared_calls, "call")
+        yield f"{spared} spared in the last day: polls wait while pushes bring all alerts."
+    yield from waiting_line(pushes)
 
 
 def event_lines(found: "LakeStatus") -> Iterator[str]:

@@ -11,11 +11,15 @@ from fleetlake.lake.connection import Lake
 
 @dataclass(frozen=True)
 class Calls:
-    """The requests for one endpoint: all of them, those refused for the limit, those repeated."""
+    """The requests for one endpoint: all of them, those refused for the limit, those repeated.
+
+    `spared` ones were not made, because pushes bring the records.
+    """
 
     made: int
     refused: int = 0
     retried: int = 0
+    spared: int = 0
 
 
 def record_calls(
@@ -29,6 +33,7 @@ def record_calls(
         "calls": [one.made for one in calls.values()],
         "refusals": [one.refused for one in calls.values()],
         "retries": [one.retried for one in calls.values()],
+        "spared": [one.spared for one in calls.values()],
         "started_at": [started_at] * len(calls),
     }
     with lake.view("calls_made", pa.table(members)):

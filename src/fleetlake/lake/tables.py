@@ -47,6 +47,7 @@ META: dict[str, dict[str, str]] = {
         "read_until": _TIME,
         "swept_at": _TIME,
         "wanted_from": _TIME,  # nothing before it is requested; null: no limit
+        "finished_at": _TIME,  # when it ended, by the loading machine's clock
     },
     # Maximum lateness of a load's records; 0 is on time.
     "lateness": {
@@ -204,6 +205,7 @@ META: dict[str, dict[str, str]] = {
         "finished_at": _TIME,
         "refusals": "BIGINT",  # responses that the call limit was exceeded
         "retries": "BIGINT",  # requests sent again after an error
+        "spared": "BIGINT",  # requests not made because pushes bring the records
     },
     # Builds of the marts that computed something, failed ones too.
     "builds": {

@@ -273,4 +273,4 @@ def set_last_reads(lake: Lake, reads: Sequence[tuple[str, str, LastRead]]) -> No
             "delete from meta.reads r using new_reads n where r.account_profile = "
             "n.account_profile and r.endpoint = n.endpoint and r.shard = n.shard"
         )
-        lake.execute("insert into meta.reads by name from new_reads")
+        lake.execute("insert into meta.reads by name select *, now() as finished_at from new_reads")

@@ -36,9 +36,11 @@ from fleetlake.lake_address import DEMO_MARK
 from fleetlake.loading.load import load_streams
 from fleetlake.loading.outcome import Outcome
 from fleetlake.loading.run import Scope, Watcher
+from fleetlake.loading.when_due import spare_polls
 from fleetlake.planning.intervals import Interval
 from fleetlake.planning.shards import WHOLE, Shard
 from fleetlake.service.client import Client
+from fleetlake.service.clock import machine_now
 from fleetlake.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -54,17 +56,20 @@ def ingest(
     since: datetime | None = None,
     shard: Shard = WHOLE,
     accept_shrunk: Sequence[str] = (),
+    when_due: bool = False,
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> list[Outcome]:
     """Load the named endpoints, or all of them, and return the outcome of each stream.
 
     If an endpoint takes its ids from a list that was never loaded, that list is loaded too.
     Accounts are read one after the other. The first shard also loads the endpoints that cannot be
-    divided. The lists in `accept_shrunk` may have lost any number of records.
+    divided. The lists in `accept_shrunk` may have lost any number of records. With `when_due`, for
+    scheduled loads, a list is left out while pushes bring its records; it never waits for an hour.
 
     Raises: UsageError, SettingsError, LakeError, or ServiceError if no stream could start;
     Interrupted on Ctrl-C or SIGTERM, after the current commit has ended.
     """
+    watcher = watcher or Watcher()
     accounts = settings.accounts()
     require_lists(accept_shrunk, names)
     require_rules(settings.retention)
@@ -84,6 +89,14 @@ def ingest(
 
         def load_account(account: Settings) -> list[Outcome]:
             named = [e for e in readable[account.profile] if e.is_divisible or shard.number == 1]
+            spared = (
+                spare_polls(lake, account.profile, named, now=machine_now()) if when_due else []
+            )
+            for outcome in spared:
+                watcher.on_end(outcome)
+            named = [e for e in named if e.name not in {outcome.endpoint for outcome in spared}]
+            if spared and not named:
+                return spared
             work = partial(
                 load_streams,
                 _with_sources(lake, account.profile, named),
@@ -93,7 +106,7 @@ def ingest(
                 watcher=watcher,
                 scope=scope,
             )
-            return asyncio.run(_ingest(account, transport, work, watcher or Watcher()))
+            return spared + asyncio.run(_ingest(account, transport, work, watcher))
 
         return _load_accounts(accounts, load_account)
 

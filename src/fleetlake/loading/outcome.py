@@ -14,7 +14,8 @@ class Outcome:
     """The outcome of loading one stream. `error` is None if everything was committed.
 
     `skipped` counts the ids of a fan-out that were not requested because they had not changed.
-    `lost` counts the ranges that expired before this load could read them.
+    `lost` counts the ranges that expired before this load could read them. `spared` counts the
+    calls not made because pushes bring the records.
     """
 
     endpoint: str
@@ -27,6 +28,7 @@ class Outcome:
     profile: str = DEFAULT_PROFILE
     skipped: int = 0
     lost: int = 0
+    spared: int = 0
 
 
 def outcome_line(outcome: Outcome) -> str:
@@ -34,6 +36,10 @@ def outcome_line(outcome: Outcome) -> str:
     name = stream_name(outcome.endpoint, outcome.profile)
     if outcome.error:
         return f"{name}: {outcome.error.what}"
+    if outcome.spared:
+        return (
+            f"{name}: not due, because pushes bring it ({counted(outcome.spared, 'call')} spared)"
+        )
     changes = _changes("added", [outcome]) or "nothing new"
     return f"{name}: {changes} ({counted(outcome.calls, 'call')}, {outcome.seconds:.1f} s)"
 

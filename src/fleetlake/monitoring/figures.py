@@ -21,7 +21,8 @@ class CallCounts:
     """Requests made for one stream since the lake exists.
 
     `calls` includes retries. `refusals` counts responses that the call limit was exceeded, and
-    `retries` the requests sent again after an error. Runs that were killed are not counted.
+    `retries` the requests sent again after an error. `spared` requests were not made, because
+    pushes bring the records. Runs that were killed are not counted.
     """
 
     account_profile: str
@@ -29,6 +30,7 @@ class CallCounts:
     calls: int
     refusals: int
     retries: int
+    spared: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +122,7 @@ def _columns(lake: Lake) -> dict[str, set[str]]:
 def _calls(lake: Lake, columns: set[str]) -> list[CallCounts]:
     sums = [
         f"coalesce(sum({name}), 0)::bigint" if name in columns else "0"
-        for name in ("calls", "refusals", "retries")
+        for name in ("calls", "refusals", "retries", "spared")
     ]
     found = lake.rows(
         f"select account_profile, endpoint, {', '.join(sums)} from meta.calls "

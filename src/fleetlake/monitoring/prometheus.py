@@ -238,6 +238,11 @@ METRICS = (
         "Requests sent again after an error.",
         lambda counts: counts.retries,
     ),
+    _of_calls(
+        "fleetlake_spared_calls_total",
+        "Requests not made because pushes bring the records, at least.",
+        lambda counts: counts.spared,
+    ),
     _of_build(
         "fleetlake_build_timestamp_seconds",
         "When the last build that computed something ended.",

@@ -14,6 +14,10 @@ failed pushes within a day.
 """
 
 
+FAILURE_ALERTS = ("http_destination_suspended", "http_push_failure")
+"""Types of the alerts that the service raises if it cannot push."""
+
+
 class PushState(StrEnum):
     """The delivery states of the service contract."""
 
