@@ -44,6 +44,9 @@ KEYS = {
     "v3_token": "simulator-token",
 }
 
+OWN_FOLDERS = ("lake", "published", "state", "push_journal", "push_secrets_file")
+"""Settings whose default is a place that belongs to the user."""
+
 
 def pytest_collection_finish() -> None:
     """Keep what collecting left out of the garbage collection during the tests."""
@@ -59,12 +62,26 @@ def no_waits() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def no_settings_of_this_machine() -> Iterator[None]:
-    """Keep the user's own settings out of the tests."""
+def no_settings_of_this_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep the user's own settings out of the tests, and the tests out of the user's own folders.
+
+    A test that names only the lake of a command must not read or empty what the project's `data`
+    holds, such as its journal of pushed messages.
+    """
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith("FLEETLAKE_")]:
             patch.delenv(name)
+        folder = tmp_path_factory.mktemp("default")
+        for name in OWN_FOLDERS:
+            patch.setenv(f"FLEETLAKE_{name.upper()}", str(folder / name.replace("_", "-")))
         yield
+
+
+@pytest.fixture
+def default_folders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the settings have their defaults in this test, which does nothing in those folders."""
+    for name in OWN_FOLDERS:
+        monkeypatch.delenv(f"FLEETLAKE_{name.upper()}")
 
 
 @pytest.fixture(scope="session", autouse=True)

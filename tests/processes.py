@@ -75,6 +75,8 @@ def environment(folder: Path, url: str = "", **settings: Any) -> dict[str, str]:
         "published": folder / "published",
         "reports": folder / "reports",
         "state": folder / "state",
+        "push_journal": folder / "push-journal",
+        "push_secrets_file": folder / "push-secrets",
         "calls_per_minute": 0,
         "clock": "service",
         **settings,

@@ -25,6 +25,8 @@ from fleetlake.settings import Settings, load_settings
 
 ROOT = Path(__file__).parents[1]
 
+pytestmark = pytest.mark.usefixtures("default_folders")
+
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:

@@ -41,6 +41,7 @@ def failure_of_loading() -> str:
     return str(failure.value)
 
 
+@pytest.mark.usefixtures("default_folders")
 def test_the_defaults_apply_without_any_setting():
     settings = load_settings()
 

@@ -12,7 +12,7 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -75,6 +75,16 @@ class Drained:
         """True if no journal had anything new."""
         return not (self.messages or self.damages)
 
+    def __add__(self, other: "Drained") -> "Drained":
+        """Return what two batches brought."""
+        return Drained(
+            messages=self.messages + other.messages,
+            alerts=self.alerts + other.alerts,
+            dead_letters=self.dead_letters + other.dead_letters,
+            tests=self.tests + other.tests,
+            damages=self.damages + other.damages,
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class _Part:
@@ -125,18 +135,25 @@ def drain_quiet(lake: LakeAddress, folder: Path, *, profile: str = DEFAULT_PROFI
     return drained
 
 
+def drain_batches(
+    lake: LakeAddress,
+    folder: Path,
+    *,
+    profile: str = DEFAULT_PROFILE,
+    lock_seconds: float = DRAIN_LOCK_SECONDS,
+) -> Iterator[Drained]:
+    """Commit all messages that the journals of a folder hold now, and yield each commit.
+
+    Raises: as `drain_once`; what was yielded before stays in the lake.
+    """
+    once = partial(drain_once, lake, folder, profile=profile, lock_seconds=lock_seconds)
+    while not (drained := once()).is_nothing:
+        yield drained
+
+
 def drain_all(lake: LakeAddress, folder: Path, *, profile: str = DEFAULT_PROFILE) -> Drained:
     """Commit all messages that the journals of a folder hold now. Raises: as `drain_once`."""
-    total = Drained()
-    while not (drained := drain_once(lake, folder, profile=profile)).is_nothing:
-        total = Drained(
-            messages=total.messages + drained.messages,
-            alerts=total.alerts + drained.alerts,
-            dead_letters=total.dead_letters + drained.dead_letters,
-            tests=total.tests + drained.tests,
-            damages=total.damages + drained.damages,
-        )
-    return total
+    return sum(drain_batches(lake, folder, profile=profile), Drained())
 
 
 def read_positions(lake: Lake) -> dict[str, Position]:
