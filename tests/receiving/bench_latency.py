@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from fleetlake.decoding.records import MAX_RECORDS
 from fleetlake.lake import open_lake
 from fleetlake.receiving.drain import drain_all
 from tests.receiving.alert_messages import NOON, an_alert, poll, push, with_id
@@ -36,7 +37,8 @@ def fill(lake: Path, alerts: int) -> None:
     push(journal, *map(with_id, made), at=datetime.now(UTC))
     drain_all(lake, journal)
     with open_lake(lake) as opened:
-        poll(opened, made)
+        for first in range(0, alerts, MAX_RECORDS):
+            poll(opened, made[first : first + MAX_RECORDS])
 
 
 class Watcher:

@@ -87,8 +87,8 @@ def cpu_seconds(pid: int) -> float:
 
 
 def memory_mb(pid: int) -> float:
-    """Return the memory of a process, without what it shares with others, in MB."""
+    """Return the memory that a process has for itself, without files that it maps, in MB."""
     for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-        if line.startswith("Pss:"):
+        if line.startswith("Anonymous:"):
             return int(line.split()[1]) / 1024
     raise ValueError(f"process {pid} tells nothing of its memory")

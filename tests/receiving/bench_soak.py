@@ -16,6 +16,8 @@ from tests.receiving.receivers import ReceiverProcess, receivers
 
 REPORT_SECONDS = 30.0
 CONNECTIONS = 4
+WARM_UP_SECONDS = 20.0
+"""Enough for as many messages as a receiver remembers."""
 
 
 @dataclass
@@ -57,7 +59,8 @@ def soaked(folder: Path, seconds: float, rate: float) -> dict[str, float]:
     with open_lake(lake):  # creates it
         pass
     with receivers(folder, [journals]) as [receiver]:
-        asyncio.run(_push(receiver, min(5.0, seconds), 1000, first=0).run_all(CONNECTIONS))
+        warm_up = _push(receiver, min(WARM_UP_SECONDS, seconds), 0, first=0)
+        asyncio.run(warm_up.run_all(CONNECTIONS))
         wait_until_drained(lake, [journals])
         drainer = receiver.drainer()
         assert drainer is not None
