@@ -28,6 +28,9 @@ def simulate(
     rules: Annotated[
         bool, typer.Option(help="Start with alert rules; without them, no alerts are raised.")
     ] = True,
+    flapping: Annotated[
+        bool, typer.Option("--flapping", help="Let the links of some wired sites flap.")
+    ] = False,
     print_env: Annotated[
         bool, typer.Option("--print-env", help="Print the settings to export, then exit.")
     ] = False,
@@ -67,6 +70,7 @@ def simulate(
             speed=speed,
             scenario=scenario,
             rules=rules,
+            flapping=flapping,
         )
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None

@@ -18,7 +18,8 @@ class SimulatorOptions:
     Records are a function of (seed, routers, days, now): equal options give equal responses.
     `now` is the start of the clock (the wall clock's time if None); the fleet's history begins
     `days` before it. `speed` is simulated seconds per wall second; 0 means frozen. If `rules` is
-    false, the account starts without alert rules, as a new account does, and so without alerts.
+    false, the account starts without alert rules, as a new account does, and so without alerts. If
+    `flapping` is true, some wired sites fail over again and again around midnight.
     """
 
     routers: int = 50
@@ -29,6 +30,7 @@ class SimulatorOptions:
     speed: float = 1.0
     scenario: str | None = None
     rules: bool = True
+    flapping: bool = False
 
     def __post_init__(self) -> None:
         if self.routers < 1 or not 0 < self.days <= _LONGEST_DAYS:

@@ -98,10 +98,12 @@ class Fleet:
         return datetime.fromisoformat(self.ask("GET", "/sim/state").json()["now"])
 
 
-def born(*, routers: int, seed: int, lake: Path) -> Fleet:
+def born(*, routers: int, seed: int, lake: Path, flapping: bool = False) -> Fleet:
     """Return a fleet at the start of its history."""
     history_days = HISTORY / timedelta(days=1)
-    options = SimulatorOptions(routers=routers, days=history_days, seed=seed, now=BORN, speed=0)
+    options = SimulatorOptions(
+        routers=routers, days=history_days, seed=seed, now=BORN, speed=0, flapping=flapping
+    )
     return Fleet(options, lake)
 
 

@@ -40,7 +40,7 @@ def moment_of_trouble(fleet):
 def fleet(tmp_path_factory):
     """Load a fleet at such a moment, without the last fixes of one vehicle, and build."""
     lake = tmp_path_factory.mktemp("attention") / "lake"
-    scout, fleet = (born(routers=60, seed=14, lake=lake) for _ in range(2))
+    scout, fleet = (born(routers=60, seed=14, lake=lake, flapping=True) for _ in range(2))
     scout.advance_to(BORN + DAYS)
     fleet.advance_to(moment_of_trouble(scout))
     raise_worst(ingest(fleet.settings, LOADED, transport=fleet.transport))
@@ -63,7 +63,7 @@ def test_the_mart_names_exactly_the_things_with_something_the_matter(fleet):
     with open_lake(fleet.lake, read_only=True) as opened:
         assert is_right_of_attention(fleet.fleet, opened, poll=DAYS)
 
-    for reason in ("on_backup", "offline"):
+    for reason in ("on_backup", "offline", "flapping"):
         assert attention(fleet.lake, reason).height, reason
 
 

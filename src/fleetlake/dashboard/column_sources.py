@@ -10,7 +10,9 @@ from fleetlake.marts.sql_project import project_folder
 
 _KINDS = (
     (r"_at$|^valid_(from|to)$|_(from|until)$", "instant"),
+    (r"^month_date$", "month"),
     (r"_date$|^day$", "day"),
+    (r"(^|_)cost$", "money"),
     (r"_pct$", "percent"),
     (r"_bytes$", "bytes"),
     (r"_hours$", "hours"),
@@ -84,7 +86,6 @@ _LABELS = {
     "state_updated_at": "State since",
     "total_bytes": "Data",
     "total_s": "In all",
-    "trip_date": "Day",
     "weak_pct": "Weak fixes",
 }
 _ABBREVIATIONS = {"Ip": "IP", "Ipv4": "IPv4", "Mac": "MAC", "Wan": "WAN"}
@@ -106,11 +107,13 @@ def kind_of(name: str, arrow_type: str) -> str:
 def label_of(name: str) -> str:
     """Return the heading of a column: its name in words, without the unit.
 
-    >>> label_of("primary_available_pct"), label_of("ip_address")
-    ('Primary available', 'IP address')
+    >>> label_of("primary_available_pct"), label_of("ip_address"), label_of("alert_date")
+    ('Primary available', 'IP address', 'Day')
     """
     if name in _LABELS:
         return _LABELS[name]
+    if name.endswith("_date") and name != "month_date":
+        return "Day"
     words = _UNIT.sub("", name).removesuffix("_name").removeprefix("is_").split("_")
     words[0] = words[0].capitalize()
     return " ".join(_ABBREVIATIONS.get(word, word) for word in words)

@@ -115,8 +115,8 @@ def _menu(current: DashboardPage, kept: Mapping[str, str]) -> str:
 
 def _switch(name: str, label: str, choices: Mapping[str, str]) -> str:
     return (
-        f'<label for="{name}">{html.escape(label)}</label>'
-        f'<select id="{name}">{_options(choices)}</select>'
+        f'<span><label for="{name}">{html.escape(label)}</label> '
+        f'<select id="{name}">{_options(choices)}</select></span>'
     )
 
 

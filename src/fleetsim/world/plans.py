@@ -29,6 +29,11 @@ NOTICED_AFTER = 11 * SECOND
 """The time from the failure of a backup to the next failover."""
 
 _LONG_OUTAGE = 15 * MINUTE
+_FLAPPING_EVERY = 4
+"""Where links flap: one wired site in so many."""
+_FLAP = 18 * MINUTE
+"""The length of each of the two outages around a midnight; in both, the backup fails too."""
+
 _LATEST_END = 23 * HOUR + 50 * MINUTE
 _LONGEST_CUT = 10 * HOUR
 _BOOT = 2 * MINUTE
@@ -52,12 +57,17 @@ class DayPlan:
 
 @dataclass(frozen=True)
 class Planner:
-    """Draws day plans; nothing begins before `started_at`."""
+    """Draws day plans; nothing begins before `started_at`.
+
+    With `has_flapping`, some wired sites have an outage at the end of one service day and at the
+    beginning of the next one, every other night: four failovers that follow each other closely.
+    """
 
     draws: Draws
     fleet: SimulatedFleet
     ageing: Ageing
     started_at: int
+    has_flapping: bool = False
 
     def plan(self, router: Ints, day: Ints) -> DayPlan:
         """Return the plans of routers on service days."""
@@ -87,6 +97,7 @@ class Planner:
         fleet = self.fleet
         length = np.where(outage.happens, outage.end - failover_at, 0)
         fails = fleet.habits.backup_fails[router] & (fleet.primary[router] == WIRED)
+        fails |= self._flaps(router)
         share = self.draws.between(0.35, 0.65, "backup-fails", router, day)
         second = np.where(outage.happens, failover_at, 0) + (share * length).astype(np.int64)
         return np.where(fails & (length >= _LONG_OUTAGE), second, NEVER)
@@ -96,6 +107,11 @@ class Planner:
         reason = self.draws.below(len(OUTAGE_REASONS), "outage-reason", router, day)
         wired = self.fleet.primary[router] == WIRED
         return np.where(wired, reason, reason % CABLE)
+
+    def _flaps(self, router: Ints) -> Flags:
+        """Return which routers have a link that flaps."""
+        chosen = self.fleet.primary[router] == WIRED
+        return np.asarray(chosen & (router % _FLAPPING_EVERY == 0) & self.has_flapping)
 
     def _spell(
         self, router: Ints, day: Ints, happens: Flags, start: Reals, length: Reals
@@ -191,12 +207,17 @@ class Planner:
     def _outage(self, router: Ints, day: Ints, offline: Spells) -> Spells:
         """Return outages of the primary WAN, from a minute to many hours."""
         length = 9 * MINUTE * np.exp(1.6 * self.draws.normal("outage-length", router, day))
+        length = np.clip(length, _SHORTEST_OUTAGE, 20 * HOUR)
+        flaps = self._flaps(router)
+        is_last = (day + router // _FLAPPING_EVERY) % 2 == 0  # of the evening, else of the morning
+        flap_start = np.where(is_last, _LATEST_END - _FLAP, MINUTE)
+        start = self.draws.between(0, 20 * HOUR, "outage-start", router, day)
+        happens = self.draws.chance(_OUTAGE_ODDS, "outage", router, day)
         outage = self._spell(
             router,
             day,
-            self.draws.chance(_OUTAGE_ODDS, "outage", router, day)
-            & ~self.fleet.is_access_point[router],
-            self.draws.between(0, 20 * HOUR, "outage-start", router, day),
-            np.clip(length, _SHORTEST_OUTAGE, 20 * HOUR),
+            (happens | flaps) & ~self.fleet.is_access_point[router],
+            np.where(flaps, flap_start.astype(np.float64), start),
+            np.where(flaps, float(_FLAP), length),
         )
         return outage.only(~outage.touches(offline, 10 * MINUTE))

@@ -20,12 +20,14 @@ from fleetsim.world.setting_changes import SettingChangePlanner
 
 @dataclass(frozen=True)
 class World:
-    """Everything that happens is a function of these four values and of time."""
+    """Everything that happens is a function of these values and of time."""
 
     seed: int
     routers: int
     started_at: int
     clock_start: int
+    has_flapping: bool = False
+    """Whether the links of some wired sites flap."""
 
     @cached_property
     def draws(self) -> Draws:
@@ -50,7 +52,9 @@ class World:
     @cached_property
     def planner(self) -> Planner:
         """Return the planner of the routers' days."""
-        return Planner(self.draws, self.fleet, self.ageing, self.started_at)
+        return Planner(
+            self.draws, self.fleet, self.ageing, self.started_at, has_flapping=self.has_flapping
+        )
 
     @cached_property
     def changes(self) -> SettingChangePlanner:

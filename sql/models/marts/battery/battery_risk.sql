@@ -42,15 +42,18 @@ judged as (
         case when health_pct <= {{ var('battery_worn_pct') }}
             then concat('health is ', health_pct, '%, worn out') end as worn_reason,
         case when days_left <= {{ var('battery_soon_days') }}
-            then concat('worn out in about ', cast(greatest(round(days_left), 0) as int), ' days') end as soon_reason,
+            then concat('worn out in about ', cast(greatest(round(days_left), 0) as int),
+                case when round(days_left) = 1 then ' day' else ' days' end) end as soon_reason,
         case when days_left > {{ var('battery_soon_days') }} and days_left <= {{ var('battery_later_days') }}
             then concat('worn out in about ', cast(round(days_left) as int), ' days') end as later_reason,
         case when hot_s > 0
             then concat('above {{ var("battery_hot_c") }} degrees for ', round(hot_s / 3600, 1), ' hours') end as hot_reason,
         case when drained > 0
-            then concat('drained ', cast(drained as int), ' times in 30 days') end as drained_reason,
+            then concat('drained ', cast(drained as int), case when drained = 1 then ' time' else ' times' end,
+                ' in 30 days') end as drained_reason,
         case when charged_badly > 0
-            then concat('over-current or over-voltage ', cast(charged_badly as int), ' times in 30 days') end as charged_reason,
+            then concat('over-current or over-voltage ', cast(charged_badly as int),
+                case when charged_badly = 1 then ' time' else ' times' end, ' in 30 days') end as charged_reason,
         case when silent_days > {{ var('battery_silent_days') }}
             then concat('no report for ', cast(floor(silent_days) as int), ' days') end as silent_reason
     from facts

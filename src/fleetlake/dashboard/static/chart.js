@@ -28,13 +28,13 @@ export function drawBars(data, { draw, title, state }) {
     const cells = names.map((name, n) => {
       const kind = columnNamed(data, name).kind;
       const raw = data.values[name][i];
-      const cell = name === "severity" || name === "verdict" ? badge(raw) : kind === "instant" && raw !== null ? timeCell(raw) : textOf(data, name, i);
-      return el(n ? "td" : "th", { scope: n ? null : "row", class: isNumeric(kind) ? "number" : null }, cell);
+      const cell = name === "router_name" ? deviceLink(data, i) : name === "severity" || name === "verdict" ? badge(raw) : kind === "instant" && raw !== null ? timeCell(raw) : textOf(data, name, i);
+      return el(n ? "td" : "th", { scope: n ? null : "row", "data-label": n ? columnNamed(data, name).label : null, class: isNumeric(kind) ? "number" : null }, cell);
     });
     cells.splice(labels.length, 0, bar);
     return el("tr", {}, cells);
   });
-  const table = el("table", { class: "bars" }, el("thead", {}, el("tr", {}, head)), el("tbody", {}, rows));
+  const table = el("table", { class: "bars rows" }, el("thead", {}, el("tr", {}, head)), el("tbody", {}, rows));
   const more = el("p", { class: "more" });
   if (shown < data.rows) {
     more.append(`${shown} of ${data.rows} rows. `, el("button", { type: "button", onclick: (event) => {
@@ -70,7 +70,7 @@ export function drawHeat(data, { draw, title, state }) {
       const value = data.values[draw.value][i];
       const level = step(value);
       const told = draw.text.map((name) => `${columnNamed(data, name).label}: ${textOf(data, name, i)}`).join("\n");
-      const text = value === null ? "–" : value === 100 ? "100" : value.toFixed(value >= 10 ? 1 : 2);
+      const text = value === null ? "–" : value === 100 ? "100" : value.toFixed(value >= 10 && value < 99.9 ? 1 : 2);
       return el("td", { class: `heat step-${level === -1 ? draw.steps.length : level}`, title: `${day}\n${told}` }, text);
     }));
   });

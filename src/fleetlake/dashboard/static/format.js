@@ -94,11 +94,13 @@ const KINDS = {
   milliamps: (v) => `${number(v)} mA`,
   millivolts: (v) => `${number(v)} mV`,
   degrees: (v) => number(v, 4),
+  money: (v) => (v > 0 && v < 0.005 ? "< 0.01" : number(v, 2)),
+  month: (v) => v.slice(0, 7),
   yes_no: (v) => (v ? "yes" : "no"),
   number: plainNumber,
 };
 
-const NUMERIC = new Set(Object.keys(KINDS).filter((kind) => !["instant", "yes_no"].includes(kind)));
+const NUMERIC = new Set(Object.keys(KINDS).filter((kind) => !["instant", "month", "yes_no"].includes(kind)));
 
 export const isNumeric = (kind) => NUMERIC.has(kind);
 

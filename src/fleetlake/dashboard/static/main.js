@@ -4,7 +4,7 @@ import { drawBars, drawCalendar, drawForecast, drawHeat, drawLanes } from "./cha
 import { debounced, el } from "./dom.js";
 import { inWords, refreshChoices, startFilters } from "./filters.js";
 import { ago, instant, preference, setPreference } from "./format.js";
-import { drawAttention, drawCards, drawFacts, drawTable } from "./table.js";
+import { deviceName, drawAttention, drawCards, drawFacts, drawTable } from "./table.js";
 
 const DRAWN = {
   table: drawTable,
@@ -97,8 +97,15 @@ async function draw(panel, data, given, text) {
     content = await DRAWN[panel.kind](data, { ...panel, width, given, read: (path, more) => read({ path }, query(more)), load: loadNamed });
   }
   panel.shown = text;
+  if (panel.section.id === "identity" && data.rows) title(deviceName(data, 0).slice(0, 80));
   panel.body.replaceChildren(...[note, content].flat().filter(Boolean));
   origins(panel, data);
+}
+
+// The page of one device has its name.
+function title(name) {
+  document.querySelector("h1").textContent = name;
+  document.title = `${name} · fleetlake`;
 }
 
 // Where each number comes from, and since when its mart has rows.

@@ -238,12 +238,13 @@ class FleetMap {
     const given = view();
     const hasTrack = given.get("router") && given.get("day");
     this.trackZoom = this.map.getZoom();
-    const [track, stops] = hasTrack ? await Promise.all([this.panel.read("/api/map/track", { zoom: Math.max(0, this.trackZoom - 1) }), this.panel.read("/api/map/stops")]).catch(() => [null, null]) : [null, null];
+    const key = `${given.get("router")} ${given.get("day")}`;
+    const zoom = this.fittedTo === key ? Math.max(0, this.trackZoom - 1) : 11; // its box is not known yet
+    const [track, stops] = hasTrack ? await Promise.all([this.panel.read("/api/map/track", { zoom }), this.panel.read("/api/map/stops")]).catch(() => [null, null]) : [null, null];
     [this.track, this.stopRows] = [track, stops];
     this.map.getSource("track").setData(track ? segments(track, this.colour) : EMPTY);
     this.map.setPaintProperty("track", "line-color", stepped(this.colour === "speed_kmh" ? SPEED : SIGNAL));
     this.map.getSource("stops").setData(stops ? points(stops, () => ({})) : EMPTY);
-    const key = `${given.get("router")} ${given.get("day")}`;
     if (track?.rows && this.fittedTo !== key) { this.fittedTo = key; this.fit(track); }
     this.drawLegend();
   }

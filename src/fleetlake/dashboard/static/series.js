@@ -69,7 +69,7 @@ function chart(data, draw, value, width) {
         dash: name === limit ? [8, 5] : DASHES[Math.floor(i / PALETTE.length + i) % DASHES.length],
         width: 2,
         spanGaps: true,
-        points: { show: all.length < 40 && name !== limit, size: 6 },
+        points: { show: all.length === 1 || (all.length < 40 && name !== limit), size: 6 },
         value: (_, v) => said(v),
       })),
     ],

@@ -45,6 +45,7 @@ export function wrapped(text) {
 // What is shown of each column: name, heading, and the cell of a row.
 export function shownColumns(data, draw = {}) {
   const hidden = new Set(draw.hide || []);
+  for (const name of draw.hide_if_same || []) if (new Set(data.values[name]).size < 2) hidden.add(name);
   const has = (name) => data.columns.some((column) => column.name === name);
   const shown = [];
   if (has("router_id") && has("router_name")) hidden.add("router_id");
@@ -68,6 +69,7 @@ function cellOf(data, column, row, draw) {
   const value = data.values[column.name][row];
   if (column.name === "router_name" && data.values.router_id) return deviceLink(data, row);
   if (column.name === draw.link_day) return dayLink(value);
+  if (column.name === "object_name" && data.values.object_type?.[row] === "router") return objectLink(data, row);
   if (value === null || value === undefined || value === "") return "–";
   if (column.kind === "instant") return timeCell(value, draw.ages?.includes(column.name));
   if (["severity", "risk", "connection_state", "verdict"].includes(column.name)) return badge(value);
@@ -77,6 +79,12 @@ function cellOf(data, column, row, draw) {
 export function timeCell(value, withAge) {
   const time = el("time", { datetime: new Date(value).toISOString(), title: instant(value, { seconds: true }) }, instant(value));
   return withAge ? el("span", {}, time, el("span", { class: "faint" }, ` ${ago(value)}`)) : time;
+}
+
+// What was changed, if it is a router: its name leads to it.
+function objectLink(data, row) {
+  const named = { rows: 1, values: { router_id: [data.values.object_id[row]], router_name: [data.values.object_name[row]] } };
+  return deviceLink(named, 0);
 }
 
 function dayLink(day) {
@@ -138,7 +146,7 @@ export function drawTable(data, { draw = {}, title = "", state = {}, rowClass = 
     const rows = order(data, state.sort, rowsWith(data, columns, state.find));
     const count = Math.min(rows.length, state.rows || (rows.length <= first + 3 ? rows.length : first));
     body.replaceChildren(...rows.slice(0, count).map((row) => el("tr", { class: rowClass?.(row) },
-      columns.map((column, i) => el(i ? "td" : "th", { scope: i ? null : "row", class: isNumeric(column.kind) ? "number" : column.kind === "text" ? "text" : null }, column.cell(row))))));
+      columns.map((column, i) => el(i ? "td" : "th", { scope: i ? null : "row", "data-label": i ? column.label : null, class: isNumeric(column.kind) ? "number" : column.kind === "text" ? "text" : null }, column.cell(row))))));
     heads.forEach((head, i) => {
       const isSorted = state.sort?.name === columns[i].name;
       if (isSorted) head.setAttribute("aria-sort", state.sort.descending ? "descending" : "ascending");
@@ -156,7 +164,7 @@ export function drawTable(data, { draw = {}, title = "", state = {}, rowClass = 
   fillBody();
   return [
     finder,
-    el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": `${title}, table` }, el("table", {}, el("thead", {}, el("tr", {}, heads)), body)),
+    el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": `${title}, table` }, el("table", { class: "rows" }, el("thead", {}, el("tr", {}, heads)), body)),
     more,
   ].filter(Boolean);
 }
@@ -176,8 +184,11 @@ export function drawCards(data, { draw = {} } = {}) {
 }
 
 export function drawFacts(data, { draw = {} } = {}) {
-  return el("dl", { class: "facts" }, shownColumns(data, draw).filter((column) => column.name !== "router_name").map((column) =>
+  const facts = el("dl", { class: "facts" }, shownColumns(data, draw).filter((column) => column.name !== "router_name").map((column) =>
     el("div", {}, el("dt", { title: column.meaning }, column.label), el("dd", {}, column.cell(0)))));
+  if (isReport() || (data.values.latitude_deg?.[0] ?? null) === null) return facts;
+  const map = el("p", {}, el("a", { href: linkTo("/map", { router: data.values.router_id[0] }) }, "Show it and its tracks on the map"));
+  return [facts, map];
 }
 
 const REASONS = {
