@@ -84,6 +84,11 @@ notebooks: $(READY)  ## Run the notebooks of docs/notebooks and store their outp
 reference: $(READY)  ## Render the tables of docs/reference from the code
 	@$(BIN)/python -m tests.reference
 
+recorded: $(READY)  ## Record again what the simulator serves and what the commands print
+	@$(BIN)/python -m tests.simulator.fleet_profile
+	@$(BIN)/python -m tests.simulator.conversation
+	@$(BIN)/python -m tests.printed
+
 vendor: $(READY)  ## Fetch the dashboard's vendored scripts and outlines again, and compare (needs npm)
 	@$(BIN)/python -m tests.vendor
 

@@ -18,6 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fleetlake import cli
+from fleetlake.cli.interrupts import leave
 from fleetlake.cli.screen import console
 from fleetlake.cli.shell import _complete, _names, _run, _statements, attach_lines
 from fleetlake.errors import UsageError
@@ -213,6 +214,18 @@ def test_ctrl_c_while_rows_are_printed_returns_to_the_prompt(lake_path, monkeypa
         _run(lake, console(), "select 1")
 
     assert capsys.readouterr().out == "Stopped.\n"
+
+
+def test_leaving_ends_the_process_even_if_its_temporary_files_are_gone(
+    tmp_path, monkeypatch, capsys
+):
+    ended = []
+    monkeypatch.setattr("os._exit", ended.append)
+
+    leave(tmp_path / "gone")
+
+    assert ended == [130]
+    assert capsys.readouterr().err == "Stopped.\n"
 
 
 def ended_by_ctrl_c(query: "subprocess.Popen[str]") -> tuple[int, str]:

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fleetlake.cli import app
-from fleetlake.errors import UsageError
+from fleetlake.errors import LakeError, UsageError
 from fleetlake.exporters.day_track import as_geojson, as_gpx, day_track
 from fleetlake.lake import open_lake
 from fleetlake.settings import load_settings
@@ -101,6 +101,14 @@ def test_a_line_over_the_antimeridian_is_cut_there(lake):
         [[179.0, 20.0], [180.0, 20.5]],
         [[-180.0, 20.5], [-179.0, 21.0]],
     ]
+
+
+def test_a_lake_without_marts_says_to_build_them(empty_lake):
+    with (
+        open_lake(empty_lake, read_only=True) as lake,
+        pytest.raises(LakeError, match=r"no tracks yet.*`fleetlake build`"),
+    ):
+        day_track(lake, "1", DAY)
 
 
 def test_one_fix_is_a_point_and_no_line(lake):

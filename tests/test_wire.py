@@ -15,6 +15,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TypeVar
+from unittest.mock import patch
 
 import httpx
 import pytest
@@ -297,6 +298,20 @@ def test_a_silent_service_times_out():
             await ask(client)
 
     talk(answering(b"", closes=False), ask_in_vain, seconds=0.05)
+
+
+def test_a_connection_that_takes_too_long_is_a_connect_timeout():
+    async def connect_in_vain() -> str:
+        async with httpx.AsyncClient(transport=Wire(), timeout=0.05) as client:
+            loop = asyncio.get_running_loop()
+            with (
+                patch.object(loop, "create_connection", lambda *_, **__: asyncio.sleep(30)),
+                pytest.raises(httpx.ConnectTimeout) as failure,
+            ):
+                await client.get("http://service.test/")
+        return str(failure.value)
+
+    assert asyncio.run(connect_in_vain()) == "no connection within 0.05 s"
 
 
 def test_a_header_that_cannot_be_sent_is_a_client_error():

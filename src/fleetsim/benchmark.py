@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -62,14 +62,13 @@ def running(routers: int, days: int) -> Iterator[MeasuredServer]:
     command = [sys.executable, "-m", "fleetsim", "--port", "0"]
     options = ["--routers", str(routers), "--days", str(days), "--speed", "0"]
     begun = time.perf_counter()
-    process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True)  # noqa: S603 - our own command
-    try:
-        assert process.stdout is not None
-        port = int(process.stdout.readline().rpartition(":")[2])
-        yield MeasuredServer(process, port, time.perf_counter() - begun)
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait()
+    with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own command
+        try:
+            assert process.stdout is not None
+            port = int(process.stdout.readline().rpartition(":")[2])
+            yield MeasuredServer(process, port, time.perf_counter() - begun)
+        finally:
+            process.send_signal(signal.SIGTERM)
 
 
 class KeepAliveClient:
@@ -79,6 +78,10 @@ class KeepAliveClient:
         self._socket = socket.create_connection(("127.0.0.1", port))
         self._host = f"127.0.0.1:{port}"
         self._buffer = bytearray()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._socket.close()
 
     def get(self, target: str) -> bytes:
         """Return the body of an answer to GET."""
@@ -109,8 +112,7 @@ def walk(client: KeepAliveClient, target: str, pages: int) -> int:
 
 def _alert_pages(table: Table) -> None:
     """Walk alerts of 10,000 routers, requesting each page for the first time."""
-    with running(10_000, 14) as server:
-        client = KeepAliveClient(server.port)
+    with running(10_000, 14) as server, closing(KeepAliveClient(server.port)) as client:
         client.get("/api/v2/alerts/?limit=1")
         begun, cpu = time.perf_counter(), server.cpu_seconds()
         pages = walk(client, "/api/v2/alerts/?limit=500", _ALERT_PAGES)
@@ -141,10 +143,9 @@ def _sample_pages(table: Table, server: MeasuredServer, client: KeepAliveClient)
 
 def _large_fleet(table: Table) -> None:
     """Measure start-up and memory with 100,000 routers and 35 days of history."""
-    with running(100_000, 35) as server:
+    with running(100_000, 35) as server, closing(KeepAliveClient(server.port)) as client:
         seconds = server.seconds_to_start
         what = "seconds until 100,000 routers with 35 days answer"
-        client = KeepAliveClient(server.port)
         begun = time.perf_counter()
         client.get("/api/v2/products/")
         seconds += time.perf_counter() - begun

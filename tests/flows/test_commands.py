@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 from fleetlake.cli import app
 from fleetlake.cli.prefect.up import environment, put_environment
 from fleetlake.errors import UsageError
-from fleetlake.settings import load_settings
+from fleetlake.settings import ClockTrust, load_settings
+from fleetsim.callers import V3_TOKEN, authenticate, is_counted
 
 ROOT = Path(__file__).parents[2]
 
@@ -96,6 +97,21 @@ def test_up_does_not_touch_the_users_own_service_or_server(own_environment):
     assert "real" not in "".join(ours.values())
     assert load_settings().v3_root() == "http://127.0.0.1:1/api/v3/"
     assert not load_settings().profiles
+
+
+def test_up_has_the_simulators_keys_and_keeps_everything_in_its_folder(own_environment):
+    folder = own_environment / "up"
+
+    put_environment(environment(folder, "http://127.0.0.1:1", 4200))
+
+    settings = load_settings()
+    assert authenticate({n.lower(): v for n, v in settings.keys().items()}).name == "admin"
+    assert is_counted({n.lower(): v for n, v in settings.keys().items()})
+    assert settings.v3_token.get_secret_value() == V3_TOKEN
+    assert settings.service_root() == "http://127.0.0.1:1/api/v2/"
+    assert (settings.lake, settings.published) == (folder / "lake", folder / "published")
+    assert (settings.state, settings.calls_per_minute) == (folder / "state", 0)
+    assert settings.clock is ClockTrust.SERVICE
 
 
 def test_up_refuses_a_settings_file_with_accounts(own_environment):

@@ -33,7 +33,7 @@ READS = (
     "accounts/?limit=2&order_by=-name", "accounts/?limit=1&offset=2&fields=name,id",
     "accounts/?account=10157&fields=id", "accounts/10204/", "accounts/7/", "accounts/x/",
     "users/?limit=1&expand=account", "users/?limit=1&expand=nonsense", "users/?order_by=nonsense",
-    "groups/?limit=2&id__gt=20003&fields=id,name", 
+    "groups/?limit=2&id__gt=20003&fields=id,name",
     "groups/?limit=2&id__gt=0&order_by=-id&fields=id",
     "groups/?name__in=a,b", "groups/?limit=x", "groups/?offset=-1", "groups/?offset=x",
     "groups/?nonsense=1", "groups/?id__nonsense=1", "groups/?id=x", "groups/?id__in=1,x",

@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
-from fleetlake.errors import UsageError
+from fleetlake.errors import LakeError, UsageError
 from fleetlake.lake import Lake
 
 BREAK = timedelta(minutes=30)
@@ -18,6 +18,11 @@ BREAK = timedelta(minutes=30)
 _HALF_TURN, _TURN = 180.0, 360.0
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
+_BUILT = """
+select count(*) = 2 from duckdb_tables()
+where database_name = 'lake' and schema_name = 'marts'
+    and table_name in ('device_history', 'location_track_points')
+"""
 _ROUTERS = """
 select router_id, max_by(router_name, valid_from) from marts.device_history
 where router_id = try_cast($1 as bigint) or lower(router_name) = lower($1)
@@ -85,8 +90,13 @@ class DayTrack:
 def day_track(lake: Lake, router: str, day: date) -> DayTrack:
     """Return the track of a router, named by id or by name, on a UTC day.
 
-    Raises: UsageError for a name of no router or of several, and for a day without a fix.
+    Raises: UsageError for a name of no router or of several, and for a day without a fix;
+    LakeError if the marts are not built yet.
     """
+    if lake.rows(_BUILT) != [(True,)]:
+        raise LakeError(
+            "The lake holds no tracks yet.", remedy="Run `fleetlake build` first: it makes them."
+        )
     router_id, name = _router(lake, router)
     rows = lake.rows(_FIXES, [router_id, day])
     if not rows:
