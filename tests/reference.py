@@ -56,8 +56,8 @@ def endpoint_table() -> str:
 
 
 def _kept(endpoint: Endpoint) -> str:
-    forgets = endpoint.retention and f"; the service forgets after {endpoint.retention.days} days"
-    return f"{endpoint.mode}{forgets or ''}"
+    limit = endpoint.retention and f"; deleted by the service after {endpoint.retention.days} days"
+    return f"{endpoint.mode}{limit or ''}"
 
 
 def settings_table() -> str:

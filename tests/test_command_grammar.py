@@ -148,6 +148,8 @@ def test_every_command_says_what_it_does_and_what_its_options_mean(words):
     assert shown.exit_code == 0
     assert len(command.help) > 40
     assert all(getattr(parameter, "help", "") for parameter in command.params)
+    texts = [command.help, *(str(getattr(parameter, "help", "")) for parameter in command.params)]
+    assert not [text for text in texts if "[" in text], "Rich drops a word in brackets as markup"
 
 
 def test_help_lists_the_commands_in_the_order_of_work_with_groups_among_them():

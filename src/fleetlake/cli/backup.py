@@ -10,7 +10,7 @@ def backup(
         str, typer.Argument(help="A folder, best on another disk, or s3://bucket/prefix.")
     ],
     keep: Annotated[
-        int, typer.Option(min=1, help="Backups that stay, this one included; older ones go.")
+        int, typer.Option(min=1, help="Number of backups to keep, this one included.")
     ] = 2,
 ) -> None:
     """Copy the lake to a folder or an object store while loads go on.
@@ -20,7 +20,7 @@ def backup(
 
     Loads and builds do not wait for a backup; `fleetlake maintain` skips its turn meanwhile.
     Object stores take their keys from the usual AWS_ variables. `fleetlake restore` makes a lake
-    of a backup.
+    from a backup.
     """
     from fleetlake.cli.screen import console, copy_progress
     from fleetlake.lake.backups.backup import back_up

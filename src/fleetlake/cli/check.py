@@ -30,8 +30,8 @@ def check(
     with itself, and watermarks, proven ranges and counts of loads with the rows. It takes seconds.
     The full check also compares the checksum of each file, and so finds any flipped byte.
 
-    Ends with exit code 7 if something is damaged; `fleetlake repair` then says what was lost. What
-    is found is also recorded in `meta.events`.
+    Ends with exit code 7 if something is damaged; `fleetlake repair --dry-run` then says what was
+    lost. Findings are also recorded in `meta.events`.
     """
     from fleetlake.cli.formats import print_records
     from fleetlake.cli.screen import console, copy_progress

@@ -39,10 +39,10 @@ class ListGroup(PlainGroup):
     """A group whose `list` runs if no sub-command is named."""
 
     old_words: ClassVar[Mapping[str, str]] = {}
-    """Options of the last release and their replacements; "" drops the option."""
+    """Deprecated options and their replacements; "" drops the option."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse a command line; options of the last release work too, with a warning."""
+        """Parse a command line; deprecated options work too, with a warning."""
         known = args if ctx.resilient_parsing else self._with_command(ctx, args)
         return super().parse_args(ctx, known)
 
@@ -68,8 +68,8 @@ class ListGroup(PlainGroup):
 
 
 def say_instead(old: str, new: str) -> None:
-    """Warn about an old spelling, which works for one more release, and name the new one."""
-    say(f"Warning: `{old}` will stop working in the next release. Type `{new}` instead.")
+    """Warn about a deprecated spelling, and name the new one (docs/how-to/releases.md)."""
+    say(f"Warning: `{old}` is deprecated and a later release removes it. Type `{new}` instead.")
 
 
 def joined_paragraphs(docstring: str) -> str:

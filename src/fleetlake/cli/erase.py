@@ -40,14 +40,14 @@ def erase(
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Remove a device, a person or an account from the lake and from what was made of it.
+    """Remove a device, a person or an account from the lake, its marts and its known copies.
 
-    Rows that belong to it are deleted; its name, serial number and other identifiers are replaced
-    in the texts of other rows. All marts are built anew, files and catalog are written without the
-    bytes, and published snapshots and exports follow. No later load brings it back.
+    Its rows are deleted; its name, serial number and other identifiers are replaced in the texts of
+    other rows. All marts are rebuilt, files and catalog are rewritten without the deleted values,
+    and published snapshots and exports are brought up to date. No later load brings it back.
 
     It cannot be undone. It also ends time travel: only the newest snapshot of the lake stays. If
-    it is stopped, run it again. Nothing may be loading meanwhile.
+    it is stopped, run it again. No load may run meanwhile.
     """
     from fleetlake.cli.screen import console
     from fleetlake.endpoints.relations import Thing

@@ -38,7 +38,7 @@ def export(
         bool, typer.Option("--full", help="Send every row, even those that the target already has.")
     ] = False,
 ) -> None:
-    """Bring a database, a lake of another format or files up to date with the lake.
+    """Copy tables of the lake to a database, to files or to another table format.
 
     Sends only what changed since the last export: new rows, updates, deletions, new columns. You
     can stop it at any moment and run it again; each table changes atomically.

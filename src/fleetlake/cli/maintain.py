@@ -14,7 +14,7 @@ def maintain(
         typer.Option(
             "--backup",
             metavar="TARGET",
-            help="List the backups there that still hold rows past [retention]; repeatable.",
+            help="List the backups there that still hold rows past their retention; repeatable.",
         ),
     ] = None,
     *,
@@ -22,24 +22,24 @@ def maintain(
         bool,
         typer.Option(
             "--trust-clock",
-            help="Apply [retention] by this machine's clock even if it is far ahead of the lake.",
+            help="Apply retention by this machine's clock even if it is far ahead of the lake.",
         ),
     ] = False,
     copies: Annotated[
         bool,
         typer.Option(
             "--copies/--no-copies",
-            help="After rows were deleted by [retention]: build the marts, publish and export "
-            "again what still holds them, or leave that to the next build, publish and export.",
+            help="After retention deleted rows: build the marts, publish and export again what "
+            "still holds them, or leave that to the next build, publish and export.",
         ),
     ] = True,
 ) -> None:
-    """Merge small files, expire old snapshots, remove unused files and rows past their days.
+    """Merge small files, expire old snapshots, remove unused files and rows past their retention.
 
-    `[retention]` in fleetlake.toml says how many days the rows of a raw table stay. Such a row is
-    deleted at once; its bytes are gone when the last snapshot with it expires, --keep-days later.
-    Then the marts are computed anew, and a published snapshot and the exports to known addresses
-    follow.
+    The section `retention` of fleetlake.toml sets how many days a raw table keeps its rows. Older
+    rows are deleted at once; their bytes are gone when the last snapshot with them expires,
+    --keep-days later. Then the marts are rebuilt, and a published snapshot and the exports to known
+    addresses are brought up to date.
 
     Never waits: if a stream is being loaded, it reports that and changes nothing.
     """

@@ -9,7 +9,7 @@ import typer
 def publish(
     to: Annotated[
         Path | None,
-        typer.Option(help="Target folder; default: FLEETLAKE_PUBLISHED, for a demo its lake."),
+        typer.Option(help="Target folder; default: FLEETLAKE_PUBLISHED; for a demo, in its lake."),
     ] = None,
     raw: Annotated[
         list[str] | None,

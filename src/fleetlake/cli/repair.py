@@ -18,7 +18,7 @@ FIELDS = ("table", "file", "rows", "start_at", "end_at", "devices", "prospect")
 def repair(
     *,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what was lost; change nothing.")
+        bool, typer.Option("--dry-run", help="Only report what was lost; change nothing.")
     ] = False,
     full: Annotated[
         bool,
@@ -38,19 +38,18 @@ def repair(
         bool,
         typer.Option(
             "--rebuild-catalog",
-            help="Build a lost or damaged catalog of a lake in a folder anew from its files.",
+            help="Rebuild the lost or damaged catalog of a lake in a folder from its files.",
         ),
     ] = False,
     output: FormatOption = OutputFormat.TABLE,
 ) -> None:
-    """Repair a damaged lake: say what was lost, forget it, and read it again from the service.
+    """Repair a damaged lake: report what was lost, and read it again from the service.
 
-    The rows of damaged files are forgotten in one transaction together with their proven ranges,
-    so that the next load reads them again. What the service no longer holds is recorded as a gap.
-    The next build computes the marts anew, and exports start in full.
+    It deletes the rows of damaged files and their proven ranges in one transaction, so that a load
+    reads them again. What the service no longer holds is recorded as a gap. The next build computes
+    all marts, and exports start in full.
 
-    Restore the lake from a backup instead if there is a fresh one. `meta.events` records each
-    repair.
+    If you have a fresh backup, restore from it instead. `meta.events` records each repair.
     """
     from fleetlake.settings import load_settings
 

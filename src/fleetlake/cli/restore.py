@@ -20,7 +20,7 @@ def restore(
         ),
     ] = None,
 ) -> None:
-    """Make a lake of a backup, in a new or empty folder.
+    """Make a lake from a backup, in a new or empty folder.
 
     The next `fleetlake ingest` loads what the service has recorded since. A restore that is
     stopped leaves no lake; run it again to continue.

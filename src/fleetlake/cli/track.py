@@ -18,7 +18,7 @@ def track(
     router: Annotated[str, typer.Argument(help="A router's id or name.")],
     day: Annotated[datetime, typer.Option(formats=["%Y-%m-%d"], help="A day, in UTC.")],
     output: Annotated[
-        TrackFormat, typer.Option("--format", help="GPX 1.1, or GeoJSON as RFC 7946 has it.")
+        TrackFormat, typer.Option("--format", help="GPX 1.1, or GeoJSON (RFC 7946).")
     ] = TrackFormat.GPX,
 ) -> None:
     """Print where a vehicle was on one day, as GPX or GeoJSON.

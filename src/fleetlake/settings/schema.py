@@ -68,9 +68,9 @@ class Settings(BaseSettings):
 
     base_url: str | None = Field(None, description="Root URL of v2, e.g. https://host/api/v2/")
     v3_base_url: str | None = Field(None, description="Root URL of v3, without a trailing slash")
-    portal_api_id: HeaderValue = Field(SecretStr(""), description="Usage-tracking id")
+    portal_api_id: HeaderValue = Field(SecretStr(""), description="Id of the usage-tracking key")
     portal_api_key: HeaderValue = Field(SecretStr(""), description="Usage-tracking key")
-    mgr_api_id: HeaderValue = Field(SecretStr(""), description="Authorizing id")
+    mgr_api_id: HeaderValue = Field(SecretStr(""), description="Id of the authorizing key")
     mgr_api_key: HeaderValue = Field(SecretStr(""), description="Authorizing key")
     v3_token: HeaderValue = Field(SecretStr(""), description="Bearer token for v3")
     profile: str = Field(
@@ -88,11 +88,11 @@ class Settings(BaseSettings):
     lake: LakeAddress = Field(
         Path("data/lake"),
         validate_default=True,
-        description="Folder of the lake, or postgres:ADDRESS for a shared one",
+        description="Folder of the lake, or postgres:ADDRESS for a shared lake",
     )
     build_memory: str = Field(
         BUILD_MEMORY,
-        description="Memory limit of a build, e.g. 8GB; the rest spills to disk",
+        description="Memory limit of DuckDB in a build, e.g. 8GB; larger data spills to disk",
     )
     published: Path = Field(
         Path("data/published"), validate_default=True, description="Folder for published snapshots"
@@ -103,13 +103,13 @@ class Settings(BaseSettings):
         description="Rows per day above which a published mart is partitioned by date; 0: never",
     )
     published_coarse: bool = Field(
-        default=False, description="Publish places rounded to 100 m, and no names"
+        default=False, description="Publish places rounded to 100 m, without names"
     )
     reports: Path = Field(
         Path("data/reports"), validate_default=True, description="Folder for scheduled reports"
     )
     retention: dict[str, Annotated[int, Field(gt=0)]] = Field(
-        {}, description="Days that rows stay, e.g. FLEETLAKE_RETENTION__HISTORICAL_LOCATIONS=90"
+        {}, description="Days to keep rows, e.g. FLEETLAKE_RETENTION__HISTORICAL_LOCATIONS=90"
     )
     exports: dict[str, SecretStr] = Field(
         {}, description="Address of an export target, e.g. FLEETLAKE_EXPORTS__POSTGRES"
@@ -121,7 +121,7 @@ class Settings(BaseSettings):
     push_secrets_file: Path = Field(
         Path("data/push-secrets"),
         validate_default=True,
-        description="File of the secrets that sign pushed alerts, one per line, for this user only",
+        description="File of secrets that sign pushed alerts, one per line, mode 600",
     )
     dashboard_token: SecretStr | None = Field(
         None, description="Token for reading the dashboard from other machines"
@@ -131,7 +131,7 @@ class Settings(BaseSettings):
     )
     state: Path = Field(
         default_factory=lambda: user_state_path("fleetlake"),
-        description="Folder that holds the call limit shared by all processes",
+        description="Folder of the call limit that all processes of this user share",
     )
     umask: Annotated[str, AfterValidator(umask_text)] = Field(
         DEFAULT_UMASK,
@@ -157,20 +157,22 @@ class Settings(BaseSettings):
     push_sources: Annotated[tuple[IPv4Network | IPv6Network, ...], NoDecode] = Field(
         (), description="Networks that may push, e.g. 192.0.2.0/24,198.51.100.7; empty: all"
     )
-    push_megabytes: int = Field(1, ge=1, le=64, description="Maximum size of a pushed message, MB")
+    push_megabytes: int = Field(1, ge=1, le=64, description="Maximum size of a push, in MB")
     clock: ClockTrust = Field(
         ClockTrust.CHECKED,
         description="`checked`: load up to the earlier of the service's clock and this machine's; "
         "`service`: trust only the service's, for simulators and replays",
     )
-    plain_http: bool = Field(default=False, description="Allow plain http to other machines")
+    plain_http: bool = Field(
+        default=False, description="Allow plain http to other machines, which exposes the keys"
+    )
     timeout_seconds: float = Field(
         30.0,
         gt=0,
-        description="Seconds without data before a response fails; 4 times that in total",
+        description="Maximum seconds without data; a whole response may take 4 times that",
     )
     answer_megabytes: int = Field(
-        64, ge=1, le=1024, description="Maximum size of a response, unpacked, in MB"
+        64, ge=1, le=1024, description="Maximum uncompressed size of a response, in MB"
     )
     retry_seconds: float = Field(
         300.0, ge=0, description="Maximum seconds per page, over all attempts"

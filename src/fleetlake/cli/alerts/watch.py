@@ -29,12 +29,12 @@ def watch(
         typer.Option(formats=FORMATS, help="First show what was detected from this time on (UTC)."),
     ] = None,
     interval: Annotated[
-        float, typer.Option(min=0.1, help="Seconds between two looks into the lake.")
+        float, typer.Option(min=0.1, help="Seconds between two queries of the lake.")
     ] = 2.0,
     output: FormatOption = OutputFormat.TABLE,
     *,
     follow: Annotated[
-        bool, typer.Option("--follow/--no-follow", help="Go on until Ctrl-C, or end at once.")
+        bool, typer.Option("--follow/--no-follow", help="Watch until Ctrl-C, or exit at once.")
     ] = True,
 ) -> None:
     """Show alerts as they arrive in the lake, pushed or polled, each once.
