@@ -70,6 +70,10 @@ class Drained:
     tests: int = 0
     damages: int = 0
 
+    def __add__(self, other: "Drained") -> "Drained":
+        """Return what two batches brought together."""
+        return Drained(**{name: getattr(self, name) + getattr(other, name) for name in vars(self)})
+
     @property
     def is_nothing(self) -> bool:
         """True if no journal had anything new."""
@@ -124,13 +128,7 @@ def drain_all(lake: LakeAddress, folder: Path, *, profile: str = DEFAULT_PROFILE
     """Commit all messages that the journals of a folder hold now. Raises: as `drain_once`."""
     total = Drained()
     while not (drained := drain_once(lake, folder, profile=profile)).is_nothing:
-        total = Drained(
-            messages=total.messages + drained.messages,
-            alerts=total.alerts + drained.alerts,
-            dead_letters=total.dead_letters + drained.dead_letters,
-            tests=total.tests + drained.tests,
-            damages=total.damages + drained.damages,
-        )
+        total += drained
     return total
 
 
