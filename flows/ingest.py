@@ -11,12 +11,14 @@ from prefect.runtime import flow_run
 from prefect.states import Completed
 from pydantic import Field
 
+from fleetlake.endpoints import ALERTS
 from fleetlake.errors import StreamBusy
 from fleetlake.loading.ingest import ingest as ingest_endpoints
 from fleetlake.loading.ingest import raise_worst
 from fleetlake.loading.outcome import Outcome, outcome_line
 from fleetlake.loading.run import Watcher
 from fleetlake.planning.shards import PARTS, WHOLE, Shard
+from flows.alert_events import announce_if_possible
 from flows.credentials import settings_of_run
 from flows.groups import Group, endpoints_of
 from flows.reports import report_ingest
@@ -123,5 +125,7 @@ def load_streams(
         )
     state = read_lake_state(settings)
     report_ingest(group, shard, outcomes, state, announce_findings(state, names))
+    if ALERTS.name in names:
+        announce_if_possible(settings)
     raise_worst(outcomes)
     return outcomes

@@ -19,6 +19,7 @@ from fleetlake.monitoring.status import StreamStatus
 from fleetlake.planning.intervals import BEGINNING
 from fleetlake.planning.shards import Shard
 from fleetlake.publishing.publish import Published
+from fleetlake.receiving.drain import Drained
 from fleetlake.text.wording import age_in_words, counted
 from flows.markdown import as_text, table_of_text
 from flows.signals import LakeState
@@ -64,6 +65,30 @@ def report_ingest(
             "spared": sum(o.spared for o in outcomes),
             "failed": [o.endpoint for o in outcomes if o.error],
         },
+    )
+
+
+def announce_pushes(alerts: int) -> None:
+    """Send the event that starts a build after pushed alerts were drained."""
+    emit_event(
+        INGEST_COMPLETED,
+        resource={
+            "prefect.resource.id": "fleetlake.group.pushes",
+            "prefect.resource.name": "pushes",
+            "fleetlake.has-changed": "true",
+        },
+        payload={"group": "pushes", "added": alerts},
+    )
+
+
+def report_pushes(drained: Drained, announced: int) -> None:
+    """Write the summary of a run that drains journals."""
+    create_markdown_artifact(
+        f"## {counted(drained.messages, 'pushed message')}\n\n"
+        f"- {counted(drained.alerts, 'new alert')} in the lake, {announced:,} announced\n"
+        f"- {counted(drained.dead_letters, 'dead letter')}",
+        key="pushes-summary",
+        description="Pushed messages brought into the lake",
     )
 
 

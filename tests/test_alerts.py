@@ -514,3 +514,7 @@ def test_the_groups_of_types_are_those_that_the_sql_models_read():
     assert in_models == plain
     assert {*TYPE_GROUPS["security"]} == security
     assert {name for names in TYPE_GROUPS.values() for name in names} <= CONTRACT_ALERT_TYPES
+
+
+def test_every_type_of_the_contract_can_be_chosen():
+    assert {*chosen_types(CONTRACT_ALERT_TYPES)} == CONTRACT_ALERT_TYPES

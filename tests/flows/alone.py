@@ -2,7 +2,7 @@
 # ruff: noqa: PLC0415 - Prefect reads its settings when it is imported: not while tests are collected
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
@@ -13,8 +13,10 @@ import pytest
 
 from tests.conftest import Sim
 
-MODULES = ("alarm", "backfill", "build", "credentials", "fleet_report", "ingest", "maintain")
-MODULES += ("reports", "signals")
+MODULES = (
+    *("alarm", "alert_events", "backfill", "build", "credentials", "fleet_report", "ingest"),
+    *("maintain", "pushes", "reports", "signals"),
+)
 ARTIFACTS = ("create_table_artifact", "create_markdown_artifact", "create_progress_artifact")
 READERS = ("ingest_endpoints", "backfill_endpoint", "backfill", "verify")
 """The functions that read the service, by the names that flows use."""
@@ -29,6 +31,8 @@ class Alone:
     started: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     variables: dict[str, Any] = field(default_factory=dict)
     blocks: dict[str, Any] = field(default_factory=dict)
+    alerts: list[Any] = field(default_factory=list)
+    is_server_away: bool = False
 
     def show(self, content: Any = None, *, key: str, **_: Any) -> str:
         """Record an artifact's content."""
@@ -42,6 +46,12 @@ class Alone:
     def emit(self, event: str, **rest: Any) -> None:
         """Record an event."""
         self.events.append((event, rest))
+
+    def send(self, events: Sequence[Any]) -> None:
+        """Record the events of alerts, unless the server is away."""
+        if self.is_server_away:
+            raise httpx.ConnectError("All connection attempts failed")
+        self.alerts += events
 
     def start(self, name: str, **options: Any) -> None:
         """Record that a run of a deployment was requested."""
@@ -82,6 +92,7 @@ class Alone:
             "get_run_logger": lambda: logging.getLogger(__name__),
             "update_progress_artifact": self.progress,
             "emit_event": self.emit,
+            "send_events": self.send,
             "run_deployment": self.start,
             "Variable": Variable,
             "Secret": Secret,

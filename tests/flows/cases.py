@@ -21,6 +21,8 @@ OUT_OF_BOUNDS = [
     ("backfill", "backfill", {**JUNE, "endpoint": "alerts", "slice_hours": -1}),
     ("maintain", "maintain", {"keep_days": -5}),
     ("maintain", "nightly", {"days": 0}),
+    ("pushes", "drain_journal", {"minutes": -1}),
+    ("pushes", "drain_journal", {"minutes": 61}),
     ("ingest", "ingest", {"group": "series", "shards": 0}),
     ("ingest", "ingest", {"group": "series", "shards": PARTS + 1}),
     ("ingest", "ingest_shard", {"group": "series", "shards": 2, "shard": 0}),

@@ -105,7 +105,7 @@ def test_the_next_setup_keeps_and_reports_paused_disabled_and_obsolete_items(mon
         assert not client.read_deployment_by_name("ingest/events").paused
         assert [found(name).enabled for name in names] == [False, False]
         assert found("fleetlake-build-after-ingest").enabled
-        assert "Still paused on the server: series." in said
+        assert "Still paused on the server: pushes, series." in said
         assert "No longer in prefect.yaml, left unchanged: of-before." in said
         assert "fleetlake-of-before" in said.partition("Secret blocks of an earlier set-up")[2]
         assert "prefect --no-prompt block delete secret/" in said

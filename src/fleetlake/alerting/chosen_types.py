@@ -62,6 +62,9 @@ TYPE_GROUPS = {
 }
 """Alert types by the word that names a group of them on the command line."""
 
+_ALIKE = ("ethernet_wan_plugged", "modem_wan_plugged", "wwan_network_available")
+"""Types of no group that look like misspelt ones of a group."""
+
 DEFAULT_GROUPS = ("failover", "wan", "battery", "availability", "location")
 
 
@@ -75,7 +78,7 @@ def chosen_types(words: Iterable[str]) -> tuple[str, ...]:
     ('connection_state', 'reboot_status_change')
     """
     found = {name for word in words for name in TYPE_GROUPS.get(word, (word,))}
-    known = {name for names in TYPE_GROUPS.values() for name in names}
+    known = {name for names in (*TYPE_GROUPS.values(), _ALIKE) for name in names}
     for name in sorted(found - known):
         nearest = get_close_matches(name, [*TYPE_GROUPS, *known], n=1, cutoff=0.9)
         if nearest or "_" not in name:

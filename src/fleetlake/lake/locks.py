@@ -60,6 +60,17 @@ def drain_lock(lake: LakeAddress, *, seconds: float = DRAIN_LOCK_SECONDS) -> Ite
 
 
 @contextmanager
+def announce_lock(lake: LakeAddress) -> Iterator[None]:
+    """Hold the announcing of alerts. Raises: StreamBusy at once if another process announces."""
+    with ExitStack() as held:
+        try:
+            held.enter_context(_lock(lake, "announce", seconds=0, purpose="streams"))
+        except LockTaken:
+            raise StreamBusy("Another process is announcing alerts.") from None
+        yield
+
+
+@contextmanager
 def earlier_stream_lock(lake: LakeAddress, stream: str) -> Iterator[None]:
     """Hold a stream of an earlier release, whether or not it could be divided there.
 

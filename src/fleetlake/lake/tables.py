@@ -195,6 +195,12 @@ META: dict[str, dict[str, str]] = {
         "offset": "BIGINT",
         "committed_at": _TIME,
     },
+    # How far alerts were announced to Prefect: see fleetlake.lake.new_alerts.
+    "announced": {
+        "endpoint": "VARCHAR",
+        "row_number": "BIGINT",
+        "announced_at": _TIME,
+    },
     # Requests made, retries included, per run and endpoint.
     "calls": {
         "run_id": "VARCHAR",

@@ -70,6 +70,10 @@ class Drained:
     tests: int = 0
     damages: int = 0
 
+    def __add__(self, other: "Drained") -> "Drained":
+        """Return what two batches brought together."""
+        return Drained(**{name: getattr(self, name) + getattr(other, name) for name in vars(self)})
+
     @property
     def is_nothing(self) -> bool:
         """True if no journal had anything new."""

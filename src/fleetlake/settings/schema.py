@@ -157,6 +157,11 @@ class Settings(BaseSettings):
     push_sources: Annotated[tuple[IPv4Network | IPv6Network, ...], NoDecode] = Field(
         (), description="Networks that may push, e.g. 192.0.2.0/24,198.51.100.7; empty: all"
     )
+    alert_events: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="Alert types, or groups of types, of which Prefect gets an event, "
+        "e.g. failover,battery",
+    )
     push_megabytes: int = Field(1, ge=1, le=64, description="Maximum size of a push, in MB")
     clock: ClockTrust = Field(
         ClockTrust.CHECKED,
@@ -212,7 +217,7 @@ class Settings(BaseSettings):
     def _split(cls, value: object) -> object:
         return tuple(n.strip() for n in value.split(",")) if isinstance(value, str) else value
 
-    @field_validator("push_secrets", "push_sources", mode="before")
+    @field_validator("push_secrets", "push_sources", "alert_events", mode="before")
     @classmethod
     def _split_list(cls, value: object) -> object:
         return comma_separated(value) if isinstance(value, str) else value

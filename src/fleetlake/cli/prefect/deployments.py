@@ -86,20 +86,24 @@ def with_speed(file: Mapping[str, Any], speed: float, *, now: datetime) -> dict[
 
 
 def with_operator_choices(
-    file: Mapping[str, Any], *, paused: Collection[str], off: Collection[str]
+    file: Mapping[str, Any], *, known: Mapping[str, bool], off: Collection[str]
 ) -> dict[str, Any]:
-    """Return the deployments with what operators paused or disabled on the server kept so.
+    """Return the deployments with what operators paused, resumed or disabled on the server.
+
+    `known` says whether each deployment on the server is paused; the file decides on new ones.
 
     >>> file = {"deployments": [{"name": "series"}, {"name": "marts", "triggers": [{"name": "t"}]}]}
-    >>> series, marts = with_operator_choices(file, paused={"series"}, off={"t"})["deployments"]
+    >>> known = {"series": True}
+    >>> series, marts = with_operator_choices(file, known=known, off={"t"})["deployments"]
     >>> series["paused"], marts["triggers"]
     (True, [{'name': 't', 'enabled': False}])
     """
     deployments = []
     for deployment in file["deployments"]:
         decided = dict(deployment)
-        if deployment["name"] in paused:
-            decided["paused"] = True
+        is_paused = known.get(deployment["name"])
+        if is_paused or (is_paused is False and "paused" in deployment):
+            decided["paused"] = is_paused
         if triggers := deployment.get("triggers"):
             decided["triggers"] = [
                 {**t, "enabled": False} if t["name"] in off else t for t in triggers

@@ -80,9 +80,7 @@ def set_up(*, speed: float, runs: int, store_keys: bool) -> None:
             screen.print(line, soft_wrap=True)
         known = deployed(client)
         disabled = {a.name for a in client.read_automations() if not a.enabled}
-        wanted = with_operator_choices(
-            deployments, paused={n for n in known if known[n]}, off=disabled
-        )
+        wanted = with_operator_choices(deployments, known=known, off=disabled)
         deploy(with_speed(wanted, speed, now=datetime.now(UTC)), project)
         screen.print(f"Deployments: {', '.join(d['name'] for d in deployments['deployments'])}.")
         for folder in dict.fromkeys((package_files(), project)):

@@ -81,7 +81,7 @@ REPROVED = frozenset({"intervals", "watermarks", "reads", "quarantine"})
 RESTORED = frozenset(
     {
         *("files", "columns", "lake", "loads", "lateness", "absent", "capabilities"),
-        *("confirmations", "journal_positions"),
+        *("confirmations", "journal_positions", "announced"),
     }
 )
 """Tables of meta that a repair or the next loads write again."""

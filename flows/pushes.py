@@ -1,0 +1,105 @@
+"""Bring pushed messages into the lake where their receiver cannot, and announce alerts soon."""
+
+import time
+from dataclasses import dataclass
+from typing import Annotated
+
+from prefect import flow, get_run_logger, task
+from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import State
+from prefect.states import Completed
+from pydantic import Field
+
+from fleetlake.errors import StreamBusy
+from fleetlake.receiving.drain import Drained, drain_all
+from fleetlake.receiving.journal_reader import START, bytes_after, journals
+from fleetlake.settings import Settings, load_settings
+from fleetlake.text.wording import counted
+from flows.alert_events import announce_if_possible
+from flows.reports import announce_pushes, report_pushes
+from flows.retries import RETRIES
+from flows.states import SKIPPED
+
+LOOK_SECONDS = 5.0
+BUILD_SECONDS = 60.0
+"""At least this long from one event that starts a build to the next."""
+
+
+@flow(name="drain_journal", flow_run_name="drain journal")
+def drain_journal(minutes: Annotated[float, Field(ge=0, le=60)] = 0) -> State[None]:
+    """Commit what the journals on this machine hold, announce new alerts, and start a build.
+
+    For a receiver that has no access to the lake (`fleetlake receive --no-drain`): the worker needs
+    access to its FLEETLAKE_PUSH_JOURNAL. With `minutes`, the run looks again every few seconds for
+    that long; otherwise it looks once. It ends as Skipped if there is nothing to look at.
+    """
+    settings = load_settings()
+    if not (journals(settings.push_journal) or settings.alert_events):
+        return Completed(
+            name=SKIPPED, message=f"No journal in {settings.push_journal}, and no alert_events."
+        )
+    done = drain_for(minutes)
+    report_pushes(done.drained, done.announced)
+    messages = counted(done.drained.messages, "message")
+    return Completed(message=f"{messages}, {counted(done.announced, 'alert')} announced.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Looked:
+    """What one or more looks brought: messages read, and alerts announced."""
+
+    drained: Drained
+    announced: int
+
+
+@task(name="drain", cache_policy=NO_CACHE, **RETRIES)
+def drain_for(minutes: float) -> Looked:
+    """Drain and announce for some minutes; at least once."""
+    settings, looks = load_settings(), _Looks()
+    ends_at = time.monotonic() + minutes * 60
+    looks.look(settings)
+    while time.monotonic() + LOOK_SECONDS < ends_at:
+        time.sleep(LOOK_SECONDS)
+        looks.look(settings)
+    looks.start_build()
+    return looks.done
+
+
+class _Looks:
+    """The looks of one run: what they brought, and what the next one may leave out."""
+
+    def __init__(self) -> None:
+        self.done = Looked(drained=Drained(), announced=0)
+        self._sizes: dict[str, int] = {}
+        self._unbuilt = 0
+        self._built_at = float("-inf")
+
+    def look(self, settings: Settings) -> None:
+        """Drain the journals if they have grown, announce new alerts, and start a build."""
+        drained = self._drain(settings)
+        self.done = Looked(
+            drained=self.done.drained + drained,
+            announced=self.done.announced + announce_if_possible(settings),
+        )
+        self._unbuilt += drained.alerts
+        if time.monotonic() - self._built_at >= BUILD_SECONDS:
+            self.start_build()
+
+    def start_build(self) -> None:
+        """Send the event that starts a build of the marts, if they lack alerts."""
+        if self._unbuilt:
+            announce_pushes(self._unbuilt)
+            self._unbuilt, self._built_at = 0, time.monotonic()
+
+    def _drain(self, settings: Settings) -> Drained:
+        found = journals(settings.push_journal)
+        sizes = {journal_id: bytes_after(path, START) for journal_id, path in found.items()}
+        if sizes == self._sizes:
+            return Drained()
+        try:
+            drained = drain_all(settings.lake, settings.push_journal, profile=settings.profile)
+        except StreamBusy as busy:  # another process drains, or keeps the lake quiet
+            get_run_logger().info("%s", busy.what)
+            return Drained()
+        self._sizes = sizes
+        return drained

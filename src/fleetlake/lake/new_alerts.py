@@ -1,0 +1,170 @@
+"""Alerts that have come into the lake since they were last announced, each once.
+
+How far they are announced is in the lake (`meta.announced`), as the numbers that rows get when they
+are committed. So it agrees with the rows whatever runs, restarts or is restored, and a load that
+takes long and commits late is not overlooked. The first look announces nothing: what is there has
+been there before. Alerts older than a day are never announced, so a backfill wakes nobody.
+
+A pushed alert and the polled one that confirms it are one alert: the first to arrive counts. Its
+announcement has the same id either way, so that it can be recognised if it is sent twice.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import NAMESPACE_OID, UUID, uuid5
+
+from fleetlake.endpoints import ALERTS, GROUPS, PUSHED
+from fleetlake.endpoints.model import Endpoint
+from fleetlake.endpoints.relations import Thing
+from fleetlake.lake.connection import Lake
+from fleetlake.lake.locks import commit_lock
+from fleetlake.text.quoting import quoted
+
+OLDEST = timedelta(days=1)
+"""An alert older than this is not announced."""
+
+MOST_ALERTS = 10_000
+"""Alerts of one look, of each table; the next look takes up the rest."""
+
+_KEY = quoted(ALERTS.key[0])
+_NONE = -1
+"""Comes before the number of a table's first row."""
+
+
+@dataclass(frozen=True)
+class Announced:
+    """The numbers of the last rows that were announced: of polled and of pushed alerts."""
+
+    polled: int
+    pushed: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewAlert:
+    """One alert to announce, with the names that its device and group have now. Times are UTC.
+
+    `push_id` identifies it however it arrived.
+    """
+
+    push_id: str
+    alert_id: str
+    arrived_by: str
+    account_profile: str
+    alert_type: str
+    description: str | None
+    detected_at: datetime
+    account_id: int | None
+    router_id: int | None
+    router_name: str | None
+    group_name: str | None
+
+    @property
+    def event_id(self) -> UUID:
+        """The id of its announcement, always the same."""
+        return uuid5(NAMESPACE_OID, f"fleetlake alert {self.account_profile} {self.push_id}")
+
+
+_FIELDS = tuple(NewAlert.__dataclass_fields__)
+
+
+def new_alerts(
+    lake: Lake, types: Sequence[str], *, now: datetime
+) -> tuple[list[NewAlert], Announced]:
+    """Return the alerts of these types to announce, oldest first, and how far that is.
+
+    `now` is the service's clock, UTC. Pass the second to `note_announced` once they are sent.
+    """
+    with lake.single_snapshot():
+        since, last = now - OLDEST, _last(lake)
+        if last is None:
+            return [], Announced(
+                _newest(lake, ALERTS, since, at_least=_NONE),
+                _newest(lake, PUSHED, since, at_least=_NONE),
+            )
+        chosen = {"types": list(types), "since": since, "most": MOST_ALERTS}
+        polled = lake.rows(_POLLED, {**chosen, "polled": last.polled, "pushed": last.pushed})
+        pushed = lake.rows(_PUSHED, {**chosen, "pushed": last.pushed})
+        until = Announced(
+            _until(lake, ALERTS, polled, since, last.polled),
+            _until(lake, PUSHED, pushed, since, last.pushed),
+        )
+    found = [NewAlert(**dict(zip(_FIELDS, r, strict=True))) for _, *r in (*polled, *pushed)]
+    return sorted(found, key=lambda alert: (alert.detected_at, alert.alert_id)), until
+
+
+def note_announced(lake: Lake, until: Announced) -> None:
+    """Record how far alerts are announced, unless that is known already."""
+    if _last(lake) == until:
+        return
+    with commit_lock(lake.path), lake.transaction():
+        lake.execute("delete from meta.announced")
+        lake.execute(
+            "insert into meta.announced values (?, ?, now()), (?, ?, now())",
+            [ALERTS.name, until.polled, PUSHED.name, until.pushed],
+        )
+
+
+def _last(lake: Lake) -> Announced | None:
+    rows = dict(lake.rows("select endpoint, row_number from meta.announced"))
+    if not {ALERTS.name, PUSHED.name} <= rows.keys():
+        return None
+    return Announced(rows[ALERTS.name], rows[PUSHED.name])
+
+
+def _until(
+    lake: Lake,
+    endpoint: Endpoint,
+    rows: Sequence[tuple[Any, ...]],
+    since: datetime,
+    last: int,
+) -> int:
+    """Return the number of the last row that a look at a table has covered."""
+    if len(rows) == MOST_ALERTS:
+        return int(rows[-1][0])
+    return _newest(lake, endpoint, since, at_least=last)
+
+
+def _newest(lake: Lake, endpoint: Endpoint, since: datetime, *, at_least: int) -> int:
+    """Return the highest number among the rows since an instant, or `at_least`."""
+    [(newest,)] = lake.rows(
+        f"select max(rowid) from raw.{endpoint.name} where {endpoint.event_time} >= ?", [since]
+    )
+    return at_least if newest is None else max(int(newest), at_least)
+
+
+def _named(alerts: str) -> str:
+    """Return a query of alerts with the names of their devices and groups, in the rows' order."""
+    return (
+        "select row_number, push_id, alert_id, arrived_by, a.account_profile, a.type, "
+        "a.friendly_info, a.detected_at, a.account_id, a.router_id, routers.name, groups.name "
+        f"from ({alerts}) a left join raw.{Thing.ROUTER.listing.name} as routers "
+        "on routers.id = a.router_id and routers.valid_to is null "
+        "and routers.account_profile = a.account_profile "
+        f"left join raw.{GROUPS.name} as groups on groups.id = routers.group_id "
+        "and groups.valid_to is null and groups.account_profile = a.account_profile "
+        "order by row_number limit $most"
+    )
+
+
+_COLUMNS = "account_profile, type, friendly_info, account_id, router_id"
+_POLLED = _named(
+    f"select rowid as row_number, coalesce(c.push_id, lower({_KEY})) as push_id, "
+    f"{_KEY} as alert_id, 'poll' as arrived_by, {_COLUMNS}, "
+    "coalesce(detected_at, created_at) as detected_at "
+    f"from raw.{ALERTS.name} left join (select alert_id as confirmed, push_id "
+    f"from meta.confirmations) c on c.confirmed = {_KEY} "
+    "where rowid > $polled and created_at >= $since and list_contains($types, type) "
+    # The push was announced, or is older than the first look.
+    f"and not exists (select 1 from raw.{PUSHED.name} p where p.push_id = c.push_id "
+    "and p.rowid <= $pushed)"
+)
+_PUSHED = _named(
+    "select rowid as row_number, push_id, coalesce(created_at_timeuuid, push_id) as alert_id, "
+    f"'push' as arrived_by, {_COLUMNS}, coalesce(detected_at, alerted_at) as detected_at "
+    f"from raw.{PUSHED.name} where rowid > $pushed and alerted_at >= $since "
+    "and list_contains($types, type) "
+    # The polled alert is announced instead.
+    "and push_id not in (select push_id from meta.confirmations)"
+)
