@@ -120,6 +120,11 @@ class Settings(BaseSettings):
         validate_default=True,
         description="File of the secrets that sign pushed alerts, one per line, for this user only",
     )
+    push_secrets_block: str | None = Field(
+        None,
+        pattern="^[a-z0-9-]*$",
+        description="Name of a Prefect Secret block with more such secrets",
+    )
     dashboard_token: SecretStr | None = Field(
         None, description="Token for reading the dashboard from other machines"
     )
