@@ -14,7 +14,7 @@ BLOCK = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 LOADS = re.compile(r"fleetlake (doctor|ingest|build|publish|verify|backfill)")
-STAYS = re.compile(r"fleetlake (simulate(?!.*--print-env)|up|dashboard)\b")
+STAYS = re.compile(r"fleetlake (simulate(?!.*--print-env)|up|dashboard|receive|alerts watch)\b")
 
 
 def console_commands(page: str) -> list[str]:

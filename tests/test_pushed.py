@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fleetlake.decoding import pushed
 from fleetlake.decoding.bounds import MAX_DEPTH, MAX_MEMBERS
 from fleetlake.decoding.pushed import WITHOUT_ID, Pushes, read_pushes, received_bytes
 from fleetlake.decoding.timeuuid import embedded_time
@@ -38,8 +39,6 @@ ALERT = {"type": "reboot", "router": 7, "detected_at": "2026-06-15T11:59:58+00:0
         ALERT,
         [ALERT],
         {"alerts": [ALERT]},
-        {"data": [ALERT], "count": 1},
-        {"objects": [ALERT], "meta": {}},
         b"\xef\xbb\xbf \n" + json.dumps(ALERT).encode() + b"\n",
     ],
 )
@@ -48,6 +47,39 @@ def test_an_alert_alone_or_in_a_list_is_the_same_row(body):
 
     assert row == rows(ALERT)[0]
     assert (row["type"], row["router_id"], row["account_id"]) == ("reboot", 7, None)
+
+
+def test_what_is_beside_the_list_is_kept_with_each_alert_and_does_not_identify_it():
+    alerts = [ALERT, {"type": "other"}]
+    first = {"objects": alerts, "meta": {"rule": 5}, "count": 2}
+
+    found = rows(first, {"data": [ALERT], "count": 1}, ALERT)
+
+    assert [json.loads(row.pop("_extra")) for row in found] == [
+        {"_message": {"meta": {"rule": 5}, "count": 2}}
+    ] * 2
+    alone = rows(*alerts)
+    assert [row.pop("_extra") for row in alone] == [None, None]
+    assert found == alone
+
+
+def test_what_is_beside_a_long_list_and_long_itself_is_left_out(monkeypatch):
+    monkeypatch.setattr(pushed, "MOST_AROUND_BYTES", 100)
+
+    found = rows({"alerts": [{"type": f"t{n}"} for n in range(5)], "note": "x" * 20})
+
+    assert [row["_extra"] for row in found] == [None] * 5
+
+
+def test_a_bad_alert_beside_other_members_is_a_dead_letter_that_can_be_read_again():
+    found = read({"alerts": [{"router": 7}, 5, {}], "count": 3})
+
+    letters = [received_bytes(reject.raw) for reject in found.rejects]
+    assert [json.loads(letter) for letter in letters] == [
+        {"router": 7, "_message": {"count": 3}},
+        5,
+        {"_message": {"count": 3}},
+    ]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from fleetlake.lake import open_lake
 from tests.consoles import console_commands, plain_settings, run_command, runnable
 from tests.processes import fleetlake, service
 from tests.site_pages import DOCS, ROOT
@@ -36,12 +37,23 @@ def test_its_first_screen_is_one_sentence_two_commands_and_their_output() -> Non
 @pytest.mark.proof
 def test_the_demo_prints_the_table_in_the_readme(demo: tuple[Path, str]) -> None:
     shown = re.findall(r"<!-- demo -->\n```text\n(.*?)```", README, flags=re.DOTALL)[0]
-    title, _, header, *_ = shown.splitlines()
+    _, title, _, header, *_ = shown.splitlines()
 
     printed = demo[1]
     names = [name.strip() for name in header.strip("┃").split("┃")]
     assert title in printed
     assert all(name in printed for name in names)
+
+
+@pytest.mark.proof
+def test_the_demo_prints_how_soon_pushed_alerts_are_in_the_lake(demo: tuple[Path, str]) -> None:
+    folder, printed = demo
+    shape = r"pushed: (\d+) alerts? in the lake, median \d+\.\d s after they were raised"
+
+    with open_lake(folder / "data" / "lake", read_only=True) as lake:
+        [(count,)] = lake.rows("select count(*) from raw.pushed_alerts")
+    assert re.search(rf"^{shape}$", README, re.MULTILINE)
+    assert [int(n) for n in re.findall(shape, printed)] == ([count] if count else [])
 
 
 @pytest.mark.release

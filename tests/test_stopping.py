@@ -223,6 +223,7 @@ def test_up_runs_until_one_of_its_processes_ends(up_of_nothing):
         (worker, "running_worker", Polled(*[lambda: None] * 3)),
         (up, "_simulator", "http://127.0.0.1:8001"),
         (up, "_dashboard", "http://127.0.0.1:8710"),
+        (up, "_receiver", (Polled(*[lambda: None] * 20), "http://127.0.0.1:8720")),
     ]:
         up_of_nothing.setattr(place, name, lambda *_, started=started, **__: nullcontext(started))
     for place, name in [

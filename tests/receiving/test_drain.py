@@ -9,6 +9,7 @@ import pytest
 
 from fleetlake.errors import StreamBusy
 from fleetlake.lake import Lake, open_lake
+from fleetlake.lake.alert_tail import AlertTail
 from fleetlake.lake.locks import drain_lock, quiet_lake
 from fleetlake.lake.maintenance import maintain
 from fleetlake.receiving import drain
@@ -258,3 +259,18 @@ def test_an_alert_shows_at_once_and_is_the_polled_row_once_polled(lake_path, fol
         assert lake.rows("select alert_id from meta.confirmations") == [
             (alert["created_at_timeuuid"],)
         ]
+
+
+@pytest.mark.parametrize("shape", [with_id, without_id])
+def test_before_the_first_build_a_watch_shows_a_pushed_alert_once(lake_path, folder, shape):
+    alert = an_alert()
+    with open_lake(lake_path) as lake:
+        tail = AlertTail(lake)
+        push(folder, shape(alert))
+        drain_once(lake_path, folder)
+        shown = tail.look()
+        poll(lake, [alert])
+        again = tail.look()
+
+    assert [(one.alert_type, one.router_id) for one in shown] == [(alert["type"], 7)]
+    assert again == []

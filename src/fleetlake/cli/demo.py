@@ -3,6 +3,7 @@
 import shutil
 import sys
 import time
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -15,14 +16,21 @@ def demo(
     days: Annotated[int, typer.Option(min=1, help="Days of history.")] = 7,
     seed: Annotated[int, typer.Option(help="Seed of the simulated fleet.")] = 1,
 ) -> None:
-    """Simulate a service, load it, build the marts and publish them.
+    """Simulate a service, have alerts pushed, load everything, build the marts and publish them.
 
     Run it again to load only what the fleet did since. The options apply to the first run; later
     runs continue with the fleet in the lake.
     """
     from fleetlake.cli.build import build_progress, build_report
     from fleetlake.cli.screen import console, run_with_progress, table
-    from fleetlake.demo import EXAMPLE_QUERIES, demo_fleet, demo_settings, running_simulator
+    from fleetlake.demo import (
+        EXAMPLE_QUERIES,
+        demo_fleet,
+        demo_settings,
+        move_clock,
+        running_simulator,
+    )
+    from fleetlake.demo.pushes import push_live, starting_receiver
     from fleetlake.errors import SettingsError
     from fleetlake.lake import open_lake
     from fleetlake.loading.ingest import ingest, raise_worst
@@ -39,15 +47,19 @@ def demo(
         )
     fleet = demo_fleet(settings.lake, routers=routers, days=days, seed=seed)
     screen.print(f"1. A service with {fleet.routers} routers and {fleet.days} days of history …")
-    with running_simulator(fleet) as url:
-        screen.print(f"2. Loading everything new from {url} …")
-        raise_worst(run_with_progress(screen, partial(ingest, demo_settings(settings, url), [])))
-    screen.print("3. Building the marts …")
+    with starting_receiver(settings) as receiver, running_simulator(fleet) as url:
+        service, now = demo_settings(settings, url), datetime.now(UTC)
+        screen.print("2. The service pushes new alerts to a receiver …")
+        screen.print(f"   {push_live(receiver, fleet, service, url, now)}")
+        screen.print(f"3. Loading everything new from {url} …")
+        move_clock(url, now)
+        raise_worst(run_with_progress(screen, partial(ingest, service, [])))
+    screen.print("4. Building the marts …")
     with build_progress(screen) as on_progress:
         memory = settings.build_memory
         built = build_marts(settings.lake, memory=memory, on_progress=on_progress)
     screen.print(build_report(built))
-    screen.print("4. Publishing them as plain Parquet …")
+    screen.print("5. Publishing them as plain Parquet …")
     target, day_rows = published_folder(settings), settings.published_day_rows
     published = publish(settings.lake, target, day_rows=day_rows)
     with open_lake(settings.lake, read_only=True) as lake:
@@ -62,6 +74,7 @@ def demo(
         'fleetlake query "select type, count(*) from raw.alerts group by 1 order by 2 desc"',
         "fleetlake dashboard --open",
         "fleetlake status",
+        "fleetlake alerts watch   (alerts as they arrive; `fleetlake receive` takes pushed ones)",
         "fleetlake demo     (again: it loads only what is new)",
         "fleetlake doctor   (once FLEETLAKE_BASE_URL and the keys point to your service)",
     ):

@@ -2,10 +2,12 @@
 
 The service contract does not show the body. So a message may be an alert, a list of alerts, or an
 object with one list of alerts; the device and the account may be given as a number, a URL or an
-object; and members without a column are kept. What cannot be read is a dead letter, with its bytes.
+object; and members without a column are kept, those beside the list with each alert of it. What
+cannot be read is a dead letter, with its bytes.
 
 The id of a push is the UUID of its alert. An alert without one gets a digest of its content, so a
-message that is sent again is recognised, and two alerts with the same content are one push.
+message that is sent again is recognised, and two alerts with the same content are one push. What
+is beside the list does not count: another message may bring the same alert.
 """
 
 import hashlib
@@ -42,6 +44,12 @@ ESCAPED = "escaped:"
 TEST = "test"
 """Type of the message by which the service tests a destination."""
 
+AROUND = "_message"
+"""Member that an alert gets if its message has members beside the list: an object of those."""
+
+MOST_AROUND_BYTES = 16_000_000
+"""If the copies of what is beside the list take more than this, it is left out."""
+
 _OWN = ("push_id", "alerted_at", "received_at")
 """Columns that the receiver fills in."""
 
@@ -71,43 +79,66 @@ class Pushes:
     tests: int
 
 
+@dataclass(frozen=True)
+class SentAlert:
+    """The JSON of an alert, and of the members beside its list, "" if there are none."""
+
+    text: bytes
+    around: bytes = b""
+
+    def whole(self) -> bytes:
+        """Return the alert with what was beside its list.
+
+        >>> SentAlert(b'{"type": "reboot"}', b'{"count":1}').whole()
+        b'{"type": "reboot","_message":{"count":1}}'
+        """
+        own = self.text.strip()
+        if not self.around or own[:1] + own[-1:] != b"{}":
+            return self.text
+        members = own[1:-1].rstrip()
+        separator = b"," if members.strip() else b""
+        return b"".join([b"{", members, separator, f'"{AROUND}":'.encode(), self.around, b"}"])
+
+
 @dataclass
 class _Found:
     """The rows so far: the values of each, in order, and what could not be read."""
 
     pages: list[pa.RecordBatch] = field(default_factory=list)
     received: list[datetime] = field(default_factory=list)
-    texts: list[bytes] = field(default_factory=list)
+    sent: list[SentAlert] = field(default_factory=list)
     rejects: list[RejectedRecord] = field(default_factory=list)
 
 
 def read_pushes(endpoint: Endpoint, messages: Iterable[tuple[bytes, datetime]]) -> Pushes:
     """Return the alerts of messages, each with the time at which it was received, in UTC."""
     found = _Found()
-    alerts: list[tuple[bytes, datetime]] = []
+    alerts: list[tuple[SentAlert, datetime]] = []
     for body, received_at in messages:
         try:
-            texts = alerts_of(body)
+            sent = alerts_of(body)
         except (ValueError, RecursionError) as reason:
             found.rejects.append(_dead_letter(reason, body))
             continue
-        for text in texts:
+        for alert in sent:
             try:
-                refuse_beyond_bounds(text, is_set_aside=False)
+                refuse_beyond_bounds(alert.text, is_set_aside=False)
             except ValueError as reason:
-                found.rejects.append(_dead_letter(reason, text))
+                found.rejects.append(_dead_letter(reason, alert.text))
             else:
-                alerts.append((text, received_at))
+                alerts.append((alert, received_at))
     for first in range(0, len(alerts), MAX_RECORDS):
         _read(endpoint, alerts[first : first + MAX_RECORDS], found)
     return _pushes(endpoint, found)
 
 
-def alerts_of(body: bytes) -> list[bytes]:
-    """Return the JSON of each alert of a message. Raises: ValueError saying what is wrong.
+def alerts_of(body: bytes) -> list[SentAlert]:
+    """Return the alerts of a message. Raises: ValueError saying what is wrong.
 
-    >>> alerts_of(b'[{"type": "reboot"}]'), alerts_of(b'{"data": [{"type": "reboot"}]}')
-    ([b'{"type": "reboot"}'], [b'{"type": "reboot"}'])
+    >>> alerts_of(b'[{"type": "reboot"}]')
+    [SentAlert(text=b'{"type": "reboot"}', around=b'')]
+    >>> alerts_of(b'{"data": [{"type": "reboot"}], "count": 1}')
+    [SentAlert(text=b'{"type": "reboot"}', around=b'{"count":1}')]
     """
     body = body.removeprefix(_BYTE_ORDER_MARK).strip()
     if not body:
@@ -123,35 +154,38 @@ def alerts_of(body: bytes) -> list[bytes]:
         return _split(strict_json(body))  # control characters, and bytes that are not UTF-8
 
 
-def _split(body: bytes) -> list[bytes]:
+def _split(body: bytes) -> list[SentAlert]:
     if body.startswith(b"["):
-        return [bytes(raw) for raw in _LIST.decode(body)]
+        return [SentAlert(bytes(raw)) for raw in _LIST.decode(body)]
     members = _OBJECT.decode(body)
-    lists = [raw for name in PUSHED_LISTS if (raw := members.get(name)) and bytes(raw)[:1] == b"["]
+    lists = [n for n in PUSHED_LISTS if (raw := members.get(n)) and bytes(raw)[:1] == b"["]
     if "type" in members or len(lists) != 1:
-        return [body]
-    return [bytes(raw) for raw in _LIST.decode(lists[0])]
+        return [SentAlert(body)]
+    texts = [bytes(raw) for raw in _LIST.decode(members.pop(lists[0]))]
+    around = msgspec.json.encode(members) if members else b""
+    if len(around) * len(texts) > MOST_AROUND_BYTES:
+        around = b""
+    return [SentAlert(text, around) for text in texts]
 
 
-def _split_deep(body: bytes) -> list[bytes]:
+def _split_deep(body: bytes) -> list[SentAlert]:
     """Return the alerts of a list of which one nests too deeply for a decoder."""
     if not body.startswith(b"["):
-        return [body]
+        return [SentAlert(body)]
     page, deep = set_deep_aside(b'{"data":' + body + b"}")
     try:
         found = _LIST_ASIDE.decode(page)
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    return [deep.get(bytes(raw), bytes(raw)) for raw in found.data]
+    return [SentAlert(deep.get(bytes(raw), bytes(raw))) for raw in found.data]
 
 
-def _read(endpoint: Endpoint, alerts: Sequence[tuple[bytes, datetime]], found: _Found) -> None:
+def _read(endpoint: Endpoint, alerts: Sequence[tuple[SentAlert, datetime]], found: _Found) -> None:
     """Decode alerts as one page; if one of them does not fit, decode each alone."""
-    texts = [text for text, _ in alerts]
-    page = _page(endpoint, texts)
+    page = _page(endpoint, [alert.whole() for alert, _ in alerts])
     if not page.rejects:
         found.pages.append(page.rows)
-        found.texts += texts
+        found.sent += [alert for alert, _ in alerts]
         found.received += [received_at for _, received_at in alerts]
         return
     if len(alerts) > 1:
@@ -193,7 +227,7 @@ def _pushes(endpoint: Endpoint, found: _Found) -> Pushes:
         if values["type"][row] == TEST and all(values[n][row] is None for n in _NAMING_NOTHING):
             tests += 1
             continue
-        push_id = timeuuid.lower() if timeuuid else _digest(found.texts[row])
+        push_id = timeuuid.lower() if timeuuid else _digest(found.sent[row].text)
         if push_id not in ids:
             ids[push_id] = None
             kept.append(row)

@@ -2,17 +2,19 @@
 
 `_alerts` is the one place that says where alerts are read: a lake whose staging views were built
 has polled and pushed alerts in one view, in which a pushed alert gives way to the polled one that
-confirms it. Both have the same id if the push carried it. If not, the polled row is a new row with
-the content of one that is gone, and is not shown again.
+confirms it; before the first build it reads the raw tables in the same way. Both have the same id
+if the push carried it. If not, the polled row is a new row with the content of one that is gone,
+and is not shown again.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from fleetlake.endpoints import ALERTS, GROUPS
+from fleetlake.endpoints import ALERTS, GROUPS, PUSHED
 from fleetlake.endpoints.relations import Thing
 from fleetlake.lake.connection import Lake
+from fleetlake.lake.meta_tables import has_meta
 
 OVERLAP = timedelta(minutes=10)
 """Rows loaded this long before the newest are looked at again: long transactions commit late."""
@@ -177,8 +179,16 @@ def _alerts(lake: Lake) -> str:
     )
     if is_built:
         return f"select {columns}, detected_at, loaded_at from staging.{_VIEW}"
-    return (
+    polled = (
         f"select account_profile, {_KEY} as alert_id, account_id, router_id, type as alert_type, "
         "friendly_info as description, coalesce(detected_at, created_at) as detected_at, "
         f"_loaded_at as loaded_at from raw.{ALERTS.name}"
     )
+    if not has_meta(lake, "confirmations"):  # only earlier releases have written the lake
+        return polled
+    pushed = (
+        f"select account_profile, coalesce({_KEY}, push_id), account_id, router_id, type, "
+        "friendly_info, coalesce(detected_at, alerted_at), _loaded_at "
+        f"from raw.{PUSHED.name} anti join meta.confirmations using (push_id)"
+    )
+    return f"{polled} union all {pushed}"

@@ -71,10 +71,20 @@ def use_password() -> None:
     The stored password is used only for a server on this machine. Nothing changes if there is no
     file, or if a password or key is already set. Raises: SettingsError as above.
     """
-    if prefect_setting(CLIENT_AUTH, CLIENT_KEY) or not is_loopback(prefect_setting(API_URL)):
-        return
-    if password := _read_password(auth_file()):
+    if not prefect_setting(CLIENT_AUTH) and (password := client_password()):
         os.environ[CLIENT_AUTH] = password
+
+
+def client_password() -> str:
+    """Return the password that clients send, "" if they send none or a key instead.
+
+    Raises: SettingsError as above.
+    """
+    if given := prefect_setting(CLIENT_AUTH):
+        return given
+    if prefect_setting(CLIENT_KEY) or not is_loopback(prefect_setting(API_URL)):
+        return ""
+    return _read_password(auth_file())
 
 
 def own_origins() -> str:

@@ -14,7 +14,7 @@ from fleetlake.receiving.push_body import BodyReader, discard
 from fleetlake.receiving.push_refusals import RETRY_AFTER_SECONDS, STATUS, PushRefusal, Refused
 from fleetlake.receiving.push_secrets import PushSecrets
 from fleetlake.receiving.recent_messages import RecentMessages
-from fleetlake.receiving.signature import is_signed, signature_in
+from fleetlake.receiving.signature import signature_in
 from fleetlake.settings import Settings
 
 HEADER_BYTES = 16 * 2**10
@@ -69,7 +69,7 @@ class Intake:
             raise Refused(PushRefusal.SIGNATURE, "one X-PORTAL-Signature is needed")
         with self.bodies.holding() as held:
             body = await self.bodies.read(request, held)
-            if not is_signed(body, signature, self.secrets.current()):
+            if not await self.secrets.fit(body, signature):
                 raise Refused(PushRefusal.SIGNATURE, "the signature does not match")
             if self.recent.has(signature):
                 self.counts.repeated += 1

@@ -1,15 +1,27 @@
-"""The secrets of push destinations: from the settings and from a file that may change meanwhile.
+"""The secrets of push destinations: from the settings, a file and a Prefect Secret block.
 
 `fleetlake alerts setup` adds a secret to the file before it creates the destination, whose first
-test message arrives at once. So a running receiver reads the file again whenever it has changed.
+test message arrives at once. So a running receiver reads the file again whenever it has changed. It
+cannot see that a block has changed: it reads it again when a message fits no secret, but not at
+each of many forged ones, and from time to time, so that a removed secret does not count for long.
 """
 
+import asyncio
 import logging
+import time
 from pathlib import Path
 
 from fleetlake.errors import FleetlakeError, SettingsError
 from fleetlake.machine.ownership import chmod_words, excess_rights, require_own
+from fleetlake.machine.secret_block import read_secrets_block
+from fleetlake.receiving.signature import is_signed
 from fleetlake.settings import Settings
+
+BLOCK_PAUSE_SECONDS = 5.0
+"""A block is not read more often than this."""
+
+BLOCK_SECONDS = 60.0
+"""A block that was read longer ago is read again, while messages go on being checked."""
 
 _OTHERS = 0o077
 _Version = tuple[int, int, int]
@@ -24,6 +36,17 @@ class PushSecrets:
         self._file = settings.push_secrets_file
         self._version = _version(self._file)
         self._in_file = read_secrets(self._file)
+        self._block = _Block(settings.push_secrets_block) if settings.push_secrets_block else None
+
+    async def fit(self, body: bytes, signature: bytes) -> bool:
+        """Return whether one of the secrets gives a signature, in lower case, of a body."""
+        is_right = is_signed(body, signature, self.current())
+        if self._block is None:
+            return is_right
+        if is_right:
+            self._block.keep_fresh()
+            return True
+        return await self._block.has_changed() and is_signed(body, signature, self.current())
 
     def current(self) -> tuple[bytes, ...]:
         """Return all secrets; after a change that cannot be read, those from before it."""
@@ -34,7 +57,46 @@ class PushSecrets:
                 self._in_file = read_secrets(self._file)
             except FleetlakeError as error:
                 logging.getLogger(__name__).warning("The secrets stay as they were. %s", error)
-        return self._fixed + self._in_file
+        return self._fixed + self._in_file + (self._block.secrets if self._block else ())
+
+
+class _Block:
+    """The secrets in a Prefect Secret block, as they were when it could be read last."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.secrets: tuple[bytes, ...] = ()
+        self._began = time.monotonic()
+        self._reading: asyncio.Task[None] | None = None
+        self._read()
+
+    def keep_fresh(self) -> None:
+        """Read it again beside the requests if that was long ago."""
+        if time.monotonic() - self._began > BLOCK_SECONDS:
+            self._start()
+
+    async def has_changed(self) -> bool:
+        """Read it again, unless that was just done or goes on; return whether it has changed."""
+        if time.monotonic() - self._began < BLOCK_PAUSE_SECONDS:
+            return False
+        before, reading = self.secrets, self._start()
+        if reading is not None:
+            await asyncio.shield(reading)
+        return self.secrets != before
+
+    def _start(self) -> "asyncio.Task[None] | None":
+        """Begin to read it; return None if that goes on already."""
+        if self._reading is not None and not self._reading.done():
+            return None
+        self._began = time.monotonic()
+        self._reading = asyncio.create_task(asyncio.to_thread(self._read))
+        return self._reading
+
+    def _read(self) -> None:
+        try:
+            self.secrets = tuple(one.encode() for one in read_secrets_block(self._name))
+        except FleetlakeError as error:
+            logging.getLogger(__name__).warning("The secrets stay as they were. %s", error)
 
 
 def read_secrets(file: Path) -> tuple[bytes, ...]:

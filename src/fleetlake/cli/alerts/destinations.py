@@ -100,13 +100,14 @@ def add_destination(
 ) -> None:
     """Create a push destination with a new secret.
 
-    The secret is stored in FLEETLAKE_PUSH_SECRETS_FILE before it is sent, and never printed. To
-    have alerts pushed, a rule must name the destination: `fleetlake alerts setup` does both.
+    The secret is stored in FLEETLAKE_PUSH_SECRETS_FILE, or in FLEETLAKE_PUSH_SECRETS_BLOCK, before
+    it is sent, and never printed. To have alerts pushed, a rule must name the destination:
+    `fleetlake alerts setup` does both.
     """
-    from fleetlake.alerting.kept_secrets import KeptSecrets
+    from fleetlake.cli.alerts.secret_places import secret_store
     from fleetlake.cli.screen import console
 
-    store = KeptSecrets(chosen_account(profile).push_secrets_file)
+    store = secret_store(chosen_account(profile))
     if dry_run:
         console().print(f"Would create the destination {url}, its secret in {store.place}.")
         return
@@ -147,9 +148,9 @@ def change_destination(
 
     To stop pushes for a while, disable it: only the service itself can suspend a destination.
     """
-    from fleetlake.alerting.kept_secrets import KeptSecrets
+    from fleetlake.cli.alerts.secret_places import secret_store
 
-    store = KeptSecrets(chosen_account(profile).push_secrets_file)
+    store = secret_store(chosen_account(profile))
     fields = changes_of(
         endpoint=url and {"url": url},
         name=name,

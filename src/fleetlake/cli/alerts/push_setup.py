@@ -35,6 +35,14 @@ def set_up_pushes(
         bool,
         typer.Option("--new-secret", help="Give a destination that exists a new secret."),
     ] = False,
+    prefect_block: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Keep the secret in this Prefect Secret block instead of the file; by default "
+            "FLEETLAKE_PUSH_SECRETS_BLOCK, which tells the receiver.",
+        ),
+    ] = None,
     profile: ProfileOption = None,
     dry_run: DryRunOption = False,
 ) -> None:
@@ -50,11 +58,12 @@ def set_up_pushes(
     nothing, except that it adds types that the rule lacks, and enables or resumes the destination.
     """
     from fleetlake.alerting.chosen_types import DEFAULT_GROUPS, chosen_types
-    from fleetlake.alerting.kept_secrets import KeptSecrets
     from fleetlake.alerting.push_setup import PushSetup, Wanted
+    from fleetlake.cli.alerts.secret_places import secret_store
     from fleetlake.cli.screen import console
 
-    store = KeptSecrets(chosen_account(profile).push_secrets_file)
+    settings = chosen_account(profile)
+    store = secret_store(settings, prefect_block)
     wanted = Wanted(
         url=url,
         name=name,
@@ -70,8 +79,11 @@ def set_up_pushes(
         mark = "would " if dry_run and step.is_change else ""
         screen.print(f"- {mark}{step.what}")
 
-    async def act(settings: "AccountSettings") -> list["SetupStep"]:
-        return await PushSetup(settings, store, wanted, dry_run, on_step).run()
+    if prefect_block and prefect_block != settings.push_secrets_block:
+        screen.print(f"The receiver needs FLEETLAKE_PUSH_SECRETS_BLOCK={prefect_block}.")
+
+    async def act(account: "AccountSettings") -> list["SetupStep"]:
+        return await PushSetup(account, store, wanted, dry_run, on_step).run()
 
     steps = on_account(profile, act)
     if not any(step.is_change for step in steps):

@@ -1,6 +1,7 @@
 """`fleetlake up`: the scheduled deployment on this machine, over a simulated service."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -38,6 +39,8 @@ def up(
 ) -> None:
     """Run Prefect's server, a worker and all schedules over a simulated service until stopped.
 
+    The service also pushes its alerts to a receiver, which brings them into the lake at once.
+
     Needs no containers. Each start empties the project's data/up first. Ctrl-C, SIGTERM or a closed
     terminal stops everything, after the active runs have committed.
     """
@@ -58,6 +61,8 @@ def up(
         service = started.enter_context(_simulator(routers, days, speed))
         put_environment(environment(FOLDER.resolve(), service, port))
         screen.print(f"Service: {service}, {speed:g} times as fast as real time.")
+        receiver, address = started.enter_context(_receiver())
+        screen.print(f"Receiver: {address}/push, where the service pushes its alerts.")
         screen.print("Starting Prefect's server and a worker; the first runs start in a minute.")
         command = [sys.executable, "-m", "fleetlake", "prefect-server"]
         log = FOLDER / "server.log"
@@ -71,9 +76,10 @@ def up(
         screen.print(
             f"Dashboard: {started.enter_context(_dashboard())} (fills with the first marts)"
         )
+        screen.print(f"Alerts as they arrive: {watch_command(FOLDER)}")
         screen.print(f"Running. Logs are in {FOLDER}; press Ctrl-C to stop.")
         try:
-            _wait_for_end(server, worker)
+            _wait_for_end(server, worker, receiver)
         except KeyboardInterrupt:
             with suppress(OSError):  # the terminal may be closed
                 screen.print("Stopping: active runs finish their commit first.")
@@ -135,6 +141,11 @@ def login_hint(password_file: Path, *, is_terminal: bool) -> str:
     return f"Its password: {password_file.read_text('ascii').strip()}"
 
 
+def watch_command(folder: Path) -> str:
+    """Return the command that shows the alerts of the lake in a folder, for another terminal."""
+    return f"FLEETLAKE_LAKE={folder / 'lake'} fleetlake alerts watch"
+
+
 def environment(folder: Path, service: str, port: int) -> dict[str, str]:
     """Return the settings of server, worker and flows."""
     api = f"http://{HOST}:{port}/api"
@@ -164,6 +175,8 @@ def environment(folder: Path, service: str, port: int) -> dict[str, str]:
         "FLEETLAKE_PUBLISHED": str(folder / "published"),
         "FLEETLAKE_REPORTS": str(folder / "reports"),
         "FLEETLAKE_STATE": str(folder / "state"),
+        "FLEETLAKE_PUSH_JOURNAL": str(folder / "push-journal"),
+        "FLEETLAKE_PUSH_SECRETS_FILE": str(folder / "push-secrets"),
     }
 
 
@@ -201,6 +214,22 @@ def _simulator(routers: int, days: float, speed: float) -> Iterator[str]:
 
 
 @contextmanager
+def _receiver() -> Iterator[tuple["subprocess.Popen[bytes]", str]]:
+    """Run a receiver, and have the service push its alerts to it; yield process and address."""
+    import asyncio
+
+    from fleetlake.cli.prefect.worker import running
+    from fleetlake.demo.pushes import RECEIVER, have_pushed, receiver_environment
+    from fleetlake.settings import load_settings
+
+    settings, log = load_settings(), FOLDER / "receiver.log"
+    with running([*RECEIVER], log, more=receiver_environment(settings)) as process:
+        address = _announced_address(log, process)
+        asyncio.run(have_pushed(settings, address))
+        yield process, address
+
+
+@contextmanager
 def _dashboard() -> Iterator[str]:
     """Run the dashboard over the marts that the flows publish; yield its address."""
     from fleetlake.cli.prefect.worker import running
@@ -214,10 +243,10 @@ def _dashboard() -> Iterator[str]:
 
 def _announced_address(log: Path, process: "subprocess.Popen[bytes]") -> str:
     """Return the address that a server writes to its log once it accepts connections."""
-    while not (line := log.read_text("utf-8")).startswith("ready "):
+    while not (found := re.search(r"^ready (\S+)$", log.read_text("utf-8"), re.MULTILINE)):
         _refuse_if_ended(process)
         time.sleep(POLL_SECONDS)
-    return line.split()[1]
+    return found[1]
 
 
 def _wait_for_server(server: "subprocess.Popen[bytes]", port: int) -> None:

@@ -1,0 +1,55 @@
+"""Where the secrets of push destinations are kept: in the file, or in a Prefect Secret block."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fleetlake.alerting.kept_secrets import SecretStore
+    from fleetlake.settings import Settings
+
+_BYTES = 32
+
+
+def secret_store(settings: "Settings", block: str | None = None) -> "SecretStore":
+    """Return the block that is named here or in the settings, else the file."""
+    from fleetlake.alerting.kept_secrets import KeptSecrets
+    from fleetlake.cli.prefect.setup import require_prefect
+
+    if name := block or settings.push_secrets_block:
+        require_prefect()
+        return BlockSecrets(name)
+    return KeptSecrets(settings.push_secrets_file)
+
+
+class BlockSecrets:
+    """The secrets in a Prefect Secret block: for each URL, those that were made for it.
+
+    Two setups at the same time would overwrite each other's secret, and one of them would fail at
+    its test message.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.place = f"the Secret block {name}"
+
+    def find(self, url: str) -> str | None:
+        """Return the newest secret that was made for a URL."""
+        return next(reversed(self._by_url().get(url, [])), None)
+
+    def keep_new(self, url: str) -> str:
+        """Make a secret for a URL, and return it once it is stored. Earlier ones stay."""
+        import secrets
+
+        from fleetlake.cli.prefect.setup import put_secret
+
+        secret, kept = secrets.token_urlsafe(_BYTES), self._by_url()
+        put_secret(self._name, {**kept, url: [*kept.get(url, []), secret]})
+        return secret
+
+    def _by_url(self) -> dict[str, list[str]]:
+        """Return the secrets by URL; those of a block that somebody else wrote under no URL."""
+        from fleetlake.machine.secret_block import read_block, secrets_in
+
+        value = read_block(self._name)
+        if isinstance(value, dict):
+            return {str(url): [*secrets_in(found)] for url, found in value.items()}
+        return {"": found} if (found := [*secrets_in(value)]) else {}
