@@ -320,7 +320,7 @@ class Client:
         return starred(text, self._secrets)
 
 
-_LOOK = "Look at the list before you repeat it: it may have been done."
+_LOOK = "Check the list before you repeat the change: it may have been made."
 
 _TOO_LARGE = (
     "No record was taken from it. A proxy or another server may have answered instead of the "

@@ -76,7 +76,7 @@ def _refusal(client: Client, what: str, response: httpx.Response) -> ServiceErro
             wait=retry_after(response),
         )
     if status == httpx.codes.REQUEST_TIMEOUT or status >= httpx.codes.INTERNAL_SERVER_ERROR:
-        remedy = "Look at the list before you repeat it: it may have been done."
+        remedy = "Check the list before you repeat the change: it may have been made."
         return WriteUnknown(what, remedy=remedy, was_answered=True)
     if response.is_redirect:
         return RequestRejected(

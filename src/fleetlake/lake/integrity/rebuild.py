@@ -108,14 +108,14 @@ def _require_lost(address: LakeAddress) -> Path:
     if not isinstance(address, Path):
         raise LakeError(
             f"The catalog of {address} is a PostgreSQL database.",
-            remedy="Restore it with pg_restore; fleetlake builds only catalogs in folders anew.",
+            remedy="Restore it with pg_restore; fleetlake rebuilds only catalogs in folders.",
         )
     lake = address.resolve()
     if not is_catalog_lost(lake):
         kinds = {damage.kind for damage in check_lake(lake).damages}
         if DamageKind.CATALOG not in kinds:
             raise LakeError(
-                f"The catalog of the lake in {lake} is whole, so it is not built anew.",
+                f"The catalog of the lake in {lake} is intact, so it is not rebuilt.",
                 remedy="Run `fleetlake check` to see what else is damaged.",
             )
     return lake
