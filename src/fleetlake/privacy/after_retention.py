@@ -44,7 +44,7 @@ def renew_after_retention(
     if is_outdated:
         on_step("building the marts")
         built = build_marts(settings.lake, memory=settings.build_memory)
-        done = f"{counted(len(built.models), 'model')} computed anew"
+        done = f"{counted(len(built.models), 'model')} rebuilt"
         yield OutletReceipt(outlet="marts", done=done)
     with open_lake(settings.lake, read_only=True) as lake:
         built_at = _last_full_build(lake) if has_marts else None

@@ -189,7 +189,7 @@ def _fill(new: Lake, lake: Path, readable: Mapping[str, bool]) -> Rebuilt:
     record_event(
         new,
         EventKind.REPAIR,
-        f"The catalog was built anew: {counted(total, 'row')} from {counted(files, 'file')}.",
+        f"The catalog was rebuilt: {counted(total, 'row')} from {counted(files, 'file')}.",
         details={"rows": rows},
     )
     return Rebuilt(
