@@ -178,7 +178,7 @@ def _record(lake: Lake, table: _TableLoss, rows: int) -> None:
     record_event(
         lake,
         EventKind.REPAIR,
-        f"{counted(rows, 'row')} of {table.name} forgotten with "
+        f"{counted(rows, 'row')} of {table.name} deleted with "
         f"{counted(len(table.losses), 'lost file')}: {table.losses[0].prospect}.",
         endpoint=endpoint.name if endpoint else table.name,
         rows=rows,
