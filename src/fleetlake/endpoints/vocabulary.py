@@ -25,7 +25,7 @@ class Kind(StrEnum):
 
 
 class Privacy(StrEnum):
-    """What a value may tell of a person or a device, where that is more than its measurements."""
+    """What a value may reveal about a person or a device, beyond its measurements."""
 
     PLACE = "place"  # a coordinate
     IDENTIFIER = "identifier"  # of one device, SIM card or person

@@ -58,7 +58,7 @@ def renew_after_retention(
 def _are_outdated(lake: Lake, deleted_at: datetime) -> bool:
     """Return whether the marts hold what was computed from deleted rows.
 
-    Another machine may have built them, which only the lake's own record of builds tells.
+    Another machine may have built them, which only the lake's own record of builds shows.
     """
     built = last_built(lake.path / "dbt")
     if built is not None:
@@ -87,7 +87,7 @@ _MARTS = (
 def _renew_published(
     settings: Settings, on_step: OnStep, *, before: datetime
 ) -> Iterator[OutletReceipt]:
-    """Publish anew if the newest snapshot is older than an instant, and remove older ones."""
+    """Publish again if the newest snapshot is older than an instant, and remove older ones."""
     folder, stamp = published_folder(settings), before.strftime(STAMP)
     names = snapshot_names(folder) if folder.is_symlink() else []
     if not names or names[-1] >= stamp:

@@ -34,7 +34,7 @@ _UNDISTURBED = {
 
 
 def renew_exports(settings: Settings, on_step: Callable[[str], None]) -> Iterator[OutletReceipt]:
-    """Write the exported tables of every known target anew; yield what was done about each."""
+    """Rewrite the exported tables of every known target; yield what was done about each."""
 
     def work(lake: Lake, target: Target, address: SecretStr) -> OutletReceipt:
         tables = renew(lake, target, address)

@@ -1,7 +1,7 @@
 """One change at the service: POST, PATCH or DELETE.
 
 A change is sent once. It is sent again only if it was certainly not made: there was no connection,
-or the call limit refused it. Whoever makes it looks at the list to settle an unknown outcome.
+or the call limit refused it. The caller looks at the list to settle an unknown outcome.
 """
 
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""What a lost or damaged file held, as far as the catalog's statistics and the file itself tell."""
+"""What a lost or damaged file held, as far as the catalog's statistics and the file itself show."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
