@@ -204,6 +204,7 @@ bench-moved: $(READY)  ## Count the calls for the routers that moved, of 10,000 
 bench-receive: $(READY)  ## Measure the intake of pushes: 32 connections, at least 1,000 messages/s (SECONDS=3600 RATE=100: a soak)
 	@mkdir -p data
 	@$(BIN)/python -m tests.receiving.bench --seconds $(or $(SECONDS),10) --rate $(or $(RATE),0)
+
 bench-dashboard: $(READY)  ## Time every page and filter of the dashboard over 10,000 routers and 10 million fixes (N=1000)
 	@$(BIN)/python -m tests.dashboard.bench $(if $(N),--routers $(N))
 
