@@ -531,7 +531,7 @@ def test_a_catalog_built_anew_has_every_row_once_and_proves_all_of_them_again(
 
 
 def test_a_whole_catalog_is_not_built_anew(loaded: Sim) -> None:
-    with pytest.raises(LakeError, match="is whole"):
+    with pytest.raises(LakeError, match="is intact"):
         rebuild_catalog(lake_of(loaded))
 
 

@@ -128,8 +128,8 @@ def test_a_repair_says_what_is_to_be_done_next(
 
     assert [plan.losses for plan in repaired] == [(LOSS,)]
     assert capsys.readouterr().err.splitlines()[-2:] == [
-        "Forgotten. To be read again: alerts.",
-        "Run `fleetlake build`, then publish and export as usual: all of them follow.",
+        "Rows deleted. To be read again: alerts.",
+        "Run `fleetlake build`, then publish and export as usual.",
     ]
 
 
@@ -155,10 +155,10 @@ def test_a_catalog_built_anew_is_reported_with_what_was_left_out(
 
     lines = capsys.readouterr().out.splitlines()
     assert lines[:4] == [
-        "The catalog was built anew: 7 rows from 3 files.",
+        "The catalog was rebuilt: 7 rows from 3 files.",
         "  a could not be read.",
-        "  b is of no table.",
-        "  c is of no table.",
+        "  b is in no table.",
+        "  c is in no table.",
     ]
     assert lines[4].startswith("Run `fleetlake ingest`")
 

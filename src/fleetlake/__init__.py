@@ -1,4 +1,4 @@
-"""Copies a device-fleet service into Parquet tables you own, exactly once.
+"""Copies a fleet-management service into Parquet tables you own, exactly once.
 
 In Python and in notebooks, `fleetlake.open()` opens the lake for reading.
 """

@@ -8,7 +8,7 @@ FleetlakeError                    exit code
 │   ├── EndpointUnavailable        4   this account may not read it (403, 404, 405)
 │   ├── Unreachable                5   try again later: no response, or an incomplete one
 │   │   └── Throttled              5   the same: 429, with the requested wait
-│   ├── WriteUnknown               5   look at the list: the change may have been made or not
+│   ├── WriteUnknown               5   check the list: the change may or may not have been made
 │   ├── PushTestFailed             5   start the receiver, or correct its address or secret
 │   ├── BudgetSpent                5   try again tomorrow: the day's calls are used up
 │   ├── RequestRejected            6   a bug or a changed service: 400, 409 with errors

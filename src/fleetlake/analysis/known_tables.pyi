@@ -29,21 +29,21 @@ class Raw(Schema):
     net_device_health: Table
     """The service's own score of each modem's link."""
     locations: Table
-    """Where each device is now."""
+    """The latest location of each device."""
     batteries: Table
-    """Charge, current, heat and health of each battery at every poll."""
+    """Charge, current, temperature and health of each battery at every poll."""
     device_apps: Table
     """Apps built with the device SDK."""
     device_app_versions: Table
-    """Versions of the apps."""
+    """Versions of the device apps."""
     device_app_bindings: Table
     """Which group runs which app version."""
     device_app_states: Table
     """State of each app version on each device."""
     alert_rules: Table
-    """Which alerts are raised, and who is notified."""
+    """Which alerts the service raises, and who is notified."""
     alert_push_destinations: Table
-    """Where alerts are pushed to, and whether that works."""
+    """Where the service pushes alerts, and whether deliveries succeed."""
     alerts: Table
     """Alerts that the service raised, by device or account."""
     pushed_alerts: Table
@@ -71,19 +71,19 @@ class Raw(Schema):
     asset_endpoints: Table
     """Devices under subscription; join them to `routers` by MAC address."""
     users_v3: Table
-    """People who may log in; collaborators have fewer members."""
+    """People who may log in; records of collaborators have fewer fields."""
     private_cellular_networks: Table
     """Private cellular networks."""
     private_cellular_cores: Table
-    """Their packet cores."""
+    """Packet cores of private cellular networks."""
     private_cellular_sims: Table
-    """Their SIM cards."""
+    """SIM cards of private cellular networks."""
     private_cellular_radios: Table
-    """Their radios."""
+    """Radios of private cellular networks."""
     private_cellular_radio_groups: Table
-    """Their radio groups."""
+    """Radio groups of private cellular networks."""
     private_cellular_radio_statuses: Table
-    """Status of each radio."""
+    """Status of each radio of a private cellular network."""
 
 class Marts(Schema):
     """The marts of this release; your own are there, too."""

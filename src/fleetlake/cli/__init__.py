@@ -106,7 +106,7 @@ class CommandGroup(PlainGroup):
 app = typer.Typer(
     cls=CommandGroup,
     name="fleetlake",
-    help="Copies everything a device-fleet service holds, exactly once, to Parquet you own.",
+    help="Copies everything a fleet-management service holds, exactly once, to Parquet you own.",
     epilog=EPILOG,
     no_args_is_help=True,
     pretty_exceptions_enable=False,  # they would show local variables, including keys

@@ -86,7 +86,7 @@ def _is_confirmed() -> bool:
     try:
         return typer.confirm("Erase this? It cannot be undone.")
     except typer.Abort:
-        raise UsageError("Nothing was erased.", remedy="Add --yes to go without asking.") from None
+        raise UsageError("Nothing was erased.", remedy="Add --yes to skip the question.") from None
 
 
 def _print(screen: "Console", receipt: "Receipt") -> None:

@@ -87,13 +87,13 @@ def _repair(settings: "Settings", plan: "RepairPlan", *, dry_run: bool, load: bo
         screen.print(f"Nothing was changed. A repair reads again: {again}.")
         return
     repair_lake(settings.lake, plan)
-    screen.print(f"Forgotten. To be read again: {again}.")
+    screen.print(f"Rows deleted. To be read again: {again}.")
     if load and plan.to_read:
         outcomes = run_with_progress(
             screen, lambda watcher: read_again(settings, plan, watcher=watcher)
         )
         raise_worst(outcomes)
-    screen.print("Run `fleetlake build`, then publish and export as usual: all of them follow.")
+    screen.print("Run `fleetlake build`, then publish and export as usual.")
 
 
 def _print_losses(
@@ -128,12 +128,12 @@ def _rebuild(settings: "Settings") -> None:
     done = rebuild_catalog(settings.lake, days=settings.retention, trust=settings.clock)
     screen = console()
     total = counted(sum(done.rows.values()), "row")
-    screen.print(f"The catalog was built anew: {total} from {counted(done.files, 'file')}.")
-    for names, what in ((done.unreadable, "could not be read"), (done.unknown, "is of no table")):
+    screen.print(f"The catalog was rebuilt: {total} from {counted(done.files, 'file')}.")
+    for names, what in ((done.unreadable, "could not be read"), (done.unknown, "is in no table")):
         for name in names:
             screen.print(f"  {name} {what}.")
     screen.print(
-        "Run `fleetlake ingest`, which proves everything anew that the service holds, then "
+        "Run `fleetlake ingest`, which reads everything that the service holds again, then "
         "`fleetlake build`. `fleetlake maintain` removes the old files after a day. Back up to a "
-        "new place: this is a new lake to `fleetlake backup`."
+        "new place: `fleetlake backup` treats this as a new lake."
     )

@@ -183,10 +183,10 @@ def push_lines(found: "LakeStatus", now: datetime) -> Iterator[str]:
         yield f"{counted(pushes.alerts, 'alert')} came by push, the last {age}."
     if pushes.unconfirmed:
         late = counted(pushes.unconfirmed, "pushed alert")
-        yield f"{late} not read by a poll after an hour: do loads run?"
+        yield f"{late} not read by a poll within an hour: check that loads run."
     if pushes.unpushed:
         unpushed = counted(pushes.unpushed, "alert")
-        yield f"{unpushed} of the last day not pushed: no rule, or no receiver."
+        yield f"{unpushed} of the last day not pushed: check the rule and the receiver."
     if pushes.spared_calls:
         spared = counted(pushes.spared_calls, "call")
         yield f"{spared} spared in the last day: polls wait while pushes bring all alerts."

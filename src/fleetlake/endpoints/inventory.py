@@ -135,7 +135,7 @@ ROWS = (
     ),
     Endpoint(
         name="locations",
-        about="Where each device is now.",
+        about="The latest location of each device.",
         key=("id",),
         mode=Mode.UPSERT,
         cursor=BY_OFFSET,
@@ -147,7 +147,7 @@ ROWS = (
     ),
     Endpoint(
         name="batteries",
-        about="Charge, current, heat and health of each battery at every poll.",
+        about="Charge, current, temperature and health of each battery at every poll.",
         key=("id",),
         mode=Mode.HISTORY,
         cursor=BY_OFFSET,
@@ -171,7 +171,7 @@ ROWS = (
     ),
     Endpoint(
         name="device_app_versions",
-        about="Versions of the apps.",
+        about="Versions of the device apps.",
         key=("id",),
         mode=Mode.HISTORY,
         cursor=BY_OFFSET,
@@ -204,7 +204,7 @@ ROWS = (
     ),
     Endpoint(
         name="alert_rules",
-        about="Which alerts are raised, and who is notified.",
+        about="Which alerts the service raises, and who is notified.",
         key=("alert_config_id",),
         mode=Mode.HISTORY,
         cursor=Cursor(walk=Walk.TIMEUUID, parameter="alert_config_id__gt"),
@@ -217,7 +217,7 @@ ROWS = (
     ),
     Endpoint(
         name="alert_push_destinations",
-        about="Where alerts are pushed to, and whether that works.",
+        about="Where the service pushes alerts, and whether deliveries succeed.",
         key=("destination_config_id",),
         mode=Mode.HISTORY,
         cursor=Cursor(walk=Walk.TIMEUUID, parameter="destination_config_id__gt"),

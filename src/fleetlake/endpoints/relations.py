@@ -93,7 +93,7 @@ def identifiers(endpoint: Endpoint) -> list[Column]:
 
 
 def telling_columns(thing: Thing) -> list[Column]:
-    """Return the columns of a thing's list whose values tell it from others of its kind."""
+    """Return the columns of a thing's list whose values distinguish it from others of its kind."""
     telling = {Privacy.IDENTIFIER, Privacy.NAME}
     return [c for c in thing.listing.columns if c.privacy in telling]
 

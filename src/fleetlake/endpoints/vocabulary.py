@@ -25,7 +25,7 @@ class Kind(StrEnum):
 
 
 class Privacy(StrEnum):
-    """What a value may tell of a person or a device, where that is more than its measurements."""
+    """What a value may reveal about a person or a device, beyond its measurements."""
 
     PLACE = "place"  # a coordinate
     IDENTIFIER = "identifier"  # of one device, SIM card or person
@@ -212,7 +212,7 @@ VOCABULARY: dict[str, Meaning] = {
     "net_device_name": _of(TEXT, "Interface in use at the fix."),
     # --- alerts and activity ----------------------------------------------------------------
     "push_id": _of(TEXT, "Identifies the alert: its UUID or, without one, a digest of the push."),
-    "alerted_at": _of(TIME, "When the alert was created; else detected; else received."),
+    "alerted_at": _of(TIME, "When the alert was created; if unknown, detected; else received."),
     "received_at": _of(TIME, "When the receiver took the push."),
     "pushed_alerts.type": _of(TEXT, "Alert-type name."),
     "friendly_info": _of(TEXT, "What happened, in words.", privacy=Privacy.TEXT),
@@ -299,24 +299,24 @@ VOCABULARY: dict[str, Meaning] = {
     "tdd_mode": _of(TEXT, "Uplink and downlink pattern of the radio."),
     "is_online": _of(FLAG, "True while the radio can be reached."),
     "transmitting": _of(FLAG, "True while the radio transmits."),
-    "v3.id": _of(TEXT, "Identifier of the record in v3; no id of v2."),
+    "v3.id": _of(TEXT, "Identifier of the record in v3; not an id of v2."),
     "private_cellular_networks.state": _of(TEXT, "State of the network."),
     "private_cellular_cores.state": _of(TEXT, "State of the packet core."),
     "private_cellular_sims.state": _of(TEXT, "Whether the SIM card is in use."),
     # --- alert rules and push destinations ------------------------------------------------------
     "alert_config_id": _of(TIMEUUID, "Identifies the rule."),
-    "associated_accounts": _of(JSON, "Accounts whose alerts the rule takes.", privacy=Privacy.TEXT),
-    "associated_groups": _of(JSON, "Groups whose alerts the rule takes.", privacy=Privacy.TEXT),
+    "associated_accounts": _of(JSON, "Accounts that the rule covers.", privacy=Privacy.TEXT),
+    "associated_groups": _of(JSON, "Groups that the rule covers.", privacy=Privacy.TEXT),
     "email_destinations": _of(JSON, "Users who get an e-mail.", privacy=Privacy.TEXT),
     "external_rules": _of(JSON, "Null in all records seen so far.", privacy=Privacy.TEXT),
-    "filter_criteria": _of(JSON, "Alert types the rule takes.", privacy=Privacy.TEXT),
-    "http_destinations": _of(JSON, "Push destinations that are called.", privacy=Privacy.TEXT),
+    "filter_criteria": _of(JSON, "Alert types that the rule covers.", privacy=Privacy.TEXT),
+    "http_destinations": _of(JSON, "Push destinations of the rule.", privacy=Privacy.TEXT),
     "last_summary_ts": _of(TIME, "When the last summary was sent."),
-    "schedule": _of(TEXT, "When it is sent: at once (null), hourly or daily."),
+    "schedule": _of(TEXT, "When the rule notifies: at once (null), hourly or daily."),
     "settings": _of(JSON, "Thresholds of pooled data usage.", privacy=Privacy.TEXT),
     "destination_config_id": _of(TIMEUUID, "Identifies the destination."),
     "authentication.secret": _of(TEXT, "Always a star: the service never shows it."),
-    "endpoint.url": _of(TEXT, "Address that is called.", privacy=Privacy.TEXT),
+    "endpoint.url": _of(TEXT, "Address that receives the pushes.", privacy=Privacy.TEXT),
     "last_error_at": _of(TIME, "When the last push failed."),
     "last_error_text": _of(TEXT, "Why the last push failed.", privacy=Privacy.TEXT),
     "alert_push_destinations.suspended": _of(FLAG, "True if the service stopped calling it."),
@@ -324,14 +324,14 @@ VOCABULARY: dict[str, Meaning] = {
     "account_id": _of(ID, "Account the router belongs to."),
     "carrier_name": _of(TEXT, "Carrier of the interface in use."),
     "current_wan_interface": _of(TEXT, "Interface the router failed over to."),
-    "current_wan_priority": _of(REAL, "Its priority; lower is preferred."),
+    "current_wan_priority": _of(REAL, "Priority of the interface in use; lower is preferred."),
     "data_usage": _of(REAL, "Bytes moved on the backup so far.", "bytes"),
     "elapsed_time": _of(REAL, "Length of the failover so far.", "s"),
     "group_id": _of(ID, "Group the router belongs to."),
     "group_name": _of(TEXT, "Name of the group.", privacy=NAME),
     "percent_data_cap": _of(REAL, "Share of the data cap used.", "percent"),
     "previous_wan_interface": _of(TEXT, "Interface that was lost."),
-    "previous_wan_priority": _of(REAL, "Its priority; lower is preferred."),
+    "previous_wan_priority": _of(REAL, "Priority of the lost interface; lower is preferred."),
     "router_id": _of(ID, "Router that failed over."),
     "router_name": _of(TEXT, "Name of the router.", privacy=NAME),
     "tenant_id": _of(TEXT, "Tenant the router belongs to."),

@@ -78,7 +78,7 @@ def export(
 
 
 def renew(lake: Lake, target: Target, address: SecretStr) -> list[str]:
-    """Write every table that a target holds anew, and remove its earlier rows; return the names.
+    """Rewrite every table that a target holds, and remove its earlier rows; return the names.
 
     Raises: as `export`.
     """

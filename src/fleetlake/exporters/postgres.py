@@ -38,7 +38,7 @@ class PostgresExporter(SqlExporter):
     """Writes new rows without staging, because the driver supports every column type."""
 
     def purge(self, table: str) -> None:
-        """Write the table's file and statistics anew, without deleted rows."""
+        """Rewrite the table's file and statistics, without deleted rows."""
         self._connection.adbc_connection.set_autocommit(True)
         try:
             for name in (table, MARKS_TABLE):

@@ -1,6 +1,6 @@
 """The lake's audit trail: what was found, repaired or removed on purpose, when and by whom.
 
-An event is written in the transaction of what it tells of, so that neither exists without the
+An event is written in the transaction of what it records, so that neither exists without the
 other. No device's name, address or location, no person's data and no secret belongs in an event:
 it outlives retention and erasure.
 """

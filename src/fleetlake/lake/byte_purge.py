@@ -97,7 +97,7 @@ _SQL_TYPES = {
 
 
 def purge_catalog(lake: LakeAddress) -> None:
-    """Write the catalog anew, without the bytes of deleted rows. This process has no lake open.
+    """Rewrite the catalog without the bytes of deleted rows. This process has no lake open.
 
     Raises: LakeError if another process reads the catalog for too long.
     """
@@ -128,7 +128,7 @@ def _vacuum_file(lake: Path) -> None:
 
 
 def _vacuum_database(lake: SharedLake) -> None:
-    """Write the tables of a shared catalog anew; its log and backups are not ours."""
+    """Rewrite the tables of a shared catalog; its log and backups are not ours."""
     with closing(lake.connect()) as connection, closing(connection.cursor()) as cursor:
         cursor.execute(
             "select schemaname, tablename from pg_tables where tablename like 'ducklake\\_%'"

@@ -114,7 +114,7 @@ def require_lake(path: LakeAddress) -> None:
 def require_catalog(path: Path) -> None:
     """Raise LakeError if a folder holds the files of a lake without its catalog.
 
-    A new, empty catalog would hide them, and loads would begin anew beside them.
+    A new, empty catalog would hide them, and loads would start from nothing beside them.
     """
     if is_catalog_lost(path):
         raise LakeError(

@@ -35,7 +35,7 @@ def changed_tables(lake: Lake, after: int, until: int) -> frozenset[str] | None:
 
 
 def count_removals(lake: Lake) -> int:
-    """Return how many events tell of removed rows: what was computed from those is outdated."""
+    """Return how many events record removed rows: results computed from those rows are outdated."""
     if not has_meta(lake, "events"):
         return 0  # a lake that only earlier releases have written
     kinds = [EventKind.REPAIR, EventKind.RETENTION, EventKind.ERASURE]

@@ -103,7 +103,7 @@ def _record_repairs(lake: Lake, profile: str, repairs: Sequence[ClockRepair]) ->
     record_event(
         lake,
         EventKind.CLOCK,
-        f"An earlier load used a clock that was fast; its claims were corrected: {streams}.",
+        f"An earlier load used a fast clock; its proven ranges were corrected: {streams}.",
         profile=profile,
         details={
             "streams": {

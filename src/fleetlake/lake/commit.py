@@ -150,7 +150,7 @@ def _earlier(lake: Lake, load: Load) -> Committed | None:
 def _before(lake: Lake, load: Load) -> tuple[Committed | None, bool]:
     """Return the result of an earlier commit of this load, and whether `confirm` has work.
 
-    It has while the lake holds pushes. One statement tells both: another would take 2 ms from each
+    It has while the lake holds pushes. One statement reads both: another would take 2 ms from each
     commit of a lake that has none.
     """
     if load.endpoint.name != PUSHED.confirmed_by:

@@ -59,7 +59,7 @@ def count_rows(lake: Lake, plan: ErasurePlan) -> dict[str, int]:
 def bury(lake: Lake, plan: ErasurePlan) -> Tombstones:
     """Commit the tombstones. The caller holds the locks of all streams and of the catalog.
 
-    They become files at once: a catalog that is built anew from the files must know them.
+    They become files at once, because a catalog rebuilt from the files must have them.
     """
     lake.execute("set ducklake_default_data_inlining_row_limit = 0")
     with lake.transaction():
@@ -69,7 +69,7 @@ def bury(lake: Lake, plan: ErasurePlan) -> Tombstones:
 def erase_buried(lake: Lake) -> ErasedRows:
     """Delete and redact again, in the open transaction, what tombstones name.
 
-    For a catalog that is built anew: older files may hold rows from before an erasure.
+    For a rebuilt catalog: older files may hold rows from before an erasure.
     """
     tombstones = read_tombstones(lake)
     if not tombstones:
@@ -140,7 +140,7 @@ class _Erasure:
                 self._redact(endpoint, column)
 
     def marts(self) -> None:
-        """Delete rows of marts that name the things; the next build computes all marts anew."""
+        """Delete rows of marts that name the things; the next build computes all marts again."""
         for table, column in self._lake.rows(
             "select table_name, column_name from duckdb_columns() "
             "where database_name = 'lake' and schema_name = 'marts' and data_type = 'BIGINT' "

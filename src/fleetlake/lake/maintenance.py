@@ -92,7 +92,7 @@ def maintain(
 
 
 def _compact(lake: Lake) -> None:
-    """Merge small files, and write files anew that have lost many rows.
+    """Merge small files, and rewrite files that have lost many rows.
 
     In a table with a retention rule, any lost row is enough: its bytes must go too.
     """

@@ -47,7 +47,7 @@ def plan_build(
 ) -> Plan:
     """Return what to build at the lake's snapshot `until`, given the last build.
 
-    After rows were removed on purpose, everything is computed anew: new rows alone touch the units
+    After rows were removed on purpose, everything is computed again: new rows alone touch the units
     of an incremental mart.
 
     Building a selection leaves the record of the last build unchanged, unless the scratch file is

@@ -132,7 +132,7 @@ def _pushes(settings: Settings) -> str:
         found = push_statuses(lake, now=lake_now(lake, settings.clock))
     if faults := [*push_faults(found)]:
         raise PushTestFailed(
-            " ".join(faults), remedy="Run the named commands; `fleetlake alerts setup` tests."
+            " ".join(faults), remedy="Run the commands above; `fleetlake alerts setup` also tests."
         )
     return " ".join([counted(len(found), "push destination") + ".", *push_notes(found)])
 

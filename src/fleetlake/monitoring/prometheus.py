@@ -230,7 +230,7 @@ METRICS = (
     ),
     _of_calls(
         "fleetlake_refusals_total",
-        "Responses that the call limit was exceeded.",
+        "Responses that refused a call because of the call limit.",
         lambda counts: counts.refusals,
     ),
     _of_calls(
@@ -248,37 +248,41 @@ METRICS = (
         "When the last build that computed something ended.",
         lambda build: _timestamp(build.built_at),
     ),
-    _of_build("fleetlake_build_duration_seconds", "How long it took.", lambda build: build.seconds),
+    _of_build(
+        "fleetlake_build_duration_seconds",
+        "Duration of the last build.",
+        lambda build: build.seconds,
+    ),
     _of_build(
         "fleetlake_build_success",
-        "1 if it succeeded; otherwise the lake holds the marts before it.",
+        "1 if the last build succeeded; otherwise the lake holds the earlier marts.",
         lambda build: int(build.is_good),
     ),
     _of_build(
         "fleetlake_build_failed_tests",
-        "Its data tests that failed or could not run.",
+        "Data tests of the last build that failed or could not run.",
         lambda build: build.failed_tests,
     ),
     _of_build(
         "fleetlake_build_warned_tests",
-        "Its data tests that found bad rows in the service's data.",
+        "Data tests of the last build that found bad rows in the service's data.",
         lambda build: build.warned_tests,
     ),
     _of_storage(
         "fleetlake_files",
-        "Files of the newest snapshot; delete files say which rows of data files do not count.",
+        "Files of the newest snapshot; delete files mark deleted rows of data files.",
         lambda storage: {"data": storage.data_files, "delete": storage.delete_files},
         "kind",
     ),
     _of_storage(
         "fleetlake_file_bytes",
-        "Size of these files.",
+        "Size of the files of the newest snapshot.",
         lambda storage: {"data": storage.data_bytes, "delete": storage.delete_bytes},
         "kind",
     ),
     _of_storage(
         "fleetlake_catalog_bytes",
-        "Size of the catalog with its log, in a lake in a folder.",
+        "Size of the catalog with its log, for a lake in a folder.",
         lambda storage: {"": storage.catalog_bytes},
     ),
     _of_storage(
@@ -288,13 +292,13 @@ METRICS = (
     ),
     _of_pushes(
         "fleetlake_pushed_alerts_total",
-        "Alerts that a push brought.",
+        "Alerts received by push.",
         lambda pushes: pushes.alerts,
         MetricKind.COUNTER,
     ),
     _of_pushes(
         "fleetlake_pushed_alert_timestamp_seconds",
-        "When the last of them was received, Unix time.",
+        "When the last push was received, Unix time.",
         lambda pushes: _timestamp(pushes.received_at),
     ),
     _of_pushes(
@@ -304,7 +308,7 @@ METRICS = (
     ),
     _of_pushes(
         "fleetlake_unpushed_alerts",
-        "Polled alerts of the last day, since the first push, that no push brought.",
+        "Polled alerts of the last day, since the first push, that were not pushed.",
         lambda pushes: pushes.unpushed,
     ),
     _of_pushes(
@@ -319,12 +323,12 @@ METRICS = (
     ),
     _of_pushes(
         "fleetlake_push_waiting_bytes",
-        "Their size.",
+        "Size of the messages in the journals of this machine that are not in the lake yet.",
         lambda pushes: pushes.waiting_bytes,
     ),
     Metric(
         name="fleetlake_push_destinations",
-        about="Push destinations by delivery state, as the last load of them found them: active, "
+        about="Push destinations by delivery state, as of their last load: active, "
         "unreachable, suspended or disabled.",
         labels=("profile", "state"),
         samples=_destinations,

@@ -1,7 +1,7 @@
 """Dividing the ids of a large fleet between loads, run in any order or concurrently. Pure.
 
 A stable checksum assigns each id to one of `PARTS` parts. Shard 2 of 4 takes the parts 1, 5 and 9.
-So shards of different counts can tell which ids both of them would load.
+So shards of different counts agree on which ids both of them would load.
 """
 
 from dataclasses import dataclass

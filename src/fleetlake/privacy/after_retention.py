@@ -44,7 +44,7 @@ def renew_after_retention(
     if is_outdated:
         on_step("building the marts")
         built = build_marts(settings.lake, memory=settings.build_memory)
-        done = f"{counted(len(built.models), 'model')} computed anew"
+        done = f"{counted(len(built.models), 'model')} rebuilt"
         yield OutletReceipt(outlet="marts", done=done)
     with open_lake(settings.lake, read_only=True) as lake:
         built_at = _last_full_build(lake) if has_marts else None
@@ -58,7 +58,7 @@ def renew_after_retention(
 def _are_outdated(lake: Lake, deleted_at: datetime) -> bool:
     """Return whether the marts hold what was computed from deleted rows.
 
-    Another machine may have built them, which only the lake's own record of builds tells.
+    Another machine may have built them, which only the lake's own record of builds shows.
     """
     built = last_built(lake.path / "dbt")
     if built is not None:
@@ -87,7 +87,7 @@ _MARTS = (
 def _renew_published(
     settings: Settings, on_step: OnStep, *, before: datetime
 ) -> Iterator[OutletReceipt]:
-    """Publish anew if the newest snapshot is older than an instant, and remove older ones."""
+    """Publish again if the newest snapshot is older than an instant, and remove older ones."""
     folder, stamp = published_folder(settings), before.strftime(STAMP)
     names = snapshot_names(folder) if folder.is_symlink() else []
     if not names or names[-1] >= stamp:

@@ -31,7 +31,7 @@ def renew_published(settings: Settings) -> OutletReceipt:
     removed = remove_earlier(folder)
     return OutletReceipt(
         outlet=f"published snapshots in {folder}",
-        done=f"published anew; {removed} earlier removed",
+        done=f"published again; {removed} earlier removed",
         left_to_do="Snapshots published elsewhere with --to: publish there twice.",
     )
 

@@ -143,7 +143,7 @@ def _backups(addresses: Sequence[str], erased_at: datetime) -> Iterator[OutletRe
     if not addresses:
         yield OutletReceipt(
             outlet="backups",
-            done="not looked into",
+            done="not checked",
             left_to_do="Backups made before now hold what was erased, and the next ones do not. "
             "`--backup TARGET` lists them.",
         )

@@ -34,14 +34,14 @@ _UNDISTURBED = {
 
 
 def renew_exports(settings: Settings, on_step: Callable[[str], None]) -> Iterator[OutletReceipt]:
-    """Write the exported tables of every known target anew; yield what was done about each."""
+    """Rewrite the exported tables of every known target; yield what was done about each."""
 
     def work(lake: Lake, target: Target, address: SecretStr) -> OutletReceipt:
         tables = renew(lake, target, address)
         left = _KEPT_BY_TARGET.get(target.name, "") if tables else ""
         if "://" in address.get_secret_value() and target.module == "files":
             left = "If the bucket keeps versions of objects, delete the older ones."
-        return _receipt(target, f"{counted(len(tables), 'table')} written anew", left)
+        return _receipt(target, f"{counted(len(tables), 'table')} rewritten", left)
 
     yield from _each_target(settings, on_step, work)
     yield OutletReceipt(

@@ -1,6 +1,6 @@
 """Coarse snapshots: places rounded to about 100 m, and nothing that names a device or a person.
 
-What a raw column tells follows from the vocabulary. In marts it follows from the column's name,
+What a raw column reveals follows from the vocabulary. In marts it follows from the column's name,
 which has one meaning in all of them; a test requires every text column of our marts to be known
 here or to be harmless. Ids stay, since rows are joined by them: they mean something only to who can
 ask the service.
@@ -45,7 +45,7 @@ def coarse_columns(
 
 
 def told_in_marts(name: str) -> Privacy | None:
-    """Return what a column of a mart tells, by its name; None if it names nobody.
+    """Return what a column of a mart reveals, by its name; None if it names nobody.
 
     >>> told_in_marts("start_latitude_deg"), told_in_marts("router_name")
     (<Privacy.PLACE: 'place'>, <Privacy.NAME: 'name'>)
@@ -62,7 +62,7 @@ def told_in_marts(name: str) -> Privacy | None:
 
 
 def _told_raw(endpoint: str, name: str) -> Privacy | None:
-    """Return what a column of a raw table tells; one that this release lacks may be text."""
+    """Return what a column of a raw table reveals; one that this release lacks may be text."""
     known = {column.name: column.privacy for column in ENDPOINTS[endpoint].columns}
     if name in known:
         return known[name]
@@ -72,7 +72,7 @@ def _told_raw(endpoint: str, name: str) -> Privacy | None:
 
 @cache
 def _vocabulary() -> dict[str, Privacy]:
-    """Return the raw columns that tell something, by names that mean the same in marts."""
+    """Return the raw columns that reveal something, by names that mean the same in marts."""
     return {
         column.name: column.privacy
         for endpoint in ENDPOINTS.values()

@@ -281,12 +281,12 @@ class Client:
         """Return the error for a status other than 200."""
         status = response.status_code
         what = f"GET {url} returned {status}: {self.excerpt(response).rstrip('.')}."
+        root = "FLEETLAKE_V3_BASE_URL" if api is Api.V3 else "FLEETLAKE_BASE_URL"
         if status == httpx.codes.UNAUTHORIZED:
             settings = "the four FLEETLAKE_*_API_* settings"
             keys = "FLEETLAKE_V3_TOKEN" if api is Api.V3 else settings
             return CredentialsRefused(what, remedy=f"Check {keys}.")
         if status in _UNAVAILABLE:
-            root = "FLEETLAKE_V3_BASE_URL" if api is Api.V3 else "FLEETLAKE_BASE_URL"
             return EndpointUnavailable(
                 what, remedy=f"The role of the keys may not read it, or {root} is wrong."
             )
@@ -300,7 +300,7 @@ class Client:
             return Unreachable(what, remedy="The service has a problem; run again later.")
         if response.is_redirect:
             return RequestRejected(
-                what, remedy="Set FLEETLAKE_BASE_URL to the root that answers without a redirect."
+                what, remedy=f"Set {root} to the root that answers without a redirect."
             )
         return RequestRejected(
             what, remedy="The service no longer accepts this request: report it."
@@ -320,7 +320,7 @@ class Client:
         return starred(text, self._secrets)
 
 
-_LOOK = "Look at the list before you repeat it: it may have been done."
+_LOOK = "Check the list before you repeat the change: it may have been made."
 
 _TOO_LARGE = (
     "No record was taken from it. A proxy or another server may have answered instead of the "

@@ -1,7 +1,7 @@
 """One change at the service: POST, PATCH or DELETE.
 
 A change is sent once. It is sent again only if it was certainly not made: there was no connection,
-or the call limit refused it. Whoever makes it looks at the list to settle an unknown outcome.
+or the call limit refused it. The caller looks at the list to settle an unknown outcome.
 """
 
 from datetime import timedelta
@@ -76,7 +76,7 @@ def _refusal(client: Client, what: str, response: httpx.Response) -> ServiceErro
             wait=retry_after(response),
         )
     if status == httpx.codes.REQUEST_TIMEOUT or status >= httpx.codes.INTERNAL_SERVER_ERROR:
-        remedy = "Look at the list before you repeat it: it may have been done."
+        remedy = "Check the list before you repeat the change: it may have been made."
         return WriteUnknown(what, remedy=remedy, was_answered=True)
     if response.is_redirect:
         return RequestRejected(

@@ -82,7 +82,7 @@ def is_agreed(question: str, *, yes: bool) -> bool:
     try:
         return typer.confirm(question)
     except typer.Abort:
-        raise UsageError("Nothing was changed.", remedy="Add --yes to go without asking.") from None
+        raise UsageError("Nothing was changed.", remedy="Add --yes to skip the question.") from None
 
 
 def changes_of(**given: Any) -> dict[str, Any]:

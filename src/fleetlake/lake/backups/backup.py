@@ -1,7 +1,7 @@
 """Backing up a lake while loads go on.
 
 The catalog is copied first; then the files that it names and the target does not hold yet. Data
-files never change, so name and size tell whether one is there already. The manifest is written
+files never change, so name and size show whether one is there already. The manifest is written
 last: a backup that was killed leaves the earlier ones complete, and files that the next one uses.
 
 Maintenance removes files, so it and a backup exclude each other.

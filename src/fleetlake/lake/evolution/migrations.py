@@ -174,7 +174,7 @@ class ForgetMart:
 
 @dataclass(frozen=True, kw_only=True)
 class Migration:
-    """The steps from one format to the next: one transaction. `about` is told to the user."""
+    """The steps from one format to the next: one transaction. `about` is shown to the user."""
 
     about: str
     steps: Sequence[Step]

@@ -1,1 +1,1 @@
-"""Whether a lake is whole: find damage, forget what is lost, build a lost catalog anew."""
+"""Whether a lake is intact: find damage, forget what is lost, rebuild a lost catalog."""

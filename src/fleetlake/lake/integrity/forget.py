@@ -3,7 +3,7 @@
 One transaction drops the damaged files, unproves the ranges of time that they held, moves the
 watermarks back to the newest row that is left, and records what was forgotten. Snapshots that read
 the files expire, so that nothing fails there later: exports to other tools then start in full, and
-the next build computes the marts anew.
+the next build computes the marts again.
 """
 
 from collections.abc import Sequence
@@ -178,7 +178,7 @@ def _record(lake: Lake, table: _TableLoss, rows: int) -> None:
     record_event(
         lake,
         EventKind.REPAIR,
-        f"{counted(rows, 'row')} of {table.name} forgotten with "
+        f"{counted(rows, 'row')} of {table.name} deleted with "
         f"{counted(len(table.losses), 'lost file')}: {table.losses[0].prospect}.",
         endpoint=endpoint.name if endpoint else table.name,
         rows=rows,

@@ -1,4 +1,4 @@
-"""What a lost or damaged file held, as far as the catalog's statistics and the file itself tell."""
+"""What a lost or damaged file held, as far as the catalog's statistics and the file itself show."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class Loss:
         """Whether the rows come back, for people."""
         endpoint = self.endpoint
         if self.file.schema == "marts":
-            return "the next build computes the mart anew"
+            return "the next build computes the mart"
         if endpoint is None:
             return "cannot be read again" if self.file.schema != "meta" else _of_meta(self.file)
         return _of_raw(endpoint)

@@ -37,7 +37,7 @@ def read_stream_again(lake: Lake, endpoint: Endpoint, ranges: Sequence[Interval]
 
 
 def forget_all_proofs(lake: Lake) -> None:
-    """Let the next loads prove everything anew that the service holds, in the open transaction.
+    """Let the next loads prove again everything that the service holds, in the open transaction.
 
     Without any proven range, nothing that the service has deleted counts as a gap.
     """
@@ -74,7 +74,7 @@ def lower_watermark(lake: Lake, endpoint: Endpoint) -> None:
 
 
 def restore_meta(lake: Lake, lost: Collection[str]) -> None:
-    """Write again what other tables tell of lost tables of meta, in the open transaction."""
+    """Rewrite lost tables of meta from what other tables record, in the open transaction."""
     if "meta.watermarks" in lost:
         restore_watermarks(lake)
     if "meta.columns" in lost:

@@ -1,11 +1,11 @@
-"""Building a lake's catalog anew from the files that the lost one named.
+"""Rebuilding a lake's catalog from the files that the lost one named.
 
 Files of every age are left: each update wrote a row again, and maintenance wrote many rows again
 into one file. So a record's key decides, and of several rows the newest one stays. Proven ranges
-are lost with the catalog: the next load proves everything anew that the service still holds, and
+are lost with the catalog: the next load proves again everything that the service still holds, and
 rows that it no longer holds stay.
 
-What was erased or has outlived its days stays away, although older files hold it: tombstones and
+What was erased or is past its retention stays away, although older files hold it: tombstones and
 the rules of retention are applied before the new catalog is used.
 
 The new catalog is written beside the lake's place for it, and renamed once it is complete. The rows
@@ -81,7 +81,7 @@ def rebuild_catalog(
     days: Mapping[str, int] | None = None,
     trust: ClockTrust = ClockTrust.CHECKED,
 ) -> Rebuilt:
-    """Build a lost or damaged catalog of a lake in a folder anew from the lake's files.
+    """Rebuild a lost or damaged catalog of a lake in a folder from the lake's files.
 
     `days` are the rules of retention; if the clock cannot be trusted, the next maintenance applies
     them.
@@ -108,14 +108,14 @@ def _require_lost(address: LakeAddress) -> Path:
     if not isinstance(address, Path):
         raise LakeError(
             f"The catalog of {address} is a PostgreSQL database.",
-            remedy="Restore it with pg_restore; fleetlake builds only catalogs in folders anew.",
+            remedy="Restore it with pg_restore; fleetlake rebuilds only catalogs in folders.",
         )
     lake = address.resolve()
     if not is_catalog_lost(lake):
         kinds = {damage.kind for damage in check_lake(lake).damages}
         if DamageKind.CATALOG not in kinds:
             raise LakeError(
-                f"The catalog of the lake in {lake} is whole, so it is not built anew.",
+                f"The catalog of the lake in {lake} is intact, so it is not rebuilt.",
                 remedy="Run `fleetlake check` to see what else is damaged.",
             )
     return lake
@@ -189,7 +189,7 @@ def _fill(new: Lake, lake: Path, readable: Mapping[str, bool]) -> Rebuilt:
     record_event(
         new,
         EventKind.REPAIR,
-        f"The catalog was built anew: {counted(total, 'row')} from {counted(files, 'file')}.",
+        f"The catalog was rebuilt: {counted(total, 'row')} from {counted(files, 'file')}.",
         details={"rows": rows},
     )
     return Rebuilt(
