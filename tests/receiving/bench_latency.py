@@ -17,7 +17,7 @@ from tests.receiving.bench_sender import Sender, number_of, percentile
 from tests.receiving.receivers import ReceiverProcess, receivers
 
 EARLIER = timedelta(days=30)
-LOOK_SECONDS = 0.01
+LOOK_SECONDS = 0.05
 LONE_SECONDS, LONE_RATE = 90.0, 0.35  # further apart than two commits
 BUSY_SECONDS, BUSY_RATE = 30.0, 100.0
 LONGEST_WAIT = 60.0
