@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fleetlake.lake import Lake, open_lake
-from fleetlake.lake.confirmation import drop_dangling
+from fleetlake.lake.confirmation import _Event, drop_dangling, paired
 from fleetlake.planning.intervals import BEGINNING
 from fleetlake.receiving import drain
 from fleetlake.receiving.drain import drain_all
@@ -161,3 +161,26 @@ def test_confirmations_are_forgotten_with_the_rows_that_they_name(lake, pushed):
     with lake.transaction():
         drop_dangling(lake, polled_from=BEGINNING + timedelta(days=1))
     assert count(lake) == 2
+
+
+@pytest.mark.parametrize(
+    ("pushes", "polled", "pairs"),
+    [
+        ([], [0], {}),
+        ([0], [], {}),
+        ([0], [0], {0: 0}),
+        ([0], [0.9], {0: 0.9}),
+        ([0], [1.0], {}),
+        ([1.0], [0], {}),
+        ([0, 5], [5.5], {5: 5.5}),  # an earlier push without a partner
+        ([5], [0, 5.5], {5: 5.5}),  # an earlier alert without one
+        ([0, 0.5], [0.5, 0.9], {0: 0.9, 0.5: 0.5}),  # the same instant first
+        ([0, 3, 6], [0.2, 3.2, 6.2], {0: 0.2, 3: 3.2, 6: 6.2}),
+        ([0, 0.1, 9], [0.2, 4, 9.1], {0: 0.2, 9: 9.1}),
+    ],
+)
+def test_look_alikes_are_paired_by_instant_and_then_in_the_order_of_time(pushes, polled, pairs):
+    def events(seconds: list[float]) -> list[_Event]:
+        return [_Event(NOON + timedelta(seconds=s), str(s), None) for s in seconds]
+
+    assert paired(events(pushes), events(polled)) == {str(a): str(b) for a, b in pairs.items()}

@@ -178,6 +178,18 @@ def test_doctor_names_files_that_others_can_read_and_the_command_that_fixes_them
     assert permissions(settings)[1] == ""
 
 
+@pytest.mark.parametrize("part", ["catalog.sqlite", "files", "locks", "dbt"])
+def test_doctor_inspects_each_part_of_a_lake_that_others_can_enter(sim, part):
+    settings = sim.settings(base_url=None, v3_base_url=None)
+    settings.lake.chmod(0o711)
+    (settings.lake / "dbt").mkdir(mode=0o700, exist_ok=True)
+    (settings.lake / part).chmod(0o704)
+
+    found, _ = permissions(settings)
+
+    assert f"lake {settings.lake} can be read by other users" in found
+
+
 @pytest.mark.proof
 def test_doctor_accepts_a_lake_that_the_group_may_read_but_not_write(sim):
     settings = sim.settings(base_url=None, v3_base_url=None, umask="027")

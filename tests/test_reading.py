@@ -281,6 +281,38 @@ def test_an_abandoned_read_can_be_finished_from_its_proven_ranges(endpoint, mome
     assert first.keys | rest.keys == model.keys()
 
 
+@EACH_STREAM
+def test_no_call_is_under_way_once_an_abandoned_read_is_closed(endpoint):
+    model = Model(endpoint)
+    for minute in range(40):
+        model.add(WHOLE.start + timedelta(minutes=minute))
+    under_way, get = set(), model.get
+
+    async def slow_get(path: str, parameters: dict[str, str], read: Any, **more: Any) -> Any:
+        page = await get(path, parameters, read, **more)
+        call = object()
+        under_way.add(call)
+        try:
+            await asyncio.sleep(0 if model.calls == 1 else 30)
+        finally:
+            await asyncio.sleep(0)  # as a client that gives back its connection
+            under_way.discard(call)
+        return page
+
+    model.get = slow_get
+
+    async def go() -> None:
+        reading = read_spans(model, endpoint, spans_for(endpoint, [1], WHOLE), walks=3)
+        await anext(reading)
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert under_way
+        await reading.aclose()
+        assert not under_way
+
+    asyncio.run(go())
+
+
 def whole_seconds(moment: datetime) -> str:
     return moment.replace(microsecond=0).isoformat()
 

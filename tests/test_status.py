@@ -198,6 +198,26 @@ def test_a_stream_of_many_ids_is_as_complete_as_its_least_complete_id(lake: Lake
     assert (own.watermark_at, other.watermark_at) == (NOW - timedelta(hours=2), NOW)
 
 
+@pytest.mark.parametrize("seconds_before", [[], [0], [0, 0.4], [0, 3600]])
+def test_a_stream_with_few_records_has_a_forecast(lake: Lake, seconds_before: list[float]) -> None:
+    endpoint = ENDPOINTS["activity_logs"]
+    add_intervals(lake, "default", endpoint, {"": [Interval(NOW - timedelta(days=2), NOW)]})
+    set_watermarks(lake, [StreamWatermark(profile="default", endpoint=endpoint.name, newest=NOW)])
+    for seconds in seconds_before:
+        lake.execute(
+            "insert into raw.activity_logs by name select 'default' as account_profile, "
+            f"? as {endpoint.event_time}",
+            [NOW - timedelta(seconds=seconds)],
+        )
+
+    later = NOW + timedelta(days=1)
+    found = {s.endpoint: s for s in stream_statuses(lake, now=later, calls_per_minute=450)}
+
+    retention = found["activity_logs"].retention
+    assert retention is not None
+    assert (retention.state, retention.expires_in) == ("ok", timedelta(days=29))
+
+
 def test_each_account_has_its_own_counts_of_what_waits(lake: Lake) -> None:
     set_watermarks(
         lake,
