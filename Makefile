@@ -106,6 +106,9 @@ site-check: $(READY) $(SITE)/.ready  ## Check every link of the site, and run th
 test-dashboard: $(READY) $(BROWSER)/.ready  ## Look at every page of the dashboard in Chromium (needs chromium and npm; CHROMIUM=path)
 	@$(BIN)/python -m pytest -q tests/dashboard/test_browser.py
 
+dashboard-picture: $(READY) $(BROWSER)/.ready  ## Take the picture of README and docs again, of the demo's lake (needs chromium)
+	@$(BIN)/python -m tests.dashboard.picture
+
 $(BROWSER)/.ready: requirements-browser.lock
 	@echo "Setting up $(BROWSER): half a minute, once."
 	@$(PYTHON) -m venv $(BROWSER)

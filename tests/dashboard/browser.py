@@ -1,8 +1,8 @@
 """Looks at every page in Chromium, and prints what it found as JSON lines.
 
 Runs in an environment of its own (`make test-dashboard`), which holds Playwright and not fleetlake:
-`python browser.py URL AXE_ARCHIVE FOLDER REPORT`. Screenshots go to the folder. On a line
-`publish` it waits for a line on its input, while the caller publishes a new snapshot.
+`python browser.py URL AXE_ARCHIVE FOLDER REPORT TILED_URL`. Screenshots go to the folder. On a line
+that says `publish` or `remove tiles` it waits for a line on its input, while the caller does so.
 """
 
 import json
@@ -14,9 +14,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from browser_shown import ROUTER, numbers, tiles
 from playwright.sync_api import Browser, Page, sync_playwright
 
-ROUTER = "1000001"
 PAGES = (
     "/now",
     f"/map?router={ROUTER}&day=2026-11-18",
@@ -235,6 +235,8 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=path, args=[*SOFTWARE])
         watched = Watched(browser, url, width=1440, theme="light", axe=axe)
         acts = (filters_work(watched), choices_work(watched), news_arrives(watched))
+        tiled = Watched(browser, sys.argv[5], width=1440, theme="light", axe=axe)
+        acts = (*acts, numbers(watched), tiles(tiled))
         report = report_opens(browser, Path(sys.argv[4]).as_uri(), axe)
         for found in chain(*acts, report, looks(browser, url, axe, folder)):
             sys.stdout.write(json.dumps(found) + "\n")

@@ -4,8 +4,10 @@ import base64
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from fleetlake.dashboard.report import read_report
+from tests.dashboard.shown import CARDS, COUNTED, TABLES, expected
+from tests.dashboard.tiles import write_tiles
 from tests.dashboard.world import NAMES, World
 from tests.processes import environment
 
@@ -27,9 +31,9 @@ AXE_INTEGRITY = (
 
 
 @contextmanager
-def served(world: World, folder: Path) -> Iterator[str]:
+def served(world: World, folder: Path, *words: str) -> Iterator[str]:
     """Run the command over a published folder; yield its address."""
-    command = [sys.executable, "-m", "fleetlake", "dashboard", "--port", "0"]
+    command = [sys.executable, "-m", "fleetlake", "dashboard", "--port", "0", *words]
     settings = environment(folder, published=world.published)
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=settings) as process:
         try:
@@ -50,29 +54,38 @@ def axe() -> Path:
 
 @pytest.fixture(scope="module")
 def seen(axe, tmp_path_factory):
-    """Return all that the browser found, and the snapshot that was published meanwhile."""
+    """Return all that the browser found, and what the pages had to show of each seed."""
     folder = tmp_path_factory.mktemp("browser")
     world = World(folder)
     world.publish()
     script = Path(__file__).with_name("browser.py")
     shots = ROOT / "data" / "dashboard-shots"
     shots.mkdir(parents=True, exist_ok=True)
-    found = []
-    with served(world, folder) as url:
+    found, shown = [], {}
+    tiles = write_tiles(folder / "region.pmtiles")
+    with served(world, folder) as url, served(world, folder, "--tiles", str(tiles)) as tiled:
         report = folder / "report.html"
         report.write_text(read_report(world.published).html, "utf-8")
-        command = [BROWSER / "bin" / "python", script, url, axe, shots, report]
+        command = [BROWSER / "bin" / "python", script, url, axe, shots, report, tiled]
         with subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         ) as process:
             for line in process.stdout:
                 found.append(json.loads(line))
-                if found[-1].get("act") == "publish":
-                    world.publish(seed=2)
-                    process.stdin.write("published\n")
-                    process.stdin.flush()
+                match found[-1]:
+                    case {"act": "publish", "seed": seed}:
+                        world.publish(seed=seed)
+                        shown[seed] = expected(world.sql)
+                    case {"act": "publish"}:
+                        found[-1]["snapshot"] = world.publish(seed=2).name
+                    case {"act": "remove tiles"}:
+                        tiles.unlink()
+                    case _:
+                        continue
+                process.stdin.write("done\n")
+                process.stdin.flush()
         assert process.returncode == 0
-    return found, world.published.resolve().name
+    return found, shown
 
 
 def looks(seen):
@@ -119,7 +132,7 @@ def test_hostile_names_are_shown_as_text(seen):
 
 
 def test_what_people_do_on_the_pages_works(seen):
-    done = [found for found in seen[0] if "act" in found and found["act"] != "publish"]
+    done = [found for found in seen[0] if "act" in found and "is_right" in found]
 
     assert len(done) == 14
     assert [found["act"] for found in done if not found["is_right"]] == []
@@ -139,5 +152,67 @@ def test_a_report_opens_as_a_file_without_an_error_or_a_request(seen):
 
 def test_a_new_snapshot_appears_by_itself(seen):
     [found] = [found for found in seen[0] if found.get("act") == "a new snapshot appears"]
+    [published] = [f for f in seen[0] if f.get("act") == "publish" and "seed" not in f]
 
-    assert found["snapshot"] == seen[1]
+    assert found["snapshot"] == published["snapshot"]
+
+
+def panels_of(seen, path):
+    """Return what a page showed, by seed and panel."""
+    return {f["seed"]: f["panels"] for f in seen[0] if f.get("shown") == path}
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda one: f"{one.path.split('?')[0]} {one.panel}")
+def test_the_rows_of_a_page_are_those_of_sql_on_the_marts_for_three_seeds(seen, table):
+    for seed, panels in panels_of(seen, table.path).items():
+        rows = [tuple(row[place] for place in table.columns) for row in panels[table.panel]["rows"]]
+        wanted = Counter(seen[1][seed]["tables"][table.path, table.panel])
+        plain = Counter(tuple(cell.lstrip("▲◆● ") for cell in row) for row in rows)
+
+        assert plain <= wanted, seed
+        assert len(rows) == min(table.most, wanted.total()) > 0
+    assert len(panels_of(seen, table.path)) == 3
+
+
+@pytest.mark.parametrize("place", COUNTED, ids=" ".join)
+def test_a_page_says_how_many_rows_there_are_for_three_seeds(seen, place):
+    path, panel = place
+
+    notes = {seed: panels[panel]["notes"][-1] for seed, panels in panels_of(seen, path).items()}
+
+    said = {seed: int(re.search(r"of ([\d,]+) rows", note)[1]) for seed, note in notes.items()}
+    assert said == {seed: shown["counted"][place] for seed, shown in seen[1].items()}
+    assert len(said) == 3
+
+
+@pytest.mark.parametrize("path", CARDS)
+def test_the_cards_of_a_page_are_those_of_sql_on_the_marts_for_three_seeds(seen, path):
+    for seed, panels in panels_of(seen, path).items():
+        wanted = seen[1][seed]["cards"][path]
+
+        cards = panels["summary"]["cards"]
+        assert {name: cards[name].removeprefix("▲ ") for name in wanted} == wanted
+
+
+def test_the_map_says_how_many_devices_it_shows_for_three_seeds(seen):
+    shown = panels_of(seen, "/map?day=2026-11-18")
+
+    for seed, panels in shown.items():
+        assert f"located: {seen[1][seed]['located']}." in panels["map"]["notes"][0]
+    assert len(shown) == 3
+
+
+def test_the_map_draws_the_tiles_of_the_users_own_file(seen):
+    [found] = [found for found in seen[0] if found.get("tiles") == "there"]
+
+    assert found["water"] > 0.1
+    assert {*found["statuses"]} == {206}
+    assert found["errors"] == found["foreign"] == found["problems"] == []
+
+
+def test_the_map_says_that_the_tiles_are_gone_and_draws_the_outlines(seen):
+    [found] = [found for found in seen[0] if found.get("tiles") == "gone"]
+
+    assert found["water"] == 0
+    assert "cannot be drawn: no such file" in " ".join(found["told"])
+    assert found["foreign"] == []

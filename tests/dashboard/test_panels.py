@@ -5,11 +5,13 @@ import re
 
 import polars as pl
 import pytest
+import yaml
 
 from fleetlake.dashboard.column_sources import SNAPSHOT_TABLES, column_types, origin_of
 from fleetlake.dashboard.panels import BY_DEVICE, dashboard_pages
 from fleetlake.dashboard.parameters import PARAMETERS
 from fleetlake.marts.catalogue import marts
+from fleetlake.marts.sql_project import project_folder
 from tests.dashboard.asking import ask, rows_of
 from tests.dashboard.world import NOW, ROUTERS, account_of, group_of
 
@@ -144,3 +146,11 @@ def test_the_range_of_a_filter_is_the_one_of_the_address(app):
 
     assert told["ignored"] == ["account"]
     assert told["as_of"] == int(NOW.timestamp() - 300) * 1000
+
+
+def test_the_lineage_names_the_marts_that_the_pages_show():
+    written = yaml.safe_load((project_folder() / "models" / "exposures.yml").read_text())
+    [exposed] = [one for one in written["exposures"] if one["name"] == "dashboard"]
+
+    shown = {mart for panel in PANELS for mart in panel.marts} - {*SNAPSHOT_TABLES}
+    assert exposed["depends_on"] == [f"ref('{mart}')" for mart in sorted(shown)]

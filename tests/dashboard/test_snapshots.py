@@ -9,10 +9,14 @@ import pytest
 
 from fleetlake.dashboard import web_app
 from fleetlake.dashboard.open_snapshots import OpenSnapshots, QueryTooLong
+from fleetlake.dashboard.panels import dashboard_pages
+from fleetlake.dashboard.report import read_report
 from fleetlake.dashboard.web_app import create_dashboard
+from fleetlake.publishing.coarse import coarse_columns
 from tests.dashboard.asking import answer_of, ask, rows_of
 from tests.dashboard.world import World
 
+NEEDED = {"router": 1_000_001, "day": "2026-11-18", "at": "2026-11-18T12:00:00Z"}
 SOME = ("device_inventory", "failover_episodes", "failover_now", "location_latest", "battery_risk")
 COUNT = "select count(*) as rows from failover_episodes"
 ENDLESS = "select count(*) as n from range(1000000) a, range(1000000) b"
@@ -119,6 +123,28 @@ def test_a_coarse_snapshot_shows_ids_where_it_has_no_names(own_world):
     assert {row["router_name"] for row in rows} == {None}
     assert all(row["router_id"] for row in rows)
     assert ask(app, "/api/status").json()["is_coarse"] is True
+
+
+def test_every_panel_and_the_report_work_without_the_columns_that_a_coarse_snapshot_lacks(
+    own_world,
+):
+    folder = own_world.publish(rows=20)
+    file = folder / "snapshot.json"
+    description = json.loads(file.read_text())
+    for name, table in description["tables"].items():
+        shown = [(c["name"], c["type"]) for c in table["columns"]]
+        kept = {column for column, _ in coarse_columns("marts", name, shown)}
+        table["columns"] = [c for c in table["columns"] if c["name"] in kept]
+    file.write_text(json.dumps({**description, "is_coarse": True}))
+    app = create_dashboard(own_world.published)
+    panels = [panel for page in dashboard_pages().values() for panel in page.panels.values()]
+
+    answers = {p.path: ask(app, p.path, {**NEEDED, "last": "all"}) for p in panels}
+
+    assert {path for path, answer in answers.items() if answer.status_code != 200} == set()
+    texts = read_report(own_world.published).html + "".join(a.text for a in answers.values())
+    assert "V700-Denver-00001" not in texts
+    assert "router_name" in texts
 
 
 def test_a_query_that_takes_too_long_is_stopped(own_world):

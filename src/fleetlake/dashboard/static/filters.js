@@ -97,7 +97,7 @@ export function inWords() {
     const select = fields?.[name];
     if (select?.value) said.push(`${name} ${select.selectedOptions[0].textContent}`);
   }
-  if (fields?.["f-search"]?.value && view().get("router")) said.push(`router ${fields["f-search"].value}`);
+  if (fields?.["f-search"]?.value && view().get("router")) said.push(`router ${fields["f-search"].value.replace(/^router · /, "")}`);
   if (fields?.last) {
     said.push(fields.last.value ? RANGE_NAMES[fields.last.value] : `from ${fields.from.value.replace("T", " ") || "…"} to ${fields.to.value.replace("T", " ") || "…"}`);
   }
