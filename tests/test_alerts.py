@@ -35,7 +35,7 @@ from fleetlake.marts.dbt import project_folder
 from fleetlake.monitoring.doctor import run_checks
 from fleetlake.monitoring.figures import measure
 from fleetlake.monitoring.prometheus import metrics_text
-from fleetlake.settings import load_settings
+from fleetlake.settings import Settings, load_settings
 from fleetsim.alert_types import CONTRACT_ALERT_TYPES
 from fleetsim.app import create_app
 from fleetsim.options import SimulatorOptions
@@ -518,3 +518,12 @@ def test_the_groups_of_types_are_those_that_the_sql_models_read():
 
 def test_every_type_of_the_contract_can_be_chosen():
     assert {*chosen_types(CONTRACT_ALERT_TYPES)} == CONTRACT_ALERT_TYPES
+
+
+def test_a_misspelt_type_of_the_settings_is_found_by_the_doctor(lake_path):
+    settings = Settings(lake=lake_path, alert_events="failover,failover_evnt")
+
+    [_, found] = itertools.islice(run_checks(settings), 2)
+
+    assert found.name == "settings"
+    assert "no alert type 'failover_evnt'" in found.found

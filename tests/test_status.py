@@ -8,13 +8,14 @@ import pytest
 from typer.testing import CliRunner
 
 from fleetlake.cli import app
-from fleetlake.cli.status import STALE_AFTER, summary_lines
+from fleetlake.cli.status import STALE_AFTER, push_lines, summary_lines
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import RecordsMissing
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.clock_repair import TOLERANCE
 from fleetlake.lake.gaps import Gap
 from fleetlake.lake.watermarks import StreamWatermark, add_intervals, set_watermarks
+from fleetlake.monitoring.push_status import PushStatus
 from fleetlake.monitoring.status import LakeStatus, StreamStatus, lake_now, stream_statuses
 from fleetlake.planning.intervals import Interval
 from fleetlake.planning.retention import forecast
@@ -258,3 +259,13 @@ def test_status_uses_this_machines_clock_unless_the_services_is_trusted(
 
         assert lake_now(lake, ClockTrust.CHECKED) == NOW
         assert lake_now(lake, ClockTrust.SERVICE) == ahead
+
+
+def test_calls_that_pushes_spared_are_mentioned():
+    status = LakeStatus(
+        streams=[], open_gaps=[], pushes=PushStatus(alerts=1, received_at=NOW, spared_calls=11)
+    )
+
+    assert [*push_lines(status, NOW)][1:] == [
+        "11 calls spared in the last day: polls wait while pushes bring all alerts."
+    ]

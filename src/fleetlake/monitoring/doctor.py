@@ -14,6 +14,7 @@ from pathlib import Path
 import duckdb
 
 from fleetlake.account import stream_name
+from fleetlake.alerting.chosen_types import chosen_types
 from fleetlake.decoding.arrow import read_page
 from fleetlake.endpoints import V3_PROBE
 from fleetlake.errors import FleetlakeError, LakeError, PushTestFailed, SettingsError
@@ -74,8 +75,9 @@ def _packages(_: Settings) -> str:
     return ", ".join(f"{name} {version(name)}" for name in names)
 
 
-def _variables(_: Settings) -> str:
-    """Look for misspelt environment variables, which have no effect."""
+def _variables(settings: Settings) -> str:
+    """Look for misspelt environment variables and alert types, which have no effect."""
+    chosen_types(settings.alert_events)
     unknown = dict(unknown_variables(os.environ))
     misspelt = [f"{name} ({meant}?)" for name, meant in unknown.items() if meant]
     if misspelt:
