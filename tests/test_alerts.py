@@ -6,7 +6,9 @@ import hmac
 import io
 import itertools
 import json
+import signal
 import stat
+import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,12 +37,14 @@ from fleetlake.marts.dbt import project_folder
 from fleetlake.monitoring.doctor import run_checks
 from fleetlake.monitoring.figures import measure
 from fleetlake.monitoring.prometheus import metrics_text
+from fleetlake.receiving.drain import drain_all
 from fleetlake.settings import Settings, load_settings
 from fleetsim.alert_types import CONTRACT_ALERT_TYPES
 from fleetsim.app import create_app
 from fleetsim.options import SimulatorOptions
 from tests.conftest import NOW, Sim
-from tests.processes import environment
+from tests.processes import command, environment
+from tests.receiving.alert_messages import an_alert, push, with_id
 
 URL = "http://receiver.test/push"
 
@@ -475,6 +479,27 @@ def test_a_tail_shows_each_alert_that_arrives_after_its_start_once(service):
     assert sorted(arrived) == sorted(set(arrived))
     assert {*arrived} <= served - known
     assert arrived
+
+
+@pytest.mark.proof
+def test_ctrl_c_ends_a_watch_with_success_and_without_a_traceback(lake_path):
+    push(lake_path.parent / "push-journal", with_id(an_alert()))
+    drain_all(lake_path, lake_path.parent / "push-journal")
+    words = ("alerts", "watch", "--since", "2026-01-01", "--interval", "0.1")
+    with subprocess.Popen(
+        command(*words),
+        env=environment(lake_path.parent),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        shown = process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        rest = process.communicate(timeout=60)
+
+    assert "failover_event" in shown
+    assert (process.returncode, rest) == (0, ("", ""))
 
 
 def test_status_metrics_and_doctor_name_the_command_that_resumes_pushes(service):

@@ -190,6 +190,21 @@ def test_doctor_inspects_each_part_of_a_lake_that_others_can_enter(sim, part):
     assert f"lake {settings.lake} can be read by other users" in found
 
 
+@pytest.mark.parametrize("mode", [0o640, 0o602])
+def test_doctor_wants_push_secrets_for_their_owner_only_whatever_the_umask(tmp_path, mode):
+    settings = Settings(umask="027", push_secrets_file=tmp_path / "push-secrets")
+    settings.push_secrets_file.touch(0o600)
+    before = [*exposed_paths(settings, published=tmp_path / "published")]
+    settings.push_secrets_file.chmod(mode)
+
+    after = [*exposed_paths(settings, published=tmp_path / "published")]
+
+    assert before == []
+    [exposed] = after
+    assert (exposed.name, exposed.path) == ("push secrets", settings.push_secrets_file)
+    assert exposed.command == f"chmod -R go-rwx {settings.push_secrets_file}"
+
+
 @pytest.mark.proof
 def test_doctor_accepts_a_lake_that_the_group_may_read_but_not_write(sim):
     settings = sim.settings(base_url=None, v3_base_url=None, umask="027")

@@ -8,9 +8,12 @@ import pytest
 from typer.testing import CliRunner
 
 from fleetlake.cli import app
-from fleetlake.errors import SettingsError, Unreachable
+from fleetlake.cli.alerts.secret_places import BlockSecrets, secret_store
+from fleetlake.cli.prefect import setup
+from fleetlake.errors import SettingsError, Unreachable, UsageError
+from fleetlake.machine import secret_block
 from fleetlake.machine.secret_block import read_secrets_block
-from fleetlake.settings import load_settings
+from fleetlake.settings import Settings, load_settings
 from fleetsim.app import create_app
 from fleetsim.options import SimulatorOptions
 from tests.conftest import NOW, Sim
@@ -73,6 +76,24 @@ def test_setup_keeps_its_secrets_in_the_block_where_the_receiver_reads_them(run,
     assert not (tmp_path / "push-secrets").exists()
     assert f"the Secret block {BLOCK}" in outputs[0]
     assert not [secret for secret in both if secret in json.dumps(outputs)]
+
+
+def test_a_name_that_prefect_does_not_accept_is_refused():
+    with pytest.raises(UsageError, match="cannot be called 'Push Secrets'"):
+        secret_store(Settings(), "Push Secrets")
+
+
+def test_a_block_keeps_the_newest_secrets_of_a_url_and_what_else_is_in_it(monkeypatch):
+    kept = {BLOCK: "by-hand, by-hand-too"}
+    monkeypatch.setattr(secret_block, "read_block", kept.get)
+    monkeypatch.setattr(setup, "put_secret", kept.__setitem__)
+    store = BlockSecrets(BLOCK)
+
+    made = [store.keep_new(URL) for _ in range(5)]
+
+    assert kept[BLOCK] == {"": ["by-hand", "by-hand-too"], URL: made[2:]}
+    assert store.find(URL) == made[4]
+    assert store.find("https://other.test/push") is None
 
 
 def test_a_block_without_a_server_is_refused_in_plain_words(monkeypatch, tmp_path):

@@ -4,14 +4,18 @@ import asyncio
 import json
 import os
 import random
+import re
 import resource
 import signal
+import socket
 import ssl
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -22,6 +26,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from fleetlake.receiving import push_server
+from fleetlake.receiving.certificate import Certificate
 from fleetlake.receiving.child_process import KeptProcess
 from fleetlake.receiving.intake import open_intake
 from fleetlake.receiving.push_app import create_app
@@ -368,6 +374,87 @@ def test_with_a_certificate_it_speaks_tls_1_2_and_1_3_only(tmp_path):
     assert url.startswith("https://localhost:")
     assert codes == [200, 200]
     assert stored(tmp_path) == [b"TLSv1_2", b"TLSv1_3"]
+
+
+def shown_certificate(port: int) -> bytes:
+    """Return the certificate that a new connection is shown."""
+    trusting = ssl.create_default_context()
+    trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+    with (
+        socket.create_connection(("127.0.0.1", port), timeout=20) as plain,
+        trusting.wrap_socket(plain) as secured,
+    ):
+        return secured.getpeercert(binary_form=True) or b""
+
+
+def test_a_renewed_certificate_is_used_without_a_restart_and_files_that_do_not_fit_are_not(
+    tmp_path, monkeypatch, caplog
+):
+    monkeypatch.setattr(push_server, "CERTIFICATE_TICKS", 1)
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+
+    def renewed() -> tuple[str, str]:
+        text = write_certificate(tmp_path, "localhost").read_text()
+        at = text.index("-----BEGIN CERTIFICATE")
+        return text[at:], text[:at]
+
+    async def run() -> list[bytes]:
+        first, second = renewed(), renewed()
+        cert.write_text(first[0])
+        key.write_text(first[1])
+        certificate = Certificate(cert, key)
+        app = create_app(lambda: open_intake(settings(tmp_path)))
+        config = server_config(app, ServerOptions(), certificate)
+        server = push_server._Server(config, lambda: None, certificate)  # noqa: SLF001 - its ticks
+        listener = listen("127.0.0.1", 0)
+        task = asyncio.create_task(server.serve(sockets=[listener]))
+        await until(lambda: asyncio.sleep(0.01, server.started))
+        shown = partial(asyncio.to_thread, shown_certificate, listener.getsockname()[1])
+        seen = [await shown()]
+        cert.write_text(second[0])  # as a renewal does, which writes one file after the other
+        await until(lambda: asyncio.sleep(0.01, "the old one stays" in caplog.text))
+        seen.append(await shown())
+        key.write_text(second[1])
+
+        async def is_new() -> bool:
+            return await shown() != seen[0]
+
+        await until(is_new)
+        seen.append(await shown())
+        server.should_exit = True
+        await task
+        return [*seen, ssl.PEM_cert_to_DER_cert(second[0])]
+
+    before, between, after, expected = asyncio.run(run())
+    assert between == before
+    assert after == expected != before
+
+
+def test_a_foreign_asgi_server_takes_pushes_and_does_not_drain(tmp_path):
+    words = ["uvicorn", "fleetlake.receiving:application", "--port", "0", "--workers", "1"]
+    with (
+        (tmp_path / "uvicorn.log").open("w+") as log,
+        subprocess.Popen(
+            [sys.executable, "-m", *words], env=variables(tmp_path), stdout=log, stderr=log
+        ) as process,
+    ):
+        try:
+            while not (found := re.search(r"running on (http://\S+)", Path(log.name).read_text())):
+                assert process.poll() is None, Path(log.name).read_text()
+                time.sleep(0.05)
+            with httpx.Client(base_url=found[1], timeout=30) as client:
+                answers = [
+                    client.post("/push", content=BODY, headers=signed(BODY)).status_code,
+                    client.post("/push", content=BODY, headers=signed(b"other")).status_code,
+                    client.get("/healthz").json(),
+                ]
+        finally:
+            process.terminate()
+
+    assert answers == [200, 403, {"journal": "writable"}]
+    assert stored(tmp_path) == [BODY]
+    assert process.returncode == -signal.SIGTERM  # uvicorn raises it again after a clean stop
+    assert "Finished server process" in Path(log.name).read_text()
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import typer
 
 def dashboard(
     *,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 chooses a free one.")] = 8710,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 chooses a free one.")] = 8720,
     listen: Annotated[
         str,
         typer.Option(

@@ -37,6 +37,7 @@ def demo(
     from fleetlake.marts import build_marts
     from fleetlake.publishing.publish import publish, published_folder
     from fleetlake.settings import load_settings
+    from fleetlake.text.wording import counted
 
     began = time.monotonic()
     screen, settings = console(), load_settings()
@@ -46,7 +47,8 @@ def demo(
             remedy="Unset FLEETLAKE_LAKE and try again.",
         )
     fleet = demo_fleet(settings.lake, routers=routers, days=days, seed=seed)
-    screen.print(f"1. A service with {fleet.routers} routers and {fleet.days} days of history …")
+    size = f"{counted(fleet.routers, 'router')} and {counted(fleet.days, 'day')} of history"
+    screen.print(f"1. A service with {size} …")
     with starting_receiver(settings) as receiver, running_simulator(fleet) as url:
         service, now = demo_settings(settings, url), datetime.now(UTC)
         screen.print("2. The service pushes new alerts to a receiver …")

@@ -30,8 +30,13 @@ from fleetlake.machine.setting_files import (
 from fleetlake.machine.umask import read_umask
 from fleetlake.settings import KEY_SETTINGS, PREFIX, Settings
 
-_SECRET_SETTINGS = {*KEY_SETTINGS, "v3_token", "profiles", "exports", "lake", "dashboard_token"}
-_SECRET_PREFIXES = tuple(f"{PREFIX}{name.upper()}" for name in _SECRET_SETTINGS)
+_SECRET_SETTINGS = {
+    *(*KEY_SETTINGS, "v3_token", "profiles", "exports", "lake", "dashboard_token", "push_secrets")
+}
+_SECRET_VARIABLES = {f"{PREFIX}{name.upper()}" for name in _SECRET_SETTINGS}
+
+
+_OTHERS = 0o077
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,27 +50,36 @@ class Exposed:
 
 
 def exposed_paths(settings: Settings, *, published: Path) -> Iterator[Exposed]:
-    """Yield what other users can read or write although FLEETLAKE_UMASK forbids it."""
+    """Yield what other users can read or write although FLEETLAKE_UMASK forbids it.
+
+    The secrets of push destinations are for their owner only, whatever FLEETLAKE_UMASK says.
+    """
     umask = read_umask(settings.umask)
     for name, path, inner in _inspected(settings, published):
-        if (owner := foreign_owner(path)) is not None:
-            yield Exposed(
-                name=name,
-                path=path,
-                how=f"belongs to user {user_name(owner)}",
-                command=f"chown -R $(id -u) {shlex.quote(str(path))}",
-            )
-            continue
-        rights = excess_rights(path, umask)
-        if _can_be_entered(path):
-            rights |= _any_rights((path / part for part in inner), umask)
-        if rights:
-            yield Exposed(
-                name=name,
-                path=path,
-                how=f"can be {rights_in_words(rights)} by other users",
-                command=f"chmod -R {chmod_words(umask)} {shlex.quote(str(path))}",
-            )
+        yield from _exposed(name, path, inner, umask)
+    yield from _exposed("push secrets", settings.push_secrets_file.absolute(), (), _OTHERS)
+
+
+def _exposed(name: str, path: Path, inner: tuple[str, ...], umask: int) -> Iterator[Exposed]:
+    """Yield a path if it belongs to another user, or if others have rights that a umask forbids."""
+    if (owner := foreign_owner(path)) is not None:
+        yield Exposed(
+            name=name,
+            path=path,
+            how=f"belongs to user {user_name(owner)}",
+            command=f"chown -R $(id -u) {shlex.quote(str(path))}",
+        )
+        return
+    rights = excess_rights(path, umask)
+    if _can_be_entered(path):
+        rights |= _any_rights((path / part for part in inner), umask)
+    if rights:
+        yield Exposed(
+            name=name,
+            path=path,
+            how=f"can be {rights_in_words(rights)} by other users",
+            command=f"chmod -R {chmod_words(umask)} {shlex.quote(str(path))}",
+        )
 
 
 def _any_rights(paths: Iterator[Path], umask: int) -> int:
@@ -97,6 +111,7 @@ def _inspected(settings: Settings, published: Path) -> Iterator[tuple[str, Path,
             yield f"export {target}", Path(folder).absolute(), ()
     yield "exports", in_project(Path("data/exports")).absolute(), ()
     yield "state", settings.state.absolute(), ()
+    yield "journal of pushes", settings.push_journal.absolute(), ()
     if auth_file().exists():  # otherwise Prefect's folder is not fleetlake's
         yield "password of Prefect's server", auth_file(), ()
         yield "Prefect's database", prefect_home() / "prefect.db", ()
@@ -109,5 +124,6 @@ def _files_with_secrets() -> Iterator[Path]:
         if (file := settings_file()) and _SECRET_SETTINGS & read_settings_file().keys():
             yield file
     with suppress(OSError, ValueError):
-        if (file := env_file()) and any(n.startswith(_SECRET_PREFIXES) for n in read_env_file()):
+        names = {name.upper().partition("__")[0] for name in read_env_file()}
+        if (file := env_file()) and names & _SECRET_VARIABLES:
             yield file

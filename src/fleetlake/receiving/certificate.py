@@ -27,8 +27,11 @@ class Certificate:
             ) from None
 
     def _load(self) -> None:
-        # Without a password, OpenSSL would ask for one on the terminal.
-        self.context.load_cert_chain(self._cert, self._key, password="")
+        # A context that was given files which do not belong together can use neither them nor its
+        # old ones. So another one tries them: between two files of a renewal they do not fit.
+        for context in (ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), self.context):
+            # Without a password, OpenSSL would ask for one on the terminal.
+            context.load_cert_chain(self._cert, self._key, password="")
 
     def reload_if_changed(self) -> None:
         """Use the files again if they changed; keep the old certificate if they do not fit."""

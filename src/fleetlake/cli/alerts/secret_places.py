@@ -8,13 +8,28 @@ if TYPE_CHECKING:
 
 _BYTES = 32
 
+KEPT_SECRETS = 3
+"""Secrets of one URL that a block keeps. The one before the newest counts until the service has the
+newest, and while it repeats messages; another change may have failed in between."""
+
 
 def secret_store(settings: "Settings", block: str | None = None) -> "SecretStore":
-    """Return the block that is named here or in the settings, else the file."""
+    """Return the block that is named here or in the settings, else the file.
+
+    Raises: UsageError for a name that Prefect does not accept, SettingsError without Prefect.
+    """
+    import re
+
     from fleetlake.alerting.kept_secrets import KeptSecrets
     from fleetlake.cli.prefect.setup import require_prefect
+    from fleetlake.errors import UsageError
 
     if name := block or settings.push_secrets_block:
+        if not re.fullmatch(r"[a-z0-9-]+", name):
+            raise UsageError(
+                f"A Secret block cannot be called {name!r}.",
+                remedy="Use lower-case letters, digits and dashes, e.g. push-secrets.",
+            )
         require_prefect()
         return BlockSecrets(name)
     return KeptSecrets(settings.push_secrets_file)
@@ -36,13 +51,13 @@ class BlockSecrets:
         return next(reversed(self._by_url().get(url, [])), None)
 
     def keep_new(self, url: str) -> str:
-        """Make a secret for a URL, and return it once it is stored. Earlier ones stay."""
+        """Make a secret for a URL, and return it once it is stored with those before it."""
         import secrets
 
         from fleetlake.cli.prefect.setup import put_secret
 
         secret, kept = secrets.token_urlsafe(_BYTES), self._by_url()
-        put_secret(self._name, {**kept, url: [*kept.get(url, []), secret]})
+        put_secret(self._name, {**kept, url: [*kept.get(url, []), secret][-KEPT_SECRETS:]})
         return secret
 
     def _by_url(self) -> dict[str, list[str]]:
