@@ -79,16 +79,6 @@ class Drained:
         """True if no journal had anything new."""
         return not (self.messages or self.damages)
 
-    def __add__(self, other: "Drained") -> "Drained":
-        """Return what two batches brought."""
-        return Drained(
-            messages=self.messages + other.messages,
-            alerts=self.alerts + other.alerts,
-            dead_letters=self.dead_letters + other.dead_letters,
-            tests=self.tests + other.tests,
-            damages=self.damages + other.damages,
-        )
-
 
 @dataclass(frozen=True, kw_only=True)
 class _Part:
