@@ -209,7 +209,7 @@ def test_a_lake_of_a_newer_format_is_refused_with_an_explanation(
     ):
         pass
 
-    assert "pip install 'fleetlake>=99.1.0'" in refusal.value.remedy
+    assert "wheel of fleetlake 99.1.0 or a later release" in refusal.value.remedy
 
 
 PROMOTED = [

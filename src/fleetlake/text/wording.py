@@ -32,10 +32,13 @@ def age_in_words(moment: datetime | None, now: datetime) -> str:
 def install_command(extra: str) -> str:
     """Return what to do about an optional part of the package that is not installed.
 
+    It names the wheel: no index has this project, and another one may have its name there.
+
     >>> install_command("delta")
-    'Install it: pip install "fleetlake[delta]".'
+    "Install fleetlake's wheel with the extra `delta`: pip install 'fleetlake-….whl[delta]'."
     """
-    return f'Install it: pip install "fleetlake[{extra}]".'
+    wheel = f"'fleetlake-….whl[{extra}]'"
+    return f"Install fleetlake's wheel with the extra `{extra}`: pip install {wheel}."
 
 
 def counted(count: int, what: str) -> str:

@@ -99,7 +99,7 @@ def require_known_format(lake: Lake, *, read_only: bool) -> LakeFormat | None:
 def _to_install(release: str | None) -> str:
     if release is None:
         return "Upgrade fleetlake to the release that wrote the lake, or a later one."
-    return f"Install fleetlake {release} or later: pip install 'fleetlake>={release}'."
+    return f"Install the wheel of fleetlake {release} or a later release."
 
 
 def has_tables(lake: Lake) -> bool:
