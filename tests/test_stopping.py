@@ -190,7 +190,7 @@ def up_of_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.Mon
 
 def test_up_reads_the_simulators_address_once_it_is_ready(up_of_nothing, tmp_path):
     def is_ready() -> None:
-        (tmp_path / "simulator.log").write_text("ready http://127.0.0.1:8001/api/v2/\n")
+        (tmp_path / "simulator.log").write_text("A warning.\nready http://127.0.0.1:8001/api/v2/\n")
 
     @contextmanager
     def running(_command: list[str], log: Path) -> Iterator[Polled]:
