@@ -82,7 +82,7 @@ def test_each_link_of_the_readme_leads_to_a_file_and_its_heading():
     broken = [
         name
         for name, anchor in links
-        if not (ROOT / name).exists() or anchor not in {"", *anchors_of(ROOT / name)}
+        if not (ROOT / name).exists() or (anchor and anchor not in anchors_of(ROOT / name))
     ]
 
     assert len(links) > 25

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fleetlake.cli import app as commands
-from fleetlake.dashboard.open_snapshots import OpenSnapshots
+from fleetlake.dashboard.open_snapshots import OpenSnapshots, PublishedSnapshot
 from fleetlake.dashboard.panels import dashboard_pages
 from fleetlake.dashboard.report import bundled, read_report
 from fleetlake.dashboard.report_files import (
@@ -167,3 +167,20 @@ def test_after_an_erasure_only_a_newly_written_report_is_left(world, tmp_path):
     assert told.done.startswith("2 reports removed")
     [kept] = settings.reports.iterdir()
     assert kept.read_text("utf-8") == read_report(world.published).html
+
+
+def test_a_report_says_which_panel_takes_too_long_and_shows_the_others(world, monkeypatch):
+    read = PublishedSnapshot.rows
+
+    def rows(snapshot, sql, parameters, **how):
+        endless = "select count(*) as n from range(1000000) a, range(1000000) b"
+        is_drives = "longest" in sql
+        how |= {"seconds": 0.05} if is_drives else {}
+        return read(snapshot, endless if is_drives else sql, {} if is_drives else parameters, **how)
+
+    monkeypatch.setattr(PublishedSnapshot, "rows", rows)
+
+    text = read_report(world.published).html
+
+    assert text.count("more than the page can work out at once") == 1
+    assert "V700-Denver-00001" in text

@@ -16,12 +16,18 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from fleetlake.dashboard.open_snapshots import MartMissing, OpenSnapshots, PublishedSnapshot
+from fleetlake.dashboard.open_snapshots import (
+    MartMissing,
+    OpenSnapshots,
+    PublishedSnapshot,
+    QueryTooLong,
+)
 from fleetlake.dashboard.panels import Panel, dashboard_pages
 from fleetlake.dashboard.parameters import typed
 from fleetlake.dashboard.result_formats import as_json
 
 ENTRY = "report"
+QUERY_SECONDS = 60.0
 LIBRARIES = ("uPlot.iife.min.js", "topojson-client.min.js")
 STYLES = ("vendor/uPlot.min.css", "fleet.css")
 
@@ -157,13 +163,13 @@ def _section(panel: Panel) -> str:
 
 def _answer(snapshot: PublishedSnapshot, panel: Panel, last: str) -> Mapping[str, Any]:
     """Return what the dashboard answers for a panel, or why it cannot."""
-    try:
-        snapshot.require(panel.marts)
-    except MartMissing as missing:
-        return {"what": str(missing)}
     values = typed({"last": last}, as_of=snapshot.described.as_of)
     sql, parameters = panel.statement(values, rows=panel.limit + 1)
-    found = snapshot.rows(sql, parameters, seconds=60)
+    try:
+        snapshot.require(panel.marts)
+        found = snapshot.rows(sql, parameters, seconds=QUERY_SECONDS)
+    except (MartMissing, QueryTooLong) as problem:
+        return {"what": str(problem)}
     as_of = int(snapshot.described.as_of.timestamp() * 1000)
     more = {"is_cut": found.num_rows > panel.limit, "as_of": as_of, "ignored": [], "since": None}
     answer: dict[str, Any] = json.loads(as_json(panel, found.slice(0, panel.limit), more=more))
