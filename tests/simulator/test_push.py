@@ -183,6 +183,19 @@ def test_failure_and_suspension_raise_alerts_that_other_destinations_receive(fre
 
 
 @section("Events: Push alert notifications")
+def test_a_destination_does_not_receive_the_alerts_about_its_own_failures(fresh: Service):
+    subscribe(fresh, types=("failover_event", "http_push_failure"))
+    fresh.receiver.error = "HTTP 502"
+    fresh.advance(days=1)
+    fresh.receiver.error = None
+    fresh.advance(days=1)
+
+    raised = {a["type"] for a in fresh.truth("alerts")}
+    assert "http_push_failure" in raised
+    assert {body["type"] for body in fresh.receiver.bodies} == {"failover_event"}
+
+
+@section("Events: Push alert notifications")
 def test_alerts_of_other_accounts_are_not_pushed(fresh: Service):
     subscribe(fresh, account=10291)
 
