@@ -210,3 +210,37 @@ def test_the_drives_of_a_report_are_bounded_and_keep_their_ends():
     assert sorted(times) == [*range(28, 40)]
     assert {(at[0], at[-1]) for at in times.values()} == {(0, 2999)}
     assert {len(at) for at in times.values()} <= {*range(370, 403)}
+
+
+def test_flapping_links_are_the_flapping_groups_of_the_last_week(app, world):
+    shown = rows_of(ask(app, "/api/now/flapping"))
+
+    [(newest,)] = world.sql("select max(newest_event_at)::varchar from pipeline_freshness")
+    episodes = world.sql(
+        "select router_id, flap_group_id, duration_s from failover_episodes"
+        " where is_flapping and started_at > ?::timestamptz - interval 7 day",
+        newest,
+    )
+    expected = {}
+    for router, group, seconds in episodes:
+        expected.setdefault((router, group), []).append(seconds)
+    assert {(row["router_id"], row["flap_group_id"]): row["episodes"] for row in shown} == {
+        group: len(lengths) for group, lengths in expected.items()
+    }
+    assert sum(row["total_s"] for row in shown) == pytest.approx(sum(map(sum, expected.values())))
+    assert expected
+
+
+def test_a_routers_cost_of_a_month_is_the_sum_of_its_episodes(app, world):
+    shown = rows_of(ask(app, "/api/failover/routers", {"last": "all", "carrier": "Telmira"}))
+
+    expected = {}
+    for month, router, cost in world.sql(
+        "select strftime(started_at, '%Y-%m-01'), router_id, cost from failover_episodes"
+        " where to_carrier = 'Telmira'"
+    ):
+        expected[month, router] = expected.get((month, router), 0) + (cost or 0)
+    assert {(row["month_date"], row["router_id"]): row["cost"] for row in shown} == {
+        month: pytest.approx(cost) for month, cost in expected.items()
+    }
+    assert expected
