@@ -74,9 +74,11 @@ FOUND = LakeStatus(
         received_at=NOW - 2 * HOUR,
         unconfirmed=1,
         unpushed=2,
+        spared_calls=6,
         dead_letters=3,
         waiting_messages=4,
         waiting_bytes=12_345,
+        waiting_since=NOW - HOUR,
     ),
     push_destinations=[
         destination(PushState.ACTIVE),
@@ -130,9 +132,13 @@ def test_every_line_of_the_report() -> None:
         "- 1 record of products could not be stored: see `fleetlake quarantine list`.",
         "- 3 pushed messages could not be read: see `fleetlake quarantine list`.",
         "5 alerts came by push, the last 2 h ago.",
-        "1 pushed alert not read by a poll after an hour: do loads run?",
-        "2 alerts of the last day not pushed: no rule, or no receiver.",
-        "4 pushed messages in the journal, 12,345 bytes, not in the lake yet.",
+        "1 pushed alert not read by a poll within an hour: check that loads run.",
+        "2 alerts of the last day not pushed: check the rule and the receiver.",
+        "6 calls spared in the last day: polls wait while pushes bring all alerts.",
+        (
+            "4 pushed messages in the journal, 12,345 bytes, not in the lake yet, since "
+            "2026-06-15 11:00 UTC."
+        ),
         "Pushes to disabled are disabled: `fix disabled` enables them.",
         "3 events in the last day (clock, shrunk list): see `fleetlake events list`.",
     ]

@@ -88,10 +88,14 @@ def test_a_closed_terminal_does_not_stop_processes_started_with_nohup(tmp_path):
         assert is_alive(child)
 
 
+SAY_AND_SLEEP = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
+RUN = (sys.executable, "-c", SAY_AND_SLEEP, worker.ENGINE)
+"""A run, which says its id once it has the arguments by which it is found."""
+
 STARTS_A_RUN = f"""
 import subprocess
-with subprocess.Popen([*{SLEEP!r}, {worker.ENGINE!r}], start_new_session=True) as run:
-    print(run.pid, flush=True)
+with subprocess.Popen({RUN!r}, start_new_session=True) as run:
+    pass
 """
 
 
@@ -107,10 +111,10 @@ def started(*command: str) -> Iterator[subprocess.Popen[str]]:
 
 def test_the_runs_of_a_worker_are_asked_to_end_at_any_depth_and_nothing_else_is(monkeypatch):
     monkeypatch.setattr(worker, "REPORT_SECONDS", 0)
-    with started(*SLEEP, worker.ENGINE) as run, started(sys.executable, "-c", STARTS_A_RUN) as deep:
-        assert deep.stdout is not None
-        below = int(deep.stdout.readline())
-        assert {found.pid for found in worker.flow_runs(os.getpid())} == {run.pid, below}
+    with started(*RUN) as run, started(sys.executable, "-c", STARTS_A_RUN) as deep:
+        runs = {int(process.stdout.readline()) for process in (run, deep) if process.stdout}
+        assert len(runs) == 2
+        assert {found.pid for found in worker.flow_runs(os.getpid())} == runs
 
         with started(*SLEEP) as other:
             worker.end_runs(os.getpid())
