@@ -130,3 +130,20 @@ def test_the_process_that_registers_deployments_gets_the_servers_key_and_no_othe
 
 def test_the_prefect_server_gets_no_key_of_the_service():
     assert keys_in(plain_environment() | server_access()) == SERVER.keys()
+
+
+def test_every_process_gets_the_variables_of_the_user_the_terminal_and_the_loader(monkeypatch):
+    needed = [
+        *("HOME", "LOGNAME", "PATH", "SHELL", "TEMP", "TERM", "TMP", "TMPDIR", "TZ", "USER"),
+        *("LANG", "LANGUAGE", "LC_ALL", "NO_COLOR", "FORCE_COLOR", "COLUMNS"),
+        *("LD_LIBRARY_PATH", "LD_PRELOAD", "DYLD_LIBRARY_PATH", "MALLOC_ARENA_MAX"),
+        *("VIRTUAL_ENV", "DO_NOT_TRACK", "FLEETLAKE_UMASK", "PYTHONPATH", "XDG_CACHE_HOME"),
+        *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"),
+    ]
+    for name in [*needed, "HOMEX", "MY_TOKEN", "FLEETLAKE_MGR_API_KEY"]:
+        monkeypatch.setenv(name, "x")
+
+    given = plain_environment()
+
+    assert given.keys() >= set(needed)
+    assert not given.keys() & {"HOMEX", "MY_TOKEN", "FLEETLAKE_MGR_API_KEY"}

@@ -119,6 +119,32 @@ def test_a_list_that_was_empty_once_is_requested_again_and_is_not_an_error(fleet
     assert current(fleet) == ids(fleet)
 
 
+def test_a_shrunken_list_of_several_pages_is_read_twice_and_not_a_third_time(
+    fleet: Sim, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(ENDPOINTS, "firmwares", replace(ENDPOINTS["firmwares"], page_size=5))
+    fleet.ingest("firmwares")
+    reads = []
+
+    class SixOnly(httpx.AsyncBaseTransport):
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            response = await fleet.transport.handle_async_request(request)
+            if "firmwares" not in request.url.path or request.url.params["limit"] == "1":
+                return response
+            offset = int(request.url.params.get("offset", "0"))
+            reads.append(offset)
+            answer = json.loads(await response.aread())
+            if offset:
+                answer["data"], answer["meta"]["next"] = answer["data"][:1], None
+            return httpx.Response(200, json=answer, headers={"date": response.headers["date"]})
+
+    [outcome] = fleet.ingest("firmwares", transport=SixOnly())
+
+    assert isinstance(outcome.error, ListShrank)
+    assert reads == [0, 5] * 2
+    assert current(fleet, "firmwares") == ids(fleet, "firmwares")
+
+
 def test_records_that_arrive_in_a_shrunken_list_are_kept(fleet: Sim) -> None:
     def renamed_and_new(records: Records) -> Records:
         return [{**records[0], "name": "renamed"}, {**records[1], "id": "990001"}]
