@@ -450,6 +450,7 @@ def test_watch_shows_the_alerts_of_the_lake_by_type_device_and_group(service):
     assert watched(service) == []
 
 
+@pytest.mark.proof
 def test_watch_prints_lines_for_people_and_rows_for_programs(service):
     service.sim.ingest("alerts", "routers", "groups")
     words = ("watch", "--no-follow", "--since", "2026-01-01")
@@ -463,6 +464,7 @@ def test_watch_prints_lines_for_people_and_rows_for_programs(service):
     assert all(row["alert_type"] in line for row, line in zip(rows, lines, strict=True))
 
 
+@pytest.mark.proof
 def test_a_tail_shows_each_alert_that_arrives_after_its_start_once(service):
     service.sim.ingest("alerts", "routers", "groups")
     known = {a["created_at_timeuuid"] for a in service.sim.truth("alerts")}
@@ -502,6 +504,7 @@ def test_ctrl_c_ends_a_watch_with_success_and_without_a_traceback(lake_path):
     assert (process.returncode, rest) == (0, ("", ""))
 
 
+@pytest.mark.proof
 def test_status_metrics_and_doctor_name_the_command_that_resumes_pushes(service):
     service.run("setup", "--url", URL, "--type", "wan", "--type", "wan_service_type")
     service.receiver.error = "HTTP 500"

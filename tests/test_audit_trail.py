@@ -57,6 +57,7 @@ def test_a_user_without_a_name_still_leaves_events(tmp_path, monkeypatch):
     assert event.actor.startswith("unknown@")
 
 
+@pytest.mark.proof
 def test_maintenance_keeps_all_events_in_their_order(lake_path):
     with open_lake(lake_path) as lake:
         for number in range(12):  # more rows than DuckLake keeps in the catalog

@@ -73,6 +73,7 @@ def parquet_of(folder: Path | str) -> set[str]:
     return {path.name for path in Path(folder).rglob("*.parquet")}
 
 
+@pytest.mark.proof
 def test_a_restored_lake_holds_every_row_of_the_moment_of_the_backup(
     lake_path: Path, target: str, tmp_path: Path
 ) -> None:

@@ -71,6 +71,7 @@ def test_a_forecast_counts_the_records_of_its_own_account_only(sim: Sim) -> None
     assert alerts.records == 0
 
 
+@pytest.mark.proof
 def test_a_forecast_includes_one_call_for_what_should_have_expired(sim: Sim) -> None:
     sim.ingest("activity_logs")
     later = NOW + timedelta(days=45)

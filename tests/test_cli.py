@@ -101,6 +101,7 @@ def test_a_wrong_key_is_one_paragraph_and_nothing_is_loaded(fleet: Service, tmp_
     assert query("select count(*) as n from meta.loads", env) == [{"n": 0}]
 
 
+@pytest.mark.proof
 def test_a_host_that_does_not_respond_is_named_within_seconds(tmp_path: Path) -> None:
     done = fleetlake("ingest", env=environment(tmp_path, "http://127.0.0.1:9"), timeout=30)
 
@@ -327,6 +328,7 @@ def test_verify_has_machine_readable_counts_and_range(
     )
 
 
+@pytest.mark.proof
 def test_doctor_has_a_machine_readable_row_per_check(
     printed: Callable[..., list[dict[str, Any]]],
 ) -> None:
@@ -404,6 +406,7 @@ def test_doctor_finds_nothing_wrong_with_a_working_installation(
     assert "✓ v3: " in done.stdout
 
 
+@pytest.mark.proof
 def test_doctor_detects_an_extension_that_was_modified_after_signing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -188,6 +188,7 @@ def test_an_invalid_date_is_refused_even_if_the_service_is_trusted(sim: Sim, dat
         load(sim, trust="service", transport=Lying(sim.transport, date=date))
 
 
+@pytest.mark.proof
 @pytest.mark.usefixtures("machine")
 def test_an_old_date_from_a_cache_does_not_stop_a_load(sim: Sim):
     load(sim, transport=Lying(sim.transport, off=-72 * HOUR, only_first=1))
@@ -221,6 +222,7 @@ def test_a_wrong_claim_in_the_past_is_detected_by_its_commit_time(sim: Sim, mach
     assert missing(sim, "alerts") == set()
 
 
+@pytest.mark.proof
 def test_versions_from_the_future_get_the_time_of_their_commit(sim: Sim, machine):
     load(sim, "routers", trust="service", transport=Lying(sim.transport, off=40 * HOUR))
 
@@ -262,6 +264,7 @@ def test_a_lateness_measured_in_the_future_is_revoked_with_the_rest(lake_path: P
         assert lake.rows("select watermark_at > ? from meta.watermarks", [NOW]) == [(False,)]
 
 
+@pytest.mark.proof
 @pytest.mark.usefixtures("machine")
 def test_revoked_ranges_are_reported_once(sim: Sim, caplog):
     load(sim, "alerts", trust="service", transport=Lying(sim.transport, off=40 * HOUR))

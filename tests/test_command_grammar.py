@@ -211,6 +211,7 @@ def in_csv(name: str, value: object) -> str:
     return str(value).replace("Z", "+00:00") if name.endswith("_at") else str(value)
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("words", [w for w, rows in EXPECTED.items() if rows], ids=joined)
 def test_rows_for_a_terminal_show_control_characters_in_every_format(filled, words, monkeypatch):
     monkeypatch.setattr("fleetlake.cli.output.is_read_by_people", lambda: True)
@@ -335,6 +336,7 @@ OLD = [
 ]
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(("old", "new"), OLD, ids=[new for _, new in OLD])
 def test_an_old_spelling_works_and_says_on_standard_error_what_to_type(
     filled, lake_path, tmp_path_factory, old, new

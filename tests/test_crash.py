@@ -90,6 +90,7 @@ Sim(create_app(SMALL), Path(sys.argv[1])).ingest("alerts")
 SMALL = SimulatorOptions(routers=6, days=1, now=NOW, speed=0)
 
 
+@pytest.mark.proof
 def test_ingest_after_one_killed_during_its_commit_completes_the_load(lake_path: Path) -> None:
     killed = subprocess.run(
         [sys.executable, "-c", KILLED_IN_A_COMMIT, str(lake_path.parent)],

@@ -197,6 +197,7 @@ def test_a_repair_says_which_rows_times_and_devices_a_file_held(loaded: Sim) -> 
     assert len(rows(loaded, "from meta.loads")) > 0  # nothing was forgotten yet
 
 
+@pytest.mark.proof
 def test_lost_rows_are_read_again_and_the_repair_is_an_event_without_devices(loaded: Sim) -> None:
     [(count,)] = rows(loaded, "select count(*) from raw.router_state_samples")
     file_of(lake_of(loaded), SAMPLES).unlink()
@@ -434,6 +435,7 @@ def test_maintenance_refuses_to_merge_a_changed_file_into_a_new_one(loaded: Sim)
         maintain(lake)
 
 
+@pytest.mark.proof
 def test_each_finding_is_one_event_and_doctor_names_it(loaded: Sim) -> None:
     file_of(lake_of(loaded), SAMPLES).unlink()
 
@@ -535,6 +537,7 @@ def test_a_whole_catalog_is_not_built_anew(loaded: Sim) -> None:
         rebuild_catalog(lake_of(loaded))
 
 
+@pytest.mark.proof
 def test_the_commands_list_damage_what_was_lost_and_then_nothing(
     loaded: Sim, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

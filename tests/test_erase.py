@@ -178,6 +178,7 @@ def test_no_file_holds_anything_of_what_was_erased(world: World) -> None:
     assert found.files > 0
 
 
+@pytest.mark.proof
 def test_rows_of_all_others_are_as_before(world: World) -> None:
     assert rows_of_others(world.after, OF_ONE) == rows_of_others(world.before, OF_ONE)
 
@@ -394,6 +395,7 @@ def copy_of_shown(path: Path, folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.proof
 def test_an_interface_of_an_erased_router_that_appears_later_is_withheld_too(loaded: Sim) -> None:
     router, _, _ = victims(loaded)
     new = 9_999_999

@@ -176,6 +176,7 @@ def test_a_record_whose_time_is_later_sent_in_whole_seconds_is_not_duplicated(si
     assert held == distinct
 
 
+@pytest.mark.proof
 def test_a_retried_quarantined_record_does_not_overwrite_newer_content(sim: Sim):
     def broken(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return [{**records[0], "name": "old", "resource_url": "x" * 5_000_000}, *records[1:]]

@@ -106,6 +106,7 @@ def test_a_first_load_measures_no_lateness_because_all_of_it_is_new(sim: Sim) ->
     assert measured(sim, NOW) is None
 
 
+@pytest.mark.proof
 def test_lateness_of_long_ago_no_longer_counts(sim: Sim) -> None:
     sim.ingest(SAMPLES.name)
     with open_lake(sim.settings().lake) as lake:

@@ -115,6 +115,7 @@ def test_a_renamed_column_keeps_its_values_and_starts_no_version(
     assert drift == []
 
 
+@pytest.mark.proof
 def test_a_renamed_column_takes_in_what_was_promoted_under_its_new_name(
     tmp_path: Path, newer: Migrations
 ) -> None:
@@ -129,6 +130,7 @@ def test_a_renamed_column_takes_in_what_was_promoted_under_its_new_name(
         assert lake.rows("select * from meta.promoted") == []
 
 
+@pytest.mark.proof
 def test_a_retyped_column_keeps_what_fits_and_moves_the_rest_to_extra(
     tmp_path: Path, newer: Migrations
 ) -> None:
@@ -365,6 +367,7 @@ class Broken:
         lake.execute("select error('the disk is gone')")
 
 
+@pytest.mark.proof
 def test_a_migration_that_fails_leaves_the_lake_of_the_last_one_that_succeeded(
     tmp_path: Path, newer: Migrations
 ) -> None:

@@ -144,6 +144,7 @@ def test_alerts_of_the_day_before_yesterday_wake_nobody(lake, lake_path, folder)
     assert announced(lake) == []
 
 
+@pytest.mark.proof
 def test_maintenance_makes_no_alert_new(lake, lake_path, folder):
     push(folder, with_id(FIRST))
     drain_all(lake_path, folder)

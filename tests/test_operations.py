@@ -327,6 +327,7 @@ def test_a_record_without_its_key_waits_in_quarantine_until_it_can_be_read(sim: 
     assert rows(sim, f"select count(*) from raw.users where id = {first}") == [(1,)]
 
 
+@pytest.mark.proof
 def test_quarantined_records_of_a_busy_stream_wait_and_the_retry_reports_it(
     sim: Sim, caplog: pytest.LogCaptureFixture
 ) -> None:

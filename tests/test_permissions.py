@@ -178,6 +178,7 @@ def test_doctor_names_files_that_others_can_read_and_the_command_that_fixes_them
     assert permissions(settings)[1] == ""
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("part", ["catalog.sqlite", "files", "locks", "dbt"])
 def test_doctor_inspects_each_part_of_a_lake_that_others_can_enter(sim, part):
     settings = sim.settings(base_url=None, v3_base_url=None)
@@ -260,6 +261,7 @@ def test_doctor_inspects_the_exports_and_the_files_of_a_shared_lake(
     }
 
 
+@pytest.mark.proof
 def test_doctor_names_a_settings_file_with_keys_that_others_can_read(sim, tmp_path, monkeypatch):
     settings = sim.settings(base_url=None, v3_base_url=None)
     monkeypatch.chdir(tmp_path)

@@ -77,6 +77,7 @@ def settings_of_server(home: Path, **own: str) -> list[object]:
     return found
 
 
+@pytest.mark.proof
 def test_server_deletes_old_runs_keeps_leases_on_disk_sends_no_statistics_and_knows_its_pages(
     tmp_path: Path,
 ) -> None:

@@ -197,6 +197,7 @@ def test_a_member_is_promoted_once(drifting: Sim) -> None:
         promoted(drifting, "alerts")
 
 
+@pytest.mark.proof
 def test_a_demoted_member_returns_to_extra_with_every_value(drifting: Sim) -> None:
     sent = rows(drifting, "select id, _extra from raw.groups order by all")
     promoted(drifting, "groups")

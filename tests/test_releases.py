@@ -103,6 +103,7 @@ def test_two_alternating_releases_write_no_new_version_and_lose_no_value(old_sim
     assert_as_served(old_sim)
 
 
+@pytest.mark.proof
 def test_an_older_release_fills_the_columns_of_a_newer_one(sim: Sim) -> None:
     with older():
         sim.ingest(*COLUMNS)

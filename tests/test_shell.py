@@ -80,6 +80,7 @@ def test_a_failed_statement_leaves_no_implicit_transaction_open(tmp_path, capsys
     assert "ransaction" not in out
 
 
+@pytest.mark.proof
 def test_each_statement_of_a_line_prints_its_result(env):
     out = typed("set timezone = 'UTC'; select 40 + 2; select max(trip_id) from marts.trips;", env)
 
@@ -118,6 +119,7 @@ def test_an_error_in_the_shell_says_what_to_do(env):
     assert "selec" in second  # which comes with none
 
 
+@pytest.mark.proof
 def test_a_long_result_is_truncated_with_a_note(env):
     assert "The first 500 rows" in typed("from marts.trips;", env)
 

@@ -98,6 +98,7 @@ def fleet(loaded: Sim, tmp_path: Path) -> Sim:
     return Sim(loaded.app, tmp_path)
 
 
+@pytest.mark.proof
 def test_an_emptied_list_closes_nothing_and_is_reported_at_each_load(fleet: Sim) -> None:
     outcomes = [load(fleet, "routers", routers=nothing)[0] for _ in range(3)]
 
@@ -271,6 +272,7 @@ def test_a_list_of_unreadable_records_is_not_an_empty_list(fleet: Sim) -> None:
     assert current(fleet) == ids(fleet)
 
 
+@pytest.mark.proof
 def test_a_record_that_cannot_be_read_keeps_its_version_until_it_is_acknowledged(
     fleet: Sim,
 ) -> None:

@@ -173,6 +173,7 @@ def test_a_lost_range_is_reported_with_its_exit_code(lake: Lake) -> None:
     assert shown.exception.exit_code == 9
 
 
+@pytest.mark.proof
 def test_a_stream_of_many_ids_is_as_complete_as_its_least_complete_id(lake: Lake) -> None:
     endpoint = ENDPOINTS["net_device_signal_samples"]
 
@@ -199,6 +200,7 @@ def test_a_stream_of_many_ids_is_as_complete_as_its_least_complete_id(lake: Lake
     assert (own.watermark_at, other.watermark_at) == (NOW - timedelta(hours=2), NOW)
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("seconds_before", [[], [0], [0, 0.4], [0, 3600]])
 def test_a_stream_with_few_records_has_a_forecast(lake: Lake, seconds_before: list[float]) -> None:
     endpoint = ENDPOINTS["activity_logs"]

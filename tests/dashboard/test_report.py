@@ -155,6 +155,7 @@ def test_all_reports_are_removed_on_request(world, tmp_path):
     assert remove_reports(tmp_path / "nowhere") == 0
 
 
+@pytest.mark.proof
 def test_after_an_erasure_only_a_newly_written_report_is_left(world, tmp_path):
     settings = Settings(
         lake=tmp_path / "lake", published=world.published, reports=tmp_path / "reports"

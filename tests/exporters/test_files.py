@@ -89,6 +89,7 @@ def test_the_command_says_which_rows_it_sent(lake_path, tmp_path, monkeypatch):
     assert re.search(r"^1,200 rows sent to parquet in \d+\.\d s\.$", done.output, re.MULTILINE)
 
 
+@pytest.mark.proof
 def test_small_files_do_not_accumulate(lake, tmp_path):
     send(lake, tmp_path / "out")
     for number in range(5):

@@ -58,6 +58,7 @@ def settings(lake_path: Path) -> Settings:
     return made
 
 
+@pytest.mark.proof
 def test_alerts_that_are_pushed_or_polled_are_announced_once_each(alone, settings, monkeypatch):
     from flows import alert_events
 

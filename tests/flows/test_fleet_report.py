@@ -33,6 +33,7 @@ def files_in(folder: Path) -> list[str]:
     return sorted(file.name for file in folder.iterdir())
 
 
+@pytest.mark.proof
 def test_the_newest_report_is_replaced_and_the_weekly_one_is_named_by_its_day(
     alone, world, tmp_path
 ):

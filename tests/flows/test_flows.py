@@ -100,6 +100,7 @@ def test_a_load_without_new_rows_starts_a_build_if_pushes_came_since_the_last(al
     assert row["note"] == "not due because pushes bring it"
 
 
+@pytest.mark.proof
 def test_a_failed_stream_fails_the_run_after_the_others_were_reported(alone, sim, monkeypatch):
     from flows.groups import Group, endpoints_of
     from flows.ingest import ingest

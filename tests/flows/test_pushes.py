@@ -66,6 +66,7 @@ def test_a_journal_is_drained_and_a_build_started(alone, settings):
     assert "1 dead letter" in alone.artifacts["pushes-summary"]
 
 
+@pytest.mark.proof
 def test_what_arrives_during_a_run_is_drained_and_announced_in_it(
     alone, settings, clock, monkeypatch
 ):

@@ -58,6 +58,7 @@ EVERYTHING = ()
 """dbt's options to compute everything."""
 
 
+@pytest.mark.proof
 def test_a_full_build_is_planned_to_compute_everything(lake):
     plan = planned(lake, is_full=True)
 

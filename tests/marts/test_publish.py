@@ -275,6 +275,7 @@ def spoil(published: Path, *, keep: str) -> None:
             file.write_bytes(b"spoilt")
 
 
+@pytest.mark.proof
 def test_a_mart_is_partitioned_once_its_days_have_grown_and_linked_if_unchanged(drives, published):
     publish(drives, published, day_rows=ROUTERS + 1)
     with open_lake(drives) as opened:
@@ -310,6 +311,7 @@ def test_a_mart_without_a_day_or_with_partitioning_off_is_not_partitioned(
     assert [file.suffix for file in (published / "trips").iterdir()] == [".parquet"]
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("day_rows", [ROUTERS, ROUTERS + 1], ids=["cut", "whole"])
 def test_a_parent_folder_that_looks_like_a_partition_adds_no_column(drives, tmp_path, day_rows):
     publish(drives, tmp_path / "plain", day_rows=day_rows)

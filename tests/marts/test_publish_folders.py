@@ -77,6 +77,7 @@ def test_a_publish_waits_for_another_that_is_under_way(lake, tmp_path):
         assert second.result(60).rows == {"trips": 1}
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("damaged", ["", "[1]", '{"tables": {"trips": 3}}'])
 def test_a_description_damaged_by_a_power_cut_does_not_stop_the_next_publish(
     lake, tmp_path, damaged

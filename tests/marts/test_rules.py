@@ -35,6 +35,7 @@ def shown(built):
     return {rule.name: rule for rule in run.unit_tests}
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("rule", RULES)
 def test_a_rule_holds(shown, rule):
     assert shown[rule].status == "pass", shown[rule].message

@@ -150,6 +150,7 @@ def test_a_lost_file_of_pushes_is_named_and_what_polls_have_read_stays(lake, lak
     assert lake.rows("select count(*) from meta.confirmations") == [(0,)]
 
 
+@pytest.mark.proof
 def test_pushes_show_again_while_the_rows_that_confirmed_them_are_lost(lake, lake_path):
     in_files(lake)
     lose(lake_path, "raw/alerts")
@@ -203,6 +204,7 @@ def test_maintenance_pairs_what_an_earlier_release_has_polled(lake):
 # --- retention, erasure, quarantine -----------------------------------------------------------
 
 
+@pytest.mark.proof
 def test_the_rule_of_the_polled_alerts_holds_for_the_pushed_ones(lake, lake_path):
     set_rules(lake, {"alerts": 1}, now=NOON + timedelta(days=9))
 

@@ -117,6 +117,7 @@ def test_a_push_that_the_last_poll_should_have_read_counts_as_unconfirmed(folder
     found(folder, unconfirmed=1)
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(("seconds", "minutes"), [(1900, 1), (60, -3), (-90_000, 28)])
 def test_a_push_from_after_the_last_poll_or_from_days_ago_is_not_missed(folder, seconds, minutes):
     pushed(folder, with_id(an_alert(2, seconds=seconds)), minutes_before_poll=minutes)

@@ -23,6 +23,7 @@ def first_pages(service: Service, names: list[str]) -> dict[str, bytes]:
     return found
 
 
+@pytest.mark.proof
 @section("Simulator: determinism")
 def test_equal_options_give_identical_bytes_for_any_order_of_requests():
     pages = first_pages(start(), LISTED)

@@ -100,6 +100,7 @@ async def walk_while_others_write(
     assert set(before) & set(after) <= set(during), f"{path}: lost"
 
 
+@pytest.mark.proof
 @section("Endpoints: General conventions")
 def test_walk_by_id_or_cursor_loses_and_repeats_nothing_while_others_write_and_delete(make_service):
     service = make_service(days=1, routers=25)

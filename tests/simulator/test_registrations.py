@@ -155,6 +155,7 @@ def later() -> Service:
     return service
 
 
+@pytest.mark.proof
 @section("Simulator: truth")
 def test_truth_has_every_record_and_none_of_an_unregistered_router(later, facts):
     until = {fact["replaces_router_id"]: registered_at(fact) for fact in facts}
