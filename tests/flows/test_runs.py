@@ -93,6 +93,7 @@ def test_groups_loaded_in_sequence_load_every_record_once(
     assert "of them written from rows" in written["maintain-summary"].data
 
 
+@pytest.mark.release
 def test_shards_of_a_group_together_load_every_record_once(
     remote_sim, worker_environment, monkeypatch
 ):

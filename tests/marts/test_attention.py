@@ -78,6 +78,7 @@ def test_a_vehicle_whose_fixes_stop_is_not_located_since_its_last_one(fleet):
     assert abs(found["since_at"][0] - last) < timedelta(seconds=1)
 
 
+@pytest.mark.release
 def test_records_that_were_lost_need_attention_until_someone_acknowledges_them(tmp_path):
     lake = tmp_path / "lake"
     fleet = born(routers=3, seed=11, lake=lake)

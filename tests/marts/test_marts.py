@@ -129,7 +129,7 @@ def project(tmp_path, monkeypatch):
     return folder
 
 
-@pytest.mark.proof
+@pytest.mark.release
 def test_a_data_test_in_a_separate_file_counts(tmp_path, built, project):
     (project / "tests").mkdir()
     (project / "tests" / "nothing_is_good.sql").write_text(
@@ -184,7 +184,7 @@ def test_a_dbt_process_that_fails_without_results_is_a_failed_build_with_its_las
         run_dbt(["build"], work=tmp_path, environment={})
 
 
-@pytest.mark.proof
+@pytest.mark.release
 def test_a_hook_that_fails_after_good_models_fails_the_build(tmp_path, built, project):
     with (project / "dbt_project.yml").open("a") as settings:
         settings.write('on-run-end: "select no_such_column"\n')

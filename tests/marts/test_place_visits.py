@@ -102,6 +102,7 @@ def is_whole(router, first, last, offline):
     )
 
 
+@pytest.mark.release
 def test_a_visit_begins_and_ends_when_the_vehicle_came_to_the_depot_and_left_it(depots):
     _, lake, found, trips, offline = depots
     numbers = {depot: number for number, depot in enumerate(sorted({*found.values()}))}

@@ -192,7 +192,7 @@ def end_of(soak: Soak, lake: Path, folders: list[Path], env: dict[str, str]) -> 
     )
 
 
-@pytest.mark.proof
+@pytest.mark.release
 @pytest.mark.xdist_group("processes")
 def test_alerts_pushed_to_killed_receivers_are_in_the_lake_once(tmp_path: Path) -> None:
     folders = [tmp_path / f"journals-{number % FOLDERS}" for number in range(2)]
