@@ -473,7 +473,7 @@ def test_an_object_store_holds_backups_as_a_folder_does(
     found = store.get_file_info(fs.FileSelector("fleet/backups", recursive=True))
 
     assert first.files_copied == len(first.manifest.files)
-    assert second.files_copied == 1
+    assert 0 < second.files_copied == len(second.manifest.files) - len(first.manifest.files)
     assert rows_of(restored.lake) == rows_of(lake_path)
     assert len([one for one in found if one.path.endswith(".sqlite")]) == 1
     with pytest.raises(LakeError, match="could not be read or written"):

@@ -31,7 +31,7 @@ from tests.every import REQUESTED
 from tests.processes import UNSETTLED, Service, environment, fleetlake, kill_after, service
 from tests.test_load import assert_complete, key_of, keys_in
 
-KILLS = int(os.environ.get("CRASH_TEST_KILLS", "15"))
+KILLS = int(os.environ.get("CRASH_TEST_KILLS", "6"))
 KILLED = (("ingest",), ("maintain", "--keep-days", "0"))
 SHORTEST_LIFE_SECONDS = 0.3  # sooner, no process has opened the lake
 LATE_BY = timedelta(minutes=15)  # of one record in five, in the scenario that is served

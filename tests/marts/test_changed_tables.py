@@ -92,7 +92,7 @@ def test_everything_is_planned_if_the_lake_no_longer_knows_what_changed(forgetfu
     assert planned(forgetful).options == EVERYTHING
 
 
-@pytest.mark.proof
+@pytest.mark.release
 def test_everything_is_computed_if_the_lake_no_longer_knows_what_changed(forgetful, built):
     lake = forgetful
 

@@ -90,7 +90,7 @@ def increments(empty_lake, tmp_path_factory, add):
     return lake, results
 
 
-@pytest.mark.proof
+@pytest.mark.release
 def test_the_trips_are_the_ones_that_were_driven(increments):
     with open_lake(increments[0], read_only=True) as lake:
         driven = lake.rows("select router_id, trip_date::varchar from marts.trips order by all")

@@ -121,6 +121,7 @@ def test_no_day_has_more_seconds_than_a_day(fleet):
         assert opened.rows("select max(backup_s) <= 86400 from marts.failover_daily") == [(True,)]
 
 
+@pytest.mark.release
 def test_marts_built_before_and_after_a_change_equal_those_of_one_build(fleet, tmp_path):
     steps = shutil.copytree(fleet.lake, tmp_path / "steps")
     whole = shutil.copytree(steps, tmp_path / "lake", ignore=shutil.ignore_patterns("dbt"))

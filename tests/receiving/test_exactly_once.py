@@ -175,7 +175,7 @@ def test_each_alert_shows_once_in_any_order_of_pushes_polls_and_kills(
     run(worlds(keep_open, lake_path, tmp_path), taken, shape)
 
 
-@pytest.mark.proof
+@pytest.mark.release
 @MANY
 @given(steps, st.sampled_from([*SHAPES]))
 def test_each_alert_shows_once_in_many_orders_of_pushes_polls_and_kills(

@@ -310,7 +310,7 @@ def test_a_load_that_failed_half_way_is_no_poll(fleet):
     assert fleet.run().spared == 0
 
 
-@pytest.mark.proof
+@pytest.mark.release
 def test_nine_of_ten_calls_for_alerts_are_spared_on_a_simulated_fleet(fleet):
     usual = fleet.calls_of(lambda: fleet.sim.ingest("alerts"), 12)
     slow = fleet.calls_of(fleet.run, 12)
