@@ -245,7 +245,7 @@ def test_a_query_with_a_syntax_error_shows_its_position(fleet: Service, tmp_path
     assert "selec" in done.stderr
 
 
-@pytest.mark.proof
+@pytest.mark.release
 def test_the_command_that_verify_suggests_restores_the_missing_records(
     fleet: Service, tmp_path: Path
 ) -> None:
@@ -366,7 +366,7 @@ def test_a_query_without_a_lake_says_how_to_get_one(tmp_path: Path) -> None:
     assert "fleetlake demo" in done.stderr
 
 
-@pytest.mark.proof
+@pytest.mark.release
 def test_query_prints_the_same_rows_as_table_json_and_csv(fleet: Service, tmp_path: Path) -> None:
     env = environment(tmp_path, fleet.url)
     fleetlake("ingest", "accounts", env=env)

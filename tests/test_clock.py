@@ -106,7 +106,9 @@ def missing(sim: Sim, endpoint: str) -> set[str]:
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize("ahead", [40 * HOUR, timedelta(days=400)])
+@pytest.mark.parametrize(
+    "ahead", [40 * HOUR, pytest.param(timedelta(days=400), marks=pytest.mark.release)]
+)
 def test_a_load_with_a_clock_that_ran_ahead_loses_nothing_in_later_loads(
     sim: Sim, ahead: timedelta
 ):

@@ -80,7 +80,7 @@ def test_a_gap_ends_at_the_first_record_that_the_service_still_serves(make_sim):
     assert abs(gap.end_at - (NOW + 15 * DAY)) < timedelta(minutes=1)
 
 
-@pytest.mark.proof
+@pytest.mark.release
 def test_empty_responses_do_not_prove_what_an_account_may_not_see(make_sim):
     sim = make_sim(routers=10, days=2)
     names = ("routers", "router_state_samples")

@@ -68,7 +68,7 @@ def test_the_daily_sweep_finds_late_records_and_later_loads_look_back_far_enough
     assert LATE_BY < late <= 3 * LATE_BY
 
 
-@pytest.mark.proof
+@pytest.mark.release
 def test_loads_that_are_never_completed_leave_no_late_record_behind(
     make_sim: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

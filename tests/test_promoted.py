@@ -403,7 +403,7 @@ def long_lake(empty_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield lake
 
 
-@pytest.mark.proof
+@pytest.mark.release
 @settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     name=st.sampled_from(["products", "net_device_metrics", "alerts"]),

@@ -91,7 +91,7 @@ def test_a_column_added_by_a_release_is_filled_without_a_new_version(old_sim: Si
     assert held(old_sim, "select * from meta.schema_drift") == []
 
 
-@pytest.mark.proof
+@pytest.mark.release
 def test_two_alternating_releases_write_no_new_version_and_lose_no_value(old_sim: Sim) -> None:
     outcomes = old_sim.ingest(*COLUMNS)
     for _ in range(2):

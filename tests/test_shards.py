@@ -82,7 +82,9 @@ def test_refused_lock_leaves_no_part_of_the_stream_locked(tmp_path: Path) -> Non
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize("order", [(1, 2, 3), (3, 1, 2)], ids=str)
+@pytest.mark.parametrize(
+    "order", [pytest.param((1, 2, 3), marks=pytest.mark.release), (3, 1, 2)], ids=str
+)
 def test_shards_in_any_order_load_the_same_as_one_whole_load(
     make_sim: Any, order: tuple[int, ...]
 ) -> None:

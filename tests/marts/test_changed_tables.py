@@ -65,7 +65,7 @@ def test_a_full_build_is_planned_to_compute_everything(lake):
     assert (plan.options, plan.is_full) == (EVERYTHING, True)
 
 
-@pytest.mark.proof
+@pytest.mark.release
 def test_a_full_build_computes_everything(lake, built):
     assert computed(build_marts(lake, is_full=True)) == computed(built[1])
 
@@ -117,7 +117,7 @@ def test_a_read_without_new_rows_starts_no_build(lake):
     assert computed(build_marts(lake)) == set()
 
 
-@pytest.mark.proof
+@pytest.mark.release
 def test_a_record_stamped_ahead_of_the_service_does_not_advance_the_current_time(lake, add):
     far = NOON.replace(year=2031)
     ahead = {"uuid": "f1", "router_id": 1, "started_at": NOON, "updated_at": far}

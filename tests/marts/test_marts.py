@@ -74,7 +74,7 @@ def test_an_empty_lake_builds_marts_with_no_rows(empty_marts):
     assert rows(lake, "select count(*) from marts.trips") == [(0,)]
 
 
-@pytest.mark.proof
+@pytest.mark.release
 def test_an_empty_lake_builds_every_mart_with_no_rows(lake_path):
     result = build_marts(lake_path)
 

@@ -161,7 +161,7 @@ def test_pushes_show_again_while_the_rows_that_confirmed_them_are_lost(lake, lak
     assert shown(lake) == sorted(IDS)
 
 
-@pytest.mark.proof
+@pytest.mark.release
 @pytest.mark.parametrize("table", ["confirmations", "journal_positions"])
 def test_lost_confirmations_and_positions_are_written_again(lake, lake_path, folder, table):
     in_files(lake)

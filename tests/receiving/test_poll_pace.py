@@ -286,7 +286,7 @@ def test_the_poll_comes_back_in_the_first_run_after_pushes_stopped(fleet):
     assert_complete(fleet.sim, ENDPOINTS["alerts"])
 
 
-@pytest.mark.proof
+@pytest.mark.release
 def test_the_poll_comes_back_when_it_brings_alerts_that_no_push_brought(fleet):
     fleet.push_all(is_on=False)
     fleet.let_time_pass(timedelta(minutes=30), is_received=False)
@@ -298,7 +298,7 @@ def test_the_poll_comes_back_when_it_brings_alerts_that_no_push_brought(fleet):
     assert fleet.run().spared == 0
 
 
-@pytest.mark.proof
+@pytest.mark.release
 def test_a_load_that_failed_half_way_is_no_poll(fleet):
     with open_lake(fleet.sim.settings().lake) as lake, lake.transaction():
         lake.execute("update meta.reads set finished_at = finished_at - interval 45 minutes")
