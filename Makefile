@@ -123,7 +123,7 @@ $(SITE)/.ready: requirements-docs.lock
 	@touch $@
 
 crash-test: $(READY)  ## Kill ingest and maintain in turn, N times (make crash-test N=200), and compare with the truth
-	@CRASH_TEST_KILLS=$(or $(N),200) $(BIN)/python -m pytest -q -s tests/test_crash.py
+	@CRASH_TEST_KILLS=$(or $(N),200) CRASH_TEST_SEED=$(or $(SEED),5) $(BIN)/python -m pytest -q -s tests/test_crash.py
 
 power-test: $(READY)  ## Cut the power N times (make power-test N=100): what was not flushed is gone; compare with the truth (needs cc)
 	@POWER_TEST_CUTS=$(or $(N),100) $(BIN)/python -m pytest -q -s tests/power

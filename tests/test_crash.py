@@ -32,6 +32,7 @@ from tests.processes import UNSETTLED, Service, environment, fleetlake, kill_aft
 from tests.test_load import assert_complete, key_of, keys_in
 
 KILLS = int(os.environ.get("CRASH_TEST_KILLS", "6"))
+SEED = int(os.environ.get("CRASH_TEST_SEED", "5"))
 KILLED = (("ingest",), ("maintain", "--keep-days", "0"))
 SHORTEST_LIFE_SECONDS = 0.3  # sooner, no process has opened the lake
 LATE_BY = timedelta(minutes=15)  # of one record in five, in the scenario that is served
@@ -115,7 +116,7 @@ def test_ingest_after_one_killed_during_its_commit_completes_the_load(lake_path:
 @pytest.mark.proof
 @pytest.mark.xdist_group("processes")
 def test_ingest_and_maintain_killed_in_turn_lose_and_duplicate_nothing(tmp_path: Path) -> None:
-    chance = random.Random(5)
+    chance = random.Random(SEED)
     with service(routers=12, days=3, scenario="late-data") as fleet:
         env = environment(tmp_path, fleet.url)
         fleet.faults(**FLAKY)
