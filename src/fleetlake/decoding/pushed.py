@@ -12,9 +12,11 @@ is beside the list does not count: another message may bring the same alert.
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
+from uuid import UUID
 
 import msgspec
 import pyarrow as pa
@@ -33,6 +35,7 @@ from fleetlake.decoding.records import RejectedRecord
 from fleetlake.decoding.timeuuid import embedded_time
 from fleetlake.endpoints.events import PUSHED_LISTS
 from fleetlake.endpoints.model import Api, Cursor, Endpoint, Walk
+from fleetlake.errors import PageUnreadable
 from fleetlake.text.plain import one_line
 
 WITHOUT_ID = "content:"
@@ -54,6 +57,7 @@ _OWN = ("push_id", "alerted_at", "received_at")
 """Columns that the receiver fills in."""
 
 _NAMING_NOTHING = ("router_id", "account_id", "created_at", "created_at_timeuuid", "detected_at")
+_UNFORESEEN = (ValueError, TypeError, ArithmeticError, LookupError, RecursionError, PageUnreadable)
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _INSTANT = pa.timestamp("us", tz="UTC")
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -111,7 +115,35 @@ class _Found:
 
 
 def read_pushes(endpoint: Endpoint, messages: Iterable[tuple[bytes, datetime]]) -> Pushes:
-    """Return the alerts of messages, each with the time at which it was received, in UTC."""
+    """Return the alerts of messages, each with the time at which it was received, in UTC.
+
+    A message that cannot be read for a reason that nobody foresaw is a dead letter too: it would
+    otherwise be read again for ever, and no message after it.
+    """
+    given = list(messages)
+    with suppress(*_UNFORESEEN):
+        return _read_all(endpoint, given)
+    faults = [_fault(endpoint, message) for message in given]
+    readable = [message for message, fault in zip(given, faults, strict=True) if fault is None]
+    pushes = _read_all(endpoint, readable)
+    letters = [
+        _dead_letter(fault, body)
+        for (body, _), fault in zip(given, faults, strict=True)
+        if fault is not None
+    ]
+    return replace(pushes, rejects=(*pushes.rejects, *letters))
+
+
+def _fault(endpoint: Endpoint, message: tuple[bytes, datetime]) -> Exception | None:
+    """Return why a message cannot be read, None if it can be."""
+    try:
+        _read_all(endpoint, [message])
+    except _UNFORESEEN as fault:
+        return fault
+    return None
+
+
+def _read_all(endpoint: Endpoint, messages: Sequence[tuple[bytes, datetime]]) -> Pushes:
     found = _Found()
     alerts: list[tuple[SentAlert, datetime]] = []
     for body, received_at in messages:
@@ -227,7 +259,7 @@ def _pushes(endpoint: Endpoint, found: _Found) -> Pushes:
         if values["type"][row] == TEST and all(values[n][row] is None for n in _NAMING_NOTHING):
             tests += 1
             continue
-        push_id = timeuuid.lower() if timeuuid else _digest(found.sent[row].text)
+        push_id = str(UUID(timeuuid)) if timeuuid else _digest(found.sent[row].text)
         if push_id not in ids:
             ids[push_id] = None
             kept.append(row)
