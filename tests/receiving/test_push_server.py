@@ -140,6 +140,29 @@ def test_headers_that_never_end_are_cut_off(tmp_path):
     assert asyncio.run(attack()).startswith(b"HTTP/1.1 431 ")
 
 
+CHUNKED = b"POST /push HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"
+
+
+def test_headers_after_a_body_that_never_end_are_cut_off(tmp_path):
+    async def attack() -> bytes:
+        async with serving(tmp_path) as port:
+            start = CHUNKED + b"X-PORTAL-Signature: " + b"0" * 64 + b"\r\n\r\n1\r\nx\r\n0\r\nX: "
+            return await exchange(port, start, b"x" * (HEADER_BYTES + 1), pause=0.1)
+
+    assert asyncio.run(attack()).startswith(b"HTTP/1.1 431 ")
+
+
+def test_a_signature_after_the_body_does_not_count(tmp_path):
+    async def attack() -> bytes:
+        async with serving(tmp_path) as port:
+            body = b"\r\n%x\r\n%b\r\n0\r\n" % (len(BODY), BODY)
+            after = f"X-PORTAL-Signature: {signature(BODY)}\r\n\r\n".encode()
+            return await exchange(port, CHUNKED + body + after)
+
+    assert asyncio.run(attack()).startswith(b"HTTP/1.1 403 ")
+    assert stored(tmp_path) == []
+
+
 def test_one_connection_too_many_gets_503_until_others_end(tmp_path):
     async def attack() -> tuple[bytes, int]:
         async with serving(tmp_path) as port:

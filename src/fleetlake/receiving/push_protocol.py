@@ -1,7 +1,8 @@
 """HTTP/1.1 with limits that uvicorn 0.54 lacks: a time and a size for headers, and connections.
 
 Without them, a client could hold a connection by sending one byte of a header a minute, or fill the
-memory with a header that never ends.
+memory with a header that never ends. Headers after a chunked body count as little: uvicorn would
+add them to those before it, where a signature or a proxy's address could then come from them.
 """
 
 from asyncio import TimerHandle
@@ -14,7 +15,10 @@ HEADER_SECONDS = 10.0
 """Time from the first byte of a request, or from the connection, to the end of its headers."""
 
 HEADER_BYTES = 64 * 2**10
-"""Maximum of unfinished headers. The application's own limit for finished ones is smaller."""
+"""Maximum of unfinished headers, before a body or after it.
+
+The application's own limit for finished ones is smaller.
+"""
 
 MAX_CONNECTIONS = 512
 
@@ -28,7 +32,8 @@ class PushProtocol(HttpToolsProtocol):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._header_timer: TimerHandle | None = None
-        self._header_bytes = 0
+        self._header_bytes = 0  # since the last part of a body, or the last end of headers
+        self._is_after_headers = False
 
     def connection_made(self, transport: Any) -> None:
         """Start waiting for headers, or refuse one connection too many."""
@@ -50,16 +55,31 @@ class PushProtocol(HttpToolsProtocol):
         is_idle = self.cycle is None or self.cycle.response_complete
         if is_idle and self._header_timer is None:
             self._await_headers()
+        self._header_bytes += len(data)
         super().data_received(data)
-        if self._header_timer is not None:
-            self._header_bytes += len(data)
-            if self._header_bytes > HEADER_BYTES:
-                self._answer(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+        if self._header_bytes > HEADER_BYTES and not self.transport.is_closing():
+            self._answer(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+
+    def on_message_begin(self) -> None:
+        """Begin a request."""
+        self._is_after_headers = False
+        super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header, unless it comes after the body."""
+        if not self._is_after_headers:
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """Stop waiting for headers."""
         self._stop_waiting()
+        self._is_after_headers, self._header_bytes = True, 0
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of the body."""
+        self._header_bytes = 0
+        super().on_body(body)
 
     def _await_headers(self) -> None:
         self._header_bytes = 0
