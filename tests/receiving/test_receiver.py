@@ -287,7 +287,8 @@ def test_more_messages_than_may_wait_for_the_disk_get_503(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("command", "state", "status"), [("cat", "running", 200), ("false", "stopped", 503)]
+    ("command", "state", "status"),
+    [("cat", "running", 200), ("false", "stopped", 503), ("/no/such/command", "stopped", 503)],
 )
 def test_health_tells_whether_the_drainer_runs(tmp_path, command, state, status):
     async def ask(receiver):
