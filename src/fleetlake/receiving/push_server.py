@@ -7,7 +7,7 @@ import socket
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +84,7 @@ def serve(settings: Settings, options: ServerOptions) -> None:
     Raises: UsageError for a bad address or certificate, SettingsError, LakeError.
     """
     certificate = Certificate(options.cert, options.key) if options.cert else None
+    require_addresses(options.forwarded_allow_ips)
     require_private_line(settings, options)
     listener = listen(options.host, options.port)
     with contextlib.closing(listener):
@@ -123,6 +124,22 @@ def server_config(
     )
 
 
+def require_addresses(proxies: str) -> None:
+    """Refuse proxies that are no addresses or networks. Raises: UsageError.
+
+    Uvicorn would believe every sender for `*`, and nobody for a name or a misspelt address.
+    """
+    for proxy in filter(None, (part.strip() for part in proxies.split(","))):
+        try:
+            ip_network(proxy)
+        except ValueError:
+            raise UsageError(
+                f"--forwarded-allow-ips: {proxy!r} is no address or network.",
+                remedy="Name those of the proxies in front, e.g. 127.0.0.1 or 10.20.0.0/24. "
+                "Whoever is named can claim to pass on a message from any address.",
+            ) from None
+
+
 def require_private_line(settings: Settings, options: ServerOptions) -> None:
     """Refuse to receive alerts readably from other machines. Raises: UsageError."""
     is_encrypted = options.cert or options.forwarded_allow_ips
@@ -148,11 +165,19 @@ def listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         raise UsageError(
-            f"Cannot listen on {host}, port {port}: {os.strerror(error.errno or 0)}.",
+            f"Cannot listen on {host}, port {port}: {_why_not(error)}.",
             remedy="Choose another one with --host and --port, or stop the process that uses it.",
         ) from None
+
+
+def _why_not(error: OSError | UnicodeError) -> str:
+    if isinstance(error, UnicodeError):
+        return "It is no address"
+    # A name that is not found has numbers of its own; other errors come with a longer text.
+    is_lookup = isinstance(error, socket.gaierror)
+    return str(error.strerror) if is_lookup else os.strerror(error.errno or 0)
 
 
 def address_in_words(host: str, port: int, *, is_tls: bool) -> str:
