@@ -16,7 +16,9 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from ipaddress import ip_network
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -43,16 +45,25 @@ pytestmark = pytest.mark.proof
 class Impatient(PushProtocol):
     """A connection with short limits."""
 
-    header_seconds = 0.3
+    header_seconds = answer_seconds = 0.3
     max_connections = 8
+    max_strangers = 2
+
+
+class Choosy(Impatient):
+    """A connection that comes from an allowed network if it comes from 127.0.0.2."""
+
+    sources = (ip_network("127.0.0.2"),)
 
 
 @asynccontextmanager
-async def serving(folder: Path) -> AsyncIterator[int]:
+async def serving(
+    folder: Path, protocol: type[PushProtocol] = Impatient, **changes: Any
+) -> AsyncIterator[int]:
     """Serve a receiver with short limits from this process; yield its port."""
-    intake = open_intake(settings(folder))
+    intake = open_intake(settings(folder, **changes))
     config = server_config(create_app(lambda: intake), ServerOptions(), None)
-    config.http, config.timeout_keep_alive = Impatient, 1
+    config.http, config.timeout_keep_alive = protocol, 1
     server = uvicorn.Server(config)
     listener = listen("127.0.0.1", 0)
     task = asyncio.create_task(server.serve(sockets=[listener]))
@@ -64,12 +75,14 @@ async def serving(folder: Path) -> AsyncIterator[int]:
         await task
 
 
-async def exchange(port: int, *parts: bytes, pause: float = 0.0) -> bytes:
+async def exchange(
+    port: int, *parts: bytes, pause: float = 0.0, sender: str = "127.0.0.1"
+) -> bytes:
     """Send parts with pauses between them; return all that is answered until the server closes.
 
     The server may close, and the connection be reset, while parts are still being sent.
     """
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(sender, 0))
 
     async def send() -> None:
         with suppress(ConnectionError):
@@ -177,6 +190,53 @@ def test_one_connection_too_many_gets_503_until_others_end(tmp_path):
 
     assert refused.startswith(b"HTTP/1.1 503 ")
     assert code == 200
+
+
+def test_clients_that_do_not_read_their_answers_are_cut_off(tmp_path):
+    async def attack() -> int:
+        async with serving(tmp_path) as port:
+            held = [greedy(port) for _ in range(8)]
+            try:
+                return await until(partial(push_if_possible, port))
+            finally:
+                for client in held:
+                    client.close()
+
+    assert asyncio.run(attack()) == 200
+
+
+def greedy(port: int) -> socket.socket:
+    """Return a connection that asks much more than its buffers take, and reads nothing."""
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+    client.connect(("127.0.0.1", port))
+    client.setblocking(False)
+    with suppress(BlockingIOError):
+        client.send(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n" * 50_000)
+    return client
+
+
+async def push_if_possible(port: int) -> int | None:
+    """Return 200 if a push is stored, None if there is no connection left for it."""
+    with suppress(httpx.HTTPError):
+        return 200 if await push(port) == 200 else None
+    return None
+
+
+def test_strangers_do_not_take_the_connections_of_an_allowed_network(tmp_path):
+    async def attack() -> tuple[bytes, bytes]:
+        async with serving(tmp_path, Choosy, push_sources="127.0.0.2") as port:
+            held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
+            refused = await exchange(port)
+            allowed = await exchange(port, b"GET /healthz HTTP/1.0\r\n\r\n", sender="127.0.0.2")
+            for _, writer in held:
+                writer.close()
+            return refused, allowed
+
+    refused, allowed = asyncio.run(attack())
+
+    assert refused.startswith(b"HTTP/1.1 503 ")
+    assert allowed.startswith(b"HTTP/1.1 200 ")
 
 
 def test_what_is_no_http_is_refused(tmp_path):

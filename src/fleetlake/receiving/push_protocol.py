@@ -1,15 +1,20 @@
 """HTTP/1.1 with limits that uvicorn 0.54 lacks: a time and a size for headers, and connections.
 
 Without them, a client could hold a connection by sending one byte of a header a minute, or fill the
-memory with a header that never ends. Headers after a chunked body count as little: uvicorn would
-add them to those before it, where a signature or a proxy's address could then come from them.
+memory with a header that never ends, or hold connections for ever by not reading the answers.
+Headers after a chunked body are dropped: uvicorn would add them to those before it, so that a
+signature or a proxy's address could come from them.
 """
 
 from asyncio import TimerHandle
+from collections.abc import Sequence
 from http import HTTPStatus
+from ipaddress import IPv4Network, IPv6Network
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from fleetlake.receiving.intake import is_within
 
 HEADER_SECONDS = 10.0
 """Time from the first byte of a request, or from the connection, to the end of its headers."""
@@ -20,33 +25,79 @@ HEADER_BYTES = 64 * 2**10
 The application's own limit for finished ones is smaller.
 """
 
+ANSWER_SECONDS = 15.0
+"""Time for a client to take an answer, of less than a kilobyte."""
+
 MAX_CONNECTIONS = 512
+
+MAX_STRANGERS = 64
+"""Maximum of those connections that do not come from an allowed network."""
+
+_UNSENT_BYTES = 1
+"""More unsent bytes than this count as an answer that is not taken."""
 
 
 class PushProtocol(HttpToolsProtocol):
-    """A connection to the receiver."""
+    """A connection to the receiver.
+
+    `sources` are the allowed networks, as far as the address of a connection tells: none of them
+    are given if all networks are allowed, or if all connections come from a proxy.
+    """
 
     header_seconds = HEADER_SECONDS
+    answer_seconds = ANSWER_SECONDS
     max_connections = MAX_CONNECTIONS
+    max_strangers = MAX_STRANGERS
+    sources: Sequence[IPv4Network | IPv6Network] = ()
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
+        self.is_stranger = False
         self._header_timer: TimerHandle | None = None
+        self._answer_timer: TimerHandle | None = None
         self._header_bytes = 0  # since the last part of a body, or the last end of headers
         self._is_after_headers = False
 
     def connection_made(self, transport: Any) -> None:
         """Start waiting for headers, or refuse one connection too many."""
         super().connection_made(transport)
-        if len(self.connections) > self.max_connections:
+        transport.set_write_buffer_limits(high=_UNSENT_BYTES, low=0)
+        self.is_stranger = bool(self.sources) and not (
+            self.client and is_within(self.client[0], self.sources)
+        )
+        if self._is_one_too_many():
             self._answer(HTTPStatus.SERVICE_UNAVAILABLE)
         else:
             self._await_headers()
 
+    def _is_one_too_many(self) -> bool:
+        """Return whether there are too many connections; strangers do not take those of others."""
+        if not self.is_stranger:
+            return len(self.connections) > self.max_connections
+        strangers = sum(getattr(other, "is_stranger", False) for other in self.connections)
+        return strangers > self.max_strangers
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
         self._stop_waiting()
+        self._stop_waiting_for_client()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Give the client some time to take its answer."""
+        super().pause_writing()
+        self._stop_waiting_for_client()
+        self._answer_timer = self.loop.call_later(self.answer_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Go on: the client has taken its answer."""
+        self._stop_waiting_for_client()
+        super().resume_writing()
+
+    def _stop_waiting_for_client(self) -> None:
+        if self._answer_timer is not None:
+            self._answer_timer.cancel()
+            self._answer_timer = None
 
     def data_received(self, data: bytes) -> None:
         """Parse what arrived; close the connection if its headers are too large."""

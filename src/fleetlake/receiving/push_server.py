@@ -7,7 +7,7 @@ import socket
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +95,7 @@ def serve(settings: Settings, options: ServerOptions) -> None:
             signal.signal(number, lambda *_: None)
         url = address_in_words(options.host, listener.getsockname()[1], is_tls=bool(certificate))
         server = _Server(
-            server_config(app, options, certificate),
+            server_config(app, options, certificate, sources=settings.push_sources),
             lambda: _say_ready(url),
             certificate,
         )
@@ -103,13 +103,22 @@ def serve(settings: Settings, options: ServerOptions) -> None:
 
 
 def server_config(
-    app: ASGIApp, options: ServerOptions, certificate: Certificate | None
+    app: ASGIApp,
+    options: ServerOptions,
+    certificate: Certificate | None,
+    *,
+    sources: Sequence[IPv4Network | IPv6Network] = (),
 ) -> uvicorn.Config:
     """Return uvicorn's configuration. It trusts forwarded addresses only if told whose."""
+
+    class Connection(PushProtocol):
+        """A connection whose address tells where it comes from, unless that is a proxy's."""
+
+    Connection.sources = () if options.forwarded_allow_ips else sources
     return uvicorn.Config(
         app,
         loop=f"{__name__}:_Loop",
-        http=PushProtocol,
+        http=Connection,
         ws="none",
         lifespan="on",
         log_config=None,
