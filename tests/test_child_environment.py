@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -130,3 +131,16 @@ def test_the_process_that_registers_deployments_gets_the_servers_key_and_no_othe
 
 def test_the_prefect_server_gets_no_key_of_the_service():
     assert keys_in(plain_environment() | server_access()) == SERVER.keys()
+
+
+def test_no_process_of_ours_imports_modules_from_the_working_folder():
+    src = Path(dbt.__file__).parents[2]
+    commands = [
+        command
+        for file in src.rglob("*.py")
+        for command in re.findall(r'sys\.executable, (.*"-m".*)', file.read_text("utf-8"))
+    ]
+
+    ours = [command for command in commands if '"-m", "prefect"' not in command]
+    assert len(ours) > 5
+    assert [command for command in ours if not command.startswith('"-P", "-m"')] == []

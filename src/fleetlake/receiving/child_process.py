@@ -1,6 +1,7 @@
 """Child processes of the receiver: one that drains the journal, and one that measures the lake.
 
-They keep the lake, which may be slow, locked or away, out of the process that answers.
+They keep the lake, which may be slow, locked or away, out of the process that answers. With `-P`,
+Python imports nothing from the working folder, into which others may have put modules.
 """
 
 import asyncio
@@ -15,14 +16,13 @@ from contextlib import suppress
 from fleetlake.settings import KEY_SETTINGS, PREFIX
 
 DRAINER = (
-    sys.executable,
-    "-m",
+    *(sys.executable, "-P", "-m"),
     "fleetlake.receiving.while_parent_lives",
     "fleetlake.receiving.drain",
 )
 """Command of the process that brings the journal into the lake until SIGTERM."""
 
-METRICS = (sys.executable, "-m", "fleetlake", "metrics")
+METRICS = (sys.executable, "-P", "-m", "fleetlake", "metrics")
 
 FIRST_WAIT_SECONDS = 1.0
 LONGEST_WAIT_SECONDS = 60.0
