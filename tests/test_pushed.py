@@ -206,6 +206,20 @@ def test_what_is_no_alert_is_a_dead_letter_with_its_bytes(body, reason):
     assert "\0" not in reject.raw
 
 
+@pytest.mark.parametrize(
+    "body", [b"escaped:", b"escaped:\\x41", b"escaped:\\xzz \\", b"escaped:\xff\\"]
+)
+def test_a_dead_letter_that_looks_like_an_escaped_one_keeps_its_bytes(body):
+    [reject] = read(body).rejects
+
+    assert received_bytes(reject.raw) == body
+
+
+@pytest.mark.parametrize("cut", ["\\", "\\x", "\\x4"])
+def test_a_dead_letter_cut_in_the_middle_of_an_escape_can_be_read(cut):
+    assert received_bytes(f"escaped:\\x41{cut} (cut here") == f"A{cut} (cut here".encode()
+
+
 def test_one_bad_alert_of_a_list_leaves_the_others_alone():
     deep = b"[" * (MAX_DEPTH + 1) + b"]" * (MAX_DEPTH + 1)
     wide = {"type": "wide"} | {f"m{n}": 1 for n in range(MAX_MEMBERS + 1)}

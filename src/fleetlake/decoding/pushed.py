@@ -11,7 +11,8 @@ is beside the list does not count: another message may bring the same alert.
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -43,6 +44,8 @@ WITHOUT_ID = "content:"
 
 ESCAPED = "escaped:"
 """How a dead letter begins that is not text: `\\xNN` is a byte of it, and `\\\\` a backslash."""
+
+_ESCAPE = re.compile(rb"\\(?:x([0-9a-f]{2})|\\)")
 
 TEST = "test"
 """Type of the message by which the service tests a destination."""
@@ -296,7 +299,7 @@ def _text(body: bytes) -> str:
         text = body.decode()
     except UnicodeDecodeError:
         text = "\0"
-    if "\0" in text:  # no text column accepts it
+    if "\0" in text or text.startswith(ESCAPED):  # no text column accepts a NUL
         escaped = body.replace(b"\\", rb"\\").replace(b"\0", rb"\x00")
         text = ESCAPED + escaped.decode("utf-8", "backslashreplace")
     return kept_text(text, most=MAX_RECORD_BYTES)
@@ -310,20 +313,9 @@ def received_bytes(raw: str) -> bytes:
     """
     if not raw.startswith(ESCAPED):
         return raw.encode()
-    return b"".join(_unescaped(raw.removeprefix(ESCAPED)))
+    # A long one may be cut in the middle of an escape, which is then no escape.
+    return _ESCAPE.sub(_unescaped, raw.removeprefix(ESCAPED).encode())
 
 
-def _unescaped(text: str) -> Iterator[bytes]:
-    at = 0
-    while at < len(text):
-        if text[at] != "\\":
-            end = text.find("\\", at)
-            end = len(text) if end < 0 else end
-            yield text[at:end].encode()
-            at = end
-        elif text[at + 1 : at + 2] == "x":
-            yield bytes([int(text[at + 2 : at + 4], 16)])
-            at += 4
-        else:
-            yield b"\\"
-            at += 2
+def _unescaped(escape: re.Match[bytes]) -> bytes:
+    return bytes([int(escape[1], 16)]) if escape[1] else b"\\"
