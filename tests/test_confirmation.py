@@ -149,7 +149,7 @@ def test_all_can_be_paired_anew_whatever_times_devices_report(lake, pushed):
     assert count(lake) == 1
 
     odd = ("0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z")
-    pushed(*({"type": "reboot", "detected_at": moment} for moment in odd), at=late)
+    pushed(*({"type": "reboot", "created_at": moment} for moment in odd), at=late)
     pair_anew(lake)
     assert count(lake) == 3
 

@@ -170,6 +170,13 @@ def test_an_alert_has_the_time_that_it_says_or_that_of_its_arrival(members, time
     assert (row["alerted_at"], row["received_at"]) == (time, NOON)
 
 
+def test_an_alert_of_a_device_that_has_lost_its_clock_was_raised_when_it_arrived():
+    [row] = rows(ALERT | {"detected_at": "1970-01-01T00:00:07Z"})
+
+    assert row["alerted_at"] == NOON
+    assert row["detected_at"] == datetime(1970, 1, 1, 0, 0, 7, tzinfo=UTC)
+
+
 def test_members_without_a_column_are_kept_even_if_they_are_named_like_ours():
     ours = {"push_id": "x", "received_at": "y", "alerted_at": 3, "severity": {"level": 2}}
 

@@ -212,7 +212,7 @@ def greedy(port: int) -> socket.socket:
     client.connect(("127.0.0.1", port))
     client.setblocking(False)
     with suppress(BlockingIOError):
-        client.send(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n" * 50_000)
+        client.send(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n" * 20_000)
     return client
 
 

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 from uuid import UUID
 
@@ -55,6 +55,9 @@ AROUND = "_message"
 
 MOST_AROUND_BYTES = 16_000_000
 """If the copies of what is beside the list take more than this, it is left out."""
+
+EARLIEST = datetime(2010, 1, 1, tzinfo=UTC)
+"""A device that detected an alert before that has lost its clock; the marts would begin there."""
 
 _OWN = ("push_id", "alerted_at", "received_at")
 """Columns that the receiver fills in."""
@@ -267,7 +270,7 @@ def _pushes(endpoint: Endpoint, found: _Found) -> Pushes:
             ids[push_id] = None
             kept.append(row)
             own = (values["created_at"][row], timeuuid and embedded_time(timeuuid))
-            times.append(own[0] or own[1] or values["detected_at"][row] or received_at)
+            times.append(own[0] or own[1] or _alerted_at(values["detected_at"][row], received_at))
     rows = sent.take(pa.array(kept, pa.int64())) if len(kept) < sent.num_rows else sent
     received = [found.received[row] for row in kept]
     columns = dict(zip(rows.column_names, rows.columns, strict=True)) | {
@@ -278,6 +281,13 @@ def _pushes(endpoint: Endpoint, found: _Found) -> Pushes:
     schema = schema_of(endpoint)
     table = pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
     return Pushes(rows=table, rejects=tuple(found.rejects), tests=tests)
+
+
+def _alerted_at(detected_at: datetime | None, received_at: datetime) -> datetime:
+    """Return when an alert was raised, as far as its device and its arrival tell."""
+    if detected_at is None or detected_at < EARLIEST:
+        return received_at
+    return detected_at
 
 
 def _digest(text: bytes) -> str:
