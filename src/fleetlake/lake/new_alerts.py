@@ -85,9 +85,10 @@ def new_alerts(
             )
         chosen = {"types": list(types), "since": since, "most": MOST_ALERTS}
         polled = lake.rows(_POLLED, {**chosen, "polled": last.polled, "pushed": last.pushed})
+        pushed: list[tuple[Any, ...]] = []
         if len(polled) == MOST_ALERTS:
             # The rest may confirm pushes that would then count as announced.
-            pushed, until = [], Announced(int(polled[-1][0]), last.pushed)
+            until = Announced(int(polled[-1][0]), last.pushed)
         else:
             pushed = lake.rows(_PUSHED, {**chosen, "pushed": last.pushed})
             until = Announced(
