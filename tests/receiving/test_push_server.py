@@ -193,7 +193,7 @@ def test_one_connection_too_many_gets_503_until_others_end(tmp_path):
     assert code == 200
 
 
-def test_clients_that_do_not_read_their_answers_are_cut_off(tmp_path):
+def test_clients_that_do_not_read_their_answers_are_cut_off(tmp_path, caplog):
     async def attack() -> int:
         async with serving(tmp_path) as port:
             held = [greedy(port) for _ in range(8)]
@@ -204,6 +204,7 @@ def test_clients_that_do_not_read_their_answers_are_cut_off(tmp_path):
                     client.close()
 
     assert asyncio.run(attack()) == 200
+    assert caplog.text == ""
 
 
 def greedy(port: int) -> socket.socket:

@@ -7,12 +7,13 @@ signature or a proxy's address could come from them.
 """
 
 from asyncio import TimerHandle
+from collections import deque
 from collections.abc import Sequence
 from http import HTTPStatus
 from ipaddress import IPv4Network, IPv6Network
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from fleetlake.receiving.intake import is_within
 
@@ -57,6 +58,7 @@ class PushProtocol(HttpToolsProtocol):
         self._answer_timer: TimerHandle | None = None
         self._header_bytes = 0  # since the last part of a body, or the last end of headers
         self._is_after_headers = False
+        self._cycles: deque[RequestResponseCycle] = deque()  # not answered yet, in their order
 
     def connection_made(self, transport: Any) -> None:
         """Start waiting for headers, or refuse one connection too many."""
@@ -81,6 +83,8 @@ class PushProtocol(HttpToolsProtocol):
         """Forget the connection."""
         self._stop_waiting()
         self._stop_waiting_for_client()
+        for cycle in self._cycles:  # uvicorn tells only the last one, and others would still write
+            cycle.disconnected = True
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
@@ -126,6 +130,9 @@ class PushProtocol(HttpToolsProtocol):
         self._stop_waiting()
         self._is_after_headers, self._header_bytes = True, 0
         super().on_headers_complete()
+        while self._cycles and self._cycles[0].response_complete:
+            self._cycles.popleft()
+        self._cycles.append(self.cycle)
 
     def on_body(self, body: bytes) -> None:
         """Take a part of the body."""
