@@ -468,8 +468,8 @@ def test_a_proxy_is_named_by_its_address_or_network(proxies):
 @pytest.mark.parametrize(
     ("error", "text"),
     [
-        (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), "Name or service not"),
-        (UnicodeError("label too long"), "It is no address"),
+        (OSError(socket.EAI_NONAME, "Name or service not known"), "There is no such address"),
+        (UnicodeError("label too long"), "There is no such address"),
         (PermissionError(13, "Permission denied (while binding)"), "Permission denied."),
     ],
 )

@@ -182,11 +182,10 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def _why_not(error: OSError | UnicodeError) -> str:
-    if isinstance(error, UnicodeError):
-        return "It is no address"
-    # A name that is not found has numbers of its own; other errors come with a longer text.
-    is_lookup = isinstance(error, socket.gaierror)
-    return str(error.strerror) if is_lookup else os.strerror(error.errno or 0)
+    # Python adds to the text of an error, and the numbers of looking up a name are negative.
+    if isinstance(error, UnicodeError) or (error.errno or 0) < 0:
+        return "There is no such address"
+    return os.strerror(error.errno or 0)
 
 
 def address_in_words(host: str, port: int, *, is_tls: bool) -> str:
