@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -147,3 +148,16 @@ def test_every_process_gets_the_variables_of_the_user_the_terminal_and_the_loade
 
     assert given.keys() >= set(needed)
     assert not given.keys() & {"HOMEX", "MY_TOKEN", "FLEETLAKE_MGR_API_KEY"}
+
+
+def test_no_process_of_ours_imports_modules_from_the_working_folder():
+    src = Path(dbt.__file__).parents[2]
+    commands = [
+        command
+        for file in src.rglob("*.py")
+        for command in re.findall(r'sys\.executable, (.*"-m".*)', file.read_text("utf-8"))
+    ]
+
+    ours = [command for command in commands if '"-m", "prefect"' not in command]
+    assert len(ours) > 5
+    assert [command for command in ours if not command.startswith('"-P", "-m"')] == []

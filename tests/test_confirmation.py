@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fleetlake.lake import Lake, open_lake
-from fleetlake.lake.confirmation import _Event, drop_dangling, paired
+from fleetlake.lake.confirmation import _Event, confirm_all, drop_dangling, paired
 from fleetlake.planning.intervals import BEGINNING
 from fleetlake.receiving import drain
 from fleetlake.receiving.drain import drain_all
@@ -138,6 +138,26 @@ def test_an_alert_of_a_device_that_reports_days_later_is_one_alert(lake, pushed,
         pushed(without_id(alert), at=NOON + days)
 
     assert count(lake) == 1
+
+
+def test_all_can_be_paired_anew_whatever_times_devices_report(lake, pushed):
+    late = NOON + timedelta(days=4)
+    alert = an_alert(1) | {"created_at": late.isoformat()}
+    poll(lake, [alert])
+    pushed(without_id(alert), at=late)
+    pair_anew(lake)
+    assert count(lake) == 1
+
+    odd = ("0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z")
+    pushed(*({"type": "reboot", "created_at": moment} for moment in odd), at=late)
+    pair_anew(lake)
+    assert count(lake) == 3
+
+
+def pair_anew(lake: Lake) -> None:
+    with lake.transaction():
+        lake.execute("delete from meta.confirmations")
+        confirm_all(lake)
 
 
 def test_a_poll_of_a_lake_without_pushes_pairs_nothing(lake, monkeypatch):

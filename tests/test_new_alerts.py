@@ -164,10 +164,24 @@ def test_many_alerts_are_announced_in_limited_looks(lake, lake_path, folder, mon
     drain_all(lake_path, folder)
     poll(lake, [an_alert(n) for n in range(3)])
 
-    looks = [ids(lake) for _ in range(4)]
+    looks = [ids(lake) for _ in range(5)]
 
-    assert [len(look) for look in looks] == [4, 3, 1, 0]
+    assert [len(look) for look in looks] == [2, 3, 2, 1, 0]
     assert len({one for look in looks for one in look}) == 8
+
+
+def test_alerts_left_for_the_next_look_are_announced_though_their_pushes_came_before(
+    lake, lake_path, folder, monkeypatch
+):
+    monkeypatch.setattr(module, "MOST_ALERTS", 2)
+    alerts = [an_alert(n) for n in range(5)]
+    push(folder, *map(with_id, alerts))
+    drain_all(lake_path, folder)
+    poll(lake, alerts)
+
+    found = [one for _ in range(4) for one in ids(lake)]
+
+    assert sorted(found) == sorted(alert["created_at_timeuuid"] for alert in alerts)
 
 
 def test_one_process_announces_at_a_time(lake_path):

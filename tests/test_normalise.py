@@ -56,6 +56,16 @@ def test_ids_are_64_bit_numbers_and_times_utc_microseconds(endpoint):
 
 
 @pytest.mark.parametrize(
+    "odd", ["d0c3c000-e6a4-11f0-0080-808080808080", "d0c3c00--e6a4-11f0-8080-808080808080"]
+)
+def test_an_alert_whose_uuid_tells_no_time_is_quarantined_and_spoils_no_page(odd):
+    page = page_of(ALERTS, alert(), alert(created_at_timeuuid=odd))
+
+    assert page.rows["created_at_timeuuid"].to_pylist() == [NEW_YEAR_UUID]
+    assert len(page.rejects) == 1
+
+
+@pytest.mark.parametrize(
     ("spelling", "instant"),
     [
         ("2026-06-06T12:59:12.462000+00:00", datetime(2026, 6, 6, 12, 59, 12, 462000, UTC)),

@@ -20,13 +20,16 @@ from fleetlake.exporters.export import export
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.locks import commit_lock, stream_lock
 from fleetlake.machine import file_locks, ownership, umask
+from fleetlake.machine.atomic_files import write_atomically
 from fleetlake.machine.file_locks import file_lock
 from fleetlake.marts.build import build_marts
 from fleetlake.monitoring.doctor import run_checks
 from fleetlake.monitoring.permissions import exposed_paths
 from fleetlake.publishing.publish import publish
+from fleetlake.receiving.drain import drain_all
 from fleetlake.service.rate_limit import CallLimit
 from fleetlake.settings import Settings, load_settings
+from tests.receiving.alert_messages import JOURNAL, push
 
 STREAM = "accounts"
 STRANGER = 54321
@@ -467,6 +470,34 @@ def test_a_link_planted_where_calls_are_counted_is_refused(tmp_path):
 
     with pytest.raises(SettingsError, match="cannot be stored"):
         CallLimit(tmp_path, account="a", calls_per_minute=1)
+
+
+def test_a_link_planted_where_a_file_is_replaced_is_not_followed(tmp_path):
+    (tmp_path / "ours").write_text("ours")
+    (tmp_path / "secrets.new").symlink_to("ours")
+
+    write_atomically(tmp_path / "secrets", "new", mode=0o600)
+
+    assert [(tmp_path / name).read_text() for name in ("ours", "secrets")] == ["ours", "new"]
+
+
+def test_a_file_for_its_owner_only_can_be_opened_by_nobody_else_from_the_beginning(
+    tmp_path, monkeypatch
+):
+    modes = []
+    monkeypatch.setattr(os, "fchmod", lambda file, _: modes.append(os.fstat(file).st_mode & 0o777))
+
+    write_atomically(tmp_path / "secrets", "new", mode=0o600)
+
+    assert modes == [0o600]
+
+
+def test_a_journal_that_another_user_planted_is_not_read(lake_path, tmp_path, monkeypatch):
+    push(tmp_path / "journal", {"type": "reboot"})
+    give_away(tmp_path / "journal" / JOURNAL, monkeypatch)
+
+    with pytest.raises(LakeError, match="belongs to user"):
+        drain_all(lake_path, tmp_path / "journal")
 
 
 def test_up_refuses_a_folder_that_another_user_made(tmp_path, monkeypatch):

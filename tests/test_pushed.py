@@ -103,6 +103,30 @@ def test_an_alert_is_known_by_its_uuid_whatever_its_case_and_spelling():
     assert row["push_id"] == UUID
 
 
+@pytest.mark.parametrize("spelling", ["{%s}", "urn:uuid:%s"])
+def test_a_uuid_in_another_spelling_names_the_same_alert(spelling):
+    [row] = rows(ALERT | {"created_at_timeuuid": spelling % UUID})
+
+    assert row["push_id"] == UUID
+
+
+def test_a_message_that_fails_in_an_unforeseen_way_is_a_dead_letter_alone(monkeypatch):
+    def failing(timeuuid: str) -> datetime:
+        raise OverflowError(f"too much: {timeuuid}")
+
+    monkeypatch.setattr(pushed, "embedded_time", failing)
+    worst = ALERT | {"created_at_timeuuid": UUID}
+
+    found = read(ALERT, worst, b"{")
+
+    assert [row["type"] for row in found.rows.to_pylist()] == ["reboot"]
+    assert sorted(reject.raw for reject in found.rejects) == [
+        "{",
+        msgspec.json.encode(worst).decode(),
+    ]
+    assert f"too much: {UUID}" in {reject.reason for reject in found.rejects}
+
+
 def test_without_a_uuid_an_alert_is_known_by_its_content_in_any_order_of_members():
     info = {"info": {"a": 1, "b": [2]}}
     again = dict(reversed((ALERT | {"info": {"b": [2], "a": 1}}).items()))
@@ -113,7 +137,13 @@ def test_without_a_uuid_an_alert_is_known_by_its_content_in_any_order_of_members
     assert all(row["push_id"].startswith(WITHOUT_ID) for row in found)
 
 
-@pytest.mark.parametrize("odd", ["", "x", 5, "f47ac10b-58cc-4372-a567-0e02b2c3d479"])
+@pytest.mark.parametrize(
+    "odd",
+    [
+        *["", "x", 5, "f47ac10b-58cc-4372-a567-0e02b2c3d479"],
+        *["4ebcbd8c-68b3-11f1-07fc-5ea248e1a669", "4ebcbd8c--8b3-11f1-b7fc-5ea248e1a669"],
+    ],
+)
 def test_an_odd_uuid_is_kept_and_does_not_identify_the_alert(odd):
     [row] = rows(ALERT | {"created_at_timeuuid": odd})
 
@@ -138,6 +168,13 @@ def test_an_alert_has_the_time_that_it_says_or_that_of_its_arrival(members, time
     [row] = rows({"type": "reboot"} | members)
 
     assert (row["alerted_at"], row["received_at"]) == (time, NOON)
+
+
+def test_an_alert_of_a_device_that_has_lost_its_clock_was_raised_when_it_arrived():
+    [row] = rows(ALERT | {"detected_at": "1970-01-01T00:00:07Z"})
+
+    assert row["alerted_at"] == NOON
+    assert row["detected_at"] == datetime(1970, 1, 1, 0, 0, 7, tzinfo=UTC)
 
 
 def test_members_without_a_column_are_kept_even_if_they_are_named_like_ours():
@@ -174,6 +211,20 @@ def test_what_is_no_alert_is_a_dead_letter_with_its_bytes(body, reason):
     assert len(reject.reason) < 400
     assert received_bytes(reject.raw) in {body, body[1:-1]}  # of a list, the alert alone
     assert "\0" not in reject.raw
+
+
+@pytest.mark.parametrize(
+    "body", [b"escaped:", b"escaped:\\x41", b"escaped:\\xzz \\", b"escaped:\xff\\"]
+)
+def test_a_dead_letter_that_looks_like_an_escaped_one_keeps_its_bytes(body):
+    [reject] = read(body).rejects
+
+    assert received_bytes(reject.raw) == body
+
+
+@pytest.mark.parametrize("cut", ["\\", "\\x", "\\x4"])
+def test_a_dead_letter_cut_in_the_middle_of_an_escape_can_be_read(cut):
+    assert received_bytes(f"escaped:\\x41{cut} (cut here") == f"A{cut} (cut here".encode()
 
 
 def test_one_bad_alert_of_a_list_leaves_the_others_alone():

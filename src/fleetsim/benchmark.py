@@ -59,7 +59,7 @@ class MeasuredServer:
 @contextmanager
 def running(routers: int, days: int) -> Iterator[MeasuredServer]:
     """Start a simulator, and stop it afterwards."""
-    command = [sys.executable, "-m", "fleetsim", "--port", "0"]
+    command = [sys.executable, "-P", "-m", "fleetsim", "--port", "0"]
     options = ["--routers", str(routers), "--days", str(days), "--speed", "0"]
     begun = time.perf_counter()
     with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own command

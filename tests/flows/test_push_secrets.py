@@ -4,6 +4,7 @@ import hashlib
 import hmac
 import json
 
+import httpx
 import pytest
 from typer.testing import CliRunner
 
@@ -104,4 +105,14 @@ def test_a_block_without_a_server_is_refused_in_plain_words(monkeypatch, tmp_pat
 
     monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
     with pytest.raises(Unreachable, match="cannot be read: ConnectError"):
+        read_secrets_block(BLOCK)
+
+
+@pytest.mark.parametrize("answer", ["<html>", "[]", '{"data": []}', '{"data": null}'])
+def test_an_answer_that_is_no_block_is_refused_in_plain_words(monkeypatch, tmp_path, answer):
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9")  # without /api
+    monkeypatch.setattr(httpx, "get", lambda *_, **__: httpx.Response(200, text=answer))
+
+    with pytest.raises(Unreachable, match="it answered with no block"):
         read_secrets_block(BLOCK)

@@ -72,7 +72,7 @@ class WarmDbt:
         real = REAL(arguments, work)
         if str(project_folder()) != real[real.index("--project-dir") + 1]:
             return real
-        _, _, module, *words = real
+        _, _, _, module, *words = real
         assert module == "fleetlake.marts.dbt_child"
         return [sys.executable, "-I", "-S", "-c", _CLIENT, self._address, *words]
 

@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from errno import EIO, ENOSPC
 from functools import partial
 from pathlib import Path
@@ -175,6 +176,26 @@ def test_a_write_that_stops_in_the_middle_leaves_nothing_that_is_read(folder, mo
 
     assert asyncio.run(write()) == ["", os.strerror(ENOSPC), ""]
     assert bodies(only_journal(folder)) == [b"a", b"c"]
+
+
+def test_while_no_thread_can_be_started_messages_are_refused_and_later_ones_stored(
+    folder, monkeypatch
+):
+    def refuse(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def write() -> list[list[str]]:
+        async with asyncio.timeout(20):
+            journal = open_journal(folder)
+            with monkeypatch.context() as patch:
+                patch.setattr(ThreadPoolExecutor, "submit", refuse)
+                first = await outcomes(journal, [b"first"])
+            second = await outcomes(journal, [b"second"])
+            await journal.close()
+            return [first, second]
+
+    assert asyncio.run(write()) == [["RuntimeError"], [""]]
+    assert bodies(only_journal(folder)) == [b"second"]
 
 
 def test_after_a_failure_messages_are_refused_at_once_until_the_pause_is_over(folder, disk):

@@ -16,7 +16,9 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from ipaddress import ip_network
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -43,18 +45,28 @@ pytestmark = pytest.mark.proof
 class Impatient(PushProtocol):
     """A connection with short limits."""
 
-    header_seconds = 0.3
+    header_seconds = answer_seconds = 0.3
     max_connections = 8
+    max_strangers = 2
+
+
+class Choosy(Impatient):
+    """A connection that comes from an allowed network if it comes from 127.0.0.2."""
+
+    sources = (ip_network("127.0.0.2"),)
 
 
 @asynccontextmanager
-async def serving(folder: Path) -> AsyncIterator[int]:
+async def serving(
+    folder: Path, protocol: type[PushProtocol] = Impatient, **changes: Any
+) -> AsyncIterator[int]:
     """Serve a receiver with short limits from this process; yield its port."""
-    intake = open_intake(settings(folder))
+    intake = open_intake(settings(folder, **changes))
     config = server_config(create_app(lambda: intake), ServerOptions(), None)
-    config.http, config.timeout_keep_alive = Impatient, 1
+    config.http, config.timeout_keep_alive = protocol, 1
     server = uvicorn.Server(config)
     listener = listen("127.0.0.1", 0)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # few answers fill it
     task = asyncio.create_task(server.serve(sockets=[listener]))
     await until(lambda: asyncio.sleep(0.01, server.started))
     try:
@@ -64,12 +76,14 @@ async def serving(folder: Path) -> AsyncIterator[int]:
         await task
 
 
-async def exchange(port: int, *parts: bytes, pause: float = 0.0) -> bytes:
+async def exchange(
+    port: int, *parts: bytes, pause: float = 0.0, sender: str = "127.0.0.1"
+) -> bytes:
     """Send parts with pauses between them; return all that is answered until the server closes.
 
     The server may close, and the connection be reset, while parts are still being sent.
     """
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(sender, 0))
 
     async def send() -> None:
         with suppress(ConnectionError):
@@ -140,6 +154,29 @@ def test_headers_that_never_end_are_cut_off(tmp_path):
     assert asyncio.run(attack()).startswith(b"HTTP/1.1 431 ")
 
 
+CHUNKED = b"POST /push HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"
+
+
+def test_headers_after_a_body_that_never_end_are_cut_off(tmp_path):
+    async def attack() -> bytes:
+        async with serving(tmp_path) as port:
+            start = CHUNKED + b"X-PORTAL-Signature: " + b"0" * 64 + b"\r\n\r\n1\r\nx\r\n0\r\nX: "
+            return await exchange(port, start, b"x" * (HEADER_BYTES + 1), pause=0.1)
+
+    assert asyncio.run(attack()).startswith(b"HTTP/1.1 431 ")
+
+
+def test_a_signature_after_the_body_does_not_count(tmp_path):
+    async def attack() -> bytes:
+        async with serving(tmp_path) as port:
+            body = b"\r\n%x\r\n%b\r\n0\r\n" % (len(BODY), BODY)
+            after = f"X-PORTAL-Signature: {signature(BODY)}\r\n\r\n".encode()
+            return await exchange(port, CHUNKED + body + after)
+
+    assert asyncio.run(attack()).startswith(b"HTTP/1.1 403 ")
+    assert stored(tmp_path) == []
+
+
 def test_one_connection_too_many_gets_503_until_others_end(tmp_path):
     async def attack() -> tuple[bytes, int]:
         async with serving(tmp_path) as port:
@@ -154,6 +191,54 @@ def test_one_connection_too_many_gets_503_until_others_end(tmp_path):
 
     assert refused.startswith(b"HTTP/1.1 503 ")
     assert code == 200
+
+
+def test_clients_that_do_not_read_their_answers_are_cut_off(tmp_path, caplog):
+    async def attack() -> int:
+        async with serving(tmp_path) as port:
+            held = [greedy(port) for _ in range(8)]
+            try:
+                return await until(partial(push_if_possible, port))
+            finally:
+                for client in held:
+                    client.close()
+
+    assert asyncio.run(attack()) == 200
+    assert caplog.text == ""
+
+
+def greedy(port: int) -> socket.socket:
+    """Return a connection that asks much more than its buffers take, and reads nothing."""
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+    client.connect(("127.0.0.1", port))
+    client.setblocking(False)
+    with suppress(BlockingIOError):
+        client.send(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n" * 1_000)
+    return client
+
+
+async def push_if_possible(port: int) -> int | None:
+    """Return 200 if a push is stored, None if there is no connection left for it."""
+    with suppress(httpx.HTTPError):
+        return 200 if await push(port) == 200 else None
+    return None
+
+
+def test_strangers_do_not_take_the_connections_of_an_allowed_network(tmp_path):
+    async def attack() -> tuple[bytes, bytes]:
+        async with serving(tmp_path, Choosy, push_sources="127.0.0.2") as port:
+            held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
+            refused = await exchange(port)
+            allowed = await exchange(port, b"GET /healthz HTTP/1.0\r\n\r\n", sender="127.0.0.2")
+            for _, writer in held:
+                writer.close()
+            return refused, allowed
+
+    refused, allowed = asyncio.run(attack())
+
+    assert refused.startswith(b"HTTP/1.1 503 ")
+    assert allowed.startswith(b"HTTP/1.1 200 ")
 
 
 def test_what_is_no_http_is_refused(tmp_path):

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import socket
 from contextlib import suppress
 from errno import ENOSPC
 from functools import partial
@@ -10,11 +11,12 @@ from ipaddress import ip_network
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from fleetlake.errors import Unreachable
+from fleetlake.errors import Unreachable, UsageError
 from fleetlake.receiving import push_secrets
 from fleetlake.receiving.journal import JournalLimits, open_journal
 from fleetlake.receiving.push_body import BodyReader
 from fleetlake.receiving.push_secrets import PushSecrets
+from fleetlake.receiving.push_server import listen, require_addresses
 from fleetlake.receiving.segment_writer import SegmentWriter
 from tests.receiving.pushing import (
     BODY,
@@ -287,7 +289,8 @@ def test_more_messages_than_may_wait_for_the_disk_get_503(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("command", "state", "status"), [("cat", "running", 200), ("false", "stopped", 503)]
+    ("command", "state", "status"),
+    [("cat", "running", 200), ("false", "stopped", 503), ("/no/such/command", "stopped", 503)],
 )
 def test_health_tells_whether_the_drainer_runs(tmp_path, command, state, status):
     async def ask(receiver):
@@ -451,3 +454,30 @@ def test_while_the_block_cannot_be_read_its_secrets_stay(tmp_path, block, caplog
 
     assert [answer.status_code for answer in got] == [403, 200]
     assert "The secrets stay as they were. The server is away." in caplog.text
+
+
+@pytest.mark.parametrize("proxies", ["*", "nginx", "10.0.0.O", "127.0.0.1, 10.0.0.1/8"])
+def test_a_proxy_is_named_by_its_address_or_network(proxies):
+    require_addresses("")
+    require_addresses("127.0.0.1, 10.20.0.0/16,::1,")
+
+    with pytest.raises(UsageError, match="no address or network"):
+        require_addresses(proxies)
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (OSError(socket.EAI_NONAME, "Name or service not known"), "There is no such address"),
+        (UnicodeError("label too long"), "There is no such address"),
+        (PermissionError(13, "Permission denied (while binding)"), "Permission denied."),
+    ],
+)
+def test_an_address_that_cannot_be_used_is_refused_in_plain_words(monkeypatch, error, text):
+    def refuse(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(socket, "create_server", refuse)
+
+    with pytest.raises(UsageError, match=f"Cannot listen on alerts.example, port 1: {text}"):
+        listen("alerts.example", 1)

@@ -10,7 +10,10 @@ def receive(
     *,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 chooses a free one.")] = 8710,
     host: Annotated[
-        str, typer.Option(help="Address to listen on; 0.0.0.0 or :: for all of this machine's.")
+        str,
+        typer.Option(
+            help="Address to listen on; 0.0.0.0 for all of this machine's, :: for those of IPv6."
+        ),
     ] = "127.0.0.1",
     cert: Annotated[
         Path | None, typer.Option(help="Certificate chain (PEM), to speak HTTPS.")
@@ -21,7 +24,8 @@ def receive(
     forwarded_allow_ips: Annotated[
         str,
         typer.Option(
-            help="Addresses of proxies in front, comma-separated, whose X-Forwarded-For counts."
+            help="Addresses or networks of proxies in front, comma-separated, whose "
+            "X-Forwarded-For counts."
         ),
     ] = "",
     drain: Annotated[

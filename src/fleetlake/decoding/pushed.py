@@ -11,10 +11,13 @@ is beside the list does not count: another message may bring the same alert.
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
+from uuid import UUID
 
 import msgspec
 import pyarrow as pa
@@ -33,6 +36,7 @@ from fleetlake.decoding.records import RejectedRecord
 from fleetlake.decoding.timeuuid import embedded_time
 from fleetlake.endpoints.events import PUSHED_LISTS
 from fleetlake.endpoints.model import Api, Cursor, Endpoint, Walk
+from fleetlake.errors import PageUnreadable
 from fleetlake.text.plain import one_line
 
 WITHOUT_ID = "content:"
@@ -40,6 +44,8 @@ WITHOUT_ID = "content:"
 
 ESCAPED = "escaped:"
 """How a dead letter begins that is not text: `\\xNN` is a byte of it, and `\\\\` a backslash."""
+
+_ESCAPE = re.compile(rb"\\(?:x([0-9a-f]{2})|\\)")
 
 TEST = "test"
 """Type of the message by which the service tests a destination."""
@@ -50,10 +56,14 @@ AROUND = "_message"
 MOST_AROUND_BYTES = 16_000_000
 """If the copies of what is beside the list take more than this, it is left out."""
 
+EARLIEST = datetime(2010, 1, 1, tzinfo=UTC)
+"""A device that detected an alert before that has lost its clock; the marts would begin there."""
+
 _OWN = ("push_id", "alerted_at", "received_at")
 """Columns that the receiver fills in."""
 
 _NAMING_NOTHING = ("router_id", "account_id", "created_at", "created_at_timeuuid", "detected_at")
+_UNFORESEEN = (ValueError, TypeError, ArithmeticError, LookupError, RecursionError, PageUnreadable)
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _INSTANT = pa.timestamp("us", tz="UTC")
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -111,7 +121,35 @@ class _Found:
 
 
 def read_pushes(endpoint: Endpoint, messages: Iterable[tuple[bytes, datetime]]) -> Pushes:
-    """Return the alerts of messages, each with the time at which it was received, in UTC."""
+    """Return the alerts of messages, each with the time at which it was received, in UTC.
+
+    A message that cannot be read for a reason that nobody foresaw is a dead letter too: it would
+    otherwise be read again for ever, and no message after it.
+    """
+    given = list(messages)
+    with suppress(*_UNFORESEEN):
+        return _read_all(endpoint, given)
+    faults = [_fault(endpoint, message) for message in given]
+    readable = [message for message, fault in zip(given, faults, strict=True) if fault is None]
+    pushes = _read_all(endpoint, readable)
+    letters = [
+        _dead_letter(fault, body)
+        for (body, _), fault in zip(given, faults, strict=True)
+        if fault is not None
+    ]
+    return replace(pushes, rejects=(*pushes.rejects, *letters))
+
+
+def _fault(endpoint: Endpoint, message: tuple[bytes, datetime]) -> Exception | None:
+    """Return why a message cannot be read, None if it can be."""
+    try:
+        _read_all(endpoint, [message])
+    except _UNFORESEEN as fault:
+        return fault
+    return None
+
+
+def _read_all(endpoint: Endpoint, messages: Sequence[tuple[bytes, datetime]]) -> Pushes:
     found = _Found()
     alerts: list[tuple[SentAlert, datetime]] = []
     for body, received_at in messages:
@@ -227,12 +265,12 @@ def _pushes(endpoint: Endpoint, found: _Found) -> Pushes:
         if values["type"][row] == TEST and all(values[n][row] is None for n in _NAMING_NOTHING):
             tests += 1
             continue
-        push_id = timeuuid.lower() if timeuuid else _digest(found.sent[row].text)
+        push_id = str(UUID(timeuuid)) if timeuuid else _digest(found.sent[row].text)
         if push_id not in ids:
             ids[push_id] = None
             kept.append(row)
             own = (values["created_at"][row], timeuuid and embedded_time(timeuuid))
-            times.append(own[0] or own[1] or values["detected_at"][row] or received_at)
+            times.append(own[0] or own[1] or _alerted_at(values["detected_at"][row], received_at))
     rows = sent.take(pa.array(kept, pa.int64())) if len(kept) < sent.num_rows else sent
     received = [found.received[row] for row in kept]
     columns = dict(zip(rows.column_names, rows.columns, strict=True)) | {
@@ -243,6 +281,13 @@ def _pushes(endpoint: Endpoint, found: _Found) -> Pushes:
     schema = schema_of(endpoint)
     table = pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
     return Pushes(rows=table, rejects=tuple(found.rejects), tests=tests)
+
+
+def _alerted_at(detected_at: datetime | None, received_at: datetime) -> datetime:
+    """Return when an alert was raised, as far as its device and its arrival tell."""
+    if detected_at is None or detected_at < EARLIEST:
+        return received_at
+    return detected_at
 
 
 def _digest(text: bytes) -> str:
@@ -264,7 +309,7 @@ def _text(body: bytes) -> str:
         text = body.decode()
     except UnicodeDecodeError:
         text = "\0"
-    if "\0" in text:  # no text column accepts it
+    if "\0" in text or text.startswith(ESCAPED):  # no text column accepts a NUL
         escaped = body.replace(b"\\", rb"\\").replace(b"\0", rb"\x00")
         text = ESCAPED + escaped.decode("utf-8", "backslashreplace")
     return kept_text(text, most=MAX_RECORD_BYTES)
@@ -278,20 +323,9 @@ def received_bytes(raw: str) -> bytes:
     """
     if not raw.startswith(ESCAPED):
         return raw.encode()
-    return b"".join(_unescaped(raw.removeprefix(ESCAPED)))
+    # A long one may be cut in the middle of an escape, which is then no escape.
+    return _ESCAPE.sub(_unescaped, raw.removeprefix(ESCAPED).encode())
 
 
-def _unescaped(text: str) -> Iterator[bytes]:
-    at = 0
-    while at < len(text):
-        if text[at] != "\\":
-            end = text.find("\\", at)
-            end = len(text) if end < 0 else end
-            yield text[at:end].encode()
-            at = end
-        elif text[at + 1 : at + 2] == "x":
-            yield bytes([int(text[at + 2 : at + 4], 16)])
-            at += 4
-        else:
-            yield b"\\"
-            at += 2
+def _unescaped(escape: re.Match[bytes]) -> bytes:
+    return bytes([int(escape[1], 16)]) if escape[1] else b"\\"

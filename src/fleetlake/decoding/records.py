@@ -78,9 +78,11 @@ class Decoded:
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 TIMEUUID_LENGTH = 36
-VERSION_AT = 14
-"""Position of the version digit in the text of a UUID."""
 
+_TIMEUUID_FORM = {8: {"-"}, 13: {"-"}, 14: {"1"}, 18: {"-"}, 19: set("89ab"), 23: {"-"}}
+"""What a version-1 UUID has at some places; at 14 is its version, at 19 its variant."""
+
+_TIMEUUID_DASHES = 4
 _TIMEUUID_DIGITS = b"0123456789abcdef-"
 
 _ESCAPED_NUL = rb"\u0000"
@@ -262,7 +264,12 @@ def _are_timeuuids(texts: list[str | None]) -> bool:
         return False
     joined = "".join(given)
     is_hexadecimal = not joined.encode("utf-8", "replace").translate(None, _TIMEUUID_DIGITS)
-    return is_hexadecimal and set(joined[VERSION_AT::TIMEUUID_LENGTH]) <= {"1"}
+    has_dashes = joined.count("-") == _TIMEUUID_DASHES * len(given)
+    return (
+        is_hexadecimal
+        and has_dashes
+        and all(set(joined[at::TIMEUUID_LENGTH]) <= found for at, found in _TIMEUUID_FORM.items())
+    )
 
 
 def _raw_texts(raws: list[msgspec.Raw]) -> list[str | None]:

@@ -143,7 +143,7 @@ def running_simulator(fleet: DemoFleet) -> Iterator[str]:
     start.
     """
     options = {"--routers": fleet.routers, "--days": fleet.days, "--seed": fleet.seed}
-    command = [sys.executable, "-m", "fleetsim", "--port", "0", "--now", fleet.born_at]
+    command = [sys.executable, "-P", "-m", "fleetsim", "--port", "0", "--now", fleet.born_at]
     command += [str(part) for option in options.items() for part in option]
     with subprocess.Popen(  # noqa: S603 - our own module
         command, stdout=subprocess.PIPE, text=True, env=plain_environment()

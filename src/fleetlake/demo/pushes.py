@@ -30,7 +30,7 @@ from fleetlake.machine.child_environment import plain_environment
 from fleetlake.settings import Settings
 from fleetlake.text.wording import counted, duration_in_words
 
-RECEIVER = (sys.executable, "-m", "fleetlake", "receive", "--port", "0", "--no-access-log")
+RECEIVER = (sys.executable, "-P", "-m", "fleetlake", "receive", "--port", "0", "--no-access-log")
 
 LOOK_SECONDS = 0.05
 ARRIVAL_SECONDS = 15.0

@@ -77,9 +77,12 @@ def confirm(lake: Lake, load: Load) -> None:
 
 def confirm_all(lake: Lake) -> None:
     """Pair everything that can be paired, in the open transaction."""
-    [(low, high)] = lake.rows(f"select min(alerted_at), max(alerted_at) from raw.{PUSHED.name}")
+    [(low, high)] = lake.rows(
+        "select min(least(alerted_at, received_at)), max(greatest(alerted_at, received_at)) "
+        f"from raw.{PUSHED.name}"
+    )
     if low is not None:
-        _confirm(lake, _Span(low - _MARGIN, high + _MARGIN))
+        _confirm(lake, _Span(_shifted(low, -_MARGIN), _shifted(high, _MARGIN)))
 
 
 def drop_dangling(lake: Lake, *, polled_from: datetime | None = None) -> None:

@@ -85,11 +85,16 @@ def new_alerts(
             )
         chosen = {"types": list(types), "since": since, "most": MOST_ALERTS}
         polled = lake.rows(_POLLED, {**chosen, "polled": last.polled, "pushed": last.pushed})
-        pushed = lake.rows(_PUSHED, {**chosen, "pushed": last.pushed})
-        until = Announced(
-            _until(lake, ALERTS, polled, since, last.polled),
-            _until(lake, PUSHED, pushed, since, last.pushed),
-        )
+        pushed: list[tuple[Any, ...]] = []
+        if len(polled) == MOST_ALERTS:
+            # The rest may confirm pushes that would then count as announced.
+            until = Announced(int(polled[-1][0]), last.pushed)
+        else:
+            pushed = lake.rows(_PUSHED, {**chosen, "pushed": last.pushed})
+            until = Announced(
+                _newest(lake, ALERTS, since, at_least=last.polled),
+                _until(lake, pushed, since, last.pushed),
+            )
     found = [NewAlert(**dict(zip(_FIELDS, r, strict=True))) for _, *r in (*polled, *pushed)]
     return sorted(found, key=lambda alert: (alert.detected_at, alert.alert_id)), until
 
@@ -113,17 +118,11 @@ def _last(lake: Lake) -> Announced | None:
     return Announced(rows[ALERTS.name], rows[PUSHED.name])
 
 
-def _until(
-    lake: Lake,
-    endpoint: Endpoint,
-    rows: Sequence[tuple[Any, ...]],
-    since: datetime,
-    last: int,
-) -> int:
-    """Return the number of the last row that a look at a table has covered."""
-    if len(rows) == MOST_ALERTS:
-        return int(rows[-1][0])
-    return _newest(lake, endpoint, since, at_least=last)
+def _until(lake: Lake, pushed: Sequence[tuple[Any, ...]], since: datetime, last: int) -> int:
+    """Return the number of the last row that a look at the pushed alerts has covered."""
+    if len(pushed) == MOST_ALERTS:
+        return int(pushed[-1][0])
+    return _newest(lake, PUSHED, since, at_least=last)
 
 
 def _newest(lake: Lake, endpoint: Endpoint, since: datetime, *, at_least: int) -> int:

@@ -46,13 +46,17 @@ def read_block(name: str) -> object:
             auth=(user, password) if password else None,
             timeout=TIMEOUT_SECONDS,
         )
-    except httpx.HTTPError as error:
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise _unreadable(name, address, type(error).__name__) from None
     if answer.status_code == httpx.codes.NOT_FOUND:
         return None
     if not answer.is_success:
         raise _unreadable(name, address, f"HTTP {answer.status_code}")
-    return answer.json()["data"].get("value")
+    try:
+        return answer.json()["data"].get("value")
+    except (ValueError, LookupError, TypeError, AttributeError):
+        # Prefect answers so to an address without /api: with the page of its interface.
+        raise _unreadable(name, address, "it answered with no block") from None
 
 
 def secrets_in(value: object) -> Iterator[str]:
@@ -77,5 +81,6 @@ def _unreadable(name: str, address: str, reason: str) -> FleetlakeError:
     refused = reason in {"HTTP 401", "HTTP 403"}
     return (SettingsError if refused else Unreachable)(
         f"The Secret block {name} of the Prefect server at {address} cannot be read: {reason}.",
-        remedy="Start the server, or correct PREFECT_API_URL and PREFECT_API_AUTH_STRING.",
+        remedy="Start the server, or correct PREFECT_API_URL, which ends in /api, and "
+        "PREFECT_API_AUTH_STRING.",
     )

@@ -163,7 +163,7 @@ def _command(arguments: list[str], work: Path) -> list[str]:
     """Return the command line; dbt wants output flags before the subcommand."""
     ours = project_folder()
     return [
-        *(sys.executable, "-m", "fleetlake.marts.dbt_child"),
+        *(sys.executable, "-P", "-m", "fleetlake.marts.dbt_child"),
         *("--log-level", "none", "--log-level-file", "info", "--log-path", str(work / "logs")),
         *("--no-use-colors", "--no-use-colors-file"),
         *arguments,

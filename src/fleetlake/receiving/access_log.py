@@ -5,6 +5,7 @@ import queue
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from ipaddress import ip_address
 from logging.handlers import QueueHandler, QueueListener
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -46,15 +47,26 @@ class AccessLog:
 def request_in_words(scope: Scope) -> str:
     """Return the sender, the method and the path of a request, as far as they are known words.
 
+    A proxy may pass on what a sender claims to be, which is logged only if it is an address.
+
     >>> request_in_words({"client": ("192.0.2.7", 5), "method": "POST", "path": "/push"})
     '192.0.2.7 POST /push'
     >>> request_in_words({"client": None, "method": "BREW", "path": "/secret"})
     '- (other method) (other path)'
+    >>> request_in_words({"client": ("a secret", 0), "method": "POST", "path": "/push"})
+    '(no address) POST /push'
     """
-    client = scope["client"][0] if scope.get("client") else "-"
+    client = _address(scope["client"][0]) if scope.get("client") else "-"
     method = scope["method"] if scope["method"] in KNOWN_METHODS else "(other method)"
     path = scope["path"] if scope["path"] in KNOWN_PATHS else "(other path)"
     return f"{client} {method} {path}"
+
+
+def _address(host: str) -> str:
+    try:
+        return str(ip_address(host.partition("%")[0]))
+    except ValueError:
+        return "(no address)"
 
 
 class _NeverWaiting(QueueHandler):

@@ -1,6 +1,7 @@
 """Child processes of the receiver: one that drains the journal, and one that measures the lake.
 
-They keep the lake, which may be slow, locked or away, out of the process that answers.
+They keep the lake, which may be slow, locked or away, out of the process that answers. With `-P`,
+Python imports nothing from the working folder, into which others may have put modules.
 """
 
 import asyncio
@@ -15,14 +16,13 @@ from contextlib import suppress
 from fleetlake.settings import KEY_SETTINGS, PREFIX
 
 DRAINER = (
-    sys.executable,
-    "-m",
+    *(sys.executable, "-P", "-m"),
     "fleetlake.receiving.while_parent_lives",
     "fleetlake.receiving.drain",
 )
 """Command of the process that brings the journal into the lake until SIGTERM."""
 
-METRICS = (sys.executable, "-m", "fleetlake", "metrics")
+METRICS = (sys.executable, "-P", "-m", "fleetlake", "metrics")
 
 FIRST_WAIT_SECONDS = 1.0
 LONGEST_WAIT_SECONDS = 60.0
@@ -64,24 +64,33 @@ class KeptProcess:
         wait = self._first_wait
         while not self._stopping.is_set():
             began = time.monotonic()
-            # Its standard input is a pipe of ours: the process ends when we are gone.
-            self._process = await asyncio.create_subprocess_exec(
-                *self._command, stdin=PIPE, env=child_environment(), start_new_session=True
-            )
-            code = await self._process.wait()
+            how = await self._run()
             if self._stopping.is_set():
                 return
             if time.monotonic() - began > STEADY_SECONDS:
                 wait = self._first_wait
             logging.getLogger(__name__).warning(
-                "The process that drains the journal ended with code %d. Pushed messages stay in "
-                "the journal; it starts again in %.0f s.",
-                code,
+                "The process that drains the journal %s. Pushed messages stay in the journal; it "
+                "starts again in %.0f s.",
+                how,
                 wait,
             )
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), wait)
             wait = min(2 * wait, LONGEST_WAIT_SECONDS)
+
+    async def _run(self) -> str:
+        """Run the process until it ends; return how it ended, in words."""
+        try:
+            # Its standard input is a pipe of ours: the process ends when we are gone.
+            self._process = await asyncio.create_subprocess_exec(
+                *self._command, stdin=PIPE, env=child_environment(), start_new_session=True
+            )
+        except OSError as error:  # no memory, process or file is left for it at the moment
+            return f"cannot be started: {error.strerror}"
+        if self._stopping.is_set():  # meanwhile
+            self._process.terminate()
+        return f"ended with code {await self._process.wait()}"
 
     async def stop(self) -> None:
         """Ask the process to end, and wait for that; kill it if it does not."""
@@ -120,20 +129,25 @@ class LakeMetrics:
         return self._text
 
     async def _measure(self) -> None:
+        text = ""  # a lake that cannot be read has no figures, which an alert rule can see
+        with suppress(OSError, TimeoutError):
+            text = await self._measured()
+        self._text = text
+
+    async def _measured(self) -> str:
+        """Return the figures, "" if the command fails. Raises: OSError, TimeoutError."""
         process = await asyncio.create_subprocess_exec(
             *self._command, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, env=child_environment()
         )
         try:
             async with asyncio.timeout(METRICS_SECONDS):
                 text, _ = await process.communicate()
-        except TimeoutError:
-            text = b""
         finally:
             if process.returncode is None:
-                process.kill()
+                with suppress(ProcessLookupError):
+                    process.kill()
                 await process.wait()
-        # A lake that cannot be read has no figures, which an alert rule can see.
-        self._text = text.decode() if process.returncode == 0 else ""
+        return text.decode() if process.returncode == 0 else ""
 
     async def stop(self) -> None:
         """Stop measuring."""

@@ -29,6 +29,7 @@ from fleetlake.lake.evolution.promotions import with_promoted
 from fleetlake.lake.loads import Load
 from fleetlake.lake.locks import DRAIN_LOCK_SECONDS, drain_lock
 from fleetlake.lake_address import LakeAddress
+from fleetlake.machine.ownership import require_own
 from fleetlake.receiving.journal_reader import (
     START,
     Batch,
@@ -105,7 +106,7 @@ def drain_once(
     """Commit the next messages of all journals in a folder, at most `MOST_MESSAGES`.
 
     Raises: StreamBusy if another process drains into the lake, or keeps it quiet, for too long;
-    LakeError; OSError.
+    LakeError, also for a journal of another user; OSError.
     """
     with drain_lock(lake, seconds=lock_seconds):
         return drain_quiet(lake, folder, profile=profile)
@@ -116,6 +117,8 @@ def drain_quiet(lake: LakeAddress, folder: Path, *, profile: str = DEFAULT_PROFI
     found = journals(folder)
     if not found:
         return Drained()
+    for path in found.values():  # nobody has checked a signature in a journal of somebody else
+        require_own(path, "journal", otherwise="set FLEETLAKE_PUSH_JOURNAL to another folder")
     with open_lake(lake, threads=1) as opened:
         positions = read_positions(opened)
         parts = _take(found, positions)

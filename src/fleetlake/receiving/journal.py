@@ -100,10 +100,13 @@ class Journal:
         loop = asyncio.get_running_loop()
         while self._waiting:
             batch, self._waiting = self._waiting, []
-            records = b"".join(one.record for one in batch)
-            error = await loop.run_in_executor(self._thread, self._write, records)
+            try:
+                records = b"".join(one.record for one in batch)
+                error = await loop.run_in_executor(self._thread, self._write, records)
+            except (RuntimeError, MemoryError) as fault:  # no thread or no memory is left
+                error = fault
             self._count -= len(batch)
-            self._bytes -= len(records)
+            self._bytes -= sum(len(one.record) for one in batch)
             for one in batch:
                 if one.stored.done():
                     continue  # its request was cancelled

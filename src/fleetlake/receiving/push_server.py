@@ -7,7 +7,7 @@ import socket
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from ipaddress import ip_address
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +84,7 @@ def serve(settings: Settings, options: ServerOptions) -> None:
     Raises: UsageError for a bad address or certificate, SettingsError, LakeError.
     """
     certificate = Certificate(options.cert, options.key) if options.cert else None
+    require_addresses(options.forwarded_allow_ips)
     require_private_line(settings, options)
     listener = listen(options.host, options.port)
     with contextlib.closing(listener):
@@ -94,7 +95,7 @@ def serve(settings: Settings, options: ServerOptions) -> None:
             signal.signal(number, lambda *_: None)
         url = address_in_words(options.host, listener.getsockname()[1], is_tls=bool(certificate))
         server = _Server(
-            server_config(app, options, certificate),
+            server_config(app, options, certificate, sources=settings.push_sources),
             lambda: _say_ready(url),
             certificate,
         )
@@ -102,13 +103,22 @@ def serve(settings: Settings, options: ServerOptions) -> None:
 
 
 def server_config(
-    app: ASGIApp, options: ServerOptions, certificate: Certificate | None
+    app: ASGIApp,
+    options: ServerOptions,
+    certificate: Certificate | None,
+    *,
+    sources: Sequence[IPv4Network | IPv6Network] = (),
 ) -> uvicorn.Config:
     """Return uvicorn's configuration. It trusts forwarded addresses only if told whose."""
+
+    class Connection(PushProtocol):
+        """A connection whose address tells where it comes from, unless that is a proxy's."""
+
+    Connection.sources = () if options.forwarded_allow_ips else sources
     return uvicorn.Config(
         app,
         loop=f"{__name__}:_Loop",
-        http=PushProtocol,
+        http=Connection,
         ws="none",
         lifespan="on",
         log_config=None,
@@ -121,6 +131,22 @@ def server_config(
         timeout_graceful_shutdown=STOP_SECONDS,
         ssl_context_factory=(lambda *_: certificate.context) if certificate else None,
     )
+
+
+def require_addresses(proxies: str) -> None:
+    """Refuse proxies that are no addresses or networks. Raises: UsageError.
+
+    Uvicorn would believe every sender for `*`, and nobody for a name or a misspelt address.
+    """
+    for proxy in filter(None, (part.strip() for part in proxies.split(","))):
+        try:
+            ip_network(proxy)
+        except ValueError:
+            raise UsageError(
+                f"--forwarded-allow-ips: {proxy!r} is no address or network.",
+                remedy="Name those of the proxies in front, e.g. 127.0.0.1 or 10.20.0.0/24. "
+                "Whoever is named can claim to pass on a message from any address.",
+            ) from None
 
 
 def require_private_line(settings: Settings, options: ServerOptions) -> None:
@@ -148,11 +174,18 @@ def listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         raise UsageError(
-            f"Cannot listen on {host}, port {port}: {os.strerror(error.errno or 0)}.",
+            f"Cannot listen on {host}, port {port}: {_why_not(error)}.",
             remedy="Choose another one with --host and --port, or stop the process that uses it.",
         ) from None
+
+
+def _why_not(error: OSError | UnicodeError) -> str:
+    # Python adds to the text of an error, and the numbers of looking up a name are negative.
+    if isinstance(error, UnicodeError) or (error.errno or 0) < 0:
+        return "There is no such address"
+    return os.strerror(error.errno or 0)
 
 
 def address_in_words(host: str, port: int, *, is_tls: bool) -> str:

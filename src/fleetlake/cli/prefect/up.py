@@ -64,7 +64,7 @@ def up(
         receiver, address = started.enter_context(_receiver())
         screen.print(f"Receiver: {address}/push, where the service pushes its alerts.")
         screen.print("Starting Prefect's server and a worker; the first runs start in a minute.")
-        command = [sys.executable, "-m", "fleetlake", "prefect-server"]
+        command = [sys.executable, "-P", "-m", "fleetlake", "prefect-server"]
         log = FOLDER / "server.log"
         server = started.enter_context(running(command, log, more=server_access()))
         _wait_for_server(server, port)
@@ -206,7 +206,7 @@ def _simulator(routers: int, days: float, speed: float) -> Iterator[str]:
     """Run the simulated service; yield its address."""
     from fleetlake.cli.prefect.worker import running
 
-    command = [sys.executable, "-m", "fleetsim", "--port", "0"]
+    command = [sys.executable, "-P", "-m", "fleetsim", "--port", "0"]
     command += ["--routers", str(routers), "--days", str(days), "--speed", str(speed)]
     log = FOLDER / "simulator.log"
     with running(command, log) as process:
@@ -234,7 +234,7 @@ def _dashboard() -> Iterator[str]:
     """Run the dashboard over the marts that the flows publish; yield its address."""
     from fleetlake.cli.prefect.worker import running
 
-    command = [sys.executable, "-m", "fleetlake", "dashboard", "--port", "0"]
+    command = [sys.executable, "-P", "-m", "fleetlake", "dashboard", "--port", "0"]
     command += ["--from", str((FOLDER / "published").resolve())]
     log = FOLDER / "dashboard.log"
     with running(command, log) as process:
