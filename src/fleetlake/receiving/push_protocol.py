@@ -76,8 +76,8 @@ class PushProtocol(HttpToolsProtocol):
         """Return whether there are too many connections; strangers do not take those of others."""
         if not self.is_stranger:
             return len(self.connections) > self.max_connections
-        strangers = sum(getattr(other, "is_stranger", False) for other in self.connections)
-        return strangers > self.max_strangers
+        strangers = [one for one in self.connections if getattr(one, "is_stranger", False)]
+        return len(strangers) > self.max_strangers
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
