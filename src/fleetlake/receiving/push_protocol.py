@@ -75,9 +75,9 @@ class PushProtocol(HttpToolsProtocol):
     def _is_one_too_many(self) -> bool:
         """Return whether there are too many connections; strangers do not take those of others."""
         if not self.is_stranger:
-            return bool(len(self.connections) > self.max_connections)
-        strangers = sum(getattr(other, "is_stranger", False) for other in self.connections)
-        return bool(strangers > self.max_strangers)
+            return len(self.connections) > self.max_connections
+        strangers = [one for one in self.connections if getattr(one, "is_stranger", False)]
+        return len(strangers) > self.max_strangers
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""

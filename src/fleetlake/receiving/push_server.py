@@ -111,14 +111,14 @@ def server_config(
 ) -> uvicorn.Config:
     """Return uvicorn's configuration. It trusts forwarded addresses only if told whose."""
 
-    class Connection(PushProtocol):
+    class SourcedProtocol(PushProtocol):
         """A connection whose address tells where it comes from, unless that is a proxy's."""
 
-    Connection.sources = () if options.forwarded_allow_ips else sources
+    SourcedProtocol.sources = () if options.forwarded_allow_ips else sources
     return uvicorn.Config(
         app,
         loop=f"{__name__}:_Loop",
-        http=Connection,
+        http=SourcedProtocol,
         ws="none",
         lifespan="on",
         log_config=None,
