@@ -28,6 +28,7 @@ from fleetlake.lake.audit_trail import read_events
 from fleetlake.lake.catalog import READY
 from fleetlake.lake.gaps import gaps
 from fleetlake.lake.integrity.check import check_lake, note_damage
+from fleetlake.lake.integrity.checksums import keep_checksums, known_checksums
 from fleetlake.lake.integrity.damage import CheckReport, DamageKind
 from fleetlake.lake.integrity.listing import listed_files
 from fleetlake.lake.integrity.rebuild import rebuild_catalog
@@ -556,3 +557,16 @@ def test_the_commands_list_damage_what_was_lost_and_then_nothing(
     assert (damage["table"], damage["damage"]) == ("raw.router_state_samples", "missing")
     assert (loss["table"], loss["prospect"]) == ("raw.router_state_samples", "read again")
     assert capsys.readouterr().out.splitlines()[-1] == "table,file,damage,found"
+
+
+def test_the_checksum_of_a_file_that_is_gone_is_forgotten_and_no_other(lake_path: Path) -> None:
+    with open_lake(lake_path) as lake:
+        lake.execute("insert into raw.groups (id) select i from range(50) r(i)")
+        keep_checksums(lake)
+        known = known_checksums(lake)
+        lake.execute("insert into meta.files (name, size_bytes, sha256) values ('gone', 1, 'x')")
+
+        keep_checksums(lake)
+
+        assert known_checksums(lake) == known
+        assert any("groups" in name for name in known)

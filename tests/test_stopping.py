@@ -241,3 +241,19 @@ def test_up_runs_until_one_of_its_processes_ends(up_of_nothing):
         up.up(port=0, routers=1, days=1, speed=60)
 
     assert len(server.polls) == 20 - 4
+
+
+def test_the_worker_command_lasts_as_long_as_its_worker_and_ends_with_its_code(monkeypatch):
+    class Worker:
+        returncode = None
+
+        def wait(self) -> None:
+            self.returncode = 7
+
+    monkeypatch.setattr(setup, "require_set_up", lambda: None)
+    monkeypatch.setattr(worker, "running_worker", lambda **_: nullcontext(Worker()))
+
+    with pytest.raises(SystemExit) as ended:
+        worker.worker()
+
+    assert ended.value.code == 7

@@ -63,6 +63,16 @@ def test_new_rows_go_to_a_new_file_and_existing_files_stay_untouched(lake, tmp_p
     assert pl.read_parquet(listed(tmp_path / "out" / "trips")).height == 1001
 
 
+def test_rows_that_come_and_go_between_two_exports_write_no_file(lake, tmp_path):
+    send(lake, tmp_path / "out")
+    before = names(tmp_path / "out")
+    lake.execute("insert into marts.trips values (1, 'new', 5)")
+    lake.execute("delete from marts.trips where trip_id = 'new'")
+    send(lake, tmp_path / "out")
+
+    assert names(tmp_path / "out") == before
+
+
 @pytest.mark.usefixtures("abroad")
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
 def test_times_in_text_files_are_utc_in_any_time_zone_of_the_machine(lake, tmp_path, kind):
