@@ -51,7 +51,12 @@ RECEIVER_METRICS = (
     ReceiverMetric(
         "fleetlake_push_messages_total", "counter", "", "Messages stored and answered with 200."
     ),
-    ReceiverMetric("fleetlake_push_bytes_total", "counter", "", "Size of their bodies."),
+    ReceiverMetric(
+        "fleetlake_push_bytes_total",
+        "counter",
+        "",
+        "Size of the bodies of messages stored and answered with 200.",
+    ),
     ReceiverMetric(
         "fleetlake_push_repeats_total",
         "counter",
