@@ -429,6 +429,7 @@ def watched(service: Service, *words: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.proof
 def test_watch_shows_the_alerts_of_the_lake_by_type_device_and_group(service):
     service.sim.ingest("alerts", "routers", "groups")
     served = service.sim.truth("alerts")

@@ -382,6 +382,7 @@ OPTIONS = {(): ["--debug", "--version"]} | {
 }
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(("words", "options"), OPTIONS.items(), ids=map(joined, OPTIONS))
 def test_a_misspelt_option_gets_the_nearest_suggestion(words, options):
     for option in options:

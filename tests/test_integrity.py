@@ -215,6 +215,7 @@ def test_a_record_dated_in_the_future_is_kept_and_not_taken_for_a_wrong_clock(si
     assert "clock that was fast" not in caplog.text
 
 
+@pytest.mark.proof
 def test_an_empty_first_response_does_not_prove_that_a_stream_has_no_records(make_sim):
     sim = make_sim(routers=30, days=5)
     silent = Edited(sim, alerts=lambda _: [])

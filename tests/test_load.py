@@ -226,9 +226,8 @@ def crash_at(moment: str, name: str) -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize(
-    "moment", ["after commit", pytest.param("before commit", marks=pytest.mark.proof)]
-)
+@pytest.mark.proof
+@pytest.mark.parametrize("moment", ["after commit", "before commit"])
 @pytest.mark.parametrize("endpoints", [ONE_OF_EACH, ALL])
 def test_the_next_load_completes_loads_that_crashed_around_their_commit(
     make_sim: Any, endpoints: list[Endpoint], moment: str

@@ -165,6 +165,7 @@ def chunk(terminal: int) -> bytes:
         return b""
 
 
+@pytest.mark.proof
 def test_the_printed_lines_attach_the_lake_in_a_separate_duckdb(env):
     lines = fleetlake("shell", "--attach", env=env).stdout
     script = f"import duckdb, sys; c = duckdb.connect(); c.execute({lines!r}); "

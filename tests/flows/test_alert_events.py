@@ -75,6 +75,7 @@ def test_alerts_that_are_pushed_or_polled_are_announced_once_each(alone, setting
     assert set(sent) == {an_alert(n)["created_at_timeuuid"] for n in (1, 3)}
 
 
+@pytest.mark.proof
 def test_what_the_server_did_not_take_is_sent_again(alone, settings, monkeypatch):
     from flows import alert_events
 

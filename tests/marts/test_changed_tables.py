@@ -99,6 +99,7 @@ def test_everything_is_computed_if_the_lake_no_longer_knows_what_changed(forgetf
     assert computed(build_marts(lake)) == computed(built[1])
 
 
+@pytest.mark.proof
 def test_rows_that_no_mart_depends_on_start_no_build(lake, add):
     add(lake, "router_logs", {"router_id": 1, "created_at_timeuuid": "l1"})
 
