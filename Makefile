@@ -15,6 +15,9 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export DO_NOT_TRACK := 1
 unexport PYTHONDONTWRITEBYTECODE  # compiling 240 test files takes ten seconds
 
+# What runs with the README's commands alone; the rest has targets that bring what it needs.
+HERE := not site and not browser and not postgres and not spark
+
 .DEFAULT_GOAL := help
 .PHONY: $(shell awk -F: '/^[a-z-]+:.*## /{print $$1}' Makefile)
 
@@ -38,7 +41,7 @@ demo: $(READY)  ## Simulate a fleet, load it, build the marts, publish them as P
 	@$(BIN)/fleetlake demo
 
 test: check  ## Check, then run every test except the slow proofs
-	@$(BIN)/python -m pytest -n $(CORES) --dist loadgroup -m "not proof and not release and not site and not browser"
+	@$(BIN)/python -m pytest -n $(CORES) --dist loadgroup -m "not proof and not release and $(HERE)"
 
 # Of each version: the first interpreter that starts, on PATH or among pyenv's.
 PYTHON_OF = $(firstword $(foreach python,python$(1) \
@@ -52,11 +55,11 @@ test-pythons:  ## The same on Python 3.11, 3.12 and 3.13, as far as the machine 
 	  echo "Python $(version) is not here: left out." &&)) true
 
 proofs: $(READY)  ## Run the slow proofs: servers, kills, the README and guides, properties on many examples
-	@$(BIN)/python -m pytest -n $(CORES) --dist loadgroup -m "(proof or hypothesis) and not release and not site and not browser" \
+	@$(BIN)/python -m pytest -n $(CORES) --dist loadgroup -m "(proof or hypothesis) and not release and $(HERE)" \
 	  --hypothesis-profile thorough
 
 release-proofs: $(READY)  ## Run the longer proofs before a release: wheel, older lakes, damage, power cuts, own models, every endpoint (needs cc)
-	@$(BIN)/python -m pytest -n $(CORES) --dist loadgroup -m "release and not site and not browser"
+	@$(BIN)/python -m pytest -n $(CORES) --dist loadgroup -m "release and $(HERE)"
 
 check: $(READY)  ## Lint, formatting and types
 	@$(BIN)/ruff check --quiet
@@ -150,7 +153,7 @@ mart-increments: $(READY)  ## Fill one lake in 50 steps, with late rows and kill
 
 test-spark: $(READY) $(SPARK)/.ready  ## Build the marts with Spark and compare (needs Java 17 or later)
 	@FLEETLAKE_SPARK_PYTHON=$(abspath $(SPARK))/bin/python \
-	  $(BIN)/python -m pytest -q tests/marts/test_spark.py tests/exporters/test_spark.py
+	  $(BIN)/python -m pytest -q -m spark tests/marts tests/exporters
 
 $(SPARK)/.ready: requirements-spark.lock
 	@echo "Setting up $(SPARK): a few minutes, once."
@@ -168,10 +171,10 @@ soak-prefect: $(READY)  ## Run two simulated days of every schedule, kill -9 flo
 	@DAYS=$(DAYS) SPEED=$(SPEED) $(BIN)/python -m tests.flows.soak
 
 test-outlets: $(READY)  ## Run the tests that need PostgreSQL (apt-get install postgresql; the target starts it)
-	@tests/postgres.sh $(BIN)/python -m pytest -q -s tests/exporters tests/machines -k "$(or $(K),postgres or fleet or machines)"
+	@tests/postgres.sh $(BIN)/python -m pytest -q -s -m postgres tests $(if $(K),-k "$(K)")
 
 crash-test-machines: $(READY)  ## Kill two of three workers on one shared lake, N rounds (N=20)
-	@CRASH_TEST_ROUNDS=$(or $(N),20) tests/postgres.sh $(BIN)/python -m pytest -q -s tests/machines/test_crash.py
+	@CRASH_TEST_ROUNDS=$(or $(N),20) tests/postgres.sh $(BIN)/python -m pytest -q -s -m postgres tests/machines/test_crash.py
 
 soak: $(READY)  ## Read for N seconds (N=120) while three processes write, and print how long reads waited
 	@SOAK_SECONDS=$(or $(N),120) SOAK_LONGEST_WAIT=1 $(BIN)/python -m pytest -q -s tests/test_soak.py

@@ -25,7 +25,7 @@ from fleetlake.lake import open_lake
 from fleetlake.lake.attach import UNCHECKED
 from fleetlake.loading.ingest import ingest
 from fleetlake.loading.outcome import Outcome
-from fleetlake.settings import Settings
+from fleetlake.settings import Settings, load_settings
 from fleetsim.app import create_app
 from fleetsim.options import SimulatorOptions
 
@@ -75,6 +75,14 @@ def no_settings_of_this_machine(tmp_path_factory: pytest.TempPathFactory) -> Ite
         for name in OWN_FOLDERS:
             patch.setenv(f"FLEETLAKE_{name.upper()}", str(folder / name.replace("_", "-")))
         yield
+
+
+@pytest.fixture(autouse=True)
+def own_settings() -> Iterator[None]:
+    """Let each test read settings anew: a process reads them once, and tests share a process."""
+    load_settings.cache_clear()
+    yield
+    load_settings.cache_clear()
 
 
 @pytest.fixture

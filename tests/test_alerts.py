@@ -114,9 +114,7 @@ class Service:
             mgr_api_id=f"{role}-id",
             mgr_api_key=f"{role}-key",
         )
-        done = CliRunner().invoke(app, ["alerts", *words], env={**env, "COLUMNS": "200"})
-        load_settings.cache_clear()
-        return done
+        return CliRunner().invoke(app, ["alerts", *words], env={**env, "COLUMNS": "200"})
 
     def records(self, resource: str) -> list[dict[str, Any]]:
         """Return what the simulator holds, without what it starts with."""

@@ -10,7 +10,6 @@ from fleetlake.cli import app
 from fleetlake.lake import open_lake
 from fleetlake.lake.audit_trail import EventKind, read_events, record_event
 from fleetlake.lake.maintenance import maintain
-from fleetlake.settings import load_settings
 
 
 def repair_that_fails(lake):
@@ -77,13 +76,11 @@ def commands(lake_path, monkeypatch):
     """Return a function that runs a command on a lake with two events, one of them a year old."""
     monkeypatch.setenv("FLEETLAKE_LAKE", str(lake_path))
     monkeypatch.setattr("getpass.getuser", lambda: "ana")
-    load_settings.cache_clear()
     with open_lake(lake_path) as lake:
         record_event(lake, EventKind.RETENTION, "Old rows were deleted.", rows=1200)
         lake.execute("update meta.events set happened_at = '2025-06-01'")
         record_event(lake, EventKind.CHECK, "A file is missing.", details={"files": 1})
-    yield lambda *words: CliRunner().invoke(app, words, env={"COLUMNS": "200"}).output
-    load_settings.cache_clear()
+    return lambda *words: CliRunner().invoke(app, words, env={"COLUMNS": "200"}).output
 
 
 def test_events_are_listed_for_people_and_for_programs(commands):

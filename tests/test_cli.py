@@ -285,7 +285,7 @@ def test_the_range_that_verify_suggests_includes_the_last_fraction_of_a_second()
 
 
 @pytest.fixture
-def printed(fleet: Service, tmp_path: Path) -> Iterator[Callable[..., list[dict[str, Any]]]]:
+def printed(fleet: Service, tmp_path: Path) -> Callable[..., list[dict[str, Any]]]:
     """Return a function that runs a command on a separate lake and returns its JSON and CSV."""
     env = environment(tmp_path, fleet.url, calls_per_minute=450)
     with open_lake(tmp_path / "lake"):
@@ -300,8 +300,7 @@ def printed(fleet: Service, tmp_path: Path) -> Iterator[Callable[..., list[dict[
         assert done[0].exit_code == done[1].exit_code
         return found
 
-    yield rows
-    load_settings.cache_clear()
+    return rows
 
 
 def test_verify_has_machine_readable_counts_and_range(

@@ -54,9 +54,7 @@ def unframed(text: str) -> str:
 
 @pytest.fixture
 def env(lake_path):
-    load_settings.cache_clear()
-    yield environment(lake_path.parent)
-    load_settings.cache_clear()
+    return environment(lake_path.parent)
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ from fleetlake.exporters import TARGETS
 from fleetlake.exporters.export import open_exporter
 from fleetlake.lake.attach import attach_statements
 from fleetlake.lake_address import SharedLake
-from fleetlake.settings import load_settings
 
 
 @pytest.fixture
@@ -78,7 +77,6 @@ def test_a_command_of_prefect_without_it_names_the_extra(
     tmp_path: Path, monkeypatch, without, command
 ):
     monkeypatch.chdir(tmp_path)
-    load_settings.cache_clear()
     without("prefect")
 
     done = CliRunner().invoke(app, [command])

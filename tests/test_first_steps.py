@@ -29,7 +29,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FLEETLAKE_LAKE", str(tmp_path / "lake"))
     monkeypatch.setenv("FLEETLAKE_PUBLISHED", str(tmp_path / "published"))
-    load_settings.cache_clear()
     return tmp_path / "lake"
 
 

@@ -16,7 +16,6 @@ from fleetlake.lake.attach import attach_statements
 from fleetlake.lake.guard import close_off, spill_folder, spill_into
 from fleetlake.lake.login import split_password
 from fleetlake.lake_address import parse_lake_address
-from fleetlake.settings import load_settings
 from tests.every import every
 from tests.processes import environment
 
@@ -231,7 +230,6 @@ def test_queries_work_in_memory_without_a_temporary_folder(outside, monkeypatch,
 
 @pytest.fixture
 def run(outside, tmp_path):
-    load_settings.cache_clear()
     env = {**environment(tmp_path), "FLEETLAKE_LAKE": str(outside / "lake"), "COLUMNS": "120"}
     return lambda *words, **more: CliRunner().invoke(cli.app, words, env=env, **more)
 
@@ -319,7 +317,6 @@ def test_an_address_is_read_as_libpq_reads_it(address, expected):
 def test_guarded_csv_contains_no_formula_and_numbers_stay_numbers(run, setting, monkeypatch):
     sql = "select '=1+1' as \"@a\", -5 as b, 'c' as c"
     monkeypatch.setenv("FLEETLAKE_CSV_GUARD", str(setting))
-    load_settings.cache_clear()
     words = () if setting else ("--csv-guard",)
 
     assert run("query", sql, "--format", "csv", *words).output == "'@a,b,c\n'=1+1,-5,c\n"

@@ -4,7 +4,6 @@ import json
 import re
 import stat
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +23,6 @@ from fleetlake.lake.run_log import record_build
 from fleetlake.machine.umask import apply_umask
 from fleetlake.monitoring.figures import measure
 from fleetlake.monitoring.prometheus import METRICS, metrics_text
-from fleetlake.settings import load_settings
 from tests.conftest import NOW, Sim, new_sim
 from tests.site_pages import DOCS
 
@@ -156,12 +154,10 @@ def test_every_metric_is_printed_with_its_labels_and_none_names_a_device(loaded:
 
 
 @pytest.fixture
-def commands(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> Iterator[CliRunner]:
+def commands(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> CliRunner:
     """Return a runner of commands whose lake is the loaded one."""
     monkeypatch.setenv("FLEETLAKE_LAKE", str(loaded.sim.settings().lake))
-    load_settings.cache_clear()
-    yield CliRunner()
-    load_settings.cache_clear()
+    return CliRunner()
 
 
 def test_every_user_may_read_the_file_and_it_is_replaced_whole(

@@ -138,7 +138,6 @@ def test_the_umask_of_the_settings_file_is_used_if_the_environment_has_none(tmp_
 @pytest.mark.parametrize("value", ["rw-r--r--", "088", "777", "0o27x", "12345", "-22"])
 def test_an_invalid_umask_is_refused_and_grants_no_rights(monkeypatch, value):
     monkeypatch.setenv("FLEETLAKE_UMASK", value)
-    load_settings.cache_clear()
 
     with pytest.raises(SettingsError, match="FLEETLAKE_UMASK: must"):
         load_settings()

@@ -4,7 +4,6 @@ import logging
 import os
 import re
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,16 +28,14 @@ pytestmark = pytest.mark.usefixtures("default_folders")
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a new project; the test stands in a folder below it."""
     folder = tmp_path / "fleet"
     assert CliRunner().invoke(app, ["init", str(folder)]).exit_code == 0
     below = folder / "notes" / "2026"
     below.mkdir(parents=True)
     monkeypatch.chdir(below)
-    load_settings.cache_clear()
-    yield folder
-    load_settings.cache_clear()
+    return folder
 
 
 def test_init_writes_a_project_and_says_what_it_wrote(tmp_path):

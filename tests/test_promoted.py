@@ -27,7 +27,6 @@ from fleetlake.lake.evolution.promote import demote, members, promote, with_prom
 from fleetlake.lake.loads import Committed, Load
 from fleetlake.lake.locks import stream_lock
 from fleetlake.monitoring.status import stream_statuses
-from fleetlake.settings import load_settings
 from fleetlake.text.quoting import quoted
 from tests.conftest import NOW, Sim, copied, loaded_sim
 from tests.every import every
@@ -217,12 +216,10 @@ def test_the_commands_promote_and_demote_and_name_column_and_rows(
 ) -> None:
     monkeypatch.setenv("FLEETLAKE_LAKE", str(drifting.settings().lake))
     [(held,)] = rows(drifting, "select count(*) from raw.groups")
-    load_settings.cache_clear()
     said = [
         CliRunner().invoke(app, ["columns", verb, "groups", NEW]).output
         for verb in ("promote", "demote")
     ]
-    load_settings.cache_clear()
 
     assert said == [
         f"raw.groups.{NEW} JSON: {held} rows filled.\n",

@@ -1,6 +1,5 @@
 """What `fleetlake check` and `fleetlake repair` tell people, and the gaps that a repair records."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,7 +19,7 @@ from fleetlake.lake.integrity.rebuild import Rebuilt
 from fleetlake.lake.watermarks import add_intervals
 from fleetlake.loading.repair import RepairPlan, read_again
 from fleetlake.planning.intervals import Interval
-from fleetlake.settings import Settings, load_settings
+from fleetlake.settings import Settings
 
 DAYS = [datetime(2026, 6, day, tzinfo=UTC) for day in (1, 2, 3)]
 NOTHING = CheckReport(files=2, size=9, is_full=True)
@@ -52,13 +51,10 @@ Said = pytest.CaptureFixture[str]
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Set a lake, and enough width for a row to be one line."""
     monkeypatch.setenv("FLEETLAKE_LAKE", str(tmp_path / "lake"))
     monkeypatch.setenv("COLUMNS", "300")
-    load_settings.cache_clear()
-    yield
-    load_settings.cache_clear()
 
 
 @pytest.fixture

@@ -26,7 +26,6 @@ KEYS = {
 def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Read settings again, from a folder without a settings file."""
     monkeypatch.chdir(tmp_path)
-    load_settings.cache_clear()
 
 
 @pytest.fixture

@@ -25,7 +25,6 @@ from fleetlake.errors import UsageError
 from fleetlake.lake import open_lake
 from fleetlake.lake.guard import close_off
 from fleetlake.lake_address import parse_lake_address
-from fleetlake.settings import load_settings
 from tests.processes import command, environment, fleetlake
 
 
@@ -42,9 +41,7 @@ def trips_lake(empty_lake, tmp_path_factory):
 @pytest.fixture
 def env(trips_lake, tmp_path):
     shutil.copytree(trips_lake, tmp_path / "lake")
-    load_settings.cache_clear()
-    yield environment(tmp_path)
-    load_settings.cache_clear()
+    return environment(tmp_path)
 
 
 def typed(text: str, env: dict[str, str]) -> str:

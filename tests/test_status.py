@@ -19,7 +19,7 @@ from fleetlake.monitoring.push_status import PushStatus
 from fleetlake.monitoring.status import LakeStatus, StreamStatus, lake_now, stream_statuses
 from fleetlake.planning.intervals import Interval
 from fleetlake.planning.retention import forecast
-from fleetlake.settings import ClockTrust, load_settings
+from fleetlake.settings import ClockTrust
 from tests.every import REQUESTED
 from tests.streams import GAP, GOOD, NOW
 
@@ -136,7 +136,6 @@ def test_a_stream_that_this_account_may_not_read_is_not_a_problem() -> None:
 def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
     """Return a lake in which one long name was loaded, open for writing."""
     monkeypatch.setenv("FLEETLAKE_LAKE", str(tmp_path / "lake"))
-    load_settings.cache_clear()
     with open_lake(tmp_path / "lake") as lake:
         name = max(REQUESTED, key=len)
         lake.execute(
@@ -145,7 +144,6 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
         )
     with open_lake(tmp_path / "lake") as lake:
         yield lake
-    load_settings.cache_clear()
 
 
 @pytest.mark.usefixtures("lake")

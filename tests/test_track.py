@@ -13,7 +13,6 @@ from fleetlake.cli import app
 from fleetlake.errors import LakeError, UsageError
 from fleetlake.exporters.day_track import as_geojson, as_gpx, day_track
 from fleetlake.lake import open_lake
-from fleetlake.settings import load_settings
 
 DAY, MINUTE = date(2026, 11, 1), timedelta(minutes=1)
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -138,12 +137,10 @@ def test_a_day_without_fixes_says_so_and_names_the_nearest_day(lake):
 @pytest.mark.parametrize("form", ["gpx", "geojson"])
 def test_the_command_prints_the_track(lake_path, monkeypatch, form):
     monkeypatch.setenv("FLEETLAKE_LAKE", str(lake_path))
-    load_settings.cache_clear()
     words = ["track", "2", "--day", "2026-11-01", "--format", form]
 
     done = CliRunner().invoke(app, words)
 
-    load_settings.cache_clear()
     assert done.exit_code == 0
     track = day_track_of(lake_path)
     assert done.stdout == (as_gpx(track) if form == "gpx" else as_geojson(track))

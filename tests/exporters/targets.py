@@ -19,7 +19,7 @@ from pydantic import SecretStr
 from pyiceberg.catalog.sql import SqlCatalog
 
 from tests.exporters.recorded import Connection
-from tests.needs import POSTGRES
+from tests.servers import postgres
 
 Row = dict[str, Any]
 
@@ -117,9 +117,9 @@ def _postgres(folder: Path, _: pytest.MonkeyPatch) -> OpenedTarget:
             cursor.execute(sql)
             return cursor.fetch_arrow_table().to_pylist() if "SELECT" in sql else []
 
-    assert POSTGRES
-    ask(f"CREATE SCHEMA {schema}", POSTGRES)
-    address = f"{POSTGRES}&options=-csearch_path%3D{schema}"
+    server = postgres()
+    ask(f"CREATE SCHEMA {schema}", server)
+    address = f"{server}&options=-csearch_path%3D{schema}"
     return OpenedTarget(
         "postgres", SecretStr(address), lambda table: ask(f'SELECT * FROM "{table}"', address)
     )

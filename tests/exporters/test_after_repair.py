@@ -13,7 +13,6 @@ from fleetlake.lake.attach import FILES
 from fleetlake.loading.repair import plan_repair, read_again, repair
 from tests.conftest import NOW, Sim
 from tests.exporters.targets import OPENERS, OpenedTarget
-from tests.needs import needs_postgres
 from tests.test_load import SETTLE, key_of
 
 SAMPLES = ENDPOINTS["router_state_samples"]
@@ -39,7 +38,7 @@ def keys_at(target: OpenedTarget) -> list[tuple[Any, ...]]:
         "parquet",
         pytest.param("delta", marks=pytest.mark.release),
         pytest.param("iceberg", marks=pytest.mark.release),
-        pytest.param("postgres", marks=needs_postgres),
+        pytest.param("postgres", marks=pytest.mark.postgres),
     ],
 )
 def test_rows_that_are_lost_and_read_again_leave_an_export_and_return_once(

@@ -18,7 +18,6 @@ from fleetlake.exporters import TARGETS, changes
 from fleetlake.exporters.export import Exported, export, open_exporter
 from fleetlake.lake import Lake, open_lake
 from tests.exporters.targets import OPENERS, OpenedTarget, normal
-from tests.needs import needs_postgres
 
 TABLE = "coverage_grid"
 """A mart whose key can contain a null: a cell without a known carrier."""
@@ -26,7 +25,8 @@ TABLE = "coverage_grid"
 
 def target(name: str, *marks: pytest.MarkDecorator) -> Any:
     """Return a target as a parameter of a test."""
-    return pytest.param(name, marks=[*marks, *([needs_postgres] if name == "postgres" else [])])
+    needed = [pytest.mark.postgres] if name == "postgres" else []
+    return pytest.param(name, marks=[*marks, *needed])
 
 
 # The file formats share one module: `make test` runs the whole contract against Parquet,

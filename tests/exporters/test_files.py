@@ -21,7 +21,6 @@ from fleetlake.errors import ExportFailed
 from fleetlake.exporters import TARGETS, files
 from fleetlake.exporters.export import export, open_exporter
 from fleetlake.lake import Lake, open_lake
-from fleetlake.settings import load_settings
 from tests.exporters.targets import listed
 
 
@@ -90,9 +89,7 @@ def test_the_command_says_which_rows_it_sent(lake_path, tmp_path, monkeypatch):
     with open_lake(lake_path) as lake:
         lake.execute("create table marts.trips as select range as length_m from range(1200)")
     monkeypatch.setenv("FLEETLAKE_LAKE", str(lake_path))
-    load_settings.cache_clear()
     done = CliRunner().invoke(app, ["export", "parquet", "--to", str(tmp_path / "out")])
-    load_settings.cache_clear()
 
     assert done.exit_code == 0, done.output
     assert re.search(r"trips\W+1,200\W+0\W", done.output)

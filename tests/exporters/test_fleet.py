@@ -11,9 +11,8 @@ from fleetlake.exporters.export import Exported, export
 from fleetlake.lake import open_lake
 from fleetlake.marts import build_marts
 from tests.exporters.targets import OPENERS
-from tests.needs import needs_postgres
 
-pytestmark = [needs_postgres, pytest.mark.xdist_group("processes")]
+pytestmark = [pytest.mark.postgres, pytest.mark.xdist_group("processes")]
 
 
 def export_all(settings, address: SecretStr) -> list[Exported]:

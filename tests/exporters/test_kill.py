@@ -8,7 +8,6 @@ import pytest
 
 from fleetlake.lake import open_lake
 from tests.exporters.targets import OPENERS
-from tests.needs import needs_postgres
 from tests.processes import environment, fleetlake, kill_after
 
 KILLS = int(os.environ.get("EXPORT_KILLS", "2"))
@@ -17,7 +16,7 @@ TARGETS = [
     "parquet",
     pytest.param("delta", marks=pytest.mark.release),
     pytest.param("iceberg", marks=pytest.mark.release),
-    pytest.param("postgres", marks=needs_postgres),
+    pytest.param("postgres", marks=pytest.mark.postgres),
 ]
 
 

@@ -19,9 +19,9 @@ from fleetlake.exporters import TARGETS
 from fleetlake.exporters.export import export
 from fleetlake.lake import Lake, open_lake
 from fleetlake.publishing.publish import publish
-from tests.needs import SPARK_PYTHON, needs_spark
+from tests.servers import spark_python
 
-pytestmark = needs_spark
+pytestmark = pytest.mark.spark
 
 
 def files_of_delta(folder: Path, table: str) -> list[str]:
@@ -53,7 +53,7 @@ def spark_reads(sources: dict[str, list[str]], folder: Path) -> Path:
     """Let Spark read the files or folders of each table; return where it wrote the result."""
     (folder / "lists.json").write_text(json.dumps(sources))
     script = Path(__file__).with_name("spark_read.py")
-    subprocess.run([SPARK_PYTHON, script, folder / "lists.json", folder / "out"], check=True)
+    subprocess.run([spark_python(), script, folder / "lists.json", folder / "out"], check=True)
     return folder / "out"
 
 

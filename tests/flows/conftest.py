@@ -21,7 +21,6 @@ from typing import Any
 import httpx
 import pytest
 
-from fleetlake.settings import load_settings
 from tests.flows.alone import Alone, put_alone
 from tests.flows.server import ROOT, SERVE, Server, processes_of, server_at, wait_for
 
@@ -133,13 +132,11 @@ def deliver_logs_and_events() -> None:
 @pytest.fixture
 def worker_environment(
     remote_sim: RemoteSim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Path]:
+) -> Path:
     """Give this process the settings of a worker; return the folder they point to."""
     for name, value in remote_sim.environment(tmp_path).items():
         monkeypatch.setenv(name, value)
-    load_settings.cache_clear()
-    yield tmp_path
-    load_settings.cache_clear()
+    return tmp_path
 
 
 @pytest.fixture(scope="session")

@@ -73,9 +73,7 @@ def own_environment(tmp_path, monkeypatch):
     """Let a test change settings freely: folder and environment are restored after it."""
     monkeypatch.chdir(tmp_path)
     with patch.dict(os.environ):
-        load_settings.cache_clear()
         yield tmp_path
-    load_settings.cache_clear()
 
 
 def test_up_does_not_touch_the_users_own_service_or_server(own_environment):

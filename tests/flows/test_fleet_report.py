@@ -7,7 +7,6 @@ import pytest
 import yaml
 
 from fleetlake.errors import LakeError
-from fleetlake.settings import load_settings
 from tests.dashboard.world import World
 from tests.flows.server import ROOT, wait_for
 
@@ -24,9 +23,7 @@ def world(tmp_path, monkeypatch):
     monkeypatch.setenv("FLEETLAKE_LAKE", str(tmp_path / "lake"))
     monkeypatch.setenv("FLEETLAKE_PUBLISHED", str(tmp_path / "published"))
     monkeypatch.setenv("FLEETLAKE_REPORTS", str(tmp_path / "reports"))
-    load_settings.cache_clear()
-    yield World(tmp_path)
-    load_settings.cache_clear()
+    return World(tmp_path)
 
 
 def files_in(folder: Path) -> list[str]:

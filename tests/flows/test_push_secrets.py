@@ -44,7 +44,6 @@ def run(tmp_path, monkeypatch, sent):
         env = {**environment(tmp_path, "http://localhost"), "COLUMNS": "200"}
         env["FLEETLAKE_PUSH_SECRETS_BLOCK"] = BLOCK
         done = CliRunner().invoke(app, ["alerts", *words], env=env)
-        load_settings.cache_clear()
         assert done.exit_code == 0, (done.output, done.exception)
         return done.output
 

@@ -231,10 +231,7 @@ def test_refused_keys_fail_the_run_at_once_and_are_not_shown(monkeypatch, caplog
     from flows.groups import Group
     from flows.ingest import ingest
 
-    from fleetlake.settings import load_settings
-
     monkeypatch.setenv("FLEETLAKE_MGR_API_KEY", "wrong-and-secret")
-    load_settings.cache_clear()
 
     state = ingest(Group.ACTIVITY, return_state=True)
 

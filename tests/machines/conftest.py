@@ -9,27 +9,27 @@ import pytest
 from pydantic import SecretStr
 
 from fleetlake.lake_address import SharedLake
-from tests.needs import POSTGRES, needs_postgres
+from tests.servers import postgres
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip these tests if there is no server, and keep them on one worker."""
+    """Mark these tests: they need a server, and they stay on one worker."""
     for item in items:
         if "machines" in item.path.parts:
             item.add_marker(pytest.mark.xdist_group("processes"))
-            item.add_marker(needs_postgres)
+            item.add_marker(pytest.mark.postgres)
 
 
 @pytest.fixture
 def catalog(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
     """Return the address of an empty database."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    assert POSTGRES
+    server = postgres()
     name = f"test_{uuid4().hex[:12]}"
-    with adbc_driver_postgresql.dbapi.connect(POSTGRES, autocommit=True) as connection:
+    with adbc_driver_postgresql.dbapi.connect(server, autocommit=True) as connection:
         with connection.cursor() as cursor:
             cursor.execute(f"CREATE DATABASE {name}")
-        yield POSTGRES.replace("/postgres?", f"/{name}?")
+        yield server.replace("/postgres?", f"/{name}?")
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Erasing from everything made of a lake: marts, published snapshots and exports."""
 
-import os
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -11,6 +10,7 @@ from pydantic import SecretStr
 from tests.conftest import Sim
 from tests.leaks import scan
 from tests.marts.conftest import LOADED_AT
+from tests.servers import postgres
 from tests.test_erase import ids_of, texts_of, wanted
 
 from fleetlake.exporters import TARGETS
@@ -35,7 +35,7 @@ TABLES = ("raw.users", "raw.routers", "raw.activity_logs", "device_inventory", "
 pytestmark = pytest.mark.release
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def fleet(make_lake: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Sim:
     """Return a service whose fleet is loaded and built."""
     folder = tmp_path_factory.mktemp("fleet")
@@ -51,10 +51,15 @@ def export_all(settings: Settings) -> None:
             export(lake, TARGETS[name], address, TABLES)
 
 
-def test_marts_snapshots_and_exports_follow_an_erasure(fleet: Sim, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "has_server", [False, pytest.param(True, marks=pytest.mark.postgres)], ids=["files", "server"]
+)
+def test_marts_snapshots_and_exports_follow_an_erasure(
+    fleet: Sim, tmp_path: Path, has_server: bool
+) -> None:
     addresses = {name: SecretStr(str(tmp_path / name)) for name in FILES}
-    if postgres := os.environ.get("FLEETLAKE_TEST_POSTGRES"):
-        addresses["postgres"] = SecretStr(postgres)
+    if has_server:
+        addresses["postgres"] = SecretStr(postgres())
     settings = fleet.settings(exports=addresses, published=tmp_path / "published")
     publish(settings.lake, settings.published, raw=["users"])
     publish(settings.lake, settings.published, raw=["users"])
@@ -76,8 +81,8 @@ def test_marts_snapshots_and_exports_follow_an_erasure(fleet: Sim, tmp_path: Pat
         raw = (settings.published / "raw_users").is_dir()
     assert trips == len(fleet.truth("routers")) - 1
     assert raw
-    if postgres:
-        assert_not_in_postgres(postgres, texts)
+    if has_server:
+        assert_not_in_postgres(postgres(), texts)
     export_all(settings)  # goes on from there
     assert scan(folders, texts=texts, ids=ids).leaks == []
 

@@ -22,7 +22,6 @@ from fleetlake.marts.catalogue import mart_dates, mart_keys
 from fleetlake.marts.removed_models import drop_marts_without_model
 from fleetlake.marts.sql_project import project_digest, project_folder, ready_project
 from fleetlake.publishing.publish import publish
-from fleetlake.settings import load_settings
 
 pytestmark = pytest.mark.xdist_group("own")  # they share a build, which takes seconds
 
@@ -311,7 +310,6 @@ def test_a_removed_model_is_told_by_the_build_and_by_the_next_publication(
     with open_lake(path) as lake:
         lake.execute("create table marts.by_hand as select 1 as n")
     monkeypatch.setenv("FLEETLAKE_LAKE", str(path))
-    load_settings.cache_clear()
     publish(path, tmp_path / "published")
     (folder / "sql/models/worn.sql").unlink()
     (folder / "fleetlake.toml").write_text("")  # one of its variables is used nowhere else

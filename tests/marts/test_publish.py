@@ -21,7 +21,6 @@ from fleetlake.lake import open_lake
 from fleetlake.marts.catalogue import mart_dates, marts
 from fleetlake.publishing import publish as publish_module
 from fleetlake.publishing.publish import publish
-from fleetlake.settings import load_settings
 
 
 @pytest.fixture(scope="module")
@@ -326,10 +325,8 @@ def test_the_command_partitions_by_date_as_the_setting_says(
 ):
     monkeypatch.setenv("FLEETLAKE_LAKE", str(drives))
     monkeypatch.setenv("FLEETLAKE_PUBLISHED_DAY_ROWS", str(day_rows))
-    load_settings.cache_clear()
 
     done = CliRunner().invoke(app, ["publish", "--to", str(published)])
-    load_settings.cache_clear()
 
     assert done.exit_code == 0, done.output
     assert len([*(published / "trips").glob("trip_date=*")]) == days

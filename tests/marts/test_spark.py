@@ -13,7 +13,7 @@ from pathlib import Path
 import duckdb
 import pytest
 from pydantic import SecretStr
-from tests.needs import SPARK_PYTHON, needs_spark
+from tests.servers import spark_python
 
 from fleetlake.exporters import TARGETS
 from fleetlake.exporters.export import export
@@ -23,7 +23,7 @@ from fleetlake.marts.sql_project import project_folder, ready_project
 
 MARTS = sorted(p.stem for p in (project_folder() / "models" / "marts").glob("*/*.sql"))
 
-pytestmark = needs_spark
+pytestmark = pytest.mark.spark
 
 
 def checksum(connection: duckdb.DuckDBPyConnection, relation: str) -> tuple[int, ...] | None:
@@ -77,7 +77,7 @@ def both(tmp_path_factory, make_lake):
     environment = {**os.environ, "DBT_SEND_ANONYMOUS_USAGE_STATS": "false"}
     environment.pop("PYTHONPATH", None)
     done = subprocess.run(
-        [SPARK_PYTHON, script, project, project_folder(), work],
+        [spark_python(), script, project, project_folder(), work],
         cwd=folder,
         env=environment,
         capture_output=True,

@@ -12,7 +12,6 @@ from fleetlake.lake import open_lake
 from fleetlake.lake.locks import drain_lock
 from fleetlake.receiving import drain
 from fleetlake.receiving.drain import Drained
-from fleetlake.settings import load_settings
 from tests.processes import environment
 from tests.receiving.alert_messages import an_alert, push, with_id
 
@@ -24,11 +23,8 @@ def folder(tmp_path: Path) -> Path:
 
 def drained(lake_path: Path) -> Any:
     """Run the command and return its result."""
-    load_settings.cache_clear()
     env = {**environment(lake_path.parent), "COLUMNS": "200"}
-    done = CliRunner().invoke(app, ["alerts", "drain"], env=env)
-    load_settings.cache_clear()
-    return done
+    return CliRunner().invoke(app, ["alerts", "drain"], env=env)
 
 
 def count(lake_path: Path) -> Any:
