@@ -527,7 +527,7 @@ def test_no_key_appears_in_logs_errors_the_lake_or_parquet(fleet: Service, tmp_p
     said = []
     for words in (
         ("--debug", "ingest"),
-        ("--debug", "build"),
+        ("--debug", "build", "--select", "+device_inventory"),
         ("--debug", "publish"),
         ("--debug", "status", "--format", "json"),
         ("--debug", "doctor"),

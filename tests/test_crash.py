@@ -32,6 +32,7 @@ from tests.processes import UNSETTLED, Service, environment, fleetlake, kill_aft
 from tests.test_load import assert_complete, key_of, keys_in
 
 KILLS = int(os.environ.get("CRASH_TEST_KILLS", "6"))
+FLEET = {"routers": 12, "days": 3} if KILLS > 6 else {"routers": 6, "days": 1}
 SEED = int(os.environ.get("CRASH_TEST_SEED", "5"))
 KILLED = (("ingest",), ("maintain", "--keep-days", "0"))
 SHORTEST_LIFE_SECONDS = 0.3  # sooner, no process has opened the lake
@@ -117,7 +118,7 @@ def test_ingest_after_one_killed_during_its_commit_completes_the_load(lake_path:
 @pytest.mark.xdist_group("processes")
 def test_ingest_and_maintain_killed_in_turn_lose_and_duplicate_nothing(tmp_path: Path) -> None:
     chance = random.Random(SEED)
-    with service(routers=12, days=3, scenario="late-data") as fleet:
+    with service(**FLEET, scenario="late-data") as fleet:
         env = environment(tmp_path, fleet.url)
         fleet.faults(**FLAKY)
         longest = lengths(fleet, environment(tmp_path / "measured", fleet.url))
@@ -144,7 +145,7 @@ def test_ingest_and_maintain_killed_in_turn_lose_and_duplicate_nothing(tmp_path:
     assert kills.total() == KILLS
     assert all(kills[words[0]] for words in KILLED)
     assert commits > kills["ingest"]  # or the kills came too soon to hurt anything
-    assert rows > 10_000
+    assert rows > 3_000
     assert (doubles, losses) == (0, 0)
 
 
