@@ -19,6 +19,7 @@ from fleetlake.lake_address import SharedLake
 from fleetlake.machine.child_environment import lake_access, plain_environment, server_access
 from fleetlake.marts import dbt
 from fleetlake.marts.build import _Build
+from fleetlake.receiving.child_process import child_environment
 
 # The package exports the commands, which have the names of their modules.
 up = import_module("fleetlake.cli.prefect.up")
@@ -33,6 +34,7 @@ SERVICE = {
     "FLEETLAKE_PROFILES__NORTH__MGR_API_KEY": "of-the-service-6",
     "FLEETLAKE_PUSH_SECRETS": "of-the-service-7",
     "FLEETLAKE_EXPORTS__POSTGRES": "postgresql://u:of-an-export@h/d",
+    "FLEETLAKE_DASHBOARD_TOKEN": "of-the-service-8",
 }
 STORE = {"AWS_ACCESS_KEY_ID": "of-the-store", "AWS_SECRET_ACCESS_KEY": "of-the-store-too"}
 DATABASE = {"PGPASSWORD": "of-the-database"}
@@ -119,6 +121,27 @@ def test_the_simulator_gets_no_key(started, tmp_path, monkeypatch):
             pass
 
     assert [keys_in(environment) for environment in started] == [set(), set()]
+
+
+@pytest.mark.parametrize(
+    ("lake", "needed"),
+    [
+        (Path("data/lake"), set()),
+        (SharedLake(SHARED, "/mnt/fleet"), DATABASE.keys()),
+        (SharedLake(SHARED, "s3://bucket/fleet"), DATABASE.keys() | STORE.keys()),
+    ],
+)
+def test_the_children_of_a_receiver_get_its_settings_and_only_the_keys_of_the_lake(
+    lake, needed, monkeypatch
+):
+    monkeypatch.setenv("fleetlake_mgr_api_key", "in-small-letters")
+    monkeypatch.setenv("FLEETLAKE_PUSH_JOURNAL", "journals")
+
+    found = child_environment(lake)
+
+    assert keys_in(found) == needed
+    assert "in-small-letters" not in found.values()
+    assert (found["FLEETLAKE_PUSH_JOURNAL"], found["PATH"]) == ("journals", os.environ["PATH"])
 
 
 def test_the_process_that_registers_deployments_gets_the_servers_key_and_no_other(started):

@@ -204,14 +204,16 @@ def test_a_misspelt_setting_in_the_env_file_is_an_error_that_names_the_file(proj
 
 def test_a_secret_in_the_settings_file_is_warned_of_without_being_shown(project, caplog):
     (project / "fleetlake.toml").write_text(
-        'mgr_api_key = "k-77aa41"\nlake_files = "/mnt"\n[exports]\npostgres = "p://u:k-77aa41@h/d"\n'
+        'mgr_api_key = "k-77aa41"\ndashboard_token = "k-77aa41"\nlake_files = "/mnt"\n'
+        '[exports]\npostgres = "p://u:k-77aa41@h/d"\n'
     )
 
     with caplog.at_level(logging.WARNING):
         load_settings()
 
     [told] = [record.getMessage() for record in caplog.records]
-    assert "Move them to .env, as FLEETLAKE_MGR_API_KEY, FLEETLAKE_EXPORTS__POSTGRES." in told
+    names = "FLEETLAKE_MGR_API_KEY, FLEETLAKE_DASHBOARD_TOKEN, FLEETLAKE_EXPORTS__POSTGRES"
+    assert f"Move them to .env, as {names}." in told
     assert "k-77aa41" not in told
 
 

@@ -626,7 +626,8 @@ def test_a_child_that_ends_is_started_again_and_a_stop_ends_it(tmp_path):
     file = tmp_path / "starts"
 
     async def keep() -> None:
-        kept = KeptProcess([sys.executable, "-c", COUNTING, str(file)], first_wait_seconds=0.01)
+        counting = [sys.executable, "-c", COUNTING, str(file)]
+        kept = KeptProcess(counting, os.environ, first_wait_seconds=0.01)
         keeping = asyncio.create_task(kept.keep())
         await until(lambda: asyncio.sleep(0.05, file.exists() and len(file.read_text()) >= 3))
         await kept.stop()

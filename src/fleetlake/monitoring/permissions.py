@@ -28,13 +28,10 @@ from fleetlake.machine.setting_files import (
     settings_file,
 )
 from fleetlake.machine.umask import read_umask
-from fleetlake.settings import KEY_SETTINGS, PREFIX, Settings
+from fleetlake.settings import PREFIX, SECRET_SETTINGS, Settings
 
-_SECRET_SETTINGS = {
-    *(*KEY_SETTINGS, "v3_token", "profiles", "exports", "lake", "dashboard_token", "push_secrets")
-}
-_SECRET_VARIABLES = {f"{PREFIX}{name.upper()}" for name in _SECRET_SETTINGS}
-
+_WITH_SECRETS = {*SECRET_SETTINGS, "profiles", "exports", "lake"}
+_SECRET_VARIABLES = {f"{PREFIX}{name.upper()}" for name in _WITH_SECRETS}
 
 _OTHERS = 0o077
 
@@ -121,7 +118,7 @@ def _inspected(settings: Settings, published: Path) -> Iterator[tuple[str, Path,
 def _files_with_secrets() -> Iterator[Path]:
     """Yield the settings files that hold keys, or addresses with passwords."""
     with suppress(OSError, ValueError):
-        if (file := settings_file()) and _SECRET_SETTINGS & read_settings_file().keys():
+        if (file := settings_file()) and _WITH_SECRETS & read_settings_file().keys():
             yield file
     with suppress(OSError, ValueError):
         names = {name.upper().partition("__")[0] for name in read_env_file()}

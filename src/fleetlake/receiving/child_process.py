@@ -10,10 +10,12 @@ import os
 import sys
 import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from fleetlake.settings import KEY_SETTINGS, PREFIX
+from fleetlake.lake_address import LakeAddress
+from fleetlake.machine.child_environment import lake_access, plain_environment
+from fleetlake.settings import PREFIX, SECRET_SETTINGS
 
 DRAINER = (
     *(sys.executable, "-P", "-m"),
@@ -33,24 +35,36 @@ STOP_SECONDS = 30.0
 METRICS_SECONDS = 60.0
 """How old the lake's metrics may be, and how long measuring may take."""
 
-_SECRETS = frozenset({*(f"{PREFIX}{name.upper()}" for name in KEY_SETTINGS)}) | {
-    f"{PREFIX}V3_TOKEN",
-    f"{PREFIX}PUSH_SECRETS",
-}
+_NOT_FOR_CHILDREN = frozenset({*SECRET_SETTINGS, "profiles", "exports"})
 
 
-def child_environment() -> dict[str, str]:
-    """Return this process's environment without the service's keys and the push secrets."""
-    return {name: value for name, value in os.environ.items() if name.upper() not in _SECRETS}
+def child_environment(lake: LakeAddress) -> dict[str, str]:
+    """Return the variables that a process needs to read the settings and to reach the lake.
+
+    Left out are the keys of the service, the secrets of pushes and whatever is not fleetlake's.
+    """
+    own = {name: value for name, value in os.environ.items() if _is_for_children(name)}
+    return plain_environment() | lake_access(lake) | own
+
+
+def _is_for_children(variable: str) -> bool:
+    name = variable.upper()
+    setting = name.removeprefix(PREFIX).partition("__")[0].lower()
+    return name.startswith(PREFIX) and setting not in _NOT_FOR_CHILDREN
 
 
 class KeptProcess:
     """A process that is started again when it ends, after waits that double up to a minute."""
 
     def __init__(
-        self, command: Sequence[str], *, first_wait_seconds: float = FIRST_WAIT_SECONDS
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        *,
+        first_wait_seconds: float = FIRST_WAIT_SECONDS,
     ) -> None:
         self._command = command
+        self._environment = environment
         self._first_wait = first_wait_seconds
         self._process: Process | None = None
         self._stopping = asyncio.Event()
@@ -84,7 +98,7 @@ class KeptProcess:
         try:
             # Its standard input is a pipe of ours: the process ends when we are gone.
             self._process = await asyncio.create_subprocess_exec(
-                *self._command, stdin=PIPE, env=child_environment(), start_new_session=True
+                *self._command, stdin=PIPE, env=self._environment, start_new_session=True
             )
         except OSError as error:  # no memory, process or file is left for it at the moment
             return f"cannot be started: {error.strerror}"
@@ -114,8 +128,9 @@ class LakeMetrics:
     A request gets the newest known text at once; measuring goes on beside it.
     """
 
-    def __init__(self, command: Sequence[str] = METRICS) -> None:
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         self._command = command
+        self._environment = environment
         self._text = ""
         self._began = float("-inf")
         self._measuring: asyncio.Task[None] | None = None
@@ -137,7 +152,7 @@ class LakeMetrics:
     async def _measured(self) -> str:
         """Return the figures, "" if the command fails. Raises: OSError, TimeoutError."""
         process = await asyncio.create_subprocess_exec(
-            *self._command, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, env=child_environment()
+            *self._command, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, env=self._environment
         )
         try:
             async with asyncio.timeout(METRICS_SECONDS):

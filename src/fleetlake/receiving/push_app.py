@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from fleetlake.receiving.access_log import AccessLog
-from fleetlake.receiving.child_process import METRICS, KeptProcess, LakeMetrics
+from fleetlake.receiving.child_process import METRICS, KeptProcess, LakeMetrics, child_environment
 from fleetlake.receiving.intake import Intake, client_address, open_intake
 from fleetlake.receiving.intake_counts import receiver_metrics
 from fleetlake.receiving.push_refusals import PushRefusal
@@ -39,11 +39,12 @@ class Receiver:
     @asynccontextmanager
     async def running(self, _app: Starlette) -> AsyncIterator[None]:
         """Open the intake and start the drainer; at the end, finish what was accepted."""
+        environment = child_environment(load_settings().lake)
         self._intake = self._open()
-        self._metrics = LakeMetrics(self._metrics_command)
+        self._metrics = LakeMetrics(self._metrics_command, environment)
         keeping = None
         if self._drainer_command:
-            self._drainer = KeptProcess(self._drainer_command)
+            self._drainer = KeptProcess(self._drainer_command, environment)
             keeping = asyncio.create_task(self._drainer.keep())
         try:
             yield

@@ -10,6 +10,7 @@ from fleetlake.settings.schema import (
     HEADER_NAMES,
     KEY_SETTINGS,
     PREFIX,
+    SECRET_SETTINGS,
     Settings,
 )
 from fleetlake.settings.setting_values import ClockTrust
@@ -20,6 +21,7 @@ __all__ = [
     "HEADER_NAMES",
     "KEY_SETTINGS",
     "PREFIX",
+    "SECRET_SETTINGS",
     "ClockTrust",
     "Settings",
     "load_settings",

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from fleetlake.errors import SettingsError
 from fleetlake.machine.project import ENV_NAME, SETTINGS_NAME
 from fleetlake.machine.setting_files import read_settings_file, warn_of_secrets
-from fleetlake.settings.schema import KEY_SETTINGS, PREFIX, Settings
+from fleetlake.settings.schema import PREFIX, SECRET_SETTINGS, Settings
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -27,7 +27,7 @@ def load_settings() -> Settings:
     """
     try:
         settings = Settings()
-        warn_of_secrets(read_settings_file(), {*KEY_SETTINGS, "v3_token", "push_secrets"})
+        warn_of_secrets(read_settings_file(), SECRET_SETTINGS)
     except ValidationError as error:
         faults = "; ".join(
             _fault_in_words(fault) for fault in error.errors(include_input=False, include_url=False)

@@ -44,6 +44,9 @@ HEADER_NAMES = ("X-PORTAL-API-ID", "X-PORTAL-API-KEY", "X-MGR-API-ID", "X-MGR-AP
 
 KEY_SETTINGS = ("portal_api_id", "portal_api_key", "mgr_api_id", "mgr_api_key")
 
+SECRET_SETTINGS = frozenset({*KEY_SETTINGS, "v3_token", "dashboard_token", "push_secrets"})
+"""Settings that are secrets; others, such as an address, may contain one."""
+
 DAY_ROWS = 100_000
 """About one Parquet row group; opening smaller files costs more than they save."""
 
