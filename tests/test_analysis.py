@@ -30,7 +30,8 @@ def filled(empty_lake, tmp_path_factory):
             "create table marts.trips as select n as router_id, 'trip ' || n as trip_id,"
             " n / 4.0::double as distance_km, date '2026-11-01' + (n % 3)::int as trip_date,"
             f" '{START:%Y-%m-%d}'::timestamptz + to_minutes(n) as started_at,"
-            " case when n % 2 = 0 then 'Red' end as main_carrier from range(10) as t(n);"
+            " case when n % 2 = 0 then 'Red' end as main_carrier,"
+            " (n / 10)::float as share, json_object('n', n) as info from range(10) as t(n);"
             f"create table marts.points as select n from range({MANY}) as t(n);"
             "insert into raw.alerts (created_at_timeuuid, type, info)"
             " values ('a', 'reboot', '{\"n\": 1}')"
@@ -47,7 +48,10 @@ def lake(filled):
 FILTERS = {
     "an integer": pl.col("router_id") > 7,
     "a number": pl.col("distance_km") <= 0.75,
+    "a number of 32 bits": pl.col("share") <= 0.3,
     "a text": pl.col("main_carrier") == "Red",
+    "a text with a NUL": pl.col("trip_id") > "trip 6\0",
+    "JSON, which is a text in Polars": pl.col("info") >= '{"n":6',
     "null": pl.col("main_carrier").is_null(),
     "a day": pl.col("trip_date") == date(2026, 11, 2),
     "a time": pl.col("started_at") >= START + timedelta(minutes=4),

@@ -121,10 +121,11 @@ def test_a_router_is_found_by_id_before_name_and_by_any_of_its_names(lake):
     assert day_track(lake, NAME, DAY).router_id == 1
     assert day_track(lake, "1", DAY).router_id == 1  # another router has this name
 
-    with pytest.raises(UsageError, match=r"Several routers .* twin.*by id: 2, 3"):
+    with pytest.raises(UsageError, match=r"Several routers have, or had, .* twin.*by id: 2, 3"):
         day_track(lake, "twin", DAY)
-    with pytest.raises(UsageError, match="There is no router Bus"):
-        day_track(lake, "Bus", DAY)
+    for nobody in ("Bus", "1.2", "1e0", " 1"):
+        with pytest.raises(UsageError, match=f"There is no router {nobody}"):
+            day_track(lake, nobody, DAY)
 
 
 def test_a_day_without_fixes_says_so_and_names_the_nearest_day(lake):

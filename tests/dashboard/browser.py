@@ -175,6 +175,17 @@ def filters_work(watched: Watched) -> Iterator[dict[str, Any]]:
     yield {"act": "the menu keeps the filters", "is_right": kept}
 
 
+def titles_follow(watched: Watched) -> Iterator[dict[str, Any]]:
+    """Yield what the page of a device is called, with a device and without one."""
+    heading = watched.page.locator("h1")
+    watched.open("/device?router=1000007")
+    named = heading.inner_text()
+    watched.page.locator("#filters button", has_text="Clear").click()
+    watched.settle()
+    is_right = (named, heading.inner_text()) == ("V700-Boise-00007", "Device")
+    yield {"act": "the page of a device has its name until it is cleared", "is_right": is_right}
+
+
 def choices_work(watched: Watched) -> Iterator[dict[str, Any]]:
     """Yield what people choose about how values are shown."""
     page = watched.page
@@ -234,9 +245,15 @@ def main() -> None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=[*SOFTWARE])
         watched = Watched(browser, url, width=1440, theme="light", axe=axe)
-        acts = (filters_work(watched), choices_work(watched), news_arrives(watched))
         tiled = Watched(browser, sys.argv[5], width=1440, theme="light", axe=axe)
-        acts = (*acts, numbers(watched), tiles(tiled))
+        acts = (
+            filters_work(watched),
+            titles_follow(watched),
+            choices_work(watched),
+            news_arrives(watched),
+            numbers(watched),
+            tiles(tiled),
+        )
         report = report_opens(browser, Path(sys.argv[4]).as_uri(), axe)
         for found in chain(*acts, report, looks(browser, url, axe, folder)):
             sys.stdout.write(json.dumps(found) + "\n")

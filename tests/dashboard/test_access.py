@@ -107,6 +107,21 @@ def test_logging_in_sets_a_cookie_that_opens_and_does_not_hold_the_token(guarded
     assert again.status_code == 200
 
 
+def test_a_log_in_without_end_is_not_read_to_its_end(guarded):
+    sent = []
+
+    async def form():
+        yield b"token="
+        for _ in range(1_000):
+            sent.append(1_000)
+            yield b"x" * 1_000
+
+    answer = ask(guarded, "/login", base=ANYWHERE, method="POST", content=form())
+
+    assert answer.status_code == 403
+    assert sum(sent) < 10_000
+
+
 def test_the_log_in_page_is_all_that_a_stranger_sees(guarded):
     page = ask(guarded, "/login", base=ANYWHERE)
 

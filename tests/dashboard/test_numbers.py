@@ -231,8 +231,9 @@ def test_flapping_links_are_the_flapping_groups_of_the_last_week(app, world):
     assert expected
 
 
-def test_a_routers_cost_of_a_month_is_the_sum_of_its_episodes(app, world):
-    shown = rows_of(ask(app, "/api/failover/routers", {"last": "all", "carrier": "Telmira"}))
+@pytest.mark.parametrize("time", [{"last": "all"}, {"from": "2026-11-15", "to": "2026-11-16"}])
+def test_a_routers_cost_of_a_month_is_the_sum_of_all_its_episodes(app, world, time):
+    shown = rows_of(ask(app, "/api/failover/routers", {**time, "carrier": "Telmira"}))
 
     expected = {}
     for month, router, cost in world.sql(

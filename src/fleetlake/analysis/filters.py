@@ -23,7 +23,7 @@ def split_filter(predicate: pl.Expr) -> tuple[str | None, pl.Expr | None]:
     """Return the part of a filter that SQL can apply, and all that Polars has to apply.
 
     >>> print(split_filter((pl.col("to") == "x") & pl.col("name").str.ends_with("y"))[0])
-    "to" = 'x'
+    "to"::varchar = 'x'
     >>> split_filter(pl.col("n").is_null())[0] is None
     True
     """
@@ -68,7 +68,9 @@ def _as_sql(tree: Any) -> str | None:
         } if operator in _OPERATORS and len(scalar) == 1:
             [(kind, value)] = scalar.items()
             text = _value(kind, value)
-            return None if text is None else f"{quoted(name)} {_OPERATORS[operator]} {text}"
+            # Polars sees JSON and UUIDs as texts; DuckDB would read the text as JSON or a UUID.
+            column = f"{quoted(name)}::varchar" if kind == "String" else quoted(name)
+            return None if text is None else f"{column} {_OPERATORS[operator]} {text}"
         case _:
             return None
 
@@ -83,8 +85,8 @@ def _value(kind: str, value: Any) -> str | None:
         ):
             text = str(value)
         case (("Float32" | "Float64"), float()) if math.isfinite(value):
-            text = f"{value!r}::double"
-        case "String", str():
+            text = f"{value!r}::{'float' if kind == 'Float32' else 'double'}"
+        case "String", str() if "\0" not in value:
             text = literal(value)
         case "Date", int():
             text = f"(date '1970-01-01' + {value})"

@@ -52,6 +52,9 @@ LARGEST_KEPT = 500_000
 CHECK_SECONDS = 1.0
 PING_SECONDS = 15.0
 
+LONGEST_LOGIN = 2_000
+"""Bytes of a form that logs in. Anyone may send one, so no more of it is read."""
+
 _STATUS: Mapping[type[FleetlakeError], int] = {
     TilesUnreadable: 503,
     UsageError: 400,
@@ -149,8 +152,7 @@ class Dashboard:
             return RedirectResponse("/", 303)
         if request.method != "POST":
             return HTMLResponse(login_html(is_wrong=False), headers=_FRESH)
-        body = (await request.body())[:2_000].decode(errors="replace")
-        [given, *_] = parse_qs(body).get("token", [""])
+        [given, *_] = parse_qs(await _beginning(request, LONGEST_LOGIN)).get("token", [""])
         if not self.token.is_right(given):
             return HTMLResponse(login_html(is_wrong=True), 403, headers=_FRESH)
         answer = RedirectResponse("/", 303)
@@ -286,6 +288,16 @@ class Dashboard:
                 self._changed = asyncio.Event()
                 changed.set()
             await _first_of(never, CHECK_SECONDS)
+
+
+async def _beginning(request: Request, most: int) -> str:
+    """Return the first bytes of a request's body as text, at most `most` of them."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) >= most:
+            break
+    return body[:most].decode(errors="replace")
 
 
 async def _first_of(event: asyncio.Event, seconds: float) -> None:

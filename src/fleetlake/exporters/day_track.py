@@ -25,7 +25,7 @@ where database_name = 'lake' and schema_name = 'marts'
 """
 _ROUTERS = """
 select router_id, max_by(router_name, valid_from) from marts.device_history
-where router_id = try_cast($1 as bigint) or lower(router_name) = lower($1)
+where router_id::varchar = $1 or lower(router_name) = lower($1)
 group by router_id order by router_id
 """
 _FIXES = """
@@ -122,7 +122,9 @@ def _router(lake: Lake, router: str) -> tuple[int, str]:
             remedy='`fleetlake query "from marts.device_inventory"` lists them.',
         )
     ids = ", ".join(str(router_id) for router_id, _ in found)
-    raise UsageError(f"Several routers have the name {router}.", remedy=f"Name one by id: {ids}.")
+    raise UsageError(
+        f"Several routers have, or had, the name {router}.", remedy=f"Name one by id: {ids}."
+    )
 
 
 def as_gpx(track: DayTrack) -> str:

@@ -21,6 +21,7 @@ const DRAWN = {
 };
 
 const OLD = 2 * 3600e3;
+const TITLE = document.querySelector("h1").textContent;
 let status = null;
 let drawn = null; // the snapshot that the panels were read from
 
@@ -63,6 +64,7 @@ async function load(panel, { force = false } = {}) {
     panel.body.setAttribute("aria-busy", "false");
     panel.section.classList.add("quiet");
     say(panel, "hint", needed(missing));
+    title(panel);
     return;
   }
   panel.body.setAttribute("aria-busy", "true");
@@ -97,13 +99,15 @@ async function draw(panel, data, given, text) {
     content = await DRAWN[panel.kind](data, { ...panel, width, given, read: (path, more) => read({ path }, query(more)), load: loadNamed });
   }
   panel.shown = text;
-  if (panel.section.id === "identity" && data.rows) title(deviceName(data, 0).slice(0, 80));
+  title(panel, data);
   panel.body.replaceChildren(...[note, content].flat().filter(Boolean));
   origins(panel, data);
 }
 
-// The page of one device has its name.
-function title(name) {
+// The page of one device has its name, and its own again without one.
+function title(panel, data) {
+  if (panel.section.id !== "identity") return;
+  const name = data?.rows ? deviceName(data, 0).slice(0, 80) : TITLE;
   document.querySelector("h1").textContent = name;
   document.title = `${name} · fleetlake`;
 }

@@ -1,4 +1,4 @@
-// The map: devices now or at a moment, one router's day, coverage. Outlines only: no tiles, no net.
+// The map: devices now or at a moment, one router's day, coverage, over outlines or the user's own tiles.
 import { changeView, linkTo, view } from "./address.js";
 import { baseStyle, isDark } from "./basemap.js";
 import { debounced, el } from "./dom.js";
