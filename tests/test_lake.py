@@ -173,9 +173,11 @@ def test_a_reader_of_a_lake_that_is_just_being_created_is_told_so(tmp_path, has_
         with duckdb.connect(config=UNCHECKED) as creating:
             creating.execute(attach_statements(tmp_path))
 
-    with pytest.raises(LakeError, match="has no tables yet") as failure:
-        with open_lake(tmp_path, read_only=True) as lake:
-            lake.rows("from meta.loads")
+    with (
+        pytest.raises(LakeError, match="has no tables yet") as failure,
+        open_lake(tmp_path, read_only=True) as lake,
+    ):
+        lake.rows("from meta.loads")
 
     assert "run again in a moment" in failure.value.remedy
 
