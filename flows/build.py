@@ -10,6 +10,7 @@ from fleetlake.marts import build_marts as build_lake_marts
 from fleetlake.publishing.publish import Published, published_folder
 from fleetlake.publishing.publish import publish as publish_marts
 from fleetlake.settings import load_settings
+from fleetlake.text.wording import counted
 from flows.reports import report_build, report_published
 from flows.retries import RETRIES
 from flows.waiting import skip, waiting_runs
@@ -26,7 +27,7 @@ def build_marts(*, full: bool = False) -> State[None]:
     built = build_models(full=full)
     publish_snapshot()
     skip(waiting)
-    return Completed(message=f"{len(built.models):,} models in {built.seconds:.1f} s.")
+    return Completed(message=f"{counted(len(built.models), 'model')} in {built.seconds:.1f} s.")
 
 
 @flow(name="publish", flow_run_name="publish marts")

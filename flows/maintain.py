@@ -133,4 +133,6 @@ def sweep_quarantine() -> None:
     """Try again to store the quarantined records, with the current code."""
     with open_lake(load_settings().lake) as lake:
         kept, waiting = retry_quarantined(lake)
-    get_run_logger().info("%s records became rows, %s stay in quarantine", kept, waiting)
+    get_run_logger().info(
+        "%s stored from quarantine, %s left in it", counted(kept, "record"), waiting
+    )

@@ -139,12 +139,13 @@ def ingest_summary(title: str, rows: Sequence[dict[str, Any]], messages: Sequenc
         sum(row[name] for row in rows) for name in ("added", "changed", "quarantined", "calls")
     )
     longest = max((row["seconds"] for row in rows), default=0.0)
+    made = f"{counted(calls, 'call')} for {counted(len(rows), 'stream')}"
     lines = [
         f"## {title}: {added:,} rows added, {changed:,} changed",
         "",
-        f"- {counted(calls, 'call')} for {len(rows)} streams; the longest took {longest:.1f} s",
-        f"- {refused:,} records quarantined",
-        f"- {sum(row['holes'] for row in rows):,} holes left to fill",
+        f"- {made}; the longest took {longest:.1f} s",
+        f"- {counted(refused, 'record')} quarantined",
+        f"- {counted(sum(row['holes'] for row in rows), 'hole')} left to fill",
     ]
     lines += [
         f"- **{as_text(row['endpoint'])}**: {as_text(row['note'])}" for row in rows if row["note"]
@@ -177,7 +178,7 @@ def report_build(result: BuildResult) -> None:
         f"- **{as_text(name)}** left the lake: its model was removed" for name in result.dropped
     ]
     lines += [
-        f"- **{as_text(t.name)}** on {as_text(t.model)}: {t.failures:,} rows"
+        f"- **{as_text(t.name)}** on {as_text(t.model)}: {counted(t.failures, 'row')}"
         for t in result.warnings
     ]
     create_markdown_artifact(
@@ -205,8 +206,8 @@ def report_maintained(done: Maintained) -> None:
     create_markdown_artifact(
         f"## {done.files_before:,} data files became {done.files_after:,}\n\n"
         f"- {done.files_written:,} of them written from rows stored in the catalog\n"
-        f"- {done.snapshots_expired:,} snapshots expired\n"
-        f"- {done.files_removed:,} files removed",
+        f"- {counted(done.snapshots_expired, 'snapshot')} expired\n"
+        f"- {counted(done.files_removed, 'file')} removed",
         key="maintain-summary",
         description="Maintenance of the lake",
     )

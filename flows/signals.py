@@ -27,6 +27,7 @@ from fleetlake.monitoring.status import (
 from fleetlake.planning.retention import RetentionState
 from fleetlake.service.clock import machine_now
 from fleetlake.settings import Settings
+from fleetlake.text.wording import counted
 
 LAST_EVENT = "fleetlake_told_events"
 """Name of the Prefect Variable with the number of the last event that was announced."""
@@ -134,15 +135,15 @@ def _announce_growth(stream: StreamStatus, gaps: Sequence[Gap], announced: Annou
         messages += _announce(
             QUARANTINE_GREW,
             stream.endpoint,
-            f"{refused:,} records of {whose} could not be stored in its table. "
+            f"{counted(refused, 'record')} of {whose} could not be stored in its table. "
             "`fleetlake quarantine show` says why.",
         )
     if (unknown := stream.drifted - announced.drifted) > 0:
         messages += _announce(
             SCHEMA_DRIFTED,
             stream.endpoint,
-            f"{whose} has {unknown:,} members that are not in the endpoint table. "
-            "They are stored in `_extra`; give them columns.",
+            f"{whose} has {counted(unknown, 'member')} without a column in the endpoint table. "
+            "`_extra` keeps the values; `fleetlake columns promote` makes columns of them.",
         )
     for gap in gaps:
         if _recorded_at(gap) > announced.gap_recorded_at:
@@ -160,7 +161,7 @@ def announce_events(settings: Settings) -> list[str]:
     """Send an event for each new entry of the lake's audit trail; return the messages.
 
     A Prefect Variable holds the number of the last one. A lake that was never watched, or that was
-    restored from a backup, is told of from the last day on.
+    restored from a backup, is announced from the last day on.
     """
     with open_lake(settings.lake) as lake:
         trail = read_events(lake)
@@ -233,8 +234,8 @@ def announce_risks(state: LakeState) -> list[str]:
             RETENTION_AT_RISK,
             stream.endpoint,
             f"{stream_name(stream.endpoint, stream.account_profile)} is {forecast.state}: its "
-            f"oldest unread record {when}, and catching up takes about {forecast.calls:,} calls. "
-            f"Run `fleetlake ingest {stream.endpoint}`.",
+            f"oldest unread record {when}, and catching up takes about "
+            f"{counted(forecast.calls, 'call')}. Run `fleetlake ingest {stream.endpoint}`.",
         )
     return messages
 

@@ -204,10 +204,16 @@ def test_all_attempts_for_a_page_end_at_the_time_limit_even_in_mid_response(ask,
 
 
 @TRANSPORTS
-def test_waits_between_attempts_end_at_the_time_limit_too(ask, transport):
+def test_a_wait_that_the_service_asks_for_ends_at_the_time_limit_and_its_429_is_named(
+    ask, transport
+):
     answer = b"HTTP/1.1 429 Slow\r\nRetry-After: 99999999999999999999\r\nContent-Length: 0\r\n\r\n"
-    with stamina.set_testing(False), pytest.raises(Unreachable, match="over all attempts"):
+    with stamina.set_testing(False), pytest.raises(Unreachable, match="over all att") as failure:
         ask(saying(answer), transport, retry_attempts=9, retry_seconds=0.2)
+
+    assert "The last one: GET http" in failure.value.what
+    assert "returned 429" in failure.value.what
+    assert "Lower FLEETLAKE_CALLS_PER_MINUTE" in failure.value.remedy
 
 
 def test_time_waiting_for_our_own_limits_does_not_count_towards_the_page_time_limit():

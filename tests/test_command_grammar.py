@@ -234,7 +234,7 @@ def test_gaps_are_shown_with_their_bounds_until_and_after_they_are_acknowledged(
     bounds = ["2026-01-01 00:00:00.000000", "2026-01-02 00:00:00.500000"]
     assert before[0][:4] == after[0][:4] == ["alerts", "7", *bounds]
     assert (before[0][-1], after[0][-1]) == ("no", "yes")
-    assert said == ["1 gaps acknowledged.\n", "0 gaps acknowledged.\n"]
+    assert said == ["1 gap acknowledged.\n", "0 gaps acknowledged.\n"]
     assert isinstance(failed, RecordsMissing)
     assert passed is None
 

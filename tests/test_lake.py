@@ -29,7 +29,7 @@ from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.errors import CommitUnknown, LakeError, StreamBusy
 from fleetlake.lake import Lake, catalog, durable, open_lake
 from fleetlake.lake import commit as commits
-from fleetlake.lake.attach import CATALOG, UNCHECKED
+from fleetlake.lake.attach import CATALOG, UNCHECKED, attach_statements
 from fleetlake.lake.commit import commit_load
 from fleetlake.lake.connection import stoppable
 from fleetlake.lake.durable import flush_files
@@ -163,6 +163,23 @@ def test_reading_does_not_create_a_missing_lake(tmp_path):
 
     assert "fleetlake ingest" in failure.value.remedy
     assert not path.exists()
+
+
+@pytest.mark.parametrize("has_schemas", [False, True])
+def test_a_reader_of_a_lake_that_is_just_being_created_is_told_so(tmp_path, has_schemas):
+    (tmp_path / "files").mkdir()
+    (tmp_path / CATALOG).touch()
+    if has_schemas:
+        with duckdb.connect(config=UNCHECKED) as creating:
+            creating.execute(attach_statements(tmp_path))
+
+    with (
+        pytest.raises(LakeError, match="has no tables yet") as failure,
+        open_lake(tmp_path, read_only=True) as lake,
+    ):
+        lake.rows("from meta.loads")
+
+    assert "run again in a moment" in failure.value.remedy
 
 
 @pytest.mark.parametrize("read_only", [True, False])

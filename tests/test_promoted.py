@@ -223,7 +223,7 @@ def test_the_commands_promote_and_demote_and_name_column_and_rows(
 
     assert said == [
         f"raw.groups.{NEW} JSON: {held} rows filled.\n",
-        f"raw.groups.{NEW} is dropped: {held} rows have its value in `_extra` again.\n",
+        f"raw.groups.{NEW} is dropped; `_extra` has its value again in {held} rows.\n",
     ]
     assert NEW not in columns_of(drifting, "groups")
 

@@ -118,7 +118,7 @@ def test_each_account_has_its_own_record_and_a_new_one_starts_from_zero():
     )
 
     assert [message.split(" could")[0] for message in messages[:1]] == [
-        "1 records of activity_logs of west"
+        "1 record of activity_logs of west"
     ]
     assert len(messages) == 2
 

@@ -35,6 +35,7 @@ def build(
     from fleetlake.cli.screen import NOTHING_LOADED, console
     from fleetlake.marts import build_marts
     from fleetlake.settings import load_settings
+    from fleetlake.text.wording import counted
 
     settings = load_settings()
     with build_progress(console(stderr=True)) as on_progress:
@@ -50,7 +51,7 @@ def build(
         names = ", ".join(result.dropped)
         console().print(f"Dropped from the lake, because their models were removed: {names}.")
     for test in result.warnings:
-        console().print(f"Warning: {test.name} found {test.failures:,} rows.")
+        console().print(f"Warning: {test.name} found {counted(test.failures, 'row')}.")
     if result.nothing_loaded:
         console(stderr=True).print(NOTHING_LOADED)
 

@@ -82,11 +82,13 @@ def promote_member(
     from fleetlake.lake import open_lake
     from fleetlake.lake.evolution.promote import promote
     from fleetlake.settings import load_settings
+    from fleetlake.text.wording import counted
 
     found = endpoint_named(endpoint)
     with open_lake(load_settings().lake) as lake:
         column, rows = promote(lake, found, member, kind)
-    console().print(f"raw.{found.name}.{column.name} {column.sql_type}: {rows:,} rows filled.")
+    filled = f"{counted(rows, 'row')} filled"
+    console().print(f"raw.{found.name}.{column.name} {column.sql_type}: {filled}.")
 
 
 @columns.command("demote")
@@ -97,13 +99,14 @@ def demote_member(endpoint: EndpointArgument, member: MemberArgument) -> None:
     from fleetlake.lake import open_lake
     from fleetlake.lake.evolution.promote import demote
     from fleetlake.settings import load_settings
+    from fleetlake.text.wording import counted
 
     found = endpoint_named(endpoint)
     with open_lake(load_settings().lake) as lake:
         column, rows = demote(lake, found, member)
     console().print(
-        f"raw.{found.name}.{column.name} is dropped: {rows:,} rows have its value in `_extra` "
-        "again."
+        f"raw.{found.name}.{column.name} is dropped; `_extra` has its value again in "
+        f"{counted(rows, 'row')}."
     )
 
 

@@ -50,6 +50,7 @@ def export(
     from fleetlake.exporters.export import export as export_tables
     from fleetlake.lake import open_lake
     from fleetlake.settings import load_settings
+    from fleetlake.text.wording import counted
 
     settings, row = load_settings(), target_named(target)
     if settings.csv_guard and row.option == "csv":
@@ -64,7 +65,7 @@ def export(
     rows = [(o.table, o.sent, o.removed, round(o.seconds, 1), o.full_reason) for o in done]
     console().print(table("", columns, rows))
     sent, seconds = sum(o.sent for o in done), sum(o.seconds for o in done)
-    console().print(f"{sent:,} rows sent to {target} in {seconds:.1f} s.")
+    console().print(f"{counted(sent, 'row')} sent to {target} in {seconds:.1f} s.")
 
 
 @contextmanager

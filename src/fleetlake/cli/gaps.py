@@ -73,7 +73,8 @@ def acknowledge_gaps() -> None:
     from fleetlake.lake import open_lake
     from fleetlake.lake.gaps import acknowledge_gaps as acknowledge_recorded
     from fleetlake.settings import load_settings
+    from fleetlake.text.wording import counted
 
     with open_lake(load_settings().lake) as lake:
         count = acknowledge_recorded(lake)
-    console().print(f"{count:,} gaps acknowledged.")
+    console().print(f"{counted(count, 'gap')} acknowledged.")

@@ -63,9 +63,10 @@ def maintain(
     for name, rows in done.rows_deleted.items():
         console().print(f"{name}: {counted(rows, 'row')} past [retention] deleted.")
     console().print(
-        f"{done.files_written:,} data files written from rows in the catalog; "
-        f"{done.files_before:,} data files merged into {done.files_after:,}; "
-        f"{done.snapshots_expired:,} snapshots expired, {done.files_removed:,} files removed."
+        f"{counted(done.files_written, 'data file')} written from rows in the catalog; "
+        f"{counted(done.files_before, 'data file')} merged into {done.files_after:,}; "
+        f"{counted(done.snapshots_expired, 'snapshot')} expired, "
+        f"{counted(done.files_removed, 'file')} removed."
     )
     if not copies:
         return

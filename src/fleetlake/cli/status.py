@@ -55,6 +55,7 @@ def status(
     from fleetlake.monitoring.figures import measure
     from fleetlake.monitoring.status import lake_now, lake_status
     from fleetlake.settings import load_settings
+    from fleetlake.text.wording import counted
 
     if as_json:
         say_instead("fleetlake status --json", "fleetlake status --format json")
@@ -80,9 +81,10 @@ def status(
         _print_csv(found, is_csv_guarded=settings.csv_guard)
     if found.open_gaps:
         raise RecordsMissing(
-            f"The service deleted {len(found.open_gaps):,} ranges before they were read.",
-            remedy="`fleetlake gaps list` shows them; `fleetlake gaps acknowledge` ends this "
-            "error.",
+            f"The service deleted {counted(len(found.open_gaps), 'range')} of records before "
+            "they were read.",
+            remedy="`fleetlake gaps list` shows what was lost; `fleetlake gaps acknowledge` ends "
+            "this error.",
         )
 
 

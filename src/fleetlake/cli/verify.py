@@ -101,10 +101,12 @@ def _record(profile: str, comparison: "Comparison") -> tuple[object, ...]:
 
 
 def _summary(comparison: "Comparison") -> str:
+    from fleetlake.text.wording import counted
+
     return (
-        f"{_range(comparison)}: {comparison.served:,} records at the service, "
+        f"{_range(comparison)}: {counted(comparison.served, 'record')} at the service, "
         f"{len(comparison.missing):,} of them missing from the lake, "
-        f"{len(comparison.surplus):,} only in the lake; {comparison.calls:,} calls."
+        f"{len(comparison.surplus):,} only in the lake; {counted(comparison.calls, 'call')}."
     )
 
 

@@ -77,11 +77,10 @@ def explained(message: str, path: LakeAddress) -> LakeError | None:
     >>> explained(said, Path("lake")).what
     'The catalog of the lake in lake has DuckLake format 1.1, but this release needs format 1.0.'
     """
-    if isinstance(path, SharedLake):
-        if _NO_LAKE.search(message):
-            return no_lake(path)
-        if found := _NO_ANSWER.search(message):
-            return path.no_answer(found[1])
+    if _NO_LAKE.search(message):  # a folder without a catalog was refused before
+        return no_lake(path) if isinstance(path, SharedLake) else unfinished_lake(path)
+    if isinstance(path, SharedLake) and (found := _NO_ANSWER.search(message)):
+        return path.no_answer(found[1])
     return _other_format(message, path)
 
 
@@ -90,6 +89,15 @@ def no_lake(path: LakeAddress) -> LakeError:
     return LakeError(
         f"There is no lake in {path.resolve()}.",
         remedy="Run `fleetlake ingest` or `fleetlake demo` first, or set FLEETLAKE_LAKE.",
+    )
+
+
+def unfinished_lake(path: LakeAddress) -> LakeError:
+    """Return the error for a lake that has no tables: it is being created, or that was stopped."""
+    return LakeError(
+        f"The lake in {path.resolve()} has no tables yet.",
+        remedy="If a command is creating it, run again in a moment. Otherwise run "
+        "`fleetlake ingest`, which creates them.",
     )
 
 

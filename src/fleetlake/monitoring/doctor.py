@@ -112,7 +112,7 @@ def _lake(settings: Settings) -> str:
         return f"none yet in {address}; `fleetlake ingest` creates it"
     with open_lake(address) as lake:
         [(commits,)] = lake.rows("select count(*) from meta.loads")
-    return f"{address} is writable; {commits:,} commits so far"
+    return f"{address} is writable; {counted(commits, 'commit')} so far"
 
 
 def _integrity(settings: Settings) -> str:

@@ -6,10 +6,9 @@ redirect: the keys go only to the configured host, and a redirected call would c
 """
 
 import asyncio
-import itertools
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime, timedelta
 from types import TracebackType
@@ -148,23 +147,17 @@ class Client:
         `read` may raise PageUnreadable, which is retried like a lost connection. Raises:
         ServiceError when retries end or cannot help.
         """
-        tries = itertools.count()
+        failures: list[ServiceError] = []
 
         async def attempt() -> Answer:
-            self.retries[path] += next(tries) > 0
-            async with self._turn(deadline, expires_at):
-                response = await self._ask(path, parameters, api)
+            self.retries[path] += bool(failures)
             try:
-                # Not in a thread: the next responses arrive in the meantime anyway, and passing
-                # pages between threads took a seventh of a load's CPU time.
-                answer = read(response.content)
-            except PageUnreadable as error:
-                what = f"{self.without_keys(error.what)} It begins: {self.excerpt(response)}"
-                raise PageUnreadable(what, remedy=error.remedy) from None
-            self._has_answered = True
-            if date := http_date(response.headers.get("date", "")):
-                self.clock.read_date(date)
-            return answer
+                async with self._turn(deadline, expires_at):
+                    response = await self._ask(path, parameters, api)
+                return self._read(response, read)
+            except ServiceError as error:
+                failures.append(error)
+                raise
 
         attempts = (
             self._attempts if self._has_answered else min(self._attempts, FIRST_CONTACT_ATTEMPTS)
@@ -174,12 +167,31 @@ class Client:
             async with deadline.run():
                 return await with_retries(attempt, attempts=attempts, within=self._retry_timeout)
         except TimeoutError:
-            raise Unreachable(
-                f"No valid response from {self._roots[api]}{path} within {self._page_seconds:g} s, "
-                "over all attempts.",
-                remedy="Run again later; nothing was lost. FLEETLAKE_RETRY_SECONDS sets the time "
-                "for a page.",
-            ) from None
+            raise self._too_late(f"{self._roots[api]}{path}", failures) from None
+
+    def _read(self, response: httpx.Response, read: Callable[[bytes], Answer]) -> Answer:
+        """Return what `read` makes of a good response, and note its date."""
+        try:
+            # Not in a thread: the next responses arrive in the meantime anyway, and passing
+            # pages between threads took a seventh of a load's CPU time.
+            answer = read(response.content)
+        except PageUnreadable as error:
+            what = f"{self.without_keys(error.what)} It begins: {self.excerpt(response)}"
+            raise PageUnreadable(what, remedy=error.remedy) from None
+        self._has_answered = True
+        if date := http_date(response.headers.get("date", "")):
+            self.clock.read_date(date)
+        return answer
+
+    def _too_late(self, url: str, failures: Sequence[ServiceError]) -> Unreachable:
+        """Return the error for a page whose time is over; the last failure says why."""
+        last = f" The last one: {failures[-1].what}" if failures else ""
+        cause = failures[-1].remedy if failures else "Run again later; nothing was lost."
+        return Unreachable(
+            f"No valid response from {url} within {self._page_seconds:g} s, over all attempts."
+            f"{last}",
+            remedy=f"{cause} FLEETLAKE_RETRY_SECONDS sets the time for a page.",
+        )
 
     @asynccontextmanager
     async def _turn(self, deadline: Deadline, expires_at: datetime | None) -> AsyncIterator[None]:

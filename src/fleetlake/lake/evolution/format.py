@@ -12,6 +12,7 @@ from importlib.metadata import version
 import duckdb
 
 from fleetlake.errors import LakeError
+from fleetlake.lake.attach import unfinished_lake
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.evolution import migrations
 
@@ -75,7 +76,8 @@ def require_known_format(lake: Lake, *, read_only: bool) -> LakeFormat | None:
     """Return what a lake records about itself.
 
     Raises: LakeError for a format newer than this release, which says what to install; to a
-    reader also for an older one, which the first command that writes replaces.
+    reader also for an older one, which the first command that writes replaces, and for a lake
+    that has no tables yet.
     """
     found, newest = read_format(lake), newest_format()
     recorded = found.version if found else FIRST_FORMAT
@@ -86,7 +88,9 @@ def require_known_format(lake: Lake, *, read_only: bool) -> LakeFormat | None:
             f"supports formats up to {newest}.",
             remedy=f"{_to_install(written)} Nothing was read or changed.",
         )
-    if read_only and recorded < newest and has_tables(lake):
+    if read_only and found is None and not has_tables(lake):
+        raise unfinished_lake(lake.path)
+    if read_only and recorded < newest:
         raise LakeError(
             f"The lake in {lake.path} has format {recorded}; fleetlake {this_release()} reads "
             f"format {newest}.",
