@@ -18,6 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fleetlake.alerting import kept_secrets
+from fleetlake.alerting.account_settings import AccountSettings, PushTest
 from fleetlake.alerting.chosen_types import DEFAULT_GROUPS, TYPE_GROUPS, chosen_types
 from fleetlake.alerting.kept_secrets import KeptSecrets
 from fleetlake.cli import app
@@ -344,6 +345,29 @@ def test_an_unknown_id_gets_the_nearest_one(service):
     error = failed(service.run("destinations", "test", "control rom"))
 
     assert "Did you mean control room?" in error.remedy
+
+
+def test_a_test_message_that_fails_for_no_given_reason_is_reported_in_a_whole_sentence(service):
+    async def refuse(*_: Any) -> PushTest:
+        return PushTest(is_delivered=False, details="")
+
+    service.run("destinations", "add", "--url", URL)
+    service.patch.setattr(AccountSettings, "test_destination", refuse)
+
+    error = failed(service.run("destinations", "test", URL))
+
+    assert (
+        error.what == f"The service could not deliver a test message to {URL}: it gives no reason."
+    )
+
+
+def test_a_name_in_a_question_cannot_move_the_cursor(service):
+    service.run("destinations", "add", "--url", URL, "--name", "\x1b[2Jroom")
+
+    asked = service.run("destinations", "remove", URL)
+
+    assert "Delete destination \\x1b[2Jroom" in asked.output
+    assert "\x1b" not in asked.output
 
 
 def test_destinations_and_rules_are_listed_in_every_format(service):

@@ -113,11 +113,7 @@ class PushSetup:
                 f" The secret of this destination is not in {self.store.place}: if the receiver "
                 "answers 403, add `--new-secret`."
             )
-        return PushTestFailed(
-            f"The service could not deliver a test message to {destination.url}: "
-            f"{result.details or 'it gives no reason'}.",
-            remedy=remedy,
-        )
+        return result.failure(destination.url, remedy=remedy)
 
     async def _rule(self, destination: PushDestination | None) -> None:
         """Make a rule for the types that no rule pushes to the destination yet."""
