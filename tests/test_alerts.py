@@ -300,6 +300,20 @@ def test_setup_adds_types_and_enables_or_resumes_what_is_off(service):
     assert rules == [([0], sorted(types), [10157])]
 
 
+def test_a_destination_that_is_created_again_gets_a_new_secret_if_that_is_asked_for(service):
+    service.run("setup", "--url", URL)
+    for words in ((), ("--new-secret",)):
+        service.run("destinations", "remove", URL, "--yes")
+        service.run("setup", "--url", URL, *words)
+
+    first, second = service.secrets
+    signatures = [signature for _, signature in service.receiver.received]
+    assert signatures == [
+        hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+        for secret, (body, _) in zip((first, first, second), service.receiver.received, strict=True)
+    ]
+
+
 @pytest.mark.parametrize(
     "words",
     [

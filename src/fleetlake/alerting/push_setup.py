@@ -69,7 +69,8 @@ class PushSetup:
             self._note(f"create the destination {url}, its secret in {self.store.place}")
             if self.is_dry_run:
                 return None
-            secret = kept or self.store.keep_new(url)
+            again = None if self.wanted.has_new_secret else kept
+            secret = again or self.store.keep_new(url)
             return await self.settings.add_destination(
                 name=self.wanted.name, url=url, secret=secret
             )
