@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 
 from fleetlake.alerting import kept_secrets
 from fleetlake.alerting.account_settings import AccountSettings, PushTest
+from fleetlake.alerting.alert_rule import AlertRule
 from fleetlake.alerting.chosen_types import DEFAULT_GROUPS, TYPE_GROUPS, chosen_types
 from fleetlake.alerting.kept_secrets import KeptSecrets
 from fleetlake.cli import app
@@ -246,6 +247,24 @@ def test_a_rule_that_may_still_be_created_is_not_sent_again(service):
     assert isinstance(failed(lost), WriteUnknown)
     assert made.exit_code == 0
     assert len(service.records("alert_rules")) == 1
+
+
+@pytest.mark.parametrize(
+    ("listed", "is_held"),
+    [
+        ({"alert_type__in": ["b_b", "a_a"], "external_id__in": None}, True),
+        ({"alert_type__in": ["a_a"]}, False),
+    ],
+)
+def test_a_rule_is_recognised_whatever_the_service_adds_to_its_filter(listed, is_held):
+    row = dict.fromkeys(("settings", "updated_at", "account_id", "schedule"))
+    lists = ("http_destinations", "associated_accounts", "associated_groups", "email_destinations")
+    row |= dict.fromkeys(lists, "[]") | {"alert_config_id": "r1"}
+    rule = AlertRule.of_row(row | {"filter_criteria": json.dumps(listed)})
+
+    wanted = {"filter_criteria": {"alert_type__in": ["a_a", "b_b"]}, "schedule": None}
+
+    assert rule.holds(wanted) is is_held
 
 
 def test_the_secret_is_in_no_output_no_log_and_no_table(service, caplog):
