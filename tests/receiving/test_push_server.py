@@ -11,7 +11,6 @@ import socket
 import ssl
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -390,31 +389,6 @@ def test_sigterm_answers_what_has_arrived_and_ends_with_success(tmp_path):
     assert answer.startswith(b"HTTP/1.1 200 OK")
     assert code == 0
     assert stored(tmp_path) == [BODY]
-
-
-def test_a_sigterm_just_before_the_server_takes_signals_stops_it_too(tmp_path, monkeypatch):
-    run, is_deaf = uvicorn.Server.run, threading.Event()
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def signalled(server: uvicorn.Server, sockets: list[socket.socket]) -> None:
-        def end() -> None:
-            is_deaf.set()
-            server.should_exit = True
-
-        ends = threading.Timer(10, end)
-        ends.start()
-        signal.raise_signal(signal.SIGTERM)
-        run(server, sockets)
-        ends.cancel()
-
-    monkeypatch.setattr(uvicorn.Server, "run", signalled)
-    try:
-        push_server.serve(settings(tmp_path), ServerOptions(drainer=None))
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-
-    assert not is_deaf.is_set()
 
 
 def test_no_secret_is_in_journal_log_or_metrics_after_good_bad_and_crooked_requests(tmp_path):
