@@ -11,7 +11,7 @@ from prefect.states import Completed
 from pydantic import Field
 
 from fleetlake.errors import StreamBusy
-from fleetlake.receiving.drain import Drained, drain_all
+from fleetlake.receiving.drain import Drained, drain_batches
 from fleetlake.receiving.journal_reader import START, bytes_after, journals
 from fleetlake.settings import Settings, load_settings
 from fleetlake.text.wording import counted
@@ -57,31 +57,30 @@ def drain_for(minutes: float) -> Looked:
     """Drain and announce for some minutes; at least once."""
     settings, looks = load_settings(), _Looks()
     ends_at = time.monotonic() + minutes * 60
-    looks.look(settings)
-    while time.monotonic() + LOOK_SECONDS < ends_at:
-        time.sleep(LOOK_SECONDS)
+    try:
         looks.look(settings)
-    looks.start_build()
-    return looks.done
+        while time.monotonic() + LOOK_SECONDS < ends_at:
+            time.sleep(LOOK_SECONDS)
+            looks.look(settings)
+    finally:  # what was committed stays in the lake, whatever failed afterwards
+        looks.start_build()
+    return Looked(drained=looks.drained, announced=looks.announced)
 
 
 class _Looks:
     """The looks of one run: what they brought, and what the next one may leave out."""
 
     def __init__(self) -> None:
-        self.done = Looked(drained=Drained(), announced=0)
+        self.drained = Drained()
+        self.announced = 0
         self._sizes: dict[str, int] = {}
         self._unbuilt = 0
         self._built_at = float("-inf")
 
     def look(self, settings: Settings) -> None:
         """Drain the journals if they have grown, announce new alerts, and start a build."""
-        drained = self._drain(settings)
-        self.done = Looked(
-            drained=self.done.drained + drained,
-            announced=self.done.announced + announce_if_possible(settings),
-        )
-        self._unbuilt += drained.alerts
+        self._drain(settings)
+        self.announced += announce_if_possible(settings)
         if time.monotonic() - self._built_at >= BUILD_SECONDS:
             self.start_build()
 
@@ -91,15 +90,18 @@ class _Looks:
             announce_pushes(self._unbuilt)
             self._unbuilt, self._built_at = 0, time.monotonic()
 
-    def _drain(self, settings: Settings) -> Drained:
+    def _drain(self, settings: Settings) -> None:
         found = journals(settings.push_journal)
         sizes = {journal_id: bytes_after(path, START) for journal_id, path in found.items()}
         if sizes == self._sizes:
-            return Drained()
+            return
         try:
-            drained = drain_all(settings.lake, settings.push_journal, profile=settings.profile)
+            for batch in drain_batches(
+                settings.lake, settings.push_journal, profile=settings.profile
+            ):
+                self.drained += batch
+                self._unbuilt += batch.alerts
         except StreamBusy as busy:  # another process drains, or keeps the lake quiet
             get_run_logger().info("%s", busy.what)
-            return Drained()
-        self._sizes = sizes
-        return drained
+        else:
+            self._sizes = sizes

@@ -18,6 +18,8 @@ import pytest
 from typer.testing import CliRunner
 
 from fleetlake.alerting import kept_secrets
+from fleetlake.alerting.account_settings import AccountSettings, PushTest
+from fleetlake.alerting.alert_rule import AlertRule
 from fleetlake.alerting.chosen_types import DEFAULT_GROUPS, TYPE_GROUPS, chosen_types
 from fleetlake.alerting.kept_secrets import KeptSecrets
 from fleetlake.cli import app
@@ -247,6 +249,24 @@ def test_a_rule_that_may_still_be_created_is_not_sent_again(service):
     assert len(service.records("alert_rules")) == 1
 
 
+@pytest.mark.parametrize(
+    ("listed", "is_held"),
+    [
+        ({"alert_type__in": ["b_b", "a_a"], "external_id__in": None}, True),
+        ({"alert_type__in": ["a_a"]}, False),
+    ],
+)
+def test_a_rule_is_recognised_whatever_the_service_adds_to_its_filter(listed, is_held):
+    row = dict.fromkeys(("settings", "updated_at", "account_id", "schedule"))
+    lists = ("http_destinations", "associated_accounts", "associated_groups", "email_destinations")
+    row |= dict.fromkeys(lists, "[]") | {"alert_config_id": "r1"}
+    rule = AlertRule.of_row(row | {"filter_criteria": json.dumps(listed)})
+
+    wanted = {"filter_criteria": {"alert_type__in": ["a_a", "b_b"]}, "schedule": None}
+
+    assert rule.holds(wanted) is is_held
+
+
 def test_the_secret_is_in_no_output_no_log_and_no_table(service, caplog):
     caplog.set_level("DEBUG")
     said = [
@@ -299,6 +319,20 @@ def test_setup_adds_types_and_enables_or_resumes_what_is_off(service):
     assert rules == [([0], sorted(types), [10157])]
 
 
+def test_a_destination_that_is_created_again_gets_a_new_secret_if_that_is_asked_for(service):
+    service.run("setup", "--url", URL)
+    for words in ((), ("--new-secret",)):
+        service.run("destinations", "remove", URL, "--yes")
+        service.run("setup", "--url", URL, *words)
+
+    first, second = service.secrets
+    signatures = [signature for _, signature in service.receiver.received]
+    assert signatures == [
+        hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+        for secret, (body, _) in zip((first, first, second), service.receiver.received, strict=True)
+    ]
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -344,6 +378,29 @@ def test_an_unknown_id_gets_the_nearest_one(service):
     error = failed(service.run("destinations", "test", "control rom"))
 
     assert "Did you mean control room?" in error.remedy
+
+
+def test_a_test_message_that_fails_for_no_given_reason_is_reported_in_a_whole_sentence(service):
+    async def refuse(*_: Any) -> PushTest:
+        return PushTest(is_delivered=False, details="")
+
+    service.run("destinations", "add", "--url", URL)
+    service.patch.setattr(AccountSettings, "test_destination", refuse)
+
+    error = failed(service.run("destinations", "test", URL))
+
+    assert (
+        error.what == f"The service could not deliver a test message to {URL}: it gives no reason."
+    )
+
+
+def test_a_name_in_a_question_cannot_move_the_cursor(service):
+    service.run("destinations", "add", "--url", URL, "--name", "\x1b[2Jroom")
+
+    asked = service.run("destinations", "remove", URL)
+
+    assert "Delete destination \\x1b[2Jroom" in asked.output
+    assert "\x1b" not in asked.output
 
 
 def test_destinations_and_rules_are_listed_in_every_format(service):

@@ -77,14 +77,15 @@ def serve(options: SimulatorOptions) -> None:
         log_level="warning",
         timeout_graceful_shutdown=3,
     )
-    # When the server is done, it raises the caught signal again. This makes that a clean exit.
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: None)
     server = _Server(
         config,
         lambda: print(f"ready {url}", flush=True),  # noqa: T201 - parent processes wait for this line
         app.state.simulation.pusher,
     )
+    # The server takes the signals while it runs. One that comes just before ends it as well, and
+    # the one that it raises again when it is done changes nothing any more.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, server.handle_exit)
     with contextlib.closing(listener):
         server.run(sockets=[listener])
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fleetlake.cli.prefect.deployments import with_operator_choices
-from fleetlake.errors import StreamBusy
+from fleetlake.errors import LakeError, StreamBusy
 from fleetlake.lake import open_lake
 from fleetlake.receiving.drain import Drained
 from fleetlake.settings import Settings
@@ -94,7 +94,7 @@ def test_what_arrives_during_a_run_is_drained_and_announced_in_it(
 def test_a_lake_that_is_busy_is_drained_at_the_next_look(settings, monkeypatch):
     from flows import pushes
 
-    real, looks = pushes.drain_all, []
+    real, looks = pushes.drain_batches, []
 
     def busy_once(*arguments, **options):
         looks.append(1)
@@ -102,11 +102,29 @@ def test_a_lake_that_is_busy_is_drained_at_the_next_look(settings, monkeypatch):
             raise StreamBusy("Another process is writing.")
         return real(*arguments, **options)
 
-    monkeypatch.setattr(pushes, "drain_all", busy_once)
+    monkeypatch.setattr(pushes, "drain_batches", busy_once)
     push(settings.push_journal, with_id(an_alert(1)))
 
     assert pushes.drain_journal.fn(minutes=1).message.startswith("1 message,")
     assert len(looks) == 2  # and not again, as long as nothing arrives
+
+
+def test_a_run_that_fails_after_a_commit_starts_a_build_of_what_it_brought(
+    alone, settings, monkeypatch
+):
+    from flows import pushes
+
+    def away_later(*_arguments, **_options):
+        yield Drained(messages=3, alerts=2)
+        raise LakeError("The lake is away.")
+
+    monkeypatch.setattr(pushes, "drain_batches", away_later)
+    push(settings.push_journal, with_id(an_alert(1)))
+
+    with pytest.raises(LakeError):
+        pushes.drain_journal.fn()
+
+    assert [event["payload"]["added"] for _, event in alone.events] == [2]
 
 
 def test_without_a_journal_and_without_named_types_a_run_is_skipped(alone, settings):

@@ -146,8 +146,20 @@ def test_many_messages_are_committed_in_limited_batches(lake_path, folder, monke
     monkeypatch.setattr(drain, "MOST_MESSAGES", 2)
     push(folder, *(with_id(an_alert(n)) for n in range(5)))
 
-    assert drain_once(lake_path, folder).messages == 2
+    assert drain_once(lake_path, folder) == Drained(messages=2, alerts=2, has_more=True)
     assert drain_all(lake_path, folder) == Drained(messages=3, alerts=3)
+
+
+def test_a_batch_is_limited_by_bytes_over_all_journals(lake_path, folder, monkeypatch):
+    monkeypatch.setattr(drain, "MOST_BYTES", 1_000)
+    another = folder / JOURNAL.replace("7", "8")
+    push(folder, *(with_id(an_alert(n)) for n in range(2)))
+    (folder / JOURNAL).rename(another)
+    push(folder, *(with_id(an_alert(n)) for n in range(2, 4)))
+
+    batches = [drain_once(lake_path, folder) for _ in range(3)]
+
+    assert [(one.messages, one.has_more) for one in batches] == [(3, True), (1, False), (0, False)]
 
 
 class Killed(BaseException):

@@ -79,6 +79,18 @@ def test_an_idle_journal_costs_no_commit(lake_path, folder, committed):
     assert len(committed) == 1
 
 
+def test_large_messages_that_do_not_fit_into_one_commit_are_brought_by_the_next(
+    lake_path, folder, monkeypatch
+):
+    monkeypatch.setattr(drain, "MOST_BYTES", 1_000)
+    push(folder, *(with_id(an_alert(n, info={"text": "x" * 900})) for n in range(3)))
+
+    Drain(lake_path, folder).run(Waits(4))
+
+    with open_lake(lake_path, read_only=True) as lake:
+        assert lake.rows("select count(*) from raw.pushed_alerts") == [(3,)]
+
+
 def test_a_lake_that_fails_is_tried_again_and_reported_once(lake_path, folder, monkeypatch, caplog):
     stop, tries = threading.Event(), iter(range(3))
     failures = [LakeError("The disk is full."), LakeError("The disk is full.")]

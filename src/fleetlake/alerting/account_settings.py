@@ -16,7 +16,7 @@ import httpx
 from fleetlake.alerting.alert_rule import AlertRule
 from fleetlake.endpoints import ALERT_RULES, PUSH_DESTINATIONS
 from fleetlake.endpoints.model import Endpoint
-from fleetlake.errors import UsageError, WriteUnknown
+from fleetlake.errors import PushTestFailed, UsageError, WriteUnknown
 from fleetlake.planning.push_destinations import PushDestination
 from fleetlake.reading.pages import read_pages
 from fleetlake.service.client import Client
@@ -38,6 +38,14 @@ class PushTest:
 
     is_delivered: bool
     details: str
+
+    def failure(self, url: str, *, remedy: str) -> PushTestFailed:
+        """Return the error for a test message that a destination did not take."""
+        return PushTestFailed(
+            f"The service could not deliver a test message to {url}: "
+            f"{self.details or 'it gives no reason'}.",
+            remedy=remedy,
+        )
 
 
 @asynccontextmanager

@@ -58,10 +58,12 @@ class AlertRule:
     def holds(self, fields: Mapping[str, Any]) -> bool:
         """Return whether the rule has the values of a change, in the service's names.
 
-        The order of a list means nothing.
+        The order of a list means nothing. The service may add members to the filter.
         """
+        criteria = {**self.criteria, "alert_type__in": self.types}
+        named = fields.get("filter_criteria", criteria)
         own = {
-            "filter_criteria": {**self.criteria, "alert_type__in": self.types},
+            "filter_criteria": {name: criteria.get(name) for name in named},
             "http_destinations": self.destination_ids,
             "email_destinations": self.user_ids,
             "associated_accounts": self.account_ids,
@@ -73,7 +75,7 @@ class AlertRule:
 
 
 def _unordered(value: Any) -> Any:
-    """Return a value for comparison: lists sorted, no schedule as its name."""
+    """Return a value for comparison: its lists are sorted."""
     if isinstance(value, Mapping):
         return {name: _unordered(member) for name, member in value.items()}
     if isinstance(value, list | tuple):

@@ -69,7 +69,8 @@ class PushSetup:
             self._note(f"create the destination {url}, its secret in {self.store.place}")
             if self.is_dry_run:
                 return None
-            secret = kept or self.store.keep_new(url)
+            again = None if self.wanted.has_new_secret else kept
+            secret = again or self.store.keep_new(url)
             return await self.settings.add_destination(
                 name=self.wanted.name, url=url, secret=secret
             )
@@ -113,11 +114,7 @@ class PushSetup:
                 f" The secret of this destination is not in {self.store.place}: if the receiver "
                 "answers 403, add `--new-secret`."
             )
-        return PushTestFailed(
-            f"The service could not deliver a test message to {destination.url}: "
-            f"{result.details or 'it gives no reason'}.",
-            remedy=remedy,
-        )
+        return result.failure(destination.url, remedy=remedy)
 
     async def _rule(self, destination: PushDestination | None) -> None:
         """Make a rule for the types that no rule pushes to the destination yet."""

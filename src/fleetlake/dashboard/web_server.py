@@ -76,10 +76,11 @@ def serve_dashboard(
         limit_concurrency=MOST_CONNECTIONS,
         timeout_graceful_shutdown=3,
     )
-    # When the server is done, it raises the caught signal again. This makes that a clean exit.
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: None)
     server = _DashboardServer(config, lambda: ready(url), app.state.dashboard)
+    # The server takes the signals while it runs. One that comes just before ends it as well, and
+    # the one that it raises again when it is done changes nothing any more.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, server.handle_exit)
     with contextlib.closing(listener):
         server.run(sockets=[listener])
 

@@ -13,7 +13,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -46,7 +46,7 @@ logger = logging.getLogger(__name__)
 
 MOST_MESSAGES = 5_000
 MOST_BYTES = 64_000_000
-"""Limits of one commit."""
+"""Limits of one commit; a message that is larger alone is committed all the same."""
 
 COMMIT_SECONDS = 2.0
 """At least this long from one commit to the next, so that a storm does not make many small ones."""
@@ -62,7 +62,8 @@ class Drained:
     """What one batch brought: messages read, and what became of them.
 
     `alerts` are new rows; an alert that was pushed before is not. `dead_letters` could not be read
-    and are in quarantine. `tests` are test messages, which leave no row.
+    and are in quarantine. `tests` are test messages, which leave no row. `has_more` is true if
+    further messages were there and did not fit.
     """
 
     messages: int = 0
@@ -70,10 +71,14 @@ class Drained:
     dead_letters: int = 0
     tests: int = 0
     damages: int = 0
+    has_more: bool = False
 
     def __add__(self, other: "Drained") -> "Drained":
-        """Return what two batches brought together."""
-        return Drained(**{name: getattr(self, name) + getattr(other, name) for name in vars(self)})
+        """Return what this batch and a later one brought together."""
+        counts = vars(self).keys() - {"has_more"}
+        return replace(
+            other, **{name: getattr(self, name) + getattr(other, name) for name in counts}
+        )
 
     @property
     def is_nothing(self) -> bool:
@@ -103,7 +108,7 @@ def drain_once(
     profile: str = DEFAULT_PROFILE,
     lock_seconds: float = DRAIN_LOCK_SECONDS,
 ) -> Drained:
-    """Commit the next messages of all journals in a folder, at most `MOST_MESSAGES`.
+    """Commit the next messages of all journals in a folder, as many as fit into one commit.
 
     Raises: StreamBusy if another process drains into the lake, or keeps it quiet, for too long;
     LakeError, also for a journal of another user; OSError.
@@ -121,7 +126,8 @@ def drain_quiet(lake: LakeAddress, folder: Path, *, profile: str = DEFAULT_PROFI
         require_own(path, "journal", otherwise="set FLEETLAKE_PUSH_JOURNAL to another folder")
     with open_lake(lake, threads=1) as opened:
         positions = read_positions(opened)
-        parts = _take(found, positions)
+        taken = _take(found, positions)
+        parts = [part for part in taken if part.is_new]
         drained = _commit(opened, parts, profile) if parts else Drained()
     positions |= {part.journal_id: part.batch.until for part in parts}
     # The catalog is on the disk by now. A drain that was killed here left segments of any journal.
@@ -129,7 +135,7 @@ def drain_quiet(lake: LakeAddress, folder: Path, *, profile: str = DEFAULT_PROFI
         position = positions.get(journal_id, START)
         if position > START and position.segment <= newest_segment(path):
             remove_until(path, position)
-    return drained
+    return replace(drained, has_more=any(part.batch.has_more for part in taken))
 
 
 def drain_batches(
@@ -162,18 +168,17 @@ def read_positions(lake: Lake) -> dict[str, Position]:
 def _take(found: Mapping[str, Path], positions: Mapping[str, Position]) -> list[_Part]:
     """Read the next messages of each journal until the batch is full."""
     parts: list[_Part] = []
-    left = MOST_MESSAGES
+    left, left_bytes = MOST_MESSAGES, MOST_BYTES
     for journal_id, path in found.items():
         since = positions.get(journal_id, START)
         is_lost = 0 < newest_segment(path) < since.segment
-        if left:
-            after = START if is_lost else since
-            batch = read_batch(path, after, limit=left, max_bytes=MOST_BYTES)
-            part = _Part(
-                journal_id=journal_id, path=path, since=since, batch=batch, is_lost=is_lost
-            )
-            parts += [part] if part.is_new else []
-            left -= len(batch.messages)
+        after = START if is_lost else since
+        batch = read_batch(path, after, limit=left, max_bytes=left_bytes)
+        parts.append(
+            _Part(journal_id=journal_id, path=path, since=since, batch=batch, is_lost=is_lost)
+        )
+        left -= len(batch.messages)
+        left_bytes -= sum(len(message.body) for message in batch.messages)
     return parts
 
 
@@ -252,7 +257,7 @@ class Drain:
                 continue
             failures, self._failure = 0, ""
             next_at = began + (0.0 if drained.is_nothing else COMMIT_SECONDS)
-            if drained.messages < MOST_MESSAGES:
+            if not drained.has_more:
                 self._seen = seen
 
     def _has_news(self) -> bool:

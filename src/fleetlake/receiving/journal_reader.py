@@ -50,12 +50,14 @@ class Batch:
     """Messages in the order of their arrival, and where the next batch begins.
 
     `damage` says what could not be read: one line per place in a segment. `until` may advance
-    without messages: over damage, or into another segment.
+    without messages: over damage, or into another segment. `has_more` is true if another message
+    was there and did not fit.
     """
 
     messages: list[PushedMessage]
     until: Position
     damage: list[str]
+    has_more: bool
 
 
 def journals(folder: Path) -> dict[str, Path]:
@@ -106,14 +108,14 @@ def read_batch(journal: Path, after: Position, *, limit: int, max_bytes: int) ->
         for found in _scan(journal, until, is_closed=number != numbers[-1]):
             if found.payload is not None:
                 size += len(found.payload)
-                if messages and (len(messages) >= limit or size > max_bytes):
-                    return Batch(messages=messages, until=until, damage=damage)
+                if len(messages) >= limit or (messages and size > max_bytes):
+                    return Batch(messages=messages, until=until, damage=damage, has_more=True)
                 received_at, body = split_payload(found.payload)
                 messages.append(PushedMessage(body=body, received_at=received_at))
             else:
                 damage.append(_in_words(until, found.end))
             until = Position(number, found.end)
-    return Batch(messages=messages, until=until, damage=damage)
+    return Batch(messages=messages, until=until, damage=damage, has_more=False)
 
 
 def remove_until(journal: Path, position: Position) -> None:

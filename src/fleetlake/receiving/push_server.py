@@ -90,15 +90,16 @@ def serve(settings: Settings, options: ServerOptions) -> None:
     with contextlib.closing(listener):
         intake = open_intake(settings)
         app = create_app(lambda: intake, drainer=options.drainer, metrics=options.metrics)
-        # When the server is done, it raises the caught signal again. This makes that a clean exit.
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: None)
         url = address_in_words(options.host, listener.getsockname()[1], is_tls=bool(certificate))
         server = _Server(
             server_config(app, options, certificate, sources=settings.push_sources),
             lambda: _say_ready(url),
             certificate,
         )
+        # The server takes the signals while it runs. One that comes just before ends it as well,
+        # and the one that it raises again when it is done changes nothing any more.
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, server.handle_exit)
         server.run(sockets=[listener])
 
 

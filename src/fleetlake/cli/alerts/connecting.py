@@ -76,11 +76,12 @@ def picked(
 def is_agreed(question: str, *, yes: bool) -> bool:
     """Return whether the user agrees. Raises: UsageError if there is nobody to ask."""
     from fleetlake.errors import UsageError
+    from fleetlake.text.plain import plain
 
     if yes:
         return True
     try:
-        return typer.confirm(question)
+        return typer.confirm(plain(question))  # the service gave the names in it
     except typer.Abort:
         raise UsageError("Nothing was changed.", remedy="Add --yes to skip the question.") from None
 

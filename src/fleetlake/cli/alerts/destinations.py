@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from fleetlake.alerting.account_settings import AccountSettings
+    from fleetlake.alerting.account_settings import AccountSettings, PushTest
     from fleetlake.planning.push_destinations import PushDestination
 
 FIELDS = (
@@ -199,21 +199,19 @@ def send_test(destination: DestinationArgument, *, profile: ProfileOption = None
     Ends with exit code 5 if it was not.
     """
     from fleetlake.cli.screen import console
-    from fleetlake.errors import PushTestFailed
 
-    async def act(settings: "AccountSettings") -> tuple["PushDestination", bool, str]:
+    async def act(settings: "AccountSettings") -> tuple["PushDestination", "PushTest"]:
         found = _picked(await settings.destinations(), destination)
-        result = await settings.test_destination(found.destination_id)
-        return found, result.is_delivered, result.details
+        return found, await settings.test_destination(found.destination_id)
 
-    found, is_delivered, details = on_account(profile, act)
-    if not is_delivered:
-        raise PushTestFailed(
-            f"The service could not deliver a test message to {found.url}: {details}.",
+    found, result = on_account(profile, act)
+    if not result.is_delivered:
+        raise result.failure(
+            found.url,
             remedy="Check that `fleetlake receive` runs behind that address, and that it knows "
             "the destination's secret.",
         )
-    console().print(f"Delivered to {found.url}: {details}.")
+    console().print(f"Delivered to {found.url}{result.details and f': {result.details}'}.")
 
 
 @destinations.command("remove")

@@ -33,7 +33,7 @@ def set_up_pushes(
     ] = True,
     new_secret: Annotated[
         bool,
-        typer.Option("--new-secret", help="Give a destination that exists a new secret."),
+        typer.Option("--new-secret", help="Give the destination a new secret in any case."),
     ] = False,
     prefect_block: Annotated[
         str | None,
