@@ -211,6 +211,12 @@ def lake_path(empty_lake: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(empty_lake, tmp_path / "lake"))
 
 
+@pytest.fixture(scope="module")
+def module_lake(empty_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return an empty lake for a module to fill once; its tests only read it."""
+    return Path(shutil.copytree(empty_lake, tmp_path_factory.mktemp("module") / "lake"))
+
+
 @pytest.fixture
 def make_sim(lake_path: Path) -> Callable[..., Sim]:
     """Return a function that starts a simulated service for this test's lake."""

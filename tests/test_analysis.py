@@ -1,11 +1,9 @@
 """Reading a lake from Python: tables and queries as frames, time travel, published snapshots."""
 
 import gc
-import shutil
 import subprocess
 import sys
 from datetime import UTC, date, datetime, timedelta
-from pathlib import Path
 
 import polars as pl
 import pytest
@@ -22,10 +20,9 @@ MANY = 3 * ROWS_AT_ONCE
 
 
 @pytest.fixture(scope="module")
-def filled(empty_lake, tmp_path_factory):
+def filled(module_lake):
     """Return a lake with a mart of trips and some alerts."""
-    path = Path(shutil.copytree(empty_lake, tmp_path_factory.mktemp("analysis") / "lake"))
-    with open_lake(path) as opened:
+    with open_lake(module_lake) as opened:
         opened.execute(
             "create table marts.trips as select n as router_id, 'trip ' || n as trip_id,"
             " n / 4.0::double as distance_km, date '2026-11-01' + (n % 3)::int as trip_date,"
@@ -36,7 +33,7 @@ def filled(empty_lake, tmp_path_factory):
             "insert into raw.alerts (created_at_timeuuid, type, info)"
             " values ('a', 'reboot', '{\"n\": 1}')"
         )
-    return path
+    return module_lake
 
 
 @pytest.fixture
@@ -146,14 +143,13 @@ def test_only_one_query_is_run(lake):
         lake.sql("from marts.trisp")
 
 
-def test_the_lake_as_of_a_time_has_the_rows_of_then(empty_lake, tmp_path):
-    path = Path(shutil.copytree(empty_lake, tmp_path / "lake"))
-    with open_lake(path) as opened:
+def test_the_lake_as_of_a_time_has_the_rows_of_then(lake_path):
+    with open_lake(lake_path) as opened:
         opened.execute("create table marts.trips as select 1 as router_id")
         [(between,)] = opened.rows("select max(snapshot_time) from lake.snapshots()")
         opened.execute("insert into marts.trips values (2)")
 
-    with fleetlake.open(path) as lake:
+    with fleetlake.open(lake_path) as lake:
         then = lake.as_of(between)
         assert then.marts.trips.pl().collect().height == 1
         assert then.sql("from marts.trips").arrow().num_rows == 1
@@ -164,15 +160,14 @@ def test_the_lake_as_of_a_time_has_the_rows_of_then(empty_lake, tmp_path):
             lake.as_of("soon")
 
 
-def test_a_load_commits_while_a_frame_is_being_read(empty_lake, tmp_path):
-    path = Path(shutil.copytree(empty_lake, tmp_path / "lake"))
-    with open_lake(path) as opened:
+def test_a_load_commits_while_a_frame_is_being_read(lake_path):
+    with open_lake(lake_path) as opened:
         opened.execute(f"create table marts.points as select n from range({MANY}) as t(n)")
 
-    with fleetlake.open(path) as lake:
+    with fleetlake.open(lake_path) as lake:
         frame, batches = lake.marts.points.pl(), lake.marts.points.batches(1000)
         first = next(batches)
-        with open_lake(path) as writer, writer.transaction():
+        with open_lake(lake_path) as writer, writer.transaction():
             writer.execute("insert into marts.points values (-1)")
         rest = sum(batch.num_rows for batch in batches)
 

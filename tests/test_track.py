@@ -1,10 +1,8 @@
 """`fleetlake track`: one vehicle's day as valid GPX and GeoJSON."""
 
 import json
-import shutil
 import xml.etree.ElementTree as ET
 from datetime import UTC, date, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -31,9 +29,9 @@ FIXES = [
 
 
 @pytest.fixture(scope="module")
-def lake_path(empty_lake, tmp_path_factory):
-    path = Path(shutil.copytree(empty_lake, tmp_path_factory.mktemp("track") / "lake"))
-    with open_lake(path) as opened:
+def driven(module_lake):
+    """Return a lake with the fixes and the names of the routers."""
+    with open_lake(module_lake) as opened:
         opened.execute(
             "create table marts.location_track_points (router_id bigint, fix_id varchar,"
             " latitude_deg double, longitude_deg double, altitude_m double, speed_kmh double,"
@@ -51,12 +49,12 @@ def lake_path(empty_lake, tmp_path_factory):
         names = [(1, "old name", NOON), (1, NAME, NOON + timedelta(days=1))]
         for row in [*names, (2, "Twin", NOON), (3, "twin", NOON), (4, "1", NOON)]:
             opened.execute("insert into marts.device_history values (?, ?, ?)", row)
-    return path
+    return module_lake
 
 
 @pytest.fixture
-def lake(lake_path):
-    with open_lake(lake_path, read_only=True) as opened:
+def lake(driven):
+    with open_lake(driven, read_only=True) as opened:
         yield opened
 
 
@@ -136,17 +134,12 @@ def test_a_day_without_fixes_says_so_and_names_the_nearest_day(lake):
 
 
 @pytest.mark.parametrize("form", ["gpx", "geojson"])
-def test_the_command_prints_the_track(lake_path, monkeypatch, form):
-    monkeypatch.setenv("FLEETLAKE_LAKE", str(lake_path))
+def test_the_command_prints_the_track(driven, lake, monkeypatch, form):
+    monkeypatch.setenv("FLEETLAKE_LAKE", str(driven))
     words = ["track", "2", "--day", "2026-11-01", "--format", form]
 
     done = CliRunner().invoke(app, words)
 
     assert done.exit_code == 0
-    track = day_track_of(lake_path)
+    track = day_track(lake, "2", DAY)
     assert done.stdout == (as_gpx(track) if form == "gpx" else as_geojson(track))
-
-
-def day_track_of(lake_path):
-    with open_lake(lake_path, read_only=True) as opened:
-        return day_track(opened, "2", DAY)

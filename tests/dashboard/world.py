@@ -38,20 +38,6 @@ CARRIERS = ("Northcell", "Telmira", None)
 DAYS = 10
 ROWS = 60
 
-ATTENTION = {
-    "attention_id": "varchar",
-    "reason": "varchar",
-    "severity": "varchar",
-    "severity_rank": "bigint",
-    "mart": "varchar",
-    "router_id": "bigint",
-    "account_id": "bigint",
-    "group_id": "bigint",
-    "router_name": "varchar",
-    "message": "varchar",
-    "since_at": "timestamp with time zone",
-    "due_at": "timestamp with time zone",
-}
 COMPLETENESS = [
     {
         "account_profile": "default",
@@ -115,7 +101,6 @@ class World:
         folder = store / f"202611{self.snapshots:02}T000000.000000Z"
         folder.mkdir(parents=True)
         wanted = {mart["name"]: column_types(mart["name"]) for mart in marts()}
-        wanted = {"attention": ATTENTION, **{n: c for n, c in wanted.items() if c}}
         tables = {
             name: write_table(folder / name, name, columns, random.Random(f"{seed} {name}"), rows)
             for name, columns in wanted.items()

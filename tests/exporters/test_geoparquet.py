@@ -1,9 +1,7 @@
 """GeoParquet: points, trip lines and coverage cells, as other readers of such files see them."""
 
 import json
-import shutil
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import duckdb
 import polars as pl
@@ -42,8 +40,7 @@ def number(value):
 
 
 @pytest.fixture
-def lake(empty_lake, tmp_path):
-    path = Path(shutil.copytree(empty_lake, tmp_path / "lake"))
+def lake(lake_path):
     trips, points = [], []
     for router, fixes in enumerate(TRACKS.values()):
         times = [START + timedelta(minutes=n) for n in range(len(fixes))]
@@ -56,7 +53,7 @@ def lake(empty_lake, tmp_path):
     wrong = START + timedelta(seconds=90)
     points += [f"(0, 'jump', 70, 70, 'jump', '{wrong}')"]
     points += [f"(0, 'later', 71, 71, 'good', '{START + timedelta(hours=5)}')"]
-    with open_lake(path) as opened:
+    with open_lake(lake_path) as opened:
         opened.execute(
             "create table marts.trips (router_id bigint, trip_id varchar,"
             " start_latitude_deg double,"
@@ -71,7 +68,7 @@ def lake(empty_lake, tmp_path):
             f"insert into marts.trips values {', '.join(trips)};"
             f"insert into marts.location_track_points values {', '.join(points)}"
         )
-    return path
+    return lake_path
 
 
 def send(lake, folder, *names):

@@ -33,16 +33,22 @@ def test_a_circle_and_a_polygon_with_a_hole_are_read(tmp_path):
 
 
 def test_a_place_across_the_antimeridian_is_as_wide_as_it_is(tmp_path):
-    circle, area = read_places(
+    circle, area, holed, cut = read_places(
         place(
             tmp_path,
             "Circle,0,179.9995,111.19508,",
             'Area,,,,"POLYGON ((179 10, -179 10, -179 11, 179 11, 179 10))"',
+            'Holed,,,,"POLYGON ((179 0, -179 0, -179 4, 179 4, 179 0),'
+            ' (-179.5 1, -179.25 1, -179.25 3, -179.5 1))"',
+            'Cut,,,,"MULTIPOLYGON (((-179 0, -180 0, -180 2, -179 2, -179 0)),'
+            ' ((179 0, 180 0, 180 2, 179 2, 179 0)))"',
         )
     )
 
     assert circle.bounds() == pytest.approx((-0.001, 0.001, 179.9985, 0.002))
     assert area.bounds() == (10, 11, 179, 2)
+    assert holed.bounds() == (0, 4, 179, 2)
+    assert cut.bounds() == (0, 2, -181, 2)
 
 
 WRONG = {

@@ -181,7 +181,8 @@ def _rings(wkt: str) -> list[list[Corner]]:
     is_balanced = wkt.count("(") == wkt.count(")")
     if not (_POLYGON.fullmatch(wkt) and texts and is_balanced):
         raise ValueError("wkt is not a POLYGON or MULTIPOLYGON")
-    return [_unwrapped([_corner(corner) for corner in text.split(",")]) for text in texts]
+    rings = [[_corner(corner) for corner in text.split(",")] for text in texts]
+    return [_unwrapped(ring, near=rings[0][0][0]) for ring in rings]
 
 
 def _corner(text: str) -> Corner:
@@ -194,14 +195,14 @@ def _corner(text: str) -> Corner:
     return longitude, latitude
 
 
-def _unwrapped(ring: list[Corner]) -> list[Corner]:
-    """Return a ring whose longitudes do not jump at the antimeridian."""
+def _unwrapped(ring: list[Corner], *, near: float) -> list[Corner]:
+    """Return a ring that starts near a longitude and does not jump at the antimeridian."""
     if len(ring) < _CORNERS or ring[0] != ring[-1]:
         raise ValueError("wkt: each ring needs three corners and must end where it starts")
-    unwrapped = [ring[0]]
-    for longitude, latitude in ring[1:]:
-        step = (longitude - unwrapped[-1][0] + _HALF_TURN) % _TURN - _HALF_TURN
-        unwrapped.append((unwrapped[-1][0] + step, latitude))
+    unwrapped = []
+    for longitude, latitude in ring:
+        near += (longitude - near + _HALF_TURN) % _TURN - _HALF_TURN
+        unwrapped.append((near, latitude))
     return unwrapped
 
 
