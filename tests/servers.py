@@ -8,7 +8,6 @@ import os
 
 import pytest
 
-
 _POSTGRES = "FLEETLAKE_TEST_POSTGRES"
 _SPARK = "FLEETLAKE_SPARK_PYTHON"
 NAMES = frozenset({_POSTGRES, _SPARK})
