@@ -18,6 +18,7 @@ from fleetlake.errors import ExportFailed, LakeError, SettingsError, StreamBusy
 from fleetlake.exporters import TARGETS
 from fleetlake.exporters.export import export
 from fleetlake.lake import Lake, open_lake
+from fleetlake.lake.attach import CATALOG, FILES
 from fleetlake.lake.locks import commit_lock, stream_lock
 from fleetlake.machine import file_locks, ownership, umask
 from fleetlake.machine.atomic_files import write_atomically
@@ -206,6 +207,19 @@ def test_doctor_wants_push_secrets_for_their_owner_only_whatever_the_umask(tmp_p
     [exposed] = after
     assert (exposed.name, exposed.path) == ("push secrets", settings.push_secrets_file)
     assert exposed.command == f"chmod -R go-rwx {settings.push_secrets_file}"
+
+
+@pytest.mark.parametrize("part", ["", FILES, "locks", CATALOG])
+def test_doctor_names_the_part_of_a_lake_that_this_user_may_not_write(lake_path, monkeypatch, part):
+    allowed = os.access
+    monkeypatch.setattr(
+        os, "access", lambda path, mode: path != lake_path / part and allowed(path, mode)
+    )
+
+    found = {check.name: check for check in run_checks(Settings(lake=lake_path))}["lake"]
+
+    assert found.error is not None
+    assert f"{lake_path / part}: Permission denied." in found.found
 
 
 @pytest.mark.proof
