@@ -254,14 +254,16 @@ def test_doctor_names_a_folder_of_another_user_once_and_the_command_that_takes_i
 
 
 @pytest.mark.parametrize("is_in_store", [False, True])
-def test_doctor_inspects_the_exports_and_the_files_of_a_shared_lake(
+def test_doctor_inspects_the_exports_the_reports_and_the_files_of_a_shared_lake(
     tmp_path, monkeypatch, is_in_store
 ):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     files = "s3://bucket/lake" if is_in_store else str(tmp_path / "files")
     exports = {"csv": str(tmp_path / "csv"), "delta": "s3://bucket/delta"}
-    settings = Settings(lake="postgres:host=db", lake_files=files, exports=exports)
+    reports = tmp_path / "reports"
+    settings = Settings(lake="postgres:host=db", lake_files=files, exports=exports, reports=reports)
     folders = {"export csv": tmp_path / "csv", "build folder": settings.lake / "dbt"}
+    folders["reports"] = reports
     if not is_in_store:
         folders["files of the lake"] = tmp_path / "files"
     for folder in folders.values():
