@@ -5,12 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from fleetlake.cli import app
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import LakeError, SettingsError
 from fleetlake.lake import open_lake
 from fleetlake.lake.attach import CATALOG
-from fleetlake.lake.audit_trail import read_events
+from fleetlake.lake.audit_trail import EventKind, read_events, record_event
+from fleetlake.lake.backups.backup import back_up
 from fleetlake.lake.integrity.check import check_lake
 from fleetlake.lake.integrity.damage import DamageKind
 from fleetlake.lake.integrity.rebuild import rebuild_catalog
@@ -219,6 +222,24 @@ def test_a_catalog_built_anew_does_not_show_rows_past_their_days_of_older_files(
 
 
 @pytest.mark.proof
+@pytest.mark.proof
+def test_maintain_names_the_backups_with_deleted_rows_even_if_it_leaves_the_copies(
+    lake_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLEETLAKE_LAKE", str(lake_path))
+    for name in ("before", "after"):
+        back_up(lake_path, str(tmp_path / name))
+        with open_lake(lake_path) as lake, lake.transaction():
+            if name == "before":
+                record_event(lake, EventKind.RETENTION, "Rows of alerts were deleted.", rows=1)
+    targets = [word for n in ("before", "after") for word in ("--backup", str(tmp_path / n))]
+
+    shown = CliRunner().invoke(app, ["maintain", "--no-copies", *targets]).stdout
+
+    assert shown.count("backups in") == 2
+    assert shown.count("still in 1 backup") == shown.count("in no backup") == 1
+
+
 def test_a_rule_that_the_settings_no_longer_name_ends_with_the_next_maintenance(sim: Sim) -> None:
     maintained(sim, {"alerts": 2, "routers": 5})
 
