@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,6 +25,8 @@ from fleetlake.loading.ingest import backfill, ingest
 from fleetlake.loading.verify import verify
 from fleetlake.monitoring.status import stream_statuses
 from fleetlake.planning.intervals import BEGINNING, Interval
+from fleetlake.privacy import after_retention
+from fleetlake.privacy.after_retention import renew_after_retention
 from fleetlake.settings import ClockTrust, Settings
 from tests.conftest import NOW, Sim, copied, loaded_sim
 
@@ -222,6 +225,25 @@ def test_a_catalog_built_anew_does_not_show_rows_past_their_days_of_older_files(
 
 
 @pytest.mark.proof
+@pytest.mark.parametrize(("minutes", "is_built_again"), [(1, False), (3, True)])
+def test_a_build_of_another_machine_that_began_before_the_deletion_does_not_count(
+    lake_path: Path, monkeypatch: pytest.MonkeyPatch, minutes: int, is_built_again: bool
+) -> None:
+    with open_lake(lake_path) as lake:
+        lake.execute(
+            "create table marts.trips (router_id bigint);"
+            "insert into meta.events (kind, happened_at) values "
+            "('retention', now() - interval 2 minutes);"
+            "insert into meta.builds (built_at, seconds, is_good, is_full) "
+            f"values (now(), {60 * minutes}, true, true)"
+        )
+    monkeypatch.setattr(after_retention, "build_marts", lambda *_, **__: SimpleNamespace(models=[]))
+
+    done = [*renew_after_retention(Settings(lake=lake_path, published=lake_path / "none"))]
+
+    assert [one.outlet for one in done] == ["marts"] * is_built_again
+
+
 @pytest.mark.proof
 def test_maintain_names_the_backups_with_deleted_rows_even_if_it_leaves_the_copies(
     lake_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -73,17 +73,18 @@ def _last_deletion(lake: Lake) -> datetime | None:
 def _are_outdated(lake: Lake, deleted_at: datetime) -> bool:
     """Return whether the marts hold what was computed from deleted rows.
 
-    Another machine may have built them, which only the lake's own record of builds shows.
+    Another machine may have built them, which only the lake's own record of builds shows. What a
+    build reads is as old as its beginning.
     """
     built = last_built(lake.path / "dbt")
     if built is not None:
         return built.removals != count_removals(lake)
-    built_at = _last_full_build(lake)
-    return built_at is None or built_at < deleted_at
+    began_at = _newest(lake, "builds", "built_at - to_seconds(seconds)", _FULL_BUILD)
+    return began_at is None or began_at < deleted_at
 
 
 def _last_full_build(lake: Lake) -> datetime | None:
-    return _newest(lake, "builds", "built_at", "is_good and is_full")
+    return _newest(lake, "builds", "built_at", _FULL_BUILD)
 
 
 def _newest(lake: Lake, table: str, column: str, condition: str) -> datetime | None:
@@ -94,6 +95,7 @@ def _newest(lake: Lake, table: str, column: str, condition: str) -> datetime | N
     return moment.astimezone(UTC) if moment else None
 
 
+_FULL_BUILD = "is_good and is_full"
 _MARTS = (
     "select 1 from duckdb_tables() where database_name = 'lake' and schema_name = 'marts' limit 1"
 )
