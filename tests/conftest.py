@@ -28,6 +28,7 @@ from fleetlake.loading.outcome import Outcome
 from fleetlake.settings import Settings, load_settings
 from fleetsim.app import create_app
 from fleetsim.options import SimulatorOptions
+from tests import servers
 
 # A busy machine is not a bug. In the proofs, properties are tested with more examples.
 hypothesis.settings.register_profile("promises", deadline=None, max_examples=25)
@@ -44,7 +45,7 @@ KEYS = {
     "v3_token": "simulator-token",
 }
 
-OWN_FOLDERS = ("lake", "published", "state", "push_journal", "push_secrets_file")
+OWN_FOLDERS = ("lake", "published", "reports", "state", "push_journal", "push_secrets_file")
 """Settings whose default is a place that belongs to the user."""
 
 
@@ -69,8 +70,9 @@ def no_settings_of_this_machine(tmp_path_factory: pytest.TempPathFactory) -> Ite
     holds, such as its journal of pushed messages.
     """
     with pytest.MonkeyPatch.context() as patch:
-        for name in [name for name in os.environ if name.startswith("FLEETLAKE_")]:
-            patch.delenv(name)
+        for name in os.environ.keys() - servers.NAMES:
+            if name.startswith("FLEETLAKE_"):
+                patch.delenv(name)
         folder = tmp_path_factory.mktemp("default")
         for name in OWN_FOLDERS:
             patch.setenv(f"FLEETLAKE_{name.upper()}", str(folder / name.replace("_", "-")))

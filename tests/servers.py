@@ -8,15 +8,20 @@ import os
 
 import pytest
 
+_POSTGRES = "FLEETLAKE_TEST_POSTGRES"
+_SPARK = "FLEETLAKE_SPARK_PYTHON"
+NAMES = frozenset({_POSTGRES, _SPARK})
+"""Variables of the tests: no settings, although they are named so."""
+
 
 def postgres() -> str:
     """Return the address of a PostgreSQL server that tests may use; without one the test fails."""
-    return _named("FLEETLAKE_TEST_POSTGRES", "make test-outlets")
+    return _named(_POSTGRES, "make test-outlets")
 
 
 def spark_python() -> str:
     """Return the path of the Python that has Spark; without one the test fails."""
-    return _named("FLEETLAKE_SPARK_PYTHON", "make test-spark")
+    return _named(_SPARK, "make test-spark")
 
 
 def _named(variable: str, target: str) -> str:

@@ -18,6 +18,7 @@ from fleetlake.errors import ExportFailed, LakeError, SettingsError, StreamBusy
 from fleetlake.exporters import TARGETS
 from fleetlake.exporters.export import export
 from fleetlake.lake import Lake, open_lake
+from fleetlake.lake.attach import CATALOG, FILES
 from fleetlake.lake.locks import commit_lock, stream_lock
 from fleetlake.machine import file_locks, ownership, umask
 from fleetlake.machine.atomic_files import write_atomically
@@ -208,6 +209,19 @@ def test_doctor_wants_push_secrets_for_their_owner_only_whatever_the_umask(tmp_p
     assert exposed.command == f"chmod -R go-rwx {settings.push_secrets_file}"
 
 
+@pytest.mark.parametrize("part", ["", FILES, "locks", CATALOG])
+def test_doctor_names_the_part_of_a_lake_that_this_user_may_not_write(lake_path, monkeypatch, part):
+    allowed = os.access
+    monkeypatch.setattr(
+        os, "access", lambda path, mode: path != lake_path / part and allowed(path, mode)
+    )
+
+    found = {check.name: check for check in run_checks(Settings(lake=lake_path))}["lake"]
+
+    assert found.error is not None
+    assert f"{lake_path / part}: Permission denied." in found.found
+
+
 @pytest.mark.proof
 def test_doctor_accepts_a_lake_that_the_group_may_read_but_not_write(sim):
     settings = sim.settings(base_url=None, v3_base_url=None, umask="027")
@@ -240,14 +254,16 @@ def test_doctor_names_a_folder_of_another_user_once_and_the_command_that_takes_i
 
 
 @pytest.mark.parametrize("is_in_store", [False, True])
-def test_doctor_inspects_the_exports_and_the_files_of_a_shared_lake(
+def test_doctor_inspects_the_exports_the_reports_and_the_files_of_a_shared_lake(
     tmp_path, monkeypatch, is_in_store
 ):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     files = "s3://bucket/lake" if is_in_store else str(tmp_path / "files")
     exports = {"csv": str(tmp_path / "csv"), "delta": "s3://bucket/delta"}
-    settings = Settings(lake="postgres:host=db", lake_files=files, exports=exports)
+    reports = tmp_path / "reports"
+    settings = Settings(lake="postgres:host=db", lake_files=files, exports=exports, reports=reports)
     folders = {"export csv": tmp_path / "csv", "build folder": settings.lake / "dbt"}
+    folders["reports"] = reports
     if not is_in_store:
         folders["files of the lake"] = tmp_path / "files"
     for folder in folders.values():

@@ -17,7 +17,11 @@ from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.commit import commit_load
 from fleetlake.lake.evolution.format import newest_format, this_release
 from fleetlake.lake.evolution.promote import promote
+from fleetlake.lake.integrity.check import note_damage
+from fleetlake.lake.integrity.damage import CheckReport, Damage, DamageKind
 from fleetlake.lake.tables import META
+from fleetlake.monitoring.doctor import run_checks
+from fleetlake.settings import Settings
 from tests.conftest import Sim, copied, new_sim
 from tests.test_lake import GROUPS, load_of
 
@@ -193,6 +197,24 @@ def test_a_lake_without_a_recorded_format_is_read_and_gets_one_when_written(
     for _ in range(2):
         with open_lake(lake_path) as lake:
             assert lake.rows(NOTED) == [(newest_format(), this_release())]
+
+
+def test_doctor_and_check_look_at_a_lake_of_an_earlier_release_and_do_not_upgrade_it(
+    lake_path: Path,
+) -> None:
+    with open_lake(lake_path) as lake:
+        lake.execute("drop table meta.announced")
+    damage = Damage(kind=DamageKind.MISSING, table="raw.users", name="x", found="the file is gone")
+
+    found = {check.name: check for check in run_checks(Settings(lake=lake_path))}
+    note_damage(lake_path, CheckReport(files=1, size=1, is_full=False, damages=(damage,)))
+
+    assert found["lake"].error is found["integrity"].error is None
+    assert found["lake"].found.endswith("; the next command that writes upgrades it")
+    with open_lake(lake_path, read_only=True) as lake:
+        assert lake.rows("select kind from meta.events") == [("check",)]
+        with pytest.raises(LakeError, match="announced does not exist"):
+            lake.rows("from meta.announced")
 
 
 @pytest.mark.parametrize("read_only", [True, False])

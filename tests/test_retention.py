@@ -2,15 +2,19 @@
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from fleetlake.cli import app
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import LakeError, SettingsError
 from fleetlake.lake import open_lake
 from fleetlake.lake.attach import CATALOG
-from fleetlake.lake.audit_trail import read_events
+from fleetlake.lake.audit_trail import EventKind, read_events, record_event
+from fleetlake.lake.backups.backup import back_up
 from fleetlake.lake.integrity.check import check_lake
 from fleetlake.lake.integrity.damage import DamageKind
 from fleetlake.lake.integrity.rebuild import rebuild_catalog
@@ -21,6 +25,8 @@ from fleetlake.loading.ingest import backfill, ingest
 from fleetlake.loading.verify import verify
 from fleetlake.monitoring.status import stream_statuses
 from fleetlake.planning.intervals import BEGINNING, Interval
+from fleetlake.privacy import after_retention
+from fleetlake.privacy.after_retention import renew_after_retention
 from fleetlake.settings import ClockTrust, Settings
 from tests.conftest import NOW, Sim, copied, loaded_sim
 
@@ -219,6 +225,43 @@ def test_a_catalog_built_anew_does_not_show_rows_past_their_days_of_older_files(
 
 
 @pytest.mark.proof
+@pytest.mark.parametrize(("minutes", "is_built_again"), [(1, False), (3, True)])
+def test_a_build_of_another_machine_that_began_before_the_deletion_does_not_count(
+    lake_path: Path, monkeypatch: pytest.MonkeyPatch, minutes: int, is_built_again: bool
+) -> None:
+    with open_lake(lake_path) as lake:
+        lake.execute(
+            "create table marts.trips (router_id bigint);"
+            "insert into meta.events (kind, happened_at) values "
+            "('retention', now() - interval 2 minutes);"
+            "insert into meta.builds (built_at, seconds, is_good, is_full) "
+            f"values (now(), {60 * minutes}, true, true)"
+        )
+    monkeypatch.setattr(after_retention, "build_marts", lambda *_, **__: SimpleNamespace(models=[]))
+
+    done = [*renew_after_retention(Settings(lake=lake_path, published=lake_path / "none"))]
+
+    assert [one.outlet for one in done] == ["marts"] * is_built_again
+
+
+@pytest.mark.proof
+def test_maintain_names_the_backups_with_deleted_rows_even_if_it_leaves_the_copies(
+    lake_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLEETLAKE_LAKE", str(lake_path))
+    for name in ("before", "after"):
+        back_up(lake_path, str(tmp_path / name))
+        with open_lake(lake_path) as lake, lake.transaction():
+            if name == "before":
+                record_event(lake, EventKind.RETENTION, "Rows of alerts were deleted.", rows=1)
+    targets = [word for n in ("before", "after") for word in ("--backup", str(tmp_path / n))]
+
+    shown = CliRunner().invoke(app, ["maintain", "--no-copies", *targets]).stdout
+
+    assert shown.count("backups in") == 2
+    assert shown.count("still in 1 backup") == shown.count("in no backup") == 1
+
+
 def test_a_rule_that_the_settings_no_longer_name_ends_with_the_next_maintenance(sim: Sim) -> None:
     maintained(sim, {"alerts": 2, "routers": 5})
 

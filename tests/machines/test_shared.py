@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+from contextlib import closing
 
 import duckdb
 import polars as pl
@@ -21,6 +22,7 @@ from fleetlake.lake.maintenance import maintain
 from fleetlake.lake_address import SharedLake
 from fleetlake.loading.forecast import plan_ingest
 from fleetlake.marts import build_marts
+from fleetlake.monitoring.doctor import run_checks
 from fleetlake.publishing.publish import publish
 from fleetlake.service.shared_rate_limit import SharedCallLimit, call_limit
 from fleetlake.settings import Settings
@@ -56,6 +58,29 @@ def test_a_database_without_a_lake_is_named_and_nothing_is_created_in_it(shared)
             read()
 
     assert not has_lake(shared)
+
+
+def test_doctor_creates_no_shared_lake_and_names_a_catalog_that_it_may_not_write(
+    shared, catalog, make_sim
+):
+    settings = make_sim().settings(lake=shared)
+    without = {check.name: check for check in run_checks(settings)}["lake"]
+    is_created = has_lake(shared)
+    with open_lake(shared):
+        pass
+    writable = {check.name: check for check in run_checks(settings)}["lake"]
+    with closing(shared.connect()) as connection, closing(connection.cursor()) as cursor:
+        cursor.execute("drop role if exists onlooker")
+        cursor.execute("create role onlooker login")
+        cursor.execute("grant select on all tables in schema public to onlooker")
+    onlooker = SharedLake(SecretStr(catalog.replace("user=fleet", "user=onlooker")), shared.files)
+    refused = {c.name: c for c in run_checks(make_sim().settings(lake=onlooker))}["lake"]
+
+    assert without.error is writable.error is None
+    assert "`fleetlake ingest` creates it" in without.found
+    assert not is_created
+    assert "is writable; 0 commits so far" in writable.found
+    assert "but not write to it" in refused.found
 
 
 def test_a_plan_for_a_shared_lake_is_forecast_from_its_contents(make_sim, shared):

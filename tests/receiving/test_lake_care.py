@@ -20,8 +20,9 @@ from fleetlake.loading.quarantine import quarantined, retry_quarantined
 from fleetlake.loading.repair import plan_repair, repair
 from fleetlake.monitoring.push_status import PushStatus, push_status
 from fleetlake.privacy.erase import erase
+from fleetlake.privacy.journal_purge import blank_until
 from fleetlake.receiving.drain import drain_all
-from fleetlake.receiving.journal_reader import START, bytes_after
+from fleetlake.receiving.journal_reader import START, Position, bytes_after
 from tests.conftest import Sim
 from tests.receiving.alert_messages import (
     JOURNAL,
@@ -33,6 +34,7 @@ from tests.receiving.alert_messages import (
     with_id,
     without_id,
 )
+from tests.receiving.journals import bodies, record, write_segment
 
 FIRST, SECOND, THIRD = an_alert(1), an_alert(2, seconds=90), an_alert(3, seconds=180, router=8)
 IDS = [alert["created_at_timeuuid"] for alert in (FIRST, SECOND, THIRD)]
@@ -250,6 +252,14 @@ def test_a_journal_overwritten_by_an_erasure_is_read_again_without_effect(
     drained = drain_all(sim.settings().lake, folder)
 
     assert (drained.alerts, drained.dead_letters, drained.damages) == (0, 0, 0)
+
+
+def test_an_erasure_removes_nothing_from_a_journal_that_was_replaced_and_not_read_yet(tmp_path):
+    for number in (1, 2):
+        write_segment(tmp_path, number, record(b"%d" % number))
+
+    assert blank_until(tmp_path, Position(9, 30)) == 0
+    assert bodies(tmp_path) == [b"1", b"2"]
 
 
 def test_a_dead_letter_that_can_be_read_by_now_becomes_a_row(lake, lake_path, folder):

@@ -50,7 +50,10 @@ def maintain(
     from fleetlake.lake.catalog import require_lake
     from fleetlake.lake.maintenance import maintain as maintain_lake
     from fleetlake.lake.retention_rules import prepare_retention
-    from fleetlake.privacy.after_retention import renew_after_retention
+    from fleetlake.privacy.after_retention import (
+        backups_with_deleted_rows,
+        renew_after_retention,
+    )
     from fleetlake.privacy.receipt import raise_unfinished
     from fleetlake.settings import load_settings
     from fleetlake.text.wording import counted
@@ -68,16 +71,13 @@ def maintain(
         f"{counted(done.snapshots_expired, 'snapshot')} expired, "
         f"{counted(done.files_removed, 'file')} removed."
     )
-    if not copies:
-        return
     progress = console(stderr=True)
-    renewed = [
-        *renew_after_retention(
-            settings,
-            backups=backups or (),
-            on_step=lambda step: progress.print(f"{step.capitalize()} …"),
-        )
-    ]
+
+    def say_step(step: str) -> None:
+        progress.print(f"{step.capitalize()} …")
+
+    renewed = [*renew_after_retention(settings, on_step=say_step)] if copies else []
+    renewed += backups_with_deleted_rows(settings, backups or ())
     if renewed:
         print_copies(console(), renewed)
     raise_unfinished(renewed)

@@ -153,7 +153,41 @@ def is_empty(lake: Lake) -> bool:
     return not lake.rows("select 1 from meta.watermarks limit 1")
 
 
+def require_writable(path: LakeAddress) -> None:
+    """Raise LakeError if this user may not write to an existing lake. Changes nothing."""
+    if isinstance(path, Path):
+        _refuse_unusable(path)
+        _require_access(path, path / FILES, path / "locks")
+        if not os.access(path / CATALOG, os.W_OK):
+            raise LakeError(
+                f"Cannot write to the lake's catalog {path / CATALOG}: {os.strerror(EACCES)}.",
+                remedy="Make the file writable for this user.",
+            )
+        return
+    if "://" not in path.files:
+        _require_access(Path(path.files))
+    with closing(path.connect()) as connection, closing(connection.cursor()) as cursor:
+        cursor.execute("select has_table_privilege('ducklake_snapshot', 'INSERT')")
+        [is_allowed] = cursor.fetchone()
+    if not is_allowed:
+        raise LakeError(
+            f"This user may read the catalog of {path}, but not write to it.",
+            remedy="Let its owner grant the right to insert, or give FLEETLAKE_LAKE another user.",
+        )
+
+
 def _make_folder(path: Path) -> None:
+    _refuse_unusable(path)
+    try:
+        (path / FILES).mkdir(parents=True, exist_ok=True)
+        (path / "locks").mkdir(exist_ok=True)
+    except OSError as error:
+        raise not_writable("lake", path, error, setting="FLEETLAKE_LAKE") from None
+    _require_access(path)
+
+
+def _refuse_unusable(path: Path) -> None:
+    """Raise LakeError for a folder of another user, or one that cannot be a lake now."""
     otherwise = "set FLEETLAKE_LAKE to a folder of your own"
     for folder in (path, path / FILES, path / "locks"):
         require_own(folder, "lake", otherwise=otherwise)
@@ -166,10 +200,11 @@ def _make_folder(path: Path) -> None:
             remedy="Wait for it. If it was stopped, run `fleetlake restore` again.",
         )
     require_catalog(path)
-    try:
-        (path / FILES).mkdir(parents=True, exist_ok=True)
-        (path / "locks").mkdir(exist_ok=True)
-        if not os.access(path, os.W_OK | os.X_OK):
-            raise PermissionError(EACCES, os.strerror(EACCES))
-    except OSError as error:
-        raise not_writable("lake", path, error, setting="FLEETLAKE_LAKE") from None
+
+
+def _require_access(*paths: Path) -> None:
+    """Raise LakeError naming the first folder that is there and that this user may not change."""
+    for path in paths:
+        if path.exists() and not os.access(path, os.W_OK | os.X_OK):
+            error = PermissionError(EACCES, os.strerror(EACCES))
+            raise not_writable("lake", path, error, setting="FLEETLAKE_LAKE")

@@ -42,109 +42,78 @@ def stream_lock(lake: LakeAddress, stream: str, shard: Shard = WHOLE) -> Iterato
         yield
 
 
-@contextmanager
-def drain_lock(lake: LakeAddress, *, seconds: float = DRAIN_LOCK_SECONDS) -> Iterator[None]:
+def drain_lock(
+    lake: LakeAddress, *, seconds: float = DRAIN_LOCK_SECONDS
+) -> AbstractContextManager[None]:
     """Hold the commits of pushed records, which one process at a time makes.
 
     Raises: StreamBusy if another process holds it for longer than `seconds`.
     """
-    with ExitStack() as held:
-        try:
-            held.enter_context(_lock(lake, "drain", seconds=seconds, purpose="streams"))
-        except LockTaken:
-            raise StreamBusy(
-                f"Another process is writing pushed records to the lake in {lake}.",
-                remedy="Run again. Nothing was changed.",
-            ) from None
-        yield
+    busy = StreamBusy(
+        f"Another process is writing pushed records to the lake in {lake}.",
+        remedy="Run again. Nothing was changed.",
+    )
+    return _held(_lock(lake, "drain", seconds=seconds, purpose="streams"), busy=busy)
 
 
-@contextmanager
-def announce_lock(lake: LakeAddress) -> Iterator[None]:
+def announce_lock(lake: LakeAddress) -> AbstractContextManager[None]:
     """Hold the announcing of alerts. Raises: StreamBusy at once if another process announces."""
-    with ExitStack() as held:
-        try:
-            held.enter_context(_lock(lake, "announce", seconds=0, purpose="streams"))
-        except LockTaken:
-            raise StreamBusy("Another process is announcing alerts.") from None
-        yield
+    busy = StreamBusy("Another process is announcing alerts.")
+    return _held(_lock(lake, "announce", seconds=0, purpose="streams"), busy=busy)
 
 
-@contextmanager
-def earlier_stream_lock(lake: LakeAddress, stream: str) -> Iterator[None]:
+def earlier_stream_lock(lake: LakeAddress, stream: str) -> AbstractContextManager[None]:
     """Hold a stream of an earlier release, whether or not it could be divided there.
 
     Raises: StreamBusy at once if a process of that release is loading it.
     """
-    with _streams_locked(lake, stream, [stream, *_parts(stream, WHOLE)]):
-        yield
+    return _streams_locked(lake, stream, [stream, *_parts(stream, WHOLE)])
 
 
-@contextmanager
-def upgrade_lock(lake: LakeAddress) -> Iterator[None]:
+def upgrade_lock(lake: LakeAddress) -> AbstractContextManager[None]:
     """Hold the upgrade of a lake. Raises: LakeError if another process upgrades it for too long."""
-    with ExitStack() as held:
-        try:
-            held.enter_context(
-                _lock(lake, "upgrade", seconds=UPGRADE_LOCK_SECONDS, purpose="upgrades")
-            )
-        except LockTaken:
-            raise LakeError(
-                f"Another process is upgrading the lake in {lake}.",
-                remedy="Wait for it, then run again.",
-            ) from None
-        yield
+    busy = LakeError(
+        f"Another process is upgrading the lake in {lake}.",
+        remedy="Wait for it, then run again.",
+    )
+    lock = _lock(lake, "upgrade", seconds=UPGRADE_LOCK_SECONDS, purpose="upgrades")
+    return _held(lock, busy=busy)
 
 
-@contextmanager
-def export_lock(lake: LakeAddress, target: str) -> Iterator[None]:
+def export_lock(lake: LakeAddress, target: str) -> AbstractContextManager[None]:
     """Hold the lock of exports to a target. Raises: LakeError at once if one is running."""
-    with ExitStack() as held:
-        try:
-            held.enter_context(_lock(lake, f"export-{target}", seconds=0, purpose="streams"))
-        except LockTaken:
-            raise LakeError(
-                f"Another export to {target} is running.", remedy="Wait for it, or stop it."
-            ) from None
-        yield
+    busy = LakeError(f"Another export to {target} is running.", remedy="Wait for it, or stop it.")
+    return _held(_lock(lake, f"export-{target}", seconds=0, purpose="streams"), busy=busy)
 
 
-@contextmanager
-def commit_lock(lake: LakeAddress) -> Iterator[None]:
+def commit_lock(lake: LakeAddress) -> AbstractContextManager[None]:
     """Hold the catalog's lock for one commit. Raises: LakeError after waiting for two minutes."""
-    with ExitStack() as held:
-        try:
-            held.enter_context(
-                _lock(lake, "commit", seconds=COMMIT_LOCK_SECONDS, purpose="commits")
-            )
-        except LockTaken:
-            raise LakeError(
-                f"Another process has held the catalog of {lake} for two minutes.",
-                remedy="Look for a stopped (suspended) fleetlake process and end it.",
-            ) from None
-        yield
+    busy = LakeError(
+        f"Another process has held the catalog of {lake} for two minutes.",
+        remedy="Look for a stopped (suspended) fleetlake process and end it.",
+    )
+    lock = _lock(lake, "commit", seconds=COMMIT_LOCK_SECONDS, purpose="commits")
+    return _held(lock, busy=busy)
 
 
-@contextmanager
-def files_lock(lake: LakeAddress, *, seconds: float) -> Iterator[None]:
+def files_lock(lake: LakeAddress, *, seconds: float) -> AbstractContextManager[None]:
     """Keep the lake's files as they are: a backup copies them, maintenance removes some.
 
     Raises: StreamBusy if the other one, or one of the same kind, still runs after `seconds`.
     """
-    with ExitStack() as held:
-        try:
-            held.enter_context(_lock(lake, "files", seconds=seconds, purpose="files"))
-        except LockTaken:
-            raise StreamBusy(
-                f"A backup or maintenance of the lake in {lake} is under way.",
-                remedy="Run again when it has ended. Nothing was changed.",
-            ) from None
-        yield
+    busy = StreamBusy(
+        f"A backup or maintenance of the lake in {lake} is under way.",
+        remedy="Run again when it has ended. Nothing was changed.",
+    )
+    return _held(_lock(lake, "files", seconds=seconds, purpose="files"), busy=busy)
 
 
 @contextmanager
 def quiet_lake(lake: LakeAddress) -> Iterator[None]:
-    """Keep loads, maintenance and backups away. Raises: StreamBusy at once if one is running."""
+    """Keep loads, drains, maintenance and backups away.
+
+    Raises: StreamBusy at once if one is running; a drain is waited for, as in `stream_lock`.
+    """
     with ExitStack() as held:
         held.enter_context(files_lock(lake, seconds=0))
         for name in ENDPOINTS:
@@ -179,15 +148,24 @@ def _parts(stream: str, shard: Shard) -> list[str]:
     return [f"{stream}.{part}" for part in shard.parts]
 
 
-@contextmanager
-def _streams_locked(lake: LakeAddress, stream: str, names: Iterable[str]) -> Iterator[None]:
+def _streams_locked(
+    lake: LakeAddress, stream: str, names: Iterable[str]
+) -> AbstractContextManager[None]:
     """Hold locks of a stream. Raises: StreamBusy at once if another process holds one of them."""
+    locks = (_lock(lake, name, seconds=0, purpose="streams") for name in names)
+    busy = StreamBusy(f"{stream} was skipped: another process is loading it.")
+    return _held(*locks, busy=busy)
+
+
+@contextmanager
+def _held(*locks: AbstractContextManager[object], busy: LakeError) -> Iterator[None]:
+    """Hold some locks. Raises: `busy` if another process holds one of them for too long."""
     with ExitStack() as held:
         try:
-            for name in names:
-                held.enter_context(_lock(lake, name, seconds=0, purpose="streams"))
+            for lock in locks:
+                held.enter_context(lock)
         except LockTaken:
-            raise StreamBusy(f"{stream} was skipped: another process is loading it.") from None
+            raise busy from None
         yield
 
 

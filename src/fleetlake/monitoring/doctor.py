@@ -19,8 +19,10 @@ from fleetlake.decoding.arrow import read_page
 from fleetlake.endpoints import V3_PROBE
 from fleetlake.errors import FleetlakeError, LakeError, PushTestFailed, SettingsError
 from fleetlake.lake import open_lake
-from fleetlake.lake.attach import EXTENSIONS, extension_path
-from fleetlake.lake.catalog import has_lake
+from fleetlake.lake.attach import EXTENSIONS, extension_path, unfinished_lake
+from fleetlake.lake.catalog import has_lake, open_as_is, require_writable
+from fleetlake.lake.evolution.format import has_tables
+from fleetlake.lake.evolution.upgrade import is_upgradable
 from fleetlake.lake.integrity.check import check_lake, damage_error, note_damage
 from fleetlake.lake_address import not_writable
 from fleetlake.loading.run import service_now
@@ -106,13 +108,19 @@ def _extensions(_: Settings) -> str:
 
 
 def _lake(settings: Settings) -> str:
+    """Look at the lake without opening it for writing, which would upgrade an older one."""
     address = settings.lake.resolve()
-    if isinstance(address, Path) and not has_lake(address):
-        _require_creatable(address)
+    if not has_lake(address):
+        if isinstance(address, Path):
+            _require_creatable(address)
         return f"none yet in {address}; `fleetlake ingest` creates it"
-    with open_lake(address) as lake:
+    require_writable(address)
+    with open_as_is(address) as lake:
+        if not has_tables(lake):
+            raise unfinished_lake(address)
         [(commits,)] = lake.rows("select count(*) from meta.loads")
-    return f"{address} is writable; {counted(commits, 'commit')} so far"
+        upgrade = "; the next command that writes upgrades it" if is_upgradable(lake) else ""
+    return f"{address} is writable; {counted(commits, 'commit')} so far{upgrade}"
 
 
 def _integrity(settings: Settings) -> str:

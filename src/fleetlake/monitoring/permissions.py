@@ -107,6 +107,7 @@ def _inspected(settings: Settings, published: Path) -> Iterator[tuple[str, Path,
         if "://" not in folder and Path(folder).is_dir():
             yield f"export {target}", Path(folder).absolute(), ()
     yield "exports", in_project(Path("data/exports")).absolute(), ()
+    yield "reports", settings.reports.absolute(), ()
     yield "state", settings.state.absolute(), ()
     yield "journal of pushes", settings.push_journal.absolute(), ()
     if auth_file().exists():  # otherwise Prefect's folder is not fleetlake's

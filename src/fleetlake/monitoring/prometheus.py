@@ -115,16 +115,11 @@ def _of_storage(
     return Metric(name=name, about=about, labels=labels, samples=samples)
 
 
-def _of_pushes(
-    name: str,
-    about: str,
-    read: Callable[[PushStatus], Value],
-    kind: MetricKind = MetricKind.GAUGE,
-) -> Metric:
+def _of_pushes(name: str, about: str, read: Callable[[PushStatus], Value]) -> Metric:
     def samples(measured: Measured) -> list[Sample]:
         return [((), read(measured.status.pushes))]
 
-    return Metric(name=name, about=about, labels=(), samples=samples, kind=kind)
+    return Metric(name=name, about=about, labels=(), samples=samples)
 
 
 def _timestamp(moment: datetime | None) -> float | None:
@@ -291,10 +286,9 @@ METRICS = (
         lambda storage: {"": storage.disk_free_bytes},
     ),
     _of_pushes(
-        "fleetlake_pushed_alerts_total",
-        "Alerts received by push.",
+        "fleetlake_pushed_alerts",
+        "Pushed alerts in the lake; retention and erasure delete some.",
         lambda pushes: pushes.alerts,
-        MetricKind.COUNTER,
     ),
     _of_pushes(
         "fleetlake_pushed_alert_timestamp_seconds",

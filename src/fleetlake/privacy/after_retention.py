@@ -25,18 +25,17 @@ OnStep = Callable[[str], None]
 
 
 def renew_after_retention(
-    settings: Settings, *, backups: Sequence[str] = (), on_step: OnStep = lambda _: None
+    settings: Settings, *, on_step: OnStep = lambda _: None
 ) -> Iterator[OutletReceipt]:
     """Bring marts, published snapshots and known exports up to date; yield what was done to each.
 
     Yields nothing for a copy that is up to date, and changes nothing in a lake from which no rule
-    has ever deleted a row. `backups` are targets of which the older backups are named. This process
-    must not have the lake open.
+    has ever deleted a row. This process must not have the lake open.
 
     Raises: BuildFailed; LakeError. A failed export is among what is yielded.
     """
     with open_lake(settings.lake, read_only=True) as lake:
-        deleted_at = _newest(lake, "events", "happened_at", f"kind = '{EventKind.RETENTION}'")
+        deleted_at = _last_deletion(lake)
         has_marts = bool(lake.rows(_MARTS))
         is_outdated = has_marts and deleted_at is not None and _are_outdated(lake, deleted_at)
     if deleted_at is None:
@@ -52,23 +51,40 @@ def renew_after_retention(
         yield from _renew_published(settings, on_step, before=built_at)
     latest = max(deleted_at, built_at or deleted_at)
     yield from bring_exports_up_to_date(settings, on_step, before=latest)
-    yield from earlier_backups(backups, deleted_at)
+
+
+def backups_with_deleted_rows(
+    settings: Settings, addresses: Sequence[str]
+) -> Iterator[OutletReceipt]:
+    """Yield how many backups of each target still hold rows that a rule has deleted.
+
+    Raises: LakeError if a target cannot be read.
+    """
+    with open_lake(settings.lake, read_only=True) as lake:
+        deleted_at = _last_deletion(lake)
+    if deleted_at:
+        yield from earlier_backups(addresses, deleted_at)
+
+
+def _last_deletion(lake: Lake) -> datetime | None:
+    return _newest(lake, "events", "happened_at", f"kind = '{EventKind.RETENTION}'")
 
 
 def _are_outdated(lake: Lake, deleted_at: datetime) -> bool:
     """Return whether the marts hold what was computed from deleted rows.
 
-    Another machine may have built them, which only the lake's own record of builds shows.
+    Another machine may have built them, which only the lake's own record of builds shows. What a
+    build reads is as old as its beginning.
     """
     built = last_built(lake.path / "dbt")
     if built is not None:
         return built.removals != count_removals(lake)
-    built_at = _last_full_build(lake)
-    return built_at is None or built_at < deleted_at
+    began_at = _newest(lake, "builds", "built_at - to_seconds(seconds)", _FULL_BUILD)
+    return began_at is None or began_at < deleted_at
 
 
 def _last_full_build(lake: Lake) -> datetime | None:
-    return _newest(lake, "builds", "built_at", "is_good and is_full")
+    return _newest(lake, "builds", "built_at", _FULL_BUILD)
 
 
 def _newest(lake: Lake, table: str, column: str, condition: str) -> datetime | None:
@@ -79,6 +95,7 @@ def _newest(lake: Lake, table: str, column: str, condition: str) -> datetime | N
     return moment.astimezone(UTC) if moment else None
 
 
+_FULL_BUILD = "is_good and is_full"
 _MARTS = (
     "select 1 from duckdb_tables() where database_name = 'lake' and schema_name = 'marts' limit 1"
 )

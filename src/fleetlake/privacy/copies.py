@@ -66,6 +66,8 @@ def earlier_backups(addresses: Sequence[str], moment: datetime) -> Iterator[Outl
         held = [stamp for stamp in stamps if stamp < moment.strftime(STAMP)]
         yield OutletReceipt(
             outlet=f"backups in {target.name}",
-            done=f"{len(held)} still hold it: {', '.join(held)}" if held else "none holds it",
+            done=f"still in {counted(len(held), 'backup')}: {', '.join(held)}"
+            if held
+            else "in no backup",
             left_to_do=f"`fleetlake backup {target.name} --keep 1` replaces them." if held else "",
         )

@@ -15,7 +15,7 @@ from pathlib import Path
 from fleetlake.lake import open_lake
 from fleetlake.privacy.receipt import OutletReceipt
 from fleetlake.receiving.drain import drain_quiet, read_positions
-from fleetlake.receiving.journal_reader import Position, journals, remove_until
+from fleetlake.receiving.journal_reader import Position, journals, newest_segment, remove_until
 from fleetlake.receiving.segments import encode_record, segment_path
 from fleetlake.settings import Settings
 from fleetlake.text.wording import counted
@@ -64,8 +64,11 @@ def purge_journals(settings: Settings) -> Iterator[OutletReceipt]:
 def blank_until(journal: Path, position: Position) -> int:
     """Remove or overwrite everything before a position; return the overwritten bytes.
 
-    The newest segment stays, because its writer appends to it. Raises: OSError.
+    The newest segment stays, because its writer appends to it. So does a journal that was replaced
+    and not drained since: the position is beyond its end. Raises: OSError.
     """
+    if position.segment > newest_segment(journal):
+        return 0
     remove_until(journal, position)
     path = segment_path(journal, position.segment)
     if not (position.offset and path.exists()):

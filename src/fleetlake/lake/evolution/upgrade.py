@@ -30,6 +30,13 @@ from fleetlake.text.wording import counted
 logger = logging.getLogger(__name__)
 
 
+def is_upgradable(lake: Lake) -> bool:
+    """Return whether a lake lacks a format, table or column that `upgrade` would bring."""
+    known = read_format(lake)
+    is_old = (known.version if known else FIRST_FORMAT) < newest_format()
+    return is_old or any(tables.count_missing(lake))
+
+
 def upgrade(lake: Lake, known: LakeFormat | None) -> None:
     """Bring a lake up to this release's format, tables and columns; log what changed as one line.
 

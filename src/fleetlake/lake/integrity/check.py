@@ -8,7 +8,7 @@ from pathlib import Path
 from fleetlake.errors import LakeError
 from fleetlake.lake.attach import CATALOG
 from fleetlake.lake.audit_trail import EventKind, record_event
-from fleetlake.lake.catalog import open_as_is, open_lake, require_lake
+from fleetlake.lake.catalog import open_as_is, require_lake
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.integrity.catalog_checks import contradictions, page_faults
 from fleetlake.lake.integrity.checksums import known_checksums
@@ -48,12 +48,18 @@ def check_lake(
 def note_damage(path: LakeAddress, report: CheckReport) -> None:
     """Record an event about what a check found, unless the last one says the same.
 
-    A lake that is too damaged to be written keeps no event.
+    A lake that is too damaged to be written keeps no event, nor does one of an earlier release that
+    has no place for it: a check upgrades nothing.
     """
     if not report.damages:
         return
     summary, details = in_words(report.damages), event_details(report)
-    with suppress(LakeError), open_lake(path) as lake, commit_lock(path), lake.transaction():
+    with (
+        suppress(LakeError),
+        open_as_is(path, read_only=False) as lake,
+        commit_lock(path),
+        lake.transaction(),
+    ):
         last = lake.rows(
             "select summary from meta.events where kind in (?, ?) "
             "order by happened_at desc limit 1",
