@@ -18,7 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fleetlake import cli
-from fleetlake.cli.interrupts import leave
+from fleetlake.cli.interrupts import leave, on_ctrl_c
 from fleetlake.cli.screen import console
 from fleetlake.cli.shell import _complete, _names, _run, _statements, attach_lines
 from fleetlake.errors import UsageError
@@ -371,3 +371,15 @@ def test_a_quarantined_record_is_shown_as_the_received_json(run, tmp_path):
 @pytest.mark.parametrize("words", [("gaps",), ("quarantine", "list"), ("columns", "list")])
 def test_an_empty_list_is_printed_as_a_word_without_a_table(run, words):
     assert run(*words).output == "None.\n"
+
+
+@pytest.mark.usefixtures("closed_files")
+def test_listening_for_ctrl_c_ends_with_its_context():
+    before, heard = signal.getsignal(signal.SIGINT), []
+
+    with on_ctrl_c(lambda: heard.append("Ctrl-C")):
+        os.kill(os.getpid(), signal.SIGINT)
+
+    assert heard == ["Ctrl-C"]
+    assert signal.getsignal(signal.SIGINT) is before
+    assert signal.set_wakeup_fd(-1) == -1
