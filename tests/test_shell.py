@@ -23,6 +23,7 @@ from fleetlake.cli.screen import console
 from fleetlake.cli.shell import _complete, _names, _run, _statements, attach_lines
 from fleetlake.errors import UsageError
 from fleetlake.lake import open_lake
+from fleetlake.lake.attach import attach_statements, store_keys
 from fleetlake.lake.guard import close_off
 from fleetlake.lake_address import parse_lake_address
 from tests.processes import command, environment, fleetlake
@@ -283,6 +284,32 @@ def test_the_lines_that_attach_a_shared_lake_contain_no_key(monkeypatch):
     assert "ATTACH 'ducklake:postgres:" in lines
     assert "s3://bucket/fleet" in lines
     assert not [key for key in ("AKIASOMEBODY", "s3cret", "hunter2") if key in lines]
+
+
+def test_the_keys_of_a_store_are_those_of_the_environment_and_are_hidden_in_messages(monkeypatch):
+    values = {
+        "AWS_ACCESS_KEY_ID": "an-id",
+        "AWS_SECRET_ACCESS_KEY": "a-secret",
+        "AWS_SESSION_TOKEN": "a-token",
+        "AWS_DEFAULT_REGION": "north",
+        "AWS_ENDPOINT_URL": "http://store:9000/",
+    }
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("AWS_REGION", raising=False)
+    lake = parse_lake_address("postgres:host=db", "s3://bucket/fleet")
+
+    statements = attach_statements(lake)
+
+    assert (
+        "(TYPE s3, SCOPE 's3://bucket/fleet', KEY_ID 'an-id', SECRET 'a-secret', "
+        "SESSION_TOKEN 'a-token', REGION 'north', ENDPOINT 'store:9000', URL_STYLE 'path', "
+        "USE_SSL 'false');"
+    ) in statements
+    assert store_keys() == ["a-secret", "a-token"]
+    monkeypatch.setenv("AWS_REGION", "south")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "https://store")
+    assert "REGION 'south', ENDPOINT 'store', URL_STYLE 'path');" in attach_statements(lake)
 
 
 @pytest.fixture
