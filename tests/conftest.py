@@ -8,7 +8,9 @@ import gc
 import json
 import os
 import shutil
+import stat
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -44,6 +46,8 @@ KEYS = {
     "mgr_api_key": "admin-key",
     "v3_token": "simulator-token",
 }
+
+KINDS_OF_FILES = (stat.S_ISREG, stat.S_ISDIR, stat.S_ISFIFO, stat.S_ISSOCK)
 
 OWN_FOLDERS = ("lake", "published", "reports", "state", "push_journal", "push_secrets_file")
 """Settings whose default is a place that belongs to the user."""
@@ -108,6 +112,40 @@ def no_flushing() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("fleetlake.lake.durable._libc", SimpleNamespace(syncfs=lambda _: 0))
         yield
+
+
+@pytest.fixture
+def closed_files() -> Iterator[None]:
+    """Require that a test leaves no file, folder, pipe or socket open in this process."""
+    before = open_files()
+    yield
+    gc.collect()
+    assert open_files() - before == set()
+
+
+def open_files() -> set[tuple[int, int, str]]:
+    """Return what this process has open: the descriptor, the inode and, on Linux, the name."""
+    found = set()
+    for entry in Path("/dev/fd").iterdir():
+        with suppress(OSError):  # the descriptor of this listing is closed again
+            status = os.fstat(int(entry.name))
+            if any(is_kind(status.st_mode) for is_kind in KINDS_OF_FILES):
+                found.add((int(entry.name), status.st_ino, str(entry.readlink())))
+    return found
+
+
+@pytest.fixture
+def flushes(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], None]]:
+    """Return the functions to call at each flush of a disk; a test adds what it looks at then."""
+    found: list[Callable[[], None]] = []
+
+    def flush(_descriptor: int) -> int:
+        for look in found:
+            look()
+        return 0
+
+    monkeypatch.setattr("fleetlake.lake.durable._libc", SimpleNamespace(syncfs=flush))
+    return found
 
 
 @dataclass

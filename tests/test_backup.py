@@ -24,6 +24,7 @@ from fleetlake.lake.attach import CATALOG
 from fleetlake.lake.backups import backup as backups
 from fleetlake.lake.backups.backup import back_up
 from fleetlake.lake.backups.backup_target import BackupTarget, copy_all
+from fleetlake.lake.backups.catalog_copy import copy_catalog
 from fleetlake.lake.backups.restore import restore
 from fleetlake.lake.catalog import RESTORING
 from fleetlake.lake.locks import files_lock
@@ -478,3 +479,38 @@ def test_an_object_store_holds_backups_as_a_folder_does(
     assert len([one for one in found if one.path.endswith(".sqlite")]) == 1
     with pytest.raises(LakeError, match="could not be read or written"):
         back_up(lake_path, "s3://no-such-bucket/backups")
+
+
+@pytest.mark.usefixtures("closed_files")
+def test_a_copied_catalog_is_one_file_that_names_no_file_to_be_deleted(
+    lake_path: Path, tmp_path: Path
+) -> None:
+    with closing(sqlite3.connect(lake_path / CATALOG)) as source:
+        source.execute("pragma journal_mode = wal")
+        source.execute(
+            "insert into ducklake_files_scheduled_for_deletion values (1, 'gone.parquet', 1, 'now')"
+        )
+        source.commit()
+
+    copy_catalog(lake_path, tmp_path / "copy")
+
+    with closing(sqlite3.connect(tmp_path / "copy")) as copy:
+        assert copy.execute("pragma journal_mode").fetchone() == ("delete",)
+        named = "select count(*) from ducklake_files_scheduled_for_deletion"
+        assert copy.execute(named).fetchone() == (0,)
+
+
+@pytest.mark.usefixtures("closed_files")
+def test_a_restored_catalog_appears_once_its_files_are_on_disk(
+    lake_path: Path,
+    target: str,
+    tmp_path: Path,
+    flushes: list[Callable[[], None]],
+) -> None:
+    back_up(lake_path, target)
+    new, states = tmp_path / "new", list[tuple[bool, bool]]()
+    flushes.append(lambda: states.append(((new / CATALOG).exists(), (new / RESTORING).exists())))
+
+    restore(target, new)
+
+    assert states == [(False, True), (True, False)]

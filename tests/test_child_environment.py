@@ -94,6 +94,8 @@ def test_dbt_gets_the_variables_it_needs_and_no_key(tmp_path):
     assert not [name for name in found if name.startswith(("PREFECT_", "AWS_", "PG"))]
     assert found["FLEETLAKE_LAKE"] == str(tmp_path / "lake")
     assert found["FLEETLAKE_UMASK"] == "027"
+    assert (found["DO_NOT_TRACK"], found["DBT_SEND_ANONYMOUS_USAGE_STATS"]) == ("1", "false")
+    assert found["PYTHONUNBUFFERED"] == "1"
     assert (found["PATH"], found["LC_ALL"]) == (os.environ["PATH"], "C.UTF-8")
 
 

@@ -30,8 +30,8 @@ from fleetlake.lake.gaps import gaps
 from fleetlake.lake.integrity.check import check_lake, note_damage
 from fleetlake.lake.integrity.checksums import keep_checksums, known_checksums
 from fleetlake.lake.integrity.damage import CheckReport, DamageKind
-from fleetlake.lake.integrity.listing import listed_files
-from fleetlake.lake.integrity.rebuild import rebuild_catalog
+from fleetlake.lake.integrity.listing import FileStore, listed_files
+from fleetlake.lake.integrity.rebuild import WORK, rebuild_catalog
 from fleetlake.lake.locks import stream_lock
 from fleetlake.lake.maintenance import maintain
 from fleetlake.loading.repair import RepairPlan, plan_repair, read_again, repair
@@ -570,3 +570,34 @@ def test_the_checksum_of_a_file_that_is_gone_is_forgotten_and_no_other(lake_path
 
         assert known_checksums(lake) == known
         assert any("groups" in name for name in known)
+
+
+@pytest.mark.proof
+def test_a_rebuilt_catalog_replaces_all_of_the_lost_one_and_leaves_no_folder_of_its_own(
+    lake_path: Path, flushes: list[Callable[[], None]]
+) -> None:
+    (lake_path / CATALOG).unlink()
+    (lake_path / READY).unlink()
+    (lake_path / f"{CATALOG}-wal").write_bytes(b"of the lost catalog")
+    (lake_path / WORK).mkdir()
+    (lake_path / WORK / CATALOG).write_bytes(b"of a rebuild that was stopped")
+    states: list[list[bool]] = []
+    names = (CATALOG, f"{CATALOG}-wal")
+    flushes.append(lambda: states.append([(lake_path / name).exists() for name in names]))
+
+    rebuild_catalog(lake_path)
+
+    assert states[-2:] == [[False, False], [True, False]]  # files first, then what names them
+    assert (lake_path / READY).exists()
+    assert not (lake_path / WORK).exists()
+    assert not (lake_path / f"{CATALOG}-wal").exists()
+    assert found(check_lake(lake_path)) == []
+
+
+def test_a_file_that_cannot_be_replaced_leaves_no_part_of_the_new_one(tmp_path: Path) -> None:
+    (tmp_path / FILES / "in_its_place.parquet").mkdir(parents=True)
+
+    with pytest.raises(IsADirectoryError):
+        FileStore(tmp_path).replace("in_its_place.parquet", b"new")
+
+    assert [file.name for file in (tmp_path / FILES).iterdir()] == ["in_its_place.parquet"]

@@ -227,7 +227,8 @@ def test_a_truncated_file_is_not_a_crash(limit_of, tmp_path):
     asyncio.run(limit_of(5).wait_turn())
 
 
-def test_closing_twice_is_not_an_error(limit_of):
+@pytest.mark.usefixtures("closed_files")
+def test_a_closed_limit_has_no_file_open_and_may_be_closed_twice(limit_of):
     limit = limit_of(5)
 
     limit.close()

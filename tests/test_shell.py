@@ -18,11 +18,12 @@ import pytest
 from typer.testing import CliRunner
 
 from fleetlake import cli
-from fleetlake.cli.interrupts import leave
+from fleetlake.cli.interrupts import leave, on_ctrl_c
 from fleetlake.cli.screen import console
 from fleetlake.cli.shell import _complete, _names, _run, _statements, attach_lines
 from fleetlake.errors import UsageError
 from fleetlake.lake import open_lake
+from fleetlake.lake.attach import attach_statements, store_keys
 from fleetlake.lake.guard import close_off
 from fleetlake.lake_address import parse_lake_address
 from tests.processes import command, environment, fleetlake
@@ -285,6 +286,32 @@ def test_the_lines_that_attach_a_shared_lake_contain_no_key(monkeypatch):
     assert not [key for key in ("AKIASOMEBODY", "s3cret", "hunter2") if key in lines]
 
 
+def test_the_keys_of_a_store_are_those_of_the_environment_and_are_hidden_in_messages(monkeypatch):
+    values = {
+        "AWS_ACCESS_KEY_ID": "an-id",
+        "AWS_SECRET_ACCESS_KEY": "a-secret",
+        "AWS_SESSION_TOKEN": "a-token",
+        "AWS_DEFAULT_REGION": "north",
+        "AWS_ENDPOINT_URL": "http://store:9000/",
+    }
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("AWS_REGION", raising=False)
+    lake = parse_lake_address("postgres:host=db", "s3://bucket/fleet")
+
+    statements = attach_statements(lake)
+
+    assert (
+        "(TYPE s3, SCOPE 's3://bucket/fleet', KEY_ID 'an-id', SECRET 'a-secret', "
+        "SESSION_TOKEN 'a-token', REGION 'north', ENDPOINT 'store:9000', URL_STYLE 'path', "
+        "USE_SSL 'false');"
+    ) in statements
+    assert store_keys() == ["a-secret", "a-token"]
+    monkeypatch.setenv("AWS_REGION", "south")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "https://store")
+    assert "REGION 'south', ENDPOINT 'store', URL_STYLE 'path');" in attach_statements(lake)
+
+
 @pytest.fixture
 def run(env):
     """Return a function that runs a command on the lake and returns its exit code and output."""
@@ -371,3 +398,15 @@ def test_a_quarantined_record_is_shown_as_the_received_json(run, tmp_path):
 @pytest.mark.parametrize("words", [("gaps",), ("quarantine", "list"), ("columns", "list")])
 def test_an_empty_list_is_printed_as_a_word_without_a_table(run, words):
     assert run(*words).output == "None.\n"
+
+
+@pytest.mark.usefixtures("closed_files")
+def test_listening_for_ctrl_c_ends_with_its_context():
+    before, heard = signal.getsignal(signal.SIGINT), []
+
+    with on_ctrl_c(lambda: heard.append("Ctrl-C")):
+        os.kill(os.getpid(), signal.SIGINT)
+
+    assert heard == ["Ctrl-C"]
+    assert signal.getsignal(signal.SIGINT) is before
+    assert signal.set_wakeup_fd(-1) == -1

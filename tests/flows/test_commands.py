@@ -4,11 +4,13 @@ import os
 import socket
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 from unittest.mock import patch
 
 import pytest
 from filelock import FileLock
+from prefect.settings import Settings
 from typer.testing import CliRunner
 
 from fleetlake.cli import app
@@ -110,6 +112,26 @@ def test_up_has_the_simulators_keys_and_keeps_everything_in_its_folder(own_envir
     assert (settings.lake, settings.published) == (folder / "lake", folder / "published")
     assert (settings.state, settings.calls_per_minute) == (folder / "state", 0)
     assert settings.clock is ClockTrust.SERVICE
+    assert settings.reports == folder / "reports"
+    assert settings.push_journal == folder / "push-journal"
+    assert settings.push_secrets_file == folder / "push-secrets"
+
+
+def test_the_server_of_up_is_on_this_machine_tells_nobody_and_keeps_its_database_free(
+    own_environment,
+):
+    put_environment(environment(own_environment, "http://127.0.0.1:1", 4321))
+
+    found, url = Settings(), "http://127.0.0.1:4321/api"
+    assert (found.home, found.api.url, found.server.ui.api_url) == (
+        own_environment / "prefect",
+        url,
+        url,
+    )
+    assert (found.server.api.host, found.server.api.port) == ("127.0.0.1", 4321)
+    assert not found.server.analytics_enabled
+    assert found.server.services.late_runs.after_seconds == timedelta(minutes=2)
+    assert found.server.services.scheduler.max_runs == 10
 
 
 def test_up_refuses_a_settings_file_with_accounts(own_environment):

@@ -15,16 +15,17 @@ from pathlib import Path
 import pytest
 
 from fleetlake.errors import LakeError
+from fleetlake.privacy.journal_purge import blank_until
 from fleetlake.receiving.journal import (
     Journal,
     JournalLimits,
     JournalOverloaded,
     open_journal,
 )
-from fleetlake.receiving.journal_reader import START, journals, remove_until
+from fleetlake.receiving.journal_reader import START, Position, journals, remove_until
 from fleetlake.receiving.segment_writer import SegmentWriter
 from fleetlake.receiving.segments import segment_path, segments
-from tests.receiving.journals import ARRIVED, bodies, later, read
+from tests.receiving.journals import ARRIVED, bodies, later, read, record, write_segment
 
 NO_PAUSE = JournalLimits(pause_seconds=0)
 
@@ -45,6 +46,9 @@ class Disk:
         self.flushes += 1
         if self.error:
             raise self.error
+
+    def fail(self, _folder: Path) -> None:
+        raise OSError(ENOSPC, os.strerror(ENOSPC))
 
     def journal(self, folder: Path, **options) -> Journal:
         return open_journal(folder, new_writer=partial(SegmentWriter, flush=self.flush), **options)
@@ -413,3 +417,47 @@ def test_after_kills_every_message_whose_append_returned_is_read_once(folder):
     assert len(acknowledged) > rounds
     assert set(acknowledged) - set(found) == set()
     assert len(found) == len(set(found))
+
+
+def test_the_name_of_a_segment_is_on_disk_before_its_first_record(folder, monkeypatch):
+    noted, sync = [], os.fsync
+
+    def note(descriptor):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            noted.append([file.stat().st_size for file in folder.rglob("*.log")])
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", note)
+    journal = open_journal(folder)
+
+    asyncio.run(journal.append(b"a message", ARRIVED))
+
+    assert noted[-1] == [0]
+
+
+@pytest.mark.usefixtures("closed_files")
+def test_no_file_stays_open_after_a_journal_was_closed(folder, disk, monkeypatch):
+    async def write() -> None:
+        journal = disk.journal(folder, limits=NO_PAUSE)
+        disk.error = OSError(EIO, os.strerror(EIO))
+        assert await outcomes(journal, [b"no data on disk"]) == [os.strerror(EIO)]
+        assert await journal.fault() == os.strerror(EIO)
+        disk.error = None
+        with monkeypatch.context() as patch:
+            patch.setattr("fleetlake.receiving.segment_writer.flush_folder", disk.fail)
+            assert await outcomes(journal, [b"no name on disk"]) == [os.strerror(ENOSPC)]
+        await journal.append(b"stored", ARRIVED)
+        await journal.close()
+
+    asyncio.run(write())
+
+
+def test_what_an_erasure_overwrites_is_on_disk_when_it_reports_it(folder, monkeypatch):
+    write_segment(folder, 1, record(b"a name"))
+    segment, noted = segment_path(folder, 1), []
+    monkeypatch.setattr(os, "fsync", lambda _: noted.append(b"a name" in segment.read_bytes()))
+
+    blanked = blank_until(folder, Position(1, segment.stat().st_size))
+
+    assert blanked == segment.stat().st_size
+    assert noted[-1:] == [False]
