@@ -407,9 +407,7 @@ def test_no_secret_is_in_journal_log_or_metrics_after_good_bad_and_crooked_reque
     found = scan([tmp_path], texts=[SECRET, OTHER, signature(BODY)], ids=[])
     assert found.leaks == []
     assert found.files >= 3
-    assert not {SECRET, OTHER, signature(BODY)} & {
-        word for word in (SECRET, OTHER) if word in texts
-    }
+    assert not [word for word in (SECRET, OTHER, signature(BODY)) if word in texts]
     assert log.count("POST /push") == 5
     assert "(other path) 404" in log
 
