@@ -372,6 +372,12 @@ def test_what_the_service_refuses_is_shown_in_its_own_words(service):
     assert "unknown alert type" in error.what
 
 
+def test_an_empty_url_is_no_change(service):
+    assert (
+        "Nothing to change" in failed(service.run("destinations", "change", "x", "--url", "")).what
+    )
+
+
 def test_an_unknown_id_gets_the_nearest_one(service):
     service.run("destinations", "add", "--url", URL, "--name", "control room")
 

@@ -13,6 +13,7 @@ from fleetlake.cli.alerts.connecting import (
     is_agreed,
     on_account,
     picked,
+    picked_destination,
 )
 from fleetlake.cli.command_group import ListGroup
 from fleetlake.cli.completion import destination_ids, rule_ids, type_names
@@ -229,11 +230,7 @@ def _picked(found: list["AlertRule"], word: str) -> "AlertRule":
 async def _ids_of(service: "AccountSettings", words: list[str]) -> list[str]:
     """Return the ids of destinations that are given by id, name or URL."""
     known = await service.destinations()
-    found = (
-        picked(known, word, lambda d: (d.destination_id, d.name, d.url), what="destination")
-        for word in words
-    )
-    return [one.destination_id for one in found]
+    return [picked_destination(known, word).destination_id for word in words]
 
 
 def _fields(
