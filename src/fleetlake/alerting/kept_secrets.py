@@ -66,7 +66,7 @@ class KeptSecrets:
         Secrets made before stay: messages that the service repeats are signed with them.
         """
         with self._locked():
-            secret = secrets.token_urlsafe(_BYTES)
+            secret = new_secret()
             # In this order, a stop in between leaves a digest without a secret, which counts for
             # nothing, and never a secret that belongs to no URL.
             made_for = {**self._read_urls(), url: _digest(secret)}
@@ -112,6 +112,11 @@ class KeptSecrets:
                 remedy=f"Run: chmod {chmod_words(0o077)} {self._file}. Then give each destination "
                 "a new secret with `fleetlake alerts destinations change ID --new-secret`.",
             )
+
+
+def new_secret() -> str:
+    """Return a secret that nobody can guess, of less than the service's 256 characters."""
+    return secrets.token_urlsafe(_BYTES)
 
 
 def _digest(secret: str) -> str:

@@ -74,6 +74,9 @@ EmailsOption = Annotated[
     list[int] | None,
     typer.Option("--email", metavar="USER", help="Id of a user to notify by mail. Repeatable."),
 ]
+ScheduleOption = Annotated[
+    Schedule | None, typer.Option(help="Notify at once (none), or with a summary.")
+]
 SettingsOption = Annotated[
     str | None,
     typer.Option("--settings", metavar="JSON", help="Settings of pooled-usage alert types."),
@@ -126,9 +129,7 @@ def add_rule(
     account: AccountsOption = None,
     group: GroupsOption = None,
     email: EmailsOption = None,
-    schedule: Annotated[
-        Schedule, typer.Option(help="Notify at once (none), or with a summary.")
-    ] = Schedule.NONE,
+    schedule: ScheduleOption = Schedule.NONE,
     settings: SettingsOption = None,
     *,
     profile: ProfileOption = None,
@@ -168,9 +169,7 @@ def change_rule(
     account: AccountsOption = None,
     group: GroupsOption = None,
     email: EmailsOption = None,
-    schedule: Annotated[
-        Schedule | None, typer.Option(help="Notify at once (none), or with a summary.")
-    ] = None,
+    schedule: ScheduleOption = None,
     settings: SettingsOption = None,
     *,
     profile: ProfileOption = None,
