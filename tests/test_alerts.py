@@ -40,6 +40,7 @@ from fleetlake.monitoring.doctor import run_checks
 from fleetlake.monitoring.figures import measure
 from fleetlake.monitoring.prometheus import metrics_text
 from fleetlake.receiving.drain import drain_all
+from fleetlake.receiving.push_secrets import read_secrets
 from fleetlake.settings import Settings, load_settings
 from fleetsim.alert_types import CONTRACT_ALERT_TYPES
 from fleetsim.app import create_app
@@ -287,6 +288,28 @@ def test_the_secret_is_in_no_output_no_log_and_no_table(service, caplog):
     assert stat.S_IMODE((service.folder / "push-secrets").stat().st_mode) == 0o600
 
 
+def test_secrets_that_others_wrote_into_the_file_stay_as_they_are(tmp_path):
+    file = tmp_path / "push-secrets"
+    file.touch(0o600)
+    file.write_bytes("by\fhand\nof\u2028another".encode())
+
+    made = KeptSecrets(file).keep_new(URL)
+
+    assert read_secrets(file) == (b"by\fhand", "of\u2028another".encode(), made.encode())
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("push-secrets", b"\xff"), ("push-secrets.urls", b"\xff"), ("push-secrets.urls", b"[1]")],
+)
+def test_a_file_of_secrets_that_cannot_be_used_is_refused_in_plain_words(tmp_path, name, content):
+    (tmp_path / name).touch(0o600)
+    (tmp_path / name).write_bytes(content)
+
+    with pytest.raises(SettingsError, match=r"is not (UTF-8 text|a JSON object)"):
+        KeptSecrets(tmp_path / "push-secrets").keep_new(URL)
+
+
 def test_a_secret_file_that_others_can_read_is_refused(service):
     service.run("setup", "--url", URL)
     (service.folder / "push-secrets").chmod(0o644)
@@ -370,6 +393,12 @@ def test_what_the_service_refuses_is_shown_in_its_own_words(service):
 
     assert isinstance(error, RequestRejected)
     assert "unknown alert type" in error.what
+
+
+def test_an_empty_url_is_no_change(service):
+    assert (
+        "Nothing to change" in failed(service.run("destinations", "change", "x", "--url", "")).what
+    )
 
 
 def test_an_unknown_id_gets_the_nearest_one(service):

@@ -267,20 +267,32 @@ def test_the_bytes_of_a_dead_letter_are_never_lost(body):
 
     letters = [received_bytes(reject.raw) for reject in found.rejects]
     assert all(b"\0" not in reject.raw.encode() for reject in found.rejects)
-    assert found.rows.num_rows or letters in ([body], []) or body.strip().startswith(b"[")
+    assert found.rows.num_rows or letters in ([body], [body.strip()]) or body.strip()[:1] == b"["
 
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
     max_leaves=6,
 )
 
 
-@given(st.lists(st.dictionaries(st.sampled_from([c.path[0] for c in PUSHED.columns]), json_values)))
-def test_every_alert_of_a_list_is_a_row_a_dead_letter_or_a_repeat(alerts):
+def content(alert: object) -> bytes:
+    """Return what is the same for repeats of an alert without a UUID."""
+    return msgspec.json.encode(msgspec.json.decode(json.dumps(alert)), order="sorted")
+
+
+@given(
+    st.lists(
+        st.dictionaries(st.sampled_from([c.path[0] for c in PUSHED.columns]), json_values),
+        unique_by=content,
+    )
+)
+def test_every_alert_of_a_list_is_a_row_a_dead_letter_or_a_test(alerts):
     found = read(json.dumps(alerts).encode())
 
-    assert found.rows.num_rows + len(found.rejects) + found.tests <= len(alerts)
-    typed = [a for a in alerts if a.get("type") is not None]
-    assert not typed or found.rows.num_rows + len(found.rejects) + found.tests > 0
+    assert found.rows.num_rows + len(found.rejects) + found.tests == len(alerts)

@@ -23,6 +23,7 @@ from typing import Any
 import httpx
 import pytest
 import uvicorn
+import uvloop
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -203,7 +204,8 @@ def test_clients_that_do_not_read_their_answers_are_cut_off(tmp_path, caplog):
                 for client in held:
                     client.close()
 
-    assert asyncio.run(attack()) == 200
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:  # the receiver's kind
+        assert runner.run(attack()) == 200
     assert caplog.text == ""
 
 
@@ -407,9 +409,7 @@ def test_no_secret_is_in_journal_log_or_metrics_after_good_bad_and_crooked_reque
     found = scan([tmp_path], texts=[SECRET, OTHER, signature(BODY)], ids=[])
     assert found.leaks == []
     assert found.files >= 3
-    assert not {SECRET, OTHER, signature(BODY)} & {
-        word for word in (SECRET, OTHER) if word in texts
-    }
+    assert not [word for word in (SECRET, OTHER, signature(BODY)) if word in texts]
     assert log.count("POST /push") == 5
     assert "(other path) 404" in log
 

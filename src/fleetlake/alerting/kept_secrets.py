@@ -53,12 +53,7 @@ class KeptSecrets:
 
     def all(self) -> list[str]:
         """Return all secrets, oldest first."""
-        self._refuse_exposed()
-        try:
-            lines = self._file.read_text("utf-8").splitlines()
-        except FileNotFoundError:
-            return []
-        return [line.strip() for line in lines if line.strip()]
+        return [line.strip() for line in self._read().splitlines() if line.strip()]
 
     def keep_new(self, url: str) -> str:
         """Make a secret for a URL, and return it once it is on the disk.
@@ -66,23 +61,37 @@ class KeptSecrets:
         Secrets made before stay: messages that the service repeats are signed with them.
         """
         with self._locked():
-            secret = secrets.token_urlsafe(_BYTES)
+            secret = new_secret()
             # In this order, a stop in between leaves a digest without a secret, which counts for
             # nothing, and never a secret that belongs to no URL.
             made_for = {**self._read_urls(), url: _digest(secret)}
             write_atomically(self._urls, f"{json.dumps(made_for, indent=1)}\n", mode=_PRIVATE)
-            text = "".join(f"{line}\n" for line in [*self.all(), secret])
-            write_atomically(self._file, text, mode=_PRIVATE)
+            before = self._read()  # kept as it is: others may have written secrets of any kind
+            end = "" if before.endswith("\n") or not before else "\n"
+            write_atomically(self._file, f"{before}{end}{secret}\n", mode=_PRIVATE)
             return secret
+
+    def _read(self) -> str:
+        self._refuse_exposed()
+        try:
+            return self._file.read_text("utf-8")
+        except FileNotFoundError:
+            return ""
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+            raise SettingsError(
+                f"The secrets in {self._file} cannot be read: {why}.",
+                remedy="Fix the file, or set FLEETLAKE_PUSH_SECRETS_FILE to another one.",
+            ) from None
 
     def _read_urls(self) -> dict[str, str]:
         try:
             return dict(json.loads(self._urls.read_text("utf-8")))
         except FileNotFoundError:
             return {}
-        except ValueError:
+        except (ValueError, TypeError):
             raise SettingsError(
-                f"{self._urls} is not valid JSON.", remedy="Remove it; new secrets will be made."
+                f"{self._urls} is not a JSON object.", remedy="Remove it; new secrets will be made."
             ) from None
 
     @contextmanager
@@ -112,6 +121,11 @@ class KeptSecrets:
                 remedy=f"Run: chmod {chmod_words(0o077)} {self._file}. Then give each destination "
                 "a new secret with `fleetlake alerts destinations change ID --new-secret`.",
             )
+
+
+def new_secret() -> str:
+    """Return a secret that nobody can guess, of less than the service's 256 characters."""
+    return secrets.token_urlsafe(_BYTES)
 
 
 def _digest(secret: str) -> str:

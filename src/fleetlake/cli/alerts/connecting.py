@@ -7,6 +7,7 @@ import typer
 
 if TYPE_CHECKING:
     from fleetlake.alerting.account_settings import AccountSettings
+    from fleetlake.planning.push_destinations import PushDestination
     from fleetlake.settings import Settings
 
 SHORTEST_PREFIX = 4
@@ -71,6 +72,14 @@ def picked(
         f"There is no {what} {word!r}.",
         remedy=f"{suggestion}`fleetlake alerts {what}s list` lists them all.",
     )
+
+
+def picked_destination(found: Sequence["PushDestination"], word: str) -> "PushDestination":
+    """Return the destination that an id, the beginning of one, a name or a URL names.
+
+    Raises: as `picked`.
+    """
+    return picked(found, word, lambda d: (d.destination_id, d.name, d.url), what="destination")
 
 
 def is_agreed(question: str, *, yes: bool) -> bool:

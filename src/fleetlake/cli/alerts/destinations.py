@@ -12,14 +12,14 @@ from fleetlake.cli.alerts.connecting import (
     chosen_account,
     is_agreed,
     on_account,
-    picked,
+    picked_destination,
 )
 from fleetlake.cli.command_group import ListGroup
 from fleetlake.cli.completion import destination_ids
 from fleetlake.cli.formats import FormatOption, OutputFormat
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from datetime import datetime
 
     from fleetlake.alerting.account_settings import AccountSettings, PushTest
@@ -84,7 +84,7 @@ def show_destination(
 ) -> None:
     """Show one push destination and its delivery state. The service never shows its secret."""
     found, now = on_account(profile, _read)
-    _print([_picked(found, destination)], now, output)
+    _print([picked_destination(found, destination)], now, output)
 
 
 @destinations.command("add")
@@ -152,21 +152,18 @@ def change_destination(
 
     store = secret_store(chosen_account(profile))
     fields = changes_of(
-        endpoint=url and {"url": url},
+        endpoint={"url": url} if url else None,
         name=name,
         enabled=enable,
         authentication={} if new_secret else None,
     )
 
-    async def act(settings: "AccountSettings") -> str:
-        found = _picked(await settings.destinations(), destination)
+    def fields_of(found: "PushDestination") -> dict[str, Any]:
         if new_secret and not dry_run:
             fields["authentication"] = {"secret": store.keep_new(url or found.url)}
-        if not dry_run:
-            await settings.change_destination(found.destination_id, fields)
-        return found.destination_id
+        return fields
 
-    _say_changed(on_account(profile, act), fields, dry_run=dry_run)
+    _change(destination, fields_of, profile, dry_run=dry_run)
 
 
 @destinations.command("resume")
@@ -181,15 +178,7 @@ def resume_destination(
     It tries at once. What it gave up while the destination was suspended is not pushed again: the
     next load of alerts reads it.
     """
-    fields = {"suspended": False}
-
-    async def act(settings: "AccountSettings") -> str:
-        found = _picked(await settings.destinations(), destination)
-        if not dry_run:
-            await settings.change_destination(found.destination_id, fields)
-        return found.destination_id
-
-    _say_changed(on_account(profile, act), fields, dry_run=dry_run)
+    _change(destination, lambda _: {"suspended": False}, profile, dry_run=dry_run)
 
 
 @destinations.command("test")
@@ -201,7 +190,7 @@ def send_test(destination: DestinationArgument, *, profile: ProfileOption = None
     from fleetlake.cli.screen import console
 
     async def act(settings: "AccountSettings") -> tuple["PushDestination", "PushTest"]:
-        found = _picked(await settings.destinations(), destination)
+        found = picked_destination(await settings.destinations(), destination)
         return found, await settings.test_destination(found.destination_id)
 
     found, result = on_account(profile, act)
@@ -225,7 +214,7 @@ def remove_destination(
     """Delete a push destination. Its secret stays in the file until you remove it there."""
     from fleetlake.cli.screen import console
 
-    found = _picked(on_account(profile, _read)[0], destination)
+    found = picked_destination(on_account(profile, _read)[0], destination)
     if dry_run:
         console().print(f"Would delete destination {found.destination_id} ({found.url}).")
     elif is_agreed(f"Delete destination {found.name} ({found.url})?", yes=yes):
@@ -235,10 +224,6 @@ def remove_destination(
 
 async def _read(settings: "AccountSettings") -> tuple[list["PushDestination"], "datetime"]:
     return await settings.destinations(), settings.now()
-
-
-def _picked(found: list["PushDestination"], word: str) -> "PushDestination":
-    return picked(found, word, lambda d: (d.destination_id, d.name, d.url), what="destination")
 
 
 def _print(found: "Iterable[PushDestination]", now: "datetime", output: OutputFormat) -> None:
@@ -262,9 +247,23 @@ def _last_error(destination: "PushDestination") -> str:
     return f"{destination.last_error_at:%Y-%m-%d %H:%M} {destination.last_error_text or ''}".strip()
 
 
-def _say_changed(key: str, fields: dict[str, Any], *, dry_run: bool) -> None:
+def _change(
+    word: str,
+    fields_of: "Callable[[PushDestination], dict[str, Any]]",
+    profile: str | None,
+    *,
+    dry_run: bool,
+) -> None:
+    """Change the fields of a destination, in the service's names, and print which ones."""
     from fleetlake.cli.screen import console
 
-    names = ", ".join(sorted(fields))
-    said = f"Would change {names} of destination {key}." if dry_run else f"Destination {key}: "
-    console().print(said if dry_run else f"{said}{names} changed.")
+    async def act(settings: "AccountSettings") -> str:
+        found = picked_destination(await settings.destinations(), word)
+        fields = fields_of(found)
+        names = ", ".join(sorted(fields))
+        if dry_run:
+            return f"Would change {names} of destination {found.destination_id}."
+        await settings.change_destination(found.destination_id, fields)
+        return f"Destination {found.destination_id}: {names} changed."
+
+    console().print(on_account(profile, act))

@@ -13,6 +13,7 @@ from fleetlake.cli.alerts.connecting import (
     is_agreed,
     on_account,
     picked,
+    picked_destination,
 )
 from fleetlake.cli.command_group import ListGroup
 from fleetlake.cli.completion import destination_ids, rule_ids, type_names
@@ -73,6 +74,9 @@ EmailsOption = Annotated[
     list[int] | None,
     typer.Option("--email", metavar="USER", help="Id of a user to notify by mail. Repeatable."),
 ]
+ScheduleOption = Annotated[
+    Schedule | None, typer.Option(help="Notify at once (none), or with a summary.")
+]
 SettingsOption = Annotated[
     str | None,
     typer.Option("--settings", metavar="JSON", help="Settings of pooled-usage alert types."),
@@ -125,9 +129,7 @@ def add_rule(
     account: AccountsOption = None,
     group: GroupsOption = None,
     email: EmailsOption = None,
-    schedule: Annotated[
-        Schedule, typer.Option(help="Notify at once (none), or with a summary.")
-    ] = Schedule.NONE,
+    schedule: ScheduleOption = Schedule.NONE,
     settings: SettingsOption = None,
     *,
     profile: ProfileOption = None,
@@ -167,9 +169,7 @@ def change_rule(
     account: AccountsOption = None,
     group: GroupsOption = None,
     email: EmailsOption = None,
-    schedule: Annotated[
-        Schedule | None, typer.Option(help="Notify at once (none), or with a summary.")
-    ] = None,
+    schedule: ScheduleOption = None,
     settings: SettingsOption = None,
     *,
     profile: ProfileOption = None,
@@ -229,11 +229,7 @@ def _picked(found: list["AlertRule"], word: str) -> "AlertRule":
 async def _ids_of(service: "AccountSettings", words: list[str]) -> list[str]:
     """Return the ids of destinations that are given by id, name or URL."""
     known = await service.destinations()
-    found = (
-        picked(known, word, lambda d: (d.destination_id, d.name, d.url), what="destination")
-        for word in words
-    )
-    return [one.destination_id for one in found]
+    return [picked_destination(known, word).destination_id for word in words]
 
 
 def _fields(

@@ -6,8 +6,6 @@ if TYPE_CHECKING:
     from fleetlake.alerting.kept_secrets import SecretStore
     from fleetlake.settings import Settings
 
-_BYTES = 32
-
 KEPT_SECRETS = 3
 """Secrets of one URL that a block keeps. The one before the newest counts until the service has the
 newest, and while it repeats messages; another change may have failed in between."""
@@ -52,11 +50,10 @@ class BlockSecrets:
 
     def keep_new(self, url: str) -> str:
         """Make a secret for a URL, and return it once it is stored with those before it."""
-        import secrets
-
+        from fleetlake.alerting.kept_secrets import new_secret
         from fleetlake.cli.prefect.setup import put_secret
 
-        secret, kept = secrets.token_urlsafe(_BYTES), self._by_url()
+        secret, kept = new_secret(), self._by_url()
         put_secret(self._name, {**kept, url: [*kept.get(url, []), secret][-KEPT_SECRETS:]})
         return secret
 
