@@ -182,7 +182,8 @@ reasons as (
         case when is_worn then concat('The battery is worn out: health is ', {{ whole('health_pct') }}, '%.')
             else concat(
                 'The battery will be worn out in about ', {{ whole('greatest(days_left, 0)') }},
-                ' days; health is ', {{ whole('health_pct') }}, '%.'
+                case when round(days_left) = 1 then ' day' else ' days' end,
+                '; health is ', {{ whole('health_pct') }}, '%.'
             )
         end as message
     from batteries

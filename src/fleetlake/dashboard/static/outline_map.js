@@ -110,7 +110,7 @@ export function drawDrives(data) {
     return el("figure", { class: "drive" },
       el("figcaption", {}, deviceLink(data, rows[0])),
       trackPicture(data, rows, 230),
-      el("p", { class: "note" }, `${get("trip_date")}: ${show("distance", get("distance_km"))} in ${get("trips")} trips, from ${place(get("latitude_deg"), get("longitude_deg"))} at ${instant(get("fixed_at")).slice(11)} to ${place(get("latitude_deg", rows.at(-1)), get("longitude_deg", rows.at(-1)))} at ${instant(get("fixed_at", rows.at(-1))).slice(11)}`));
+      el("p", { class: "note" }, `${get("trip_date")}: ${show("distance", get("distance_km"))} in ${get("trips")} ${get("trips") === 1 ? "trip" : "trips"}, from ${place(get("latitude_deg"), get("longitude_deg"))} at ${instant(get("fixed_at")).slice(11)} to ${place(get("latitude_deg", rows.at(-1)), get("longitude_deg", rows.at(-1)))} at ${instant(get("fixed_at", rows.at(-1))).slice(11)}`));
   });
   return [legend, el("div", { class: "drives" }, figures)];
 }
@@ -137,6 +137,6 @@ export function drawOutlineMap(data, { title, state, width, outlines, drives }) 
     shape.append(svg("title", {}, `${deviceName(data, i)}, ${NAMES[kind]}, ${place(data.values.latitude_deg[i], data.values.longitude_deg[i])}`));
     picture.append(shape);
   }
-  const legend = el("p", { class: "legend" }, Object.entries(LOOKS).map(([kind, [shape, colour]]) => el("span", { class: "key" }, el("span", { class: `mark ${shape}`, style: { background: colour } }), ` ${NAMES[kind]}`)), outside ? el("span", {}, `${outside} devices are beyond this map.`) : null);
+  const legend = el("p", { class: "legend" }, Object.entries(LOOKS).map(([kind, [shape, colour]]) => el("span", { class: "key" }, el("span", { class: `mark ${shape}`, style: { background: colour } }), ` ${NAMES[kind]}`)), outside ? el("span", {}, `${outside} ${outside === 1 ? "device is" : "devices are"} beyond this map.`) : null);
   return [picture, legend, ...drawTable(data, { title, state })];
 }
