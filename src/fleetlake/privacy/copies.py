@@ -37,7 +37,7 @@ def renew_published(settings: Settings) -> OutletReceipt:
 
 
 def renew_reports(settings: Settings) -> Iterator[OutletReceipt]:
-    """Remove the reports of the settings' folder and write the newest anew; yield what was done.
+    """Remove the reports of the settings' folder and write the newest again; yield what was done.
 
     Call it after `renew_published`: without a snapshot the newest is only removed. Raises:
     LakeError; OutputLost.
@@ -49,13 +49,13 @@ def renew_reports(settings: Settings) -> Iterator[OutletReceipt]:
         yield OutletReceipt(
             outlet=f"reports in {folder}",
             done=f"{counted(removed, 'report')} removed"
-            + (", the newest written anew" if is_published else ""),
+            + (", the newest written again" if is_published else ""),
             left_to_do="Reports that were mailed or copied: ask their readers to delete them.",
         )
 
 
 def earlier_backups(addresses: Sequence[str], moment: datetime) -> Iterator[OutletReceipt]:
-    """Yield how many backups of each target are older than a removal, and so still hold it all.
+    """Yield which backups of each target were made before an erasure or deletion, and so hold it.
 
     Raises: LakeError if a target cannot be read.
     """
