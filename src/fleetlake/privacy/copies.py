@@ -55,7 +55,7 @@ def renew_reports(settings: Settings) -> Iterator[OutletReceipt]:
 
 
 def earlier_backups(addresses: Sequence[str], moment: datetime) -> Iterator[OutletReceipt]:
-    """Yield how many backups of each target are older than a removal, and so still hold it all.
+    """Yield which backups of each target were made before an erasure or deletion, and so hold it.
 
     Raises: LakeError if a target cannot be read.
     """

@@ -84,7 +84,7 @@ def _plan(lake: Lake, wanted: Sequence[tuple[Thing, int]]) -> ErasurePlan:
     for thing, id_ in wanted:
         if not tombstones.has(thing, id_) and not is_held(lake, thing, id_):
             raise UsageError(
-                f"The lake holds nothing of a {thing} {id_}.",
+                f"The lake holds no row of {thing} {id_}.",
                 remedy=f"raw.{thing.listing.name} lists the ids of those that it holds.",
             )
     return plan_erasure(lake, wanted)
