@@ -229,7 +229,7 @@ def test_a_journal_older_than_the_lakes_position_is_read_anew_and_an_event_says_
     assert drain_once(lake_path, folder).is_nothing
     [(kind, summary)] = rows(lake_path, "select kind, summary from meta.events")
     assert kind == "journal"
-    assert "read anew" in summary
+    assert "read from its beginning" in summary
 
 
 def test_damage_in_a_journal_is_an_event_and_the_messages_around_it_are_kept(lake_path, folder):

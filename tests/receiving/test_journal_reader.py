@@ -87,7 +87,7 @@ def test_any_wrong_byte_in_the_middle_is_reported_and_costs_one_message(journal,
         found = read(journal)
 
         assert [message.body for message in found.messages] == [SENT[0], SENT[2], *after]
-        assert found.damage == [f"segment 1: {length} bytes from byte {begin} on are no message"]
+        assert found.damage == [f"segment 1: {length} bytes from byte {begin} on are not a message"]
 
 
 def test_damage_is_reported_once(journal):

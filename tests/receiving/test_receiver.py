@@ -461,7 +461,7 @@ def test_a_proxy_is_named_by_its_address_or_network(proxies):
     require_addresses("")
     require_addresses("127.0.0.1, 10.20.0.0/16,::1,")
 
-    with pytest.raises(UsageError, match="no address or network"):
+    with pytest.raises(UsageError, match="not an address or a network"):
         require_addresses(proxies)
 
 

@@ -1,8 +1,8 @@
 """Setting up pushed alerts: a destination with a secret, a test message, and a rule.
 
 That is the order which the service contract recommends. Each step looks at what is there first, so
-a setup that was stopped goes on where it was, and a second setup changes nothing. It only adds: it
-removes no type from a rule and no destination.
+a setup that was stopped continues where it was, and a second setup changes nothing. It only adds:
+it removes no type from a rule and no destination.
 """
 
 from collections.abc import Callable, Sequence
@@ -106,8 +106,8 @@ class PushSetup:
 
     def _failure(self, destination: PushDestination, result: PushTest) -> PushTestFailed:
         remedy = (
-            "Start `fleetlake receive` behind that address and run this command again: it goes on "
-            "from here. `--no-test` goes on without a receiver."
+            "Start `fleetlake receive` behind that address and run this command again: it "
+            "continues from here. `--no-test` continues without a receiver."
         )
         if self.store.find(destination.url) is None:
             remedy += (

@@ -12,7 +12,7 @@ def receive(
     host: Annotated[
         str,
         typer.Option(
-            help="Address to listen on; 0.0.0.0 for all of this machine's, :: for those of IPv6."
+            help="Address to listen on; 0.0.0.0 for every IPv4 address, :: for every IPv6 address."
         ),
     ] = "127.0.0.1",
     cert: Annotated[

@@ -217,7 +217,11 @@ def _note_positions(lake: Lake, parts: Sequence[_Part]) -> None:
             [part.journal_id, until.segment, until.offset],
         )
         if part.is_lost:
-            _record(lake, part, "is shorter than what was read from it, so it is read anew")
+            _record(
+                lake,
+                part,
+                "is shorter than what was read from it, so it is read from its beginning",
+            )
         for damage in part.batch.damage:
             _record(lake, part, f"is damaged: {damage}")
 

@@ -127,7 +127,7 @@ def remove_until(journal: Path, position: Position) -> None:
 
 
 class _Found(NamedTuple):
-    """A record's payload, or None for bytes that are no record; and the byte after them."""
+    """A record's payload, or None for bytes that are not a record; and the byte after them."""
 
     payload: bytes | None
     end: int
@@ -196,7 +196,7 @@ def _in_words(start: Position, end: int) -> str:
     """Return what is damaged.
 
     >>> _in_words(Position(3, 100), 164)
-    'segment 3: 64 bytes from byte 100 on are no message'
+    'segment 3: 64 bytes from byte 100 on are not a message'
     """
     length = end - start.offset
-    return f"segment {start.segment}: {length} bytes from byte {start.offset} on are no message"
+    return f"segment {start.segment}: {length} bytes from byte {start.offset} on are not a message"

@@ -135,7 +135,7 @@ def server_config(
 
 
 def require_addresses(proxies: str) -> None:
-    """Refuse proxies that are no addresses or networks. Raises: UsageError.
+    """Refuse proxies that are not addresses or networks. Raises: UsageError.
 
     Uvicorn would believe every sender for `*`, and nobody for a name or a misspelt address.
     """
@@ -144,9 +144,9 @@ def require_addresses(proxies: str) -> None:
             ip_network(proxy)
         except ValueError:
             raise UsageError(
-                f"--forwarded-allow-ips: {proxy!r} is no address or network.",
-                remedy="Name those of the proxies in front, e.g. 127.0.0.1 or 10.20.0.0/24. "
-                "Whoever is named can claim to pass on a message from any address.",
+                f"--forwarded-allow-ips: {proxy!r} is not an address or a network.",
+                remedy="Name the proxies in front by address, e.g. 127.0.0.1 or 10.20.0.0/24. "
+                "A named proxy can claim any address as the sender's.",
             ) from None
 
 

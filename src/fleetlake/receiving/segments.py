@@ -2,8 +2,8 @@
 
 A journal folder holds one folder per writer, named by a UUID: the journal's id. In it are
 `00000001.log`, `00000002.log` and so on. A record is a magic number, the length and the CRC-32 of
-its payload, and the payload: the time of receipt and the body as it was sent. There is no header,
-secret or address in it.
+its payload, and the payload: the time of receipt and the body as it was sent. It holds no header,
+secret or address.
 """
 
 import os

@@ -54,8 +54,9 @@ def set_up_pushes(
     wan, battery, availability, location), or those that --type names, in the account of the keys,
     or in those that --account and --group name.
 
-    You can stop it at any moment and run it again: it goes on where it was. A second run changes
-    nothing, except that it adds types that the rule lacks, and enables or resumes the destination.
+    You can stop it at any moment and run it again: it continues where it stopped. A second run
+    changes nothing, except that it adds types that the rule lacks, and enables or resumes the
+    destination.
     """
     from fleetlake.alerting.chosen_types import DEFAULT_GROUPS, chosen_types
     from fleetlake.alerting.push_setup import PushSetup, Wanted

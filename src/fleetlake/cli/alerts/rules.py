@@ -207,7 +207,7 @@ def remove_rule(
     profile: ProfileOption = None,
     dry_run: DryRunOption = False,
 ) -> None:
-    """Delete an alert rule. From then on, the service raises none of its alerts any more."""
+    """Delete an alert rule. From then on, the service no longer raises its alerts."""
     from fleetlake.cli.screen import console
 
     found = _picked(on_account(profile, _read), rule)
