@@ -1,6 +1,7 @@
 """Reading a lake from Python: tables and queries as frames, time travel, published snapshots."""
 
 import gc
+import os
 import subprocess
 import sys
 from datetime import UTC, date, datetime, timedelta
@@ -141,6 +142,28 @@ def test_only_one_query_is_run(lake):
             lake.sql(sql)
     with pytest.raises(UsageError, match=r"DuckDB rejected this query: .*trisp"):
         lake.sql("from marts.trisp")
+
+
+def test_a_query_that_fails_on_a_late_value_says_so_however_it_is_read(lake):
+    failing = lake.sql(f"select sqrt({MANY - 2} - n) as root from marts.points")
+
+    for read in (failing.arrow, lambda: [*failing.batches(1000)], failing.pl().collect):
+        with pytest.raises(UsageError, match="DuckDB rejected this query: Out of Range Error"):
+            read()
+
+
+def test_a_file_that_is_damaged_while_batches_are_read_is_an_error_of_the_lake(lake_path):
+    with open_lake(lake_path) as opened:
+        opened.execute(f"create table marts.points as select n from range({MANY}) as t(n)")
+
+    with fleetlake.open(lake_path) as lake:
+        batches = lake.marts.points.batches(1000)
+        next(batches)
+        for file in lake_path.glob("files/marts/points/*.parquet"):
+            os.truncate(file, 100)
+
+        with pytest.raises(LakeError, match="points"):
+            list(batches)
 
 
 def test_the_lake_as_of_a_time_has_the_rows_of_then(lake_path):

@@ -2,14 +2,16 @@
 
 import json
 import re
+from datetime import date
 
 import pytest
 from typer.testing import CliRunner
 
 from fleetlake.cli import app as commands
+from fleetlake.dashboard import report_files
 from fleetlake.dashboard.open_snapshots import PublishedSnapshot
 from fleetlake.dashboard.panels import dashboard_pages
-from fleetlake.dashboard.report import bundled, read_report
+from fleetlake.dashboard.report import Report, bundled, read_report
 from fleetlake.dashboard.report_files import (
     dated_reports,
     remove_reports,
@@ -153,6 +155,29 @@ def test_all_reports_are_removed_on_request(world, tmp_path):
     assert remove_reports(folder) == 2
     assert [file.name for file in folder.iterdir()] == ["notes.txt"]
     assert remove_reports(tmp_path / "nowhere") == 0
+
+
+@pytest.mark.parametrize("write", [write_newest_report, write_dated_report])
+def test_a_report_that_was_read_before_an_erasure_does_not_stay(tmp_path, monkeypatch, write):
+    published, days = tmp_path / "published", [20, 21]
+    published.mkdir()
+
+    def publish(name):
+        (published / "snapshot.json").write_text(json.dumps({"snapshot": name}))
+
+    def read(_folder, **_how):
+        day = days.pop(0)
+        if not days:
+            return Report(html="without", day=date(2026, 11, day), snapshot="second")
+        publish("second")  # and the erasure removes the reports that there are
+        return Report(html="erased", day=date(2026, 11, day), snapshot="first")
+
+    publish("first")
+    monkeypatch.setattr(report_files, "read_report", read)
+
+    file = write(published, tmp_path / "reports")
+
+    assert [kept.read_text("utf-8") for kept in file.parent.iterdir()] == ["without"]
 
 
 @pytest.mark.proof

@@ -24,9 +24,6 @@ def tiled(world, file):
 def test_a_file_says_what_it_holds_and_its_attribution_has_no_tags(tiled):
     assert ask(tiled, "/api/tiles").json() == {
         "is_vector": True,
-        "least_zoom": 0,
-        "most_zoom": 0,
-        "bounds": [-180.0, -85.0, 180.0, 85.0],
         "layers": ["water", "roads"],
         "attribution": "© A &amp; B",
     }

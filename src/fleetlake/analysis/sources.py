@@ -12,7 +12,7 @@ from pathlib import Path
 import duckdb
 
 from fleetlake.analysis.frames import OpenRelation
-from fleetlake.errors import LakeError
+from fleetlake.errors import LakeError, UsageError
 from fleetlake.lake.attach import UNCHECKED
 from fleetlake.lake.connection import lake_errors
 from fleetlake.lake_address import LakeAddress
@@ -26,6 +26,10 @@ _RAW = "raw_"
 """Starts the name of a published raw table."""
 
 _VIEWS = "select view_name from duckdb_views() where database_name = 'published' and not internal"
+
+
+_OF_VALUES = ("Conversion Error", "Out of Range Error", "Mismatch Type Error")
+"""Start DuckDB's messages about values that a query computes; they say nothing of the lake."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +46,8 @@ class ReadSource:
 
     @contextmanager
     def cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Yield a connection of its own. Raises: LakeError."""
-        with lake_errors(self.address), self.connection.cursor() as cursor:
+        """Yield a connection of its own. Raises: LakeError; UsageError for a query that fails."""
+        with lake_errors(self.address), self.connection.cursor() as cursor, _query_errors():
             cursor.execute(
                 f"USE {self.database}; SET TimeZone = 'UTC'; SET enable_progress_bar = false;"
                 # A name in SQL is a table, never a variable of this program.
@@ -60,6 +64,22 @@ class ReadSource:
                 yield cursor.sql(query, params=parameters)
 
         return relation
+
+
+@contextmanager
+def _query_errors() -> Iterator[None]:
+    """Turn DuckDB's errors about values into a UsageError. Raises: duckdb.Error for all others.
+
+    While batches are read, Arrow passes on DuckDB's errors as OSError.
+    """
+    try:
+        yield
+    except (duckdb.Error, OSError) as error:
+        if str(error).startswith(_OF_VALUES):
+            raise UsageError(f"DuckDB rejected this query: {error}") from None
+        if isinstance(error, OSError):
+            raise duckdb.Error(str(error)) from None
+        raise
 
 
 def snapshot_source(newest: ReadSource, snapshot: int) -> tuple[ReadSource, Close]:

@@ -24,7 +24,7 @@ def export(
         typer.Option(
             "--table",
             help="A mart, raw.<endpoint>, or a whole schema (marts, raw, meta); repeatable. "
-            "All marts if omitted.",
+            "All marts if omitted; with geoparquet, those with places.",
         ),
     ] = None,
     to: Annotated[

@@ -24,7 +24,7 @@ HEADER_BYTES = 127
 LONGEST_PART = 16_000_000
 """Bytes of directory or metadata beyond which a file is taken for damaged."""
 
-_HEADER = struct.Struct("<7sB11Q6B4i")
+_HEADER = struct.Struct("<7sB11Q4B")
 _NONE, _GZIP = 1, 2
 _VECTOR = 1
 _RASTER = {2, 3, 4, 5}
@@ -37,15 +37,9 @@ class TilesUnreadable(UsageError):
 
 @dataclass(frozen=True, kw_only=True)
 class MapTiles:
-    """What a map needs to know of a file of tiles: bounds are west, south, east, north, in degrees.
-
-    `attribution` is HTML without any tag.
-    """
+    """What a page needs to know of a file of tiles; `attribution` is HTML without any tag."""
 
     is_vector: bool
-    least_zoom: int
-    most_zoom: int
-    bounds: tuple[float, float, float, float]
     layers: tuple[str, ...]
     attribution: str
 
@@ -75,8 +69,6 @@ class _Header:
     metadata: tuple[int, int]
     packing: int
     tile_type: int
-    zooms: tuple[int, int]
-    bounds: tuple[float, float, float, float]
 
 
 def _header(file: Path, head: bytes, *, size: int) -> _Header:
@@ -84,27 +76,18 @@ def _header(file: Path, head: bytes, *, size: int) -> _Header:
         raise _unreadable(file, "it is no PMTiles file")
     if head[7] != VERSION:
         raise _unreadable(file, f"it has version {head[7]} of PMTiles, and only {VERSION} is drawn")
-    _, _, *numbers = _HEADER.unpack(head[: _HEADER.size])
-    places, flags, degrees = numbers[:11], numbers[11:17], numbers[17:]
+    _, _, *numbers = _HEADER.unpack_from(head)
+    places, (_, packing, tile_packing, tile_type) = numbers[:11], numbers[11:]
     parts = [(places[i], places[i + 1]) for i in (0, 2, 4, 6)]  # root, metadata, leaves, tiles
     if (needed := max(start + length for start, length in parts)) > size:
         raise _unreadable(file, f"it is cut off: {size:,} of at least {needed:,} bytes are there")
     if max(length for _, length in parts[:2]) > LONGEST_PART:
         raise _unreadable(file, "its directory is damaged")
-    _, packing, tile_packing, tile_type, least, most = flags
     if not {packing, tile_packing} <= {0, _NONE, _GZIP}:
         raise _unreadable(file, "browsers cannot unpack it: only gzip is drawn")
     if tile_type not in {_VECTOR, *_RASTER}:
         raise _unreadable(file, "its tiles are neither vector tiles (MVT) nor pictures")
-    west, south, east, north = (degree / 1e7 for degree in degrees)
-    return _Header(
-        root=parts[0],
-        metadata=parts[1],
-        packing=packing,
-        tile_type=tile_type,
-        zooms=(least, most),
-        bounds=(west, south, east, north),
-    )
+    return _Header(root=parts[0], metadata=parts[1], packing=packing, tile_type=tile_type)
 
 
 def _unpacked(file: Path, part: bytes, packing: int) -> bytes:
@@ -128,9 +111,6 @@ def _described(file: Path, header: _Header, written: bytes) -> MapTiles:
         raise _unreadable(file, "its metadata names no vector layers")
     return MapTiles(
         is_vector=is_vector,
-        least_zoom=header.zooms[0],
-        most_zoom=header.zooms[1],
-        bounds=header.bounds,
         layers=tuple(layers),
         attribution=html.escape(html.unescape(_TAG.sub("", attribution)).strip()),
     )

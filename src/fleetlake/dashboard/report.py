@@ -37,10 +37,11 @@ _EXPORT = re.compile(r"^export (?:async )?(?:function|const|class) (\w+)", re.MU
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """A report as one HTML file, and the UTC day of its newest event."""
+    """A report as one HTML file, the UTC day of its newest event, and the snapshot it is of."""
 
     html: str
     day: date
+    snapshot: str
 
 
 def read_report(published: Path, *, last: str = "7d") -> Report:
@@ -51,8 +52,12 @@ def read_report(published: Path, *, last: str = "7d") -> Report:
     snapshots = OpenSnapshots(published)
     try:
         with snapshots.lease() as snapshot:
-            day = snapshot.described.as_of.date()
-            return Report(html=_document(snapshot, last), day=day)
+            described = snapshot.described
+            return Report(
+                html=_document(snapshot, last),
+                day=described.as_of.date(),
+                snapshot=described.name,
+            )
     finally:
         snapshots.close()
 

@@ -1,15 +1,18 @@
 """Reports as files: the newest, which is replaced, and dated ones, of which the latest are kept.
 
-Both hold names and places. So after an erasure none of them stays as it was.
+Both hold names and places. So after an erasure none of them stays as it was, not even one that was
+being written meanwhile.
 """
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from fleetlake.dashboard.report import Report, read_report
 from fleetlake.errors import OutputLost
 from fleetlake.lake_address import DEMO_MARK
 from fleetlake.machine.atomic_files import write_atomically
+from fleetlake.publishing.snapshot_folders import description_of
 from fleetlake.settings import Settings
 
 NEWEST = "fleet-report.html"
@@ -49,9 +52,7 @@ def write_newest_report(published: Path, folder: Path) -> Path:
 
     Raises: LakeError without a snapshot; OutputLost if it cannot be written.
     """
-    file = folder / NEWEST
-    write_report(read_report(published), file, makes_folder=True)
-    return file
+    return _write_current(published, lambda _: folder / NEWEST)
 
 
 def write_dated_report(
@@ -61,12 +62,27 @@ def write_dated_report(
 
     Returns its file; a report of the same day is replaced. Raises: as above.
     """
-    report = read_report(published, last=last)
-    file = folder / f"fleet-report-{report.day.isoformat()}.html"
-    write_report(report, file, makes_folder=True)
+    file = _write_current(
+        published, lambda report: folder / f"fleet-report-{report.day.isoformat()}.html", last=last
+    )
     for old in dated_reports(folder)[max(keep, 1) :]:
         old.unlink(missing_ok=True)
     return file
+
+
+def _write_current(published: Path, named: Callable[[Report], Path], *, last: str = "7d") -> Path:
+    """Write a report of the newest snapshot; return its file.
+
+    An erasure publishes, then removes the reports. So a report whose snapshot was replaced before
+    its file was there is written again: it may hold what was erased.
+    """
+    while True:
+        report = read_report(published, last=last)
+        file = named(report)
+        write_report(report, file, makes_folder=True)
+        if description_of(published).get("snapshot") == report.snapshot:
+            return file
+        file.unlink(missing_ok=True)
 
 
 def dated_reports(folder: Path) -> list[Path]:
