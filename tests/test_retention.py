@@ -15,6 +15,7 @@ from fleetlake.lake import open_lake
 from fleetlake.lake.attach import CATALOG
 from fleetlake.lake.audit_trail import EventKind, read_events, record_event
 from fleetlake.lake.backups.backup import back_up
+from fleetlake.lake.integrity import rebuild
 from fleetlake.lake.integrity.check import check_lake
 from fleetlake.lake.integrity.damage import DamageKind
 from fleetlake.lake.integrity.rebuild import rebuild_catalog
@@ -237,6 +238,7 @@ def test_a_build_of_another_machine_that_began_before_the_deletion_does_not_coun
             "insert into meta.builds (built_at, seconds, is_good, is_full) "
             f"values (now(), {60 * minutes}, true, true)"
         )
+    monkeypatch.chdir(lake_path)  # away from the exports of this project
     monkeypatch.setattr(after_retention, "build_marts", lambda *_, **__: SimpleNamespace(models=[]))
 
     done = [*renew_after_retention(Settings(lake=lake_path, published=lake_path / "none"))]
@@ -280,6 +282,17 @@ def test_a_rule_of_a_table_without_ages_is_refused(name: str, reason: str) -> No
         require_rules({name: 5})
 
     assert reason in f"{refused.value.what} {refused.value.remedy}"
+
+
+def test_a_wrong_rule_is_refused_before_a_catalog_is_rebuilt_which_may_take_hours(
+    lake_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for file in lake_path.glob(f"{CATALOG}*"):
+        file.unlink()
+    monkeypatch.setattr(rebuild, "_fill", lambda *_: pytest.fail("it was rebuilt"))
+
+    with pytest.raises(SettingsError, match="alertz"):
+        rebuild_catalog(lake_path, days={"alertz": 5})
 
 
 @pytest.mark.parametrize("days", ["0", "-3", "many"])

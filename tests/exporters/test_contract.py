@@ -350,7 +350,8 @@ def test_postgres_keeps_nothing_of_deleted_rows_after_a_purge(lake, place):
 
     quoted = (
         "select pg_relation_size(to_regclass(tablename)), most_common_vals::text, "
-        f"histogram_bounds::text from pg_stats where tablename = '{TABLE}'"
+        f"histogram_bounds::text from pg_stats where tablename = '{TABLE}' "
+        "and schemaname = current_schema()"  # other tests have this table in their own schemas
     )
     fill(lake, rows=2000)
     send(lake, place)

@@ -40,7 +40,7 @@ from fleetlake.lake.integrity.listing import DELETES, FileStore, each_of
 from fleetlake.lake.integrity.meta_repair import balance_loads, restore_watermarks
 from fleetlake.lake.integrity.stand_in import is_stand_in
 from fleetlake.lake.locks import all_locks
-from fleetlake.lake.retention_rules import delete_older, prepare_retention
+from fleetlake.lake.retention_rules import delete_older, prepare_retention, require_rules
 from fleetlake.lake_address import LakeAddress
 from fleetlake.settings import ClockTrust
 from fleetlake.text.quoting import literal, quoted
@@ -86,9 +86,10 @@ def rebuild_catalog(
     `days` are the rules of retention; if the clock cannot be trusted, the next maintenance applies
     them.
 
-    Raises: LakeError if the catalog is whole, or the lake is a shared one; StreamBusy if a stream
-    is being loaded.
+    Raises: SettingsError for a rule that cannot be; LakeError if the catalog is intact, or the lake
+    is a shared one; StreamBusy if a stream is being loaded.
     """
+    require_rules(days or {})
     lake = _require_lost(address)
     with all_locks(lake), _work_folder(lake) as work:
         found = FileStore(lake).stored()
