@@ -16,18 +16,16 @@ from fleetlake.receiving.journal_reader import START, bytes_after, journals
 from fleetlake.settings import Settings, load_settings
 from fleetlake.text.wording import counted
 from flows.alert_events import announce_if_possible
-from flows.reports import announce_pushes, report_pushes
+from flows.reports import report_pushes
 from flows.retries import RETRIES
 from flows.states import SKIPPED
 
 LOOK_SECONDS = 5.0
-BUILD_SECONDS = 60.0
-"""At least this long from one event that starts a build to the next."""
 
 
 @flow(name="drain_journal", flow_run_name="drain journal")
 def drain_journal(minutes: Annotated[float, Field(ge=0, le=60)] = 0) -> State[None]:
-    """Commit what the journals on this machine hold, announce new alerts, and start a build.
+    """Commit what the journals on this machine hold, and announce new alerts.
 
     For a receiver that has no access to the lake (`fleetlake receive --no-drain`): the worker needs
     access to its FLEETLAKE_PUSH_JOURNAL. With `minutes`, the run looks again every few seconds for
@@ -61,7 +59,6 @@ def drain_for(minutes: float) -> Looked:
     while time.monotonic() + LOOK_SECONDS < ends_at:
         time.sleep(LOOK_SECONDS)
         looks.look(settings)
-    looks.start_build()
     return looks.done
 
 
@@ -71,25 +68,14 @@ class _Looks:
     def __init__(self) -> None:
         self.done = Looked(drained=Drained(), announced=0)
         self._sizes: dict[str, int] = {}
-        self._unbuilt = 0
-        self._built_at = float("-inf")
 
     def look(self, settings: Settings) -> None:
-        """Drain the journals if they have grown, announce new alerts, and start a build."""
+        """Drain the journals if they have grown, and announce new alerts."""
         drained = self._drain(settings)
         self.done = Looked(
             drained=self.done.drained + drained,
             announced=self.done.announced + announce_if_possible(settings),
         )
-        self._unbuilt += drained.alerts
-        if time.monotonic() - self._built_at >= BUILD_SECONDS:
-            self.start_build()
-
-    def start_build(self) -> None:
-        """Send the event that starts a build of the marts, if they lack alerts."""
-        if self._unbuilt:
-            announce_pushes(self._unbuilt)
-            self._unbuilt, self._built_at = 0, time.monotonic()
 
     def _drain(self, settings: Settings) -> Drained:
         found = journals(settings.push_journal)

@@ -23,6 +23,7 @@ from fleetlake.errors import BuildFailed
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.attach import UNCHECKED
 from fleetlake.lake.catalog import is_empty, require_lake
+from fleetlake.lake.changed_tables import newest_snapshot
 from fleetlake.lake.connection import stoppable
 from fleetlake.lake.durable import flush_files
 from fleetlake.lake.integrity.checksums import add_checksums
@@ -31,12 +32,17 @@ from fleetlake.lake.run_log import record_build
 from fleetlake.lake_address import LakeAddress, as_settings
 from fleetlake.machine.child_environment import lake_access
 from fleetlake.machine.file_locks import LockTaken, file_lock
-from fleetlake.machine.ownership import require_own
-from fleetlake.machine.umask import apply_umask
 from fleetlake.marts.build_failures import build_failed, no_such_model
 from fleetlake.marts.dbt import BuildStep, DbtRun, OnProgress
 from fleetlake.marts.dbt_process import DbtProcess, run_dbt
-from fleetlake.marts.plan import SCRATCH, Plan, discard_damaged, plan_build, record_built
+from fleetlake.marts.plan import (
+    SCRATCH,
+    Plan,
+    discard_damaged,
+    plan_build,
+    record_built,
+    work_folder,
+)
 from fleetlake.marts.removed_models import drop_marts_without_model
 from fleetlake.marts.results import BuildResult, ModelResult
 from fleetlake.marts.session import (
@@ -83,7 +89,7 @@ def build_marts(
     began = time.monotonic()
     lake = lake_path.resolve()
     require_lake(lake)
-    with _build_lock(lake / "dbt") as work:
+    with _build_lock(lake) as work:
         snapshot, nothing_loaded = _newest_snapshot(lake)
         build = _Build(lake=lake, work=work, snapshot=snapshot, began=began, memory=memory)
         discard_damaged(work)
@@ -110,7 +116,7 @@ def write_docs(lake_path: LakeAddress) -> Path:
     """
     lake = lake_path.resolve()
     require_lake(lake)
-    with _build_lock(lake / "dbt") as work:
+    with _build_lock(lake) as work:
         snapshot, _ = _newest_snapshot(lake)
         build = _Build(lake=lake, work=work, snapshot=snapshot, began=time.monotonic())
         if not build.file.exists():
@@ -124,7 +130,7 @@ def forget_scratch(lake_path: LakeAddress) -> None:
 
     Raises: BuildFailed if another build does not end.
     """
-    with _build_lock(lake_path.resolve() / "dbt") as work:
+    with _build_lock(lake_path.resolve()) as work:
         record_built(work, None)
         for file in (SCRATCH, f"{SCRATCH}.wal"):
             (work / file).unlink(missing_ok=True)
@@ -133,11 +139,9 @@ def forget_scratch(lake_path: LakeAddress) -> None:
 
 
 @contextmanager
-def _build_lock(work: Path) -> Iterator[Path]:
+def _build_lock(lake: LakeAddress) -> Iterator[Path]:
     """Hold the lake's build lock, because two builds would share one scratch file."""
-    apply_umask()
-    require_own(work, "build", otherwise="set FLEETLAKE_LAKE to a folder of your own")
-    work.mkdir(parents=True, exist_ok=True)
+    work = work_folder(lake)
     try:
         with file_lock(work / "build.lock", seconds=_OTHER_BUILD_SECONDS):
             yield work
@@ -150,8 +154,7 @@ def _build_lock(work: Path) -> Iterator[Path]:
 def _newest_snapshot(path: LakeAddress) -> tuple[int, bool]:
     """Return the lake's newest snapshot, and whether the lake never received a row."""
     with open_lake(path) as lake:
-        ((newest,),) = lake.rows("SELECT max(snapshot_id) FROM lake.snapshots()")
-        return int(newest), is_empty(lake)
+        return newest_snapshot(lake), is_empty(lake)
 
 
 @dataclass(frozen=True, kw_only=True)

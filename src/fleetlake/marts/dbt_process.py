@@ -85,13 +85,12 @@ class DbtProcess:
         It writes only below `work`. Failed models and tests are results, not exceptions. Raises:
         BuildFailed if dbt failed without results.
         """
-        child = self._child_for(environment)
+        child = self._child_for(work, environment)
         self._stray_output.truncate(0)
         try:
             _send(child, {**_command(words, work), "environment": _of_command(environment)})
             report = _Report.of(child, on_progress)
-            if not report.is_complete:
-                raise self._failure(report, work)
+            self._require_run(report, work)
         except BaseException:  # Ctrl-C too: nobody waits for what it is doing
             self._end()
             raise
@@ -100,14 +99,14 @@ class DbtProcess:
             self._end()
         return report.run
 
-    def _child_for(self, environment: Mapping[str, str]) -> subprocess.Popen[str]:
+    def _child_for(self, work: Path, environment: Mapping[str, str]) -> subprocess.Popen[str]:
         """Return the process if it can run a command in this environment, otherwise a new one."""
         fixed = dict(environment.items() - _of_command(environment).items())
-        made_for = (project_digest(project_folder()), fixed)
+        made_for = (project_digest(project_folder()), work, fixed)
         child = self._child
         if child is None or child.poll() is not None or made_for != self._made_for:
             self._end()
-            child = self._child = _start(fixed, self._stray_output)
+            child = self._child = _start(work, fixed, self._stray_output)
             self._made_for, self._commands = made_for, 0
         return child
 
@@ -116,11 +115,13 @@ class DbtProcess:
         if child is not None:
             _stop(child)
 
-    def _failure(self, report: "_Report", work: Path) -> BuildFailed:
-        """Return the error of a command without results, with dbt's last messages."""
+    def _require_run(self, report: "_Report", work: Path) -> None:
+        """Require a command's results. Raises: BuildFailed with dbt's last messages."""
+        if report.is_complete:
+            return
         code = self._child.wait() if self._child and report.end is None else 0
         self._stray_output.seek(0)
-        return _dbt_failed(code, report.errors or self._stray_output.read().splitlines(), work)
+        raise _dbt_failed(code, report.errors or self._stray_output.read().splitlines(), work)
 
 
 def run_dbt(
@@ -201,13 +202,15 @@ def _command(words: list[str], work: Path) -> dict[str, list[str]]:
     }
 
 
-def _start(environment: Mapping[str, str], stray_output: IO[str]) -> subprocess.Popen[str]:
+def _start(
+    work: Path, environment: Mapping[str, str], stray_output: IO[str]
+) -> subprocess.Popen[str]:
     """Start the child in its own session, so that a terminal's Ctrl-C does not reach it directly.
 
     Its standard error goes to `stray_output`.
     """
     return subprocess.Popen(  # noqa: S603 - our own interpreter, no shell
-        _program(),
+        _program(work),
         env={**plain_environment(), **_QUIET, **environment},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -218,8 +221,9 @@ def _start(environment: Mapping[str, str], stray_output: IO[str]) -> subprocess.
     )
 
 
-def _program() -> list[str]:
-    return [sys.executable, "-P", "-m", "fleetlake.marts.dbt_child"]
+def _program(work: Path) -> list[str]:
+    """Return the child's command line; it names the folder for whoever lists processes."""
+    return [sys.executable, "-P", "-m", "fleetlake.marts.dbt_child", str(work)]
 
 
 def _send(child: subprocess.Popen[str], command: Mapping[str, Any]) -> None:

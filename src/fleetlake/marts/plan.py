@@ -11,6 +11,8 @@ from fleetlake.lake import open_lake
 from fleetlake.lake.changed_tables import changed_tables, count_removals
 from fleetlake.lake_address import LakeAddress
 from fleetlake.machine.atomic_files import write_atomically
+from fleetlake.machine.ownership import require_own
+from fleetlake.machine.umask import apply_umask
 from fleetlake.marts.catalogue import live_tables, tracked_tables
 from fleetlake.marts.sql_project import project_digest, project_folder
 
@@ -44,6 +46,15 @@ class Plan:
     options: tuple[str, ...] | None
     is_full: bool
     record: Built | None
+
+
+def work_folder(lake: LakeAddress) -> Path:
+    """Return the folder of a lake's builds on this machine; create it if necessary."""
+    apply_umask()
+    work = lake / "dbt"
+    require_own(work, "build", otherwise="set FLEETLAKE_LAKE to a folder of your own")
+    work.mkdir(parents=True, exist_ok=True)
+    return work
 
 
 def plan_build(
