@@ -37,51 +37,37 @@ def test_the_live_marts_and_tables_are_those_with_the_tag():
 
 @pytest.fixture
 def recorded(lake_path):
-    """Return a lake that was built at its newest snapshot, as far as the next plan can tell."""
+    """Return a lake that was built at its newest snapshot, as far as a plan can tell, and that."""
     work = work_folder(lake_path)
     (work / SCRATCH).touch()
-    record_built(work, Built(project_digest(project_folder()), newest(lake_path)))
-    return lake_path
+    with open_lake(lake_path, read_only=True) as opened:
+        snapshot = newest_snapshot(opened)
+    record_built(work, Built(project_digest(project_folder()), snapshot))
+    return lake_path, snapshot
 
 
-def newest(lake):
-    with open_lake(lake, read_only=True) as opened:
-        return newest_snapshot(opened)
-
-
-def planned(lake, *, is_live):
-    work = lake / "dbt"
-    wish = {"select": None, "is_full": False, "is_live": is_live}
-    return plan_build(lake, work, until=newest(lake), **wish)
+def planned(lake, until, *, is_live=True):
+    return plan_build(lake, lake / "dbt", select=None, is_full=False, is_live=is_live, until=until)
 
 
 def test_a_live_build_is_planned_once_for_new_events_and_never_for_other_rows(recorded, add):
-    assert planned(recorded, is_live=True).options is None
+    lake, snapshot = recorded
+    add(lake, "activity_logs", LOGIN)
+    assert planned(lake, snapshot + 1).options is None
 
-    add(recorded, "activity_logs", LOGIN)
-    assert planned(recorded, is_live=True).options is None
-
-    add(recorded, "alerts", ALERT)
-    plan = planned(recorded, is_live=True)
+    add(lake, "alerts", ALERT)
+    plan = planned(lake, snapshot + 2)
     assert "tag:live+,+tag:live" in plan.options
-    record_built(recorded / "dbt", plan.record)
-    assert planned(recorded, is_live=True).options is None
+    record_built(lake / "dbt", plan.record)
 
-
-def test_a_build_of_all_marts_computes_what_live_builds_left_out(recorded, add):
-    add(recorded, "alerts", ALERT)
-    record_built(recorded / "dbt", planned(recorded, is_live=True).record)
-
-    plan = planned(recorded, is_live=False)
-
-    assert "source:raw.alerts+" in plan.options
-    assert plan.record.live is None
+    assert planned(lake, snapshot + 2).options is None
+    everything = planned(lake, snapshot + 2, is_live=False)  # which live builds left out
+    assert {"source:raw.alerts+", "source:raw.activity_logs+"} <= {*everything.options}
+    assert (everything.record.snapshot, everything.record.live) == (snapshot + 2, None)
 
 
 def test_without_marts_of_this_project_a_live_build_builds_everything(lake_path):
-    work_folder(lake_path)
-
-    plan = planned(lake_path, is_live=True)
+    plan = planned(lake_path, 1)
 
     assert (plan.options, plan.is_full) == ((), True)
 
@@ -135,6 +121,7 @@ def volume(lake):
     return alerts, events
 
 
+FAILOVER = {"uuid": "f1", "router_id": 1, "started_at": NOON}
 LOCKOUT = ALERT | {"created_at_timeuuid": "a2", "type": "account_locked"}
 
 
@@ -160,18 +147,16 @@ def test_one_process_builds_what_new_ones_would_and_a_failed_model_leaves_the_la
         assert second.snapshot_id > first.snapshot_id
         assert build_marts(lake, is_live=True, dbt=dbt).models == ()
 
-        add(lake, "alerts", ALERT)  # twice in raw, which the lake itself never writes
-        with pytest.raises(BuildFailed, match="security_events"):
-            build_marts(lake, dbt=dbt)
+        add(lake, "alerts", ALERT | {"created_at_timeuuid": "a3"})
+        add(lake, "failovers", *[FAILOVER] * 2)  # twice in raw, which the lake never writes
+        with pytest.raises(BuildFailed, match="f1"):
+            build_marts(lake, is_live=True, dbt=dbt)
         assert volume(lake) == (alerts + 2, events)
         with open_lake(lake) as opened:
-            opened.execute(
-                "delete from raw.alerts where rowid = (select max(rowid) from raw.alerts "
-                "where created_at_timeuuid = 'a1')"
-            )
+            opened.execute("delete from raw.failovers where uuid = 'f1'")
 
         build_marts(lake, dbt=dbt)
-        assert volume(lake) == (alerts + 2, events + 1)
+        assert volume(lake) == (alerts + 3, events + 1)
         assert dbt._child.pid == process  # noqa: SLF001 - as above
         kept = content(lake)
     build_marts(lake, is_full=True)

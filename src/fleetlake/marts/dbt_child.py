@@ -92,9 +92,10 @@ def _run(words: list[str], project: Manifest) -> None:
 
 def _close_scratch_file() -> None:
     """Close the scratch file: the parent reads it next, and other builds write it."""
+    connections: Any = DuckDBConnectionManager  # which has no types
     with suppress(Exception):  # no model was reached, so it was not opened
-        DuckDBConnectionManager.env().close()
-    DuckDBConnectionManager.close_all_connections()
+        connections.env().close()
+    connections.close_all_connections()
 
 
 def _emit_end(outcome: dbtRunnerResult) -> None:

@@ -87,8 +87,8 @@ def plan_build(
     is_full = is_full or last is None
     if is_live and last and last.snapshot is not None:
         is_due = changed is None or bool(changed & live_tables())
-        options = _LIVE if is_due else None
-        return Plan(options=options, is_full=False, record=replace(last, live=until))
+        record = replace(last, live=until)
+        return Plan(options=_LIVE if is_due else None, is_full=False, record=record)
     if select:
         record = last if (work / SCRATCH).exists() else Built(project, None, removals)
         words = select.split()
