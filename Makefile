@@ -161,7 +161,7 @@ $(SPARK)/.ready: requirements-spark.lock
 	@$(SPARK)/bin/python -m pip install -qq --no-deps --require-hashes -r $<
 	@touch $@
 
-bench-marts: $(READY)  ## Time a full build over 60 million rows, and a build of one new hour
+bench-marts: $(READY)  ## Time builds over 60 million rows: full, of one new hour, live
 	@$(BIN)/python -m tests.marts.mart_bench
 
 up: $(READY)  ## Run a Prefect server, a worker and all schedules against a simulated service

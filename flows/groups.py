@@ -6,7 +6,7 @@ A new row in the endpoint table joins a group, and so gets a schedule, automatic
 from enum import StrEnum
 
 from fleetlake.endpoints import ENDPOINTS, requested_endpoints
-from fleetlake.endpoints.model import Api, Endpoint, Mode, Walk
+from fleetlake.endpoints.model import Api, Endpoint, Mode
 
 
 class Group(StrEnum):
@@ -36,7 +36,7 @@ def group_of(endpoint: Endpoint) -> Group:
         return Group.READINGS if is_reading else Group.INVENTORY
     if endpoint.fan_out is not None:
         return Group.SERIES
-    return Group.ACTIVITY if endpoint.cursor.walk is Walk.ACTION_ID else Group.EVENTS
+    return Group.EVENTS if endpoint.is_live else Group.ACTIVITY
 
 
 def endpoints_of(

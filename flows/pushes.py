@@ -16,18 +16,16 @@ from fleetlake.receiving.journal_reader import START, bytes_after, journals
 from fleetlake.settings import Settings, load_settings
 from fleetlake.text.wording import counted
 from flows.alert_events import announce_if_possible
-from flows.reports import announce_pushes, report_pushes
+from flows.reports import report_pushes
 from flows.retries import RETRIES
 from flows.states import SKIPPED
 
 LOOK_SECONDS = 5.0
-BUILD_SECONDS = 60.0
-"""At least this long from one event that starts a build to the next."""
 
 
 @flow(name="drain_journal", flow_run_name="drain journal")
 def drain_journal(minutes: Annotated[float, Field(ge=0, le=60)] = 0) -> State[None]:
-    """Commit what the journals on this machine hold, announce new alerts, and start a build.
+    """Commit what the journals on this machine hold, and announce new alerts.
 
     For a receiver that has no access to the lake (`fleetlake receive --no-drain`): the worker needs
     access to its FLEETLAKE_PUSH_JOURNAL. With `minutes`, the run looks again every few seconds for
@@ -57,13 +55,10 @@ def drain_for(minutes: float) -> Looked:
     """Drain and announce for some minutes; at least once."""
     settings, looks = load_settings(), _Looks()
     ends_at = time.monotonic() + minutes * 60
-    try:
+    looks.look(settings)
+    while time.monotonic() + LOOK_SECONDS < ends_at:
+        time.sleep(LOOK_SECONDS)
         looks.look(settings)
-        while time.monotonic() + LOOK_SECONDS < ends_at:
-            time.sleep(LOOK_SECONDS)
-            looks.look(settings)
-    finally:  # what was committed stays in the lake, whatever failed afterwards
-        looks.start_build()
     return Looked(drained=looks.drained, announced=looks.announced)
 
 
@@ -74,21 +69,11 @@ class _Looks:
         self.drained = Drained()
         self.announced = 0
         self._sizes: dict[str, int] = {}
-        self._unbuilt = 0
-        self._built_at = float("-inf")
 
     def look(self, settings: Settings) -> None:
-        """Drain the journals if they have grown, announce new alerts, and start a build."""
+        """Drain the journals if they have grown, and announce new alerts."""
         self._drain(settings)
         self.announced += announce_if_possible(settings)
-        if time.monotonic() - self._built_at >= BUILD_SECONDS:
-            self.start_build()
-
-    def start_build(self) -> None:
-        """Send the event that starts a build of the marts, if they lack alerts."""
-        if self._unbuilt:
-            announce_pushes(self._unbuilt)
-            self._unbuilt, self._built_at = 0, time.monotonic()
 
     def _drain(self, settings: Settings) -> None:
         found = journals(settings.push_journal)
@@ -100,7 +85,6 @@ class _Looks:
                 settings.lake, settings.push_journal, profile=settings.profile
             ):
                 self.drained += batch
-                self._unbuilt += batch.alerts
         except StreamBusy as busy:  # another process drains, or keeps the lake quiet
             get_run_logger().info("%s", busy.what)
         else:

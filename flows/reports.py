@@ -33,7 +33,7 @@ OPTIONAL_COLUMNS = ("quarantined", "skipped", "holes", "note")
 def report_ingest(
     group: str, shard: Shard, outcomes: Sequence[Outcome], state: LakeState, messages: Sequence[str]
 ) -> None:
-    """Write the artifacts of an ingest, and send the event that starts a build.
+    """Write the artifacts of an ingest, and send the event that may start a build.
 
     `messages` are the findings that the run announced.
     """
@@ -48,8 +48,7 @@ def report_ingest(
     create_markdown_artifact(
         ingest_summary(title, rows, messages), key=f"{key}-summary", description=f"Load of {title}"
     )
-    # A poll that was spared, or that only confirms pushes, must not keep the marts from following.
-    changed = sum(o.added + o.changed for o in outcomes) + state.unbuilt_pushes
+    changed = sum(o.added + o.changed for o in outcomes)
     emit_event(
         INGEST_COMPLETED,
         resource={
@@ -65,19 +64,6 @@ def report_ingest(
             "spared": sum(o.spared for o in outcomes),
             "failed": [o.endpoint for o in outcomes if o.error],
         },
-    )
-
-
-def announce_pushes(alerts: int) -> None:
-    """Send the event that starts a build after pushed alerts were drained."""
-    emit_event(
-        INGEST_COMPLETED,
-        resource={
-            "prefect.resource.id": "fleetlake.group.pushes",
-            "prefect.resource.name": "pushes",
-            "fleetlake.has-changed": "true",
-        },
-        payload={"group": "pushes", "added": alerts},
     )
 
 

@@ -16,7 +16,7 @@ from fleetlake.lake import open_lake
 from fleetlake.lake.audit_trail import Event, read_events
 from fleetlake.lake.gaps import Gap
 from fleetlake.monitoring.push_states import push_faults, push_notes
-from fleetlake.monitoring.push_status import WAITS_LONG, unbuilt_pushes, waiting_line
+from fleetlake.monitoring.push_status import WAITS_LONG, waiting_line
 from fleetlake.monitoring.status import (
     RECENT,
     LakeStatus,
@@ -57,14 +57,10 @@ class Announced:
 
 @dataclass(frozen=True, kw_only=True)
 class LakeState:
-    """The status of the lake, and the instant (UTC) that its streams are measured against.
-
-    `unbuilt_pushes` counts the pushed alerts that no build of the marts has seen.
-    """
+    """The status of the lake, and the instant (UTC) that its streams are measured against."""
 
     now: datetime
     status: LakeStatus
-    unbuilt_pushes: int = 0
 
     def stream(self, endpoint: str, profile: str) -> StreamStatus | None:
         """Return one stream's status; None for an account that has loaded nothing yet."""
@@ -84,7 +80,7 @@ def read_lake_state(settings: Settings) -> LakeState:
             calls_per_minute=settings.calls_per_minute,
             journal=settings.push_journal,
         )
-        return LakeState(now=now, status=status, unbuilt_pushes=unbuilt_pushes(lake))
+        return LakeState(now=now, status=status)
 
 
 def announce_findings(state: LakeState, endpoints: Collection[str] | None = None) -> list[str]:

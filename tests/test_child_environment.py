@@ -1,11 +1,9 @@
 """No process that fleetlake starts has a key in its environment that it does not need."""
 
-import json
 import os
 import re
 import subprocess
 import sys
-import tempfile
 from importlib import import_module
 from pathlib import Path
 from unittest.mock import patch
@@ -17,8 +15,9 @@ from fleetlake.demo import DemoFleet, running_simulator
 from fleetlake.errors import FleetlakeError
 from fleetlake.lake_address import SharedLake
 from fleetlake.machine.child_environment import lake_access, plain_environment, server_access
-from fleetlake.marts import dbt
+from fleetlake.marts import dbt_process
 from fleetlake.marts.build import _Build
+from fleetlake.marts.dbt_process import DbtProcess
 from fleetlake.receiving.child_process import child_environment
 
 # The package exports the commands, which have the names of their modules.
@@ -80,17 +79,22 @@ def build_of(lake, folder) -> _Build:
     return _Build(lake=lake, work=folder, snapshot=1, began=0.0)
 
 
-def test_dbt_gets_the_variables_it_needs_and_no_key(tmp_path):
-    show = "import json, os; print(json.dumps({'line': 'x', **os.environ}))"
+def test_dbt_gets_the_variables_it_needs_and_no_key(tmp_path, monkeypatch):
+    show = """
+import json, os, sys
+for line in sys.stdin:
+    print(json.dumps({"line": "unknown", "name": {**os.environ, "sent": line}}))
+    end = {"line": "end", "is_run": True, "is_good": True, "memory_bytes": 0}
+    print(json.dumps(end), flush=True)
+"""
+    monkeypatch.setattr(dbt_process, "_program", lambda _: [sys.executable, "-c", show])
     environment = build_of(tmp_path / "lake", tmp_path).environment()
 
-    with (
-        tempfile.TemporaryFile("w+") as aside,
-        dbt._child([sys.executable, "-c", show], environment, aside) as child,  # noqa: SLF001 - what starts it
-    ):
-        found = json.loads(child.stdout.readline())
+    with DbtProcess() as dbt:  # what it gets at its start, and with each command
+        [found] = dbt.run(["build"], work=tmp_path, environment=environment).unknown
 
     assert keys_in(found) == set()
+    assert not [key for key in ALL.values() if key in found["sent"]]
     assert not [name for name in found if name.startswith(("PREFECT_", "AWS_", "PG"))]
     assert found["FLEETLAKE_LAKE"] == str(tmp_path / "lake")
     assert found["FLEETLAKE_UMASK"] == "027"
@@ -176,7 +180,7 @@ def test_every_process_gets_the_variables_of_the_user_the_terminal_and_the_loade
 
 
 def test_no_process_of_ours_imports_modules_from_the_working_folder():
-    src = Path(dbt.__file__).parents[2]
+    src = Path(dbt_process.__file__).parents[2]
     commands = [
         command
         for file in src.rglob("*.py")

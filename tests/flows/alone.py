@@ -15,7 +15,7 @@ from tests.conftest import Sim
 
 MODULES = (
     *("alarm", "alert_events", "backfill", "build", "credentials", "fleet_report", "ingest"),
-    *("maintain", "pushes", "reports", "signals"),
+    *("live", "maintain", "pushes", "reports", "signals"),
 )
 ARTIFACTS = ("create_table_artifact", "create_markdown_artifact", "create_progress_artifact")
 READERS = ("ingest_endpoints", "backfill_endpoint", "backfill", "verify")

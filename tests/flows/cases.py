@@ -23,6 +23,7 @@ OUT_OF_BOUNDS = [
     ("maintain", "nightly", {"days": 0}),
     ("pushes", "drain_journal", {"minutes": -1}),
     ("pushes", "drain_journal", {"minutes": 61}),
+    ("live", "live_marts", {"minutes": -1}),
     ("ingest", "ingest", {"group": "series", "shards": 0}),
     ("ingest", "ingest", {"group": "series", "shards": PARTS + 1}),
     ("ingest", "ingest_shard", {"group": "series", "shards": 2, "shard": 0}),

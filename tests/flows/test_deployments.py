@@ -79,9 +79,17 @@ def test_dead_runs_are_distinguished_from_runs_that_ended_in_a_custom_state(name
     assert {f"prefect.flow-run.{name}" for name in ours} <= set(automation["trigger"]["expect"])
 
 
-@pytest.mark.parametrize("name", sorted(BY_NAME.keys() - {"shard"}))
+@pytest.mark.parametrize("name", sorted(BY_NAME.keys() - {"shard", "live"}))
 def test_deployment_never_overlaps_itself(name):
     assert BY_NAME[name]["concurrency_limit"]["limit"] == 1
+
+
+def test_each_load_but_that_of_events_starts_a_build_of_all_marts():
+    [trigger] = BY_NAME["marts"]["triggers"]
+
+    assert {*trigger["match"]["prefect.resource.id"]} == {
+        f"fleetlake.group.{group}" for group in Group if group is not Group.EVENTS
+    }
 
 
 def test_deployment_names_are_unique():

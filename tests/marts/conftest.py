@@ -16,7 +16,7 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.lake import open_lake
 from fleetlake.loading.ingest import ingest, raise_worst
-from fleetlake.marts import BuildResult, BuildStep, build_marts, dbt
+from fleetlake.marts import BuildResult, BuildStep, build_marts, dbt_process
 from fleetlake.settings import Settings
 from fleetsim.app import create_app
 from fleetsim.options import SimulatorOptions
@@ -68,7 +68,7 @@ def _dbt_is_warm(warm_dbt: WarmDbt) -> Iterator[None]:
 @pytest.fixture
 def real_dbt(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a test run dbt through its real command line."""
-    monkeypatch.setattr(dbt, "_command", REAL)
+    monkeypatch.setattr(dbt_process, "_program", REAL)
 
 
 def _least_row(endpoint: Endpoint) -> dict[str, Any]:

@@ -21,9 +21,9 @@ from fleetlake.errors import BuildFailed, UsageError
 from fleetlake.lake import open_lake
 from fleetlake.lake.attach import CATALOG
 from fleetlake.marts import __main__ as chores
-from fleetlake.marts import build_marts, dbt, mart_table
+from fleetlake.marts import build_marts, dbt_process, mart_table
 from fleetlake.marts.catalogue import marts, sources_file, sources_yaml
-from fleetlake.marts.dbt import run_dbt
+from fleetlake.marts.dbt_process import run_dbt
 from fleetlake.marts.session import MEMORY_VARIABLE, SNAPSHOT_VARIABLE, limit_memory
 from fleetlake.marts.sql_project import project_folder
 from fleetlake.settings import BUILD_MEMORY
@@ -125,7 +125,7 @@ def project(tmp_path, monkeypatch):
     shutil.copytree(project_folder(), folder, ignore=without_models)
     (folder / "models").mkdir()
     (folder / "models" / "trips.sql").write_text("select 1 as trip_id")
-    monkeypatch.setattr(dbt, "project_folder", lambda: folder)
+    monkeypatch.setattr(dbt_process, "project_folder", lambda: folder)
     return folder
 
 
@@ -158,6 +158,7 @@ def test_a_selection_that_matches_no_model_is_an_error_with_the_nearest_name(
         build_marts(lake, select="trip nosuch stg_accounts")
 
 
+END = '{"line": "end", "is_run": true, "is_good": false, "memory_bytes": 0}'
 ENDS = {
     "killed in a line": (
         "import os; os.write(1, b'cut'); os.kill(os.getpid(), 9)",
@@ -167,8 +168,8 @@ ENDS = {
     "before the last line": ("", "failed: it gave no message"),
     "with a traceback": ("1 / 0", "ZeroDivisionError"),
     "badly after good results": (
-        """print('{"line": "end"}'); raise SystemExit(1)""",
-        "dbt failed",
+        f"print({END!r})",
+        "dbt failed: it gave no message",
     ),
 }
 
@@ -178,7 +179,7 @@ def test_a_dbt_process_that_fails_without_results_is_a_failed_build_with_its_las
     tmp_path, monkeypatch, end
 ):
     code, message = ENDS[end]
-    monkeypatch.setattr(dbt, "_command", lambda *_: [sys.executable, "-c", code])
+    monkeypatch.setattr(dbt_process, "_program", lambda _: [sys.executable, "-c", code])
 
     with pytest.raises(BuildFailed, match=message):
         run_dbt(["build"], work=tmp_path, environment={})
@@ -195,12 +196,11 @@ def test_a_hook_that_fails_after_good_models_fails_the_build(tmp_path, built, pr
 
 
 def test_a_failed_unit_test_is_a_result_and_the_run_is_not_good(tmp_path, monkeypatch):
-    code = """
-print('{"line": "unit_test", "name": "r", "status": "fail", "message": "1 row differs"}')
-print('{"line": "end"}')
-raise SystemExit(1)
+    code = f"""
+print('{{"line": "unit_test", "name": "r", "status": "fail", "message": "1 row differs"}}')
+print({END!r})
 """
-    monkeypatch.setattr(dbt, "_command", lambda *_: [sys.executable, "-c", code])
+    monkeypatch.setattr(dbt_process, "_program", lambda _: [sys.executable, "-c", code])
 
     run = run_dbt(["test"], work=tmp_path, environment={})
 

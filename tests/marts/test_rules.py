@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from fleetlake.lake import open_lake
-from fleetlake.marts.dbt import run_dbt
+from fleetlake.marts.dbt_process import run_dbt
 from fleetlake.marts.session import MEMORY_VARIABLE, SNAPSHOT_VARIABLE
 from fleetlake.marts.sql_project import project_folder
 from fleetlake.settings import BUILD_MEMORY

@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 
-from fleetlake.marts import dbt
+from fleetlake.marts import dbt_process
 from fleetlake.marts.plan import SCRATCH
 from fleetlake.marts.session import MEMORY_VARIABLE
 from fleetlake.marts.sql_project import project_folder
@@ -34,16 +34,16 @@ import json, os, signal, socket, sys
 with socket.socket(socket.AF_UNIX) as server:
     server.connect(sys.argv[1])
     socket.send_fds(server, [b"."], [0, 1, 2])
-    words = {"arguments": sys.argv[2:], "environment": dict(os.environ), "folder": os.getcwd()}
+    words = {"environment": dict(os.environ), "folder": os.getcwd()}
     server.sendall(json.dumps(words).encode() + b"\\n")
     code = json.loads(server.makefile().readline())
 if code < 0:
     os.kill(os.getpid(), -code)
 sys.exit(code)
 """
-"""Passes its arguments, environment and streams to the server, and exits like that run."""
+"""Passes its environment and streams to the server, and exits like that process."""
 
-REAL = dbt._command  # noqa: SLF001 - the one thing that differs
+REAL = dbt_process._program  # noqa: SLF001 - the one thing that differs
 _ROOT = Path(__file__).parents[2]
 
 
@@ -61,20 +61,14 @@ class WarmDbt:
     def used(self) -> Iterator[None]:
         """Fork every run of dbt from the server, until the end of the block."""
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(dbt, "_command", self._command)
+            patch.setattr(dbt_process, "_program", self._program)
             yield
 
-    def _command(self, arguments: list[str], work: Path) -> list[str]:
-        """Return the command line of the client, with the arguments of the real child.
-
-        A test's own project gets the real child, because it has to be parsed.
-        """
-        real = REAL(arguments, work)
-        if str(project_folder()) != real[real.index("--project-dir") + 1]:
-            return real
-        _, _, _, module, *words = real
+    def _program(self, work: Path) -> list[str]:
+        """Return the command line of the client, which names what the real child's names."""
+        *_, module, seen = REAL(work)
         assert module == "fleetlake.marts.dbt_child"
-        return [sys.executable, "-I", "-S", "-c", _CLIENT, self._address, *words]
+        return [sys.executable, "-I", "-S", "-c", _CLIENT, self._address, seen]
 
     @cached_property
     def _address(self) -> str:
@@ -112,8 +106,8 @@ def _parsed(project: Path, folder: Path) -> Any:
     return outcome.result
 
 
-def _run(request: dict[str, Any], streams: list[int], manifest: Any) -> int:
-    """Become the child that runs one dbt command; return its exit code."""
+def _run(request: dict[str, Any], streams: list[int], project: str, manifest: Any) -> int:
+    """Become the child that runs dbt commands; it parses any other project than the server's."""
     from fleetlake.marts import dbt_child as child  # noqa: PLC0415 - it imports dbt
 
     for number, stream in enumerate(streams):
@@ -122,10 +116,11 @@ def _run(request: dict[str, Any], streams: list[int], manifest: Any) -> int:
     os.environ.clear()
     os.environ.update(request["environment"])
     os.chdir(request["folder"])
-    sys.argv = ["child", *request["arguments"]]
     child._LINES = os.fdopen(os.dup(1), "w", encoding="utf-8")  # noqa: SLF001
-    child.dbtRunner = partial(child.dbtRunner, manifest)
-    return child.main()
+    parse = child.parse
+    child.parse = lambda flags, places: manifest if project in places[:2] else parse(flags, places)
+    child.main()
+    return 0
 
 
 def _end(run: Callable[[], int]) -> None:
@@ -155,7 +150,7 @@ def _serve(address: str, project: str) -> None:
                 run = os.fork()
                 if not run:
                     client.close()
-                    _end(partial(_run, request, streams, manifest))
+                    _end(partial(_run, request, streams, project, manifest))
                 for stream in streams:
                     os.close(stream)
                 _, status = os.waitpid(run, 0)

@@ -25,24 +25,32 @@ def build(
     full: Annotated[
         bool, typer.Option("--full", help="Rebuild incremental marts from the beginning.")
     ] = False,
+    live: Annotated[
+        bool,
+        typer.Option("--live", help="Only the live marts, if alerts or failovers have arrived."),
+    ] = False,
 ) -> None:
     """Build staging views and marts with dbt, and run their data tests.
 
     Marts whose source rows have not changed since the last build are skipped. Until everything has
-    been built once, a selection also builds the models it depends on. If a model or test fails,
-    its name and rows are printed and the last good marts stay in place.
+    been built once, a selection also builds the models it depends on, and --live builds all. If a
+    model or test fails, its name and rows are printed and the last good marts stay in place.
     """
     from fleetlake.cli.screen import NOTHING_LOADED, console
+    from fleetlake.errors import UsageError
     from fleetlake.marts import build_marts
     from fleetlake.settings import load_settings
     from fleetlake.text.wording import counted
 
+    if live and (select or full):
+        raise UsageError("--live excludes --select and --full.", remedy="Leave it out.")
     settings = load_settings()
     with build_progress(console(stderr=True)) as on_progress:
         result = build_marts(
             settings.lake,
             select=select,
             is_full=full,
+            is_live=live,
             memory=settings.build_memory,
             on_progress=on_progress,
         )

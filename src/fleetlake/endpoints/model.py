@@ -199,6 +199,12 @@ class Endpoint:
         return self.is_requested and self.window is None
 
     @property
+    def is_live(self) -> bool:
+        """True for events of the whole fleet that people wait for: read often, or pushed."""
+        is_listed = self.is_snapshot or self.fan_out is not None
+        return not is_listed and self.cursor.walk is not Walk.ACTION_ID
+
+    @property
     def is_divisible(self) -> bool:
         """True if several loads can share the ids of the fan-out between them."""
         return self.fan_out is not None and not self.is_snapshot

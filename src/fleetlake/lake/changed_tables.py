@@ -19,6 +19,12 @@ OR s.schema_name || '.' || t.table_name IN (SELECT replace(what, '"', '') FROM c
 """
 
 
+def newest_snapshot(lake: Lake) -> int:
+    """Return the lake's newest snapshot."""
+    [(newest,)] = lake.rows("SELECT max(snapshot_id) FROM lake.snapshots()")
+    return int(newest)
+
+
 def changed_tables(lake: Lake, after: int, until: int) -> frozenset[str] | None:
     """Return the tables that commits changed after one snapshot, up to another.
 

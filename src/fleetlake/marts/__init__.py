@@ -1,8 +1,9 @@
 """Run the dbt project in `sql/` over a lake, and return the results."""
 
-from fleetlake.marts.build import BuildResult, ModelResult, build_marts
+from fleetlake.marts.build import build_marts
 from fleetlake.marts.catalogue import mart_table
 from fleetlake.marts.dbt import BuildStep, TestResult
+from fleetlake.marts.results import BuildResult, ModelResult
 
 __all__ = [
     "BuildResult",

@@ -11,7 +11,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from fleetlake.errors import BuildFailed
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.attach import UNCHECKED
 from fleetlake.lake.catalog import is_empty, require_lake
+from fleetlake.lake.changed_tables import newest_snapshot
 from fleetlake.lake.connection import stoppable
 from fleetlake.lake.durable import flush_files
 from fleetlake.lake.integrity.checksums import add_checksums
@@ -31,12 +32,19 @@ from fleetlake.lake.run_log import record_build
 from fleetlake.lake_address import LakeAddress, as_settings
 from fleetlake.machine.child_environment import lake_access
 from fleetlake.machine.file_locks import LockTaken, file_lock
-from fleetlake.machine.ownership import require_own
-from fleetlake.machine.umask import apply_umask
 from fleetlake.marts.build_failures import build_failed, no_such_model
-from fleetlake.marts.dbt import BuildStep, DbtRun, OnProgress, TestResult, run_dbt
-from fleetlake.marts.plan import SCRATCH, Plan, discard_damaged, plan_build, record_built
+from fleetlake.marts.dbt import BuildStep, DbtRun, OnProgress
+from fleetlake.marts.dbt_process import DbtProcess, run_dbt
+from fleetlake.marts.plan import (
+    SCRATCH,
+    Plan,
+    discard_damaged,
+    plan_build,
+    record_built,
+    work_folder,
+)
 from fleetlake.marts.removed_models import drop_marts_without_model
+from fleetlake.marts.results import BuildResult, ModelResult
 from fleetlake.marts.session import (
     MEMORY_VARIABLE,
     SNAPSHOT_VARIABLE,
@@ -53,43 +61,6 @@ _SHOWN = {("staging", True), ("marts", False)}
 """The models that are copied into the lake: their schema, and whether they are views."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ModelResult:
-    """The result of one model; `rows` is None for a view."""
-
-    name: str
-    schema: str
-    kind: str
-    rows: int | None
-    seconds: float
-    is_written: bool
-    tests_passed: int
-    tests_warned: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class BuildResult:
-    """The result of a build of one snapshot of the lake; `seconds` is wall time.
-
-    `models` are those that were computed: none if nothing has changed. `dropped` are marts that
-    left the lake because their model was removed. `nothing_loaded` is true if the lake never
-    received a row, which explains why its marts are empty.
-    """
-
-    models: tuple[ModelResult, ...]
-    dropped: tuple[str, ...]
-    tests: tuple[TestResult, ...]
-    snapshot_id: int
-    is_full: bool
-    nothing_loaded: bool
-    seconds: float
-
-    @property
-    def warnings(self) -> tuple[TestResult, ...]:
-        """Return the data tests that found bad rows in the service's data."""
-        return tuple(test for test in self.tests if test.status == "warn")
-
-
 def _ignore_step(_: BuildStep) -> None:
     """Ignore progress."""
 
@@ -99,14 +70,18 @@ def build_marts(
     *,
     select: str | None = None,
     is_full: bool = False,
+    is_live: bool = False,
     memory: str = BUILD_MEMORY,
     on_progress: OnProgress = _ignore_step,
+    dbt: DbtProcess | None = None,
 ) -> BuildResult:
     """Build all marts of a lake, or those that match dbt's selection syntax in `select`.
 
     `is_full` recomputes everything from scratch; a build after a change of the project always
-    does. `memory` is DuckDB's memory limit, such as "4GB". Marts in the lake change only if all
-    models and tests succeed.
+    does. `is_live` computes only the live marts, and what they need, if live tables have changed;
+    until everything has been built once, it builds everything. `memory` is DuckDB's memory limit,
+    such as "4GB". Who builds repeatedly passes a `dbt` process to keep. Marts in the lake change
+    only if all models and tests succeed.
 
     Raises: BuildFailed with the names of what failed and the first bad rows; UsageError for a
     selection that matches nothing; LakeError if there is no lake.
@@ -114,12 +89,15 @@ def build_marts(
     began = time.monotonic()
     lake = lake_path.resolve()
     require_lake(lake)
-    with _build_lock(lake / "dbt") as work:
+    with _build_lock(lake) as work:
         snapshot, nothing_loaded = _newest_snapshot(lake)
         build = _Build(lake=lake, work=work, snapshot=snapshot, began=began, memory=memory)
         discard_damaged(work)
-        plan = plan_build(lake, work, select=select, is_full=is_full, until=snapshot)
-        run, models, dropped = build.execute(plan, on_progress)
+        plan = plan_build(
+            lake, work, select=select, is_full=is_full, is_live=is_live, until=snapshot
+        )
+        with nullcontext(dbt) if dbt else DbtProcess() as process:
+            run, models, dropped = build.execute(plan, process, on_progress)
     return BuildResult(
         models=models,
         dropped=dropped,
@@ -138,7 +116,7 @@ def write_docs(lake_path: LakeAddress) -> Path:
     """
     lake = lake_path.resolve()
     require_lake(lake)
-    with _build_lock(lake / "dbt") as work:
+    with _build_lock(lake) as work:
         snapshot, _ = _newest_snapshot(lake)
         build = _Build(lake=lake, work=work, snapshot=snapshot, began=time.monotonic())
         if not build.file.exists():
@@ -152,7 +130,7 @@ def forget_scratch(lake_path: LakeAddress) -> None:
 
     Raises: BuildFailed if another build does not end.
     """
-    with _build_lock(lake_path.resolve() / "dbt") as work:
+    with _build_lock(lake_path.resolve()) as work:
         record_built(work, None)
         for file in (SCRATCH, f"{SCRATCH}.wal"):
             (work / file).unlink(missing_ok=True)
@@ -161,11 +139,9 @@ def forget_scratch(lake_path: LakeAddress) -> None:
 
 
 @contextmanager
-def _build_lock(work: Path) -> Iterator[Path]:
+def _build_lock(lake: LakeAddress) -> Iterator[Path]:
     """Hold the lake's build lock, because two builds would share one scratch file."""
-    apply_umask()
-    require_own(work, "build", otherwise="set FLEETLAKE_LAKE to a folder of your own")
-    work.mkdir(parents=True, exist_ok=True)
+    work = work_folder(lake)
     try:
         with file_lock(work / "build.lock", seconds=_OTHER_BUILD_SECONDS):
             yield work
@@ -178,8 +154,7 @@ def _build_lock(work: Path) -> Iterator[Path]:
 def _newest_snapshot(path: LakeAddress) -> tuple[int, bool]:
     """Return the lake's newest snapshot, and whether the lake never received a row."""
     with open_lake(path) as lake:
-        ((newest,),) = lake.rows("SELECT max(snapshot_id) FROM lake.snapshots()")
-        return int(newest), is_empty(lake)
+        return newest_snapshot(lake), is_empty(lake)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,7 +186,7 @@ class _Build:
         }
 
     def execute(
-        self, plan: Plan, on_progress: OnProgress
+        self, plan: Plan, dbt: DbtProcess, on_progress: OnProgress
     ) -> tuple[DbtRun, tuple[ModelResult, ...], tuple[str, ...]]:
         """Run dbt as planned, switch its results into the lake, and record the build.
 
@@ -223,7 +198,7 @@ class _Build:
             return DbtRun(nodes=(), tests=()), (), ()
         if plan.is_full:
             record_built(self.work, None)
-        run = self.run(plan, on_progress)
+        run = self.run(plan, dbt, on_progress)
         if run.unknown:
             raise no_such_model(run.unknown)
         if not run.is_good:
@@ -234,7 +209,7 @@ class _Build:
         record_built(self.work, plan.record)
         return run, models, dropped
 
-    def run(self, plan: Plan, on_progress: OnProgress) -> DbtRun:
+    def run(self, plan: Plan, dbt: DbtProcess, on_progress: OnProgress) -> DbtRun:
         """Run dbt over the snapshot."""
         # Without these options dbt spends a second listing the schemas of models that it does not
         # build, and another second writing result files.
@@ -242,7 +217,7 @@ class _Build:
         arguments += ["--exclude-resource-type", "unit_test"]
         arguments += plan.options or ()
         arguments += ["--full-refresh"] if plan.is_full else []
-        return run_dbt(
+        return dbt.run(
             arguments, work=self.work, environment=self.environment(), on_progress=on_progress
         )
 

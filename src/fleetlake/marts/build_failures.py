@@ -6,7 +6,8 @@ from difflib import get_close_matches
 from typing import Any
 
 from fleetlake.errors import BuildFailed, UsageError
-from fleetlake.marts.dbt import MORE_MEMORY, OUT_OF_MEMORY, DbtRun
+from fleetlake.marts.dbt import DbtRun
+from fleetlake.marts.dbt_process import MORE_MEMORY, OUT_OF_MEMORY
 from fleetlake.marts.sql_project import own_models, project_folder
 
 

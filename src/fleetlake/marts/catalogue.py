@@ -25,10 +25,15 @@ sources:
 """
 
 
+_LIVE = "live"
+"""Tag of live tables and live marts."""
+
+
 def sources_yaml() -> str:
     """Return the text of `models/staging/_sources.yml`."""
     tables = (
-        f"      - {{name: {endpoint.name}, description: {_quoted(endpoint.about)}}}\n"
+        f"      - {{name: {endpoint.name}, description: {_quoted(endpoint.about)}"
+        f"{', config: {tags: [live]}' if endpoint.is_live else ''}}}\n"
         for endpoint in ENDPOINTS.values()
     )
     return _HEAD + "".join(tables)
@@ -36,14 +41,27 @@ def sources_yaml() -> str:
 
 def tracked_tables() -> frozenset[str]:
     """Return the source tables whose changes start a build, as `schema.table`."""
-    texts = [p.read_text(encoding="utf-8") for p in _staging().glob("_*sources.yml")]
     return frozenset(
-        f"{source['name']}.{table['name']}"
-        for text in texts
-        for source in yaml.safe_load(text)["sources"]
-        for table in source["tables"]
-        if table.get("config", {}).get("meta", {}).get("starts_build", True)
+        name for name, config in _sources() if config.get("meta", {}).get("starts_build", True)
     )
+
+
+def live_tables() -> frozenset[str]:
+    """Return the source tables whose changes start a build of the live marts."""
+    return frozenset(name for name, config in _sources() if _LIVE in config.get("tags", ()))
+
+
+def live_marts() -> list[str]:
+    """Return the names of the live marts, which follow live tables within seconds."""
+    return [mart["name"] for mart in marts() if _LIVE in mart.get("config", {}).get("tags", ())]
+
+
+def _sources() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each source table as `schema.table`, and its configuration."""
+    for path in _staging().glob("_*sources.yml"):
+        for source in yaml.safe_load(path.read_text(encoding="utf-8"))["sources"]:
+            for table in source["tables"]:
+                yield f"{source['name']}.{table['name']}", table.get("config", {})
 
 
 def mart_table() -> str:

@@ -1,14 +1,19 @@
-"""dbt in a child process: runs one command and reports on it in JSON lines.
+"""dbt in a child process: runs the commands it is sent, and reports on them in JSON lines.
 
-The member `line` is the type of a line; the others are the fields of the class in
+Each line of standard input is a command: its words, dbt's `flags` that stand before them, the
+`places` of project and profile that stand after them, and the variables of the `environment` that
+differ from one command to the next. Importing dbt and parsing the project take most of the time of
+a small build, so the process keeps the parsed project for the next command and ends when the pipe
+closes. Its parent starts another one if the project has changed.
+
+The member `line` is the type of a line of output; the others are the fields of the class in
 `fleetlake.marts.dbt`. The types are: `unknown` for a selected name that matches nothing, `step`
 for a finished step, `error`, a result for each model (`node`), data test (`test`) and unit test
 (`unit_test`), and finally `end`. Standard output holds nothing else; what dbt, its models or
 Python print goes to standard error.
 
-The process exits when its parent has ended. Otherwise a killed build would leave its child
-running, and two dbt processes would write one scratch file. Nobody writes to the standard input:
-it is a pipe that closes when the parent ends.
+The pipe also closes when the parent is killed, and then the process exits at once, in the middle
+of a command too. Otherwise two dbt processes could write one scratch file.
 """
 
 # dbt creates hundreds of thousands of objects that live until it exits. Python's default garbage
@@ -22,10 +27,15 @@ import json
 import os
 import sys
 import threading
+from contextlib import suppress
+from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
+from dbt.adapters.duckdb.connections import DuckDBConnectionManager
 from dbt.artifacts.schemas.run import RunExecutionResult
-from dbt.cli.main import dbtRunner
+from dbt.cli.main import dbtRunner, dbtRunnerResult
+from dbt.contracts.graph.manifest import Manifest
 from dbt_common.events.base_types import EventMsg
 
 gc.freeze()
@@ -33,30 +43,78 @@ gc.set_threshold(100_000, 50, 100)
 gc.enable()
 
 _STEPS = frozenset({"LogModelResult", "LogTestResult", "LogSeedResult"})
-_DONE, _FAILED, _COULD_NOT = 0, 1, 2
+_STATM = Path("/proc/self/statm")
 _LINES = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
 
 
-def main() -> int:
-    """Run the dbt command of the command line; return dbt's own exit code."""
+def main() -> None:
+    """Run one command after the other until standard input closes."""
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    outcome = dbtRunner(callbacks=[_on_event]).invoke(sys.argv[1:])
-    if outcome.exception is not None:
-        _emit("error", text=str(outcome.exception))
-        return _COULD_NOT
+    commands: SimpleQueue[bytes] = SimpleQueue()
+    threading.Thread(target=_receive, args=[commands], daemon=True).start()
+    project: Manifest | None = None
+    while True:
+        command = json.loads(commands.get())
+        os.environ.update(command["environment"])
+        flags, places = command["flags"], command["places"]
+        if project is None:
+            project = parse(flags, places)
+        if project is not None:
+            _run([*flags, *command["words"], *places], project)
+
+
+def _receive(commands: SimpleQueue[bytes]) -> None:
+    """Queue each line of standard input; exit at once when it closes."""
+    with open(sys.stdin.fileno(), "rb", buffering=0) as lines:  # noqa: PTH123 - a descriptor
+        for line in lines:
+            commands.put(line)
+    os._exit(0)
+
+
+def parse(flags: list[str], places: list[str]) -> Manifest | None:
+    """Return the parsed project; None after a report of why it cannot be parsed."""
+    words = [*flags, "--no-write-json", "parse", *places]
+    outcome = dbtRunner(callbacks=[_on_event]).invoke(words)
+    if isinstance(outcome.result, Manifest):
+        return outcome.result
+    _emit_end(outcome)
+    return None
+
+
+def _run(words: list[str], project: Manifest) -> None:
+    outcome = dbtRunner(project, callbacks=[_on_event]).invoke(words)
+    _close_scratch_file()
     if isinstance(outcome.result, RunExecutionResult):
         for result in outcome.result.results:
             _emit_result(result)
-    if outcome.result is not None:  # None after `--help`
-        _emit("end")
-    return _DONE if outcome.success else _FAILED
+    _emit_end(outcome)
 
 
-def _end_with_parent() -> None:
-    """Wait until standard input closes, then exit at once."""
-    os.read(sys.stdin.fileno(), 1)
-    os._exit(1)
+def _close_scratch_file() -> None:
+    """Close the scratch file: the parent reads it next, and other builds write it."""
+    connections: Any = DuckDBConnectionManager  # which has no types
+    with suppress(Exception):  # no model was reached, so it was not opened
+        connections.env().close()
+    connections.close_all_connections()
+
+
+def _emit_end(outcome: dbtRunnerResult) -> None:
+    if outcome.exception is not None:
+        _emit("error", text=str(outcome.exception))
+    _emit(
+        "end",
+        # Without a result: dbt could not run the command, or `--help` was asked for.
+        is_run=outcome.exception is None and outcome.result is not None,
+        is_good=outcome.success,
+        memory_bytes=_memory_bytes(),
+    )
+
+
+def _memory_bytes() -> int:
+    """Return the memory of this process; 0 where the system does not list it."""
+    if not _STATM.exists():
+        return 0
+    return int(_STATM.read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _emit(line: str, **members: object) -> None:
@@ -115,4 +173,4 @@ def _emit_result(result: Any) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

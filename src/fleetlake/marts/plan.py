@@ -2,7 +2,7 @@
 
 import json
 import logging
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import duckdb
@@ -11,13 +11,17 @@ from fleetlake.lake import open_lake
 from fleetlake.lake.changed_tables import changed_tables, count_removals
 from fleetlake.lake_address import LakeAddress
 from fleetlake.machine.atomic_files import write_atomically
-from fleetlake.marts.catalogue import tracked_tables
+from fleetlake.machine.ownership import require_own
+from fleetlake.machine.umask import apply_umask
+from fleetlake.marts.catalogue import live_tables, tracked_tables
 from fleetlake.marts.sql_project import project_digest, project_folder
 
 logger = logging.getLogger(__name__)
 
 SCRATCH = "build.duckdb"
 _RECORD = "built.json"
+_LIVE = ("--select", "tag:live+,+tag:live", "--exclude", "config.materialized:view")
+"""dbt's options for what lies between a live table and a live mart, both included."""
 
 
 @dataclass(frozen=True)
@@ -26,11 +30,13 @@ class Built:
 
     `snapshot` is None if only selections were ever built. `removals` counts what had removed rows
     from the lake before it: rows from the middle of tables, so the build after one is a full one.
+    `live` is the snapshot of a later good build of the live marts.
     """
 
     project: str
     snapshot: int | None
     removals: int = 0
+    live: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,10 +48,27 @@ class Plan:
     record: Built | None
 
 
+def work_folder(lake: LakeAddress) -> Path:
+    """Return the folder of a lake's builds on this machine; create it if necessary."""
+    apply_umask()
+    work = lake / "dbt"
+    require_own(work, "build", otherwise="set FLEETLAKE_LAKE to a folder of your own")
+    work.mkdir(parents=True, exist_ok=True)
+    return work
+
+
 def plan_build(
-    lake: LakeAddress, work: Path, *, select: str | None, is_full: bool, until: int
+    lake: LakeAddress,
+    work: Path,
+    *,
+    select: str | None,
+    is_full: bool,
+    is_live: bool = False,
+    until: int,
 ) -> Plan:
     """Return what to build at the lake's snapshot `until`, given the last build.
+
+    Only the live marts are computed if `is_live`, unless there are no marts to keep.
 
     After rows were removed on purpose, everything is computed again: new rows alone touch the units
     of an incremental mart.
@@ -59,8 +82,13 @@ def plan_build(
         if last and last.removals != removals:
             last = None
         elif last and last.snapshot is not None:
-            changed = changed_tables(opened, last.snapshot, until)
+            since = last.live if is_live and last.live is not None else last.snapshot
+            changed = changed_tables(opened, since, until)
     is_full = is_full or last is None
+    if is_live and last and last.snapshot is not None:
+        is_due = changed is None or bool(changed & live_tables())
+        record = replace(last, live=until)
+        return Plan(options=_LIVE if is_due else None, is_full=False, record=record)
     if select:
         record = last if (work / SCRATCH).exists() else Built(project, None, removals)
         words = select.split()

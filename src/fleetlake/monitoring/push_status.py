@@ -86,15 +86,6 @@ def push_status(lake: Lake, *, now: datetime, journal: Path | None) -> PushStatu
     )
 
 
-def unbuilt_pushes(lake: Lake) -> int:
-    """Return how many pushed alerts came after the last good build of the marts had begun."""
-    [(count,)] = lake.rows(
-        f"select count(*) from raw.{PUSHED.name} where _loaded_at >= coalesce("
-        "(select max(built_at - to_seconds(seconds)) from meta.builds where is_good), _loaded_at)"
-    )
-    return int(count)
-
-
 def waiting_line(pushes: PushStatus) -> Iterator[str]:
     """Yield a sentence about the messages that wait in the journals, if there are any."""
     if pushes.waiting_bytes:

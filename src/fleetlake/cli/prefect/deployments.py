@@ -60,8 +60,8 @@ def flows_path() -> dict[str, str]:
 def with_speed(file: Mapping[str, Any], speed: float, *, now: datetime) -> dict[str, Any]:
     """Return the deployments with intervals divided by `speed`, but at least two minutes.
 
-    The schedules start `now`, spread over the shortest interval so that their runs do not all
-    start at once.
+    Runs that stay for some minutes of real time keep their interval. The schedules start `now`,
+    spread over the shortest interval so that their runs do not all start at once.
 
     >>> file = {"deployments": [{"schedules": [{"interval": 7200}]}]}
     >>> fast = with_speed(file, 60, now=datetime(2026, 1, 1))
@@ -73,10 +73,11 @@ def with_speed(file: Mapping[str, Any], speed: float, *, now: datetime) -> dict[
     deployments = []
     for number, deployment in enumerate(file["deployments"]):
         anchor = now + SHORTEST_INTERVAL * number / len(file["deployments"])
+        factor = 1 if "minutes" in deployment.get("parameters", {}) else speed
         schedules = [
             {
                 **schedule,
-                "interval": max(schedule["interval"] / speed, SHORTEST_INTERVAL.total_seconds()),
+                "interval": max(schedule["interval"] / factor, SHORTEST_INTERVAL.total_seconds()),
                 "anchor_date": anchor.isoformat(),
             }
             for schedule in deployment.get("schedules", ())

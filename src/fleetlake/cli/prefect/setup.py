@@ -35,7 +35,7 @@ def prefect_setup(
     ] = 1.0,
     runs: Annotated[
         int, typer.Option(min=1, help="Maximum flow runs of the work pool at the same time.")
-    ] = 4,
+    ] = 5,
     *,
     store_keys: Annotated[
         bool,

@@ -70,7 +70,7 @@ def up(
         _wait_for_server(server, port)
         screen.print(f"Prefect: http://{HOST}:{port}")
         screen.print(login_hint(auth_file(), is_terminal=screen.is_terminal))
-        set_up(speed=speed, runs=3, store_keys=False)
+        set_up(speed=speed, runs=4, store_keys=False)
         worker_log = started.enter_context((FOLDER / "worker.log").open("wb"))
         worker = started.enter_context(running_worker(name="up", log=worker_log))
         screen.print(

@@ -1,0 +1,81 @@
+"""Build the live marts within seconds after alerts and failovers arrive."""
+
+import time
+from dataclasses import dataclass
+from typing import Annotated
+
+from prefect import flow, get_run_logger, task
+from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import State
+from prefect.states import Completed
+from pydantic import Field
+
+from fleetlake.machine.file_locks import LockTaken
+from fleetlake.marts import BuildResult
+from fleetlake.marts.live import live_builds, live_lock
+from fleetlake.settings import load_settings
+from fleetlake.text.wording import counted
+from flows.build import publish_snapshot
+from flows.retries import RETRIES
+from flows.states import SKIPPED
+
+LOOK_SECONDS = 5.0
+
+TURN_SECONDS = 120.0
+"""How long a run waits for the one before it, which it follows without a pause."""
+
+PUBLISH_SECONDS = 300.0
+"""At least this long from one snapshot to the next, because a reader may still use the last one."""
+
+
+@flow(name="live_marts", flow_run_name="live marts")
+def live_marts(minutes: Annotated[float, Field(ge=0, le=60)] = 0) -> State[None]:
+    """Build the live marts whenever alerts or failovers have arrived, polled or pushed.
+
+    The run looks at the lake every few seconds for `minutes`, otherwise once. It publishes what it
+    built every five minutes, and at its end. It ends as Skipped if another run does so already.
+    """
+    try:
+        with live_lock(load_settings().lake, seconds=TURN_SECONDS):
+            done = follow_events(minutes)
+    except LockTaken:
+        return Completed(name=SKIPPED, message="Another run keeps the live marts up to date.")
+    longest = f", the longest took {done.longest:.1f} s" if done.builds else ""
+    return Completed(message=f"{counted(done.builds, 'build')}{longest}.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Followed:
+    """The builds of a run, and the seconds of the longest."""
+
+    builds: int = 0
+    longest: float = 0
+
+    def with_build(self, result: BuildResult) -> "Followed":
+        """Return what it is after another build."""
+        return Followed(builds=self.builds + 1, longest=max(self.longest, result.seconds))
+
+
+@task(name="follow events", cache_policy=NO_CACHE, **RETRIES)
+def follow_events(minutes: float) -> Followed:
+    """Build and publish for some minutes; look at least once.
+
+    After a build it rests for as long as that took, so builds take half of the time at most.
+    """
+    settings, logger, done = load_settings(), get_run_logger(), Followed()
+    is_new, published_at = False, time.monotonic()
+    ends_at = published_at + minutes * 60
+    with live_builds(settings.lake, memory=settings.build_memory) as look:
+        while True:
+            built = look()
+            if built and built.models:
+                logger.info("%s in %.1f s", counted(len(built.models), "model"), built.seconds)
+                done, is_new = done.with_build(built), True
+            rest = max(LOOK_SECONDS, built.seconds if built else 0)
+            is_last = time.monotonic() + rest >= ends_at
+            if is_new and (is_last or time.monotonic() - published_at >= PUBLISH_SECONDS):
+                publish_snapshot()
+                is_new, published_at = False, time.monotonic()
+            if is_last:
+                return done
+            time.sleep(rest)
