@@ -127,7 +127,7 @@ def test_every_line_of_the_report() -> None:
         (
             "- routers of west no longer lists 7 records, too many to be deletions: check "
             "the rights of the keys; if the list is right, run `fleetlake ingest routers "
-            "--accept-shrunk routers`."
+            "--profile west --accept-shrunk routers`."
         ),
         "- 1 record of products could not be stored: see `fleetlake quarantine list`.",
         "- 3 pushed messages could not be read: see `fleetlake quarantine list`.",

@@ -188,7 +188,7 @@ def test_after_an_erasure_only_a_newly_written_report_is_left(world, tmp_path):
     write_dated_report(world.published, settings.reports)
     (settings.reports / "fleet-report.html").write_text("of before")
 
-    [told] = renew_reports(settings)
+    [told] = renew_reports(settings, is_published=True)
 
     assert told.done.startswith("2 reports removed")
     [kept] = settings.reports.iterdir()

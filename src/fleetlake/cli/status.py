@@ -139,7 +139,7 @@ def summary_lines(found: "LakeStatus", now: datetime) -> Iterator[str]:
 
 
 def _faults(found: "LakeStatus", last_load: datetime, now: datetime) -> Iterator[str]:
-    from fleetlake.account import stream_name
+    from fleetlake.account import DEFAULT_PROFILE, stream_name
     from fleetlake.lake.clock_repair import TOLERANCE
     from fleetlake.monitoring.push_states import push_faults
     from fleetlake.planning.retention import RetentionState
@@ -149,7 +149,9 @@ def _faults(found: "LakeStatus", last_load: datetime, now: datetime) -> Iterator
         yield f"{lost} lost records that the service deleted unread: see `fleetlake gaps`."
     yield from push_faults(found.push_destinations)
     for stream in found.streams:
-        name, load = _name(stream), f"run `fleetlake ingest {stream.endpoint}`"
+        name, profile = _name(stream), stream.account_profile
+        option = "" if profile == DEFAULT_PROFILE else f" --profile {profile}"
+        load = f"run `fleetlake ingest {stream.endpoint}{option}`"
         if stream.retention and stream.retention.state is not RetentionState.OK:
             yield f"{name} is {stream.retention.state}: {load}."
         if _is_stale(stream, last_load):

@@ -13,11 +13,15 @@ from fleetlake.lake.changed_tables import count_removals
 from fleetlake.lake.meta_tables import has_meta
 from fleetlake.marts.build import build_marts
 from fleetlake.marts.plan import last_built
-from fleetlake.privacy.copies import earlier_backups, renew_published
+from fleetlake.privacy.copies import (
+    earlier_backups,
+    remove_earlier_published,
+    renew_published,
+)
 from fleetlake.privacy.receipt import OutletReceipt
 from fleetlake.privacy.stale_exports import bring_exports_up_to_date
 from fleetlake.publishing.publish import published_folder
-from fleetlake.publishing.snapshot_folders import STAMP, remove_earlier, snapshot_names
+from fleetlake.publishing.snapshot_folders import STAMP, snapshot_names
 from fleetlake.settings import Settings
 from fleetlake.text.wording import counted
 
@@ -32,7 +36,7 @@ def renew_after_retention(
     Yields nothing for a copy that is up to date, and changes nothing in a lake from which no rule
     has ever deleted a row. This process must not have the lake open.
 
-    Raises: BuildFailed; LakeError. A failed export is among what is yielded.
+    Raises: BuildFailed; LakeError. What failed about a copy is among what is yielded.
     """
     with open_lake(settings.lake, read_only=True) as lake:
         deleted_at = _last_deletion(lake)
@@ -56,10 +60,7 @@ def renew_after_retention(
 def backups_with_deleted_rows(
     settings: Settings, addresses: Sequence[str]
 ) -> Iterator[OutletReceipt]:
-    """Yield how many backups of each target still hold rows that a rule has deleted.
-
-    Raises: LakeError if a target cannot be read.
-    """
+    """Yield which backups of each target still hold rows that a rule has deleted."""
     with open_lake(settings.lake, read_only=True) as lake:
         deleted_at = _last_deletion(lake)
     if deleted_at:
@@ -111,9 +112,6 @@ def _renew_published(
         return
     on_step("publishing")
     if folder.resolve().name < stamp:
-        yield renew_published(settings)
+        yield from renew_published(settings)
     else:
-        removed = remove_earlier(folder)
-        yield OutletReceipt(
-            outlet=f"published snapshots in {folder}", done=f"{removed} earlier removed"
-        )
+        yield from remove_earlier_published(settings)

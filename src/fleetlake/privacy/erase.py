@@ -44,8 +44,8 @@ def erase(
     """Erase things by kind and id; `backups` are looked into for copies that still hold them.
 
     With `is_dry_run`, only count. Raises: UsageError for a thing that the lake does not know;
-    StreamBusy if a load, maintenance or a backup is running; LakeError; BuildFailed; ExportFailed
-    after all else is done, if a target could not be reached.
+    StreamBusy if a load, maintenance or a backup is running; LakeError; BuildFailed. What failed
+    about a copy is in the receipt: see `raise_unfinished`.
     """
     began, lake = time.monotonic(), settings.lake.resolve()
     require_lake(lake)
@@ -123,11 +123,14 @@ def _purge(lake: LakeAddress, on_step: OnStep) -> dict[str, str]:
 
 
 def _renew_copies(settings: Settings, on_step: OnStep) -> Iterator[OutletReceipt]:
-    """Renew published snapshots and exports; yield what was done about each."""
+    """Renew published snapshots, reports and exports; yield what was done about each."""
+    published: list[OutletReceipt] = []
     if published_folder(settings).is_symlink():
         on_step("publishing")
-        yield renew_published(settings)
-    yield from renew_reports(settings)
+        published += renew_published(settings)
+        yield from published
+    is_published = bool(published) and not any(one.is_failed for one in published)
+    yield from renew_reports(settings, is_published=is_published)
     yield from renew_exports(settings, on_step)
     if isinstance(settings.lake, SharedLake):
         yield OutletReceipt(

@@ -1,11 +1,13 @@
 """What an erasure did, as values: the receipt that a person keeps. It names nobody."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from fleetlake.errors import ExportFailed
+from fleetlake.errors import ExportFailed, FleetlakeError
+
+_FAILED = "failed"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +28,11 @@ class OutletReceipt:
     done: str
     left_to_do: str = ""
 
+    @property
+    def is_failed(self) -> bool:
+        """Whether the copy may still hold what was deleted from the lake."""
+        return self.done.startswith(_FAILED)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Receipt:
@@ -39,9 +46,25 @@ class Receipt:
     seconds: float
 
 
+def attempted(outlet: str, work: Callable[[], OutletReceipt | None]) -> Iterator[OutletReceipt]:
+    """Yield what some work did about a copy, if anything; a failure is yielded, not raised.
+
+    So the copies after it are attempted too, and the receipt is complete: what was deleted cannot
+    be counted again.
+    """
+    try:
+        done = work()
+    except FleetlakeError as error:
+        done = OutletReceipt(outlet=outlet, done=f"{_FAILED}: {error.what}")
+    except OSError as error:
+        done = OutletReceipt(outlet=outlet, done=f"{_FAILED}: {error.strerror}")
+    if done:
+        yield done
+
+
 def raise_unfinished(outlets: Sequence[OutletReceipt]) -> None:
-    """Raise ExportFailed if a copy could not be renewed."""
-    failed = [one.outlet for one in outlets if one.done.startswith("failed")]
+    """Raise ExportFailed if something about a copy failed."""
+    failed = [one.outlet for one in outlets if one.is_failed]
     if failed:
         raise ExportFailed(
             f"{', '.join(failed)} may still hold what was deleted from the lake.",

@@ -7,15 +7,15 @@ versions of rows has them removed as far as it allows.
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from pydantic import SecretStr
 
-from fleetlake.errors import FleetlakeError
 from fleetlake.exporters import TARGETS, Target
 from fleetlake.exporters.export import address_of, catch_up, renew
 from fleetlake.lake import Lake, open_lake
-from fleetlake.privacy.receipt import OutletReceipt
+from fleetlake.privacy.receipt import OutletReceipt, attempted
 from fleetlake.settings import Settings
 from fleetlake.text.wording import counted
 
@@ -80,17 +80,26 @@ def _each_target(
     """Do some work on every known target; yield the receipts, those of failures included."""
     for target, address in _known_targets(settings):
         on_step(f"exporting to {target.name}")
-        try:
-            with open_lake(settings.lake) as lake:
-                receipt = work(lake, target, address)
-        except FleetlakeError as error:
-            receipt = _receipt(target, f"failed: {error.what}", "")
-        if receipt:
-            yield receipt
+        work_on_it = partial(_with_lake, settings, work, target, address)
+        yield from attempted(_outlet(target), work_on_it)
+
+
+def _with_lake(
+    settings: Settings,
+    work: Callable[[Lake, Target, SecretStr], OutletReceipt | None],
+    target: Target,
+    address: SecretStr,
+) -> OutletReceipt | None:
+    with open_lake(settings.lake) as lake:
+        return work(lake, target, address)
 
 
 def _receipt(target: Target, done: str, left: str) -> OutletReceipt:
-    return OutletReceipt(outlet=f"export to {target.name}", done=done, left_to_do=left)
+    return OutletReceipt(outlet=_outlet(target), done=done, left_to_do=left)
+
+
+def _outlet(target: Target) -> str:
+    return f"export to {target.name}"
 
 
 def _known_targets(settings: Settings) -> Iterator[tuple[Target, SecretStr]]:

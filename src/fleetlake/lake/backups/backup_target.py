@@ -10,13 +10,14 @@ from uuid import uuid4
 
 import pyarrow as pa
 from pyarrow import fs
+from pydantic import SecretStr
 
 from fleetlake.errors import LakeError, UsageError
 from fleetlake.lake.attach import store_keys
 from fleetlake.lake.backups.manifest import CATALOGS, FILES, MANIFESTS, MARK, Manifest, is_stamp
 from fleetlake.lake.durable import flush_files
 from fleetlake.machine.ownership import require_own
-from fleetlake.text.redaction import starred
+from fleetlake.text.redaction import without_secrets
 
 PART = ".part"
 """Ending of a file that is being copied."""
@@ -40,12 +41,13 @@ class BackupTarget:
 
     def __init__(self, address: str) -> None:
         self.folder: Path | None = None
+        self._address = SecretStr(address)
         if "://" in address:
             try:
                 self._system, root = fs.FileSystem.from_uri(address)
             except (pa.ArrowInvalid, OSError) as error:
                 raise UsageError(
-                    f"This is no address of an object store: {_without_keys(str(error))}.",
+                    f"This is no address of an object store: {self._without_secrets(error)}.",
                     remedy="Write s3://bucket/prefix, and put the keys into AWS_ variables.",
                 ) from None
             self.name = f"{address.partition('://')[0]}://{root}"
@@ -55,6 +57,9 @@ class BackupTarget:
             self.name = root
         self._root = root.rstrip("/")
         self._made: set[str] = set()
+
+    def _without_secrets(self, error: Exception) -> str:
+        return without_secrets(str(error), self._address, *store_keys()).rstrip(".")
 
     def require_own(self) -> None:
         """Refuse a folder in which another user could plant files. Raises: LakeError."""
@@ -72,7 +77,7 @@ class BackupTarget:
             remedy = "Free some space" if is_full else "Check the folder, the address and its keys"
             raise LakeError(
                 f"The backup in {self.name} could not be read or written: "
-                f"{_without_keys(str(error))}.",
+                f"{self._without_secrets(error)}.",
                 remedy=f"{remedy}, and run again. Complete backups are unchanged.",
             ) from None
 
@@ -186,7 +191,3 @@ def sha256_of(path: Path) -> str:
         while piece := file.read(_PIECE):
             digest.update(piece)
     return digest.hexdigest()
-
-
-def _without_keys(text: str) -> str:
-    return starred(text, store_keys()).rstrip(".")
