@@ -50,6 +50,7 @@ from tests.processes import command, environment
 from tests.receiving.alert_messages import an_alert, push, with_id
 
 URL = "http://receiver.test/push"
+OTHER_URL = "http://other.test/push"
 
 
 class Killed(Exception):
@@ -354,6 +355,62 @@ def test_a_destination_that_is_created_again_gets_a_new_secret_if_that_is_asked_
         hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
         for secret, (body, _) in zip((first, first, second), service.receiver.received, strict=True)
     ]
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize(
+    ("words", "missing"),
+    [
+        (["--account", "10157", "--schedule", "daily"], ["battery", "failover"]),
+        (["--account", "10291"], ["battery", "failover"]),
+        (["--account", "10157", "--destination", OTHER_URL], ["failover"]),
+    ],
+    ids=["not at once", "another account", "another destination, too"],
+)
+def test_setup_changes_no_rule_that_is_not_for_this_destination_alone(service, words, missing):
+    for url in (URL, OTHER_URL):
+        service.run("destinations", "add", "--url", url)
+    service.run("rules", "add", "--destination", URL, "--type", "battery", *words)
+    [before] = service.records("alert_rules")
+
+    done = service.run("setup", "--url", URL, "--type", "battery", "--type", "failover")
+
+    assert done.exit_code == 0, done.output
+    [kept, made] = service.records("alert_rules")
+    assert kept == before
+    assert sorted(made["filter_criteria"]["alert_type__in"]) == list(chosen_types(missing))
+
+
+def test_a_change_that_was_made_although_the_service_failed_is_not_sent_again(service):
+    service.run("destinations", "add", "--url", URL)
+    wire = Broken(service.sim.transport, 1, 500, before=False)
+
+    done = service.run("destinations", "change", URL, "--name", "new", wire=wire)
+
+    assert (done.exit_code, wire.writes) == (0, 1)
+    assert [one["name"] for one in service.records("alert_push_destinations")] == ["new"]
+
+
+class Echo(Broken):
+    """A service that refuses writes and repeats what it was sent."""
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if request.method == "GET":
+            return await self._inner.handle_async_request(request)
+        return httpx.Response(400, text=f"bad: {request.content.decode()}")
+
+
+@pytest.mark.parametrize("words", [("add", "--url", OTHER_URL), ("change", URL, "--new-secret")])
+def test_a_secret_that_the_service_repeats_is_not_shown(service, words):
+    service.run("destinations", "add", "--url", URL)
+
+    error = failed(
+        service.run("destinations", *words, wire=Echo(service.sim.transport, 0, 0, before=True))
+    )
+
+    assert len(service.secrets) == 2
+    assert service.secrets[1] not in str(error)
+    assert "secret" in error.what
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,12 @@ def test_what_is_beside_the_list_is_kept_with_each_alert_and_does_not_identify_i
     assert found == alone
 
 
+def test_an_alert_that_has_a_list_itself_is_still_one_alert():
+    [row] = rows(ALERT | {"data": [{"type": "inner"}]})
+
+    assert (row["type"], json.loads(row["_extra"])) == ("reboot", {"data": [{"type": "inner"}]})
+
+
 def test_what_is_beside_a_long_list_and_long_itself_is_left_out(monkeypatch):
     monkeypatch.setattr(pushed, "MOST_AROUND_BYTES", 100)
 

@@ -16,6 +16,7 @@ import pytest
 
 from fleetlake.errors import LakeError
 from fleetlake.privacy.journal_purge import blank_until
+from fleetlake.receiving import segment_writer
 from fleetlake.receiving.journal import (
     Journal,
     JournalLimits,
@@ -96,7 +97,11 @@ def test_messages_are_read_back_in_order_with_the_time_of_their_arrival(folder):
     assert [message.received_at for message in found] == [later(number) for number in range(3)]
 
 
-@pytest.mark.parametrize("body", [b"", b"\x00\xff", b"\xf5PJ1" * 9, "é\n".encode() * 70_000])
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"\x00\xff", b"\xf5PJ1" * 9, "é\n".encode() * 70_000],
+    ids=["empty", "not text", "like records", "long"],
+)
 def test_a_body_of_any_bytes_is_kept_as_it_is(folder, body):
     async def write() -> None:
         journal = open_journal(folder)
@@ -124,6 +129,39 @@ def test_messages_that_arrive_while_the_disk_is_busy_are_flushed_together(folder
 
     assert disk.flushes == 2
     assert bodies(only_journal(folder)) == [b"first", *(b"%d" % n for n in range(50))]
+
+
+def test_a_request_that_is_given_up_while_it_waits_stops_no_other(folder, disk):
+    async def write() -> list[str]:
+        async with asyncio.timeout(20):
+            journal = disk.journal(folder)
+            disk.is_free.clear()
+            given_up = asyncio.create_task(journal.append(b"given up", ARRIVED))
+            await blocked(disk)
+            given_up.cancel()
+            rest = asyncio.create_task(outcomes(journal, [b"1", b"2"]))
+            await asyncio.sleep(0)
+            disk.is_free.set()
+            done = await rest
+            await journal.close()
+            return done
+
+    assert asyncio.run(write()) == ["", ""]
+    assert bodies(only_journal(folder)) == [b"given up", b"1", b"2"]
+
+
+def test_the_name_of_a_segment_is_on_disk_before_its_first_message(folder, disk, monkeypatch):
+    flushes: list[tuple[Path, int]] = []
+    monkeypatch.setattr(
+        segment_writer, "flush_folder", lambda path: flushes.append((path, disk.flushes))
+    )
+
+    path = asyncio.run(
+        write_one(folder, b"body", new_writer=partial(SegmentWriter, flush=disk.flush))
+    )
+
+    assert flushes == [(path, 0)]
+    assert disk.flushes == 1
 
 
 def test_a_message_is_not_acknowledged_before_it_is_flushed(folder, disk):

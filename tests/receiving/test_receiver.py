@@ -14,9 +14,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from fleetlake.errors import Unreachable, UsageError
 from fleetlake.receiving import push_secrets
 from fleetlake.receiving.journal import JournalLimits, open_journal
-from fleetlake.receiving.push_body import BodyReader
+from fleetlake.receiving.push_body import DISCARDED_BYTES, BodyReader
 from fleetlake.receiving.push_secrets import PushSecrets
 from fleetlake.receiving.push_server import listen, require_addresses
+from fleetlake.receiving.recent_messages import RecentMessages
 from fleetlake.receiving.segment_writer import SegmentWriter
 from tests.receiving.pushing import (
     BODY,
@@ -108,9 +109,9 @@ def test_a_message_over_the_limit_gets_413_and_one_at_the_limit_is_stored(tmp_pa
 
 
 async def by_hand(receiver, messages, headers=(), *, path="/push"):
-    """Return the status and headers of the answer to a request whose body arrives so."""
+    """Return the status and headers of the answer to a request, taking its body from `messages`."""
     sent = []
-    waiting = list(messages)
+    waiting = messages
 
     async def receive():
         if waiting:
@@ -176,6 +177,41 @@ def test_bodies_in_memory_are_bounded_over_all_requests(tmp_path):
     assert (second.status_code, second.headers["retry-after"]) == (503, "1")
     assert third.status_code == 200
     assert stored(tmp_path) == [b"z" * 200]
+
+
+LONG = [*SIGNED, (b"content-length", b"2000")]
+
+
+@pytest.mark.parametrize(
+    ("headers", "size", "answer", "left"),
+    [
+        ([], 2_000, (403, True), 0),
+        ([], DISCARDED_BYTES + 1, (403, False), 0),
+        (LONG, 2_000, (413, True), 0),
+        ([*LONG, (b"expect", b"100-continue")], 2_000, (413, False), 1),
+    ],
+)
+def test_the_rest_of_a_refused_message_is_read_up_to_a_limit_unless_its_sender_waits(
+    tmp_path, headers, size, answer, left
+):
+    messages = [part(b"x" * size, more=False)]
+
+    status, sent = answers(
+        tmp_path,
+        lambda receiver: by_hand(receiver, messages, headers),
+        bodies=BodyReader(1000),
+    )
+
+    assert (status, b"connection" not in sent) == answer
+    assert len(messages) == left
+
+
+def test_the_signatures_of_the_messages_stored_last_are_remembered():
+    recent = RecentMessages(size=2)
+    for signature_ in (b"1", b"2", b"3"):
+        recent.add(signature_)
+
+    assert [recent.has(signature_) for signature_ in (b"1", b"2", b"3")] == [False, True, True]
 
 
 def test_headers_over_the_limit_get_431(tmp_path):

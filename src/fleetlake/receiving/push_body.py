@@ -13,7 +13,7 @@ SECONDS_PER_MEGABYTE = 5.0
 """Time for a body: enough for a slow line, too short to hold connections open on purpose."""
 
 HELD_BYTES = 64 * 2**20
-"""Bytes of bodies in memory at the same time; one body alone may be larger."""
+"""Bytes of bodies in memory at the same time; FLEETLAKE_PUSH_MEGABYTES allows none larger."""
 
 DISCARDED_BYTES = 8 * 2**20
 DISCARD_SECONDS = 2.0
@@ -46,7 +46,7 @@ class BodyReader:
 
     def hold(self, size: int) -> None:
         """Count bytes as held. Raises: Refused if there are too many."""
-        if self.held and self.held + size > self._held_limit:
+        if self.held + size > self._held_limit:
             raise Refused(PushRefusal.OVERLOADED, "too many messages at once")
         self.held += size
 
