@@ -12,6 +12,7 @@ import pytest
 from pydantic import SecretStr
 
 from fleetlake.demo import DemoFleet, running_simulator
+from fleetlake.demo.pushes import receiver_environment
 from fleetlake.errors import FleetlakeError
 from fleetlake.lake_address import SharedLake
 from fleetlake.machine.child_environment import lake_access, plain_environment, server_access
@@ -19,6 +20,7 @@ from fleetlake.marts import dbt_process
 from fleetlake.marts.build import _Build
 from fleetlake.marts.dbt_process import DbtProcess
 from fleetlake.receiving.child_process import child_environment
+from fleetlake.settings import Settings
 
 # The package exports the commands, which have the names of their modules.
 up = import_module("fleetlake.cli.prefect.up")
@@ -44,6 +46,11 @@ SERVER = {
 }
 OTHERS = {"GITHUB_TOKEN": "of-something-else", "DBT_ENV_SECRET_GIT": "of-something-else"}
 ALL = SERVICE | STORE | DATABASE | SERVER | OTHERS
+
+RECEIVED = (
+    *("lake", "profile", "push_journal", "push_sources"),
+    *("push_secrets", "push_secrets_block", "push_secrets_file"),
+)
 
 SHARED = SecretStr("host=db dbname=fleet")
 
@@ -117,6 +124,39 @@ def test_dbt_gets_the_keys_of_the_store_and_the_database_only_if_the_lake_is_the
 
 def test_a_lake_in_a_folder_needs_no_key():
     assert lake_access(Path("data/lake")) == {}
+
+
+def test_a_demo_s_receiver_has_the_demo_s_settings_whatever_the_project_s_are(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    with patch.dict(os.environ):
+        for name in [name for name in os.environ if name.startswith("FLEETLAKE_")]:
+            del os.environ[name]
+        own = Settings(
+            lake=tmp_path / "lake",
+            profile="demo",
+            push_journal=tmp_path / "journal",
+            push_secrets_file=tmp_path / "secrets",
+        )
+        os.environ |= {
+            "FLEETLAKE_LAKE": "of-the-project",
+            "FLEETLAKE_PROFILE": "of-the-project",
+            "FLEETLAKE_PUSH_JOURNAL": "of-the-project",
+            "FLEETLAKE_PUSH_SECRETS": "of-the-project-and-long",
+            "FLEETLAKE_PUSH_SECRETS_BLOCK": "of-the-project",
+            "FLEETLAKE_PUSH_SECRETS_FILE": "of-the-project",
+            "FLEETLAKE_PUSH_SOURCES": "192.0.2.0/24",
+        }
+        theirs = Settings()
+        os.environ |= receiver_environment(own)
+        found = Settings()
+
+    def received(settings):
+        return [getattr(settings, name) or None for name in RECEIVED]
+
+    assert all(received(theirs))
+    assert received(found) == received(own)
 
 
 def test_the_simulator_gets_no_key(started, tmp_path, monkeypatch):

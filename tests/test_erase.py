@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pydantic import SecretStr
 from typer.testing import CliRunner
 
 from fleetlake.cli import app
@@ -17,6 +18,7 @@ from fleetlake.decoding.arrow import schema_of
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.relations import Thing, naming_columns
 from fleetlake.errors import StreamBusy, UsageError
+from fleetlake.exporters import Target
 from fleetlake.lake import open_lake
 from fleetlake.lake.attach import CATALOG
 from fleetlake.lake.audit_trail import read_events
@@ -34,6 +36,8 @@ from fleetlake.loading.verify import verify
 from fleetlake.planning.intervals import BEGINNING, Interval
 from fleetlake.privacy.erase import erase
 from fleetlake.privacy.receipt import Receipt
+from fleetlake.privacy.stale_exports import renew_exports
+from fleetlake.settings import Settings
 from fleetlake.text.word_windows import ERASED
 from tests.conftest import NOW, Sim, copied, loaded_sim
 from tests.leaks import scan
@@ -469,3 +473,41 @@ def test_a_new_record_that_mentions_what_was_erased_is_stored_without_it(lake_pa
         {"email": ERASED},
         {"router": ERASED},
     ]
+
+
+def test_an_erasure_rewrites_exports_wherever_they_are_and_makes_none(
+    lake_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data/exports/jsonl").mkdir(parents=True)  # the default folder of that target
+    (tmp_path / "csv").mkdir()
+    options: dict[str, str | None] = {}
+
+    def rewrite(_lake: object, target: Target, _address: SecretStr) -> list[str]:
+        options[target.name] = target.option
+        return ["trips"]
+
+    monkeypatch.setattr("fleetlake.privacy.stale_exports.renew", rewrite)
+    addresses = {
+        "parquet": "s3://bucket/fleet",
+        "csv": str(tmp_path / "csv"),
+        "delta": str(tmp_path / "gone"),
+        "snowflake": "snowflake://fleet",
+    }
+    settings = Settings(
+        lake=lake_path,
+        exports={name: SecretStr(address) for name, address in addresses.items()},
+        csv_guard=True,
+    )
+
+    receipts = {
+        receipt.outlet.removeprefix("export to "): receipt
+        for receipt in renew_exports(settings, lambda _: None)
+    }
+
+    assert [*receipts] == ["parquet", "csv", "jsonl", "snowflake", "exports to other addresses"]
+    assert {receipts[name].done for name in options} == {"1 table rewritten"}
+    assert options["csv"] == "csv guarded"
+    assert receipts["parquet"].left_to_do.startswith("If the bucket keeps versions")
+    assert receipts["snowflake"].left_to_do.startswith("Snowflake keeps deleted rows")
+    assert receipts["csv"].left_to_do == receipts["jsonl"].left_to_do == ""

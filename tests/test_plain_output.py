@@ -23,6 +23,7 @@ from fleetlake.errors import FleetlakeError
 from fleetlake.lake import open_lake
 from fleetlake.loading.outcome import Outcome
 from fleetlake.marts import BuildResult, BuildStep, ModelResult
+from fleetlake.receiving.access_log import LOGGER
 from fleetlake.text.plain import plain, plain_lines
 from tests.processes import command, environment
 
@@ -396,3 +397,16 @@ def test_a_terminal_without_these_characters_shows_replacements(env, locale):
     assert b"...ok\\xe9" in done.stdout
     assert b"Mu\\xf1oz" in done.stdout
     assert done.stdout.isascii()
+
+
+def test_a_line_of_the_access_log_has_its_time_and_nothing_that_a_terminal_interprets(monkeypatch):
+    monkeypatch.setattr(
+        "fleetlake.receiving.push_server.serve", lambda *_: LOGGER.info("a request%s", HIDDEN)
+    )
+
+    logged = CliRunner().invoke(cli.app, ["receive"]).stderr.splitlines()
+    silent = CliRunner().invoke(cli.app, ["receive", "--no-access-log"]).stderr
+
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} a request.*", logged[-1])
+    assert not {*HIDDEN.replace("[31m", "")} & {*logged[-1]}
+    assert "a request" not in silent

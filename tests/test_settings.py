@@ -309,3 +309,16 @@ def test_no_setting_is_reported_as_an_unknown_variable():
     names += ["FLEETLAKE_EXPORTS__POSTGRES", "FLEETLAKE_BUILD_FILE", "FLEETLAKE_SPARK_PYTHON"]
 
     assert list(unknown_variables(names)) == []
+
+
+@pytest.mark.parametrize(
+    ("v2", "v3", "is_here"),
+    [
+        ("http://127.0.0.1:1/api/v2/", None, True),
+        (None, "http://[::1]:1/api/v3", True),
+        ("http://127.0.0.1:1/api/v2/", "https://service.example/api/v3", False),
+        (None, None, False),
+    ],
+)
+def test_a_service_is_on_this_machine_if_each_of_its_addresses_is(v2, v3, is_here):
+    assert Settings(base_url=v2, v3_base_url=v3).is_on_this_machine() is is_here

@@ -14,7 +14,7 @@ from fleetlake.receiving.journal_reader import (
     read_batch,
     remove_until,
 )
-from fleetlake.receiving.segments import segments
+from fleetlake.receiving.segments import MAGIC, segments
 from tests.receiving.journals import bodies, read, record, write_segment
 
 SENT = [b"one", b"two, which is longer", b"three"]
@@ -88,6 +88,19 @@ def test_any_wrong_byte_in_the_middle_is_reported_and_costs_one_message(journal,
 
         assert [message.body for message in found.messages] == [SENT[0], SENT[2], *after]
         assert found.damage == [f"segment 1: {length} bytes from byte {begin} on are not a message"]
+
+
+def test_a_damaged_message_that_holds_the_first_bytes_of_a_record_costs_only_itself(journal):
+    damaged = bytearray(record(MAGIC * 9))
+    damaged[-1] ^= 1
+    write_segment(journal, 1, RECORDS[0] + damaged + RECORDS[2])
+
+    found = read(journal)
+
+    assert [message.body for message in found.messages] == [SENT[0], SENT[2]]
+    assert found.damage == [
+        f"segment 1: {len(damaged)} bytes from byte {len(RECORDS[0])} on are no message"
+    ]
 
 
 def test_damage_is_reported_once(journal):

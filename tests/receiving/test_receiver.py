@@ -10,11 +10,14 @@ from ipaddress import ip_network
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from uvicorn import Config
+from uvicorn.server import ServerState
 
 from fleetlake.errors import Unreachable, UsageError
 from fleetlake.receiving import push_secrets
 from fleetlake.receiving.journal import JournalLimits, open_journal
 from fleetlake.receiving.push_body import DISCARDED_BYTES, BodyReader
+from fleetlake.receiving.push_protocol import PushProtocol
 from fleetlake.receiving.push_secrets import PushSecrets
 from fleetlake.receiving.push_server import listen, require_addresses
 from fleetlake.receiving.recent_messages import RecentMessages
@@ -517,3 +520,57 @@ def test_an_address_that_cannot_be_used_is_refused_in_plain_words(monkeypatch, e
 
     with pytest.raises(UsageError, match=f"Cannot listen on alerts.example, port 1: {text}"):
         listen("alerts.example", 1)
+
+
+class Line:
+    """The server's end of a connection: it notes what is written."""
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+        self.write = self.written.append
+
+    def get_extra_info(self, _name: str) -> None:
+        return None
+
+    def set_write_buffer_limits(self, **_limits: int) -> None:
+        pass
+
+    def is_closing(self) -> bool:
+        return False
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_lost_connection_gets_the_answer_of_none_of_its_requests():
+    async def lose(*, after: int) -> int:
+        """Return how many of three requests are answered if the connection is lost meanwhile."""
+        free, line = [asyncio.Event() for _ in range(3)], Line()
+        waiting = iter(free)
+
+        async def answer(_scope, _receive, send):
+            await next(waiting).wait()
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"an answer"})
+
+        connection = PushProtocol(
+            config=Config(answer, log_config=None), server_state=ServerState(), app_state={}
+        )
+        connection.connection_made(line)
+        connection.data_received(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n" * 3)
+        for event in free[:after]:
+            event.set()
+            await asyncio.sleep(0.01)
+        connection.connection_lost(None)
+        for event in free[after:]:
+            event.set()
+            await asyncio.sleep(0.01)
+        return b"".join(line.written).count(b"an answer")
+
+    assert [asyncio.run(lose(after=count)) for count in range(4)] == [0, 1, 2, 3]
