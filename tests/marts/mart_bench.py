@@ -19,9 +19,9 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from fleetlake.cli.startup import skip_unneeded_imports
 from fleetlake.lake import Lake, open_lake
 from fleetlake.marts import BuildResult, build_marts
+from fleetlake.startup import prepare_start
 
 START = "timestamptz '2026-05-01 00:00:00+00'"
 DAYS = 35
@@ -96,7 +96,7 @@ class Cost:
 
 def build(path: Path, *, is_full: bool) -> Cost:
     """Build in this fresh process, as the command does."""
-    skip_unneeded_imports()
+    prepare_start()
     result = build_marts(path, is_full=is_full)
     own, dbt = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     cpu_s = sum(used.ru_utime + used.ru_stime for used in (own, dbt))
