@@ -287,15 +287,24 @@ import sys
 from fleetlake.startup import prepare_start
 prepare_start()
 import duckdb, pyarrow
-rows = pyarrow.table({"n": pyarrow.array([1, 2])})
-[(total,)] = duckdb.execute("select sum(n) + ? from rows", [3]).fetchall()
-print(total, "pandas" in sys.modules)
+
+def pass_values():
+    rows = pyarrow.table({"n": pyarrow.array([1, 2])})
+    [(total,)] = duckdb.execute("select sum(n) + ? from rows", [3]).fetchall()
+    print(total)
+
+__name__ = "fleetlake.lake.example"
+pass_values()
+print("pandas" in sys.modules)
+__name__ = "a_library"
+import httpx, pandas
+print("rich" in sys.modules, len(pandas.DataFrame({"n": [1]})))
 """
 
 
-def test_values_pass_through_arrow_and_duckdb_without_importing_pandas():
+def test_our_values_pass_through_arrow_and_duckdb_without_pandas_which_others_may_import():
     done = subprocess.run(
         [sys.executable, "-c", LIBRARIES_AT_WORK], capture_output=True, text=True, check=True
     )
 
-    assert done.stdout.split() == ["6", "False"]
+    assert done.stdout.split() == ["6", "False", "False", "1"]
