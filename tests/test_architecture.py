@@ -3,14 +3,10 @@
 import ast
 import doctest
 import importlib
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
-
-import pytest
 
 import fleetlake
 from fleetlake.endpoints import ENDPOINTS
@@ -268,43 +264,3 @@ def test_docstring_examples_are_correct():
 
     assert {name for name, result in results.items() if result.failed} == set()
     assert {name for name, result in results.items() if not result.attempted} == set()
-
-
-@pytest.mark.parametrize("module", ["fleetlake", "fleetlake.cli", "fleetlake.endpoints"])
-def test_a_command_starts_without_importing_what_it_may_not_need(module):
-    heavy = "{'prefect', 'dbt', 'duckdb', 'pyarrow', 'httpx', 'polars', 'psutil', 'starlette'}"
-    script = f"import sys, {module}; print(sorted({heavy} & set(sys.modules)))"
-
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-
-    assert done.stdout.strip() == "[]"
-
-
-LIBRARIES_AT_WORK = """
-import sys
-from fleetlake.startup import prepare_start
-prepare_start()
-import duckdb, pyarrow
-
-def pass_values():
-    rows = pyarrow.table({"n": pyarrow.array([1, 2])})
-    [(total,)] = duckdb.execute("select sum(n) + ? from rows", [3]).fetchall()
-    print(total)
-
-__name__ = "fleetlake.lake.example"
-pass_values()
-print("pandas" in sys.modules)
-__name__ = "a_library"
-import httpx, pandas
-print("rich" in sys.modules, len(pandas.DataFrame({"n": [1]})))
-"""
-
-
-def test_our_values_pass_through_arrow_and_duckdb_without_pandas_which_others_may_import():
-    done = subprocess.run(
-        [sys.executable, "-c", LIBRARIES_AT_WORK], capture_output=True, text=True, check=True
-    )
-
-    assert done.stdout.split() == ["6", "False", "False", "1"]

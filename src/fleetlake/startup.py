@@ -33,7 +33,8 @@ class _NeedlessImports:
     pyarrow and DuckDB ask before they convert the first value whether pandas is installed, to
     recognise its objects. Importing pandas, where it is installed, takes a quarter of the CPU time
     of an ingest with nothing new. Both are compiled, so their question comes from the module of
-    ours that calls them. That module imports no pandas itself.
+    ours that calls them, which imports no pandas itself, or from a module of pyarrow that is being
+    imported.
     """
 
     @staticmethod
@@ -42,7 +43,7 @@ class _NeedlessImports:
     ) -> ModuleSpec | None:
         if name == _HTTPX_COMMAND:
             raise ModuleNotFoundError("fleetlake has its own command line", name=name)
-        if name == "pandas" and _is_ours(_asking_module(sys._getframe(1))):  # noqa: SLF001 - above
+        if name == "pandas" and _is_needless(sys._getframe(1)):  # noqa: SLF001 - see above
             raise ModuleNotFoundError("fleetlake passes no pandas objects", name=name)
         return None
 
@@ -88,12 +89,15 @@ def _variable(name: str, value: str) -> Iterator[None]:
         os.environ.pop(name, None)
 
 
-def _asking_module(frame: FrameType | None) -> str:
-    """Return the name of the module that imports something, from a frame of the import system."""
-    while frame and frame.f_globals.get("__name__", "").startswith("importlib"):
+def _is_needless(frame: FrameType | None) -> bool:
+    """Return whether a frame of the import system works for a question about pandas objects."""
+    while frame and _module_of(frame).startswith("importlib"):
         frame = frame.f_back
-    return str(frame.f_globals.get("__name__", "")) if frame else ""
+    asking = _module_of(frame) if frame else ""
+    if asking.startswith("pyarrow."):
+        return frame is not None and frame.f_code.co_name == "<module>"
+    return asking.startswith("fleetlake.") and not asking.startswith(_MAY_USE_PANDAS)
 
 
-def _is_ours(module: str) -> bool:
-    return module.startswith("fleetlake.") and not module.startswith(_MAY_USE_PANDAS)
+def _module_of(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", ""))
