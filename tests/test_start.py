@@ -19,7 +19,6 @@ NEEDLESS = {
     "rich",
     "pygments",
     "click",
-    "pandas",
     "polars",
     "stamina",
     "tenacity",
