@@ -196,7 +196,6 @@ def test_an_operating_system_error_ends_a_command_with_a_clear_message(
         raise OSError(code, os.strerror(code), "/somewhere")
 
     monkeypatch.setattr(cli, "app", refuse)
-    monkeypatch.setattr(cli, "skip_unneeded_imports", lambda: None)
     monkeypatch.setattr(sys, "argv", ["fleetlake"])
 
     with pytest.raises(SystemExit) as ended:
@@ -242,7 +241,6 @@ def test_an_unknown_operating_system_error_is_a_bug(monkeypatch):
         raise OSError(errno.EBADF, "a bug")
 
     monkeypatch.setattr(cli, "app", fail)
-    monkeypatch.setattr(cli, "skip_unneeded_imports", lambda: None)
 
     with pytest.raises(OSError, match="a bug"):
         cli.main()

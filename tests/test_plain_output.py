@@ -19,6 +19,7 @@ import fleetlake
 from fleetlake import cli
 from fleetlake.cli import screen
 from fleetlake.cli.log_format import PlainFormatter
+from fleetlake.cli.rich_screen import RichScreen
 from fleetlake.errors import FleetlakeError
 from fleetlake.lake import open_lake
 from fleetlake.loading.outcome import Outcome
@@ -119,7 +120,7 @@ def test_machine_formats_keep_every_byte(tmp_path):
     assert json == '[\n{"name":"Truck [/yard] :warning: é\\u001b"}\n]\n'.encode()
 
 
-PRINTERS = {"cli/screen.py", "cli/output.py"}
+PRINTERS = {"cli/screen.py", "cli/rich_screen.py", "cli/output.py"}
 """The modules that decide how text is written."""
 
 WRITERS = {
@@ -284,7 +285,7 @@ def test_a_build_tells_a_log_of_each_model_but_not_of_each_test(printed):
 
 def test_a_terminal_shows_how_far_an_export_and_a_load_are():
     out = io.StringIO()
-    on = Console(file=out, force_terminal=True, width=100)
+    on = RichScreen(file=out, force_terminal=True, width=100)
 
     with export._row_progress(on) as on_rows:  # noqa: SLF001 - without a lake
         on_rows("trips", 1000)

@@ -6,7 +6,11 @@ import sys
 def main() -> None:
     """Import the command line, which takes a moment, and run it."""
     try:
-        from fleetlake.cli import main as run  # noqa: PLC0415 - Ctrl-C may arrive during the import
+        from fleetlake.startup import plain_help, prepare_start  # noqa: PLC0415 - as below
+
+        prepare_start()
+        with plain_help():
+            from fleetlake.cli import main as run  # noqa: PLC0415 - Ctrl-C may arrive during it
     except KeyboardInterrupt:
         sys.stderr.write("Stopped.\n")
         sys.exit(130)

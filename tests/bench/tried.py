@@ -17,7 +17,7 @@ from typing import Any
 
 import httpx
 
-from fleetlake.cli.startup import skip_unneeded_imports
+from fleetlake.startup import prepare_start
 from tests.bench.cases import CASES, Case, chosen, to_load
 from tests.bench.figures import FIRST, LAKE_REPORT, Figures, Section
 from tests.bench.measure import measure
@@ -39,7 +39,7 @@ class Variant:
     def put(self) -> None:
         """Apply the change in this process."""
         os.environ.update(self.environment)
-        skip_unneeded_imports()  # as the command does, before imports
+        prepare_start()  # as the command does, before imports
         module = importlib.import_module(self.module)
         setattr(module, self.name, self.instead(getattr(module, self.name)))
 

@@ -25,10 +25,10 @@ from pathlib import Path
 
 import psutil
 
-from fleetlake.cli.startup import skip_unneeded_imports
 from fleetlake.lake import Lake, open_lake
 from fleetlake.marts import BuildResult, build_marts
 from fleetlake.marts.dbt_process import DbtProcess
+from fleetlake.startup import prepare_start
 
 START = "timestamptz '2026-05-01 00:00:00+00'"
 DAYS = 35
@@ -152,7 +152,7 @@ class Cost:
 
 def build(path: Path, *, is_full: bool) -> Cost:
     """Build in this fresh process, as the command does."""
-    skip_unneeded_imports()
+    prepare_start()
     result = build_marts(path, is_full=is_full)
     own, dbt = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     cpu_s = sum(used.ru_utime + used.ru_stime for used in (own, dbt))
@@ -161,7 +161,7 @@ def build(path: Path, *, is_full: bool) -> Cost:
 
 def live_builds(path: Path, *, from_s: int, vehicles: int) -> list[tuple[float, float]]:
     """Build the live marts after some alerts, several times; return seconds and CPU seconds."""
-    skip_unneeded_imports()
+    prepare_start()
     costs = []
     with DbtProcess() as dbt:
         for number in range(LIVE_BUILDS):

@@ -1,52 +1,16 @@
-"""The command line: one module per command; a command imports heavy modules when it runs."""
+"""The command line: one module per command, imported when the command is called."""
 
-import logging
 import sys
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, ClassVar
 
 import typer
 
-from fleetlake.cli.alerts import alerts
-from fleetlake.cli.audit_trail import events
-from fleetlake.cli.backfill import backfill
-from fleetlake.cli.backup import backup
-from fleetlake.cli.build import build
-from fleetlake.cli.check import check
-from fleetlake.cli.columns import columns
-from fleetlake.cli.command_group import PlainGroup, joined_paragraphs
-from fleetlake.cli.dashboard import dashboard
-from fleetlake.cli.demo import demo
-from fleetlake.cli.docs import docs
-from fleetlake.cli.doctor import doctor
-from fleetlake.cli.erase import erase
-from fleetlake.cli.export import export
-from fleetlake.cli.gaps import gaps
-from fleetlake.cli.ingest import ingest
-from fleetlake.cli.init import init
+from fleetlake.cli.command_group import CommandOnDemand, GroupOnDemand
+from fleetlake.cli.command_table import COMMANDS
 from fleetlake.cli.interrupts import STOPPED
-from fleetlake.cli.log_format import PlainFormatter
-from fleetlake.cli.maintain import maintain
-from fleetlake.cli.metrics import metrics
 from fleetlake.cli.output import OutputPipe, lost_output, prepare_streams, say, unwritable_output
-from fleetlake.cli.prefect.server import prefect_server
-from fleetlake.cli.prefect.setup import prefect_setup
-from fleetlake.cli.prefect.up import up
-from fleetlake.cli.prefect.worker import worker
-from fleetlake.cli.publish import publish
-from fleetlake.cli.quarantine import quarantine
-from fleetlake.cli.query import query
-from fleetlake.cli.receive import receive
-from fleetlake.cli.repair import repair
-from fleetlake.cli.report import report
-from fleetlake.cli.restore import restore
-from fleetlake.cli.shell import shell
-from fleetlake.cli.startup import skip_unneeded_imports
-from fleetlake.cli.status import status
-from fleetlake.cli.track import track
-from fleetlake.cli.verify import verify
 from fleetlake.errors import FleetlakeError, OutputLost, from_os_error
-from fleetlake.machine.umask import apply_umask
-from fleetsim.command import simulate
 
 EPILOG = (
     "Exit codes: 0 done, 1 a bug, 2 wrong usage, 3 settings, 4 keys or rights refused, "
@@ -54,53 +18,12 @@ EPILOG = (
     "failed, 9 records missing, 10 export failed, 11 output not written, 130 stopped."
 )
 
-COMMANDS = (
-    init,
-    demo,
-    ingest,
-    build,
-    publish,
-    dashboard,
-    report,
-    export,
-    docs,
-    query,
-    shell,
-    track,
-    status,
-    metrics,
-    gaps,
-    quarantine,
-    events,
-    alerts,
-    columns,
-    verify,
-    check,
-    repair,
-    backfill,
-    maintain,
-    erase,
-    backup,
-    restore,
-    doctor,
-    receive,
-    simulate,
-    prefect_server,
-    prefect_setup,
-    worker,
-    up,
-)
 
-
-class CommandGroup(PlainGroup):
+class CommandGroup(GroupOnDemand):
     """All commands, in the order of COMMANDS."""
 
-    order = tuple(
-        str(command.info.name)
-        if isinstance(command, typer.Typer)
-        else command.__name__.replace("_", "-")
-        for command in COMMANDS
-    )
+    listed: ClassVar[Mapping[str, CommandOnDemand]] = {one.name: one for one in COMMANDS}
+    order = tuple(listed)
 
 
 app = typer.Typer(
@@ -112,19 +35,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,  # they would show local variables, including keys
     rich_markup_mode="rich",
 )
-for command in COMMANDS:
-    if isinstance(command, typer.Typer):
-        app.add_typer(command)
-    else:
-        app.command(help=joined_paragraphs(command.__doc__ or ""))(command)
 
 
 def _say_version(wanted: bool) -> None:
-    from importlib.metadata import version
-
-    from fleetlake.machine.source_commit import source_commit
-
     if wanted:
+        from importlib.metadata import version
+
+        from fleetlake.machine.source_commit import source_commit
+
         commit = source_commit() or "unknown"
         sys.stdout.write(f"fleetlake {version('fleetlake')} (commit {commit})\n")
         raise typer.Exit
@@ -144,6 +62,11 @@ def options(
     ] = False,
 ) -> None:
     """Handle the options that precede the command."""
+    import logging
+
+    from fleetlake.cli.log_format import PlainFormatter
+    from fleetlake.machine.umask import apply_umask
+
     apply_umask(again=True)
     logs = logging.StreamHandler()
     logs.setFormatter(PlainFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
@@ -154,7 +77,6 @@ def options(
 
 def main() -> None:
     """Run the command line; print every error as one paragraph and exit with its code."""
-    skip_unneeded_imports()
     try:
         prepare_streams()
     except OutputLost as error:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.table import Table
 
+    from fleetlake.cli.screen import Screen
     from fleetlake.marts import BuildResult, BuildStep
     from fleetlake.marts.dbt import OnProgress
 
@@ -64,7 +64,7 @@ def build(
         console(stderr=True).print(NOTHING_LOADED)
 
 
-def build_progress(screen: "Console") -> "AbstractContextManager[OnProgress]":
+def build_progress(screen: "Screen") -> "AbstractContextManager[OnProgress]":
     """Return a context in which a build's steps are shown on the screen."""
     return _bar(screen) if screen.is_terminal else _lines(screen)
 
@@ -90,14 +90,14 @@ def model_table(result: "BuildResult") -> "Table":
 
 
 @contextmanager
-def _bar(screen: "Console") -> "Iterator[OnProgress]":
+def _bar(screen: "Screen") -> "Iterator[OnProgress]":
     from rich.progress import BarColumn, MofNCompleteColumn, Progress
 
     from fleetlake.cli.screen import text_column
     from fleetlake.text.plain import plain
 
     parts = (text_column("  {task.description:<40}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*parts, console=screen, transient=True) as progress:
+    with Progress(*parts, console=screen.rich, transient=True) as progress:
         bar = progress.add_task("starting dbt", total=None)
 
         def on_progress(step: "BuildStep") -> None:
@@ -109,7 +109,7 @@ def _bar(screen: "Console") -> "Iterator[OnProgress]":
 
 
 @contextmanager
-def _lines(screen: "Console") -> "Iterator[OnProgress]":
+def _lines(screen: "Screen") -> "Iterator[OnProgress]":
     def on_progress(step: "BuildStep") -> None:
         if step.kind != "test":
             screen.print(f"  {step.name}: {step.status}, {step.seconds:.1f} s")

@@ -1,11 +1,15 @@
-"""Groups of commands: their order, their default sub-command and their usage errors."""
+"""Groups of commands: their order, their imports, their default sub-command, their usage errors."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
 from inspect import cleandoc
 from typing import Any, ClassVar
 
-from typer.core import TyperGroup
+import typer
+import typer.main
+from typer.core import TyperCommand, TyperGroup
 
 from fleetlake.cli.output import say
 from fleetlake.text.plain import plain_lines
@@ -33,6 +37,91 @@ class PlainGroup(TyperGroup):
         """Run the command, as Click does."""
         with _plain_usage_errors():
             return super().invoke(ctx)
+
+
+@dataclass(frozen=True)
+class CommandOnDemand:
+    """A command that is imported when it is called.
+
+    `target` is its module and function, or its group. `summary` is the first paragraph of its help.
+    """
+
+    target: str
+    summary: str
+
+    @property
+    def name(self) -> str:
+        """What a user types."""
+        return self.target.partition(":")[2].replace("_", "-")
+
+    def built(self) -> Any:
+        """Import the command, and return it as Click's object."""
+        module, _, function = self.target.partition(":")
+        found = getattr(import_module(module), function)
+        if isinstance(found, typer.Typer):
+            return typer.main.get_group(found)
+        alone = typer.Typer(add_completion=False)
+        alone.command(self.name, help=joined_paragraphs(found.__doc__ or ""))(found)
+        return typer.main.get_command(alone)
+
+
+class _Commands(MutableMapping[str, Any]):
+    """The commands of a group by name; looking one up imports it."""
+
+    def __init__(self, listed: Mapping[str, CommandOnDemand]) -> None:
+        self._listed = dict(listed)
+        self._built: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._built:
+            self._built[name] = self._listed[name].built()
+        return self._built[name]
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        self._built[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._listed[name]
+        self._built.pop(name, None)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._listed)
+
+    def __len__(self) -> int:
+        return len(self._listed)
+
+
+class _Listed(TyperCommand):
+    """What help and completion show of a command."""
+
+    def get_short_help_str(self, limit: int = 0) -> str:  # noqa: ARG002 - Click's signature
+        """Return the whole summary, which help wraps; Click would cut it to one line."""
+        return self.help or ""
+
+
+class GroupOnDemand(PlainGroup):
+    """A group whose help and completion need no import of its commands."""
+
+    listed: ClassVar[Mapping[str, CommandOnDemand]] = {}
+
+    def __init__(self, **options: Any) -> None:
+        """Take the options of a group."""
+        super().__init__(**options)
+        self.commands = _Commands(self.listed)
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - Click's signature
+        """Return the names of all commands in the order in which help shows them."""
+        return list(self.listed)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - likewise
+        """Return what help and completion show of a command, or None if there is none."""
+        command = self.listed.get(cmd_name)
+        return command and _Listed(name=command.name, help=command.summary)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the name of the called command, the command and its arguments."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, self.commands[name] if name and name in self.listed else command, rest
 
 
 class ListGroup(PlainGroup):

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from fleetlake.cli.screen import Screen
     from fleetlake.privacy.receipt import Receipt
 
 
@@ -89,7 +88,7 @@ def _is_confirmed() -> bool:
         raise UsageError("Nothing was erased.", remedy="Add --yes to skip the question.") from None
 
 
-def _print(screen: "Console", receipt: "Receipt") -> None:
+def _print(screen: "Screen", receipt: "Receipt") -> None:
     from fleetlake.cli.screen import print_copies, table_or_none
     from fleetlake.text.wording import counted
 

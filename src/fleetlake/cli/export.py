@@ -10,8 +10,7 @@ import typer
 from fleetlake.exporters import TARGETS
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from fleetlake.cli.screen import Screen
     from fleetlake.exporters.export import OnRows
 
 ABOUT = "; ".join(f"{target.name}: {target.about}" for target in TARGETS.values())
@@ -69,7 +68,7 @@ def export(
 
 
 @contextmanager
-def _row_progress(screen: "Console") -> Iterator["OnRows"]:
+def _row_progress(screen: "Screen") -> Iterator["OnRows"]:
     """Show on a terminal how many rows of each table were sent."""
     from rich.progress import Progress, SpinnerColumn, TaskID, TimeElapsedColumn
 
@@ -82,7 +81,9 @@ def _row_progress(screen: "Console") -> Iterator["OnRows"]:
         text_column("{task.completed:>12,.0f} rows"),
         TimeElapsedColumn(),
     )
-    with Progress(*parts, console=screen, transient=True, disable=not screen.is_terminal) as bars:
+    with Progress(
+        *parts, console=screen.rich, transient=True, disable=not screen.is_terminal
+    ) as bars:
         known: dict[str, TaskID] = {}
 
         def on_rows(name: str, rows: int) -> None:

@@ -1,73 +1,125 @@
 """Output for people: tables, and progress as bars on a terminal or plain lines elsewhere."""
 
+import os
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
-
-from rich.console import Console
-from rich.measure import Measurement
-from rich.table import Table
-from rich.text import Text
+from functools import cached_property
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from fleetlake.text.plain import plain, plain_lines
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.progress import TextColumn
+    from rich.table import Table
 
     from fleetlake.loading.outcome import Outcome
     from fleetlake.privacy.receipt import OutletReceipt
 
 NOTHING_LOADED = "Warning: nothing was ever loaded into this lake. Run `fleetlake ingest` first."
 PLAIN_WIDTH = 120
+_AS_TERMINAL = {"FORCE_COLOR", "TTY_COMPATIBLE"}
+"""Variables by which Rich treats a stream as a terminal."""
 WIDEST = 100_000
 """Wider than any table; used to measure a table's natural width."""
 
 SECONDS_BETWEEN_LINES = 5.0
 
 
-class _Screen(Console):
-    """Prints text literally: no markup, no emoji names, control characters as visible codes."""
+class Screen(Protocol):
+    """A standard stream that prints texts and Rich's tables; texts need not be trusted."""
 
-    def __init__(self, **options: Any) -> None:
-        """Take the options of a console."""
-        super().__init__(**options, markup=False, emoji=False, highlight=False)
+    @property
+    def is_terminal(self) -> bool:
+        """True if the stream is a terminal."""
+
+    @property
+    def file(self) -> IO[str]:
+        """The stream itself."""
+
+    @property
+    def rich(self) -> "Console":
+        """Rich's console of the stream."""
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """Print texts, tables or styled text; texts need not be trusted."""
-        shown = [plain_lines(o) if isinstance(o, str) else o for o in objects]
-        super().print(*shown, **options)
+        """Print texts, tables or styled text."""
 
 
-class _Results(_Screen):
-    """Standard output; its reader may close the pipe early, which is not an error."""
+class PlainLines:
+    """A stream without a terminal: Rich is imported only for what is not a text of short lines."""
 
-    def on_broken_pipe(self) -> None:
-        """End the command with exit code 0; Rich would end it with 1."""
+    is_terminal = False
+
+    def __init__(self, *, stderr: bool) -> None:
+        """Take standard error or standard output, whichever file that is at the time."""
+        self._is_stderr = stderr
+        self._file: IO[str] | None = None
+
+    @property
+    def file(self) -> IO[str]:
+        """The stream itself."""
+        return self._file or (sys.stderr if self._is_stderr else sys.stdout)
+
+    @file.setter
+    def file(self, file: IO[str]) -> None:
+        self._file = file
+
+    @cached_property
+    def rich(self) -> "Console":
+        """Rich's console of the stream; its lines may be 120 characters long."""
+        from fleetlake.cli.rich_screen import rich_console
+
+        screen = rich_console(stderr=self._is_stderr, width=PLAIN_WIDTH)
+        if self._file:
+            screen.file = self._file
+        return screen
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print as Rich would; a text whose lines need no wrapping is the same without it."""
+        [text] = objects if len(objects) == 1 else [None]
+        if not isinstance(text, str) or options:
+            self.rich.print(*objects, **options)
+            return
+        text = plain_lines(text)
+        if not all(map(_fits, text.split("\n"))):
+            self.rich.print(text)
+            return
         try:
-            super().on_broken_pipe()
-        except SystemExit:
-            sys.exit(0)
+            self.file.write(f"{text}\n")
+            self.file.flush()
+        except BrokenPipeError:
+            self.rich.on_broken_pipe()
 
 
-def console(*, stderr: bool = False) -> Console:
+def _fits(line: str) -> bool:
+    """Return whether a line surely needs no wrapping; no character is wider than two columns."""
+    return len(line) <= (PLAIN_WIDTH if line.isascii() else PLAIN_WIDTH // 2)
+
+
+def console(*, stderr: bool = False) -> Screen:
     """Return a console; without a terminal, lines may be 120 characters long."""
-    kind = _Screen if stderr else _Results
-    screen = kind(stderr=stderr)
-    if not screen.is_terminal:
-        screen = kind(stderr=stderr, width=PLAIN_WIDTH)
-    return screen
+    stream = sys.stderr if stderr else sys.stdout
+    if not (stream.isatty() or _AS_TERMINAL & os.environ.keys()):
+        return PlainLines(stderr=stderr)
+    from fleetlake.cli.rich_screen import rich_console
+
+    screen = rich_console(stderr=stderr)
+    return screen if screen.is_terminal else rich_console(stderr=stderr, width=PLAIN_WIDTH)
 
 
 def table(
     title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, counts: bool = True
-) -> Table:
+) -> "Table":
     """Return a table with numbers right-aligned; None becomes an empty cell.
 
     `counts` groups the digits of whole numbers, which suits counts but not ids.
     """
+    from rich.table import Table
+    from rich.text import Text
+
     rows = [list(row) for row in rows]
     drawn = Table(
         title=Text(plain(title)) if title else None, title_justify="left", header_style="bold"
@@ -82,11 +134,14 @@ def table(
     return drawn
 
 
-def print_rows(screen: Console, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+def print_rows(screen: Screen, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Print a query's rows as a table or, if that is too wide, as one block per record."""
+    from rich.measure import Measurement
+
     drawn = table("", columns, rows, counts=False)
-    unlimited = screen.options.update(max_width=WIDEST)
-    if Measurement.get(screen, unlimited, drawn).maximum <= screen.width:
+    rich = screen.rich
+    unlimited = rich.options.update(max_width=WIDEST)
+    if Measurement.get(rich, unlimited, drawn).maximum <= rich.width:
         screen.print(drawn)
         return
     columns = [plain(name) for name in columns]
@@ -98,12 +153,12 @@ def print_rows(screen: Console, columns: Sequence[str], rows: Sequence[Sequence[
             screen.print(line, soft_wrap=True)
 
 
-def table_or_none(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table | str:
+def table_or_none(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> "Table | str":
     """Return a table, or the word None if there are no rows."""
     return table("", columns, rows) if rows else "None."
 
 
-def print_copies(screen: Console, copies: Sequence["OutletReceipt"]) -> None:
+def print_copies(screen: Screen, copies: Sequence["OutletReceipt"]) -> None:
     """Print what was done about copies of the lake, and what is left to the user."""
     rows = [(one.outlet, one.done, one.left_to_do) for one in copies]
     screen.print(table("", ("copy", "what was done", "what is left to you"), rows))
@@ -122,7 +177,7 @@ def cell(value: object, *, counts: bool = True) -> str:
     return plain(value)
 
 
-def run_with_progress(screen: Console, load: Callable[..., list["Outcome"]]) -> list["Outcome"]:
+def run_with_progress(screen: Screen, load: Callable[..., list["Outcome"]]) -> list["Outcome"]:
     """Run a load that takes a `watcher` and return its outcomes.
 
     Progress and the outcome of each stream go to `screen`, the totals to standard output.
@@ -153,7 +208,7 @@ def text_column(template: str) -> "TextColumn":
 
 
 @contextmanager
-def copy_progress(screen: Console, what: str) -> Iterator[Callable[[int, int], None]]:
+def copy_progress(screen: Screen, what: str) -> Iterator[Callable[[int, int], None]]:
     """Show on a terminal how many bytes of all were copied; elsewhere a line from time to time."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
 
@@ -161,7 +216,7 @@ def copy_progress(screen: Console, what: str) -> Iterator[Callable[[int, int], N
     with Progress(
         *parts,
         TimeRemainingColumn(),
-        console=screen,
+        console=screen.rich,
         transient=True,
         disable=not screen.is_terminal,
     ) as bars:
@@ -183,7 +238,7 @@ ProgressCallbacks = tuple[Callable[[str, int], None], Callable[[str], object]]
 
 
 @contextmanager
-def _bars(screen: Console) -> Iterator[ProgressCallbacks]:
+def _bars(screen: Screen) -> Iterator[ProgressCallbacks]:
     from rich.progress import Progress, SpinnerColumn, TaskID, TimeElapsedColumn
 
     parts = (
@@ -192,7 +247,7 @@ def _bars(screen: Console) -> Iterator[ProgressCallbacks]:
         text_column("{task.completed:>12,.0f} records"),
         TimeElapsedColumn(),
     )
-    with Progress(*parts, console=screen, transient=True) as progress:
+    with Progress(*parts, console=screen.rich, transient=True) as progress:
         bars: dict[str, TaskID] = {}
 
         def on_page(endpoint: str, records: int) -> None:
@@ -208,7 +263,7 @@ def _bars(screen: Console) -> Iterator[ProgressCallbacks]:
 
 
 @contextmanager
-def _lines(screen: Console) -> Iterator[ProgressCallbacks]:
+def _lines(screen: Screen) -> Iterator[ProgressCallbacks]:
     records: Counter[str] = Counter()
     last = time.monotonic()
 

@@ -8,8 +8,8 @@ import typer
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
-    from rich.console import Console
 
+    from fleetlake.cli.screen import Screen
     from fleetlake.errors import UsageError
     from fleetlake.lake import Lake
     from fleetlake.lake_address import LakeAddress
@@ -111,7 +111,7 @@ def _statements(read: Callable[[str], str | None]) -> Iterator[str]:
         yield "\n".join(pending)
 
 
-def _run(lake: "Lake", screen: "Console", sql: str) -> None:
+def _run(lake: "Lake", screen: "Screen", sql: str) -> None:
     """Run one line of statements and print the results or the error."""
     import duckdb
 
@@ -137,7 +137,7 @@ def _run(lake: "Lake", screen: "Console", sql: str) -> None:
         lake.end_failed_user_sql()
 
 
-def _print_error(screen: "Console", error: "UsageError") -> None:
+def _print_error(screen: "Screen", error: "UsageError") -> None:
     screen.print(error.what)
     if error.remedy:
         screen.print(f"What to do: {error.remedy}")

@@ -9,13 +9,18 @@ wrote them.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.lake.audit_trail import EventKind, record_event
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.locks import commit_lock
-from fleetlake.lake.watermarks import all_proven_intervals, replace_intervals
+from fleetlake.lake.watermarks import (
+    all_proven_intervals,
+    all_reads,
+    replace_intervals,
+    stream_marks,
+)
 from fleetlake.planning.coverage import LOOKBACK, SETTLE, SWEEP
 from fleetlake.planning.intervals import Interval
 from fleetlake.text.quoting import quoted
@@ -121,23 +126,32 @@ def _claims(
 
     With `is_checked`, a proven range may not end after the last commit of its stream either.
     """
-    found = lake.rows(
-        "with claims as (select endpoint, end_at as claimed, "
-        "if($is_checked, least($now, updated_at), $now) as latest "
-        "from meta.intervals join meta.watermarks using (account_profile, endpoint) "
-        "where account_profile = $profile "
-        "union all select endpoint, watermark_at, $now from meta.watermarks "
-        "where account_profile = $profile "
+    with lake.single_snapshot():
+        marks, reads = stream_marks(lake, profile), all_reads(lake, profile)
+        ends = lake.recall(
+            "select endpoint, max(end_at) from meta.intervals where account_profile = ? group by 1",
+            (profile,),
+        )
+    here = datetime.now(UTC)
+    claims = [
+        *((name, end, min(now, marks[name].updated_at)) for name, end in ends if name in marks),
+        *((name, mark.newest, now) for name, mark in marks.items()),
         # Only this machine's clock dates loads, even if loads trust the service's clock.
-        "union all select endpoint, $now + (updated_at - now()), $now from meta.watermarks "
-        "where account_profile = $profile "
-        "union all select endpoint, unnest([swept_at, read_until]), $now from meta.reads "
-        "where account_profile = $profile) "
-        "select endpoint, max(claimed), min(latest) + $tolerance from claims "
-        "where claimed > latest + $tolerance group by endpoint",
-        {"profile": profile, "now": now, "is_checked": is_checked, "tolerance": TOLERANCE},
-    )
-    return {endpoint: (claimed, latest) for endpoint, claimed, latest in found}
+        *((name, now + (mark.updated_at - here), now) for name, mark in marks.items()),
+        *(
+            (read.endpoint, moment, now)
+            for read in reads
+            for moment in (read.swept_at, read.read_until)
+        ),
+    ]
+    if not is_checked:
+        claims = [(name, claimed, now) for name, claimed, _ in claims]
+    wrong: dict[str, tuple[datetime, datetime]] = {}
+    for name, claimed, latest in claims:
+        if claimed and claimed > latest + TOLERANCE:
+            known = wrong.get(name, (claimed, latest + TOLERANCE))
+            wrong[name] = max(known[0], claimed), min(known[1], latest + TOLERANCE)
+    return wrong
 
 
 def _correct_stream(

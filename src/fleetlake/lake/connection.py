@@ -1,7 +1,7 @@
 """An open lake: SQL in DuckDB, transactions, and DuckDB's errors as errors of the lake."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,10 @@ class Lake:
         self.check: Check | None = None
         self._is_begun = False  # by a BEGIN in a user's SQL
         self._is_open = False  # a transaction begun by fleetlake
+        self._is_reading = False  # one that only reads
+        self._is_compared = False  # its snapshot with that of what is recalled
+        self._recalled: dict[Hashable, list[tuple[Any, ...]]] = {}
+        self._recalled_at: int | None = None  # the snapshot of what is recalled
         self.is_read_only = False
 
     def attach(self, *, read_only: bool) -> None:
@@ -69,6 +73,29 @@ class Lake:
         cursor = self.execute(sql, parameters)
         with lake_errors(self.path), stoppable(self._connection):
             return cursor.fetchall()
+
+    def recall(self, sql: str, parameters: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        """Return all rows of a query, from memory if no process has committed since.
+
+        Looking for a new snapshot costs 2 ms of CPU time, and reading a table three times that. The
+        query names tables of the lake only, and neither the time nor chance. Raises: LakeError.
+        """
+        if self._is_open:  # the transaction may have changed the rows
+            return self.rows(sql, parameters)
+        with self.single_snapshot():
+            if not self._is_compared:
+                self._forget_if_older()
+            key = (sql, parameters)
+            if key not in self._recalled:
+                self._recalled[key] = self.rows(sql, parameters or None)
+            return self._recalled[key]
+
+    def _forget_if_older(self) -> None:
+        """Forget what was read from another snapshot than that of the open transaction."""
+        [(snapshot,)] = self.rows("select id from lake.current_snapshot()")
+        if snapshot != self._recalled_at:
+            self._recalled, self._recalled_at = {}, snapshot
+        self._is_compared = True
 
     def run_user_sql(self, sql: str) -> Iterator[duckdb.DuckDBPyConnection]:
         """Run a user's SQL; yield the rows of each statement, to be read before the next.
@@ -120,10 +147,15 @@ class Lake:
     @contextmanager
     def single_snapshot(self) -> Iterator[None]:
         """Run all queries of the block on one snapshot; the catalog is read only once."""
+        if self._is_reading or self._is_open:
+            yield
+            return
         self.execute("begin")
+        self._is_reading = True
         try:
             yield
         finally:
+            self._is_reading = self._is_compared = False
             self.roll_back()
 
     def roll_back(self) -> None:

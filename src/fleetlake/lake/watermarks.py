@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Self
+from typing import NamedTuple, Self
 
 import pyarrow as pa
 
@@ -45,11 +45,24 @@ def all_proven_intervals(lake: Lake, profile: str) -> dict[str, dict[str, list[I
 
 def watermark(lake: Lake, profile: str, endpoint: Endpoint) -> datetime | None:
     """Return the newest event time committed, or None before the first load."""
-    rows = lake.rows(
-        "select watermark_at from meta.watermarks where account_profile = ? and endpoint = ?",
-        [profile, endpoint.name],
+    mark = stream_marks(lake, profile).get(endpoint.name)
+    return mark.newest if mark else None
+
+
+class StreamMark(NamedTuple):
+    """The newest event time that was committed, if any, and when the stream was last loaded."""
+
+    newest: datetime | None
+    updated_at: datetime
+
+
+def stream_marks(lake: Lake, profile: str) -> dict[str, StreamMark]:
+    """Return the watermark of each stream of an account that was ever loaded, by endpoint."""
+    found = lake.recall(
+        "select endpoint, watermark_at, updated_at from meta.watermarks where account_profile = ?",
+        (profile,),
     )
-    return rows[0][0] if rows else None
+    return {endpoint: StreamMark(newest, updated_at) for endpoint, newest, updated_at in found}
 
 
 def add_intervals(
@@ -169,24 +182,17 @@ class LastRead:
 
 def newest_event(lake: Lake, profile: str, *, until: datetime) -> datetime | None:
     """Return the newest time, up to `until`, on the records of an account's streams."""
-    snapshots = [endpoint.name for endpoint in ENDPOINTS.values() if endpoint.is_snapshot]
-    [(newest,)] = lake.rows(
-        "select max(watermark_at) from meta.watermarks where account_profile = ? "
-        "and watermark_at <= ? and endpoint not in (select unnest(?))",
-        [profile, until, snapshots],
-    )
-    moment: datetime | None = newest
-    return moment
+    snapshots = {endpoint.name for endpoint in ENDPOINTS.values() if endpoint.is_snapshot}
+    marks = stream_marks(lake, profile)
+    moments = [mark.newest for name, mark in marks.items() if name not in snapshots]
+    return max((one for one in moments if one and one <= until), default=None)
 
 
 def never_read(
     lake: Lake, profile: str, endpoints: Sequence[Endpoint], shard: str
 ) -> list[Endpoint]:
     """Return the endpoints with event times that the shard has never begun to load."""
-    found = lake.rows(
-        "select endpoint from meta.reads where account_profile = ? and shard = ?", [profile, shard]
-    )
-    known = {name for (name,) in found}
+    known = {name for name, of_shard, *_ in all_reads(lake, profile) if of_shard == shard}
     return [e for e in endpoints if not e.is_snapshot and e.name not in known]
 
 
@@ -238,20 +244,41 @@ def extend_start(lake: Lake, profile: str, endpoints: Sequence[Endpoint], since:
 
 def last_read(lake: Lake, profile: str, endpoint: Endpoint, shard: str) -> LastRead | None:
     """Return the last finished load of a stream's shard, or None before the first one."""
-    found = lake.rows(
-        "select final_until, read_until, swept_at, wanted_from from meta.reads "
-        "where account_profile = ? and endpoint = ? and shard = ?",
-        [profile, endpoint.name, shard],
-    )
+    found = [
+        one
+        for one in all_reads(lake, profile)
+        if (one.endpoint, one.shard) == (endpoint.name, shard)
+    ]
     if not found:
         return None
-    final, read, swept_at, wanted_from = found[0]
+    [(_, _, final, read, swept_at, wanted_from), *_] = found
     return LastRead(
         shard=shard,
         unsettled=Interval(final, read) if final and read else None,
         swept_at=swept_at,
         wanted_from=wanted_from or BEGINNING,
     )
+
+
+class ReadRow(NamedTuple):
+    """A row of `meta.reads`."""
+
+    endpoint: str
+    shard: str
+    final_until: datetime | None
+    read_until: datetime | None
+    swept_at: datetime
+    wanted_from: datetime | None
+
+
+def all_reads(lake: Lake, profile: str) -> list[ReadRow]:
+    """Return the last finished load of each stream and shard of an account."""
+    found = lake.recall(
+        "select endpoint, shard, final_until, read_until, swept_at, wanted_from from meta.reads "
+        "where account_profile = ?",
+        (profile,),
+    )
+    return [ReadRow(*row) for row in found]
 
 
 def set_last_reads(lake: Lake, reads: Sequence[tuple[str, str, LastRead]]) -> None:

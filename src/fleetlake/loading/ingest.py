@@ -29,9 +29,10 @@ from fleetlake.errors import (
     UsageError,
 )
 from fleetlake.lake import Lake, open_lake
-from fleetlake.lake.evolution.promotions import settle_names
+from fleetlake.lake.evolution.promotions import promotions, settle_names
 from fleetlake.lake.evolution.superseded import replace_superseded
 from fleetlake.lake.retention_rules import require_rules
+from fleetlake.lake.watermarks import stream_marks
 from fleetlake.lake_address import DEMO_MARK
 from fleetlake.loading.load import load_streams
 from fleetlake.loading.outcome import Outcome
@@ -84,8 +85,7 @@ def ingest(
         retention=settings.retention,
     )
     with open_lake(settings.lake, threads=1) as lake:
-        settle_names(lake)
-        replace_superseded(lake)
+        _settle_promotions(lake)
 
         def load_account(account: Settings) -> list[Outcome]:
             named = [e for e in readable[account.profile] if e.is_divisible or shard.number == 1]
@@ -130,8 +130,7 @@ def backfill(
     require_rules(settings.retention)
     _require_service(accounts)
     with open_lake(settings.lake, threads=1) as lake:
-        settle_names(lake)
-        replace_superseded(lake)
+        _settle_promotions(lake)
 
         def load_account(account: Settings) -> list[Outcome]:
             work = partial(
@@ -249,6 +248,13 @@ def _stop_on_signal(work: asyncio.Future[list[Outcome]], watcher: Watcher) -> No
         return
 
 
+def _settle_promotions(lake: Lake) -> None:
+    """Bring what earlier releases promoted into this release's form; most lakes have nothing."""
+    if promotions(lake):
+        settle_names(lake)
+        replace_superseded(lake)
+
+
 def _require_service(accounts: Sequence[Settings]) -> None:
     """Refuse settings without a service or keys before a lake is created. Raises: SettingsError."""
     for account in accounts:
@@ -285,8 +291,7 @@ def endpoints_to_read(settings: Settings, names: Sequence[str]) -> list[Endpoint
 
 
 def _with_sources(lake: Lake, profile: str, named: Sequence[Endpoint]) -> list[Endpoint]:
-    found = lake.rows("select endpoint from meta.watermarks where account_profile = ?", [profile])
-    loaded = {row[0] for row in found}
+    loaded = stream_marks(lake, profile).keys()
     wanted = {endpoint.name for endpoint in named}
     wanted |= {e.fan_out.source for e in named if e.fan_out and e.fan_out.source not in loaded}
     return endpoints_named(wanted)

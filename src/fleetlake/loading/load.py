@@ -150,7 +150,6 @@ def _prepare(
     repairs = repair_clock_claims(lake, profile, endpoints, now=latest, is_checked=is_checked)
     _warn_of_clocks(clock, repairs)
     note_clock(lake, profile, refusal=None)
-    clock.record_seen(newest_event(lake, profile, until=now))
     if scope.retention:
         set_rules(lake, scope.retention, now=now)
     if scope.only is not None:
@@ -158,6 +157,7 @@ def _prepare(
             _forget(lake, profile, endpoint, scope.only, now)
     shard = str(scope.shard)
     with lake.single_snapshot():
+        clock.record_seen(newest_event(lake, profile, until=now))
         lateness = measured_lateness(lake, profile, now=now)
         new = never_read(lake, profile, endpoints, shard)
     since = scope.since if scope.only is None else None

@@ -3,6 +3,7 @@
 import email.utils
 import json
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 import httpx
 
@@ -55,6 +56,7 @@ def retry_after(response: httpx.Response) -> timedelta | None:
     return max(moment - datetime.now(UTC), timedelta(0)) if moment else None
 
 
+@lru_cache(maxsize=8)  # the date of a service changes once a second, and parsing one takes 20 us
 def http_date(header: str) -> datetime | None:
     """Return the instant of an HTTP date, or None if it is not a valid date."""
     try:

@@ -1,26 +1,32 @@
 """The HTTP transport of the client: HTTP/1.1 over persistent connections, with little overhead.
 
-The client uses httpx, and h11 implements the protocol. httpx's own transport takes half of a load's
-CPU time for features that lists of records do not need. This one reads whole responses, one at a
-time per connection, and never through a proxy. A body over its limit is read to one byte beyond the
-limit, so that the caller can see that it is too large.
+It saves 12 % of a whole load's CPU time against httpx's own transport, and 10 % against
+httpx-aiohttp (250,000 alerts, medians of six interleaved rounds: 5.5 s, 6.5 s and 6.2 s; the 480
+requests alone: 0.35 s, 0.78 s and 0.42 s). httpx-aiohttp would also bring nine packages, which each
+start would import.
+
+It reads whole responses, one at a time per connection, and never through a proxy. `plain_head`
+reads the heads that leave no doubt, and h11 all others. A body over its limit is read to one byte
+beyond the limit, so that the caller can see that it is too large.
 """
 
 import asyncio
 import ssl
 import time
 from functools import partial
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-import h11
 import httpx
 
 from fleetlake.service.bodies import DEFAULT_BOUNDS, Bounds
+from fleetlake.service.plain_head import Fields, PlainHead, plain_head, plain_request
+
+if TYPE_CHECKING:
+    from fleetlake.service.odd_response import OddResponse
 
 KEPT_SECONDS = 5.0
 """How long an idle connection is kept for reuse; many services close it soon after."""
 
-_LARGEST_HEAD = 100 * 1024
 _PORTS = {"http": 80, "https": 443}
 
 Origin = tuple[str, str, int]
@@ -96,18 +102,17 @@ class _Connection(asyncio.Protocol):
 
     def __init__(self, bounds: Bounds) -> None:
         self._bounds = bounds
-        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_LARGEST_HEAD)
         self._answer: asyncio.Future[httpx.Response] | None = None
-        self._head: h11.Response | None = None
+        self._plain: PlainHead | None = None  # the head of a plain response
+        self._odd: OddResponse | None = None  # any other response
         self._body = bytearray()  # a list would take fifty bytes for each chunk of one or two
+        self._is_ready = True
         self.used_at = time.monotonic()
 
     @property
     def is_free(self) -> bool:
         """True if another request may be sent."""
-        unasked, _ = self._http.trailing_data
-        is_ready = self._http.our_state is h11.IDLE and not unasked
-        return is_ready and not self._transport.is_closing()
+        return self._is_ready and not self._transport.is_closing()
 
     def close(self) -> None:
         """Close at once and drop data in transit."""
@@ -116,9 +121,12 @@ class _Connection(asyncio.Protocol):
     async def exchange(self, request: httpx.Request, seconds: float | None) -> httpx.Response:
         """Send a request and return its response; up to `seconds` may pass without a byte of it."""
         loop = asyncio.get_running_loop()
-        self._head, self._body = None, bytearray()
+        self._plain = self._odd = None
+        self._body, self._is_ready = bytearray(), False
+        self._request, content = request, await request.aread()
+        encoded = plain_request(request.method, request.url.raw_path, request.headers.raw, content)
         self._answer = loop.create_future()
-        self._transport.write(await self._encoded(request))
+        self._transport.write(encoded or _odd_request(request))
         try:
             async with asyncio.timeout(seconds) as self._deadline:
                 self._seconds = seconds
@@ -129,17 +137,6 @@ class _Connection(asyncio.Protocol):
             self._answer = None
             self.used_at = time.monotonic()
 
-    async def _encoded(self, request: httpx.Request) -> bytes:
-        """Return a request as bytes for the wire."""
-        method, target = request.method.encode(), request.url.raw_path
-        body = await request.aread()
-        try:
-            asked = h11.Request(method=method, target=target, headers=request.headers.raw)
-            events = [asked, *([h11.Data(data=body)] if body else []), h11.EndOfMessage()]
-            return b"".join(self._http.send(event) or b"" for event in events)
-        except h11.LocalProtocolError as error:
-            raise httpx.LocalProtocolError(str(error)) from None
-
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport for writing; not every event loop uses asyncio's own class."""
         self._transport = cast("asyncio.Transport", transport)
@@ -149,63 +146,78 @@ class _Connection(asyncio.Protocol):
         if self._answer is None:
             self.close()
             return
+        if self._answer.done():
+            self._is_ready = False  # more than the response, which has just arrived
+            return
         if self._seconds is not None:
             self._deadline.reschedule(asyncio.get_running_loop().time() + self._seconds)
         self._take(data)
 
     def eof_received(self) -> None:
         """Handle the end of the connection, which may also be the end of a response."""
-        if self._head is None:
-            self._fail(httpx.RemoteProtocolError("the connection ended before a response arrived"))
-        self._take(b"")
+        self._is_ready = False
+        if self._odd and self._odd.has_begun:
+            self._take(b"")
+        else:
+            self._fail(httpx.RemoteProtocolError("the connection ended before the response did"))
 
     def connection_lost(self, error: Exception | None) -> None:
         """Fail the response that can no longer arrive."""
         self._fail(httpx.ReadError(str(error) if error else "the connection was closed"))
 
     def _take(self, data: bytes) -> None:
+        """Read a part of a response; its first bytes decide who reads it."""
+        if self._odd is None and self._plain is None:
+            self._plain = plain_head(data)
+            if self._plain:
+                data = data[self._plain.size :]
+            else:
+                self._odd = _odd_response(self._request, self._bounds)
+        if self._plain:
+            self._take_plain(self._plain, data)
+        elif self._odd:
+            self._take_odd(self._odd, data)
+
+    def _take_plain(self, head: PlainHead, data: bytes) -> None:
+        self._body += data
+        surplus = len(self._body) - head.length
+        if surplus > 0:
+            del self._body[head.length :]
+        if surplus >= 0 or len(self._body) > self._bounds.of(head.status):
+            self._is_ready = surplus == 0
+            self._deliver(head.status, head.fields, self._body)
+
+    def _take_odd(self, odd: "OddResponse", data: bytes) -> None:
         try:
-            self._http.receive_data(data)
-            while self._read_event():
-                pass
-        except h11.RemoteProtocolError as error:
-            self._fail(httpx.RemoteProtocolError(str(error)))
+            if odd.take(data):
+                self._is_ready = not odd.is_last
+                self._deliver(odd.status, odd.fields, odd.body)
+        except httpx.RemoteProtocolError as error:
+            self._fail(error)
 
-    def _read_event(self) -> bool:
-        """Process one event of the connection; return whether there may be more."""
-        event = self._http.next_event()
-        if isinstance(event, h11.Response):
-            self._head = event
-        elif isinstance(event, h11.Data):
-            self._body += event.data
-            if self._is_too_large():
-                self._end()  # in the middle of a body, so the connection is not reused
-                return False
-        elif isinstance(event, h11.EndOfMessage):
-            self._end()
-            return False
-        elif event in (h11.NEED_DATA, h11.PAUSED) or isinstance(event, h11.ConnectionClosed):
-            return False
-        return True
-
-    def _end(self) -> None:
-        """Deliver the response, and prepare for the next request if the service allows one."""
-        assert self._head is not None
+    def _deliver(self, status: int, fields: Fields, body: bytearray) -> None:
+        """Return the response to whoever waits for it."""
         if self._answer is not None and not self._answer.done():
             answer = httpx.Response(
-                self._head.status_code,
-                headers=self._head.headers.raw_items(),
-                stream=httpx.ByteStream(bytes(self._body)),
+                status,
+                headers=fields,
+                stream=httpx.ByteStream(bytes(body)),
                 extensions={"http_version": b"HTTP/1.1"},
             )
             self._answer.set_result(answer)
-        if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
-            self._http.start_next_cycle()
-
-    def _is_too_large(self) -> bool:
-        assert self._head is not None
-        return len(self._body) > self._bounds.of(self._head.status_code)
 
     def _fail(self, error: httpx.TransportError) -> None:
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(error)
+
+
+def _odd_request(request: httpx.Request) -> bytes:
+    from fleetlake.service.odd_response import encoded_request  # noqa: PLC0415 - imports h11
+
+    return encoded_request(request)
+
+
+def _odd_response(request: httpx.Request, bounds: Bounds) -> "OddResponse":
+    from fleetlake.service.odd_response import OddResponse  # noqa: PLC0415 - imports h11
+
+    return OddResponse(request, bounds)

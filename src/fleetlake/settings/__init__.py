@@ -3,17 +3,20 @@
 Each overrides those after it. The files are the project's, and relative folders start there.
 """
 
-from fleetlake.settings.loaded import load_settings, unknown_variables
-from fleetlake.settings.schema import (
-    BUILD_MEMORY,
-    DAY_ROWS,
-    HEADER_NAMES,
-    KEY_SETTINGS,
-    PREFIX,
-    SECRET_SETTINGS,
-    Settings,
-)
-from fleetlake.settings.setting_values import ClockTrust
+from fleetlake.startup import without_plugins
+
+with without_plugins():
+    from fleetlake.settings.loaded import load_settings, unknown_variables
+    from fleetlake.settings.schema import (
+        BUILD_MEMORY,
+        DAY_ROWS,
+        HEADER_NAMES,
+        KEY_SETTINGS,
+        PREFIX,
+        SECRET_SETTINGS,
+        Settings,
+    )
+    from fleetlake.settings.setting_values import ClockTrust
 
 __all__ = [
     "BUILD_MEMORY",

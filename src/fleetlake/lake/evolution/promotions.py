@@ -79,13 +79,15 @@ def promoted_column(path: tuple[str, ...], kind: Kind, stored_as: str) -> Column
 
 def promotions(lake: Lake, endpoint: str | None = None) -> list[Promotion]:
     """Return the promotions of one endpoint or of all, oldest first."""
-    cursor = lake.execute("select * from meta.promoted order by promoted_at")
-    names = [column[0] for column in cursor.description or ()]
     # A lake that only an older release has written may lack the newest column.
-    found = [
-        {"column_name": None, **dict(zip(names, row, strict=True))} for row in cursor.fetchall()
+    found = lake.recall(
+        "select endpoint, member, kind, promoted_at, "
+        "to_json(p)->>'column_name' from meta.promoted p order by promoted_at"
+    )
+    every = [
+        Promotion(endpoint=of, member=member, kind=Kind(kind), promoted_at=at, column_name=name)
+        for of, member, kind, at, name in found
     ]
-    every = [Promotion(**row | {"kind": Kind(row["kind"])}) for row in found]
     return [one for one in every if endpoint in (None, one.endpoint)]
 
 
@@ -95,10 +97,11 @@ def with_promoted(lake: Lake, endpoints: Sequence[Endpoint]) -> list[Endpoint]:
     Promoted columns that the lake no longer has are removed.
     """
     columns: dict[str, list[Column]] = {}
-    for one in promotions(lake):
-        columns.setdefault(one.endpoint, []).append(one.column)
-    wider = [_widened(endpoint, columns.get(endpoint.name, [])) for endpoint in endpoints]
-    return with_registered(lake, wider)
+    with lake.single_snapshot():
+        for one in promotions(lake):
+            columns.setdefault(one.endpoint, []).append(one.column)
+        wider = [_widened(endpoint, columns.get(endpoint.name, [])) for endpoint in endpoints]
+        return with_registered(lake, wider)
 
 
 def _widened(endpoint: Endpoint, columns: Sequence[Column]) -> Endpoint:

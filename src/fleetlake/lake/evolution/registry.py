@@ -23,7 +23,7 @@ def with_registered(lake: Lake, endpoints: Sequence[Endpoint]) -> list[Endpoint]
     """Return the endpoints with the columns that other releases have added to this lake."""
     known = {(e.name, column.name) for e in endpoints for column in e.columns}
     columns: dict[str, list[Column]] = {}
-    for name, member, kind, is_tracked in lake.rows(
+    for name, member, kind, is_tracked in lake.recall(
         "select endpoint, member, kind, is_tracked from meta.columns order by added_at, member"
     ):
         if kind not in _KINDS:

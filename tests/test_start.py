@@ -1,0 +1,132 @@
+"""What a start costs, in counts: the modules that a command imports, the statements of a run."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from fleetlake.cli import app
+from fleetlake.cli.command_table import COMMANDS
+from fleetlake.lake.connection import Lake
+from tests.conftest import Sim
+from tests.processes import command, environment, service
+
+HEAVY = {"prefect", "dbt", "duckdb", "pyarrow", "httpx", "polars", "psutil", "starlette"}
+NEEDLESS = {
+    "rich",
+    "pygments",
+    "click",
+    "polars",
+    "stamina",
+    "tenacity",
+    "dbt",
+    "prefect",
+}
+"""Packages that a run with nothing new does not import."""
+
+MOST_STATEMENTS = 20
+"""On tables of the lake, in a run of one stream with nothing new."""
+
+
+def imported_by(*words: str, env: dict[str, str] | None = None) -> set[str]:
+    """Return every module that a command imports, with its output in a pipe."""
+    python, *rest = command(*words)
+    done = subprocess.run(
+        [python, "-X", "importtime", *rest], env=env, capture_output=True, text=True, check=True
+    )
+    return {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if "|" in line}
+
+
+def packages(modules: set[str]) -> set[str]:
+    return {module.partition(".")[0] for module in modules}
+
+
+def test_a_command_is_imported_without_what_it_may_not_need():
+    modules = sorted({one.target.partition(":")[0] for one in COMMANDS})
+    script = f"import sys, {', '.join(modules)}; print(sorted({HEAVY} & set(sys.modules)))"
+
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.strip() == "[]"
+
+
+def test_help_imports_no_command_and_no_rich():
+    modules = imported_by("--help")
+
+    assert "fleetlake.cli.command_table" in modules
+    assert not packages(modules) & {*HEAVY, *NEEDLESS, "pydantic"}
+    assert not modules & {one.target.partition(":")[0] for one in COMMANDS}
+
+
+def test_help_lists_each_command_with_the_first_paragraph_of_its_own_help():
+    group = typer.main.get_command(app)
+    own = {name: command.help.split("\n\n")[0] for name, command in group.commands.items()}
+
+    assert {one.name: one.summary for one in COMMANDS} == own
+
+
+@pytest.mark.proof
+def test_a_run_with_nothing_new_imports_only_what_it_uses(tmp_path: Path):
+    with service(routers=5, days=1) as fleet:
+        env = environment(tmp_path, fleet.url)
+        subprocess.run(command("ingest", "users"), env=env, capture_output=True, check=True)
+
+        modules = imported_by("ingest", "users", env=env)
+
+    assert {"fleetlake.loading.load", "duckdb", "httpx", "pyarrow"} <= modules
+    assert packages(modules) & NEEDLESS == set()
+    assert not modules & {"pyarrow.compute", "pyarrow.dataset", "pandas.core"}
+
+
+def test_a_run_with_nothing_new_needs_few_statements(sim: Sim, monkeypatch: pytest.MonkeyPatch):
+    sim.ingest("alerts")
+    run: list[str] = []
+    execute = Lake.execute
+
+    def counted(lake: Lake, sql: str, parameters: object = None) -> object:
+        run.append(sql)
+        return execute(lake, sql, parameters)
+
+    monkeypatch.setattr(Lake, "execute", counted)
+    [outcome] = sim.ingest("alerts")
+
+    assert (outcome.added, outcome.error) == (0, None)
+    of_tables = [sql for sql in run if "meta." in sql or "raw." in sql]
+    assert 0 < len(of_tables) <= MOST_STATEMENTS, "\n".join(of_tables)
+    read = [table for sql in run for table in re.findall(r"^select.* from (meta\.\w+)", sql)]
+    assert read.count("meta.promoted") == read.count("meta.watermarks") == 1
+
+
+LIBRARIES_AT_WORK = """
+import sys
+from fleetlake.startup import prepare_start
+prepare_start()
+import duckdb, pyarrow
+
+def pass_values():
+    rows = pyarrow.table({"n": pyarrow.array([1, 2])})
+    connection = duckdb.connect()
+    connection.register("large", rows)
+    [(total,)] = connection.execute("select sum(n) + ? from large", [3]).fetchall()
+    print(total)
+
+__name__ = "fleetlake.lake.example"
+pass_values()
+print("pandas" in sys.modules)
+__name__ = "a_library"
+import httpx, pandas
+print("rich" in sys.modules, len(pandas.DataFrame({"n": [1]})))
+"""
+
+
+def test_our_values_pass_through_arrow_and_duckdb_without_pandas_which_others_may_import():
+    done = subprocess.run(
+        [sys.executable, "-c", LIBRARIES_AT_WORK], capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.split() == ["6", "False", "False", "1"]
