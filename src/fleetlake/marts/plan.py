@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 SCRATCH = "build.duckdb"
 _RECORD = "built.json"
-_LIVE = ("--select", "tag:live+,+tag:live", "--exclude", "config.materialized:view")
+_LIVE = ("tag:live+,+tag:live", "--exclude", "config.materialized:view")
 """dbt's options for what lies between a live table and a live mart, both included."""
 
 
@@ -45,6 +45,7 @@ class Plan:
 
     options: tuple[str, ...] | None
     is_full: bool
+    is_live: bool = False
     record: Built | None
 
 
@@ -88,7 +89,8 @@ def plan_build(
     if is_live and last and last.snapshot is not None:
         is_due = changed is None or bool(changed & live_tables())
         record = replace(last, live=until)
-        return Plan(options=_LIVE if is_due else None, is_full=False, record=record)
+        options = ("--select", *_LIVE) if is_due else None
+        return Plan(options=options, is_full=False, is_live=True, record=record)
     if select:
         record = last if (work / SCRATCH).exists() else Built(project, None, removals)
         words = select.split()
