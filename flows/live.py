@@ -20,6 +20,8 @@ from flows.retries import RETRIES
 from flows.states import SKIPPED
 
 LOOK_SECONDS = 5.0
+REST_SECONDS = 10.0
+"""At least this long from one build to the next, because each of them is a commit."""
 
 TURN_SECONDS = 120.0
 """How long a run waits for the one before it, which it follows without a pause."""
@@ -60,7 +62,7 @@ class Followed:
 def follow_events(minutes: float) -> Followed:
     """Build and publish for some minutes; look at least once.
 
-    After a build it rests for as long as that took, so builds take half of the time at most.
+    After a build it rests for at least as long as that took: builds take half of the time at most.
     """
     settings, logger, done = load_settings(), get_run_logger(), Followed()
     is_new, published_at = False, time.monotonic()
@@ -71,7 +73,7 @@ def follow_events(minutes: float) -> Followed:
             if built and built.models:
                 logger.info("%s in %.1f s", counted(len(built.models), "model"), built.seconds)
                 done, is_new = done.with_build(built), True
-            rest = max(LOOK_SECONDS, built.seconds if built else 0)
+            rest = max(REST_SECONDS, built.seconds) if built else LOOK_SECONDS
             is_last = time.monotonic() + rest >= ends_at
             if is_new and (is_last or time.monotonic() - published_at >= PUBLISH_SECONDS):
                 publish_snapshot()

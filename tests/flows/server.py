@@ -70,8 +70,12 @@ class Server:
         return self.ask("flow_runs", flows={"name": {"any_": [flow]}})
 
     def waiting(self, flow: str) -> list[dict[str, Any]]:
-        """Return the runs of a flow that have not started."""
-        return [run for run in self.runs(flow) if run["state_type"] == "SCHEDULED"]
+        """Return the runs of a flow that have not started, without those that a schedule made."""
+        return [
+            run
+            for run in self.runs(flow)
+            if run["state_type"] == "SCHEDULED" and not run["auto_scheduled"]
+        ]
 
     def cancel(self, run: str) -> None:
         """Remove a run that has not started from the queue."""

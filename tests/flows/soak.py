@@ -159,7 +159,7 @@ def main() -> int:
         serving = partial(server.running, *SERVE, log=folder / "server.log")
         with serving() as process, (folder / "worker.log").open("ab") as log:
             wait_for(server.is_healthy)
-            server.run(*SET_UP, "--speed", str(speed), "--runs", "3")
+            server.run(*SET_UP, "--speed", str(speed), "--runs", "4")
             with running_worker(log=log) as worker:
                 soak(server, fleet, days)
                 say("\n" + table(server))

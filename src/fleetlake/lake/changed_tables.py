@@ -20,8 +20,10 @@ OR s.schema_name || '.' || t.table_name IN (SELECT replace(what, '"', '') FROM c
 
 
 def newest_snapshot(lake: Lake) -> int:
-    """Return the lake's newest snapshot."""
-    [(newest,)] = lake.rows("SELECT max(snapshot_id) FROM lake.snapshots()")
+    """Return the lake's newest snapshot, without the changes that each of them made."""
+    [(newest,)] = lake.rows(
+        "SELECT max(snapshot_id) FROM __ducklake_metadata_lake.ducklake_snapshot"
+    )
     return int(newest)
 
 

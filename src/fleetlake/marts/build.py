@@ -253,7 +253,9 @@ class _Build:
             lake.execute(self._attached())
             try:
                 with stoppable(lake.connection):
-                    switched = _switch(lake, run, partial(self.record, lake, plan, run))
+                    record = partial(self.record, lake, plan, run)
+                    # Live marts were built before, with all others, from the same project.
+                    switched = _switch(lake, run, record, is_known=plan.is_live)
                 with lake.transaction():
                     add_checksums(lake)
             except duckdb.Error as error:
@@ -268,7 +270,7 @@ class _Build:
 
 
 def _switch(
-    lake: Lake, run: DbtRun, record: Callable[[], None]
+    lake: Lake, run: DbtRun, record: Callable[[], None], *, is_known: bool
 ) -> tuple[tuple[ModelResult, ...], tuple[str, ...]]:
     """Copy the models that readers of the lake use, and drop marts whose model was removed."""
     connection = lake.connection
@@ -279,7 +281,7 @@ def _switch(
     for node in shown:
         write = switcher.replace_view if node.kind == "view" else switcher.update_table
         written[node.name] = write(node)
-    dropped = drop_marts_without_model(connection)
+    dropped = () if is_known else drop_marts_without_model(connection)
     record()
     flush_files(lake.path)
     connection.execute("COMMIT")

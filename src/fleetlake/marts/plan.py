@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 SCRATCH = "build.duckdb"
 _RECORD = "built.json"
-_LIVE = ("--select", "tag:live+,+tag:live", "--exclude", "config.materialized:view")
+_LIVE = ("tag:live+,+tag:live", "--exclude", "config.materialized:view")
 """dbt's options for what lies between a live table and a live mart, both included."""
 
 
@@ -45,6 +45,7 @@ class Plan:
 
     options: tuple[str, ...] | None
     is_full: bool
+    is_live: bool = False
     record: Built | None
 
 
@@ -86,9 +87,7 @@ def plan_build(
             changed = changed_tables(opened, since, until)
     is_full = is_full or last is None
     if is_live and last and last.snapshot is not None:
-        is_due = changed is None or bool(changed & live_tables())
-        record = replace(last, live=until)
-        return Plan(options=_LIVE if is_due else None, is_full=False, record=record)
+        return _plan_live(replace(last, live=until), changed)
     if select:
         record = last if (work / SCRATCH).exists() else Built(project, None, removals)
         words = select.split()
@@ -100,6 +99,13 @@ def plan_build(
         return Plan(options=(), is_full=is_full, record=record)
     options = _downstream(changed & tracked_tables())
     return Plan(options=options, is_full=False, record=record)
+
+
+def _plan_live(record: Built, changed: frozenset[str] | None) -> Plan:
+    """Return a plan of the live marts, which computes nothing if no live table has changed."""
+    is_due = changed is None or bool(changed & live_tables())
+    options = ("--select", *_LIVE) if is_due else None
+    return Plan(options=options, is_full=False, is_live=True, record=record)
 
 
 def _with_parents(selection: str) -> str:

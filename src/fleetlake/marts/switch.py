@@ -1,9 +1,9 @@
 """Switch finished marts into the lake: one transaction, after every test has passed.
 
 dbt builds in a scratch file (`<lake>/dbt/build.duckdb`), so a failed or killed build changes
-nothing in the lake. A reader always sees the marts of a single build. A mart whose rows have not
-changed is not rewritten. For an incremental mart that names its unit, as all of ours do, only the
-units computed since the last switch are written.
+nothing in the lake. A reader always sees the marts of a single build, or of that and the live
+builds after it. A mart whose rows have not changed is not rewritten. For an incremental mart that
+names its unit, as all of ours do, only the units computed since the last switch are written.
 """
 
 from dataclasses import dataclass
