@@ -12,6 +12,7 @@ from fleetlake.errors import CommitUnknown, LakeError
 from fleetlake.lake.clock_repair import TOLERANCE
 from fleetlake.lake.confirmation import confirm
 from fleetlake.lake.connection import Lake
+from fleetlake.lake.known_keys import KnownKeys
 from fleetlake.lake.lateness import note_lateness
 from fleetlake.lake.loads import Committed, Load
 from fleetlake.lake.locks import commit_lock
@@ -30,21 +31,25 @@ def commit_load(
     lake: Lake,
     load: Load,
     *,
+    keys: KnownKeys | None = None,
     only_changes: bool = False,
     also: Callable[[Lake], None] | None = None,
 ) -> Committed:
     """Commit a load exactly once, however often this is called.
 
+    `keys` is what the run knows of the tables' keys; pass the same one with each load of a run.
     With `only_changes`, a load without new rows is not committed; `commit_proofs` later commits
     what many such loads prove, in one transaction. `also` makes further writes in the transaction.
 
     Raises: LakeError if the commit was refused and nothing was kept; CommitUnknown if the outcome
     is unknown because the catalog no longer answers.
     """
+    keys = keys or KnownKeys()
     with commit_lock(lake.path):
+        keys.begin()
         try:
             with lake.transaction():
-                committed = write_rows(lake, load)
+                committed = write_rows(lake, load, keys)
                 if only_changes and committed.is_nothing:
                     lake.roll_back()
                     return committed
@@ -61,6 +66,7 @@ def commit_load(
             if settled := _settled(lake, load, error):
                 return settled
             raise
+        keys.note_commit()
         return committed
 
 

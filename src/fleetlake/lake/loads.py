@@ -6,6 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Self
 from uuid import uuid4
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from fleetlake.decoding.records import RejectedRecord
@@ -124,7 +126,21 @@ class Committed:
 
 def bounds_of(instants: pa.ChunkedArray) -> tuple[datetime, datetime]:
     """Return the first and the last instant; pyarrow.compute would take 0.1 s to import."""
-    chunks = [chunk.view(pa.int64()).to_numpy() for chunk in instants.chunks if len(chunk)]
-    first = min(int(chunk.min()) for chunk in chunks)
-    last = max(int(chunk.max()) for chunk in chunks)
-    return _EPOCH + timedelta(microseconds=first), _EPOCH + timedelta(microseconds=last)
+    ticks = ticks_of(instants)
+    return instant_of(ticks.min()), instant_of(ticks.max())
+
+
+def ticks_of(instants: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    """Return instants as microseconds since 1970."""
+    chunks = [chunk.view(pa.int64()).to_numpy() for chunk in instants.chunks]
+    return np.concatenate(chunks) if chunks else np.empty(0, np.int64)
+
+
+def ticks_at(instant: datetime) -> int:
+    """Return an instant as microseconds since 1970."""
+    return (instant - _EPOCH) // timedelta(microseconds=1)
+
+
+def instant_of(ticks: int | np.int64) -> datetime:
+    """Return the instant of microseconds since 1970, UTC."""
+    return _EPOCH + timedelta(microseconds=int(ticks))
