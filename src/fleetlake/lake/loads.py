@@ -39,6 +39,13 @@ class ShrinkRule:
 HALF = ShrinkRule()
 
 
+@dataclass
+class Attempts:
+    """How often the commit of a load was begun; shared by all copies of the load."""
+
+    begun: int = 0
+
+
 @dataclass(frozen=True, kw_only=True)
 class Load:
     """The content of one commit: rows of one stream, and what they prove.
@@ -48,7 +55,7 @@ class Load:
     fan-out, `asked` holds the ids of each walk. With `may_ask_again`, the commit is refused if the
     list has lost too many records, as limited by `shrink`, so that it can be read again. `overlap`
     is what the previous load has already read. `ends` is set on the last commit of a finished read:
-    it is what the next load needs to know about it.
+    it is what the next load needs to know about it. `load_id` and `attempts` belong together.
     """
 
     endpoint: Endpoint
@@ -65,6 +72,7 @@ class Load:
     overlap: Overlap | None = None
     ends: LastRead | None = None
     load_id: str = field(default_factory=new_load_id)
+    attempts: Attempts = field(default_factory=Attempts)
 
     def split_at(self, instant: datetime) -> tuple["Load", "Load | None"]:
         """Return the load with its proofs before an instant, and a load with the rest, if any.
