@@ -164,7 +164,7 @@ def test_a_poll_of_a_lake_without_pushes_pairs_nothing(lake, monkeypatch):
     def confirm(*_: object) -> None:
         raise AssertionError("there is nothing to pair")
 
-    monkeypatch.setattr("fleetlake.lake.commit.confirm", confirm)
+    monkeypatch.setattr("fleetlake.lake.confirmation._confirm", confirm)
 
     poll(lake, [ALERT])
 

@@ -82,9 +82,9 @@ def die(_):
 
 write = commit.write_rows
 
-def write_and_die(lake, load):
+def write_and_die(*loading):
     connection.flush_files = die
-    return write(lake, load)
+    return write(*loading)
 
 commit.write_rows = write_and_die
 Sim(create_app(SMALL), Path(sys.argv[1])).ingest("alerts")

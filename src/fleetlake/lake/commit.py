@@ -6,12 +6,12 @@ on retry, so an unknown commit is resolved by looking for the id in `meta.loads`
 
 from collections.abc import Callable, Sequence
 
-from fleetlake.endpoints import PUSHED
 from fleetlake.endpoints.model import Mode
 from fleetlake.errors import CommitUnknown, LakeError
 from fleetlake.lake.clock_repair import TOLERANCE
 from fleetlake.lake.confirmation import confirm
 from fleetlake.lake.connection import Lake
+from fleetlake.lake.known_keys import KnownKeys
 from fleetlake.lake.lateness import note_lateness
 from fleetlake.lake.loads import Committed, Load
 from fleetlake.lake.locks import commit_lock
@@ -30,29 +30,35 @@ def commit_load(
     lake: Lake,
     load: Load,
     *,
+    keys: KnownKeys | None = None,
     only_changes: bool = False,
     also: Callable[[Lake], None] | None = None,
 ) -> Committed:
     """Commit a load exactly once, however often this is called.
 
+    `keys` is what the run knows of the tables' keys; pass the same one with each load of a run.
     With `only_changes`, a load without new rows is not committed; `commit_proofs` later commits
     what many such loads prove, in one transaction. `also` makes further writes in the transaction.
 
     Raises: LakeError if the commit was refused and nothing was kept; CommitUnknown if the outcome
     is unknown because the catalog no longer answers.
     """
+    keys = keys or KnownKeys()
     with commit_lock(lake.path):
+        keys.begin()
+        is_retry = load.attempts.begun > 0
+        load.attempts.begun += 1
         try:
             with lake.transaction():
-                committed = write_rows(lake, load)
+                committed = write_rows(lake, load, keys)
                 if only_changes and committed.is_nothing:
                     lake.roll_back()
                     return committed
-                earlier, has_pushes = _before(lake, load)
-                if earlier:
+                # A load id is chosen in this process, so no other can have committed it.
+                if is_retry and (earlier := _earlier(lake, load)):
                     lake.roll_back()
                     return earlier
-                if committed.added and has_pushes:
+                if committed.added:
                     confirm(lake, load)
                 _write_proofs(lake, load, committed)
                 if also is not None:
@@ -61,6 +67,7 @@ def commit_load(
             if settled := _settled(lake, load, error):
                 return settled
             raise
+        keys.note_commit()
         return committed
 
 
@@ -145,23 +152,6 @@ def _earlier(lake: Lake, load: Load) -> Committed | None:
         [load.load_id],
     )
     return Committed(*found[0]) if found else None
-
-
-def _before(lake: Lake, load: Load) -> tuple[Committed | None, bool]:
-    """Return the result of an earlier commit of this load, and whether `confirm` has work.
-
-    It has while the lake holds pushes. One statement reads both: another would take 2 ms from each
-    commit of a lake that has none.
-    """
-    if load.endpoint.name != PUSHED.confirmed_by:
-        return _earlier(lake, load), load.endpoint.name == PUSHED.name
-    [(is_known, *counts, has_pushes)] = lake.rows(
-        "select coalesce(bool_or(load_id = $id), false), max(rows_added) filter (load_id = $id), "
-        "max(rows_changed) filter (load_id = $id), max(quarantined) filter (load_id = $id), "
-        "coalesce(bool_or(endpoint = $pushed), false) from meta.loads",
-        {"id": load.load_id, "pushed": PUSHED.name},
-    )
-    return (Committed(*counts) if is_known else None), has_pushes
 
 
 def _settled(lake: Lake, load: Load, error: LakeError) -> Committed | None:

@@ -6,6 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Self
 from uuid import uuid4
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from fleetlake.decoding.records import RejectedRecord
@@ -37,6 +39,13 @@ class ShrinkRule:
 HALF = ShrinkRule()
 
 
+@dataclass
+class Attempts:
+    """How often the commit of a load was begun; shared by all copies of the load."""
+
+    begun: int = 0
+
+
 @dataclass(frozen=True, kw_only=True)
 class Load:
     """The content of one commit: rows of one stream, and what they prove.
@@ -46,7 +55,7 @@ class Load:
     fan-out, `asked` holds the ids of each walk. With `may_ask_again`, the commit is refused if the
     list has lost too many records, as limited by `shrink`, so that it can be read again. `overlap`
     is what the previous load has already read. `ends` is set on the last commit of a finished read:
-    it is what the next load needs to know about it.
+    it is what the next load needs to know about it. `load_id` and `attempts` belong together.
     """
 
     endpoint: Endpoint
@@ -63,6 +72,7 @@ class Load:
     overlap: Overlap | None = None
     ends: LastRead | None = None
     load_id: str = field(default_factory=new_load_id)
+    attempts: Attempts = field(default_factory=Attempts)
 
     def split_at(self, instant: datetime) -> tuple["Load", "Load | None"]:
         """Return the load with its proofs before an instant, and a load with the rest, if any.
@@ -124,7 +134,21 @@ class Committed:
 
 def bounds_of(instants: pa.ChunkedArray) -> tuple[datetime, datetime]:
     """Return the first and the last instant; pyarrow.compute would take 0.1 s to import."""
-    chunks = [chunk.view(pa.int64()).to_numpy() for chunk in instants.chunks if len(chunk)]
-    first = min(int(chunk.min()) for chunk in chunks)
-    last = max(int(chunk.max()) for chunk in chunks)
-    return _EPOCH + timedelta(microseconds=first), _EPOCH + timedelta(microseconds=last)
+    ticks = ticks_of(instants)
+    return instant_of(ticks.min()), instant_of(ticks.max())
+
+
+def ticks_of(instants: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    """Return instants as microseconds since 1970."""
+    chunks = [chunk.view(pa.int64()).to_numpy() for chunk in instants.chunks]
+    return np.concatenate(chunks) if chunks else np.empty(0, np.int64)
+
+
+def ticks_at(instant: datetime) -> int:
+    """Return an instant as microseconds since 1970."""
+    return (instant - _EPOCH) // timedelta(microseconds=1)
+
+
+def instant_of(ticks: int | np.int64) -> datetime:
+    """Return the instant of microseconds since 1970, UTC."""
+    return _EPOCH + timedelta(microseconds=int(ticks))

@@ -10,7 +10,7 @@ record passes to the next account that reads it.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime
 
 import pyarrow as pa
 
@@ -19,6 +19,7 @@ from fleetlake.lake.connection import Lake
 from fleetlake.lake.equal_json import as_stored
 from fleetlake.lake.evolution.drift import note_drift
 from fleetlake.lake.evolution.new_columns import fill_never_held, take_from_extra
+from fleetlake.lake.known_keys import ANOTHER_SPELLING, KnownKeys
 from fleetlake.lake.loads import Committed, Load, bounds_of
 from fleetlake.lake.shrunken_lists import MissingRecords, end_versions, judge_missing
 from fleetlake.lake.suppression import without_suppressed
@@ -28,11 +29,7 @@ RESTS_DAYS = 2
 """Longer than the time between two daily loads, even slow ones."""
 
 
-ANOTHER_SPELLING = timedelta(seconds=1)
-"""How much a record's time may differ between responses: some are in whole seconds."""
-
-
-def write_rows(lake: Lake, load: Load) -> Committed:
+def write_rows(lake: Lake, load: Load, keys: KnownKeys) -> Committed:
     """Write a load's rows and rejected records in the open transaction; return what changed."""
     if load.rows.num_rows or load.rejects:
         load = without_suppressed(lake, load)
@@ -40,37 +37,60 @@ def write_rows(lake: Lake, load: Load) -> Committed:
     if not (rows.num_rows or load.rejects or load.is_whole):
         return Committed(0, 0, 0)
     filled = 0
-    if load.endpoint.mode is not Mode.APPEND:
+    if load.endpoint.mode is Mode.APPEND:
+        done = _append(lake, load, keys)
+    else:
         filled = take_from_extra(lake, load)
         rows = rows.append_column("_row", pa.array(range(rows.num_rows), pa.int64()))
         with lake.view("batch", rows):
             rows = as_stored(lake, load.endpoint, rows)
-    with lake.view("batch", rows):
-        write = {Mode.APPEND: _append, Mode.UPSERT: _upsert, Mode.HISTORY: _version}
-        done = write[load.endpoint.mode](lake, load)
+        with lake.view("batch", rows):
+            done = {Mode.UPSERT: _upsert, Mode.HISTORY: _version}[load.endpoint.mode](lake, load)
     quarantined = _quarantine(lake, load)
     note_drift(lake, load)
     return replace(done, quarantined=quarantined, is_noted=done.is_noted or bool(filled))
 
 
-def _append(lake: Lake, load: Load) -> Committed:
-    """Insert the records that the table lacks; their time range limits the files to compare."""
-    endpoint = load.endpoint
-    if load.rows.num_rows == 0:
+def _append(lake: Lake, load: Load, keys: KnownKeys) -> Committed:
+    """Insert the records that the table lacks; it is searched only for doubtful ones."""
+    endpoint, rows = load.endpoint, load.rows
+    if rows.num_rows == 0:
         return Committed(0, 0, 0)
+    doubts = keys.doubts(lake, endpoint, rows)
+    if doubts is None:
+        chosen, limits = _lacking(endpoint, _once(endpoint), bounds_of(rows[endpoint.event_time]))
+    elif not doubts.mask.any():
+        chosen, limits = "select * from batch", []
+    else:
+        rows = rows.append_column("_is_new", pa.array(~doubts.mask))
+        doubtful = f"select * exclude _is_new from ({_once(endpoint, 'where not _is_new')})"
+        limits = []
+        if doubts.bounds:
+            doubtful, limits = _lacking(endpoint, doubtful, doubts.bounds)
+        new = "select * exclude _is_new from batch where _is_new"
+        chosen = f"{new} union all by name {doubtful}"
+    with lake.view("batch", rows):
+        [(added,)] = lake.rows(
+            f"insert into raw.{endpoint.name} by name select *, {_PROVENANCE} from ({chosen})",
+            [load.profile, load.load_id, *limits],
+        )
+    return Committed(added, 0, 0)
+
+
+def _lacking(
+    endpoint: Endpoint, rows: str, bounds: tuple[datetime, datetime]
+) -> tuple[str, list[datetime]]:
+    """Return SQL for those of the rows that the table lacks, and its parameters.
+
+    The rows' time range limits the files to compare.
+    """
     known, limits = "", []
     if endpoint.is_requested:  # a push may get its time only when it arrives, each time another
-        first, last = bounds_of(load.rows[endpoint.event_time])
         known = f"where {quoted(str(endpoint.event_time))} between ? and ?"
-        limits = [first - ANOTHER_SPELLING, last + ANOTHER_SPELLING]
-    [(added,)] = lake.rows(
-        f"insert into raw.{endpoint.name} by name "
-        f"select *, {_PROVENANCE} from ({_once(endpoint)}) anti join ("
-        f"select {_listed(endpoint.key)} from raw.{endpoint.name} {known}) "
-        f"using ({_listed(endpoint.key)})",
-        [load.profile, load.load_id, *limits],
-    )
-    return Committed(added, 0, 0)
+        limits = [bounds[0] - ANOTHER_SPELLING, bounds[1] + ANOTHER_SPELLING]
+    key = _listed(endpoint.key)
+    lacking = f"anti join (select {key} from raw.{endpoint.name} {known}) using ({key})"
+    return f"select * from ({rows}) {lacking}", limits
 
 
 def _upsert(lake: Lake, load: Load) -> Committed:
@@ -126,14 +146,14 @@ def _insert_unknown(lake: Lake, load: Load, known: str, more: str, parameters: l
 _PROVENANCE = "?::varchar as account_profile, ?::varchar as _load_id, now() as _loaded_at"
 
 
-def _once(endpoint: Endpoint) -> str:
+def _once(endpoint: Endpoint, chosen: str = "") -> str:
     """Return SQL for the batch with each key once: pages may overlap while records are added.
 
     If a record may change between two readings, the last one is used.
     """
     key = _listed(endpoint.key)
     if endpoint.mode is Mode.APPEND:
-        return f"select distinct on ({key}) * from batch"
+        return f"select distinct on ({key}) * from batch {chosen}"
     return f"select distinct on ({key}) * exclude _row from batch order by {key}, _row desc"
 
 

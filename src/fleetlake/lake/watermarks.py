@@ -90,8 +90,10 @@ def replace_intervals(
             "and partition in (select unnest(?))",
             [profile, endpoint.name, emptied],
         )
+    if not rows:
+        return
     schema = pa.schema([("partition", pa.string()), ("start_at", _INSTANT), ("end_at", _INSTANT)])
-    columns = [list(column) for column in zip(*rows, strict=True)] or [[], [], []]
+    columns = [list(column) for column in zip(*rows, strict=True)]
     with lake.view("joined", pa.table(columns, schema=schema)):
         lake.execute(
             "delete from meta.intervals where account_profile = ? and endpoint = ? "
@@ -145,13 +147,15 @@ def set_watermarks(lake: Lake, marks: Sequence[StreamWatermark]) -> None:
     }
     newest = "max(watermark_at) as watermark_at, max(load_id) as load_id"
     with lake.view("marks", pa.table(members)):
-        lake.execute(
+        [(updated,)] = lake.rows(
             "update meta.watermarks w set updated_at = greatest(w.updated_at, now()), "
             "watermark_at = greatest(w.watermark_at, m.watermark_at), "
             "load_id = coalesce(m.load_id, w.load_id) "
             f"from (select account_profile, endpoint, {newest} from marks group by all) m "
             "where w.account_profile = m.account_profile and w.endpoint = m.endpoint"
         )
+        if len(marks) == 1 and updated:
+            return
         lake.execute(
             f"insert into meta.watermarks by name select account_profile, endpoint, {newest}, "
             "now() as updated_at from marks m where not exists (select 1 from meta.watermarks w "

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from fleetlake.lake.commit import commit_load, commit_proofs
 from fleetlake.lake.connection import Lake
+from fleetlake.lake.known_keys import KnownKeys
 from fleetlake.lake.loads import Committed, Load
 from fleetlake.lake_address import LakeAddress
 from fleetlake.service.clock import Clock
@@ -26,6 +27,7 @@ class LakeThread:
     def __init__(self, lake: Lake, thread: ThreadPoolExecutor, clock: Clock) -> None:
         self._lake, self._thread, self._clock = lake, thread, clock
         self._waiting: list[Load] = []
+        self._keys = KnownKeys()
         self.totals: dict[str, Committed] = defaultdict(lambda: Committed(0, 0, 0))
 
     @property
@@ -45,7 +47,8 @@ class LakeThread:
         """
         limit = self._clock.provable_until()
         sure, left = (load, None) if limit is None else load.split_at(limit)
-        commit = self.do(lambda lake: commit_load(lake, sure, only_changes=True))
+        keys = self._keys
+        commit = self.do(lambda lake: commit_load(lake, sure, keys=keys, only_changes=True))
         done = await asyncio.shield(commit)
         if done.is_nothing:
             self._waiting.append(load)

@@ -1,0 +1,194 @@
+"""Which rows of an append are surely new, so that nobody has to look for their keys.
+
+The edges of windows are read twice, and several accounts may list the same record, so an append
+compares keys with those in the table. Most rows of a long load cannot be there yet. A row is surely
+new if
+
+- its time is outside the range that the table held before this run appended to it, and
+- its key's hash differs from those of all rows that the run appended since, and of its batch.
+
+Every other row is doubtful and compared exactly. A row that is wrongly doubtful costs time; a row
+that is wrongly new would be stored twice. So whatever is not certain is doubtful: keys with a null
+member, rows after the first `MOST_KEYS`, and every row of a table that another process has changed
+since.
+
+The range comes from DuckLake's statistics of the table. They grow with each insert and never
+shrink, so they include every row (observed with 1.5.5, which answers min and max from them).
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from fleetlake.endpoints.columns import Kind
+from fleetlake.endpoints.model import Endpoint
+from fleetlake.lake.changed_tables import changed_tables
+from fleetlake.lake.connection import Lake
+from fleetlake.lake.integrity.listing import METADATA
+from fleetlake.lake.key_hashes import Hashes, key_hashes
+from fleetlake.lake.loads import instant_of, ticks_at, ticks_of
+
+FEWEST_ROWS = 2_000
+"""A smaller batch is compared as it is, unless its table is known already."""
+
+MOST_KEYS = 4_000_000
+"""The hashes of this many keys take 32 MB."""
+
+ANOTHER_SPELLING = timedelta(seconds=1)
+"""How much a record's time may differ between responses: some are in whole seconds."""
+
+_SPELLING_TICKS = ANOTHER_SPELLING // timedelta(microseconds=1)
+
+_HASHED = {Kind.ID, Kind.RELATION, Kind.INTEGER, Kind.TEXT, Kind.TIMEUUID}
+"""Kinds of key members that `key_hashes` takes."""
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The range of times (microseconds, ends included) of a table's rows that are not hashed.
+
+    It is None if all are hashed. `hashes` are sorted.
+    """
+
+    held: tuple[int, int] | None
+    hashes: Hashes
+
+
+@dataclass(frozen=True)
+class Doubts:
+    """Which rows of a batch are doubtful: they may be in the batch twice, or in the table.
+
+    `bounds` are the first and the last time of those that may be in the table, None without any.
+    """
+
+    mask: Mask
+    bounds: tuple[datetime, datetime] | None
+
+
+class KnownKeys:
+    """What one run knows of the keys in the tables that it appends to.
+
+    Around each commit: `begin`, then `doubts` within the transaction, and `note_commit` if it
+    succeeded. A commit whose outcome is unknown is like one by another process.
+    """
+
+    def __init__(self) -> None:
+        self._tables: dict[str, _Table | None] = {}  # None: no longer worth following
+        self._base = 0  # the snapshot that the tables describe
+        self._own = 0  # commits of this run since, to other tables
+        self._draft: dict[str, _Table] = {}
+
+    def begin(self) -> None:
+        """Begin a commit."""
+        self._draft = {}
+
+    def note_commit(self) -> None:
+        """Note that the commit succeeded; each makes one snapshot.
+
+        The tables describe the snapshot after the one that their last batch was compared with. If
+        it was somebody else's, this commit's comes later, and the table counts as changed.
+        """
+        if self._draft:
+            self._base += 1
+        else:
+            self._own += 1
+        self._tables |= self._draft
+
+    def doubts(self, lake: Lake, endpoint: Endpoint, rows: pa.Table) -> Doubts | None:
+        """Return which rows may be in the table already; None means any of them.
+
+        The rows are to be appended in the open transaction.
+        """
+        table = self._table(lake, endpoint, rows.num_rows)
+        if table is None:
+            return None
+        hashes = key_hashes(rows, endpoint.key)
+        order = np.sort(hashes)
+        at = np.searchsorted(table.hashes, order)
+        self._draft[endpoint.name] = _Table(table.held, np.insert(table.hashes, at, order))
+        may_be_held = np.isin(hashes, _known(order, at, table.hashes))
+        times = ticks_of(rows[endpoint.event_time])
+        if table.held:
+            first, last = table.held
+            may_be_held |= (times >= first - _SPELLING_TICKS) & (times <= last + _SPELLING_TICKS)
+        twice = np.isin(hashes, order[1:][order[1:] == order[:-1]])
+        held = times[may_be_held]
+        return Doubts(
+            mask=may_be_held | twice | _has_null(endpoint, rows),
+            bounds=(instant_of(held.min()), instant_of(held.max())) if held.size else None,
+        )
+
+    def _table(self, lake: Lake, endpoint: Endpoint, rows: int) -> _Table | None:
+        """Return what is known of a table, or None if it is not followed."""
+        name = endpoint.name
+        if not _is_hashed(endpoint) or (name not in self._tables and rows < FEWEST_ROWS):
+            return None
+        self._leave_changed(lake)
+        if name not in self._tables:
+            return _as_it_is(lake, endpoint)
+        table = self._tables[name]
+        if table and table.hashes.size + rows > MOST_KEYS:
+            table = self._tables[name] = None
+        return table
+
+    def _leave_changed(self, lake: Lake) -> None:
+        """Stop following tables that anybody else has changed since this run's last commit.
+
+        Their range would then include most of what this run has yet to append.
+        """
+        [(snapshot,)] = lake.rows("select id from lake.current_snapshot()")
+        if self._tables and snapshot != self._base + self._own:
+            changed = changed_tables(lake, self._base, snapshot)
+            for name in self._tables:
+                if changed is None or f"raw.{name}" in changed:
+                    self._tables[name] = None
+        self._base, self._own = snapshot, 0
+
+
+def _is_hashed(endpoint: Endpoint) -> bool:
+    # A push may get its time only when it arrives, each time another.
+    return endpoint.is_requested and all(endpoint.column(k).kind in _HASHED for k in endpoint.key)
+
+
+def _known(order: Hashes, at: npt.NDArray[np.intp], known: Hashes) -> Hashes:
+    """Return those of sorted hashes that are among the known; `at` is where each belongs."""
+    within = at < known.size
+    found: Hashes = order[within][known[at[within]] == order[within]]
+    return found
+
+
+def _has_null(endpoint: Endpoint, rows: pa.Table) -> Mask:
+    """Return which rows have a null in their key: SQL finds it equal to none in the table."""
+    mask = np.zeros(rows.num_rows, np.bool_)
+    for name in endpoint.key:
+        if rows[name].null_count:
+            mask |= np.array([value is None for value in rows[name].to_pylist()])
+    return mask
+
+
+TIME_RANGE = (
+    "select s.min_value::timestamptz, s.max_value::timestamptz "
+    f"from {METADATA}.ducklake_table t join {METADATA}.ducklake_schema m using (schema_id) "
+    f"join {METADATA}.ducklake_column c using (table_id) "
+    f"join {METADATA}.ducklake_table_column_stats s using (table_id, column_id) "
+    "where m.schema_name = 'raw' and t.table_name = ? and c.column_name = ? "
+    "and m.end_snapshot is null and t.end_snapshot is null and c.end_snapshot is null"
+)
+"""Parameters: a raw table and its column of times."""
+
+
+def _as_it_is(lake: Lake, endpoint: Endpoint) -> _Table | None:
+    """Return a table with nothing hashed, or None if its range is unknown."""
+    nothing = np.empty(0, np.uint64)
+    if not lake.rows(f"select 1 from raw.{endpoint.name} limit 1"):
+        return _Table(None, nothing)
+    found = lake.rows(TIME_RANGE, [endpoint.name, endpoint.event_time])
+    if len(found) != 1 or None in found[0]:
+        return None
+    [(first, last)] = found
+    return _Table((ticks_at(first), ticks_at(last)), nothing)
