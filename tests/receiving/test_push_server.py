@@ -622,6 +622,30 @@ file.write_text(file.read_text() + "x" if file.exists() else "x")
 """
 
 
+DEAF = """
+import pathlib, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+pathlib.Path(sys.argv[1]).touch()
+time.sleep(600)
+"""
+
+
+def test_a_stop_waits_for_the_end_of_a_child_and_kills_one_that_does_not_end(tmp_path, monkeypatch):
+    monkeypatch.setattr("fleetlake.receiving.child_process.STOP_SECONDS", 0.1)
+    file = tmp_path / "started"
+
+    async def stopped() -> bool:
+        kept = KeptProcess([sys.executable, "-c", DEAF, str(file)])
+        keeping = asyncio.create_task(kept.keep())
+        await until(lambda: asyncio.sleep(0.05, file.exists()))
+        await kept.stop()
+        is_alive = kept.is_alive()
+        await asyncio.wait_for(keeping, 30)
+        return not is_alive
+
+    assert asyncio.run(stopped())
+
+
 def test_a_child_that_ends_is_started_again_and_a_stop_ends_it(tmp_path):
     file = tmp_path / "starts"
 

@@ -2,11 +2,13 @@
 
 import asyncio
 import os
+import re
 import socket
 from contextlib import suppress
 from errno import ENOSPC
 from functools import partial
 from ipaddress import ip_network
+from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -14,10 +16,11 @@ from uvicorn import Config
 from uvicorn.server import ServerState
 
 from fleetlake.errors import Unreachable, UsageError
-from fleetlake.receiving import push_secrets
+from fleetlake.receiving import intake, push_body, push_protocol, push_secrets
 from fleetlake.receiving.journal import JournalLimits, open_journal
 from fleetlake.receiving.push_body import DISCARDED_BYTES, BodyReader
 from fleetlake.receiving.push_protocol import PushProtocol
+from fleetlake.receiving.push_refusals import STATUS, PushRefusal
 from fleetlake.receiving.push_secrets import PushSecrets
 from fleetlake.receiving.push_server import listen, require_addresses
 from fleetlake.receiving.recent_messages import RecentMessages
@@ -574,3 +577,57 @@ def test_a_lost_connection_gets_the_answer_of_none_of_its_requests():
         return b"".join(line.written).count(b"an answer")
 
     assert [asyncio.run(lose(after=count)) for count in range(4)] == [0, 1, 2, 3]
+
+
+class Impatient(PushProtocol):
+    """A connection that soon gives up."""
+
+    header_seconds = 0.02
+
+
+def test_each_request_of_a_connection_has_its_time_for_headers():
+    async def answer(_scope, _receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body"})
+
+    async def written() -> bytes:
+        line = Line()
+        connection = Impatient(
+            config=Config(answer, log_config=None), server_state=ServerState(), app_state={}
+        )
+        connection.connection_made(line)
+        connection.data_received(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+        await until(lambda: asyncio.sleep(0.001, b"200 OK" in b"".join(line.written)))
+        connection.data_received(b"GET /healthz HTTP/1.1\r\nhost")
+        await until(lambda: asyncio.sleep(0.001, b"408" in b"".join(line.written)))
+        connection.connection_lost(None)
+        return b"".join(line.written)
+
+    assert asyncio.run(asyncio.wait_for(written(), 5)).count(b"HTTP/1.1 ") == 2
+
+
+GUIDE = Path(__file__).parents[2] / "docs/how-to/receive.md"
+
+
+def test_the_guide_names_every_refusal_with_its_answer_and_the_limits_that_hold():
+    text = GUIDE.read_text("utf-8")
+    rows = re.findall(r"^\| ([\d, ]+) \| ([`\w, ]+) \|", text, re.MULTILINE)
+    named = {
+        (int(code), reason.strip("`"))
+        for codes, reasons in rows
+        for code, reason in zip(codes.split(", "), reasons.split(", "), strict=True)
+    }
+    limits = JournalLimits()
+
+    assert named == {(STATUS[reason].value, reason.value) for reason in PushRefusal}
+    for promise in (
+        f"headers took over {PushProtocol.header_seconds:g} s",
+        f"the body over {push_body.SECONDS:g} s and {push_body.SECONDS_PER_MEGABYTE:g} s per MB",
+        f"more than {intake.HEADER_BYTES // 2**10} KB of headers",
+        f"more than {push_protocol.HEADER_BYTES // 2**10} KB after a chunked body",
+        f"more than {limits.messages:,} messages or {limits.bytes // 2**20} MB wait for the disk",
+        f"more than {PushProtocol.max_connections} connections are open",
+        f"({PushProtocol.max_strangers} from networks",
+        f"take its answer within {PushProtocol.answer_seconds:g} s",
+    ):
+        assert promise in text.replace("\n", " ")
