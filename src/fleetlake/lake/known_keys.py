@@ -31,8 +31,8 @@ from fleetlake.lake.integrity.listing import METADATA
 from fleetlake.lake.key_hashes import Hashes, key_hashes
 from fleetlake.lake.loads import instant_of, ticks_at, ticks_of
 
-FEWEST_ROWS = 2_000
-"""A smaller batch is compared as it is, unless its table is known already."""
+FEWEST_ROWS = 20_000
+"""A smaller first batch of a table is searched for whole, which costs less up to this size."""
 
 MOST_KEYS = 4_000_000
 """The hashes of this many keys take 32 MB."""
