@@ -35,7 +35,7 @@ from fleetlake.errors import (
 )
 from fleetlake.lake import open_lake
 from fleetlake.lake.alert_tail import AlertTail
-from fleetlake.marts.dbt import project_folder
+from fleetlake.marts.sql_project import project_folder
 from fleetlake.monitoring.doctor import run_checks
 from fleetlake.monitoring.figures import measure
 from fleetlake.monitoring.prometheus import metrics_text

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from pydantic import SecretStr
@@ -20,7 +21,7 @@ from fleetlake.exporters.export import export
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.attach import CATALOG, FILES
 from fleetlake.lake.locks import commit_lock, stream_lock
-from fleetlake.machine import file_locks, ownership, umask
+from fleetlake.machine import atomic_files, file_locks, ownership, umask
 from fleetlake.machine.atomic_files import write_atomically
 from fleetlake.machine.file_locks import file_lock
 from fleetlake.marts.build import build_marts
@@ -487,10 +488,15 @@ def test_a_link_planted_where_calls_are_counted_is_refused(tmp_path):
         CallLimit(tmp_path, account="a", calls_per_minute=1)
 
 
-def test_a_link_planted_where_a_file_is_replaced_is_not_followed(tmp_path):
+def test_a_link_planted_where_a_file_is_replaced_is_not_followed(tmp_path, monkeypatch):
     (tmp_path / "ours").write_text("ours")
-    (tmp_path / "secrets.new").symlink_to("ours")
+    monkeypatch.setattr(atomic_files, "uuid4", lambda: UUID(int=0))
+    planted = tmp_path / f"secrets.{'0' * 32}.new"
+    planted.symlink_to("ours")
 
+    with pytest.raises(FileExistsError):
+        write_atomically(tmp_path / "secrets", "new", mode=0o600)
+    planted.unlink()
     write_atomically(tmp_path / "secrets", "new", mode=0o600)
 
     assert [(tmp_path / name).read_text() for name in ("ours", "secrets")] == ["ours", "new"]

@@ -156,6 +156,7 @@ def test_all_reports_are_removed_on_request(world, tmp_path):
     write_newest_report(world.published, folder)
     write_dated_report(world.published, folder)
     (folder / "notes.txt").touch()
+    (folder / f"fleet-report-2026-11-01.html.{'0' * 32}.new").touch()  # a process was killed
 
     assert remove_reports(folder) == 2
     assert [file.name for file in folder.iterdir()] == ["notes.txt"]

@@ -227,14 +227,3 @@ def test_guarded_csv_contains_no_formula_and_applies_changes_exactly(lake, tmp_p
     assert read_csv(tmp_path / "out") == sorted(set(marked) - {"'-1", "''=1"})
     texts = "".join(path.read_text() for path in (tmp_path / "out" / "trips").glob("*.csv"))
     assert '"-5"' in texts
-
-
-def test_a_planted_link_is_not_written_through(lake, tmp_path):
-    victim = tmp_path / "victim"
-    (tmp_path / "out" / "trips").mkdir(parents=True)
-    (tmp_path / "out" / "trips" / "_export.json.new").symlink_to(victim)
-
-    send(lake, tmp_path / "out")
-
-    assert not victim.exists()
-    assert (tmp_path / "out" / "trips" / "_export.json").is_file()

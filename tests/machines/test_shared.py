@@ -12,12 +12,12 @@ import pytest
 from pydantic import SecretStr
 
 from fleetlake.endpoints import ENDPOINTS
-from fleetlake.errors import BudgetSpent, LakeError, StreamBusy
+from fleetlake.errors import BudgetSpent, BuildFailed, LakeError, StreamBusy
 from fleetlake.exporters import TARGETS
 from fleetlake.exporters.export import export
 from fleetlake.lake import open_lake
 from fleetlake.lake.catalog import has_lake
-from fleetlake.lake.locks import commit_lock, export_lock, stream_lock
+from fleetlake.lake.locks import build_lock, commit_lock, export_lock, stream_lock
 from fleetlake.lake.maintenance import maintain
 from fleetlake.lake_address import SharedLake
 from fleetlake.loading.forecast import plan_ingest
@@ -165,6 +165,15 @@ def _until_free(shared: SharedLake) -> None:
         for ask in ("lock", "unlock"):
             name = f"hashtextextended('fleetlake {STREAM}', 0)"
             cursor.execute(f"SELECT pg_advisory_{ask}({name})::text")
+
+
+def test_marts_are_built_by_one_machine_at_a_time(shared, monkeypatch):
+    with open_lake(shared):
+        pass
+    monkeypatch.setattr("fleetlake.marts.build._OTHER_BUILD_SECONDS", 0)
+
+    with build_lock(shared, seconds=0), pytest.raises(BuildFailed, match="Another build"):
+        build_marts(shared)
 
 
 def test_two_lock_holders_in_one_process_exclude_each_other_too(shared):

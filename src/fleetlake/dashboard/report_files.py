@@ -11,7 +11,7 @@ from pathlib import Path
 from fleetlake.dashboard.report import Report, read_report
 from fleetlake.errors import OutputLost
 from fleetlake.lake_address import DEMO_MARK
-from fleetlake.machine.atomic_files import write_atomically
+from fleetlake.machine.atomic_files import unfinished, write_atomically
 from fleetlake.publishing.snapshot_folders import description_of
 from fleetlake.settings import Settings
 
@@ -95,7 +95,11 @@ def dated_reports(folder: Path) -> list[Path]:
 
 def remove_reports(folder: Path) -> int:
     """Remove the reports of a folder, the newest and all dated ones; return how many there were."""
+    if not folder.is_dir():
+        return 0
     found = dated_reports(folder) + [file for file in [folder / NEWEST] if file.is_file()]
     for file in found:
         file.unlink()
+    for left in unfinished(folder, f"{re.escape(NEWEST)}|{_DATED.pattern}"):
+        left.unlink(missing_ok=True)
     return len(found)

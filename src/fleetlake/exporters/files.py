@@ -8,7 +8,6 @@ DuckDB reads and writes the files in a temporary folder; Arrow copies them to an
 """
 
 import json
-import os
 import re
 import shutil
 import tempfile
@@ -27,6 +26,7 @@ from fleetlake.exporters.geometry import GEOMETRY
 from fleetlake.exporters.local import require_own_parts
 from fleetlake.lake.durable import flush_files
 from fleetlake.lake_address import refuse_unusable
+from fleetlake.machine.atomic_files import write_atomically
 from fleetlake.text.quoting import exact, literal, quoted
 from fleetlake.text.spreadsheet import guarded_sql, unguarded_sql
 
@@ -286,13 +286,13 @@ class FileExporter:
         }
         content |= {"guarded": True} if self._format.is_guarded else {}
         path = f"{self._root}/{table}/{MANIFEST}"
-        text = json.dumps(content, indent=1).encode()
+        text = json.dumps(content, indent=1)
         if isinstance(self._system, fs.LocalFileSystem):
             flush_files(Path(self._root))  # before the manifest names them
-            _replace_file(Path(path), text)
+            write_atomically(Path(path), text)
         else:  # an object store replaces an object atomically
             with self._system.open_output_stream(path) as stream:
-                stream.write(text)
+                stream.write(text.encode())
         self._remove_unlisted(table, files)
 
     def _remove_unlisted(self, table: str, files: Sequence[_File]) -> None:
@@ -303,15 +303,6 @@ class FileExporter:
             is_own = _OWN.fullmatch(found.base_name) is not None
             if found.is_file and is_own and found.base_name not in kept:
                 self._system.delete_file(found.path)
-
-
-def _replace_file(path: Path, content: bytes) -> None:
-    """Replace a file atomically. The temporary name is random, so nobody can plant a link there."""
-    new = path.with_name(f"{path.name}.{uuid4().hex}.new")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(new, flags, 0o666), "wb") as file:
-        file.write(content)
-    new.replace(path)
 
 
 def _same_key(mark: ExportMark) -> str:

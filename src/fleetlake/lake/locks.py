@@ -108,6 +108,15 @@ def files_lock(lake: LakeAddress, *, seconds: float) -> AbstractContextManager[N
     return _held(_lock(lake, "files", seconds=seconds, purpose="files"), busy=busy)
 
 
+def build_lock(lake: LakeAddress, *, seconds: float) -> AbstractContextManager[None]:
+    """Hold the building of the lake's marts, on all machines that share the lake.
+
+    Raises: StreamBusy if another build still runs after `seconds`.
+    """
+    busy = StreamBusy(f"Another build of the lake in {lake} is still running.")
+    return _held(_lock(lake, "build", seconds=seconds, purpose="builds"), busy=busy)
+
+
 @contextmanager
 def quiet_lake(lake: LakeAddress) -> Iterator[None]:
     """Keep loads, drains, maintenance and backups away.

@@ -11,7 +11,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any
 
 import duckdb
 
-from fleetlake.errors import BuildFailed
+from fleetlake.errors import BuildFailed, StreamBusy
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.attach import UNCHECKED
 from fleetlake.lake.catalog import is_empty, require_lake
@@ -27,7 +27,7 @@ from fleetlake.lake.changed_tables import newest_snapshot
 from fleetlake.lake.connection import stoppable
 from fleetlake.lake.durable import flush_files
 from fleetlake.lake.integrity.checksums import add_checksums
-from fleetlake.lake.locks import commit_lock
+from fleetlake.lake.locks import build_lock, commit_lock
 from fleetlake.lake.run_log import record_build
 from fleetlake.lake_address import LakeAddress, as_settings
 from fleetlake.machine.child_environment import lake_access
@@ -140,15 +140,21 @@ def forget_scratch(lake_path: LakeAddress) -> None:
 
 @contextmanager
 def _build_lock(lake: LakeAddress) -> Iterator[Path]:
-    """Hold the lake's build lock, because two builds would share one scratch file."""
+    """Hold the builds of a lake; return the folder of this machine's scratch file.
+
+    Two builds on one machine would share that file. Two machines would overwrite each other's
+    marts with those of an older snapshot.
+    """
     work = work_folder(lake)
-    try:
-        with file_lock(work / "build.lock", seconds=_OTHER_BUILD_SECONDS):
-            yield work
-    except LockTaken:
-        raise BuildFailed(
-            "Another build of this lake is still running.", remedy="Wait for it, or stop it."
-        ) from None
+    with ExitStack() as held:
+        try:
+            held.enter_context(file_lock(work / "build.lock", seconds=_OTHER_BUILD_SECONDS))
+            held.enter_context(build_lock(lake, seconds=_OTHER_BUILD_SECONDS))
+        except (LockTaken, StreamBusy):
+            raise BuildFailed(
+                "Another build of this lake is still running.", remedy="Wait for it, or stop it."
+            ) from None
+        yield work
 
 
 def _newest_snapshot(path: LakeAddress) -> tuple[int, bool]:

@@ -16,10 +16,11 @@ from pathlib import Path
 from uuid import uuid4
 
 from fleetlake.errors import LakeError
+from fleetlake.machine.atomic_files import flush_folder
 from fleetlake.machine.file_locks import LockTaken, file_lock
 from fleetlake.machine.ownership import require_own
 from fleetlake.receiving.segment_writer import SegmentWriter
-from fleetlake.receiving.segments import encode_record, flush_folder, journal_folders
+from fleetlake.receiving.segments import encode_record, journal_folders
 
 LOCK_FILE = "writer.lock"
 

@@ -11,8 +11,9 @@ from contextlib import suppress
 from errno import ENOENT
 from pathlib import Path
 
+from fleetlake.machine.atomic_files import flush_folder
 from fleetlake.machine.ownership import open_own
-from fleetlake.receiving.segments import flush_folder, last_segment, segment_path
+from fleetlake.receiving.segments import last_segment, segment_path
 
 SEGMENT_BYTES = 16 * 2**20
 """Size from which a segment is followed by another one."""

@@ -6,7 +6,6 @@ its payload, and the payload: the time of receipt and the body as it was sent. I
 secret or address.
 """
 
-import os
 import struct
 import zlib
 from contextlib import suppress
@@ -88,12 +87,3 @@ def _is_journal(path: Path) -> bool:
         return str(UUID(path.name)) == path.name and path.is_dir()
     except ValueError:
         return False
-
-
-def flush_folder(folder: Path) -> None:
-    """Wait until the names in a folder are on its disk. Raises: OSError."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
