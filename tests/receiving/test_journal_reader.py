@@ -99,7 +99,7 @@ def test_a_damaged_message_that_holds_the_first_bytes_of_a_record_costs_only_its
 
     assert [message.body for message in found.messages] == [SENT[0], SENT[2]]
     assert found.damage == [
-        f"segment 1: {len(damaged)} bytes from byte {len(RECORDS[0])} on are no message"
+        f"segment 1: {len(damaged)} bytes from byte {len(RECORDS[0])} on are not a message"
     ]
 
 
