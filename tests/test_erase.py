@@ -313,7 +313,7 @@ def test_an_account_takes_its_users_and_routers_with_it(loaded: Sim) -> None:
 
 
 def test_what_the_lake_has_never_held_is_a_usage_error(loaded: Sim) -> None:
-    with pytest.raises(UsageError, match="nothing of a router 17"):
+    with pytest.raises(UsageError, match="no row of router 17"):
         erase(loaded.settings(), [(Thing.ROUTER, 17)])
 
 
