@@ -10,7 +10,6 @@ from unittest.mock import patch
 
 import pytest
 from filelock import FileLock
-from prefect.settings import Settings
 from typer.testing import CliRunner
 
 from fleetlake.cli import app
@@ -117,9 +116,12 @@ def test_up_has_the_simulators_keys_and_keeps_everything_in_its_folder(own_envir
     assert settings.push_secrets_file == folder / "push-secrets"
 
 
+@pytest.mark.usefixtures("prefect_home")
 def test_the_server_of_up_is_on_this_machine_tells_nobody_and_keeps_its_database_free(
     own_environment,
 ):
+    from prefect.settings import Settings  # noqa: PLC0415 - not before the fixture
+
     put_environment(environment(own_environment, "http://127.0.0.1:1", 4321))
 
     found, url = Settings(), "http://127.0.0.1:4321/api"
