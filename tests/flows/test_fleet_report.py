@@ -58,7 +58,7 @@ def test_a_report_before_anything_is_published_fails_and_says_what_to_do():
         newest_report.fn()
 
 
-@pytest.mark.proof
+@pytest.mark.release
 def test_a_completed_build_starts_a_report_and_a_skipped_one_does_not(prefect_server, monkeypatch):
     from flows.states import SKIPPED
     from prefect.client.orchestration import get_client

@@ -73,6 +73,7 @@ def test_setup_is_idempotent_and_a_stream_at_risk_raises_the_alarm(
     assert "expired at the service" in alarm["state"]["message"]
 
 
+@pytest.mark.release
 @pytest.mark.usefixtures("prefect_server")
 def test_the_next_setup_keeps_and_reports_paused_disabled_and_obsolete_items(monkeypatch, capsys):
     from prefect import flow

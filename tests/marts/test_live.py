@@ -175,7 +175,7 @@ def content(lake):
         }
 
 
-@pytest.mark.proof
+@pytest.mark.release
 @pytest.mark.usefixtures("real_dbt")
 def test_a_kept_process_ends_with_a_parent_that_is_killed_between_builds(built, tmp_path):
     lake = shutil.copytree(built[0], tmp_path / "lake")
