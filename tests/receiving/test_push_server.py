@@ -635,7 +635,7 @@ def test_a_stop_waits_for_the_end_of_a_child_and_kills_one_that_does_not_end(tmp
     file = tmp_path / "started"
 
     async def stopped() -> bool:
-        kept = KeptProcess([sys.executable, "-c", DEAF, str(file)])
+        kept = KeptProcess([sys.executable, "-c", DEAF, str(file)], os.environ)
         keeping = asyncio.create_task(kept.keep())
         await until(lambda: asyncio.sleep(0.05, file.exists()))
         await kept.stop()
