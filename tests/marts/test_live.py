@@ -125,7 +125,7 @@ FAILOVER = {"uuid": "f1", "router_id": 1, "started_at": NOON}
 LOCKOUT = ALERT | {"created_at_timeuuid": "a2", "type": "account_locked"}
 
 
-@pytest.mark.proof
+@pytest.mark.release
 @pytest.mark.usefixtures("real_dbt")
 def test_one_process_builds_what_new_ones_would_and_a_failed_model_leaves_the_last_good_marts(
     built, tmp_path, add
