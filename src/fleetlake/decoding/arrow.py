@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -99,6 +100,7 @@ def _with_python_times(endpoint: Endpoint, page: Page) -> Page:
     return page
 
 
+@cache
 def schema_of(endpoint: Endpoint) -> pa.Schema:
     """Return the Arrow schema of an endpoint's rows."""
     fields = [pa.field(c.name, _ARROW_TYPES[c.kind]) for c in endpoint.columns]
@@ -154,7 +156,7 @@ def _page(endpoint: Endpoint, decoded: Decoded) -> Page:
     return Page(rows, decoded.rejects, decoded.count, decoded.limit, decoded.next)
 
 
-def array_of(column: Column, values: list[Any]) -> pa.Array:
+def array_of(column: Column, values: Sequence[Any]) -> pa.Array:
     """Return values of the lenient reader as an array of the column's type."""
     if column.kind is Kind.TIME:
         return _instants(values)
@@ -163,12 +165,12 @@ def array_of(column: Column, values: list[Any]) -> pa.Array:
     return pa.array(values, _ARROW_TYPES[column.kind])
 
 
-def _instants(texts: list[str | None]) -> pa.Array:
+def _instants(texts: Sequence[str | None]) -> pa.Array:
     """Return ISO times as instants. Raises: ValueError for a text that is none."""
     if len(texts) <= FEW_TIMES and all(t is None or _ISO_TIME.fullmatch(t) for t in texts):
         return pa.array([t and datetime.fromisoformat(t) for t in texts], _INSTANT)
     return pa.array(texts, pa.string()).cast(_INSTANT)
 
 
-def _json_array(texts: list[str | None]) -> pa.Array:
+def _json_array(texts: Sequence[str | None]) -> pa.Array:
     return pa.ExtensionArray.from_storage(_JSON, pa.array(texts, pa.string()))

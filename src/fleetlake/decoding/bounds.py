@@ -112,12 +112,12 @@ def set_deep_aside(body: bytes) -> tuple[bytes, dict[bytes, bytes]]:
 
 def has_deep_text(columns: Iterable[tuple[int, Iterable[str | None]]]) -> bool:
     """Return whether a JSON column nests too deeply; each comes with its depth in the record."""
-    return any(
-        text.count("{") + text.count("[") > MAX_DEPTH - depth
-        and is_deep(text.encode(), MAX_DEPTH - depth)
-        for depth, texts in columns
-        for text in [text for text in filter(None, texts) if len(text) > 2 * (MAX_DEPTH - depth)]
-    )
+    for depth, texts in columns:
+        most = MAX_DEPTH - depth
+        long = [text for text in texts if text is not None and len(text) > 2 * most]
+        if any(t.count("{") + t.count("[") > most and is_deep(t.encode(), most) for t in long):
+            return True
+    return False
 
 
 def has_long_text(body: bytes, columns: Iterable[Iterable[object]]) -> bool:

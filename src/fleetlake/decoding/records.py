@@ -8,12 +8,11 @@ A page is never refused for single bad records, and a body that is not a page is
 empty page.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from math import isfinite
-from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -34,11 +33,11 @@ from fleetlake.decoding.learned_members import MISSING, LearnedMembers, is_beyon
 from fleetlake.decoding.lenient_json import strict_json
 from fleetlake.decoding.structs import (
     CONSTANT,
-    attribute_path,
     constant_at,
     envelope,
     fast_decoder,
 )
+from fleetlake.decoding.timeuuid import are_timeuuids
 from fleetlake.decoding.values import json_text, link_query, read_value, relation_id
 from fleetlake.endpoints.columns import Kind
 from fleetlake.endpoints.model import Api, Endpoint, Mode
@@ -67,7 +66,7 @@ class Decoded:
     the link to the next page, or None on the last page.
     """
 
-    values: dict[str, list[Any]]
+    values: Mapping[str, Sequence[Any]]
     count: int
     limit: int
     next: Mapping[str, str] | None
@@ -76,14 +75,6 @@ class Decoded:
 
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-
-TIMEUUID_LENGTH = 36
-
-_TIMEUUID_FORM = {8: {"-"}, 13: {"-"}, 14: {"1"}, 18: {"-"}, 19: set("89ab"), 23: {"-"}}
-"""What a version-1 UUID has at some places; at 14 is its version, at 19 its variant."""
-
-_TIMEUUID_DASHES = 4
-_TIMEUUID_DIGITS = b"0123456789abcdef-"
 
 _ESCAPED_NUL = rb"\u0000"
 """The only form in which JSON can contain a NUL. No text column accepts one."""
@@ -117,7 +108,6 @@ class PageReader:
         self._reals = [c.name for c in endpoint.columns if c.kind is Kind.REAL]
         self._texts = {c.name: len(c.path) for c in endpoint.columns if c.kind is Kind.JSON}
         self._names = [c.name for c in endpoint.columns]
-        self._members = attrgetter(*(attribute_path(c.path) for c in endpoint.columns))
         self._ids = _Ids({None: None})
         # Both readers must write content the same way if it is compared between reads.
         self._json = _raw_texts if endpoint.mode is Mode.APPEND else _canonical_texts
@@ -125,17 +115,15 @@ class PageReader:
     def _learn(self, learned: LearnedMembers) -> None:
         """Make the fast reader accept these members too."""
         self._learned = learned
-        self._page = fast_decoder(self._endpoint, learned)
-        self._unknown = [attrgetter(attribute_path(path)) for path in learned.paths]
+        self._fast = fast_decoder(self._endpoint, learned)
 
     def fast(self, body: bytes) -> Decoded:
         """Decode a page of records as declared, or as learned. Raises: ValueError, OddRecord."""
-        if self._page is None or _ESCAPED_NUL in body or may_have_many_records(body):
+        if self._fast is None or _has_nul(body) or may_have_many_records(body):
             raise OddRecord
-        page: Any = self._page.decode(body)
-        by_column = zip(*map(self._members, page.data), strict=True)
-        found = list(map(list, by_column)) if page.data else [[] for _ in self._names]
-        values = dict(zip(self._names, found, strict=True))
+        page = self._fast.page(body)
+        found = self._fast.columns(page.data)
+        values = {column.name: found[column.path] for column in self._endpoint.columns}
         for column in self._endpoint.columns:
             if column.kind is Kind.RELATION:
                 values[column.name] = list(map(self._ids.__getitem__, values[column.name]))
@@ -143,21 +131,20 @@ class PageReader:
                 values[column.name] = self._json(values[column.name])
         if any(None in values[name] for name in self._endpoint.required):
             raise OddRecord
-        if not all(_are_timeuuids(values[name]) for name in self._timeuuids):
+        if not all(are_timeuuids(values[name]) for name in self._timeuuids):
             raise OddRecord
         if any(not isfinite(v) for name in self._reals for v in values[name] if v is not None):
             raise OddRecord  # texts such as "nan" are not measurements
-        unknown = self._unknown_texts(page.data)
+        unknown = self._unknown_texts([found[path] for path in self._learned.paths])
         texts = [(depth, values[name]) for name, depth in self._texts.items()]
-        texts += [(len(p), found) for p, found in zip(self._learned.paths, unknown, strict=True)]
+        texts += [(len(p), column) for p, column in zip(self._learned.paths, unknown, strict=True)]
         if has_long_text(body, [*values.values(), *unknown]) or has_deep_text(texts):
             raise OddRecord
         extra = self._learned.objects(unknown)
         return Decoded(values, len(page.data), *self._paging(page), extra)
 
-    def _unknown_texts(self, records: list[Any]) -> list[list[str]]:
+    def _unknown_texts(self, columns: list[Sequence[msgspec.Raw]]) -> list[list[str]]:
         """Return the learned members as JSON texts; a missing one is "". Raises: OddRecord."""
-        columns = [list(map(get, records)) for get in self._unknown]
         is_canonical = self._endpoint.mode is not Mode.APPEND
         texts = [_canonical(raws) if is_canonical else _received(raws) for raws in columns]
         if any(map(is_beyond_fast_reader, texts)):
@@ -257,22 +244,12 @@ class PageReader:
         return row, left
 
 
-def _are_timeuuids(texts: list[str | None]) -> bool:
-    """Return whether all texts have the form of a version-1 UUID, checked column-wise for speed."""
-    given = [text for text in texts if text is not None]
-    if not set(map(len, given)) <= {TIMEUUID_LENGTH}:
-        return False
-    joined = "".join(given)
-    is_hexadecimal = not joined.encode("utf-8", "replace").translate(None, _TIMEUUID_DIGITS)
-    has_dashes = joined.count("-") == _TIMEUUID_DASHES * len(given)
-    return (
-        is_hexadecimal
-        and has_dashes
-        and all(set(joined[at::TIMEUUID_LENGTH]) <= found for at, found in _TIMEUUID_FORM.items())
-    )
+def _has_nul(body: bytes) -> bool:
+    """Return whether a page may have a NUL in a text. Few pages have any backslash."""
+    return b"\\" in body and _ESCAPED_NUL in body
 
 
-def _raw_texts(raws: list[msgspec.Raw]) -> list[str | None]:
+def _raw_texts(raws: Sequence[msgspec.Raw]) -> list[str | None]:
     """Return the texts as received, decoded in one call: they are many and short.
 
     Decoded JSON never contains a zero byte.
@@ -281,16 +258,16 @@ def _raw_texts(raws: list[msgspec.Raw]) -> list[str | None]:
     return [None if text == "null" else text for text in texts] if "null" in texts else texts
 
 
-def _received(raws: list[msgspec.Raw]) -> list[str]:
+def _received(raws: Sequence[msgspec.Raw]) -> list[str]:
     return b"\0".join(raws).decode().split("\0") if raws else []
 
 
-def _canonical(raws: list[msgspec.Raw]) -> list[str]:
+def _canonical(raws: Sequence[msgspec.Raw]) -> list[str]:
     """Return the texts in the spelling of the lenient reader; a missing one stays ""."""
     return [json_text(msgspec.json.decode(raw)) if raw != MISSING else "" for raw in raws]
 
 
-def _canonical_texts(raws: list[msgspec.Raw]) -> list[str | None]:
+def _canonical_texts(raws: Sequence[msgspec.Raw]) -> list[str | None]:
     values = map(msgspec.json.decode, raws)
     return [None if value is None else json_text(value) for value in values]
 

@@ -4,14 +4,15 @@ The service chooses the member names, so no name becomes code: each member is st
 attribute named after its bytes, and renamed for decoding.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Annotated, Any
 
 import msgspec
+from msgspec.structs import astuple
 
-from fleetlake.decoding.learned_members import ESCAPED, MISSING, LearnedMembers
+from fleetlake.decoding.learned_members import ESCAPED, MISSING, LearnedMembers, Path
 from fleetlake.decoding.values import EXACT_LIMIT
 from fleetlake.endpoints.columns import Kind
 from fleetlake.endpoints.model import Api, Endpoint
@@ -55,13 +56,40 @@ def envelope(api: Api, record: Any) -> type[msgspec.Struct]:
 class _Member:
     """A member of a record's struct, or of an object in it: `path` leads there from `above`."""
 
-    path: tuple[str, ...]
+    path: Path
     type: Any
     default: Any
-    above: tuple[str, ...] = ()
+    above: Path = ()
 
 
-def fast_decoder(endpoint: Endpoint, learned: LearnedMembers) -> msgspec.json.Decoder[Any] | None:
+@dataclass(frozen=True)
+class _Place:
+    """The member at one place of a struct. If it is an object of its own, `within` has its members.
+
+    `path` leads there from the record.
+    """
+
+    path: Path
+    within: tuple["_Place", ...] = ()
+
+
+class FastDecoder:
+    """Decodes pages of records that are as the struct declares them."""
+
+    def __init__(self, api: Api, record: type[msgspec.Struct]) -> None:
+        self._decoder = msgspec.json.Decoder(envelope(api, record), strict=False)
+        self._places = _places_of(record)
+
+    def page(self, body: bytes) -> Any:
+        """Return the page. Raises: ValueError if it is not one of such records."""
+        return self._decoder.decode(body)
+
+    def columns(self, records: Sequence[Any]) -> dict[Path, Sequence[Any]]:
+        """Return the values of each member of a page's records, by its path."""
+        return dict(_columns(records, self._places))
+
+
+def fast_decoder(endpoint: Endpoint, learned: LearnedMembers) -> FastDecoder | None:
     """Return the decoder for a page of records as declared, or None if no struct can express them.
 
     It also takes the learned members, as received.
@@ -78,8 +106,7 @@ def fast_decoder(endpoint: Endpoint, learned: LearnedMembers) -> msgspec.json.De
         for c in endpoint.columns
     ]
     members += [_Member(path, msgspec.Raw, MISSING) for path in learned.paths]
-    record = _nested_struct(members, endpoint.api)
-    return msgspec.json.Decoder(envelope(endpoint.api, record), strict=False)
+    return FastDecoder(endpoint.api, _nested_struct(members, endpoint.api))
 
 
 def attribute_of(member: str) -> str:
@@ -91,9 +118,26 @@ def attribute_of(member: str) -> str:
     return f"m{member.encode().hex()}"
 
 
-def attribute_path(path: Sequence[str]) -> str:
-    """Return the attributes that lead to a member, joined with dots."""
-    return ".".join(map(attribute_of, path))
+def _places_of(struct: type[msgspec.Struct], above: Path = ()) -> tuple[_Place, ...]:
+    """Return the members of a struct in the order of its tuple."""
+    places = []
+    for member in msgspec.structs.fields(struct):
+        path = (*above, member.encode_name)
+        is_object = isinstance(member.type, type) and issubclass(member.type, msgspec.Struct)
+        places.append(_Place(path, _places_of(member.type, path) if is_object else ()))
+    return tuple(places)
+
+
+def _columns(
+    records: Sequence[Any], places: tuple[_Place, ...]
+) -> Iterator[tuple[Path, Sequence[Any]]]:
+    """Yield each member's path and values: one call per object is quicker than one per member."""
+    values = list(zip(*map(astuple, records), strict=True)) or [()] * len(places)
+    for place, column in zip(places, values, strict=True):
+        if place.within:
+            yield from _columns(column, place.within)
+        else:
+            yield place.path, column
 
 
 def _nested_struct(members: Sequence[_Member], api: Api) -> type[msgspec.Struct]:
