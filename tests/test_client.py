@@ -1,9 +1,11 @@
 """One request, one checked response: each kind has its own error, and none shows a secret."""
 
 import asyncio
+import gc
 import json
 import logging
 import ssl
+import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -456,6 +458,26 @@ def test_a_password_that_a_proxy_echoes_is_masked(ask_a_proxy):
     _, said = ask_a_proxy("fleet:s3cret-word@", "no such login: s3cret-word")
 
     assert "502 no such login: ***" in said
+
+
+def test_no_body_stays_in_memory_until_a_garbage_collection(settings):
+    sent: list[weakref.ref[httpx.Response]] = []
+
+    def answer(_: httpx.Request) -> httpx.Response:
+        response = httpx.Response(200, json=EMPTY)
+        sent.append(weakref.ref(response))
+        return response
+
+    async def left_of_a_call() -> list[httpx.Response | None]:
+        async with Client(settings(), transport=httpx.MockTransport(answer)) as client:
+            await client.get("accounts/", {"limit": "1"}, lambda _: None)
+            return [one() for one in sent]
+
+    gc.disable()
+    try:
+        assert asyncio.run(left_of_a_call()) == [None]
+    finally:
+        gc.enable()
 
 
 def test_requests_ask_for_uncached_responses(ask):

@@ -22,7 +22,7 @@ from fleetlake.planning.coverage import Overlap, before
 from fleetlake.planning.intervals import Interval, subtract
 from fleetlake.reading.walks import Reading
 
-ROWS_PER_COMMIT = 75_000
+ROWS_PER_COMMIT = 150_000
 SECONDS_PER_COMMIT = 10.0
 
 CommitLoad = Callable[[Load], Awaitable[Committed]]

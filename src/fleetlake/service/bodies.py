@@ -48,22 +48,34 @@ async def whole_answer(response: httpx.Response, bounds: Bounds) -> httpx.Respon
     """
     most, is_good = bounds.of(response.status_code), response.status_code == httpx.codes.OK
     assert isinstance(response.stream, httpx.AsyncByteStream)
-    packed = bytearray()
-    async for chunk in response.stream:
-        packed += chunk
-        if len(packed) > most:
-            break
+    packed = await _received(response.stream, most)
     if is_good and len(packed) > most:
         raise BodyRefused(f"has more than {most:,} bytes")
     coding = response.headers.get("content-encoding", "").strip().lower()
     try:
-        body = unpacked(bytes(packed if len(packed) <= most else packed[:most]), coding, most=most)
+        body = unpacked(packed[:most], coding, most=most)
     except BodyRefused as reason:
         if is_good:
             raise
         body = f"a body that {reason}".encode()  # the status says more than the body would
     kept = [(n, v) for n, v in response.headers.raw if n.lower() not in _OF_THE_WIRE]
     return httpx.Response(response.status_code, headers=kept, content=body)
+
+
+async def _received(stream: httpx.AsyncByteStream, most: int) -> bytes:
+    """Return the bytes of a body, up to the first chunk over the limit.
+
+    Nearly every body is one chunk, which need not be copied.
+    """
+    first, rest = b"", bytearray()
+    async for chunk in stream:
+        if first:
+            rest += chunk
+        else:
+            first = chunk
+        if len(first) + len(rest) > most:
+            break
+    return first + rest if rest else first
 
 
 _OF_THE_WIRE = {b"content-encoding", b"content-length", b"transfer-encoding"}

@@ -288,6 +288,9 @@ class Client:
             return await whole_answer(response, self._bounds)
         finally:
             await response.aclose()
+            # httpx has the stream refer to its response: the body would stay until Python looks
+            # for such circles, and 300 of them together.
+            response.stream = _NO_STREAM
 
     def _refusal(self, url: str, response: httpx.Response, api: Api) -> ServiceError:
         """Return the error for a status other than 200."""
@@ -331,6 +334,8 @@ class Client:
         """Return the text with every key replaced by stars: a service may echo what it receives."""
         return starred(text, self._secrets)
 
+
+_NO_STREAM = httpx.ByteStream(b"")
 
 _LOOK = "Check the list before you repeat the change: it may have been made."
 
