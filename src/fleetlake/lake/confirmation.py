@@ -125,6 +125,8 @@ def _shifted(moment: datetime, by: timedelta) -> datetime:
 
 
 def _has_pushes(lake: Lake, span: _Span) -> bool:
+    if not lake.recall(f"select 1 from raw.{PUSHED.name} limit 1"):
+        return False
     found = lake.rows(
         f"select 1 from raw.{PUSHED.name} where alerted_at between $low and $high limit 1",
         span.parameters,

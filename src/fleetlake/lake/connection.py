@@ -1,7 +1,7 @@
 """An open lake: SQL in DuckDB, transactions, and DuckDB's errors as errors of the lake."""
 
 import re
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,15 @@ import pyarrow as pa
 from fleetlake.errors import LakeError
 from fleetlake.lake.attach import attach_statements, explained, store_keys
 from fleetlake.lake.durable import flush_files
+from fleetlake.lake.recalled import Recalled
 from fleetlake.lake_address import MORE_FILES, LakeAddress, SharedLake
 from fleetlake.text.quoting import quoted
 from fleetlake.text.redaction import without_secrets
 
 PRESENCE = "BEGIN; USE __ducklake_metadata_lake"
 """Opens the catalog file in a transaction that reads nothing and so blocks no checkpoint."""
+
+_SNAPSHOTS = "select c.id, l.id from lake.current_snapshot() c, lake.last_committed_snapshot() l"
 
 FEW_ROWS = 100
 """Up to this many rows are passed as values: scanning Arrow takes 0.06 s to import pyarrow."""
@@ -49,8 +52,7 @@ class Lake:
         self._is_open = False  # a transaction begun by fleetlake
         self._is_reading = False  # one that only reads
         self._is_compared = False  # its snapshot with that of what is recalled
-        self._recalled: dict[Hashable, list[tuple[Any, ...]]] = {}
-        self._recalled_at: int | None = None  # the snapshot of what is recalled
+        self._recalled = Recalled()
         self.is_read_only = False
 
     def attach(self, *, read_only: bool) -> None:
@@ -65,6 +67,7 @@ class Lake:
 
     def execute(self, sql: str, parameters: object = None) -> duckdb.DuckDBPyConnection:
         """Run one or more statements. Raises: LakeError saying what to fix."""
+        self._recalled.note(sql)
         with lake_errors(self.path), stoppable(self._connection):
             return self._connection.execute(sql, parameters)
 
@@ -75,27 +78,25 @@ class Lake:
             return cursor.fetchall()
 
     def recall(self, sql: str, parameters: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-        """Return all rows of a query, from memory if no process has committed since.
+        """Return all rows of a query, from memory if its tables are as they were.
 
-        Looking for a new snapshot costs 2 ms of CPU time, and reading a table three times that. The
-        query names tables of the lake only, and neither the time nor chance. Raises: LakeError.
+        The query names tables of `raw` and `meta` only, and neither the time nor chance.
+        Raises: LakeError.
         """
-        if self._is_open:  # the transaction may have changed the rows
-            return self.rows(sql, parameters)
         with self.single_snapshot():
-            if not self._is_compared:
-                self._forget_if_older()
-            key = (sql, parameters)
-            if key not in self._recalled:
-                self._recalled[key] = self.rows(sql, parameters or None)
-            return self._recalled[key]
+            self._compare()
+            rows = self._recalled.of((sql, parameters))
+            if rows is None:
+                rows = self.rows(sql, parameters or None)
+                self._recalled.keep((sql, parameters), rows)
+            return rows
 
-    def _forget_if_older(self) -> None:
-        """Forget what was read from another snapshot than that of the open transaction."""
-        [(snapshot,)] = self.rows("select id from lake.current_snapshot()")
-        if snapshot != self._recalled_at:
-            self._recalled, self._recalled_at = {}, snapshot
-        self._is_compared = True
+    def _compare(self) -> None:
+        """Compare what is recalled with the open transaction's snapshot, once for each."""
+        if not self._is_compared:
+            [(snapshot, own)] = self.rows(_SNAPSHOTS)
+            self._recalled.compare(snapshot, own)
+            self._is_compared = True
 
     def run_user_sql(self, sql: str) -> Iterator[duckdb.DuckDBPyConnection]:
         """Run a user's SQL; yield the rows of each statement, to be read before the next.
@@ -136,6 +137,7 @@ class Lake:
         self.execute("begin")
         self._is_open = True
         try:
+            self._compare()  # before anything is written
             yield
             if self._is_open:
                 flush_files(self.path)
@@ -143,6 +145,8 @@ class Lake:
         except BaseException:
             self.roll_back()
             raise
+        finally:
+            self._is_open = self._is_compared = False
 
     @contextmanager
     def single_snapshot(self) -> Iterator[None]:
@@ -160,7 +164,7 @@ class Lake:
 
     def roll_back(self) -> None:
         """End the open transaction without its changes."""
-        self._is_open = False
+        self._is_open = self._is_compared = False
         try:
             self.execute("rollback")
         except LakeError:
@@ -196,7 +200,10 @@ class Lake:
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
-        """The DuckDB connection itself, for operations without a method here."""
+        """The DuckDB connection itself, for operations without a method here.
+
+        It may write to marts, but not to `raw` or `meta`: `recall` would not notice.
+        """
         return self._connection
 
 
