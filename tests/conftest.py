@@ -53,6 +53,15 @@ OWN_FOLDERS = ("lake", "published", "reports", "state", "push_journal", "push_se
 """Settings whose default is a place that belongs to the user."""
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests of one file in one worker: each worker would make what they share anew."""
+    for item in items:
+        if not any(item.iter_markers("xdist_group")):
+            folder = item.path.parent.name
+            item.add_marker(pytest.mark.xdist_group(f"{folder}.{item.path.stem}"))
+
+
 def pytest_collection_finish() -> None:
     """Keep what collecting left out of the garbage collection during the tests."""
     gc.enable()

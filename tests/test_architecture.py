@@ -5,6 +5,7 @@ import doctest
 import importlib
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -53,9 +54,24 @@ def module_of(file: Path) -> str:
     return ".".join(file.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
 
 
+@cache
+def tree_of(file: Path) -> ast.Module:
+    """Return the syntax tree of a file, parsed only in the worker that runs these tests."""
+    return ast.parse(file.read_text())
+
+
+@cache
+def imports() -> dict[str, set[str]]:
+    """Return the modules of ours that each module imports."""
+    return {
+        module_of(file): {name for name in imports_of(file) if name.split(".")[0] in PACKAGES}
+        for file in FILES
+    }
+
+
 def imports_of(file: Path) -> Iterator[str]:
     """Yield the full name of every module that a file imports, anywhere in the file."""
-    for node in ast.walk(TREES[file]):
+    for node in ast.walk(tree_of(file)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -67,7 +83,7 @@ def imports_of(file: Path) -> Iterator[str]:
 
 def words_of(file: Path) -> set[str]:
     """Return the string literals of a file, without docstrings."""
-    tree = TREES[file]
+    tree = tree_of(file)
     docstrings = {
         id(node.body[0].value)
         for node in ast.walk(tree)
@@ -84,12 +100,7 @@ def words_of(file: Path) -> set[str]:
     }
 
 
-TREES = {file: ast.parse(file.read_text()) for file in FILES}
 MODULES = {module_of(file) for file in FILES}
-IMPORTS = {
-    module_of(file): {name for name in imports_of(file) if name.split(".")[0] in PACKAGES}
-    for file in FILES
-}
 ROOMS = {module_of(file): room_of(module_of(file)) for file in FILES} | {"fleetlake": "__main__"}
 
 
@@ -100,7 +111,7 @@ def test_every_package_belongs_to_a_layer():
 def test_a_package_imports_only_from_lower_layers():
     upward = {
         f"{module} -> {imported}"
-        for module, names in IMPORTS.items()
+        for module, names in imports().items()
         for imported in names
         if room_of(imported) != ROOMS[module] and FLOOR[room_of(imported)] >= FLOOR[ROOMS[module]]
     }
@@ -113,7 +124,7 @@ def test_there_are_no_circular_imports():
     order = TopologicalSorter(
         {
             module: {name for name in names if name != module and name in MODULES}
-            for module, names in IMPORTS.items()
+            for module, names in imports().items()
         }
     )
 
@@ -141,7 +152,7 @@ def test_packages_that_need_no_service_do_not_import_httpx():
 def test_the_dashboard_sees_published_files_and_never_the_lake():
     seen = {
         room_of(name)
-        for module, names in IMPORTS.items()
+        for module, names in imports().items()
         for name in names
         if ROOMS[module] == "dashboard"
     }
@@ -161,7 +172,7 @@ def test_only_the_prefect_commands_import_prefect_and_nothing_imports_flows():
 def test_the_simulator_shares_no_code_with_what_it_tests():
     shared = {
         room_of(name)
-        for module, names in IMPORTS.items()
+        for module, names in imports().items()
         for name in names
         if ROOMS[module] == "fleetsim"
     }
@@ -172,7 +183,7 @@ def test_the_simulator_shares_no_code_with_what_it_tests():
 def test_only_the_command_line_imports_the_simulator():
     knowing = {
         ROOMS[module]
-        for module, names in IMPORTS.items()
+        for module, names in imports().items()
         if any(name.startswith("fleetsim") for name in names)
     }
 
@@ -196,7 +207,7 @@ def test_a_command_shares_its_name_only_with_a_module_that_it_uses():
         command
         for command in commands
         if (other := others.get(command.rpartition(".")[2]))
-        and not IMPORTS[command] & {other, other.rpartition(".")[0]}
+        and not imports()[command] & {other, other.rpartition(".")[0]}
     }
 
     assert {name for name, count in names.items() if count > 1} == set()
@@ -206,7 +217,7 @@ def test_a_command_shares_its_name_only_with_a_module_that_it_uses():
 def test_no_two_public_classes_share_a_name():
     public = Counter(
         node.name
-        for tree in TREES.values()
+        for tree in map(tree_of, FILES)
         for node in ast.walk(tree)
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )
@@ -234,7 +245,7 @@ def test_no_module_exceeds_350_lines():
 
 
 def test_every_module_has_a_docstring():
-    assert {file for file in FILES if not ast.get_docstring(TREES[file])} == set()
+    assert {file for file in FILES if not ast.get_docstring(tree_of(file))} == set()
 
 
 def test_only_the_call_limit_sleeps():

@@ -18,9 +18,9 @@ def repair_that_fails(lake):
         _ = 1 / 0
 
 
-def test_an_event_says_what_happened_to_how_many_rows_and_who_did_it(tmp_path, monkeypatch):
+def test_an_event_says_what_happened_to_how_many_rows_and_who_did_it(lake_path, monkeypatch):
     monkeypatch.setattr("getpass.getuser", lambda: "ana")
-    with open_lake(tmp_path) as lake:
+    with open_lake(lake_path) as lake:
         record_event(
             lake,
             EventKind.RETENTION,
@@ -36,20 +36,20 @@ def test_an_event_says_what_happened_to_how_many_rows_and_who_did_it(tmp_path, m
     assert event.details == {"days": 90}
 
 
-def test_an_event_of_a_change_that_is_rolled_back_did_not_happen(tmp_path):
-    with open_lake(tmp_path) as lake:
+def test_an_event_of_a_change_that_is_rolled_back_did_not_happen(lake_path):
+    with open_lake(lake_path) as lake:
         with pytest.raises(ZeroDivisionError):
             repair_that_fails(lake)
 
         assert read_events(lake) == []
 
 
-def test_a_user_without_a_name_still_leaves_events(tmp_path, monkeypatch):
+def test_a_user_without_a_name_still_leaves_events(lake_path, monkeypatch):
     def no_name():
         raise OSError("no such user")
 
     monkeypatch.setattr("getpass.getuser", no_name)
-    with open_lake(tmp_path) as lake:
+    with open_lake(lake_path) as lake:
         record_event(lake, EventKind.CHECK, "A file is missing.")
         [event] = read_events(lake)
 

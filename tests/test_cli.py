@@ -285,11 +285,9 @@ def test_the_range_that_verify_suggests_includes_the_last_fraction_of_a_second()
 
 
 @pytest.fixture
-def printed(fleet: Service, tmp_path: Path) -> Callable[..., list[dict[str, Any]]]:
+def printed(fleet: Service, lake_path: Path) -> Callable[..., list[dict[str, Any]]]:
     """Return a function that runs a command on a separate lake and returns its JSON and CSV."""
-    env = environment(tmp_path, fleet.url, calls_per_minute=450)
-    with open_lake(tmp_path / "lake"):
-        pass
+    env = environment(lake_path.parent, fleet.url, calls_per_minute=450)
 
     def rows(*words: str) -> list[dict[str, Any]]:
         load_settings.cache_clear()

@@ -1,11 +1,13 @@
 """What a new user sees: folders without a lake, lakes without a row."""
 
+import shutil
 import sqlite3
 import sys
 from contextlib import closing
 from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -19,7 +21,7 @@ from fleetlake.lake.attach import CATALOG, UNCHECKED, attach_statements
 from fleetlake.lake.connection import lake_errors
 from fleetlake.lake_address import SharedLake
 from fleetlake.loading.forecast import CallForecast
-from fleetlake.monitoring.doctor import run_checks
+from fleetlake.monitoring.doctor import Check, run_checks
 from fleetlake.settings import KEY_SETTINGS, Settings, load_settings
 
 
@@ -30,6 +32,12 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("FLEETLAKE_LAKE", str(tmp_path / "lake"))
     monkeypatch.setenv("FLEETLAKE_PUBLISHED", str(tmp_path / "published"))
     return tmp_path / "lake"
+
+
+@pytest.fixture
+def made(place: Path, empty_lake: Path) -> Path:
+    """Return a lake into which nothing was ever loaded."""
+    return Path(shutil.copytree(empty_lake, place))
 
 
 @pytest.mark.parametrize("command", ["build", "publish", "maintain", "status", "docs"])
@@ -80,10 +88,8 @@ def test_an_empty_lake_setting_is_refused_by_its_name(monkeypatch: pytest.Monkey
         load_settings()
 
 
-def test_status_reports_a_lake_without_a_load(place: Path) -> None:
-    with open_lake(place):
-        pass
-
+@pytest.mark.usefixtures("made")
+def test_status_reports_a_lake_without_a_load() -> None:
     shown = CliRunner().invoke(app, ["status"])
 
     assert shown.exit_code == 0
@@ -91,10 +97,8 @@ def test_status_reports_a_lake_without_a_load(place: Path) -> None:
 
 
 @pytest.mark.release
-def test_building_a_lake_without_a_load_warns_in_one_line(place: Path) -> None:
-    with open_lake(place):
-        pass
-
+@pytest.mark.usefixtures("made")
+def test_building_a_lake_without_a_load_warns_in_one_line() -> None:
     shown = CliRunner().invoke(app, ["build", "--select", "stg_accounts"])
 
     assert shown.exit_code == 0
@@ -102,12 +106,9 @@ def test_building_a_lake_without_a_load_warns_in_one_line(place: Path) -> None:
 
 
 @pytest.mark.release
-def test_a_build_stays_within_its_memory_limit(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("made")
+def test_a_build_stays_within_its_memory_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FLEETLAKE_BUILD_MEMORY", "1KB")
-    with open_lake(place):
-        pass
 
     done = CliRunner().invoke(app, ["build", "--select", "stg_accounts"])
 
@@ -116,8 +117,8 @@ def test_a_build_stays_within_its_memory_limit(
     assert "Possible solutions" not in str(done.exception)  # DuckDB's own lock is not held
 
 
-def test_publishing_a_lake_without_a_load_warns_in_one_line(place: Path) -> None:
-    with open_lake(place) as lake:
+def test_publishing_a_lake_without_a_load_warns_in_one_line(made: Path) -> None:
+    with open_lake(made) as lake:
         lake.execute("create table marts.trips (trip_id bigint)")
 
     shown = CliRunner().invoke(app, ["publish"])
@@ -127,18 +128,18 @@ def test_publishing_a_lake_without_a_load_warns_in_one_line(place: Path) -> None
     assert len(shown.stderr.splitlines()) == 1
 
 
-def test_a_demo_never_replaces_a_published_real_fleet(place: Path) -> None:
-    with open_lake(place) as lake:
+def test_a_demo_never_replaces_a_published_real_fleet(made: Path) -> None:
+    with open_lake(made) as lake:
         lake.execute("create table marts.trips (trip_id bigint)")
     CliRunner().invoke(app, ["publish"])
-    real = (place.parent / "published").resolve()
+    real = (made.parent / "published").resolve()
 
-    (place / "demo.json").write_text("{}")
+    (made / "demo.json").write_text("{}")
     shown = CliRunner().invoke(app, ["publish"])
 
     assert shown.exit_code == 0
-    assert (place / "published" / "snapshot.json").is_file()
-    assert (place.parent / "published").resolve() == real
+    assert (made / "published" / "snapshot.json").is_file()
+    assert (made.parent / "published").resolve() == real
 
 
 def test_a_plan_before_the_first_load_says_that_nothing_is_known() -> None:
@@ -208,11 +209,16 @@ def test_an_ingest_warns_of_a_misspelt_variable(monkeypatch: pytest.MonkeyPatch)
     assert "FLEETLAKE_CALLS_PER_MIN (FLEETLAKE_CALLS_PER_MINUTE?)" in " ".join(shown.stderr.split())
 
 
-def test_doctor_creates_no_lake_but_says_which_command_does(place: Path) -> None:
-    found = {check.name: check for check in run_checks(Settings(lake=place))}
+def found_by_doctor(name: str, **settings: Any) -> Check:
+    """Return one check; those after it are not run."""
+    return next(check for check in run_checks(Settings(**settings)) if check.name == name)
 
-    assert found["lake"].error is None
-    assert "`fleetlake ingest` creates it" in found["lake"].found
+
+def test_doctor_creates_no_lake_but_says_which_command_does(place: Path) -> None:
+    found = found_by_doctor("lake", lake=place)
+
+    assert found.error is None
+    assert "`fleetlake ingest` creates it" in found.found
     assert not place.exists()
 
 
@@ -221,7 +227,7 @@ def test_doctor_names_a_misspelt_variable_and_what_was_meant_but_no_value(
 ) -> None:
     monkeypatch.setenv("FLEETLAKE_MGR_APIKEY", "the-secret")
 
-    found = {check.name: check for check in run_checks(Settings())}["settings"]
+    found = found_by_doctor("settings")
 
     assert isinstance(found.error, SettingsError)
     assert "FLEETLAKE_MGR_APIKEY (FLEETLAKE_MGR_API_KEY?)" in found.found
@@ -233,14 +239,14 @@ def test_doctor_lists_a_foreign_variable_without_a_warning(
 ) -> None:
     monkeypatch.setenv("FLEETLAKE_HOME", "/opt/fleetlake")
 
-    found = {check.name: check for check in run_checks(Settings())}["settings"]
+    found = found_by_doctor("settings")
 
     assert found.error is None
     assert "FLEETLAKE_HOME" in found.found
 
 
 def test_doctor_warns_of_a_v3_token_without_its_root_url() -> None:
-    found = {check.name: check for check in run_checks(Settings(v3_token="token"))}["v3"]
+    found = found_by_doctor("v3", v3_token="token")
 
     assert "FLEETLAKE_V3_BASE_URL is not" in str(found.error)
 
@@ -259,9 +265,9 @@ def test_doctor_checks_the_keys_of_each_account(monkeypatch: pytest.MonkeyPatch)
 def test_doctor_reports_a_folder_in_which_no_lake_can_be_created(tmp_path: Path) -> None:
     (tmp_path / "afile").touch()
 
-    found = {c.name: c for c in run_checks(Settings(lake=tmp_path / "afile" / "lake"))}
+    found = found_by_doctor("lake", lake=tmp_path / "afile" / "lake")
 
-    assert "Cannot write to" in found["lake"].found
+    assert "Cannot write to" in found.found
 
 
 def test_the_demo_names_commands_as_they_can_be_typed(monkeypatch: pytest.MonkeyPatch) -> None:

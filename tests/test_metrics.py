@@ -66,9 +66,9 @@ class Loaded:
 
 
 @pytest.fixture(scope="module")
-def loaded(tmp_path_factory: pytest.TempPathFactory) -> Loaded:
+def loaded(module_lake: Path) -> Loaded:
     """Return a lake loaded twice from a service that refuses some calls, with builds and events."""
-    sim = new_sim(tmp_path_factory.mktemp("metrics"), routers=3, days=1)
+    sim = new_sim(module_lake.parent, routers=3, days=1)
     service = Counted(sim.transport)
     sim.faults(status_429=0.3)
     for _ in range(2):

@@ -160,8 +160,8 @@ def test_a_retyped_column_keeps_what_fits_and_moves_the_rest_to_extra(
     assert (again.added, again.changed) == (0, 0)
 
 
-def test_a_retyped_column_may_say_how_its_values_change(tmp_path: Path, newer: Migrations) -> None:
-    with open_lake(tmp_path / "lake") as lake:
+def test_a_retyped_column_may_say_how_its_values_change(lake_path: Path, newer: Migrations) -> None:
+    with open_lake(lake_path) as lake:
         commit_load(lake, load_of(GROUPS, {"id": "1", "name": "on"}, {"id": "2", "name": "?"}))
     flag = RetypeColumn(
         endpoint="groups",
@@ -174,7 +174,7 @@ def test_a_retyped_column_may_say_how_its_values_change(tmp_path: Path, newer: M
 
     with (
         release_with(with_field(GROUPS, "name", kind=Kind.FLAG)),
-        open_lake(tmp_path / "lake") as lake,
+        open_lake(lake_path) as lake,
     ):
         rows = lake.rows("select name, _extra from raw.groups order by id")
     assert rows == [(True, None), (None, '{"name":"?"}')]

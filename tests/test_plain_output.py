@@ -92,25 +92,24 @@ def test_a_wrong_argument_is_quoted_without_its_control_characters():
 
 
 @pytest.mark.parametrize("output", ["csv", "json"])
-def test_machine_formats_on_a_terminal_show_control_characters(tmp_path, monkeypatch, output):
-    with open_lake(tmp_path / "lake"):
-        pass
+def test_machine_formats_on_a_terminal_show_control_characters(lake_path, monkeypatch, output):
     monkeypatch.setattr("fleetlake.cli.output.is_read_by_people", lambda: True)
     sql = (
         "select 'a' || chr(27) || '[2J' || chr(155) || chr(8238) || 'b' || chr(10) || 'c' as x, 1 n"
     )
 
-    run = CliRunner().invoke(cli.app, ["query", sql, "--format", output], env=environment(tmp_path))
+    run = CliRunner().invoke(
+        cli.app, ["query", sql, "--format", output], env=environment(lake_path.parent)
+    )
 
     assert run.exit_code == 0
     assert all(line.isprintable() for line in run.stdout.split("\n"))
     assert len(run.stdout.splitlines()) == (2 if output == "csv" else 3)
 
 
-def test_machine_formats_keep_every_byte(tmp_path):
-    with open_lake(tmp_path / "lake") as lake:
-        lake.execute("select 1")
-    env, sql = environment(tmp_path), "select 'Truck [/yard] :warning: é' || chr(27) as name"
+def test_machine_formats_keep_every_byte(lake_path):
+    env = environment(lake_path.parent)
+    sql = "select 'Truck [/yard] :warning: é' || chr(27) as name"
     run = CliRunner()
 
     csv = run.invoke(cli.app, ["query", sql, "--format", "csv"], env=env).stdout_bytes

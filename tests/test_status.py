@@ -1,5 +1,6 @@
 """The output of `fleetlake status`: a verdict first, then a table that fits a terminal."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -133,16 +134,15 @@ def test_a_stream_that_this_account_may_not_read_is_not_a_problem() -> None:
 
 
 @pytest.fixture
-def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
+def lake(lake_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lake]:
     """Return a lake in which one long name was loaded, open for writing."""
-    monkeypatch.setenv("FLEETLAKE_LAKE", str(tmp_path / "lake"))
-    with open_lake(tmp_path / "lake") as lake:
+    monkeypatch.setenv("FLEETLAKE_LAKE", str(lake_path))
+    with open_lake(lake_path) as lake:
         name = max(REQUESTED, key=len)
         lake.execute(
             "insert into meta.watermarks by name select 'default' as account_profile, "
             f"'{name}' as endpoint, now() as watermark_at, now() as updated_at"
         )
-    with open_lake(tmp_path / "lake") as lake:
         yield lake
 
 

@@ -6,6 +6,14 @@ from fleetlake.dashboard.web_app import create_dashboard
 from tests.dashboard.world import World
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Keep the tests of this folder in one worker: they share a snapshot."""
+    for item in items:
+        if "dashboard" in item.path.parts and not any(item.iter_markers("xdist_group")):
+            item.add_marker(pytest.mark.xdist_group("dashboard"))
+
+
 @pytest.fixture(scope="session")
 def world(tmp_path_factory):
     made = World(tmp_path_factory.mktemp("dashboard"))

@@ -12,6 +12,7 @@ from fleetlake.lake_address import SharedLake
 from tests.servers import postgres
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark these tests: they need a server, and they stay on one worker."""
     for item in items:

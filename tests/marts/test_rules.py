@@ -3,18 +3,17 @@
 import os
 
 import pytest
-import yaml
 
 from fleetlake.lake import open_lake
 from fleetlake.marts.dbt_process import run_dbt
 from fleetlake.marts.session import MEMORY_VARIABLE, SNAPSHOT_VARIABLE
-from fleetlake.marts.sql_project import project_folder
+from fleetlake.marts.sql_project import parse_yaml, project_folder
 from fleetlake.settings import BUILD_MEMORY
 
 pytestmark = pytest.mark.xdist_group("marts")  # they share a build, which takes seconds
 
 FILES = sorted((project_folder() / "models").rglob("*unit_tests.yml"))
-RULES = [rule["name"] for file in FILES for rule in yaml.safe_load(file.read_text())["unit_tests"]]
+RULES = [rule["name"] for file in FILES for rule in parse_yaml(file.read_text())["unit_tests"]]
 
 
 @pytest.fixture(scope="module")

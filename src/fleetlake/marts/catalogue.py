@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from fleetlake.endpoints import ENDPOINTS
-from fleetlake.marts.sql_project import own_entries, own_sql, project_folder
+from fleetlake.marts.sql_project import own_entries, own_sql, parse_yaml, project_folder
 
 _HEAD = """\
 # Rendered from src/fleetlake/endpoints/; a test compares them. To render it again:
@@ -59,7 +59,7 @@ def live_marts() -> list[str]:
 def _sources() -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each source table as `schema.table`, and its configuration."""
     for path in _staging().glob("_*sources.yml"):
-        for source in yaml.safe_load(path.read_text(encoding="utf-8"))["sources"]:
+        for source in parse_yaml(path.read_text(encoding="utf-8"))["sources"]:
             for table in source["tables"]:
                 yield f"{source['name']}.{table['name']}", table.get("config", {})
 
@@ -77,7 +77,7 @@ def mart_table() -> str:
 def marts() -> Iterator[dict[str, Any]]:
     """Yield the YAML entry of each mart: ours ordered by subject, then the project's own."""
     for path in sorted((project_folder() / "models" / "marts").glob("*/_models.yml")):
-        yield from yaml.safe_load(path.read_text(encoding="utf-8"))["models"]
+        yield from parse_yaml(path.read_text(encoding="utf-8"))["models"]
     for own in own_entries():
         yield {"description": "", **own}
 
