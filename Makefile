@@ -209,6 +209,9 @@ bench-check: $(READY)  ## Time quick and full checks of a lake of 20 million row
 bench-erase: $(READY)  ## Erase a router from a lake of 5,000,000 rows, and search every file for it (N=200000)
 	@$(BIN)/python -m tests.bench.erased $(if $(N),--rows $(N))
 
+bench-fleet: $(READY) $(BENCH)/.ready  ## Measure a day of fleets of up to 100,000 routers, and 1 to 4 workers (N="1000 2000" for some sizes; needs PostgreSQL)
+	@tests/postgres.sh $(BIN)/python -m tests.bench.fleet $(if $(N),--routers $(N))
+
 bench-moved: $(READY)  ## Count the calls for the routers that moved, of 10,000 (make bench-moved N=200)
 	@$(BIN)/python -m tests.bench.moved --routers $(or $(N),10000)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from tests.bench import profiled
 from tests.bench.figures import LAKE_REPORT, PEER_REPORT, Report, read
+from tests.bench.fleet_report import FLEET_REPORT, growth_table
 from tests.blocks import filled
 
 HERE = Path(__file__).parent
@@ -21,9 +22,16 @@ def profile(path: Path) -> str:
     return profiled.table(profiled.read(path))
 
 
+def growth(path: Path) -> str:
+    """Return the table of how the costs in a file grow."""
+    return growth_table(read(path))
+
+
 BLOCKS = {
     "bench": partial(tables, HERE / "figures.json", PEER_REPORT),
     "bench-lake": partial(tables, HERE / "lake.json", LAKE_REPORT),
+    "bench-fleet": partial(tables, HERE / "fleet.json", FLEET_REPORT),
+    "bench-fleet-growth": partial(growth, HERE / "fleet.json"),
     "bench-tried": partial(tables, HERE / "tried.json", LAKE_REPORT),
     "bench-profile": partial(profile, HERE / "profile.json"),
 }

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.bench import cases, figures, moved, profiled, tried
+from tests.bench import cases, figures, fleet, fleet_report, moved, profiled, tried
 from tests.bench.__main__ import bench, check
 from tests.bench.cases import CASES, DLT_PYTHON, PEERS, Peer, chosen
 from tests.bench.figures import AGAIN, FIRST, LAKE_REPORT, PEER_REPORT, Figures, Section, read
@@ -166,7 +166,7 @@ def test_cpu_time_of_child_processes_counts():
     assert taken.wall_seconds > 0.5
 
 
-@pytest.mark.parametrize("module", [cases, figures, profiled])
+@pytest.mark.parametrize("module", [cases, figures, fleet, fleet_report, profiled])
 def test_docstring_examples_of_the_bench_are_correct(module):
     done = doctest.testmod(module)
 
@@ -213,3 +213,13 @@ def test_a_large_lake_is_scanned_whole_and_a_second_read_adds_only_new_rows(tmp_
 def test_routers_that_did_not_move_cost_no_calls_and_no_fix_is_missed(capsys):
     assert moved.bench(routers=12) == 0
     assert "of 12 routers" in capsys.readouterr().out
+
+
+def test_a_fleet_lives_for_a_day_and_its_lake_has_every_record():
+    section = fleet.bench(routers=12, workers=1)  # it ends if a record is missing
+
+    [first] = section.result("ingest", "lists, events of a day").measures
+    [again] = section.result("ingest", "nothing new").measures
+    assert first.calls > 20
+    assert again.calls > 10
+    assert section.result("build", "an hour later").measures

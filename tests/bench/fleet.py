@@ -1,0 +1,279 @@
+"""`make bench-fleet`: a day of fleets of several sizes; calls, CPU and memory of each command.
+
+Each fleet is served by the simulator and read into a lake of its own, by `fleetlake ingest`:
+
+- `lists, events of a day`: what exists, and everything that is listed for the fleet as a whole;
+- `samples of an hour`: what is requested device by device, from an hour before the clock's start;
+- `an hour later`: all of it again, after the clock was moved by an hour;
+- `nothing new`: all of it again, with the clock where it was.
+
+Marts are built and published before and after that hour. The call limit is off; minutes are those
+that the calls need at the setting's default. Several workers read shares of the devices
+(`ingest --shard`) into a shared lake; lists and events always belong to the first share.
+
+The lake must have every record of a list or an event that the simulator made, and every sample of
+`COMPARED` routers. Fixes need one call per router, so a fleet of more than `LARGEST_FOR_FIXES`
+routers has those of one share in twelve read. Router logs need the same calls and are left out.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+from uuid import uuid4
+
+from fleetlake.endpoints import ENDPOINTS, requested_endpoints
+from fleetlake.endpoints.model import Api, Endpoint, Mode
+from fleetlake.planning.coverage import SETTLE
+from fleetlake.planning.intervals import BEGINNING
+from tests.bench.cases import DLT_PYTHON, environment
+from tests.bench.figures import Figures, Section
+from tests.bench.fleet_report import FLEET_REPORT
+from tests.bench.measure import Measure, measure
+from tests.bench.page_server import GREGORIAN, ticks_of
+from tests.bench.records import ready
+
+HERE = Path(__file__).parent
+SIZES = (1_000, 2_000, 5_000, 10_000, 100_000)
+SHARED_SIZE = 10_000
+WORKERS = (1, 2, 4)
+COMPARED = 100
+LARGEST_FOR_FIXES = 20_000
+FEW_FIXES = "1/12"
+START = datetime(2026, 6, 15, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+KEYS = {
+    "portal_api_id": "portal-id",
+    "portal_api_key": "portal-key",
+    "mgr_api_id": "admin-id",
+    "mgr_api_key": "admin-key",
+}
+
+_V2 = [e for e in requested_endpoints() if e.api is Api.V2]
+FIXES = ENDPOINTS["historical_locations"]
+LOGS = ENDPOINTS["router_logs"]
+WHOLE = tuple(e for e in _V2 if not e.is_divisible)
+SERIES = tuple(e for e in _V2 if e.is_divisible and e not in (FIXES, LOGS))
+
+
+@dataclass
+class Fleet:
+    """A simulated fleet, the lake that it is read into, and the cost of each command."""
+
+    url: str
+    routers: int
+    workers: int
+    environment: dict[str, str]
+    section: Section
+    now: datetime = START
+    checked: dict[str, int] = field(default_factory=dict)
+
+    def advance(self) -> None:
+        """Move the service's clock by an hour."""
+        body = json.dumps({"advance_seconds": HOUR.total_seconds()}).encode()
+        with urlopen(Request(f"{self.url}/sim/clock", data=body, method="POST")):
+            self.now += HOUR
+
+    def calls(self) -> int:
+        """Return the number of calls that the service has answered."""
+        with urlopen(f"{self.url}/sim/state") as answer:
+            return sum(json.load(answer)["calls"].values())
+
+    def ingest(self, run: str, endpoints: Sequence[Endpoint], *options: str) -> None:
+        """Measure an ingest by all workers: the sum of their CPU, the memory of the largest."""
+        few = self.routers > LARGEST_FOR_FIXES
+        named = [e.name for e in endpoints if not (few and e is FIXES)]
+        shares = [
+            [*named, *options, "--shard", f"{number + 1}/{self.workers}"]
+            for number in range(self.workers)
+        ]
+        if len(named) < len(endpoints):
+            shares.append([FIXES.name, *options, "--shard", FEW_FIXES])
+        before = self.calls()
+        with ThreadPoolExecutor(self.workers) as workers:
+            taken = list(workers.map(lambda words: self._run("ingest", *words), shares))
+        self._keep("ingest", run, replace(_together(taken), calls=self.calls() - before))
+
+    def measure(self, command: str, run: str) -> None:
+        """Measure a command that makes no calls."""
+        self._keep(command, run, self._run(command))
+
+    def _run(self, *words: str) -> Measure:
+        taken, _ = measure([sys.executable, "-m", "fleetlake", *words], self.environment)
+        return taken
+
+    def _keep(self, name: str, run: str, taken: Measure) -> None:
+        self.section.result(name, run).measures.append(taken)
+        sys.stderr.write(
+            f"  {self.section.title}: {name}, {run}: {taken.calls:,} calls, "
+            f"{taken.cpu_seconds:.1f} s CPU, {taken.wall_seconds:.1f} s, {taken.peak_mb:,.0f} MB\n"
+        )
+        sys.stderr.flush()
+
+    def truth(self, resource: str, **limits: str) -> Iterator[dict[str, Any]]:
+        """Yield the records that the simulator made, without holding them."""
+        asked = "&".join(f"{name}={value}" for name, value in limits.items())
+        with urlopen(f"{self.url}/sim/truth/{resource}?{asked}") as lines:
+            for line in lines:
+                yield json.loads(line, strict=False)
+
+    def rows(self, sql: str) -> list[dict[str, Any]]:
+        """Return the rows of a query of the lake."""
+        words = [sys.executable, "-m", "fleetlake", "query", sql, "--format", "json"]
+        rows: list[dict[str, Any]] = json.loads(
+            subprocess.check_output(words, env=self.environment)
+        )
+        return rows
+
+    def check(self) -> None:
+        """Compare the lake with what the simulator made. Raises: SystemExit if they differ."""
+        for endpoint in WHOLE:
+            self._compare(endpoint.name, self._held(endpoint), self._made(endpoint))
+        routers = [r["id"] for r in self.rows("select id from raw.routers order by id")]
+        some = routers[:: max(1, len(routers) // COMPARED)]
+        for endpoint in SERIES:
+            ids = self._devices(endpoint, some)
+            made = sum(self._made(endpoint, device=str(id_)) for id_ in ids)
+            self._compare(endpoint.name, self._held(endpoint, ids), made)
+
+    def _compare(self, name: str, held: int, made: int) -> None:
+        if held != made:
+            raise SystemExit(f"{name}: the lake has {held:,} records, the service made {made:,}.")
+        self.checked[name] = held
+
+    def _devices(self, endpoint: Endpoint, routers: Sequence[int]) -> list[int]:
+        """Return the ids of these routers, or of their interfaces, that a series is read for."""
+        assert endpoint.fan_out is not None
+        if endpoint.fan_out.source == "routers":
+            return list(routers)
+        listed = ", ".join(map(str, routers))
+        sql = f"select distinct id from raw.net_devices where router_id in ({listed})"
+        return [row["id"] for row in self.rows(sql)]
+
+    def _made(self, endpoint: Endpoint, **limits: str) -> int:
+        """Count the records that must be in the lake: settled, and not before the first read."""
+        if endpoint.window_column is None:
+            return sum(1 for _ in self.truth(endpoint.name, **limits))
+        path = endpoint.column(endpoint.window_column).path
+        since, until = START - HOUR if endpoint.is_divisible else BEGINNING, self.now - SETTLE
+        times = (time_of(record, path) for record in self.truth(endpoint.name, **limits))
+        return sum(since <= time < until for time in times)
+
+    def _held(self, endpoint: Endpoint, ids: Sequence[int] | None = None) -> int:
+        """Count the same records in the lake, of some devices only if `ids` names them."""
+        chosen = "valid_to is null" if endpoint.mode is Mode.HISTORY else "true"
+        if endpoint.event_time:
+            chosen = f"{endpoint.event_time} < timestamptz '{self.now - SETTLE}'"
+        if ids is not None and endpoint.fan_out:
+            chosen += f" and {endpoint.fan_out.partition} in ({', '.join(map(str, ids)) or 'null'})"
+        [row] = self.rows(f"select count(*) as n from raw.{endpoint.name} where {chosen}")
+        return int(row["n"])
+
+
+def time_of(record: dict[str, Any], path: Sequence[str]) -> datetime:
+    """Return the time at a path of a record; that of a version-1 UUID is embedded in it.
+
+    >>> time_of({"action": {"timestamp": "2026-06-15T12:00:00Z"}}, ["action", "timestamp"])
+    datetime.datetime(2026, 6, 15, 12, 0, tzinfo=datetime.timezone.utc)
+    """
+    member: Any = record
+    for name in path:
+        member = member[name]
+    return GREGORIAN + timedelta(microseconds=ticks_of(member))
+
+
+def _together(taken: Sequence[Measure]) -> Measure:
+    return Measure(
+        cpu_seconds=sum(one.cpu_seconds for one in taken),
+        wall_seconds=max(one.wall_seconds for one in taken),
+        peak_mb=max(one.peak_mb for one in taken),
+    )
+
+
+def live(fleet: Fleet) -> None:
+    """Let a fleet live, and its lake follow."""
+    everything = (*WHOLE, *SERIES, FIXES)
+    fleet.ingest("lists, events of a day", WHOLE)
+    since = f"{START - HOUR:%Y-%m-%dT%H:%M:%S}"
+    fleet.ingest("samples of an hour", (*SERIES, FIXES), "--since", since)
+    fleet.check()
+    fleet.measure("build", "first")
+    fleet.measure("publish", "first")
+    fleet.advance()
+    fleet.ingest("an hour later", everything)
+    fleet.ingest("nothing new", everything)
+    fleet.check()
+    fleet.measure("build", "an hour later")
+    fleet.measure("publish", "an hour later")
+
+
+def bench(routers: int, workers: int, server: str = "") -> Section:
+    """Measure a fleet of a size; with a PostgreSQL server, on a shared lake."""
+    plural = "worker" if workers == 1 else "workers"
+    place = "a shared lake" if server else "a lake in a folder"
+    title = f"{routers:,} routers, {workers} {plural}, {place}"
+    name = f"{routers} {workers} {'shared' if server else 'folder'}"
+    options = ["--port", "0", "--routers", str(routers), "--days", "1", "--speed", "0"]
+    options += ["--now", START.isoformat()]
+    with tempfile.TemporaryDirectory() as text, ready("fleetsim", *options) as url:
+        folder = Path(text)
+        lake = {"lake": str(folder / "lake")}
+        if server:
+            lake = {"lake": f"postgres:{_database(server)}", "lake_files": str(folder / "files")}
+        env = environment(
+            base_url=f"{url}/api/v2/",
+            published=str(folder / "published"),
+            state=str(folder / "state"),
+            calls_per_minute="0",
+            clock="service",
+            **lake,
+            **KEYS,
+        )
+        fleet = Fleet(url, routers, workers, env, Section(name=name, title=title))
+        live(fleet)
+        return fleet.section
+
+
+def _database(server: str) -> str:
+    """Return the address of a new database on a PostgreSQL server."""
+    name = f"fleet_{uuid4().hex[:12]}"
+    subprocess.check_call(["psql", "-q", server, "-c", f"create database {name}"])
+    return server.replace("/postgres?", f"/{name}?")
+
+
+def main() -> None:
+    """Measure each size, print the table, and keep the figures.
+
+    Results of chosen sizes (`N`) go to `data/bench`.
+    """
+    parser = argparse.ArgumentParser(prog="make bench-fleet", description=__doc__)
+    parser.add_argument("--routers", type=int, nargs="+", help=f"instead of {SIZES}")
+    parser.add_argument("--workers", type=int, nargs="*", default=WORKERS)
+    options = parser.parse_args()
+    server = os.environ.get("FLEETLAKE_TEST_POSTGRES", "")
+    figures = Figures()
+    target = Path("data/bench/fleet.json") if options.routers else HERE / "fleet.json"
+    shared = min(options.routers or SIZES, key=lambda size: abs(size - SHARED_SIZE))
+    runs = [(size, 1, "") for size in options.routers or SIZES]
+    runs += [(shared, count, server) for count in options.workers if server]
+    for run in runs:
+        figures.sections.append(bench(*run))
+        figures.write(target)  # a large fleet takes an hour: keep what there is
+    FLEET_REPORT.show(figures)
+    subprocess.check_call([DLT_PYTHON, HERE / "fleet_plot.py", target])
+    if not options.routers:
+        subprocess.check_call([sys.executable, "-m", "tests.bench.page"])
+    sys.stdout.write(f"Figures and plot are in {target.parent}.\n")
+
+
+if __name__ == "__main__":
+    main()

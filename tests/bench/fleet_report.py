@@ -1,0 +1,61 @@
+"""How the figures of `make bench-fleet` are shown: the cost of each command, and how it grows."""
+
+import math
+from collections.abc import Iterator
+
+from fleetlake.settings.schema import Settings
+from tests.bench.figures import ABSENT, Figures, Report, Result, Section
+
+CALLS_PER_MINUTE = Settings.model_fields["calls_per_minute"].default
+COLUMNS = ("", "run", "calls", "minutes", "CPU s", "wall s", "peak MB", "CPU ms / router")
+
+
+def cells(section: Section, result: Result) -> list[str]:
+    """Return the cells of a command; minutes are those of its calls at the default limit."""
+    last = result.measures[-1]
+    routers = int(section.name.split()[0])
+    return [
+        result.name,
+        result.run,
+        f"{last.calls:,}" if last.calls else ABSENT,
+        f"{last.calls / CALLS_PER_MINUTE:,.1f}" if last.calls else ABSENT,
+        f"{last.cpu_seconds:,.1f}",
+        f"{last.wall_seconds:,.1f}",
+        f"{last.peak_mb:,.0f}",
+        f"{last.cpu_seconds * 1000 / routers:.2f}",
+    ]
+
+
+def exponent(smaller: float, larger: float, growth: float) -> float:
+    """Return how a cost grows with the fleet: 1 is linear, 0 constant, 2 quadratic.
+
+    >>> exponent(2.0, 32.0, 4.0)
+    2.0
+    """
+    return math.log(larger / smaller) / math.log(growth)
+
+
+def growth(figures: Figures) -> Iterator[tuple[str, str, float, float]]:
+    """Yield for each command the exponents of its CPU and memory, between the two largest fleets.
+
+    Only fleets that one worker reads into a folder are compared.
+    """
+    alone = [s for s in figures.sections if s.name.endswith(" 1 folder")]
+    if len(alone) < 2:
+        return
+    small, large = sorted(alone, key=lambda s: int(s.name.split()[0]))[-2:]
+    times = int(large.name.split()[0]) / int(small.name.split()[0])
+    for result in large.results:
+        before, after = small.result(result.name, result.run).measures[-1], result.measures[-1]
+        cpu = exponent(before.cpu_seconds, after.cpu_seconds, times)
+        yield result.name, result.run, cpu, exponent(before.peak_mb, after.peak_mb, times)
+
+
+FLEET_REPORT = Report(COLUMNS, cells)
+
+
+def growth_table(figures: Figures) -> str:
+    """Return the exponents as a table."""
+    lines = ["|  | run | CPU | peak memory |", "|:--|:--|--:|--:|"]
+    lines += [f"| {n} | {r} | {cpu:.2f} | {mb:.2f} |" for n, r, cpu, mb in growth(figures)]
+    return "\n".join(lines)
