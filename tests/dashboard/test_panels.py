@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 import yaml
 
+from fleetlake.dashboard import column_sources
 from fleetlake.dashboard.column_sources import (
     SNAPSHOT_TABLES,
     column_types,
@@ -120,6 +121,14 @@ def test_a_heading_has_no_unit_and_is_a_usual_word_where_the_name_is_not():
 
     headings = ["Device", "Signal to noise", "MAC address", "IPv4 address", "Valid from", "Day"]
     assert [label_of(name) for name in names] == headings
+
+
+def test_a_heading_of_its_own_belongs_to_a_column_that_a_panel_or_a_mart_has():
+    columns = {column["name"] for mart in marts() for column in mart.get("columns", ())}
+    queried = {word for panel in PANELS for word in re.findall(r"\w+", panel.sql)}
+
+    own = column_sources._LABELS.keys()  # noqa: SLF001 - the words of all pages
+    assert own - columns - queried == set()
 
 
 def test_a_panel_names_every_mart_that_its_query_reads():
