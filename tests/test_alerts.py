@@ -553,12 +553,16 @@ def test_rules_are_added_changed_and_removed(service):
     key = made["alert_config_id"]
     changed = service.run("rules", "change", key, "--schedule", "daily", "--type", "failover")
     [after] = service.records("alert_rules")
+    schedules = []
+    for schedule in ("hourly", "none"):
+        service.run("rules", "change", key, "--schedule", schedule)
+        schedules += [rule["schedule"] for rule in service.records("alert_rules")]
     kept = service.run("rules", "remove", key, "--dry-run")
     removed = service.run("rules", "remove", key, "--yes")
 
     assert (made["schedule"], made["associated_accounts"]) == (None, [10157])
     assert changed.exit_code == kept.exit_code == removed.exit_code == 0
-    assert after["schedule"] == "daily"
+    assert [after["schedule"], *schedules] == ["daily", "hourly", None]
     assert after["filter_criteria"] == {"alert_type__in": ["failover_event"]}
     assert after["http_destinations"] == made["http_destinations"]
     assert service.records("alert_rules") == []

@@ -76,10 +76,15 @@ def find(monkeypatch: pytest.MonkeyPatch, report: CheckReport) -> None:
 
 def test_a_check_names_each_damaged_file(monkeypatch: pytest.MonkeyPatch, capsys: Said) -> None:
     find(monkeypatch, REPORT)
+    noted: list[object] = []
+    monkeypatch.setattr(
+        "fleetlake.lake.integrity.check.note_damage", lambda _, report: noted.append(report)
+    )
 
     with pytest.raises(LakeError, match="1 file missing"):
         check()
 
+    assert noted == [REPORT]
     said = capsys.readouterr().out
     assert all(word in said for word in ("raw.alerts", FILE.name, "missing", "gone"))
     assert said.splitlines()[-1] == "2 files (3.0 MB): sizes and footers compared, 1 fault found."

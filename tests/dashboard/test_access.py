@@ -40,6 +40,15 @@ def test_any_other_name_is_refused_so_that_no_site_can_read_through_it(app, host
     assert "device" not in answer.text
 
 
+ALWAYS_SENT = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "permissions-policy": "geolocation=(), camera=(), microphone=()",
+}
+
+
 @pytest.mark.parametrize("path", ["/now", "/api/now/summary", "/static/main.js", "/no/such", "/x"])
 def test_every_answer_allows_only_this_servers_own_files(app, path):
     headers = ask(app, path).headers
@@ -49,8 +58,7 @@ def test_every_answer_allows_only_this_servers_own_files(app, path):
     assert "frame-ancestors 'none'" in policy
     assert "unsafe" not in policy
     assert "http" not in policy
-    assert headers["x-content-type-options"] == "nosniff"
-    assert headers["cross-origin-resource-policy"] == "same-origin"
+    assert {name: headers[name] for name in ALWAYS_SENT} == ALWAYS_SENT
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])

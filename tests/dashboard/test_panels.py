@@ -7,7 +7,14 @@ import polars as pl
 import pytest
 import yaml
 
-from fleetlake.dashboard.column_sources import SNAPSHOT_TABLES, column_types, origin_of
+from fleetlake.dashboard import column_sources
+from fleetlake.dashboard.column_sources import (
+    SNAPSHOT_TABLES,
+    column_types,
+    kind_of,
+    label_of,
+    origin_of,
+)
 from fleetlake.dashboard.panels import BY_DEVICE, dashboard_pages
 from fleetlake.dashboard.parameters import PARAMETERS
 from fleetlake.marts.catalogue import marts
@@ -71,6 +78,57 @@ def test_a_panel_takes_only_parameters_that_there_are():
 
 def test_a_column_that_nothing_declares_has_no_origin():
     assert {origin_of(panel, "no such column") for panel in PANELS} == {("", "")}
+
+
+KINDS = {
+    "instant": ["detected_at", "valid_from", "valid_to", "complete_until"],
+    "month": ["month_date"],
+    "day": ["call_date", "day"],
+    "money": ["cost", "data_cost"],
+    "percent": ["proven_pct"],
+    "bytes": ["total_bytes"],
+    "hours": ["gap_hours"],
+    "duration": ["lost_s"],
+    "speed": ["top_speed_kmh"],
+    "distance": ["distance_km"],
+    "temperature": ["highest_temperature_c"],
+    "dbm": ["rsrp_dbm"],
+    "db": ["sinr_db"],
+    "metres": ["accuracy_m"],
+    "milliamps": ["current_ma"],
+    "millivolts": ["voltage_mv"],
+    "degrees": ["latitude_deg"],
+    "yes_no": ["is_online", "has_battery"],
+    "id": ["router_id"],
+    "number": ["episodes"],
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_column_is_shown_by_the_unit_in_its_name(kind):
+    assert {kind_of(name, "double") for name in KINDS[kind]} == {kind}
+
+
+def test_a_heading_has_no_unit_and_is_a_usual_word_where_the_name_is_not():
+    names = [
+        "router_name",
+        "mean_sinr_db",
+        "mac_address",
+        "ipv4_address",
+        "valid_from",
+        "call_date",
+    ]
+
+    headings = ["Device", "Signal to noise", "MAC address", "IPv4 address", "Valid from", "Day"]
+    assert [label_of(name) for name in names] == headings
+
+
+def test_a_heading_of_its_own_belongs_to_a_column_that_a_panel_or_a_mart_has():
+    columns = {column["name"] for mart in marts() for column in mart.get("columns", ())}
+    queried = {word for panel in PANELS for word in re.findall(r"\w+", panel.sql)}
+
+    own = column_sources._LABELS.keys()  # noqa: SLF001 - the words of all pages
+    assert own - columns - queried == set()
 
 
 def test_a_panel_names_every_mart_that_its_query_reads():

@@ -109,6 +109,31 @@ def test_a_lake_that_fails_is_tried_again_and_reported_once(lake_path, folder, m
     assert caplog.messages == ["Pushed messages wait in the journal: The disk is full."]
 
 
+def test_waits_for_a_failing_lake_double_and_begin_anew_after_a_commit(
+    lake_path, folder, monkeypatch, caplog
+):
+    full = LakeError("The disk is full.")
+    outcomes = iter([full, full, full, Drained(messages=1), full, full, LakeError("It is locked.")])
+
+    def commit(*_: object, **__: object) -> Drained:
+        outcome = next(outcomes)
+        if isinstance(outcome, LakeError):
+            raise outcome
+        return outcome
+
+    monkeypatch.setattr(drain, "drain_once", commit)
+    waits = Waits(7, before=lambda look: push(folder, with_id(an_alert(look))))
+
+    Drain(lake_path, folder).run(waits)
+
+    assert waits.seconds == pytest.approx([0.1, 2, 4, 8, 2, 2, 4, 8], abs=0.9)
+    assert [message.rpartition(": ")[2] for message in caplog.messages] == [
+        "The disk is full.",
+        "The disk is full.",
+        "It is locked.",
+    ]
+
+
 @pytest.mark.proof
 def test_the_process_brings_a_message_into_the_lake_and_ends_at_sigterm(lake_path, folder):
     environment = os.environ | {
