@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetlake.decoding.arrow import EXTRA, read_page
+from fleetlake.decoding.arrow import EXTRA, Instants, read_page
 from fleetlake.decoding.lenient_json import strict_json
 from fleetlake.decoding.records import Decoded, OddRecord, reader_of
 from fleetlake.decoding.timeuuid import smallest_at
@@ -493,3 +493,29 @@ def test_only_an_id_that_a_double_may_have_rounded_is_quarantined(sent, kept, od
 
     assert page.rows.column("id").to_pylist() == kept
     assert [reject.raw for reject in page.rejects] == [record] * (1 - len(kept))
+
+
+MOMENTS = st.one_of(
+    st.none(),
+    st.datetimes(timezones=st.just(UTC)).map(datetime.isoformat),
+    st.from_regex(
+        r"[0-9]{4}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-6][0-9]:[0-6][0-9]([.][0-9]{1,7})?"
+        r"(Z|[+-][0-9]{2}:[0-9]{2})?",
+        fullmatch=True,
+    ),
+    st.text(max_size=5),
+)
+
+
+@given(st.lists(MOMENTS, max_size=3))
+def test_the_first_times_of_a_process_are_read_as_all_later_ones(texts):
+    first, later = Instants(by_python=len(texts)), Instants(by_python=0)
+
+    assert instants_or_error(first, texts) == instants_or_error(later, texts)
+
+
+def instants_or_error(instants: Instants, texts: list[str | None]) -> list[Any] | str:
+    try:
+        return instants.of(texts).cast("int64").to_pylist()
+    except ValueError:
+        return "no instants"

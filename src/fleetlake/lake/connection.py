@@ -1,6 +1,7 @@
 """An open lake: SQL in DuckDB, transactions, and DuckDB's errors as errors of the lake."""
 
 import re
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,8 +23,13 @@ PRESENCE = "BEGIN; USE __ducklake_metadata_lake"
 
 _SNAPSHOTS = "select c.id, l.id from lake.current_snapshot() c, lake.last_committed_snapshot() l"
 
-FEW_ROWS = 100
-"""Up to this many rows are passed as values: scanning Arrow takes 0.06 s to import pyarrow."""
+FEW_ROWS, ROWS_WITHOUT_SCANNER = 100, 1_000
+"""Up to this many rows are passed as values; the second, before Arrow's scanner is imported.
+
+The import takes 0.06 s, and a load with nothing new reads its last pages again: some hundred rows.
+"""
+
+_SCANNER = "pyarrow.dataset"
 
 _SQL_TYPES = {
     pa.string(): "varchar",
@@ -174,7 +180,8 @@ class Lake:
     @contextmanager
     def view(self, name: str, table: pa.Table) -> Iterator[None]:
         """Let SQL within the block read an Arrow table under a name."""
-        if table.num_rows <= FEW_ROWS and all(kind in _SQL_TYPES for kind in table.schema.types):
+        few = FEW_ROWS if _SCANNER in sys.modules else ROWS_WITHOUT_SCANNER
+        if table.num_rows <= few and all(kind in _SQL_TYPES for kind in table.schema.types):
             self._copy(name, table)
             try:
                 yield
