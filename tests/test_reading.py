@@ -454,7 +454,7 @@ def test_no_walk_runs_alone_for_long_while_others_are_idle(name, shape):
     model = InStep(endpoint, sorted(NOW - timedelta(seconds=seconds) for seconds in back))
 
     assert model.read(WHOLE, walks=walks) == len(back)
-    assert model.rounds <= 2.5 * pages / walks
+    assert model.rounds <= 2.75 * pages / walks  # less would cost more calls
 
 
 class Quick(Model):

@@ -103,8 +103,8 @@ def test_a_single_request_measures_the_density_of_a_span():
     assert frontier.take() is None
 
 
-@pytest.mark.parametrize(("walks", "pages"), [(1, 12), (11, 9), (30, 7)])
-def test_a_window_is_a_share_of_what_is_left_between_seven_and_twelve_pages(walks, pages):
+@pytest.mark.parametrize(("walks", "pages"), [(1, 16), (9, 11), (30, 9)])
+def test_a_window_is_a_share_of_what_is_left_between_nine_and_sixteen_pages(walks, pages):
     hour = timedelta(hours=1)  # which holds one page
     whole = Interval(NOON - 100 * hour, NOON)
     frontier = Frontier(NEWEST_FIRST, Span((), whole), walks=walks)
@@ -125,7 +125,7 @@ def test_the_first_probe_for_the_beginning_reaches_sixteen_times_as_far_as_recor
 
 @pytest.mark.parametrize(
     ("rest", "is_worth"),
-    [(600 * SECOND, True), (590 * SECOND, False), (2 * MICROSECOND, False), (MICROSECOND, False)],
+    [(1000 * SECOND, True), (990 * SECOND, False), (2 * MICROSECOND, False), (MICROSECOND, False)],
 )
 def test_a_remainder_of_a_few_pages_is_not_split(rest, is_worth):
     # A page so far took 100 seconds.
