@@ -5,13 +5,15 @@ import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import typer.main
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from fleetlake.cli import app
 from fleetlake.errors import RecordsMissing
@@ -52,20 +54,21 @@ def unframed(text: str) -> str:
     return " ".join(text.replace("│", " ").split())
 
 
-@pytest.fixture
-def env(lake_path):
-    return environment(lake_path.parent)
+def running(folder: Path) -> Callable[..., Result]:
+    """Return a function that runs a command line on the lake of a folder."""
+    env = environment(folder)
 
-
-@pytest.fixture
-def run(env):
-    """Return a function that runs a command line on this test's lake."""
-
-    def invoke(*words: str, **settings: str):
+    def invoke(*words: str, **settings: str) -> Result:
         load_settings.cache_clear()
         return CliRunner().invoke(app, words, env={**env, **settings, "COLUMNS": "120"})
 
     return invoke
+
+
+@pytest.fixture
+def run(lake_path):
+    """Return a function that runs a command line on this test's empty lake."""
+    return running(lake_path.parent)
 
 
 def timeless(printed: str) -> str:
@@ -73,10 +76,10 @@ def timeless(printed: str) -> str:
     return re.sub(r'"(measured_at|disk_free_bytes)": .*', "", printed)
 
 
-@pytest.fixture
-def filled(lake_path, run):
-    """Return the same for a lake with a gap, quarantined records, an unknown member, an event."""
-    with open_lake(lake_path) as lake:
+@pytest.fixture(scope="module")
+def filled_lake(module_lake):
+    """Return a lake with a gap, quarantined records, an unknown member and an event."""
+    with open_lake(module_lake) as lake:
         lake.execute(
             "insert into meta.gaps values ('west', 'alerts', '7', '2026-01-01 02:00:00+02', "
             "'2026-01-02 00:00:00.5Z', ?, '2026-01-03 00:00:00Z', null)",
@@ -95,7 +98,20 @@ def filled(lake_path, run):
             [json.dumps(NASTY)],
         )
         record_event(lake, EventKind.CHECK, NASTY, details={"file": NASTY})
-    return run
+    return module_lake
+
+
+@pytest.fixture(scope="module")
+def shown(filled_lake):
+    """Return a function that runs a command line on that lake; for commands that only read."""
+    return running(filled_lake.parent)
+
+
+@pytest.fixture
+def filled(filled_lake, tmp_path):
+    """Return a function that runs a command line on this test's copy of that lake."""
+    shutil.copytree(filled_lake, tmp_path / "lake")
+    return running(tmp_path)
 
 
 GAP = {
@@ -185,18 +201,18 @@ def test_every_command_that_prints_rows_accepts_the_same_formats(words):
 
 
 @pytest.mark.parametrize("words", EXPECTED, ids=joined)
-def test_json_is_one_document_with_stable_keys_utc_times_and_plain_numbers(filled, words):
-    done = filled(*words, "--format", "json")
+def test_json_is_one_document_with_stable_keys_utc_times_and_plain_numbers(shown, words):
+    done = shown(*words, "--format", "json")
 
     assert (done.exit_code, done.stderr) == (0, "")
     assert json.loads(done.stdout) == EXPECTED[words]
 
 
 @pytest.mark.parametrize("words", EXPECTED, ids=joined)
-def test_csv_has_the_same_values_and_names_as_json(filled, words):
-    shown = filled(*words, "--format", "csv").stdout_bytes.decode()
+def test_csv_has_the_same_values_and_names_as_json(shown, words):
+    text = shown(*words, "--format", "csv").stdout_bytes.decode()
 
-    rows = list(csv.DictReader(io.StringIO(shown, newline="")))
+    rows = list(csv.DictReader(io.StringIO(text, newline="")))
     assert rows == [
         {name: in_csv(name, value) for name, value in record.items()} for record in EXPECTED[words]
     ]
@@ -211,13 +227,13 @@ def in_csv(name: str, value: object) -> str:
 
 @pytest.mark.proof
 @pytest.mark.parametrize("words", [w for w, rows in EXPECTED.items() if rows], ids=joined)
-def test_rows_for_a_terminal_show_control_characters_in_every_format(filled, words, monkeypatch):
+def test_rows_for_a_terminal_show_control_characters_in_every_format(shown, words, monkeypatch):
     monkeypatch.setattr("fleetlake.cli.output.is_read_by_people", lambda: True)
 
     for output in FORMATS:
-        shown = filled(*words, "--format", output).stdout
-        assert all(line.isprintable() for line in shown.split("\n"))
-        assert "x1b[31m" in shown or "u001b[31m" in shown
+        text = shown(*words, "--format", output).stdout
+        assert all(line.isprintable() for line in text.split("\n"))
+        assert "x1b[31m" in text or "u001b[31m" in text
 
 
 def cells(shown: str) -> list[list[str]]:
@@ -269,25 +285,25 @@ def test_a_retry_says_how_many_records_it_stored_and_gives_advice_on_the_rest(la
     assert last == "0 records stored; 0 still quarantined.\n"
 
 
-def test_a_member_without_a_column_is_shown_with_its_first_day_and_an_example(filled):
-    [row] = cells(filled("columns").stdout)
+def test_a_member_without_a_column_is_shown_with_its_first_day_and_an_example(shown):
+    [row] = cells(shown("columns").stdout)
 
     assert row[:3] == ["routers", "colour", "2026-01-05 00:00"]
     assert row[3].startswith('"=1+1')
     assert row[4] == ""
 
 
-def test_the_csv_guard_applies_to_every_command(filled):
+def test_the_csv_guard_applies_to_every_command(shown):
     for words in [("gaps", "list"), ("quarantine", "list")]:
-        guarded = filled(*words, "--format", "csv", FLEETLAKE_CSV_GUARD="true").stdout
-        plain = filled(*words, "--format", "csv").stdout
+        guarded = shown(*words, "--format", "csv", FLEETLAKE_CSV_GUARD="true").stdout
+        plain = shown(*words, "--format", "csv").stdout
 
         assert "'=1+1" in guarded
         assert "'=1+1" not in plain
 
 
-def test_status_prints_streams_and_open_gaps_as_json_and_streams_as_csv(filled):
-    as_json, as_csv = filled("status", "--format", "json"), filled("status", "--format", "csv")
+def test_status_prints_streams_and_open_gaps_as_json_and_streams_as_csv(shown):
+    as_json, as_csv = shown("status", "--format", "json"), shown("status", "--format", "csv")
 
     document = json.loads(as_json.stdout)
     rows = list(csv.DictReader(io.StringIO(as_csv.stdout)))
@@ -337,10 +353,9 @@ OLD = [
 @pytest.mark.proof
 @pytest.mark.parametrize(("old", "new"), OLD, ids=[new for _, new in OLD])
 def test_an_old_spelling_works_and_says_on_standard_error_what_to_type(
-    filled, lake_path, tmp_path_factory, old, new
+    filled, filled_lake, tmp_path_factory, old, new
 ):
-    before = tmp_path_factory.mktemp("before") / "lake"
-    subprocess.run(["cp", "-a", lake_path, before], check=True)
+    before = shutil.copytree(filled_lake, tmp_path_factory.mktemp("before") / "lake")
     said = filled(*old)
     again = filled(*new.split()[1:], FLEETLAKE_LAKE=str(before))
 
@@ -352,8 +367,8 @@ def test_an_old_spelling_works_and_says_on_standard_error_what_to_type(
 
 
 @pytest.mark.parametrize("words", LISTS, ids=joined)
-def test_a_group_without_a_subcommand_lists_its_items(filled, words):
-    short, full = filled(*words), filled(*words, "list")
+def test_a_group_without_a_subcommand_lists_its_items(shown, words):
+    short, full = shown(*words), shown(*words, "list")
 
     assert short.stdout == full.stdout != "None.\n"
     assert short.stderr == ""

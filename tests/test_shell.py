@@ -26,6 +26,7 @@ from fleetlake.lake import open_lake
 from fleetlake.lake.attach import attach_statements, store_keys
 from fleetlake.lake.guard import close_off
 from fleetlake.lake_address import parse_lake_address
+from fleetlake.settings import load_settings
 from tests.processes import command, environment, fleetlake
 
 
@@ -46,10 +47,10 @@ def env(trips_lake, tmp_path):
 
 
 def typed(text: str, env: dict[str, str]) -> str:
-    done = subprocess.run(
-        command("shell"), env=env, input=text, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    """Return what the shell prints for these lines, in this process."""
+    load_settings.cache_clear()
+    done = CliRunner().invoke(cli.app, ["shell"], env=env, input=text)
+    assert done.exit_code == 0, done.stderr
     return done.stdout
 
 

@@ -1,4 +1,7 @@
-"""The numbers of the pages are those of the marts' files, read by plain DuckDB, for three seeds."""
+"""The numbers of the pages are those of the marts' files, read by plain DuckDB.
+
+`make test` publishes one fleet, `make proofs` two more.
+"""
 
 import json
 import shutil
@@ -11,8 +14,10 @@ from fleetlake.dashboard.web_app import create_dashboard
 from tests.dashboard.asking import ask, rows_of
 from tests.dashboard.world import World
 
+MORE = [pytest.param(seed, marks=pytest.mark.proof) for seed in (2, 3)]
 
-@pytest.fixture(scope="module", params=[1, 2, 3], ids="seed {}".format)
+
+@pytest.fixture(scope="module", params=[1, *MORE], ids="seed {}".format)
 def world(request, tmp_path_factory):
     made = World(tmp_path_factory.mktemp("numbers"))
     made.publish(seed=request.param)
