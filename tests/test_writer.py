@@ -13,9 +13,11 @@ from fleetlake.decoding.timeuuid import smallest_at
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.errors import LakeError
+from fleetlake.lake import packed_rows
 from fleetlake.lake.loads import Committed, Load
 from fleetlake.lake.watermarks import LastRead
 from fleetlake.loading import writer as writers
+from fleetlake.loading.list_pages import ListPages
 from fleetlake.loading.writer import Writer
 from fleetlake.planning.intervals import Interval
 from fleetlake.reading.walks import Reading
@@ -75,7 +77,7 @@ def reading(
     moments = [NOON + timedelta(minutes=minute) for minute in minutes]
     records = [
         {"created_at": m.isoformat(), "created_at_timeuuid": smallest_at(m), "net_device": "1"}
-        if endpoint is not GROUPS
+        if not endpoint.is_snapshot
         else {"id": "1"}
         for m in moments
     ]
@@ -94,8 +96,8 @@ def write(writer: Writer, *readings: Reading) -> None:
     asyncio.run(go())
 
 
-def flush(writer: Writer, *, is_whole: bool = False) -> None:
-    asyncio.run(writer.flush(is_whole=is_whole))
+def flush(writer: Writer) -> None:
+    asyncio.run(writer.flush())
 
 
 def test_pages_are_buffered_until_there_are_enough_rows(writer_of, lake, monkeypatch):
@@ -186,25 +188,39 @@ def test_nothing_is_proven_beyond_what_is_final(writer_of, lake):
     assert lake.loads[0].rows.num_rows == 2
 
 
-def test_a_history_list_is_only_committed_whole(writer_of, lake, clock, monkeypatch):
-    monkeypatch.setattr(writers, "ROWS_PER_COMMIT", 1)
-    writer = writer_of(GROUPS)
+def write_list(writer: Writer, endpoint: Endpoint, *readings: Reading) -> None:
+    pages = ListPages(endpoint)
+    for one in readings:
+        pages.add(one.page)
+    asyncio.run(writer.write_list(pages, asked=None, may_ask_again=False))
 
-    write(writer, reading(GROUPS, 1))
-    clock.now = 10 * writers.SECONDS_PER_COMMIT
-    write(writer, reading(GROUPS, 2))
-    assert lake.loads == []
-    flush(writer, is_whole=True)
+
+def test_a_history_list_is_only_committed_whole(writer_of, lake, monkeypatch):
+    monkeypatch.setattr(packed_rows, "ROWS_PER_PACK", 1)
+    monkeypatch.setattr(packed_rows, "ROWS_PER_PART", 1)
+
+    write_list(writer_of(GROUPS), GROUPS, reading(GROUPS, 1), reading(GROUPS, 2))
 
     [load] = lake.loads
     assert load.is_whole
-    assert load.rows.num_rows == 2
+    assert [part.num_rows for part in load.parts()] == [1, 1]
 
 
-def test_an_empty_whole_list_is_committed(writer_of, lake):
-    flush(writer_of(GROUPS), is_whole=True)
+def test_another_list_is_committed_part_by_part(writer_of, lake, monkeypatch):
+    monkeypatch.setattr(packed_rows, "ROWS_PER_PACK", 1)
+    monkeypatch.setattr(packed_rows, "ROWS_PER_PART", 2)
+    locations = ENDPOINTS["locations"]
 
-    assert [(load.is_whole, load.rows.num_rows) for load in lake.loads] == [(True, 0)]
+    write_list(writer_of(locations), locations, *(reading(locations, n) for n in range(3)))
+
+    assert [load.rows.num_rows for load in lake.loads] == [2, 1]
+
+
+@pytest.mark.parametrize("endpoint", [GROUPS, ENDPOINTS["locations"]], ids=["history", "latest"])
+def test_an_empty_whole_list_is_committed(writer_of, lake, endpoint):
+    write_list(writer_of(endpoint), endpoint)
+
+    assert [(load.is_whole, load.records) for load in lake.loads] == [(True, 0)]
 
 
 def test_an_empty_buffer_makes_no_commit(writer_of, lake):
@@ -238,14 +254,12 @@ def test_a_batch_is_a_part_of_a_list_unless_it_is_said_to_be_whole(writer_of, la
 
 def test_misfits_are_committed_with_their_page(writer_of, lake):
     page = read_page(GROUPS, b'{"data":[{"id":"x"},{"id":"1"}],"meta":{"limit":2,"next":null}}')
-    writer = writer_of(GROUPS)
 
-    write(writer, Reading(page, (), None))
-    flush(writer, is_whole=True)
+    write_list(writer_of(GROUPS), GROUPS, Reading(page, (), None))
 
     [load] = lake.loads
     assert [reject.raw for reject in load.rejects] == ['{"id":"x"}']
-    assert load.rows.num_rows == 1
+    assert sum(part.num_rows for part in load.parts()) == 1
 
 
 @pytest.mark.parametrize(("endpoint", "partition"), [(ALERTS, ""), (SAMPLES, "1")])

@@ -123,7 +123,7 @@ def _write_proofs(lake: Lake, load: Load, done: Committed) -> None:
             load.run_id,
             load.profile,
             load.endpoint.name,
-            load.rows.num_rows + len(load.rejects),
+            load.records,
             done.added,
             done.changed,
             done.quarantined,

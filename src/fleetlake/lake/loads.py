@@ -1,6 +1,6 @@
 """The content of one commit, and what it changed in the lake."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Self
@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from fleetlake.decoding.records import RejectedRecord
 from fleetlake.endpoints.model import Endpoint
+from fleetlake.lake.packed_rows import PackedRows
 from fleetlake.lake.watermarks import LastRead
 from fleetlake.planning.coverage import Overlap, before
 from fleetlake.planning.intervals import Interval
@@ -54,8 +55,10 @@ class Load:
     `is_whole` means that the rows are the complete list, so any other record is gone. For a
     fan-out, `asked` holds the ids of each walk. With `may_ask_again`, the commit is refused if the
     list has lost too many records, as limited by `shrink`, so that it can be read again. `overlap`
-    is what the previous load has already read. `ends` is set on the last commit of a finished read:
-    it is what the next load needs to know about it. `load_id` and `attempts` belong together.
+    is what the previous load has already read. The rows of a list kept as history are in `packed`,
+    and `rows` is empty. `newest_read` is set once the rows were dropped. `ends` is set on the last
+    commit of a finished read: it is what the next load needs to know about it. `load_id` and
+    `attempts` belong together.
     """
 
     endpoint: Endpoint
@@ -71,6 +74,8 @@ class Load:
     shrink: ShrinkRule = HALF
     overlap: Overlap | None = None
     ends: LastRead | None = None
+    packed: PackedRows | None = None
+    newest_read: datetime | None = None
     load_id: str = field(default_factory=new_load_id)
     attempts: Attempts = field(default_factory=Attempts)
 
@@ -84,8 +89,15 @@ class Load:
         settled = {partition: before(instant, proven) for partition, proven in self.proven.items()}
         if settled == self.proven and ends == self.ends:
             return self, None
-        left = replace(self, rows=self.rows.schema.empty_table(), rejects=(), is_whole=False)
-        return replace(self, proven=settled, ends=None), left
+        return replace(self, proven=settled, ends=None), self._without_rows()
+
+    def waiting(self) -> "Load":
+        """Return the load without its rows, which the lake already has, until its proofs count."""
+        return replace(self._without_rows(), newest_read=self.newest)
+
+    def _without_rows(self) -> "Load":
+        empty = self.rows.schema.empty_table()
+        return replace(self, rows=empty, packed=None, rejects=(), is_whole=False)
 
     def proven_before(self, instant: datetime) -> "Load":
         """Return the load with its proofs before an instant, including the end of the read."""
@@ -94,10 +106,25 @@ class Load:
         return replace(self, proven=settled, ends=ends)
 
     @property
+    def records(self) -> int:
+        """The number of records that were read, with the rejected ones."""
+        rows: int = self.rows.num_rows
+        return rows + (self.packed.num_rows if self.packed else 0) + len(self.rejects)
+
+    def parts(self) -> Iterator[pa.Table]:
+        """Yield the rows, few enough at once for DuckDB to join."""
+        if self.packed is None:
+            yield self.rows
+        else:
+            yield from self.packed.parts()
+
+    @property
     def newest(self) -> datetime | None:
         """The newest event time among the rows; for a snapshot, when it was read."""
         if self.endpoint.event_time is None:
             return self.seen_at
+        if self.newest_read is not None:
+            return self.newest_read
         return bounds_of(self.rows[self.endpoint.event_time])[1] if self.rows.num_rows else None
 
 

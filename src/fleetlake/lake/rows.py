@@ -8,7 +8,8 @@ If that account no longer sees the record, or has not loaded the endpoint for `R
 record passes to the next account that reads it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 
@@ -21,6 +22,7 @@ from fleetlake.lake.evolution.drift import note_drift
 from fleetlake.lake.evolution.new_columns import fill_never_held, take_from_extra
 from fleetlake.lake.known_keys import ANOTHER_SPELLING, KnownKeys
 from fleetlake.lake.loads import Committed, Load, bounds_of
+from fleetlake.lake.packed_rows import PackedRows
 from fleetlake.lake.shrunken_lists import MissingRecords, end_versions, judge_missing
 from fleetlake.lake.suppression import without_suppressed
 from fleetlake.text.quoting import literal, quoted
@@ -31,23 +33,19 @@ RESTS_DAYS = 2
 
 def write_rows(lake: Lake, load: Load, keys: KnownKeys) -> Committed:
     """Write a load's rows and rejected records in the open transaction; return what changed."""
-    if load.rows.num_rows or load.rejects:
+    if load.records:
         load = without_suppressed(lake, load)
-    rows = load.rows
-    if not (rows.num_rows or load.rejects or load.is_whole):
+    if not (load.records or load.is_whole):
         return Committed(0, 0, 0)
     filled = 0
     if load.endpoint.mode is Mode.APPEND:
         done = _append(lake, load, keys)
     else:
         filled = take_from_extra(lake, load)
-        rows = rows.append_column("_row", pa.array(range(rows.num_rows), pa.int64()))
-        with lake.view("batch", rows):
-            rows = as_stored(lake, load.endpoint, rows)
-        with lake.view("batch", rows):
-            done = {Mode.UPSERT: _upsert, Mode.HISTORY: _version}[load.endpoint.mode](lake, load)
+        done = {Mode.UPSERT: _upsert, Mode.HISTORY: _version}[load.endpoint.mode](lake, load)
     quarantined = _quarantine(lake, load)
-    note_drift(lake, load)
+    for part in load.parts():
+        note_drift(lake, load, part)
     return replace(done, quarantined=quarantined, is_noted=done.is_noted or bool(filled))
 
 
@@ -97,33 +95,37 @@ def _upsert(lake: Lake, load: Load) -> Committed:
     """Insert new records and overwrite those with changed content."""
     endpoint, table = load.endpoint, f"raw.{load.endpoint.name}"
     sets = ", ".join(f"{quoted(c.name)} = b.{quoted(c.name)}" for c in endpoint.columns)
-    [(changed,)] = lake.rows(
-        f"update {table} t set {sets}, _extra = b._extra, account_profile = ?, "
-        f"_load_id = ?, _loaded_at = now() from ({_once(endpoint)}) b "
-        f"where {_same_key(endpoint)} and {_differs(endpoint)} and {_is_no_others(endpoint)}",
-        [load.profile, load.load_id, load.profile],
-    )
-    return Committed(_insert_unknown(lake, load, "", "", []), changed, 0)
+    with _batch(lake, endpoint, load.rows):
+        [(changed,)] = lake.rows(
+            f"update {table} t set {sets}, _extra = b._extra, account_profile = ?, "
+            f"_load_id = ?, _loaded_at = now() from ({_once(endpoint)}) b "
+            f"where {_same_key(endpoint)} and {_differs(endpoint)} and {_is_no_others(endpoint)}",
+            [load.profile, load.load_id, load.profile],
+        )
+        return Committed(_insert_unknown(lake, load), changed, 0)
 
 
 def _version(lake: Lake, load: Load) -> Committed:
-    """Close the versions of changed and missing records; insert the new versions."""
-    endpoint, table = load.endpoint, f"raw.{load.endpoint.name}"
-    absence = judge_missing(lake, load) if load.is_whole else MissingRecords()
-    filled = fill_never_held(lake, load, _is_no_others(endpoint))
-    [(changed,)] = lake.rows(
-        f"update {table} t set valid_to = greatest(?, t.valid_from) from ({_once(endpoint)}) b "
-        f"where t.valid_to is null and {_same_key(endpoint)} and {_differs(endpoint)} "
-        f"and {_is_no_others(endpoint)}",
-        [load.seen_at, load.profile],
-    )
-    changed += end_versions(lake, load, absence.ended)
-    added = _insert_unknown(
-        lake, load, "where valid_to is null", ", ?::timestamptz as valid_from", [load.seen_at]
-    )
+    """Close the versions of changed and missing records; insert the new versions.
+
+    A large list is compared part by part. The versions that end are closed together, because each
+    update of a table writes files.
+    """
+    endpoint = load.endpoint
+    superseded, absence = _judge_list(lake, load)
+    filled = added = first = 0
+    changes = PackedRows(load.rows.schema)
+    for part in load.parts():
+        with _batch(lake, endpoint, _last_read(part, first, superseded)):
+            filled += fill_never_held(lake, load, _is_no_others(endpoint))
+            for batch in _changed(lake, load).to_batches():
+                changes.add(_typed(batch, changes.schema))
+            added += _insert_unknown(lake, load)
+        first += part.num_rows
+    changed = _replace_versions(lake, load, changes)
     return Committed(
-        added,
-        changed,
+        added + changed,
+        changed + end_versions(lake, load, absence.ended),
         0,
         unconfirmed=len(absence.unconfirmed),
         held=absence.held,
@@ -131,18 +133,108 @@ def _version(lake: Lake, load: Load) -> Committed:
     )
 
 
-def _insert_unknown(lake: Lake, load: Load, known: str, more: str, parameters: list[object]) -> int:
+def _judge_list(lake: Lake, load: Load) -> tuple[frozenset[int], MissingRecords]:
+    """Return the numbers of the rows that were read again later, and what is missing.
+
+    Pages may overlap while records are added. Only the keys are needed for that.
+    """
+    key = _listed(load.endpoint.key)
+    keys = pa.concat_tables([part.select(load.endpoint.key) for part in load.parts()])
+    keys = keys.append_column("_row", pa.array(range(keys.num_rows), pa.int64()))
+    with lake.view("batch", keys):
+        again = lake.rows(
+            f"select _row from batch join (select {key}, max(_row) as last from batch "
+            f"group by {key} having count(*) > 1) using ({key}) where _row < last"
+        )
+        absence = judge_missing(lake, load) if load.is_whole else MissingRecords()
+    return frozenset(row for (row,) in again), absence
+
+
+def _last_read(part: pa.Table, first: int, superseded: frozenset[int]) -> pa.Table:
+    """Return the rows of a part that were not read again later; `first` numbers its first row."""
+    numbers = range(first, first + part.num_rows)
+    if superseded.isdisjoint(numbers):
+        return part
+    return part.filter(pa.array([number not in superseded for number in numbers]))
+
+
+@contextmanager
+def _batch(lake: Lake, endpoint: Endpoint, rows: pa.Table) -> Iterator[None]:
+    """Let SQL within the block read rows as `batch`, with equal JSON spelled as it is stored."""
+    rows = rows.append_column("_row", pa.array(range(rows.num_rows), pa.int64()))
+    with lake.view("batch", rows):
+        rows = as_stored(lake, endpoint, rows)
+    with lake.view("batch", rows):
+        yield
+
+
+def _changed(lake: Lake, load: Load) -> pa.Table:
+    """Return the rows of `batch` whose current version is different."""
     endpoint = load.endpoint
+    names = ", ".join(f"b.{quoted(name)}" for name in load.rows.schema.names)
+    bounds, limits = _key_bounds(lake, load)
+    return lake.execute(
+        f"select {names} from raw.{endpoint.name} t join batch b on {_same_key(endpoint)} "
+        f"where t.valid_to is null {bounds} and {_differs(endpoint)} and {_is_no_others(endpoint)}",
+        [*limits, load.profile],
+    ).to_arrow_table()
+
+
+def _typed(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return rows with JSON as its own type: DuckDB returns texts."""
+    columns = [
+        pa.ExtensionArray.from_storage(field.type, column)
+        if isinstance(field.type, pa.BaseExtensionType)
+        else column
+        for field, column in zip(schema, rows.columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _key_bounds(lake: Lake, load: Load) -> tuple[str, list[object]]:
+    """Return an SQL condition, and its parameters, that spares files without keys of `batch`."""
+    key = quoted(load.endpoint.key[0])
+    [(lowest, highest)] = lake.rows(f"select min({key}), max({key}) from batch")
+    return f"and t.{key} between ? and ?", [lowest, highest]
+
+
+def _replace_versions(lake: Lake, load: Load, changes: PackedRows) -> int:
+    """Close the current versions of these records and insert new ones; return their number."""
+    if not changes.num_rows:
+        return 0
+    endpoint = load.endpoint
+    keys = pa.concat_tables([part.select(endpoint.key) for part in changes.parts()])
+    with lake.view("batch", keys):
+        [(closed,)] = lake.rows(
+            f"update raw.{endpoint.name} t set valid_to = greatest(?, t.valid_from) from batch b "
+            f"where t.valid_to is null and {_same_key(endpoint)}",
+            [load.seen_at],
+        )
+    for part in changes.parts():
+        with lake.view("batch", part):
+            lake.execute(
+                f"insert into raw.{endpoint.name} by name select *, {_PROVENANCE}{_VALID_FROM} "
+                "from batch",
+                [load.profile, load.load_id, load.seen_at],
+            )
+    return int(closed)
+
+
+def _insert_unknown(lake: Lake, load: Load) -> int:
+    endpoint = load.endpoint
+    is_history = endpoint.mode is Mode.HISTORY
+    known = "where valid_to is null" if is_history else ""
     [(added,)] = lake.rows(
         f"insert into raw.{endpoint.name} by name "
-        f"select *, {_PROVENANCE}{more} from ({_once(endpoint)}) anti join ("
-        f"select {_listed(endpoint.key)} from raw.{endpoint.name} {known}) "
+        f"select *, {_PROVENANCE}{_VALID_FROM if is_history else ''} from ({_once(endpoint)}) "
+        f"anti join (select {_listed(endpoint.key)} from raw.{endpoint.name} {known}) "
         f"using ({_listed(endpoint.key)})",
-        [load.profile, load.load_id, *parameters],
+        [load.profile, load.load_id, *([load.seen_at] if is_history else [])],
     )
     return int(added)
 
 
+_VALID_FROM = ", ?::timestamptz as valid_from"
 _PROVENANCE = "?::varchar as account_profile, ?::varchar as _load_id, now() as _loaded_at"
 
 
@@ -154,7 +246,11 @@ def _once(endpoint: Endpoint, chosen: str = "") -> str:
     key = _listed(endpoint.key)
     if endpoint.mode is Mode.APPEND:
         return f"select distinct on ({key}) * from batch {chosen}"
-    return f"select distinct on ({key}) * exclude _row from batch order by {key}, _row desc"
+    if endpoint.mode is Mode.HISTORY:  # the rows read again later were left out before
+        return "select * exclude _row from batch"
+    # Not `distinct on`, which would keep every column of every row in memory.
+    last = f"select max(_row) from batch group by {key}"
+    return f"select * exclude _row from batch where _row in ({last})"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -27,6 +27,7 @@ from fleetlake.endpoints.relations import (
 )
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.loads import Load, bounds_of
+from fleetlake.lake.packed_rows import PackedRows
 from fleetlake.lake.retention_rules import events_kept_from
 from fleetlake.lake.tombstones import Tombstones, add_tombstones, read_tombstones
 from fleetlake.text.quoting import quoted
@@ -139,14 +140,25 @@ def without_suppressed(lake: Lake, load: Load) -> Load:
     loses rows that were loaded before its list was.
     """
     suppression = read_suppression(lake, load.endpoint)
-    rows = suppression.admitted(load.rows)
-    if suppression.tombstones and rows.num_rows < load.rows.num_rows:
-        _bury_members(lake, suppression, load.rows)
+    packed = load.packed
+    if packed is not None and suppression.tombstones:
+        packed = PackedRows(packed.schema)
+        for part in load.parts():
+            for batch in _suppressed(lake, suppression, part).to_batches():
+                packed.add(batch)
     return replace(
         load,
-        rows=suppression.redacted(rows),
+        rows=_suppressed(lake, suppression, load.rows),
+        packed=packed,
         rejects=suppression.admitted_rejects(load.rejects),
     )
+
+
+def _suppressed(lake: Lake, suppression: Suppression, rows: pa.Table) -> pa.Table:
+    admitted = suppression.admitted(rows)
+    if suppression.tombstones and admitted.num_rows < rows.num_rows:
+        _bury_members(lake, suppression, rows)
+    return suppression.redacted(admitted)
 
 
 def _bury_members(lake: Lake, suppression: Suppression, rows: pa.Table) -> None:

@@ -51,7 +51,7 @@ class LakeThread:
         commit = self.do(lambda lake: commit_load(lake, sure, keys=keys, only_changes=True))
         done = await asyncio.shield(commit)
         if done.is_nothing:
-            self._waiting.append(load)
+            self._waiting.append(load.waiting())
         elif left is not None:
             self._waiting.append(left)
         self.totals[load.endpoint.name] = self.totals[load.endpoint.name].plus(done)

@@ -2,23 +2,21 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 from fleetlake.account import DEFAULT_PROFILE, stream_name
 from fleetlake.concurrency import all_of
 from fleetlake.decoding.arrow import newest_service_time
-from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint, Mode, Walk
 from fleetlake.errors import ListShrank
 from fleetlake.lake.current import current_keys, fan_out_ids
 from fleetlake.lake.loads import Committed
 from fleetlake.lake.watermarks import watermark
+from fleetlake.loading.list_pages import ListPages
 from fleetlake.loading.outcome import StreamRead
 from fleetlake.loading.run import Run
 from fleetlake.loading.writer import Writer
 from fleetlake.planning.coverage import unsettled
 from fleetlake.reading.pages import read_pages
-from fleetlake.reading.walks import Reading
 
 
 async def load_snapshot(run: Run, endpoint: Endpoint, *, now: datetime) -> StreamRead:
@@ -38,20 +36,21 @@ async def load_snapshot(run: Run, endpoint: Endpoint, *, now: datetime) -> Strea
         unsettled=unsettled(now, run.lateness.get(endpoint.name)),
         shrink=run.scope.shrink_rule(endpoint),
     )
-    readings = await _read_list(run, endpoint, walks)
+    pages = ListPages(endpoint)
+    await _read_list(run, endpoint, walks, pages)
     was_read_twice = False
-    if endpoint.cursor.walk is Walk.OFFSET and any(not r.page.is_last for r in readings):
+    if endpoint.cursor.walk is Walk.OFFSET and pages.is_paged:
         known = await run.lake.do(lambda lake: current_keys(lake, endpoint, profile=run.profile))
-        if known - set().union(*(reading.page.keys(endpoint.key) for reading in readings)):
-            readings += await _read_list(run, endpoint, walks)
+        if known - pages.keys:
+            await _read_list(run, endpoint, walks, pages)
             was_read_twice = True
     asked = walks if endpoint.fan_out else None
     try:
-        await _commit_list(writer, readings, asked, may_ask_again=not was_read_twice)
+        await writer.write_list(pages, asked=asked, may_ask_again=not was_read_twice)
     except ListShrank:
-        readings += await _read_list(run, endpoint, walks)
-        await _commit_list(writer, readings, asked, may_ask_again=False)
-    return StreamRead(listed=_ids_listed(endpoint, readings))
+        await _read_list(run, endpoint, walks, pages)
+        await writer.write_list(pages, asked=asked, may_ask_again=False)
+    return StreamRead(listed=None if pages.listed is None else frozenset(pages.listed))
 
 
 async def _seen_at(run: Run, endpoint: Endpoint, now: datetime) -> datetime:
@@ -76,42 +75,17 @@ async def _walks_of(run: Run, endpoint: Endpoint) -> list[tuple[int, ...]]:
 
 
 async def _read_list(
-    run: Run, endpoint: Endpoint, chunks: Sequence[tuple[int, ...]]
-) -> list[Reading]:
-    """Return every page of the list, for all ids of its fan-out."""
+    run: Run, endpoint: Endpoint, chunks: Sequence[tuple[int, ...]], pages: ListPages
+) -> None:
+    """Add every page of the list, for all ids of its fan-out, to what was read before."""
 
-    async def read_chunk(partitions: tuple[int, ...]) -> list[Reading]:
-        readings = []
+    async def read_chunk(partitions: tuple[int, ...]) -> None:
         async for page in read_pages(run.client, endpoint, partitions=partitions):
             run.watcher.on_page(endpoint.name, page.count)
             run.client.clock.record_seen(newest_service_time(endpoint, page))
-            readings.append(Reading(page, partitions, None))
-        return readings
+            pages.add(page)
 
-    walks = await all_of(read_chunk(chunk) for chunk in chunks)
-    return [reading for walk in walks for reading in walk]
-
-
-async def _commit_list(
-    writer: Writer,
-    readings: Sequence[Reading],
-    asked: Sequence[tuple[int, ...]] | None,
-    *,
-    may_ask_again: bool,
-) -> None:
-    for reading in readings:
-        await writer.write(reading)
-    await writer.flush(is_whole=True, asked=asked, may_ask_again=may_ask_again)
-
-
-def _ids_listed(endpoint: Endpoint, readings: Sequence[Reading]) -> frozenset[Any] | None:
-    """Return the ids of a bulk list, which says which ids of a fan-out changed; otherwise None."""
-    fan_outs = [other.fan_out for other in ENDPOINTS.values() if other.fan_out]
-    moved = [f.moved for f in fan_outs if f.moved and f.moved.endpoint == endpoint.name]
-    if not moved:
-        return None
-    pages = (reading.page for reading in readings)
-    return frozenset(id_ for page in pages for (id_,) in page.keys([moved[0].id]))
+    await all_of(read_chunk(chunk) for chunk in chunks)
 
 
 def list_shrank(endpoint: Endpoint, profile: str, done: Committed) -> ListShrank:

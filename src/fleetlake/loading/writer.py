@@ -8,7 +8,7 @@ one commit, so after a kill only uncommitted pages are read again.
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from fleetlake.decoding.records import RejectedRecord
 from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.lake.loads import HALF, Committed, Load, ShrinkRule
 from fleetlake.lake.watermarks import WHOLE_STREAM, LastRead
+from fleetlake.loading.list_pages import ListPages
 from fleetlake.planning.coverage import Overlap, before
 from fleetlake.planning.intervals import Interval, subtract
 from fleetlake.reading.walks import Reading
@@ -106,44 +107,52 @@ class Writer:
                 self.first_expired[partition] = min(known, moment)
 
     def _is_due(self, batch: _Batch) -> bool:
-        if self._endpoint.mode is Mode.HISTORY:
-            return False  # only the whole list shows which records are gone
         waited = self._clock() - batch.since
         return batch.rows >= ROWS_PER_COMMIT or waited >= SECONDS_PER_COMMIT
 
-    async def flush(
-        self,
-        *,
-        is_whole: bool = False,
-        ends: LastRead | None = None,
-        asked: Sequence[tuple[int, ...]] | None = None,
-        may_ask_again: bool = False,
-    ) -> None:
+    async def flush(self, *, ends: LastRead | None = None) -> None:
         """Commit the current batch.
 
-        `is_whole` means that the batch is a complete list. `asked` holds the fan-out ids that were
-        requested. `may_ask_again` means that the list can be read a second time. `ends` is passed
-        once the load is complete: it is what the next load needs to know.
+        `ends` is passed once the load is complete: it is what the next load needs to know.
         """
         batch, self._batch = self._batch, _Batch(since=self._clock())
-        if not batch.pages and not is_whole and ends is None:
+        if not batch.pages and ends is None:
             return  # the end of a read counts even if its last page was due for a commit itself
-        rejects: list[RejectedRecord] = [reject for page in batch.pages for reject in page.rejects]
-        load = Load(
+        load = self._load(
+            pa.Table.from_batches(
+                [page.rows for page in batch.pages], schema=schema_of(self._endpoint)
+            ),
+            [reject for page in batch.pages for reject in page.rejects],
+        )
+        proven = batch.proven if self._has_shown else {}
+        await self._commit(replace(load, proven=proven, overlap=self._overlap, ends=ends))
+
+    async def write_list(
+        self, pages: ListPages, *, asked: Sequence[tuple[int, ...]] | None, may_ask_again: bool
+    ) -> None:
+        """Commit a complete list: at once if it is kept as history, otherwise part by part.
+
+        `asked` holds the fan-out ids that were requested. `may_ask_again` means that the list can
+        be read a second time. Raises: LakeError; ListShrank if it must be read a second time.
+        """
+        if self._endpoint.mode is Mode.HISTORY:
+            # Only the whole list shows which records are gone.
+            load = self._load(pages.rows.schema.empty_table(), pages.rejects)
+            whole = replace(load, packed=pages.rows, is_whole=True, asked=asked)
+            await self._commit(replace(whole, may_ask_again=may_ask_again))
+            return
+        rejects: Sequence[RejectedRecord] = pages.rejects
+        for part in pages.rows.parts():
+            await self._commit(replace(self._load(part, rejects), is_whole=True))
+            rejects = ()
+
+    def _load(self, rows: pa.Table, rejects: Sequence[RejectedRecord]) -> Load:
+        return Load(
             endpoint=self._endpoint,
             profile=self._profile,
             run_id=self._run_id,
-            rows=pa.Table.from_batches(
-                [page.rows for page in batch.pages], schema=schema_of(self._endpoint)
-            ),
+            rows=rows,
             seen_at=self._seen_at,
             rejects=rejects,
-            proven=batch.proven if self._has_shown else {},
-            is_whole=is_whole,
-            asked=asked,
-            may_ask_again=may_ask_again,
             shrink=self._shrink,
-            overlap=self._overlap,
-            ends=ends,
         )
-        await self._commit(load)

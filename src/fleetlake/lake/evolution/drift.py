@@ -15,13 +15,13 @@ LONGEST_EXAMPLE = 500
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def note_drift(lake: Lake, load: Load) -> None:
+def note_drift(lake: Lake, load: Load, rows: pa.Table) -> None:
     """Record each member without a column when it is first seen, with an example as JSON.
 
-    Within the open transaction.
+    `rows` are those of the load, or a part of them. Within the open transaction.
     """
-    column = load.rows[EXTRA]
-    if column.null_count == load.rows.num_rows:
+    column = rows[EXTRA]
+    if column.null_count == rows.num_rows:
         return
     sent = _examples(text for text in column.to_pylist() if text is not None)
     endpoint = load.endpoint.name
