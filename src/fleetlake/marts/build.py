@@ -294,9 +294,6 @@ def _switch(
         written[node.name] = write(node)
     connection.execute(AS_BEFORE)
     dropped = () if is_known else drop_marts_without_model(connection)
-    record()
-    flush_files(lake.path)
-    connection.execute("COMMIT")
     models = tuple(
         ModelResult(
             name=node.name,
@@ -310,6 +307,9 @@ def _switch(
         )
         for node in run.nodes
     )
+    record()
+    flush_files(lake.path)
+    connection.execute("COMMIT")
     return models, dropped
 
 

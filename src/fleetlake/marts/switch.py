@@ -55,34 +55,45 @@ class Switcher:
             if not self._count(old):
                 self.connection.execute(statistics_statements(old))
             return True
-        if node.unit:
-            written = self._replace_units(new, old, node.unit)
-        else:
-            written = self._replace_rows(new, old, files=self._files(node))
-        if self._count(new) == self._count(old):
-            return written
-        self._rewrite(new, old)  # rows that are there twice, or were deleted
-        return True
+        if not node.unit:
+            return self._replace_rows(new, old, node)
+        written = self._replace_units(new, old, node.unit)
+        return self._rewrite_unless_complete(new, old) or written
 
-    def _replace_rows(self, new: str, old: str, *, files: int) -> bool:
-        """Replace the rows that differ, or all of them. Returns whether any differ."""
+    def _replace_rows(self, new: str, old: str, node: NodeResult) -> bool:
+        """Replace the rows that differ, or all of a small mart. Returns whether any differ."""
+        content = "SELECT (count(*), sum(hash(t)::HUGEINT)) FROM {} AS t".format
+        found = self.connection.execute(
+            f"SELECT ({content(new)}) IS DISTINCT FROM ({content(old)}), count(*) FROM {new}"
+        ).fetchone()
+        is_different, rows = found or (True, 0)
+        if not is_different:
+            return False
+        if rows <= FEW_ROWS or self._files(node) >= MOST_FILES:
+            self._rewrite(new, old)
+            return True
         self.connection.execute(
             "CREATE OR REPLACE TEMP TABLE different AS SELECT o.id AS old_id, n.id AS new_id"
             f" FROM (SELECT rowid AS id, hash(t) AS content FROM {old} AS t) AS o"
             f" FULL JOIN (SELECT rowid AS id, hash(t) AS content FROM {new} AS t) AS n"
             " USING (content) WHERE o.id IS NULL OR n.id IS NULL"
         )
-        different, rows = self._count("different"), self._count(new)
-        if not different:
-            return False
-        if rows <= FEW_ROWS or different > rows or files >= MOST_FILES:
+        if self._count("different") > rows:
             self._rewrite(new, old)
             return True
         self.connection.execute(f"DELETE FROM {old} WHERE rowid IN (SELECT old_id FROM different)")
         self.connection.execute(
             f"INSERT INTO {old} BY NAME FROM {new} WHERE rowid IN (SELECT new_id FROM different)"
         )
+        self._rewrite_unless_complete(new, old)
         return True
+
+    def _rewrite_unless_complete(self, new: str, old: str) -> bool:
+        """Replace all rows if their number differs: some are there twice, or were deleted."""
+        is_complete = self._count(new) == self._count(old)
+        if not is_complete:
+            self._rewrite(new, old)
+        return not is_complete
 
     def _rewrite(self, new: str, old: str) -> None:
         """Replace all rows of a table."""
