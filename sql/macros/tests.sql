@@ -4,10 +4,12 @@
    those in the lake, because rows enter the lake only after all tests pass. #}
 {% macro is_untested(model) -%}
     {%- if execute and target.type == 'duckdb' and not flags.FULL_REFRESH -%}
-        {%- set published = adapter.get_relation('lake', model.schema, model.identifier) -%}
         {%- set nodes = graph.nodes.values() | selectattr('name', 'equalto', model.identifier) -%}
-        {%- if published and (nodes | first).config.materialized == 'incremental' -%}
-            {{ return("built_at > (select coalesce(max(built_at), '-infinity') from " ~ published ~ ")") }}
+        {%- if (nodes | first).config.materialized == 'incremental' -%}
+            {%- set published = adapter.get_relation('lake', model.schema, model.identifier) -%}
+            {%- if published -%}
+                {{ return("built_at > (select coalesce(max(built_at), '-infinity') from " ~ published ~ ")") }}
+            {%- endif -%}
         {%- endif -%}
     {%- endif -%}
     {{ return('true') }}

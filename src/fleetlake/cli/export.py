@@ -48,15 +48,17 @@ def export(
     from fleetlake.exporters.export import address_of, target_named
     from fleetlake.exporters.export import export as export_tables
     from fleetlake.lake import open_lake
+    from fleetlake.lake.catalog import require_lake
     from fleetlake.settings import load_settings
     from fleetlake.text.wording import counted
 
     settings, row = load_settings(), target_named(target)
     if settings.csv_guard and row.option == "csv":
         row = replace(row, option="csv guarded")
+    require_lake(settings.lake)
     address = SecretStr(to) if to else address_of(row, settings.exports)
     with (
-        open_lake(settings.lake, read_only=True) as lake,
+        open_lake(settings.lake) as lake,
         _row_progress(console(stderr=True)) as on_rows,
     ):
         done = export_tables(lake, row, address, tables or [], is_full=full, on_rows=on_rows)

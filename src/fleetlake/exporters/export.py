@@ -23,6 +23,7 @@ from fleetlake.exporters.changes import (
 )
 from fleetlake.exporters.contract import Exporter, ExportMark, reported
 from fleetlake.exporters.geometry import has_geometry, with_geometry
+from fleetlake.exporters.held import hold_snapshots
 from fleetlake.lake import Lake
 from fleetlake.lake.locks import export_lock
 from fleetlake.machine.project import in_project
@@ -36,12 +37,17 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, kw_only=True)
 class Exported:
-    """The result for a table: rows sent, keys removed, and why it was sent in full (or None)."""
+    """The result for a table: rows sent, keys removed, and why it was sent in full (or None).
+
+    `before` and `snapshot` are the snapshots of the target's rows before and after it.
+    """
 
     table: str
     sent: int
     removed: int
     full_reason: str | None
+    before: int | None
+    snapshot: int
     seconds: float
 
 
@@ -61,7 +67,7 @@ def export(
     secrets of the address; LakeError.
     """
     sources, is_default = tables_named(lake, names), not names
-    return _guarded(
+    done = _guarded(
         lake,
         target,
         address,
@@ -75,6 +81,8 @@ def export(
             on_rows=on_rows,
         ),
     )
+    _hold(lake, target, done)
+    return done
 
 
 def renew(lake: Lake, target: Target, address: SecretStr) -> list[str]:
@@ -95,21 +103,29 @@ def catch_up(
     """
     sources = _to_send(lake, target, tables_named(lake, ["marts", "raw", "meta"]))
 
-    def work() -> list[str]:
+    def work() -> list[Exported]:
         exporter = open_exporter(target, address)
         try:
             lake.execute("BEGIN")
             stale = [s for s in sources if _is_older(lake, _mark_or_none(exporter, s), before)]
+            done = []
             for source in stale:
-                _export_table(lake, exporter, source, is_full=False, on_rows=lambda *_: None)
+                done += [_export_table(lake, exporter, source, is_full=False)]
                 if are_earlier_removed:
                     exporter.purge(source.name)
-            return [source.name for source in stale]
+            return done
         finally:
             lake.roll_back()
             exporter.close()
 
-    return _guarded(lake, target, address, work)
+    done = _guarded(lake, target, address, work)
+    _hold(lake, target, done)
+    return [one.table for one in done]
+
+
+def _hold(lake: Lake, target: Target, done: Sequence[Exported]) -> None:
+    """Keep the snapshots that exported tables have reached: the next export continues there."""
+    hold_snapshots(lake, target.name, {one.table: (one.before, one.snapshot) for one in done})
 
 
 def _to_send(
@@ -260,14 +276,22 @@ def _export_tables(
     try:
         lake.execute("BEGIN")  # one snapshot of the lake for all tables
         sent = _to_send(lake, target, sources, is_default=is_default)
-        return [_export_table(lake, exporter, source, is_full, on_rows) for source in sent]
+        return [
+            _export_table(lake, exporter, source, is_full=is_full, on_rows=on_rows)
+            for source in sent
+        ]
     finally:
         lake.roll_back()
         exporter.close()
 
 
 def _export_table(
-    lake: Lake, exporter: Exporter, source: Source, is_full: bool, on_rows: OnRows
+    lake: Lake,
+    exporter: Exporter,
+    source: Source,
+    *,
+    is_full: bool,
+    on_rows: OnRows = lambda _table, _rows: None,
 ) -> Exported:
     began = time.monotonic()
     old, now = exporter.mark(source.name), mark_of(lake, source)
@@ -293,5 +317,7 @@ def _export_table(
         sent=sent,
         removed=removed,
         full_reason=full_reason,
+        before=old.snapshot_id if old else None,
+        snapshot=now.snapshot_id,
         seconds=time.monotonic() - began,
     )

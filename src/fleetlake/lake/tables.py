@@ -201,6 +201,13 @@ META: dict[str, dict[str, str]] = {
         "row_number": "BIGINT",
         "announced_at": _TIME,
     },
+    # The snapshot that each export of a table has reached, from which the next one continues.
+    "exports": {
+        "target": "VARCHAR",
+        "table_name": "VARCHAR",
+        "snapshot_id": "BIGINT",
+        "exported_at": _TIME,
+    },
     # Requests made, retries included, per run and endpoint.
     "calls": {
         "run_id": "VARCHAR",

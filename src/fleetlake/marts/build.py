@@ -29,6 +29,7 @@ from fleetlake.lake.durable import flush_files
 from fleetlake.lake.integrity.checksums import add_checksums
 from fleetlake.lake.locks import build_lock, commit_lock
 from fleetlake.lake.run_log import record_build
+from fleetlake.lake.thinning import thin_snapshots
 from fleetlake.lake_address import LakeAddress, as_settings
 from fleetlake.machine.child_environment import lake_access
 from fleetlake.machine.file_locks import LockTaken, file_lock
@@ -51,7 +52,7 @@ from fleetlake.marts.session import (
     attach_snapshot,
     limit_memory,
 )
-from fleetlake.marts.switch import Switcher
+from fleetlake.marts.switch import AS_BEFORE, AS_FILES, Switcher
 from fleetlake.settings import BUILD_MEMORY
 from fleetlake.text.quoting import literal, quoted
 
@@ -262,8 +263,11 @@ class _Build:
                     record = partial(self.record, lake, plan, run)
                     # Live marts were built before, with all others, from the same project.
                     switched = _switch(lake, run, record, is_known=plan.is_live)
-                with lake.transaction():
-                    add_checksums(lake)
+                if plan.is_live:  # whose files are replaced within seconds
+                    thin_snapshots(lake)
+                else:
+                    with lake.transaction():
+                        add_checksums(lake)
             except duckdb.Error as error:
                 raise BuildFailed(
                     f"The marts are built, but could not be copied into the lake: {error}",
@@ -284,13 +288,12 @@ def _switch(
     shown = [node for node in run.nodes if (node.schema, node.kind == "view") in _SHOWN]
     written = {}
     connection.execute("BEGIN")
+    connection.execute(AS_FILES)
     for node in shown:
         write = switcher.replace_view if node.kind == "view" else switcher.update_table
         written[node.name] = write(node)
+    connection.execute(AS_BEFORE)
     dropped = () if is_known else drop_marts_without_model(connection)
-    record()
-    flush_files(lake.path)
-    connection.execute("COMMIT")
     models = tuple(
         ModelResult(
             name=node.name,
@@ -304,6 +307,9 @@ def _switch(
         )
         for node in run.nodes
     )
+    record()
+    flush_files(lake.path)
+    connection.execute("COMMIT")
     return models, dropped
 
 

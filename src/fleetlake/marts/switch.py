@@ -2,8 +2,9 @@
 
 dbt builds in a scratch file (`<lake>/dbt/build.duckdb`), so a failed or killed build changes
 nothing in the lake. A reader always sees the marts of a single build, or of that and the live
-builds after it. A mart whose rows have not changed is not rewritten. For an incremental mart that
-names its unit, as all of ours do, only the units computed since the last switch are written.
+builds after it. Of a large mart, only the rows that differ are written; of an incremental mart that
+names its unit, as all of ours do, the units computed since the last switch. Each write is a file.
+The catalog would keep small ones in rows of its own, which do not go when snapshots expire.
 """
 
 from dataclasses import dataclass
@@ -13,11 +14,21 @@ import duckdb
 
 from fleetlake.lake.tables import statistics_statements
 from fleetlake.marts.dbt import NodeResult
-from fleetlake.text.quoting import quoted
+from fleetlake.text.quoting import literal, quoted
 
 _DATABASES = ["build", "lake"]
 BUILT_AT = "built_at"
 """Column of an incremental mart: when a build computed the row."""
+
+AS_FILES = "SET ducklake_default_data_inlining_row_limit = 0"
+AS_BEFORE = "RESET ducklake_default_data_inlining_row_limit"
+"""Statements before and after the switch, so that the catalog keeps no rows of marts itself."""
+
+FEW_ROWS = 50_000
+"""A table of up to this many rows is rewritten: it stays one file of a few megabytes."""
+
+MOST_FILES = 20
+"""A table of this many files is rewritten as one: readers open them all."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +55,58 @@ class Switcher:
             if not self._count(old):
                 self.connection.execute(statistics_statements(old))
             return True
-        written = bool(node.unit) and self._replace_units(new, old, node.unit)
-        if self._holds_same_rows(new, old, node):
-            return written
+        if not node.unit:
+            return self._replace_rows(new, old, node)
+        written = self._replace_units(new, old, node.unit)
+        return self._rewrite_unless_complete(new, old) or written
+
+    def _replace_rows(self, new: str, old: str, node: NodeResult) -> bool:
+        """Replace the rows that differ, or all of a small mart. Returns whether any differ."""
+        content = "SELECT (count(*), sum(hash(t)::HUGEINT)) FROM {} AS t".format
+        found = self.connection.execute(
+            f"SELECT ({content(new)}) IS DISTINCT FROM ({content(old)}), count(*) FROM {new}"
+        ).fetchone()
+        is_different, rows = found or (True, 0)
+        if not is_different:
+            return False
+        if rows <= FEW_ROWS or self._files(node) >= MOST_FILES:
+            self._rewrite(new, old)
+            return True
+        self.connection.execute(
+            "CREATE OR REPLACE TEMP TABLE different AS SELECT o.id AS old_id, n.id AS new_id"
+            f" FROM (SELECT rowid AS id, hash(t) AS content FROM {old} AS t) AS o"
+            f" FULL JOIN (SELECT rowid AS id, hash(t) AS content FROM {new} AS t) AS n"
+            " USING (content) WHERE o.id IS NULL OR n.id IS NULL"
+        )
+        if self._count("different") > rows:
+            self._rewrite(new, old)
+            return True
+        self.connection.execute(f"DELETE FROM {old} WHERE rowid IN (SELECT old_id FROM different)")
+        self.connection.execute(
+            f"INSERT INTO {old} BY NAME FROM {new} WHERE rowid IN (SELECT new_id FROM different)"
+        )
+        self._rewrite_unless_complete(new, old)
+        return True
+
+    def _rewrite_unless_complete(self, new: str, old: str) -> bool:
+        """Replace all rows if their number differs: some are there twice, or were deleted."""
+        is_complete = self._count(new) == self._count(old)
+        if not is_complete:
+            self._rewrite(new, old)
+        return not is_complete
+
+    def _rewrite(self, new: str, old: str) -> None:
+        """Replace all rows of a table."""
         self.connection.execute(f"DELETE FROM {old}")
         self.connection.execute(f"INSERT INTO {old} BY NAME FROM {new}")
-        return True
+
+    def _files(self, node: NodeResult) -> int:
+        """Return how many data files of the lake hold a mart."""
+        found = self.connection.execute(
+            f"SELECT count(*) FROM ducklake_list_files('lake', {literal(node.name)},"
+            f" schema => {literal(node.schema)})"
+        ).fetchone()
+        return int(found[0]) if found else 0
 
     def _replace_units(self, new: str, old: str, unit: tuple[str, ...]) -> bool:
         """Replace the units that were computed after the lake's newest."""
@@ -92,18 +149,4 @@ class Switcher:
 
     def _count(self, table: str) -> int:
         found = self.connection.execute(f"SELECT count(*) FROM {table}").fetchone()
-        return int(found[0]) if found else 0
-
-    def _holds_same_rows(self, new: str, old: str, node: NodeResult) -> bool:
-        """Return whether two tables hold the same rows; an incremental mart is only counted."""
-        count = self._count(new)
-        if count != self._count(old):
-            return False
-        return not count or bool(node.unit) or self._digest(new) == self._digest(old)
-
-    def _digest(self, table: str) -> int:
-        """Return a hash of all values of a table, independent of the order of rows."""
-        found = self.connection.execute(
-            f"SELECT sum(hash(t)::HUGEINT) FROM {table} AS t"
-        ).fetchone()
         return int(found[0]) if found else 0

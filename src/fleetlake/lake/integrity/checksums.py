@@ -31,9 +31,12 @@ def known_checksums(lake: Lake) -> dict[str, str]:
 
 
 def files_without_checksum(lake: Lake) -> list[ListedFile]:
-    """Return the files that any snapshot reads and that have no checksum yet."""
+    """Return the files of the newest snapshot that have no checksum yet.
+
+    Older ones are those of live builds, which the next build replaced within seconds.
+    """
     known = known_checksums(lake)
-    return [file for file in listed_files(lake) if file.name not in known]
+    return [file for file in listed_files(lake) if file.ended is None and file.name not in known]
 
 
 def add_checksums(lake: Lake) -> int:

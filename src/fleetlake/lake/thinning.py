@@ -1,0 +1,57 @@
+"""Thinning the lake's history: of older hours, one snapshot stays.
+
+Live builds rewrite their marts up to six times a minute. Every snapshot until the next build keeps
+the files of that version, so the lake would grow by tens of thousands of files a day.
+
+Whoever reads an older snapshot still finds it: the next build and readers that have just begun
+(`KEEP_ALL`), time travel (the last snapshot of each hour), the next export (`meta.exports`).
+"""
+
+from contextlib import suppress
+from datetime import timedelta
+
+from fleetlake.errors import StreamBusy
+from fleetlake.lake.connection import Lake
+from fleetlake.lake.durable import flush_files
+from fleetlake.lake.locks import files_lock
+
+KEEP_ALL = timedelta(hours=3)
+"""Every snapshot stays this long; the next build of all marts reads which tables they changed."""
+
+FEWEST = 100
+"""Fewer snapshots than this are not worth a change of the catalog."""
+
+_ENDED = """
+with snapshots as (
+    select snapshot_id as id, snapshot_time::timestamptz as made_at
+    from __ducklake_metadata_lake.ducklake_snapshot
+)
+select id from (
+    select *, max(id) over (partition by date_trunc('hour', made_at)) as last_of_hour from snapshots
+)
+where id <> last_of_hour and made_at < now() - to_seconds(?)
+order by id
+"""
+
+_EXPORTED = "select snapshot_id from meta.exports"
+"""The next export asks for the changes from there, by the snapshot that followed."""
+
+
+def thin_snapshots(lake: Lake, *, keep_all: timedelta = KEEP_ALL) -> int:
+    """Expire the snapshots that nobody needs, and remove their files; return how many.
+
+    It leaves them to a later call if they are few, or while a backup copies files. The commit lock
+    must be held.
+    """
+    ended = [number for (number,) in lake.rows(_ENDED, [keep_all.total_seconds()])]
+    if len(ended) < FEWEST:
+        return 0
+    held = {number for (at,) in lake.rows(_EXPORTED) for number in (at, at + 1)}
+    ended = [number for number in ended if number not in held]
+    with suppress(StreamBusy), files_lock(lake.path, seconds=0):
+        with lake.transaction():
+            lake.execute(f"call ducklake_expire_snapshots('lake', versions => {ended})")
+        flush_files(lake.path)  # the catalog must forget a file before the disk does
+        lake.execute("call ducklake_cleanup_old_files('lake', cleanup_all => true)")
+        return len(ended)
+    return 0
