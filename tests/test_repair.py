@@ -12,7 +12,7 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import LakeError
 from fleetlake.lake import open_lake
 from fleetlake.lake.gaps import gaps
-from fleetlake.lake.integrity.damage import CheckReport, Damage, DamageKind
+from fleetlake.lake.integrity.damage import CheckReport, Damage, DamageKind, in_words
 from fleetlake.lake.integrity.listing import ListedFile
 from fleetlake.lake.integrity.losses import Loss
 from fleetlake.lake.integrity.rebuild import Rebuilt
@@ -88,6 +88,28 @@ def test_a_check_names_each_damaged_file(monkeypatch: pytest.MonkeyPatch, capsys
     said = capsys.readouterr().out
     assert all(word in said for word in ("raw.alerts", FILE.name, "missing", "gone"))
     assert said.splitlines()[-1] == "2 files (3.0 MB): sizes and footers compared, 1 fault found."
+
+
+def test_damages_are_counted_by_kind_with_the_tables_they_are_in() -> None:
+    def damage(kind: DamageKind, table: str) -> Damage:
+        return Damage(kind=kind, table=table, name="", found="")
+
+    tables = ["raw.b", "raw.a", "raw.b"]
+
+    assert in_words(
+        (
+            *(damage(DamageKind.CATALOG, table) for table in ("", "")),
+            *(damage(DamageKind.MISSING, table) for table in tables),
+            damage(DamageKind.INDEX, "raw.a"),
+            damage(DamageKind.CATALOG, "raw.c"),
+        )
+    ) == (
+        "The lake is damaged: 3 files missing (raw.a, raw.b); 3 faults in the catalog (raw.c); "
+        "1 contradiction between meta and raw (raw.a)."
+    )
+    assert in_words((damage(DamageKind.CATALOG, ""),)) == (
+        "The lake is damaged: 1 fault in the catalog."
+    )
 
 
 def test_a_check_says_what_it_could_not_compare(

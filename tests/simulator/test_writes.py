@@ -286,7 +286,12 @@ def test_secret_is_always_a_star_on_read(fresh: Service):
     read = fresh.page(f"alert_push_destinations/{made['destination_config_id']}/")
 
     assert made["authentication"] == read["authentication"] == {"secret": "*"}
-    assert "s3cret" not in fresh.get("activity_logs/?limit=500").text
+    change = {"name": "m", "authentication": {"secret": "n3w-s3cret"}}
+    path = f"alert_push_destinations/{made['destination_config_id']}/"
+    assert fresh.write("PATCH", path, change).status_code == 202
+    logged = fresh.get("activity_logs/?limit=500").text
+    assert "s3cret" not in logged
+    assert "authentication" not in logged
     assert made["resource_url"].endswith(f"/{made['destination_config_id']}/")
 
 
