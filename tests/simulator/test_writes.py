@@ -455,6 +455,19 @@ def test_rule_takes_effect_only_where_it_is_associated(make_service):
     assert routers <= south
 
 
+@section("Observed: Fields")
+def test_rule_of_a_group_covers_the_routers_of_that_group_only(make_service):
+    service = make_service(rules=False)
+    group = 20003
+    service.write("POST", "alert_rules/", rule(associated_accounts=[], associated_groups=[group]))
+    service.advance(days=2)
+
+    members = {r["id"] for r in service.records(f"routers/?group={group}&limit=500")}
+    routers = {last_segment(alert["router"]) for alert in service.truth("alerts")}
+    assert routers
+    assert routers <= members
+
+
 @section("Endpoints: alert_rules")
 def test_destination_can_be_tested_before_a_rule_names_it(fresh: Service):
     key = destination(fresh)["destination_config_id"]
