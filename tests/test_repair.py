@@ -3,6 +3,8 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,7 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import LakeError
 from fleetlake.lake import open_lake
 from fleetlake.lake.gaps import gaps
+from fleetlake.lake.integrity import losses
 from fleetlake.lake.integrity.damage import CheckReport, Damage, DamageKind, in_words
 from fleetlake.lake.integrity.listing import ListedFile
 from fleetlake.lake.integrity.losses import Loss
@@ -217,3 +220,27 @@ def test_the_lost_rows_of_a_device_that_is_no_longer_listed_are_a_gap(
     assert (gap.account_profile, gap.endpoint, gap.partition) == ("default", endpoint.name, "2")
     assert (gap.start_at, gap.end_at) == (lost.start, lost.end)
     assert gap.reason == "its file was lost, and the service no longer lists the device"
+
+
+@pytest.mark.parametrize(
+    ("ids", "range_", "shown"),
+    [
+        ([1, 2, 3], ("1", "3"), "router_id 1, 2, 3 (3)"),
+        ([*range(1_005)], ("0", "1004"), "router_id 0, 1, 2, 3, 4, … (1,005)"),
+        ([*range(5)], ("0", "4"), "router_id 0, 1, 2, 3, 4 (5)"),
+        ([], ("4", "9"), "router_id 4 to 9"),
+        ([], ("4", "4"), "router_id 4"),
+        ([], (None, None), ""),
+    ],
+    ids=str,
+)
+def test_a_lost_file_is_described_by_a_few_of_its_devices_or_their_range(
+    monkeypatch: pytest.MonkeyPatch, ids: list[int], range_: tuple[str | None, ...], shown: str
+) -> None:
+    monkeypatch.setattr(losses, "_read_ids", lambda *_: ids)
+    statistics = {"_loaded_at": ("2026", "2027"), "router_id": range_}
+    lake: Any = SimpleNamespace(path=Path("lake"))
+    describe = losses._devices  # noqa: SLF001 - its file would have to be damaged just so
+
+    assert describe(lake, FILE, statistics, ENDPOINTS["alerts"]) == shown
+    assert describe(lake, FILE, statistics, None) == ""
