@@ -14,11 +14,12 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import LakeError
 from fleetlake.lake import open_lake
 from fleetlake.lake.gaps import gaps
-from fleetlake.lake.integrity import losses
+from fleetlake.lake.integrity import losses, rebuild
 from fleetlake.lake.integrity.damage import CheckReport, Damage, DamageKind, in_words
 from fleetlake.lake.integrity.listing import ListedFile
 from fleetlake.lake.integrity.losses import Loss
 from fleetlake.lake.integrity.rebuild import Rebuilt
+from fleetlake.lake.tables import META
 from fleetlake.lake.watermarks import add_intervals
 from fleetlake.loading.repair import RepairPlan, read_again
 from fleetlake.planning.intervals import Interval
@@ -220,6 +221,13 @@ def test_the_lost_rows_of_a_device_that_is_no_longer_listed_are_a_gap(
     assert (gap.account_profile, gap.endpoint, gap.partition) == ("default", endpoint.name, "2")
     assert (gap.start_at, gap.end_at) == (lost.start, lost.end)
     assert gap.reason == "its file was lost, and the service no longer lists the device"
+
+
+def test_a_rebuilt_catalog_keeps_tables_and_columns_that_there_are() -> None:
+    kept = rebuild._KEPT  # noqa: SLF001 - a name that no table has would keep nothing
+
+    assert [table for table in kept if table not in META] == []
+    assert [column for table, column in kept.items() if column and column not in META[table]] == []
 
 
 @pytest.mark.parametrize(
