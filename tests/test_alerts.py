@@ -381,14 +381,28 @@ def test_setup_changes_no_rule_that_is_not_for_this_destination_alone(service, w
     assert sorted(made["filter_criteria"]["alert_type__in"]) == list(chosen_types(missing))
 
 
-def test_a_change_that_was_made_although_the_service_failed_is_not_sent_again(service):
+def test_a_change_with_an_unknown_outcome_is_repeated_unless_it_was_made(service):
     service.run("destinations", "add", "--url", URL)
-    wire = Broken(service.sim.transport, 1, 500, before=False)
+    add_rule(service)
+    [rule] = [rule["alert_config_id"] for rule in service.records("alert_rules")]
+    [key] = [one["destination_config_id"] for one in service.records("alert_push_destinations")]
 
-    done = service.run("destinations", "change", URL, "--name", "new", wire=wire)
+    def writes_of(*words: str, before: bool) -> int:
+        wire = Broken(service.sim.transport, 1, 500, before=before)
+        done = service.run(*words, wire=wire)
+        assert done.exit_code == 0, done.output
+        return wire.writes
 
-    assert (done.exit_code, wire.writes) == (0, 1)
-    assert [one["name"] for one in service.records("alert_push_destinations")] == ["new"]
+    for before, name, schedule in ((True, "first", "daily"), (False, "second", "hourly")):
+        expected = 2 if before else 1
+        new = ("--name", name, "--url", f"{URL}/{name}")
+        assert writes_of("destinations", "change", key, *new, before=before) == expected
+        assert writes_of("rules", "change", rule, "--schedule", schedule, before=before) == expected
+        assert [one["name"] for one in service.records("alert_push_destinations")] == [name]
+        assert [one["schedule"] for one in service.records("alert_rules")] == [schedule]
+    assert writes_of("rules", "remove", rule, "--yes", before=False) == 1
+    assert writes_of("destinations", "remove", key, "--yes", before=False) == 1
+    assert service.records("alert_rules") == service.records("alert_push_destinations") == []
 
 
 class Echo(Broken):

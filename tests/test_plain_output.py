@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import subprocess
+from contextlib import nullcontext
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -18,7 +19,10 @@ from typer.testing import CliRunner
 import fleetlake
 from fleetlake import cli
 from fleetlake.cli import screen
+from fleetlake.cli.docs import docs
+from fleetlake.cli.init import init
 from fleetlake.cli.log_format import PlainFormatter
+from fleetlake.cli.quarantine import show_quarantined
 from fleetlake.cli.rich_screen import RichScreen
 from fleetlake.errors import FleetlakeError
 from fleetlake.lake import open_lake
@@ -196,6 +200,30 @@ def test_rows_are_a_table_up_to_the_width_of_the_screen_and_blocks_beyond_it(pri
     assert printed(lambda on: screen.print_rows(on, ("a", "bcd"), [(1, too_wide)])) == (
         f"record 1\na  : 1\nbcd: {too_wide}\n"
     )
+
+
+def test_lines_that_are_copied_from_the_output_are_never_broken(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(screen, "PLAIN_WIDTH", 20)
+    page = tmp_path / "page.html"
+    page.touch()
+    monkeypatch.setattr("fleetlake.marts.build.write_docs", lambda _: page)
+    record = SimpleNamespace(endpoint="alerts", reason="a reason of some length", raw="{}" * 20)
+    monkeypatch.setattr("fleetlake.lake.open_lake", lambda *_, **__: nullcontext())
+    monkeypatch.setattr("fleetlake.loading.quarantine.quarantined", lambda *_: [record])
+
+    init(tmp_path / "project")
+    init(tmp_path / "project")
+    docs(tmp_path / "docs.html")
+    show_quarantined()
+
+    *wrote, described, reason, raw = capsys.readouterr().out.splitlines()
+    files = [path for path in (tmp_path / "project").rglob("*") if path.is_file()]
+    for line, start in zip(wrote, [*["  wrote "] * len(files), "Next: "], strict=False):
+        assert line.startswith(start)
+    assert len(wrote) == 2 * (len(files) + 1)
+    assert wrote[-2].startswith("  exists, left unchanged: ")
+    assert described == f"Written to {tmp_path / 'docs.html'}."
+    assert [reason, raw] == ["alerts: a reason of some length", f"  {record.raw}"]
 
 
 def test_a_load_tells_a_log_how_far_each_stream_is_and_how_it_ended(printed, monkeypatch, capsys):

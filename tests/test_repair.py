@@ -3,6 +3,8 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -12,10 +14,12 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import LakeError
 from fleetlake.lake import open_lake
 from fleetlake.lake.gaps import gaps
-from fleetlake.lake.integrity.damage import CheckReport, Damage, DamageKind
+from fleetlake.lake.integrity import losses, rebuild
+from fleetlake.lake.integrity.damage import CheckReport, Damage, DamageKind, in_words
 from fleetlake.lake.integrity.listing import ListedFile
 from fleetlake.lake.integrity.losses import Loss
 from fleetlake.lake.integrity.rebuild import Rebuilt
+from fleetlake.lake.tables import META
 from fleetlake.lake.watermarks import add_intervals
 from fleetlake.loading.repair import RepairPlan, read_again
 from fleetlake.planning.intervals import Interval
@@ -88,6 +92,28 @@ def test_a_check_names_each_damaged_file(monkeypatch: pytest.MonkeyPatch, capsys
     said = capsys.readouterr().out
     assert all(word in said for word in ("raw.alerts", FILE.name, "missing", "gone"))
     assert said.splitlines()[-1] == "2 files (3.0 MB): sizes and footers compared, 1 fault found."
+
+
+def test_damages_are_counted_by_kind_with_the_tables_they_are_in() -> None:
+    def damage(kind: DamageKind, table: str) -> Damage:
+        return Damage(kind=kind, table=table, name="", found="")
+
+    tables = ["raw.b", "raw.a", "raw.b"]
+
+    assert in_words(
+        (
+            *(damage(DamageKind.CATALOG, table) for table in ("", "")),
+            *(damage(DamageKind.MISSING, table) for table in tables),
+            damage(DamageKind.INDEX, "raw.a"),
+            damage(DamageKind.CATALOG, "raw.c"),
+        )
+    ) == (
+        "The lake is damaged: 3 files missing (raw.a, raw.b); 3 faults in the catalog (raw.c); "
+        "1 contradiction between meta and raw (raw.a)."
+    )
+    assert in_words((damage(DamageKind.CATALOG, ""),)) == (
+        "The lake is damaged: 1 fault in the catalog."
+    )
 
 
 def test_a_check_says_what_it_could_not_compare(
@@ -195,3 +221,34 @@ def test_the_lost_rows_of_a_device_that_is_no_longer_listed_are_a_gap(
     assert (gap.account_profile, gap.endpoint, gap.partition) == ("default", endpoint.name, "2")
     assert (gap.start_at, gap.end_at) == (lost.start, lost.end)
     assert gap.reason == "its file was lost, and the service no longer lists the device"
+
+
+def test_a_rebuilt_catalog_keeps_tables_and_columns_that_there_are() -> None:
+    kept = rebuild._KEPT  # noqa: SLF001 - a name that no table has would keep nothing
+
+    assert [table for table in kept if table not in META] == []
+    assert [column for table, column in kept.items() if column and column not in META[table]] == []
+
+
+@pytest.mark.parametrize(
+    ("ids", "range_", "shown"),
+    [
+        ([1, 2, 3], ("1", "3"), "router_id 1, 2, 3 (3)"),
+        ([*range(1_005)], ("0", "1004"), "router_id 0, 1, 2, 3, 4, … (1,005)"),
+        ([*range(5)], ("0", "4"), "router_id 0, 1, 2, 3, 4 (5)"),
+        ([], ("4", "9"), "router_id 4 to 9"),
+        ([], ("4", "4"), "router_id 4"),
+        ([], (None, None), ""),
+    ],
+    ids=str,
+)
+def test_a_lost_file_is_described_by_a_few_of_its_devices_or_their_range(
+    monkeypatch: pytest.MonkeyPatch, ids: list[int], range_: tuple[str | None, ...], shown: str
+) -> None:
+    monkeypatch.setattr(losses, "_read_ids", lambda *_: ids)
+    statistics = {"_loaded_at": ("2026", "2027"), "router_id": range_}
+    lake: Any = SimpleNamespace(path=Path("lake"))
+    describe = losses._devices  # noqa: SLF001 - its file would have to be damaged just so
+
+    assert describe(lake, FILE, statistics, ENDPOINTS["alerts"]) == shown
+    assert describe(lake, FILE, statistics, None) == ""

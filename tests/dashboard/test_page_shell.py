@@ -4,6 +4,7 @@ import json
 from html.parser import HTMLParser
 from urllib.parse import parse_qsl, urlsplit
 
+from fleetlake.dashboard import web_app
 from fleetlake.dashboard.page_shell import login_html, page_html
 from fleetlake.dashboard.panels import dashboard_pages
 
@@ -87,3 +88,15 @@ def test_the_page_that_asks_for_the_token_loads_no_panel_and_says_if_it_was_wron
     assert Tags(right).named("script", "src") == ["/static/theme.js"]
     assert Tags(right).found["form"] == [{"method": "post", "action": "/login"}]
     assert Tags(right).named("input", "name") == ["token"]
+
+
+def test_the_answers_kept_for_the_next_reader_are_few_and_small(tmp_path, monkeypatch):
+    monkeypatch.setattr(web_app, "KEPT_ANSWERS", 2)
+    monkeypatch.setattr(web_app, "LARGEST_KEPT", 5)
+    dashboard = web_app.Dashboard(tmp_path, token=None, tiles=None)
+
+    for name, document in (("a", b"1"), ("b", b"22"), ("c", b"55555"), ("d", b"666666")):
+        dashboard._keep(("snapshot", name), document)  # noqa: SLF001 - what it holds is memory
+
+    kept = dashboard._kept  # noqa: SLF001
+    assert {name: document for (_, name), document in kept.items()} == {"b": b"22", "c": b"55555"}

@@ -190,6 +190,13 @@ def test_the_exports_of_a_panel_have_the_same_rows_as_the_page(app, panel):
     packed = ask(app, f"{panel.path}.parquet", given)
     written = ask(app, f"{panel.path}.csv", given)
 
+    types = [one.headers["content-type"] for one in (packed, written)]
+    assert types == ["application/vnd.apache.parquet", "text/csv; charset=utf-8"]
+    for one, form in ((packed, "parquet"), (written, "csv")):
+        assert re.fullmatch(
+            rf'attachment; filename="[\w.-]+\.{form}"', one.headers["content-disposition"]
+        )
+        assert one.headers["cache-control"] == "no-store"
     parquet = pl.read_parquet(io.BytesIO(packed.content))
     csv = pl.read_csv(io.BytesIO(written.content), infer_schema=False)
     assert parquet.height == csv.height >= len(shown)

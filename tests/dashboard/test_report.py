@@ -51,6 +51,7 @@ def test_a_report_holds_what_the_dashboard_shows_for_the_same_time(held, app):
 
     assert {path: answer["values"] for path, answer in held["answers"].items()} == shown
     assert len(shown) > 30
+    assert held["given"] == {"last": "7d"}
 
 
 def test_a_report_may_run_its_own_scripts_and_make_no_request(report):
@@ -148,6 +149,7 @@ def test_dated_reports_beyond_the_latest_are_removed_and_other_files_stay(world,
         "fleet-report-2026-11-12.html",
     ]
     assert file == dated_reports(tmp_path)[0]
+    assert held_in(file.read_text())["given"] == {"last": "7d"}
     assert (tmp_path / "my-report.html").exists()
 
 

@@ -42,7 +42,7 @@ def test_a_browser_reads_ranges_of_the_file_unpacked_and_notices_another_file(ti
     write_tiles(file, layers=["earth"])
     after = ask(tiled, "/tiles.pmtiles", headers=wanted)
 
-    assert part.status_code == 206
+    assert (part.status_code, part.headers["content-type"]) == (206, "application/vnd.pmtiles")
     assert part.content == whole[7:127]
     assert part.headers["content-range"].startswith("bytes 7-126/")
     assert "content-encoding" not in part.headers

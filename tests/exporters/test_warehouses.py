@@ -7,9 +7,11 @@ import re
 from pathlib import Path
 
 import pytest
+import sqlglot
 
 from fleetlake.errors import ExportFailed
-from fleetlake.exporters import TARGETS, bigquery, snowflake
+from fleetlake.exporters import TARGETS, bigquery, postgres, snowflake
+from fleetlake.exporters.contract import KINDS
 from fleetlake.exporters.export import export
 from fleetlake.lake import open_lake
 from tests.exporters.targets import OPENERS
@@ -46,6 +48,32 @@ def test_a_warehouse_stages_rows_and_moves_them_in_one_transaction(lake, target)
         re.sub(r"'\{.*\}'", "'{the mark}'", statement) for statement in target.statements
     )
     assert script + "\n" == Path(__file__).with_name(f"{target.name}.sql").read_text()
+
+
+MEANT = {
+    "BOOLEAN": {"BOOLEAN"},
+    "BIGINT": {"BIGINT"},
+    "DOUBLE": {"DOUBLE"},
+    "DATE": {"DATE"},
+    "TIMESTAMP WITH TIME ZONE": {"TIMESTAMPTZ"},
+    "VARCHAR": {"VARCHAR", "TEXT"},
+    "JSON": {"JSON", "VARIANT"},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "dialect"),
+    [
+        ("snowflake", snowflake.SNOWFLAKE),
+        ("bigquery", bigquery.BIGQUERY),
+        ("postgres", postgres.POSTGRES),
+    ],
+)
+def test_each_kind_of_column_has_the_type_of_the_same_meaning(name, dialect):
+    assert {*dialect.types} == {*MEANT} == {*KINDS}
+    for kind, text in dialect.types.items():
+        column = sqlglot.parse_one(f"create table t (c {text})", dialect=name)
+        assert column.find(sqlglot.exp.DataType).this.value in MEANT[kind], text
 
 
 def test_a_change_without_new_rows_stages_only_the_keys_to_delete(lake, target):

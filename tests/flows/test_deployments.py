@@ -4,13 +4,16 @@ import ast
 import subprocess
 import sys
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 from flows.groups import Group, endpoints_of, group_of
 
+from fleetlake.cli.prefect import setup
 from fleetlake.cli.prefect.deployments import deploy, read_yaml
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import FleetlakeError
@@ -178,3 +181,28 @@ def test_prefect_is_given_the_deployments_and_its_refusal_is_an_error(
         deploy(file, tmp_path)
 
     assert given == [(file, tmp_path)]
+
+
+def test_set_up_names_what_is_paused_or_gone_in_one_line_each(monkeypatch, capsys):
+    gone = [f"a-deployment-of-an-earlier-release-{number}" for number in range(9)]
+    client = SimpleNamespace(
+        api_url="http://127.0.0.1:4200/api",
+        read_block_documents_by_type=lambda _: [],
+        read_automations=lambda: [SimpleNamespace(name="dead-runs", enabled=True)],
+    )
+    monkeypatch.setattr(setup, "server_client", lambda: nullcontext(client))
+    monkeypatch.setattr("fleetlake.cli.prefect.keys.accepts_anonymous", lambda _: False)
+    for name in ("put_work_pool", "put_automations", "deploy"):
+        monkeypatch.setattr(setup, name, lambda *_, **__: None)
+    known = {"events": True, **dict.fromkeys(gone, False)}
+    monkeypatch.setattr(setup, "deployed", lambda _: known)
+
+    setup.set_up(speed=1.0, runs=3, store_keys=False)
+
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "Work pool fleetlake: at most 3 runs at once."
+    assert lines[-3:] == [
+        "Automations: dead-runs.",
+        "Still paused on the server: events.",
+        f"No longer in prefect.yaml, left unchanged: {', '.join(gone)}.",
+    ]

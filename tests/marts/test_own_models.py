@@ -126,6 +126,8 @@ def test_a_project_that_is_put_together_again_is_not_written_again(tmp_path, pro
         ("sql/models/worn.sql", WORN),
         ("sql/tests/worn.sql", "select 1 where false"),
         ("sql/seeds/carrier_plans.csv", "carrier\n"),
+        ("sql/models/more.yml", "models: []"),
+        ("sql/models/more.yaml", "models: []"),
         ("fleetlake.toml", "[vars]\nbattery_worn_pct = 61"),
     ],
 )
@@ -153,10 +155,11 @@ def test_marts_of_one_project_are_not_those_of_another(project, tmp_path, monkey
     assert "failovers_by_router" not in mart_keys()
 
 
-def test_a_yaml_file_that_cannot_be_read_is_named(project):
-    write(project, "sql/models/more.yml", "models: [")
+@pytest.mark.parametrize("name", ["more.yml", "more.yaml"])
+def test_a_yaml_file_that_cannot_be_read_is_named(project, name):
+    write(project, f"sql/models/{name}", "models: [")
 
-    with pytest.raises(BuildFailed, match=r"sql/models/more\.yml is not valid YAML"):
+    with pytest.raises(BuildFailed, match=rf"sql/models/{name} is not valid YAML"):
         mart_table()
 
 

@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fleetlake.cli import app
+from fleetlake.cli.alerts.drain import in_words
 from fleetlake.errors import StreamBusy
 from fleetlake.lake import open_lake
 from fleetlake.lake.locks import drain_lock
@@ -44,6 +45,13 @@ def test_it_says_what_it_brought_into_the_lake_and_a_second_run_that_nothing_wai
     assert second.stdout.replace("\n", "") == f"Nothing waits in {folder}."
     assert (first.exit_code, second.exit_code) == (0, 0)
     assert count(lake_path) == 2
+
+
+def test_it_says_how_many_damaged_parts_it_skipped():
+    assert in_words(Drained(messages=1_200, alerts=1, damages=2)) == (
+        "1,200 messages drained: 1 new alert, 0 in quarantine, "
+        "2 damaged parts skipped (`fleetlake events`)."
+    )
 
 
 def test_while_another_process_drains_for_long_it_says_so_and_changes_nothing(

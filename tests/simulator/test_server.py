@@ -140,7 +140,16 @@ def test_front_page_shows_fleet_clock_calls_and_how_to_connect(address: str):
     page = httpx.get(address)
 
     assert page.headers["content-type"].startswith("text/html")
-    for words in ("20, of which", "groups", "portal-key", "simulator-token", "failover_episodes"):
+    for words in (
+        "20, of which",
+        "groups",
+        "portal-key",
+        "simulator-token",
+        "failover_episodes",
+        "admin-key (Administrator)",
+        "(Full Access User)",
+        "(Read Only User)",
+    ):
         assert words in page.text
 
 

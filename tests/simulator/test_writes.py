@@ -286,7 +286,13 @@ def test_secret_is_always_a_star_on_read(fresh: Service):
     read = fresh.page(f"alert_push_destinations/{made['destination_config_id']}/")
 
     assert made["authentication"] == read["authentication"] == {"secret": "*"}
-    assert "s3cret" not in fresh.get("activity_logs/?limit=500").text
+    change = {"name": "m", "authentication": {"secret": "n3w-s3cret"}}
+    path = f"alert_push_destinations/{made['destination_config_id']}/"
+    assert fresh.write("PATCH", path, change).status_code == 202
+    assert last_log(fresh)["action"]["after"] == {"name": "m"}
+    logged = fresh.get("activity_logs/?actor__id=admin").text
+    assert logged.count('"notification_configuration"') == 2
+    assert "s3cret" not in logged
     assert made["resource_url"].endswith(f"/{made['destination_config_id']}/")
 
 
@@ -447,6 +453,19 @@ def test_rule_takes_effect_only_where_it_is_associated(make_service):
     routers = {last_segment(alert["router"]) for alert in service.truth("alerts")}
     assert routers
     assert routers <= south
+
+
+@section("Observed: Fields")
+def test_rule_of_a_group_covers_the_routers_of_that_group_only(make_service):
+    service = make_service(rules=False)
+    group = 20003
+    service.write("POST", "alert_rules/", rule(associated_accounts=[], associated_groups=[group]))
+    service.advance(days=2)
+
+    members = {r["id"] for r in service.records(f"routers/?group={group}&limit=500")}
+    routers = {last_segment(alert["router"]) for alert in service.truth("alerts")}
+    assert routers
+    assert routers <= members
 
 
 @section("Endpoints: alert_rules")
