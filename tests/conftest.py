@@ -33,7 +33,7 @@ from fleetsim.options import SimulatorOptions
 from tests import servers
 
 # A busy machine is not a bug. In the proofs, properties are tested with more examples.
-hypothesis.settings.register_profile("promises", deadline=None, max_examples=25)
+hypothesis.settings.register_profile("promises", deadline=None, max_examples=12)
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=100)
 hypothesis.settings.load_profile("promises")
 
