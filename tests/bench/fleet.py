@@ -2,18 +2,18 @@
 
 Each fleet is served by the simulator and read into a lake of its own, by `fleetlake ingest`:
 
-- `lists, events of a day`: what exists, and everything that is listed for the fleet as a whole;
-- `samples of an hour`: what is requested device by device, from an hour before the clock's start;
-- `an hour later`: all of it again, after the clock was moved by an hour;
-- `nothing new`: all of it again, with the clock where it was.
+- lists and events: what exists, and everything of a day that is listed for the whole fleet;
+- samples: what is requested device by device, from an hour before the clock's start, and the two
+  lists that say which devices have new ones.
 
-Marts are built and published before and after that hour. The call limit is off; minutes are those
-that the calls need at the setting's default. Several workers read shares of the devices
-(`ingest --shard`) into a shared lake; lists and events always belong to the first share.
+Both are read again after the clock was moved by an hour, and the lists and events once more with
+nothing new. Marts are built and published before and after that hour. The call limit is off;
+minutes are those that the calls need at the setting's default. Several workers read shares of the
+devices (`ingest --shard`) into a shared lake; lists and events always belong to the first share.
 
 The lake must have every record of a list or an event that the simulator made, and every sample of
-`COMPARED` routers. Fixes need one call per router, so a fleet of more than `LARGEST_FOR_FIXES`
-routers has those of one share in twelve read. Router logs need the same calls and are left out.
+`COMPARED` routers. Fixes need one call per router and hour, so of more than `LARGEST_WHOLE` routers
+the samples of one share in twelve are read. Router logs need the same calls and are left out.
 """
 
 import argparse
@@ -35,6 +35,7 @@ from fleetlake.endpoints import ENDPOINTS, requested_endpoints
 from fleetlake.endpoints.model import Api, Endpoint, Mode
 from fleetlake.planning.coverage import SETTLE
 from fleetlake.planning.intervals import BEGINNING
+from fleetlake.planning.shards import Shard
 from tests.bench.cases import DLT_PYTHON, environment
 from tests.bench.figures import Figures, Section
 from tests.bench.fleet_report import FLEET_REPORT
@@ -43,12 +44,12 @@ from tests.bench.page_server import GREGORIAN, ticks_of
 from tests.bench.records import ready
 
 HERE = Path(__file__).parent
-SIZES = (1_000, 2_000, 5_000, 10_000, 100_000)
+SIZES = (1_000, 3_000, 10_000, 100_000)
 SHARED_SIZE = 10_000
 WORKERS = (1, 2, 4)
-COMPARED = 100
-LARGEST_FOR_FIXES = 20_000
-FEW_FIXES = "1/12"
+COMPARED = 24
+LARGEST_WHOLE = 20_000
+TWELFTH = Shard(1, 12)
 START = datetime(2026, 6, 15, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 KEYS = {
@@ -59,10 +60,10 @@ KEYS = {
 }
 
 _V2 = [e for e in requested_endpoints() if e.api is Api.V2]
-FIXES = ENDPOINTS["historical_locations"]
 LOGS = ENDPOINTS["router_logs"]
 WHOLE = tuple(e for e in _V2 if not e.is_divisible)
-SERIES = tuple(e for e in _V2 if e.is_divisible and e not in (FIXES, LOGS))
+SERIES = tuple(e for e in _V2 if e.is_divisible and e is not LOGS)
+MOVED = {e.fan_out.moved.endpoint for e in SERIES if e.fan_out and e.fan_out.moved}
 
 
 @dataclass
@@ -88,20 +89,29 @@ class Fleet:
         with urlopen(f"{self.url}/sim/state") as answer:
             return sum(json.load(answer)["calls"].values())
 
-    def ingest(self, run: str, endpoints: Sequence[Endpoint], *options: str) -> None:
-        """Measure an ingest by all workers: the sum of their CPU, the memory of the largest."""
-        few = self.routers > LARGEST_FOR_FIXES
-        named = [e.name for e in endpoints if not (few and e is FIXES)]
-        shares = [
-            [*named, *options, "--shard", f"{number + 1}/{self.workers}"]
-            for number in range(self.workers)
-        ]
-        if len(named) < len(endpoints):
-            shares.append([FIXES.name, *options, "--shard", FEW_FIXES])
+    @property
+    def shares(self) -> list[Shard]:
+        """The shares of the devices that are read, one by each worker."""
+        if self.routers > LARGEST_WHOLE:
+            return [TWELFTH]
+        return [Shard(number + 1, self.workers) for number in range(self.workers)]
+
+    def ingest_whole(self, run: str) -> None:
+        """Measure an ingest of lists and events."""
+        self._ingest("ingest lists, events", run, [[e.name for e in WHOLE]])
+
+    def ingest_samples(self, run: str, *options: str) -> None:
+        """Measure an ingest of samples by all workers."""
+        name = "ingest samples" + (", a twelfth" if self.shares == [TWELFTH] else "")
+        named = [*(e.name for e in SERIES), *sorted(MOVED), *options]
+        self._ingest(name, run, [[*named, "--shard", str(share)] for share in self.shares])
+
+    def _ingest(self, name: str, run: str, workers: Sequence[Sequence[str]]) -> None:
+        """Measure workers: the sum of their CPU, the memory of the largest."""
         before = self.calls()
-        with ThreadPoolExecutor(self.workers) as workers:
-            taken = list(workers.map(lambda words: self._run("ingest", *words), shares))
-        self._keep("ingest", run, replace(_together(taken), calls=self.calls() - before))
+        with ThreadPoolExecutor(len(workers)) as pool:
+            taken = list(pool.map(lambda words: self._run("ingest", *words), workers))
+        self._keep(name, run, replace(_together(taken), calls=self.calls() - before))
 
     def measure(self, command: str, run: str) -> None:
         """Measure a command that makes no calls."""
@@ -141,7 +151,8 @@ class Fleet:
         routers = [r["id"] for r in self.rows("select id from raw.routers order by id")]
         some = routers[:: max(1, len(routers) // COMPARED)]
         for endpoint in SERIES:
-            ids = self._devices(endpoint, some)
+            near = self._devices(endpoint, some)
+            ids = [id_ for id_ in near if any(share.has(id_) for share in self.shares)]
             made = sum(self._made(endpoint, device=str(id_)) for id_ in ids)
             self._compare(endpoint.name, self._held(endpoint, ids), made)
 
@@ -201,16 +212,15 @@ def _together(taken: Sequence[Measure]) -> Measure:
 
 def live(fleet: Fleet) -> None:
     """Let a fleet live, and its lake follow."""
-    everything = (*WHOLE, *SERIES, FIXES)
-    fleet.ingest("lists, events of a day", WHOLE)
-    since = f"{START - HOUR:%Y-%m-%dT%H:%M:%S}"
-    fleet.ingest("samples of an hour", (*SERIES, FIXES), "--since", since)
+    fleet.ingest_whole("a day")
+    fleet.ingest_samples("an hour", "--since", f"{START - HOUR:%Y-%m-%dT%H:%M:%S}")
     fleet.check()
     fleet.measure("build", "first")
     fleet.measure("publish", "first")
     fleet.advance()
-    fleet.ingest("an hour later", everything)
-    fleet.ingest("nothing new", everything)
+    fleet.ingest_whole("an hour later")
+    fleet.ingest_samples("an hour later")
+    fleet.ingest_whole("nothing new")
     fleet.check()
     fleet.measure("build", "an hour later")
     fleet.measure("publish", "an hour later")

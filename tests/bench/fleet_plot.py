@@ -11,8 +11,8 @@ from typing import Any
 
 from matplotlib import pyplot as plt
 
-GREY, SHAPES = "#808890", "osd^vPX*"
-COLOURS = ("#2f81f7", "#2f81f7", "#d9822b", "#8957e5", "#2f81f7", "#2f81f7", "#d9822b", "#8957e5")
+GREY, SHAPES = "#808890", "osd^vPX*hD"
+COLOURS = {"ingest": "#2f81f7", "build": "#d9822b", "publish": "#8957e5"}
 
 
 def lines(figures: dict[str, Any], quantity: str) -> dict[str, list[tuple[int, float]]]:
@@ -30,9 +30,11 @@ def lines(figures: dict[str, Any], quantity: str) -> dict[str, list[tuple[int, f
 
 def draw(axes: Any, costs: dict[str, list[tuple[int, float]]], title: str) -> None:
     """Draw a line for each command, and a dotted one that grows as fast as the fleet."""
-    for (name, points), shape, colour in zip(costs.items(), SHAPES, COLOURS, strict=False):
+    for (name, points), shape in zip(costs.items(), SHAPES, strict=False):
+        colour = COLOURS[name.replace(",", " ").split()[0]]
         axes.plot(*zip(*points, strict=True), f"{shape}-", color=colour, label=name, markersize=4)
-    first, last = points[0][0], points[-1][0]
+    sizes = [routers for points in costs.values() for routers, _ in points]
+    first, last = min(sizes), max(sizes)
     most = max(cost for points in costs.values() for _, cost in points)
     axes.plot([first, last], [most * first / last, most], ":", color=GREY, label="linear")
     axes.set(xscale="log", yscale="log", xlabel="routers")

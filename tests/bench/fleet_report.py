@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from fleetlake.settings.schema import Settings
 from tests.bench.figures import ABSENT, Figures, Report, Result, Section
+from tests.bench.measure import Measure
 
 CALLS_PER_MINUTE = Settings.model_fields["calls_per_minute"].default
 COLUMNS = ("", "run", "calls", "minutes", "CPU s", "wall s", "peak MB", "CPU ms / router")
@@ -36,19 +37,21 @@ def exponent(smaller: float, larger: float, growth: float) -> float:
 
 
 def growth(figures: Figures) -> Iterator[tuple[str, str, float, float]]:
-    """Yield for each command the exponents of its CPU and memory, between the two largest fleets.
+    """Yield for each command the exponents of its CPU and memory, between its two largest fleets.
 
     Only fleets that one worker reads into a folder are compared.
     """
-    alone = [s for s in figures.sections if s.name.endswith(" 1 folder")]
-    if len(alone) < 2:
-        return
-    small, large = sorted(alone, key=lambda s: int(s.name.split()[0]))[-2:]
-    times = int(large.name.split()[0]) / int(small.name.split()[0])
-    for result in large.results:
-        before, after = small.result(result.name, result.run).measures[-1], result.measures[-1]
-        cpu = exponent(before.cpu_seconds, after.cpu_seconds, times)
-        yield result.name, result.run, cpu, exponent(before.peak_mb, after.peak_mb, times)
+    found: dict[tuple[str, str], dict[int, Measure]] = {}
+    for section in figures.sections:
+        if section.name.endswith(" 1 folder"):
+            for result in section.results:
+                of_sizes = found.setdefault((result.name, result.run), {})
+                of_sizes[int(section.name.split()[0])] = result.measures[-1]
+    for (name, run), of_sizes in found.items():
+        if len(of_sizes) > 1:
+            (small, before), (large, after) = sorted(of_sizes.items())[-2:]
+            cpu = exponent(before.cpu_seconds, after.cpu_seconds, large / small)
+            yield name, run, cpu, exponent(before.peak_mb, after.peak_mb, large / small)
 
 
 FLEET_REPORT = Report(COLUMNS, cells)

@@ -218,8 +218,8 @@ def test_routers_that_did_not_move_cost_no_calls_and_no_fix_is_missed(capsys):
 def test_a_fleet_lives_for_a_day_and_its_lake_has_every_record():
     section = fleet.bench(routers=12, workers=1)  # it ends if a record is missing
 
-    [first] = section.result("ingest", "lists, events of a day").measures
-    [again] = section.result("ingest", "nothing new").measures
+    [first] = section.result("ingest lists, events", "a day").measures
+    [again] = section.result("ingest lists, events", "nothing new").measures
     assert first.calls > 20
     assert again.calls > 10
     assert section.result("build", "an hour later").measures

@@ -118,6 +118,11 @@ class Load:
         else:
             yield from self.packed.parts()
 
+    def keys(self) -> pa.Table:
+        """Return the key columns of all rows."""
+        key = self.endpoint.key
+        return self.rows.select(key) if self.packed is None else self.packed.columns(key)
+
     @property
     def newest(self) -> datetime | None:
         """The newest event time among the rows; for a snapshot, when it was read."""

@@ -139,7 +139,7 @@ def _judge_list(lake: Lake, load: Load) -> tuple[frozenset[int], MissingRecords]
     Pages may overlap while records are added. Only the keys are needed for that.
     """
     key = _listed(load.endpoint.key)
-    keys = pa.concat_tables([part.select(load.endpoint.key) for part in load.parts()])
+    keys = load.keys()
     keys = keys.append_column("_row", pa.array(range(keys.num_rows), pa.int64()))
     with lake.view("batch", keys):
         again = lake.rows(
@@ -203,8 +203,7 @@ def _replace_versions(lake: Lake, load: Load, changes: PackedRows) -> int:
     if not changes.num_rows:
         return 0
     endpoint = load.endpoint
-    keys = pa.concat_tables([part.select(endpoint.key) for part in changes.parts()])
-    with lake.view("batch", keys):
+    with lake.view("batch", changes.columns(endpoint.key)):
         [(closed,)] = lake.rows(
             f"update raw.{endpoint.name} t set valid_to = greatest(?, t.valid_from) from batch b "
             f"where t.valid_to is null and {_same_key(endpoint)}",

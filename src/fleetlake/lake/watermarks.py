@@ -1,6 +1,6 @@
 """How far each stream has been read: proven intervals per partition, and its newest event."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple, Self
@@ -19,15 +19,29 @@ WHOLE_STREAM = ""
 """Partition of a stream without a fan-out."""
 
 
-def proven_intervals(lake: Lake, profile: str, endpoint: Endpoint) -> dict[str, list[Interval]]:
-    """Return the ranges proven complete by partition, oldest first."""
-    proven: dict[str, list[Interval]] = {}
-    for partition, start, end in lake.rows(
+def proven_intervals(
+    lake: Lake, profile: str, endpoint: Endpoint, *, partitions: Collection[str] | None = None
+) -> dict[str, list[Interval]]:
+    """Return the ranges proven complete by partition, oldest first; of all partitions, or some."""
+    sql = (
         "select partition, start_at, end_at from meta.intervals "
-        "where account_profile = ? and endpoint = ? order by start_at",
-        [profile, endpoint.name],
-    ):
-        proven.setdefault(partition, []).append(Interval(start, end))
+        "where account_profile = ? and endpoint = ?"
+    )
+    parameters = [profile, endpoint.name]
+    if partitions is None:
+        return _by_partition(lake.rows(f"{sql} order by start_at", parameters))
+    with lake.view("asked", pa.table({"partition": pa.array(partitions, pa.string())})):
+        sql = f"{sql} and partition in (select partition from asked) order by start_at"
+        return _by_partition(lake.rows(sql, parameters))
+
+
+def _by_partition(rows: Iterable[tuple[str, datetime, datetime]]) -> dict[str, list[Interval]]:
+    """Return ranges by partition; those of one call are equal, and kept once."""
+    proven: dict[str, list[Interval]] = {}
+    once: dict[Interval, Interval] = {}
+    for partition, start, end in rows:
+        interval = Interval(start, end)
+        proven.setdefault(partition, []).append(once.setdefault(interval, interval))
     return proven
 
 
@@ -69,7 +83,8 @@ def add_intervals(
     lake: Lake, profile: str, endpoint: Endpoint, added: Mapping[str, Iterable[Interval]]
 ) -> None:
     """Add newly proven ranges to those of their partitions, in the open transaction."""
-    known = proven_intervals(lake, profile, endpoint)
+    # Only theirs: a large fleet has a partition per interface, and many commits.
+    known = proven_intervals(lake, profile, endpoint, partitions=added.keys())
     joined = {p: [*known.get(p, ()), *intervals] for p, intervals in added.items()}
     replace_intervals(lake, profile, endpoint, joined)
 
