@@ -10,6 +10,7 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed
 from pydantic import Field
 
+from fleetlake.errors import BuildFailed
 from fleetlake.machine.file_locks import LockTaken
 from fleetlake.marts import BuildResult
 from fleetlake.marts.live import live_builds, live_lock
@@ -25,6 +26,9 @@ REST_SECONDS = 10.0
 
 TURN_SECONDS = 120.0
 """How long a run waits for the one before it, which it follows without a pause."""
+
+MOST_FAILURES = 3
+"""A run ends after this many failed builds in a row; fewer may be a killed dbt, or a full disk."""
 
 PUBLISH_SECONDS = 300.0
 """At least this long from one snapshot to the next, because a reader may still use the last one."""
@@ -63,17 +67,27 @@ def follow_events(minutes: float) -> Followed:
     """Build and publish for some minutes; look at least once.
 
     After a build it rests for at least as long as that took: builds take half of the time at most.
+
+    Raises: BuildFailed after several failed builds in a row, or if the last one failed.
     """
-    settings, logger, done = load_settings(), get_run_logger(), Followed()
+    settings, logger, done, failures = load_settings(), get_run_logger(), Followed(), 0
     is_new, published_at = False, time.monotonic()
     ends_at = published_at + minutes * 60
     with live_builds(settings.lake, memory=settings.build_memory) as look:
         while True:
-            built = look()
+            began = time.monotonic()
+            try:
+                built, failures = look(), 0
+            except BuildFailed as failed:
+                built, failures = None, failures + 1
+                if failures == MOST_FAILURES or time.monotonic() + REST_SECONDS >= ends_at:
+                    raise
+                logger.warning("%s Trying again.", failed)
             if built and built.models:
                 logger.info("%s in %.1f s", counted(len(built.models), "model"), built.seconds)
                 done, is_new = done.with_build(built), True
-            rest = max(REST_SECONDS, built.seconds) if built else LOOK_SECONDS
+            spent = time.monotonic() - began
+            rest = max(REST_SECONDS, spent) if built or failures else LOOK_SECONDS
             is_last = time.monotonic() + rest >= ends_at
             if is_new and (is_last or time.monotonic() - published_at >= PUBLISH_SECONDS):
                 publish_snapshot()

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from fleetlake.cli.prefect.deployments import read_yaml, with_speed
+from fleetlake.errors import BuildFailed
 from fleetlake.marts import BuildResult
 from fleetlake.marts.live import live_lock
 from fleetlake.settings import Settings
@@ -43,6 +44,8 @@ class World:
         self.published: list[float] = []
         self.builds: dict[int, float] = {}
         """Seconds of the build of each look that finds events."""
+        self.failures: set[int] = set()
+        """The looks whose builds fail."""
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
@@ -54,6 +57,8 @@ class World:
 
     def look(self) -> BuildResult | None:
         self.looks.append(self.now)
+        if len(self.looks) - 1 in self.failures:
+            raise BuildFailed("dbt was ended by SIGKILL.")
         seconds = self.builds.get(len(self.looks) - 1)
         if seconds is None:
             return None
@@ -105,6 +110,18 @@ def test_the_flow_publishes_every_five_minutes_only_what_is_new_and_at_its_end(w
     first, last = world.published
     assert 300 <= first < 310
     assert last >= 590
+
+
+def test_a_failed_build_is_tried_again_and_the_third_in_a_row_ends_the_run(world):
+    from flows.live import live_marts
+
+    world.failures, world.builds = {1, 2, 4}, {3: 2.0}
+    assert live_marts.fn(minutes=1).message == "1 build, the longest took 2.0 s."
+    assert world.looks[:5] == [0, 5, 15, 25, 37]
+
+    world.failures = {*range(len(world.looks), len(world.looks) + 3)}
+    with pytest.raises(BuildFailed):
+        live_marts.fn(minutes=1)
 
 
 def test_one_look_builds_and_publishes(world):
