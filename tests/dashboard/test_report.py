@@ -3,6 +3,7 @@
 import json
 import re
 from datetime import date
+from importlib.resources import files
 
 import pytest
 from typer.testing import CliRunner
@@ -76,6 +77,14 @@ def test_the_bundle_names_each_module_once_and_imports_nothing():
     assert len(modules) == len(set(modules)) > 5
     assert modules[-1] == "report"
     assert not re.search(r"^(?:import|export) ", text, re.MULTILINE)
+    static = files("fleetlake.dashboard") / "static"
+    written = "\n".join((static / f"{name}.js").read_text("utf-8") for name in modules)
+    statements = re.sub(r"^(?:import|export \{)[^;]*;$", "", written, flags=re.MULTILINE)
+    lines = [line.removeprefix("export ") for line in statements.splitlines() if line]
+    own = re.compile(r"const (module_|\{.*\} = module_)|return \{.*\};$|\}\)\(\);$")
+    assert [line for line in text.splitlines() if line and not own.match(line)] == [
+        line for line in lines if not own.match(line)
+    ]
 
 
 def test_the_outlines_keep_their_shapes_and_lose_what_is_not_drawn(held):

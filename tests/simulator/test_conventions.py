@@ -85,8 +85,9 @@ def test_last_page_has_a_null_next(service: Service):
 
 
 @section("Endpoints: General conventions")
-def test_next_keeps_the_filters_and_moves_the_cursor(service: Service):
-    following = service.page("routers/?state__in=online,offline&limit=5&fields=id&id__gt=0")["meta"]
+@pytest.mark.parametrize("start", ["id__gt=0", "id__gte=1"])
+def test_next_keeps_the_filters_and_moves_the_cursor(service: Service, start):
+    following = service.page(f"routers/?state__in=online,offline&limit=5&fields=id&{start}")["meta"]
 
     target = following["next"].removeprefix(f"{HOST}/api/v2/routers/?")
     assert re.fullmatch(r"limit=5&state__in=online%2Coffline&fields=id&id__gt=\d+", target)
