@@ -1,9 +1,10 @@
 """How a lake grows under live builds: hours of pushes and switches, with the clock moved ahead.
 
-    python -m tests.marts.live_day 600     # ten hours of a push and a build a minute
+    python -m tests.marts.live_day 600 1      # ten hours of a push and a build a minute
+    python -m tests.marts.live_day 150 10     # a day of one every ten minutes
 
-Each build writes what a fleet of a thousand routers changes in a minute. dbt's part is left out: it
-writes nothing in the lake. Prints files, bytes and rows of the catalog, and the time of the switch.
+Each build writes what changes in the marts of a thousand routers. dbt's part is left out: it writes
+nothing in the lake. Prints files, bytes and rows of the catalog, and the time of the switch.
 """
 
 # ruff: noqa: T201 - it is run for what it prints
@@ -24,8 +25,7 @@ from fleetlake.marts.dbt import NodeResult
 from fleetlake.marts.switch import AS_BEFORE, AS_FILES, Switcher
 from fleetlake.text.quoting import literal
 
-MINUTE_S = 60
-EVERY = 60
+LINES = 10
 ROUTERS = 1000
 MARTS = {
     "failover_now": f"select i, {{n}} as so_far_s from range({ROUTERS} // 50) r (i)",
@@ -81,17 +81,18 @@ def sizes(lake: Lake) -> tuple[int, float, int, float]:
 
 
 def main() -> None:
-    """Build as often as asked, and print the lake's size after each hour."""
-    builds, spent = int(sys.argv[1]) if sys.argv[1:] else 600, 0.0
+    """Build as often as asked, with so many minutes in between, and print the lake's size."""
+    builds, minutes = map(int, sys.argv[1:] or (600, 1))
+    every, spent = max(1, builds // LINES), 0.0
     print("builds    files  MB files  catalog rows  MB catalog  seconds a switch")
     with tempfile.TemporaryDirectory() as folder, open_lake(Path(folder) / "lake") as lake:
         for number in range(1, builds + 1):
-            lake.execute(PASS, [MINUTE_S])
+            lake.execute(PASS, [minutes * 60])
             spent += build(lake, Path(folder) / "build.duckdb", number)
-            if number % EVERY == 0:
+            if number % every == 0:
                 files, mb, rows, catalog = sizes(lake)
                 line = f"{number:6} {files:8} {mb:9.1f} {rows:13} {catalog:11.1f}"
-                print(f"{line} {spent / EVERY:17.2f}", flush=True)
+                print(f"{line} {spent / every:17.2f}", flush=True)
                 spent = 0.0
 
 
