@@ -32,6 +32,18 @@ def test_a_circle_and_a_polygon_with_a_hole_are_read(tmp_path):
     assert yard.bounds() == (50, 51, 10, 1)
 
 
+def test_a_hole_that_winds_the_other_way_is_no_part_of_the_area(tmp_path):
+    [yard] = read_places(
+        place(
+            tmp_path,
+            'Yard,,,,"POLYGON ((10 -0.5, 11 -0.5, 11 0.5, 10 0.5, 10 -0.5),'
+            ' (10.2 -0.3, 10.8 0.3, 10.8 -0.3, 10.2 -0.3))"',
+        )
+    )
+
+    assert yard.area_m2() == pytest.approx(0.82 * 111_195**2, rel=1e-4)
+
+
 def test_a_place_across_the_antimeridian_is_as_wide_as_it_is(tmp_path):
     circle, area, holed, cut = read_places(
         place(

@@ -279,6 +279,20 @@ def test_write_appears_in_the_activity_log_with_before_and_after(
     assert (after == {}) == (method == "DELETE")
 
 
+@section("Resources: activity_logs")
+def test_only_writes_about_people_are_hidden_from_keys_that_see_no_people(fresh: Service):
+    assert fresh.write("PUT", "groups/20003/", {"name": "G"}).is_success
+    assert fresh.write("PUT", "users/30024/", {"first_name": "X"}).is_success
+    fresh.advance(minutes=1)
+
+    def seen(role: str) -> list[str]:
+        answer = fresh.ask("GET", "/api/v2/activity_logs/?actor__id=admin&limit=9", role=role)
+        return sorted(log["object"]["type_name"] for log in answer.json()["data"])
+
+    assert seen("admin") == ["group", "sso user"]
+    assert seen("full") == ["group"]
+
+
 @section("Resources: alert_push_destinations")
 def test_secret_is_always_a_star_on_read(fresh: Service):
     made = destination(fresh)
