@@ -85,15 +85,19 @@ def test_times_in_text_files_are_utc_in_any_time_zone_of_the_machine(lake, tmp_p
     assert "2026-11-01 00:00:00+00" in Path(file).read_text()
 
 
-def test_the_command_says_which_rows_it_sent(lake_path, tmp_path, monkeypatch):
+@pytest.mark.parametrize("may_write", [True, False], ids=["its owner", "a reader"])
+def test_the_command_says_which_rows_it_sent(lake_path, tmp_path, monkeypatch, may_write):
     with open_lake(lake_path) as lake:
         lake.execute("create table marts.trips as select range as length_m from range(1200)")
     monkeypatch.setenv("FLEETLAKE_LAKE", str(lake_path))
+    monkeypatch.setattr("fleetlake.lake.catalog.is_writable", lambda _: may_write)
     done = CliRunner().invoke(app, ["export", "parquet", "--to", str(tmp_path / "out")])
 
     assert done.exit_code == 0, done.output
     assert re.search(r"trips\W+1,200\W+0\W", done.output)
     assert re.search(r"^1,200 rows sent to parquet in \d+\.\d s\.$", done.output, re.MULTILINE)
+    with open_lake(lake_path, read_only=True) as lake:
+        assert bool(lake.rows("select 1 from meta.exports limit 1")) is may_write
 
 
 @pytest.mark.proof

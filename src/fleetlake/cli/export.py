@@ -48,7 +48,7 @@ def export(
     from fleetlake.exporters.export import address_of, target_named
     from fleetlake.exporters.export import export as export_tables
     from fleetlake.lake import open_lake
-    from fleetlake.lake.catalog import require_lake
+    from fleetlake.lake.catalog import is_writable, require_lake
     from fleetlake.settings import load_settings
     from fleetlake.text.wording import counted
 
@@ -58,7 +58,8 @@ def export(
     require_lake(settings.lake)
     address = SecretStr(to) if to else address_of(row, settings.exports)
     with (
-        open_lake(settings.lake) as lake,
+        # Who may only read exports, too: the lake then keeps no snapshot for the next export.
+        open_lake(settings.lake, read_only=not is_writable(settings.lake)) as lake,
         _row_progress(console(stderr=True)) as on_rows,
     ):
         done = export_tables(lake, row, address, tables or [], is_full=full, on_rows=on_rows)

@@ -202,6 +202,15 @@ def _refuse_unusable(path: Path) -> None:
     require_catalog(path)
 
 
+def is_writable(path: LakeAddress) -> bool:
+    """Return whether this user may write to an existing lake. Changes nothing."""
+    try:
+        require_writable(path)
+    except LakeError:
+        return False
+    return True
+
+
 def _require_access(*paths: Path) -> None:
     """Raise LakeError naming the first folder that is there and that this user may not change."""
     for path in paths:
