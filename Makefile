@@ -55,8 +55,8 @@ test-pythons:  ## The same on Python 3.11, 3.12 and 3.13, as far as the machine 
 	  echo "Python $(version) is not here: left out." &&)) true
 
 proofs: $(READY)  ## Run the slow proofs: servers, kills, the README and guides, properties on many examples
-	@$(BIN)/python -m pytest -n $(CORES) --dist loadgroup -m "(proof or hypothesis) and not release and $(HERE)" \
-	  --hypothesis-profile thorough
+	@$(BIN)/python -m pytest -n $(CORES) --dist loadgroup --no-loadscope-reorder \
+	  -m "(proof or hypothesis) and not release and $(HERE)" --hypothesis-profile thorough
 
 release-proofs: $(READY)  ## Run the longer proofs before a release: wheel, older lakes, damage, power cuts, own models, every endpoint (needs cc)
 	@$(BIN)/python -m pytest -n $(CORES) --dist loadgroup -m "release and $(HERE)"

@@ -420,7 +420,10 @@ def test_an_interface_of_an_erased_router_that_appears_later_is_withheld_too(loa
     assert buried == [(len(victims(loaded)[2]),)]
 
 
-@pytest.mark.parametrize(("answer", "said"), [("n\n", "Nothing was erased."), ("", "--yes")])
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [("n\n", "Nothing was erased."), pytest.param("", "--yes", marks=pytest.mark.proof)],
+)
 def test_the_command_shows_what_it_would_delete_and_asks(
     loaded: Sim, monkeypatch: pytest.MonkeyPatch, answer: str, said: str
 ) -> None:

@@ -454,8 +454,8 @@ def test_a_failed_disk_flush_fails_the_commit(lake, monkeypatch):
 @pytest.mark.parametrize(
     ("step", "error"),
     [
-        ("write_rows", ValueError("a bug")),
-        ("add_intervals", Crash("now")),
+        pytest.param("write_rows", ValueError("a bug"), marks=pytest.mark.proof),
+        pytest.param("add_intervals", Crash("now"), marks=pytest.mark.proof),
         ("set_watermarks", LakeError("the disk is full")),
     ],
 )

@@ -67,7 +67,8 @@ def give_away(path: Path, monkeypatch: pytest.MonkeyPatch, *, owner: int = STRAN
 
 
 @pytest.mark.parametrize(
-    ("setting", "folder", "file"), [(None, "700", "600"), ("027", "750", "640")]
+    ("setting", "folder", "file"),
+    [(None, "700", "600"), pytest.param("027", "750", "640", marks=pytest.mark.proof)],
 )
 def test_a_lake_its_locks_and_its_state_follow_the_umask(
     tmp_path, monkeypatch, setting, folder, file

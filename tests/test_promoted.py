@@ -60,7 +60,7 @@ def promoted(sim: Sim, endpoint: str, member: str = NEW, kind: Kind | None = Non
         return promote(lake, ENDPOINTS[endpoint], member, kind)[1]
 
 
-@pytest.mark.parametrize("endpoint", ["groups", "alerts"])
+@pytest.mark.parametrize("endpoint", [pytest.param("groups", marks=pytest.mark.proof), "alerts"])
 def test_a_promoted_member_is_a_column_with_the_values_that_the_service_sent(
     drifting: Sim, endpoint: str
 ) -> None:

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from fleetlake.account import DEFAULT_PROFILE
+from fleetlake.cli import app
 from fleetlake.endpoints import ENDPOINTS
-from fleetlake.errors import StreamBusy
+from fleetlake.errors import FleetlakeError, StreamBusy
 from fleetlake.lake import open_lake
 from fleetlake.lake.current import fan_out_ids
 from fleetlake.lake.locks import stream_lock
@@ -49,10 +51,12 @@ def test_nonexistent_shard_is_refused_with_the_correct_form(text: str) -> None:
 
 
 def test_command_refuses_a_nonexistent_shard(tmp_path: Path) -> None:
-    done = fleetlake("ingest", "--shard", "5/4", env=environment(tmp_path))
+    words = ["ingest", "--shard", "5/4"]
+    done = CliRunner().invoke(app, words, env=environment(tmp_path))
 
-    assert done.returncode == 2
-    assert "1/4" in done.stderr
+    assert isinstance(done.exception, FleetlakeError)
+    assert done.exception.exit_code == 2
+    assert "1/4" in str(done.exception)
 
 
 def test_shards_lock_their_part_of_a_stream_and_exclude_other_loads_of_it(tmp_path: Path) -> None:

@@ -37,10 +37,11 @@ ONE_OF_EACH_MODULE = [
     if name not in {"csv", "jsonl", "geoparquet"}
 ]
 every_target = pytest.mark.parametrize("place", [target(name) for name in TARGETS], indirect=True)
+IN_PROOFS = {"csv", "jsonl", "geoparquet", "bigquery"}
 every_other_target = pytest.mark.parametrize(
     "place",
     [
-        target(name, *([pytest.mark.proof] if name in {"jsonl", "geoparquet", "bigquery"} else []))
+        target(name, *([pytest.mark.proof] if name in IN_PROOFS else []))
         for name in TARGETS
         if name != "parquet"
     ],

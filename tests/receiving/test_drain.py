@@ -166,7 +166,13 @@ class Killed(BaseException):
     """The process ended here."""
 
 
-@pytest.fixture(params=["before the commit", "after the commit", "before the removal"])
+@pytest.fixture(
+    params=[
+        "before the commit",
+        "after the commit",
+        pytest.param("before the removal", marks=pytest.mark.proof),
+    ]
+)
 def killing(request, monkeypatch) -> Iterator[pytest.MonkeyPatch]:
     """End the process at one of the instants of a drain's commit."""
     real, point = Lake.execute, request.param

@@ -52,6 +52,7 @@ def test_server_listens_on_the_loopback_address_only(address: str):
     assert address.startswith("http://127.0.0.1:")
 
 
+@pytest.mark.proof
 @section("Simulator: server")
 def test_sigterm_ends_the_server_while_it_takes_a_long_step_of_the_clock():
     body = {"name": "n", "endpoint": {"url": "http://127.0.0.1:1/"}}
