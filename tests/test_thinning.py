@@ -13,6 +13,8 @@ from fleetlake.lake.changed_tables import newest_snapshot
 from fleetlake.lake.locks import commit_lock, files_lock
 from fleetlake.lake.thinning import thin_snapshots
 
+pytestmark = pytest.mark.proof
+
 MINUTE = timedelta(minutes=1)
 WINDOW = timedelta(minutes=30)
 CATALOG = "__ducklake_metadata_lake"
@@ -61,7 +63,6 @@ def sizes(lake):
     return snapshots, listed, len([*lake.path.rglob("*.parquet")])
 
 
-@pytest.mark.proof
 def test_a_build_a_minute_leaves_those_of_the_window_and_one_of_each_older_hour(lake):
     seen = []
     for number in range(180):

@@ -9,6 +9,8 @@ from fleetlake.marts.dbt import NodeResult
 from fleetlake.marts.switch import AS_FILES, Switcher
 from fleetlake.text.quoting import literal
 
+pytestmark = pytest.mark.proof
+
 VOLUME = NodeResult(
     name="alert_volume",
     schema="marts",
