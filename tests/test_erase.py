@@ -23,6 +23,7 @@ from fleetlake.lake import open_lake
 from fleetlake.lake.attach import CATALOG
 from fleetlake.lake.audit_trail import read_events
 from fleetlake.lake.backups.backup import back_up
+from fleetlake.lake.byte_purge import purge_files
 from fleetlake.lake.erasure import bury
 from fleetlake.lake.erasure_plan import plan_erasure
 from fleetlake.lake.integrity.rebuild import rebuild_catalog
@@ -444,6 +445,49 @@ def test_the_command_needs_something_to_erase() -> None:
     done = CliRunner().invoke(app, ["erase"])
 
     assert isinstance(done.exception, UsageError)
+
+
+KEPT_AND_ERASED = {
+    "varchar": ("a", "b"),
+    "tinyint": (1, 9),
+    "smallint": (1, 9),
+    "integer": (1, 9),
+    "bigint": (1, 9),
+    "hugeint": (1, 9),
+    "float": (0.5, 9.5),
+    "double": (0.5, 9.5),
+    "boolean": (False, True),
+    "date": ("2020-01-01", "2029-09-09"),
+    "timestamp": ("2020-01-01 00:00:00", "2029-09-09 00:00:00"),
+    "timestamptz": ("2020-01-01 00:00:00+00", "2029-09-09 00:00:00+00"),
+}
+
+
+def test_the_catalog_keeps_no_bound_of_a_deleted_row_in_a_column_of_any_type(
+    lake_path: Path,
+) -> None:
+    columns = ", ".join(f'"{kind}" {kind}' for kind in KEPT_AND_ERASED)
+    kept = [value for value, _ in KEPT_AND_ERASED.values()]
+    stats = "__ducklake_metadata_lake.ducklake_table_column_stats"
+    of_kinds = (
+        "table_id = (select table_id from __ducklake_metadata_lake.ducklake_table "
+        "where table_name = 'kinds')"
+    )
+    with open_lake(lake_path) as lake:
+        lake.execute(f"create table marts.kinds ({columns})")
+        lake.execute(f"insert into marts.kinds values ({', '.join('?' * len(kept))})", kept)
+        lake.execute("call ducklake_flush_inlined_data('lake')")
+        for number, (_, erased) in enumerate(KEPT_AND_ERASED.values(), 1):
+            lake.execute(  # as DuckLake leaves it
+                f"update {stats} set max_value = ? where {of_kinds} and column_id = {number}",
+                [str(erased).lower()],
+            )
+
+        purge_files(lake)
+
+        bounds = lake.rows(f"select column_id, min_value, max_value from {stats} where {of_kinds}")
+    assert len(bounds) == len(KEPT_AND_ERASED)
+    assert [number for number, least, greatest in bounds if least != greatest] == []
 
 
 def test_a_new_record_that_mentions_what_was_erased_is_stored_without_it(lake_path: Path) -> None:
