@@ -32,12 +32,14 @@ def test_a_circle_and_a_polygon_with_a_hole_are_read(tmp_path):
     assert yard.bounds() == (50, 51, 10, 1)
 
 
-def test_a_hole_that_winds_the_other_way_is_no_part_of_the_area(tmp_path):
+@pytest.mark.parametrize(
+    "hole", ["10.2 -0.3, 10.8 0.3, 10.8 -0.3", "10.2 -0.3, 10.8 -0.3, 10.8 0.3"]
+)
+def test_a_hole_is_no_part_of_the_area_whichever_way_it_winds(tmp_path, more):
     [yard] = read_places(
         place(
             tmp_path,
-            'Yard,,,,"POLYGON ((10 -0.5, 11 -0.5, 11 0.5, 10 0.5, 10 -0.5),'
-            ' (10.2 -0.3, 10.8 0.3, 10.8 -0.3, 10.2 -0.3))"',
+            f'Yard,,,,"POLYGON ((10 -0.5, 11 -0.5, 11 0.5, 10 0.5, 10 -0.5), ({hole}, 10.2 -0.3))"',
         )
     )
 

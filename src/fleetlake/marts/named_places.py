@@ -176,13 +176,24 @@ def _require_range(column: str, number: float, limit: float) -> None:
 
 
 def _rings(wkt: str) -> list[list[Corner]]:
-    """Return the rings of a polygon or multipolygon; a hole is a ring like any other."""
-    texts = _RING.findall(wkt)
+    """Return the rings of a polygon or multipolygon: outlines turn left, and holes right.
+
+    Those of a file may turn either way.
+    """
+    found = [*_RING.finditer(wkt)]
     is_balanced = wkt.count("(") == wkt.count(")")
-    if not (_POLYGON.fullmatch(wkt) and texts and is_balanced):
+    if not (_POLYGON.fullmatch(wkt) and found and is_balanced):
         raise ValueError("wkt is not a POLYGON or MULTIPOLYGON")
-    rings = [[_corner(corner) for corner in text.split(",")] for text in texts]
-    return [_unwrapped(ring, near=rings[0][0][0]) for ring in rings]
+    rings = [[_corner(corner) for corner in ring[1].split(",")] for ring in found]
+    near = rings[0][0][0]
+    return [
+        _turned(_unwrapped(corners, near=near), is_hole=wkt[: ring.start()].rstrip().endswith(","))
+        for ring, corners in zip(found, rings, strict=True)
+    ]
+
+
+def _turned(ring: list[Corner], *, is_hole: bool) -> list[Corner]:
+    return ring[::-1] if (_signed_area(ring) < 0) is not is_hole else ring
 
 
 def _corner(text: str) -> Corner:
