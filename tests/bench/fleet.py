@@ -12,8 +12,9 @@ minutes are those that the calls need at the setting's default. Several workers 
 devices (`ingest --shard`) into a shared lake; lists and events always belong to the first share.
 
 The lake must have every record of a list or an event that the simulator made, and every sample of
-`COMPARED` routers. Fixes need one call per router that moved, so of more than `LARGEST_WHOLE` routers
-the samples of one share in twelve are read. Router logs need the same calls and are left out.
+`COMPARED` routers. Fixes need one call per router that moved, so of more than `LARGEST_WHOLE`
+routers the samples of one share in twelve are read. Router logs need the same calls and are left
+out.
 """
 
 import argparse
