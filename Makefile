@@ -185,13 +185,15 @@ soak-maintain: $(READY)  ## Maintain N new lakes (N=100): DuckLake must not abor
 bench-outlets: $(READY)  ## Measure exports of two million rows (make bench-outlets N=100000)
 	@tests/postgres.sh $(BIN)/python -m tests.exporters.bench $(N)
 
-bench: $(READY) $(BENCH)/.ready  ## Compare fleetlake with its peers (make bench ONLY=alerts,script,fleetlake N=20000 ROUNDS=1)
+CONNECTORS := $(patsubst %,$(BENCH)-%/.ready,airbyte singer singer-target)
+
+bench: $(READY) $(BENCH)/.ready $(CONNECTORS)  ## Compare fleetlake with its peers (make bench ONLY=alerts,script,fleetlake N=20000 ROUNDS=1)
 	@$(BIN)/python -m tests.bench --only "$(ONLY)" --rounds $(or $(ROUNDS),3) $(if $(N),--records $(N))
 
-$(BENCH)/.ready: requirements-bench.lock
-	@echo "Setting up $(BENCH): a minute, once."
-	@$(PYTHON) -m venv $(BENCH)
-	@$(BENCH)/bin/python -m pip install -qq --no-deps --require-hashes -r $<
+$(BENCH)/.ready $(CONNECTORS): $(BENCH)%/.ready: requirements-bench%.lock
+	@echo "Setting up $(@D): a minute, once."
+	@$(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip install -qq --no-deps --require-hashes -r $<
 	@touch $@
 
 bench-profile: $(READY) $(BENCH)/.ready  ## Show where a first load spends its time (make bench-profile N=20000)
@@ -247,10 +249,11 @@ LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-
 lock:  ## Resolve all lock files again from pyproject.toml (needs uv)
 	@$(LOCK) pyproject.toml --all-extras --output-file requirements.lock > /dev/null
 	@$(LOCK) --group spark --output-file requirements-spark.lock > /dev/null
-	@$(LOCK) --group bench --output-file requirements-bench.lock > /dev/null
+	@for group in bench bench-airbyte bench-singer bench-singer-target; do \
+	  $(LOCK) --group $$group --output-file requirements-$$group.lock > /dev/null || exit 1; done
 	@$(LOCK) --group docs --output-file requirements-docs.lock > /dev/null
 	@$(LOCK) --group browser --output-file requirements-browser.lock > /dev/null
 
 clean:  ## Remove .venv, caches and the demo's lake
-	@rm -rf $(VENV) .venv-3.* $(SPARK) $(BENCH) $(SITE) $(BROWSER) .mypy_cache .pytest_cache .ruff_cache .hypothesis data/lake dist
+	@rm -rf $(VENV) .venv-3.* $(SPARK) $(BENCH)* $(SITE) $(BROWSER) .mypy_cache .pytest_cache .ruff_cache .hypothesis data/lake dist
 	@find src flows tests -name __pycache__ -type d -prune -exec rm -rf {} +

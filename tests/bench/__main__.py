@@ -14,9 +14,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.request import urlopen
 
-from tests.bench.cases import DLT_PYTHON, Case, Peer, chosen, to_load
+from tests.bench.cases import Case, Peer, chosen, to_load
 from tests.bench.figures import AGAIN, FIRST, PEER_REPORT, Figures, Section
 from tests.bench.measure import Measure, measure
+from tests.bench.page import PAGE, as_measured, draw
 from tests.bench.records import ready, write_records
 
 HERE = Path(__file__).parent
@@ -79,7 +80,8 @@ def turns(peers: Sequence[Peer], rounds: int) -> Iterator[tuple[Peer, int]]:
 
 
 def run(case: Case, peers: Sequence[Peer], rounds: int, records: Path) -> Section:
-    """Measure every peer, round by round."""
+    """Measure every peer that takes part in the case, round by round."""
+    peers = [peer for peer in peers if peer.takes_part(case)]
     section = Section(name=case.name, title=case.title)
     options = [str(records), case.resource, str(case.records), str(case.latency_ms)]
     options += ["new-members"] if case.has_new_members else []
@@ -129,9 +131,9 @@ def main() -> None:
     is_whole = not only and options.records is None
     folder = HERE if is_whole else Path("data/bench")
     figures.write(folder / "figures.json")
-    subprocess.check_call([DLT_PYTHON, HERE / "plot.py", folder / "figures.json"])
+    draw(folder / "figures.json")
     if is_whole:
-        subprocess.check_call([sys.executable, "-m", "tests.bench.page"])
+        PAGE.write_text(as_measured(PAGE.read_text()))
     sys.stdout.write(f"Figures and plot are in {folder}.\n")
 
 

@@ -6,7 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-DLT_PYTHON = Path(__file__).parents[2] / ".venv-bench" / "bin" / "python"
+ROOT = Path(__file__).parents[2]
+DLT_PYTHON = ROOT / ".venv-bench/bin/python"
+# Published connectors, each in an environment of its own, because their requirements conflict.
+AIRBYTE_SOURCE = ROOT / ".venv-bench-airbyte/bin/source-declarative-manifest"
+SINGER_TAP = ROOT / ".venv-bench-singer/bin/tap-rest-api-msdk"
+SINGER_TARGET = ROOT / ".venv-bench-singer-target/bin/target-jsonl"
 KEYS = ("portal_api_id", "portal_api_key", "mgr_api_id", "mgr_api_key")
 
 
@@ -15,6 +20,7 @@ class Case:
     """Records of one resource, and how long each response takes.
 
     With `has_new_members`, each record has two members that its endpoint row does not declare.
+    With `has_connectors`, published connectors load it too; it is small, because they are slow.
     """
 
     name: str
@@ -22,22 +28,36 @@ class Case:
     records: int
     latency_ms: int
     has_new_members: bool = False
+    has_connectors: bool = False
 
     @property
     def title(self) -> str:
         kind = {"alerts": "alerts", "activity_logs": "nested activity logs"}[self.resource]
         kind = f"{kind} with two new members" if self.has_new_members else kind
-        return f"{self.records:,} {kind}, {self.latency_ms} ms an answer"
+        title = f"{self.records:,} {kind}, {self.latency_ms} ms an answer"
+        return f"{title}, with published connectors" if self.has_connectors else title
 
 
 @dataclass(frozen=True, kw_only=True)
 class Peer:
-    """A way to load the pages. `keeps` is true if it stores rows and can request only new ones."""
+    """A way to load the pages. `keeps` is true if it stores rows and can request only new ones.
+
+    A published connector runs `programs` of its own, and only in cases that have connectors.
+    """
 
     name: str
     about: str
     keeps: bool = True
     python: str = sys.executable
+    programs: tuple[Path, ...] = ()
+
+    @property
+    def is_installed(self) -> bool:
+        return all(program.exists() for program in (Path(self.python), *self.programs))
+
+    def takes_part(self, case: Case) -> bool:
+        """Return whether the peer is measured in a case."""
+        return case.has_connectors or not self.programs
 
     def command(self, case: Case, url: str, folder: Path) -> list[str]:
         """Return the command that loads the case's pages from the server into the folder."""
@@ -58,6 +78,13 @@ CASES = (
         has_new_members=True,
     ),
     Case(name="far_alerts", resource="alerts", records=100_000, latency_ms=100),
+    Case(
+        name="fewer_alerts",
+        resource="alerts",
+        records=100_000,
+        latency_ms=0,
+        has_connectors=True,
+    ),
 )
 
 PEERS = (
@@ -66,6 +93,16 @@ PEERS = (
     Peer(name="script", about="httpx, orjson, pyarrow to Parquet"),
     Peer(name="dlt_best", about="dlt with Arrow tables to Parquet", python=str(DLT_PYTHON)),
     Peer(name="dlt_rest_api", about="dlt's REST source to DuckDB", python=str(DLT_PYTHON)),
+    Peer(
+        name="airbyte",
+        about="Airbyte's declarative source, its messages in a file",
+        programs=(AIRBYTE_SOURCE,),
+    ),
+    Peer(
+        name="singer",
+        about="Singer's REST tap and JSONL target",
+        programs=(SINGER_TAP, SINGER_TARGET),
+    ),
     Peer(name="fleetlake", about="fleetlake ingest, committed to the lake"),
 )
 
@@ -75,17 +112,23 @@ def chosen(
 ) -> tuple[tuple[Case, ...], tuple[Peer, ...]]:
     """Return the named cases and peers, or all if none is named; no case is larger than requested.
 
+    Cases in which none of the peers takes part are left out.
+
     >>> cases, peers = chosen(["alerts", "floor", "fleetlake"], 1_000)
     >>> [case.title for case in cases], [peer.name for peer in peers]
     (['1,000 alerts, 0 ms an answer'], ['floor', 'fleetlake'])
 
-    Raises: SystemExit for a name that is neither.
+    Raises: SystemExit for a name that is neither, and if no case is left.
     """
     known = [thing.name for thing in (*CASES, *PEERS)]
     if unknown := [name for name in only if name not in known]:
         raise SystemExit(f"There is no {', '.join(unknown)}: it takes {', '.join(known)}.")
     cases = tuple(c for c in CASES if c.name in only) or CASES
     peers = tuple(p for p in PEERS if p.name in only) or PEERS
+    cases = tuple(c for c in cases if any(peer.takes_part(c) for peer in peers))
+    if not cases:
+        connected = ", ".join(case.name for case in CASES if case.has_connectors)
+        raise SystemExit(f"Published connectors are measured only in {connected}.")
     if records is not None:
         cases = tuple(replace(case, records=min(case.records, records)) for case in cases)
     return cases, peers

@@ -103,7 +103,7 @@ def ratio(part: float | None, whole: float | None) -> str:
 
 
 COLUMNS = ("", "run", "CPU s", "least to most", "before", "wall s", "peak MB")
-PEER_COLUMNS = (*COLUMNS, "calls", "server s", "/ floor", "fleetlake /")
+PEER_COLUMNS = (*COLUMNS, "calls", "server s", "/ script", "fleetlake /")
 
 
 def cells(section: Section, result: Result) -> list[str]:
@@ -128,7 +128,7 @@ def peer_cells(section: Section, result: Result) -> list[str]:
         *cells(section, result),
         f"{result.measures[-1].calls:,}",
         f"{result.median('server_cpu_seconds'):.2f}",
-        ratio(cpu, section.cpu("floor", result.run)),
+        ratio(cpu, section.cpu("script", result.run)),
         ratio(own, cpu),
     ]
 

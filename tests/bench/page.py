@@ -1,11 +1,16 @@
-"""The README beside this file: its tables are rendered from the recorded figures."""
+"""The README and plot beside this file, rendered from the recorded figures."""
 
+import json
+import subprocess
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
 from tests.bench import profiled
+from tests.bench.cases import DLT_PYTHON
 from tests.bench.figures import LAKE_REPORT, PEER_REPORT, Report, read
 from tests.bench.fleet_report import FLEET_REPORT, growth_table
+from tests.bench.ratios import panels, ratio_table
 from tests.blocks import filled
 
 HERE = Path(__file__).parent
@@ -15,6 +20,11 @@ PAGE = HERE / "README.md"
 def tables(path: Path, report: Report) -> str:
     """Return the tables of the figures in a file."""
     return report.markdown(read(path))
+
+
+def ratios(path: Path) -> str:
+    """Return the table of ratios of the figures in a file."""
+    return ratio_table(read(path))
 
 
 def profile(path: Path) -> str:
@@ -28,6 +38,7 @@ def growth(path: Path) -> str:
 
 
 BLOCKS = {
+    "bench-ratios": partial(ratios, HERE / "figures.json"),
     "bench": partial(tables, HERE / "figures.json", PEER_REPORT),
     "bench-lake": partial(tables, HERE / "lake.json", LAKE_REPORT),
     "bench-fleet": partial(tables, HERE / "fleet.json", FLEET_REPORT),
@@ -43,5 +54,13 @@ def as_measured(page: str) -> str:
     return filled(page, present)
 
 
+def draw(path: Path) -> None:
+    """Draw the ratios of the figures in a file as a PNG beside it, in the bench's environment."""
+    drawn = json.dumps([asdict(panel) for panel in panels(read(path))])
+    words = [DLT_PYTHON, HERE / "plot.py", path.with_suffix(".png")]
+    subprocess.run(words, input=drawn, text=True, check=True)
+
+
 if __name__ == "__main__":
+    draw(HERE / "figures.json")
     PAGE.write_text(as_measured(PAGE.read_text()))

@@ -1,55 +1,77 @@
-"""Draw the figures of a first load: `plot.py FIGURES.json` writes a PNG beside them.
+"""Draw each peer's cost relative to the plain script's: `plot.py FIGURES.png < panels.json`.
 
-Runs in the bench's own environment. The colours are legible on white and on black.
+Runs in the bench's own environment. The scale is logarithmic, because peers differ by two orders of
+magnitude: a bar begins at the script's cost, and twice and half of it are equally long. The colours
+are legible on white and on black.
 """
 
 import json
-import statistics
 import sys
 from pathlib import Path
 from typing import Any
 
 from matplotlib import pyplot as plt
+from matplotlib.ticker import NullFormatter
 
 GREY, OTHER, OWN, MARK = "#808890", "#9aa5b1", "#2f81f7", "#d9822b"
+SCRIPT, COLUMNS = "script", 3
+LARGEST_STEP = 2.6
+"""The factor by which the scale is longer than the costs, so that the numbers fit."""
 
 
-def draw(axes: Any, section: dict[str, Any]) -> None:
-    """Draw a bar of CPU seconds for each peer, and a mark at its wall-clock seconds."""
-    results = [r for r in section["results"] if r["run"] == "first load"][::-1]
-    names = [result["name"] for result in results]
-    cpu, wall = (
-        [statistics.median(m[quantity] for m in result["measures"]) for result in results]
-        for quantity in ("cpu_seconds", "wall_seconds")
-    )
-    axes.barh(names, cpu, color=[OWN if n == "fleetlake" else OTHER for n in names], height=0.6)
-    axes.plot(wall, names, "d", color=MARK, markersize=5, label="wall seconds")
-    for place, (seconds, end) in enumerate(zip(cpu, map(max, cpu, wall), strict=True)):
+def draw(axes: Any, panel: dict[str, Any], names: list[str]) -> None:
+    """Draw a bar of CPU time for each peer, and a mark at its wall-clock time."""
+    known = [(place, name) for place, name in enumerate(names) if name in panel["cpu"]]
+    for place, name in known:
+        cpu, wall = panel["cpu"][name], panel["wall"][name]
+        axes.barh(place, cpu - 1, left=1, color=OWN if name == "fleetlake" else OTHER, height=0.6)
+        axes.plot([wall], [place], "d", color=MARK, markersize=5)
         axes.annotate(
-            f"{seconds:.1f}", (end, place), (7, 0), textcoords="offset points", va="center"
+            f"{cpu:.2f}" if cpu < 10 else f"{cpu:.0f}",
+            (max(cpu, wall, 1), place),
+            (7, 0),
+            textcoords="offset points",
+            va="center",
         )
-    axes.set_title(section["title"], fontsize=9.5, loc="left")
-    axes.margins(x=0.16)
+    axes.axvline(1, color=GREY, linewidth=0.8)
+    axes.set_title(panel["title"], fontsize=9.5, loc="left")
 
 
-def plot(figures: dict[str, Any], path: Path) -> None:
+def plot(panels: list[dict[str, Any]], path: Path) -> None:
     """Write the picture."""
     plt.switch_backend("agg")
     plt.rcParams.update({f"{part}.color": GREY for part in ("text", "xtick", "ytick")})
     plt.rcParams.update({"axes.edgecolor": GREY, "axes.labelcolor": GREY, "font.size": 9})
     plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False})
-    sections = figures["sections"]
+    names = list(dict.fromkeys(n for panel in panels for n in panel["cpu"] if n != SCRIPT))[::-1]
+    costs = [c for panel in panels for part in ("cpu", "wall") for c in panel[part].values()]
+    rows = -(-len(panels) // COLUMNS)
     picture, places = plt.subplots(
-        1, len(sections), figsize=(3.9 * len(sections), 2.6), layout="constrained", squeeze=False
+        rows,
+        COLUMNS,
+        figsize=(4.1 * COLUMNS, (0.28 * len(names) + 0.8) * rows),
+        layout="constrained",
+        squeeze=False,
+        sharex=True,
+        sharey=True,
     )
-    for number, (axes, section) in enumerate(zip(places[0], sections, strict=True)):
-        draw(axes, section)
-        axes.set_xlabel("CPU seconds of a first load (bar), wall seconds (mark)")
-        if number:
-            axes.tick_params(labelleft=False)
+    places[0][0].set(
+        xscale="log",
+        xlim=(min(costs, default=1) / 1.3, max(costs, default=1) * LARGEST_STEP),
+        yticks=range(len(names)),
+        yticklabels=names,
+    )
+    places[0][0].xaxis.set_major_formatter("{x:g}")
+    places[0][0].xaxis.set_minor_formatter(NullFormatter())
+    for axes, panel in zip(places.flat, panels, strict=False):
+        draw(axes, panel, names)
+    for axes in places.flat[len(panels) :]:
+        axes.set_visible(False)
+    picture.supxlabel(
+        "relative to the plain script (1): CPU time (bar, number), wall time (mark)", fontsize=9
+    )
     picture.savefig(path, dpi=100, transparent=True)
 
 
 if __name__ == "__main__":
-    source = Path(sys.argv[1])
-    plot(json.loads(source.read_text()), source.with_suffix(".png"))
+    plot(json.load(sys.stdin), Path(sys.argv[1]))

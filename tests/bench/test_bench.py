@@ -9,20 +9,21 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.bench import cases, figures, fleet, fleet_report, moved, profiled, tried
+from tests.bench import cases, figures, fleet, fleet_report, moved, profiled, ratios, tried
 from tests.bench.__main__ import bench, check
-from tests.bench.cases import CASES, DLT_PYTHON, PEERS, Peer, chosen
+from tests.bench.cases import CASES, PEERS, Peer, chosen
 from tests.bench.figures import AGAIN, FIRST, LAKE_REPORT, PEER_REPORT, Figures, Section, read
 from tests.bench.lake import LargeLake, merge
 from tests.bench.measure import Measure, mb_of_tree, measure
 from tests.bench.page import PAGE, as_measured
 from tests.bench.page_server import CURSORS, Records
+from tests.bench.ratios import ratio_table
 from tests.bench.records import write_records
 
 pytestmark = pytest.mark.release  # the benchmark's own tests
 
 COUNT = 700
-PRESENT = [p for p in PEERS if not p.name.startswith("dlt") or DLT_PYTHON.exists()]
+PRESENT = [peer for peer in PEERS if peer.is_installed]
 
 
 def a_measure(cpu_seconds: float) -> Measure:
@@ -41,13 +42,13 @@ def took_all(section: Section, peers: Sequence[Peer]) -> None:
             assert again.calls < first.calls or peer.name == "fleetlake"
 
 
-@pytest.mark.parametrize("resource", sorted(CURSORS))
-def test_every_peer_loads_every_record_and_nothing_on_a_second_run(resource):
-    some, peers = chosen([resource, *(peer.name for peer in PRESENT)], COUNT)
+@pytest.mark.parametrize("case", ["activity_logs", "fewer_alerts"])
+def test_every_peer_loads_every_record_and_nothing_on_a_second_run(case):
+    some, peers = chosen([case, *(peer.name for peer in PRESENT)], COUNT)
 
     [section] = bench(some, peers, rounds=1).sections  # it ends if a peer misses a record
 
-    took_all(section, peers)
+    took_all(section, [peer for peer in peers if peer.takes_part(some[0])])
 
 
 def test_a_peer_receives_every_record_and_nothing_on_a_second_run():
@@ -124,9 +125,39 @@ def test_a_table_shows_medians_spread_the_previous_run_and_ratios(tmp_path):
     lines = PEER_REPORT.markdown(read(path)).splitlines()
 
     start = "| floor | first load | 0.50 | 0.40 to 0.60 | 0.50 | 1.00 | 100 |"
-    assert f"{start} 2 | 0.00 | 1.0 | 2.0 |" in lines
-    assert "| script | first load | 4.00 | - | 4.00 | 1.00 | 100 | 2 | 0.00 | 8.0 | 0.25 |" in lines
+    assert f"{start} 2 | 0.00 | 0.12 | 2.0 |" in lines
+    assert "| script | first load | 4.00 | - | 4.00 | 1.00 | 100 | 2 | 0.00 | 1.0 | 0.25 |" in lines
     assert start in LAKE_REPORT.markdown(read(path)).splitlines()
+
+
+def test_ratios_are_relative_to_the_script_and_cover_every_case_and_nothing_new():
+    large, small = (Section(name=n, title=n) for n in ("large", "small"))
+    for section, run, costs in (
+        (large, FIRST, {"script": [4.0, 5.0, 6.0], "fleetlake": [2.0, 1.0, 9.0]}),
+        (small, FIRST, {"script": [2.0], "fleetlake": [3.0], "snail": [50.0]}),
+        (small, AGAIN, {"script": [0.5], "snail": [1.0]}),
+    ):
+        for name, seconds in costs.items():
+            section.result(name, run).measures += map(a_measure, seconds)
+
+    lines = ratio_table(Figures(sections=[large, small])).splitlines()
+
+    assert lines == [
+        "| script = 1.00 | fleetlake | script | snail |",
+        "|:--|--:|--:|--:|",
+        "| CPU, large | 0.40 | 1.00 | - |",
+        "| CPU, small | 1.50 | 1.00 | 25 |",
+        "| CPU, nothing new, after small | - | 1.00 | 2.00 |",
+        "| peak memory in MB, large | 100 | 100 | - |",
+        "| peak memory in MB, small | 100 | 100 | 100 |",
+    ]
+
+
+def test_without_the_script_no_ratio_is_shown():
+    section = Section(name="alerts", title="Some alerts")
+    section.result("fleetlake", FIRST).measures.append(a_measure(1.0))
+
+    assert "| CPU, Some alerts | - |" in ratio_table(Figures(sections=[section])).splitlines()
 
 
 def test_the_page_shows_the_recorded_figures():
@@ -136,8 +167,11 @@ def test_the_page_shows_the_recorded_figures():
 def test_part_of_the_bench_can_be_chosen_by_name():
     with pytest.raises(SystemExit, match="There is no snail"):
         chosen(["snail"])
+    with pytest.raises(SystemExit, match="only in fewer_alerts"):
+        chosen(["far_alerts", "singer"])
 
     assert chosen() == (CASES, PEERS)
+    assert [case.name for case in chosen(["singer"])[0]] == ["fewer_alerts"]
 
 
 def test_memory_of_child_processes_counts_in_any_session():
@@ -166,7 +200,7 @@ def test_cpu_time_of_child_processes_counts():
     assert taken.wall_seconds > 0.5
 
 
-@pytest.mark.parametrize("module", [cases, figures, fleet, fleet_report, profiled])
+@pytest.mark.parametrize("module", [cases, figures, fleet, fleet_report, profiled, ratios])
 def test_docstring_examples_of_the_bench_are_correct(module):
     done = doctest.testmod(module)
 

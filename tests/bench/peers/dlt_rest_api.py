@@ -11,8 +11,8 @@ from pathlib import Path
 import dlt
 from dlt.sources.rest_api import rest_api_source
 
+from tests.bench.peers import KEYS
 from tests.bench.peers.dlt_pipeline import pipeline
-from tests.bench.peers.download import KEYS
 from tests.bench.peers.script import TIMES
 
 

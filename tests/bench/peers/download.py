@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import httpx
 
-KEYS = ("X-PORTAL-API-ID", "X-PORTAL-API-KEY", "X-MGR-API-ID", "X-MGR-API-KEY")
+from tests.bench.peers import KEYS
 
 
 def bodies(url: str, resource: str, **bounds: str) -> Iterator[bytes]:
