@@ -20,7 +20,7 @@ class Case:
     """Records of one resource, and how long each response takes.
 
     With `has_new_members`, each record has two members that its endpoint row does not declare.
-    With `has_connectors`, published connectors load it too; it is small, because they are slow.
+    With `has_connectors`, published connectors load it too; its size keeps the bench short.
     """
 
     name: str

@@ -10,7 +10,7 @@ from tests.bench import profiled
 from tests.bench.cases import DLT_PYTHON
 from tests.bench.figures import LAKE_REPORT, PEER_REPORT, Report, read
 from tests.bench.fleet_report import FLEET_REPORT, growth_table
-from tests.bench.ratios import panels, ratio_table
+from tests.bench.ratios import panels, peers_of, ratio_table
 from tests.blocks import filled
 
 HERE = Path(__file__).parent
@@ -56,7 +56,10 @@ def as_measured(page: str) -> str:
 
 def draw(path: Path) -> None:
     """Draw the ratios of the figures in a file as a PNG beside it, in the bench's environment."""
-    drawn = json.dumps([asdict(panel) for panel in panels(read(path))])
+    figures = read(path)
+    drawn = json.dumps(
+        {"peers": peers_of(figures), "panels": [asdict(panel) for panel in panels(figures)]}
+    )
     words = [DLT_PYTHON, HERE / "plot.py", path.with_suffix(".png")]
     subprocess.run(words, input=drawn, text=True, check=True)
 

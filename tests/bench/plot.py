@@ -1,4 +1,4 @@
-"""Draw each peer's cost relative to the plain script's: `plot.py FIGURES.png < panels.json`.
+"""Draw each peer's cost relative to the plain script's: `plot.py FIGURES.png < ratios.json`.
 
 Runs in the bench's own environment. The scale is logarithmic, because peers differ by two orders of
 magnitude: a bar begins at the script's cost, and twice and half of it are equally long. The colours
@@ -8,13 +8,14 @@ are legible on white and on black.
 import json
 import sys
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from matplotlib import pyplot as plt
 from matplotlib.ticker import NullFormatter
 
 GREY, OTHER, OWN, MARK = "#808890", "#9aa5b1", "#2f81f7", "#d9822b"
-SCRIPT, COLUMNS = "script", 3
+SCRIPT, COLUMNS, TITLE_WIDTH = "script", 3, 54
 LARGEST_STEP = 2.6
 """The factor by which the scale is longer than the costs, so that the numbers fit."""
 
@@ -34,16 +35,16 @@ def draw(axes: Any, panel: dict[str, Any], names: list[str]) -> None:
             va="center",
         )
     axes.axvline(1, color=GREY, linewidth=0.8)
-    axes.set_title(panel["title"], fontsize=9.5, loc="left")
+    axes.set_title(fill(panel["title"], TITLE_WIDTH), fontsize=9.5, loc="left")
 
 
-def plot(panels: list[dict[str, Any]], path: Path) -> None:
-    """Write the picture."""
+def plot(ratios: dict[str, Any], path: Path) -> None:
+    """Write the picture: a panel for each comparison, and the peers from the top."""
+    panels, names = ratios["panels"], [n for n in ratios["peers"] if n != SCRIPT][::-1]
     plt.switch_backend("agg")
     plt.rcParams.update({f"{part}.color": GREY for part in ("text", "xtick", "ytick")})
     plt.rcParams.update({"axes.edgecolor": GREY, "axes.labelcolor": GREY, "font.size": 9})
     plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False})
-    names = list(dict.fromkeys(n for panel in panels for n in panel["cpu"] if n != SCRIPT))[::-1]
     costs = [c for panel in panels for part in ("cpu", "wall") for c in panel[part].values()]
     rows = -(-len(panels) // COLUMNS)
     picture, places = plt.subplots(

@@ -6,7 +6,7 @@ from tests.bench.figures import ABSENT, AGAIN, FIRST, Figures, Section
 
 SCRIPT = "script"
 IN_ORDER = ("fleetlake", SCRIPT, "dlt_best", "dlt_rest_api", "airbyte", "singer", "download")
-"""The columns from the left; other peers follow."""
+"""The peers as they are shown, the most interesting first; others follow."""
 LARGE = 10.0
 """Ratios from here on are shown without decimals."""
 
@@ -51,6 +51,12 @@ def panels(figures: Figures) -> list[Panel]:
     return loads + again
 
 
+def peers_of(figures: Figures) -> list[str]:
+    """Return the names of all measured peers, in the order in which they are shown."""
+    measured = set().union(*map(_names, figures.sections))
+    return [n for n in IN_ORDER if n in measured] + sorted(measured.difference(IN_ORDER))
+
+
 def _memory(section: Section, name: str) -> str:
     """Return a peer's peak memory of a first load, in MB, or a dash if it was not measured."""
     found = [r for r in section.results if (r.name, r.run) == (name, FIRST)]
@@ -70,8 +76,7 @@ def _text(ratio: float | None) -> str:
 
 def ratio_table(figures: Figures) -> str:
     """Return the table: a row for each panel, then the peak memory of the largest sections."""
-    measured = set().union(*map(_names, figures.sections))
-    names = [n for n in IN_ORDER if n in measured] + sorted(measured.difference(IN_ORDER))
+    names = peers_of(figures)
     rows = [[f"CPU, {p.title}", *(_text(p.cpu.get(n)) for n in names)] for p in panels(figures)]
     rows += [
         [f"wall time, {p.title}", *(_text(p.wall.get(n)) for n in names)]
