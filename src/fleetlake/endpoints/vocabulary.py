@@ -117,7 +117,7 @@ VOCABULARY: dict[str, Meaning] = {
     "config_status": _of(TEXT, "synched, suspended or pending."),
     "full_product_name": _of(TEXT, "Product name with its variant."),
     "ipv4_address": _of(TEXT, "IPv4 address.", privacy=Privacy.TEXT),
-    "lans": _of(JSON, "LAN records of the router.", privacy=Privacy.TEXT),
+    "lans": _of(JSON, "LAN records; their host varies.", is_tracked=False, privacy=Privacy.TEXT),
     "locality": _of(TEXT, "Name of the device's time zone."),
     "reboot_required": _of(FLAG, "True when a reboot is needed to apply changes."),
     "state": _of(TEXT, "initialized, online or offline."),

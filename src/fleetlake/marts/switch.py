@@ -53,7 +53,9 @@ class Switcher:
         if is_other or (node.unit and self._is_all_recomputed(new, old)):
             self.connection.execute(f"CREATE OR REPLACE TABLE {old} AS FROM {new}")
             if not self._count(old):
-                self.connection.execute(statistics_statements(old))
+                # A row that is written as a file and deleted at once leaves no statistics.
+                statements = f"{AS_BEFORE}; {statistics_statements(old)}; {AS_FILES}"
+                self.connection.execute(statements)
             return True
         if not node.unit:
             return self._replace_rows(new, old, node)

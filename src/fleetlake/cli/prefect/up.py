@@ -76,7 +76,8 @@ def up(
         screen.print(
             f"Dashboard: {started.enter_context(_dashboard())} (fills with the first marts)"
         )
-        screen.print(f"Alerts as they arrive: {watch_command(FOLDER)}")
+        screen.print(f"Alerts as they arrive: {command_on(FOLDER, 'alerts watch')}")
+        screen.print(f"How complete the lake is: {command_on(FOLDER, 'status')}")
         screen.print(f"Running. Logs are in {FOLDER}; press Ctrl-C to stop.")
         try:
             _wait_for_end(server, worker, receiver)
@@ -141,9 +142,12 @@ def login_hint(password_file: Path, *, is_terminal: bool) -> str:
     return f"Its password: {password_file.read_text('ascii').strip()}"
 
 
-def watch_command(folder: Path) -> str:
-    """Return the command that shows the alerts of the lake in a folder, for another terminal."""
-    return f"FLEETLAKE_LAKE={folder / 'lake'} fleetlake alerts watch"
+def command_on(folder: Path, command: str) -> str:
+    """Return a command about the lake in a folder, for another terminal.
+
+    The service's time runs faster than this machine's, which would call its records future ones.
+    """
+    return f"FLEETLAKE_LAKE={folder / 'lake'} FLEETLAKE_CLOCK=service fleetlake {command}"
 
 
 def environment(folder: Path, service: str, port: int) -> dict[str, str]:
