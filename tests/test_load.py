@@ -11,12 +11,14 @@ from datetime import UTC, datetime, timedelta
 from math import inf
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
 from fleetlake.decoding.values import read_value
 from fleetlake.endpoints import ENDPOINTS
+from fleetlake.endpoints.columns import Kind
 from fleetlake.endpoints.model import Api, Endpoint, Mode
 from fleetlake.errors import CredentialsRefused, FleetlakeError, LakeError, StreamFailed
 from fleetlake.lake import Lake, open_lake
@@ -110,6 +112,22 @@ def loaded(first_load: Sim, tmp_path: Path) -> Sim:
 @shares_a_load
 def test_every_record_of_the_service_is_in_the_lake_once(first_load: Sim) -> None:
     assert flaws(first_load) == {}
+
+
+@shares_a_load
+def test_a_service_that_moves_to_another_host_changes_no_record(first_load: Sim) -> None:
+    """A record changes if a tracked column does, so none of them may hold the service's address."""
+    host = f"%{urlsplit(str(first_load.settings().base_url)).netloc}%"
+    found = set()
+    with open_lake(first_load.settings().lake, read_only=True) as lake:
+        for endpoint in REQUESTED.values():
+            if endpoint.mode is not Mode.APPEND:
+                texts = {c.name for c in endpoint.columns if c.kind in {Kind.TEXT, Kind.JSON}}
+                for name in texts & {*endpoint.tracked}:
+                    sql = f'select 1 from raw."{endpoint.name}" where "{name}"::varchar like ?'
+                    found |= {f"{endpoint.name}.{name}"} if lake.rows(sql, [host]) else set()
+
+    assert found == set()
 
 
 @shares_a_load
