@@ -133,8 +133,6 @@ def _matching(view: View, list_request: ListRequest, *, newest_first: bool) -> I
     resource = list_request.resource
     assert resource.series is not None
     devices, conditions = _pick_devices(view, list_request)
-    if devices is not None and len(devices) == 0:
-        return
     since, until = _window(list_request, conditions)
     until = min(until, view.now + 1)
     for block in resource.series(

@@ -189,9 +189,9 @@ class Endpoint:
         """Column that the window's filters compare."""
         if self.window is None:
             return None
-        is_embedded = "timeuuid" in self.window.end
-        timeuuids = [c.name for c in self.columns if c.kind is Kind.TIMEUUID]
-        return timeuuids[0] if is_embedded else self.event_time
+        if "timeuuid" not in self.window.end:
+            return self.event_time
+        return next(column.name for column in self.columns if column.kind is Kind.TIMEUUID)
 
     @property
     def is_snapshot(self) -> bool:

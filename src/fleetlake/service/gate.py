@@ -55,7 +55,7 @@ class Gate:
     @property
     def width(self) -> int:
         """How many calls may run concurrently at the moment."""
-        return max(1, int(self._width))
+        return int(self._width)
 
     @asynccontextmanager
     async def admit(self, urgency: float = NOT_URGENT) -> AsyncIterator[None]:
