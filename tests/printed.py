@@ -1,4 +1,4 @@
-"""What the commands print about one small lake: a session of command lines, and their output.
+"""What the commands print about small lakes: sessions of command lines, and their output.
 
 `printed.json` has the output that was read and found right; a test holds the commands to it.
 `python -m tests.printed` writes it anew after a change that is meant. What differs from run to run
@@ -19,7 +19,8 @@ from fleetlake.cli import app
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.audit_trail import EventKind, record_event
 from fleetlake.settings import load_settings
-from tests.conftest import new_sim
+from tests.conftest import Sim, new_sim
+from tests.printed_service import ALERTS, RECORDS, UPKEEP, served
 from tests.processes import environment
 
 PRINTED = Path(__file__).with_name("printed.json")
@@ -50,11 +51,17 @@ SESSION = (
     ("track", "7", "--day", "2026-06-14"),
     ("build", "--select", "nonsense"), ("publish",), ("export", "nonsense"),
 )  # fmt: skip
+_SHOWN = 100
+SERVED = {"alerts": ALERTS, "records": RECORDS, "upkeep": UPKEEP}
+SESSIONS = ("lists", *SERVED)
 _MARKS = (
+    (r"(│ raw_\w+ +│ +[\d,]+ +│ +[\d,]+ +│ +)[\d.]+", r"\1<figure>"),  # seconds of an export
+    (r"\bducklake-[\w-]+\.parquet", "<file>"),
+    (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[47][0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b", "<random id>"),
     (r"\b\d[\d,.]* (s|min|h|d|days?|hours?|weeks?|months?) (ago|left)", r"<age> \2"),
     (r"\b\d[\d,.]* (bytes|[kMG]i?B)\b", r"<size> \1"),
     (r'("(?:disk_free_bytes|[a-z_]*bytes|[a-z_]*seconds|[a-z_]*_s)": )[\d.e+-]+', r"\1<figure>"),
-    (r"(?m)^(fleetlake_\w*(?:seconds|bytes)\S*) .*$", r"\1 <figure>"),
+    (r"(?m)^(fleetlake_\w*(?:seconds|hours|bytes)\S*) .*$", r"\1 <figure>"),
     (r"\b(fleetlake|duckdb|pyarrow|httpx|dbt-core|dbt-duckdb|DuckDB) v?\d[\w.]*", r"\1 <version>"),
     (r"\b\d{8}T\d{6}[.]\d+Z", "<backup>"),
     (r"(?<![\d,.])\d{1,3}(\.\d+)? s\b", "<figure> s"),
@@ -63,6 +70,9 @@ _MARKS = (
 _MOMENT = re.compile(r"20\d\d-\d\d-\d\d[T ]\d\d:\d\d(:\d\d([.]\d+)?)?")
 _STARTED = "2026-06-15 11:40"
 """The simulator's clock, less what a load leaves to the next one."""
+
+_PASSING = ("2026-06-15 12:20", "2026-06-17 11:40")
+"""The days by which the service's clock is moved in a session."""
 
 _EMPTY = re.compile(r"│ never|^default,\w+,0,,|\"} 0$|^[┏┡└]|^… ")
 """Streams that were never loaded, the rules of tables, and the progress of what takes long."""
@@ -79,7 +89,9 @@ def lines_of(text: str, folder: Path) -> list[str]:
 
 def _as_mark(moment: re.Match[str]) -> str:
     """Return a moment of the records as it is, and a mark for one during the session."""
-    return "<now>" if moment[0].replace("T", " ") >= _STARTED else moment[0]
+    text = moment[0].replace("T", " ")
+    is_known = text < _STARTED or _PASSING[0] <= text < _PASSING[1]
+    return moment[0] if is_known else "<now>"
 
 
 def fill(lake: Lake) -> None:
@@ -101,38 +113,66 @@ def fill(lake: Lake) -> None:
     record_event(lake, EventKind.CHECK, "a test", details={"file": "x.parquet"})
 
 
-def printed(folder: Path) -> dict[str, Any]:
-    """Return the exit code, output and error of each command of the session, run in `folder`."""
+def printed(folder: Path, name: str) -> dict[str, Any]:
+    """Return the exit code, output and error of each command of a session, run in `folder`."""
+    own = folder / name
+    own.mkdir()
     with patch("fleetlake.cli.screen.PLAIN_WIDTH", 400):  # no line breaks by the folder's length
-        return _printed(folder)
+        return _session(own, name) if name in SERVED else _printed(own)
 
 
 def _printed(folder: Path) -> dict[str, Any]:
-    with open_lake(folder / "lake"):
-        pass
-    sim = new_sim(folder)
+    sim = _started(folder)
     assert [outcome.error for outcome in sim.ingest(*LOADED)] == [None] * len(LOADED)
     with open_lake(folder / "lake") as lake:
         fill(lake)
-    found = {}
-    for number, words in enumerate(SESSION):
-        load_settings.cache_clear()
-        asked = [word.replace("{folder}", str(folder)) for word in words]
-        done = CliRunner().invoke(app, asked, env={**environment(folder), "COLUMNS": "400"})
-        error = done.exception if not isinstance(done.exception, SystemExit) else None
-        said = [f"{type(error).__name__}: {error}", getattr(error, "remedy", "")] if error else []
-        found[f"{number}. {' '.join(words)}"] = {
-            "exit_code": getattr(error, "exit_code", done.exit_code),
-            "output": lines_of(done.stdout, folder),
-            "error": lines_of("\n".join([done.stderr, *map(str, said)]), folder),
-        }
-    load_settings.cache_clear()
+    return {
+        f"{number}. {' '.join(words)}": _said(folder, words, environment(folder))
+        for number, words in enumerate(SESSION)
+    }
+
+
+def _session(folder: Path, name: str) -> dict[str, Any]:
+    """Return what the commands of a session with the service print, by number and words."""
+    sim = _started(folder)
+    env, found = environment(folder, "http://localhost"), {}
+    with served(sim):
+        for number, step in enumerate(SERVED[name]):
+            if isinstance(step, tuple):
+                found[f"{number}. {' '.join(step)[:_SHOWN]}"] = _said(folder, step, env)
+            else:
+                step(sim)
     return found
 
 
+def _started(folder: Path) -> Sim:
+    """Return a simulated service whose copy in the folder is empty."""
+    with open_lake(folder / "lake"):
+        pass
+    return new_sim(folder)
+
+
+def _said(folder: Path, words: tuple[str, ...], env: dict[str, str]) -> dict[str, Any]:
+    """Return the exit code, output and error of one command."""
+    load_settings.cache_clear()
+    asked = [word.replace("{folder}", str(folder)) for word in words]
+    own = dict(word.split("=", 1) for word in asked if word.startswith("FLEETLAKE_"))
+    asked = [word for word in asked if not word.startswith("FLEETLAKE_")]
+    done = CliRunner().invoke(app, asked, env={**env, **own, "COLUMNS": "400"})
+    load_settings.cache_clear()
+    error = done.exception if not isinstance(done.exception, SystemExit) else None
+    said = [f"{type(error).__name__}: {error}", getattr(error, "remedy", "")] if error else []
+    return {
+        "exit_code": getattr(error, "exit_code", done.exit_code),
+        "output": lines_of(done.stdout, folder),
+        "error": lines_of("\n".join([done.stderr, *map(str, said)]), folder),
+    }
+
+
 def dump(folder: Path) -> str:
-    """Return the session as JSON, one line of output per line."""
-    return json.dumps(printed(folder), indent=1, ensure_ascii=False) + "\n"
+    """Return all sessions as JSON, one line of output per line."""
+    found = {name: printed(folder, name) for name in SESSIONS}
+    return json.dumps(found, indent=1, ensure_ascii=False) + "\n"
 
 
 if __name__ == "__main__":

@@ -1,19 +1,27 @@
-"""The commands print what is recorded: tables, JSON, CSV, advice and errors on one small lake."""
+"""The commands print what is recorded: tables, JSON, CSV, advice and errors, on small lakes.
+
+The sessions also end with what the lake's own tables hold: what the commands have recorded there.
+"""
 
 import json
 
 import pytest
 
-from tests.printed import PRINTED, printed
+from tests.printed import PRINTED, SESSIONS, printed
+
+RECORDED = json.loads(PRINTED.read_text(encoding="utf-8"))
 
 
 @pytest.mark.proof
-def test_every_command_prints_what_is_recorded(tmp_path):
-    recorded = json.loads(PRINTED.read_text(encoding="utf-8"))
+@pytest.mark.parametrize("name", SESSIONS)
+def test_every_command_prints_what_is_recorded(tmp_path, name):
+    found = printed(tmp_path, name)
 
-    found = printed(tmp_path)
-
-    assert list(found) == list(recorded)
+    assert list(found) == list(RECORDED[name])
     for asked, said in found.items():
         for part, value in said.items():
-            assert value == recorded[asked][part], f"{asked}: {part}"
+            assert value == RECORDED[name][asked][part], f"{asked}: {part}"
+
+
+def test_a_session_is_recorded_for_each_name():
+    assert list(RECORDED) == list(SESSIONS)

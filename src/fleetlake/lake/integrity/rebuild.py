@@ -233,7 +233,7 @@ def _copy(new: Lake, table: str, paths: Sequence[str], chosen: str) -> int:
 def _latest(columns: Sequence[str], finished_in: str) -> str:
     """Return SQL for the distinct rows; of rows that differ only in a time, one that has it."""
     if not finished_in:
-        return "select distinct * from found"
+        return "select distinct * from found order by all"  # events are listed as inserted
     return (
         "from found qualify row_number() over "
         f"(partition by {', '.join(columns)} order by {finished_in} nulls last) = 1"
