@@ -9,7 +9,8 @@
 {% macro make_state() -%}
     {% if target.type == 'duckdb' %}
     create schema if not exists state;
-    create table if not exists state.built (model varchar, snapshot_id bigint, built_at timestamptz)
+    create table if not exists state.built (model varchar, snapshot_id bigint, built_at timestamptz);
+    create table if not exists state.confirmations (model varchar, confirmations bigint)
     {% endif %}
 {%- endmacro %}
 
@@ -37,6 +38,28 @@
 {# The rows of a relation in touched units; all rows in a full build. #}
 {% macro in_touched(columns, touched) -%}
     {%- if is_incremental() -%}({{ columns | join(', ') }}) in ({{ touched }}){%- else -%}true{%- endif -%}
+{%- endmacro %}
+
+{# Pre-hook: find the touched units once and keep them in a table, for a query that reads the model
+   itself, and delete them. A column of a unit may be null. The first touched day is kept in a
+   variable, which DuckDB compares before it joins. #}
+{% macro forget_found(touched) -%}
+    {% if is_incremental() %}
+    create or replace table {{ touched_table() }} as {{ touched }};
+    set variable touched_from = (select min(columns('.*_date')) from {{ touched_table() }});
+    delete from {{ this }} where {{ in_found(config.get('meta')['unit']) }}
+    {% endif %}
+{%- endmacro %}
+
+{% macro touched_table() -%}
+    state.touched_{{ this.name }}
+{%- endmacro %}
+
+{# The rows of a relation in touched units that are kept in a table; all rows in a full build. #}
+{% macro in_found(columns) -%}
+    {%- if is_incremental() -%}
+    row({{ columns | join(', ') }}) in (select row({{ columns | join(', ') }}) from {{ touched_table() }})
+    {%- else -%}true{%- endif -%}
 {%- endmacro %}
 
 {# The rows that touched units can depend on: those of the same devices, starting some days before. #}
@@ -68,6 +91,27 @@
     insert into state.built
     values ('{{ this.name }}', getvariable('build_snapshot'), '{{ run_started_at }}')
     {% endif %}
+{%- endmacro %}
+
+{# Post-hook, in the same transaction: record how many confirmations of pushes there were. #}
+{% macro remember_confirmations() -%}
+    {% if target.type == 'duckdb' %}
+    delete from state.confirmations where model = '{{ this.name }}';
+    insert into state.confirmations
+    select '{{ this.name }}', count(*) from {{ source('meta', 'confirmations') }}
+    {% endif %}
+{%- endmacro %}
+
+{# Whether a confirmation was deleted since this model was last built. It leaves no new row. #}
+{% macro lost_confirmations() -%}
+    {%- if execute and is_incremental() -%}
+        {%- set found = run_query(
+            "select count(*) is distinct from (select max(confirmations) from state.confirmations where model = '"
+            ~ this.name ~ "') from " ~ source('meta', 'confirmations') ~ " where not (" ~ is_new_row() ~ ")"
+        ) -%}
+        {{ return(found.columns[0].values()[0]) }}
+    {%- endif -%}
+    {{ return(false) }}
 {%- endmacro %}
 
 {# The time at which the build computed a row. #}

@@ -31,3 +31,44 @@
     from {{ source('raw', 'net_device_signal_samples') }}
     where {{ is_new_row() }}
 {%- endmacro %}
+
+{% macro touched_routers() -%}
+    select distinct id
+    from {{ source('raw', 'routers') }}
+    where {{ is_new_row() }}
+{%- endmacro %}
+
+{# An alert that appears or disappears changes its own day, and those on which the next one repeats
+   it or no longer does. A push disappears when a poll confirms it, and appears again if another push
+   proves to be the confirmed one. #}
+{% macro touched_alert_days() -%}
+    select distinct
+        alert_type,
+        router_id,
+        {{ explode_days(
+            'cast(detected_at as date)', 'cast(' ~ seconds_after('detected_at', var('alert_repeat_s')) ~ ' as date)'
+        ) }} as alert_date
+    from (
+        select alert_type, router_id, detected_at
+        from ({{ polled_alerts() }}) as polled
+
+        union all
+
+        select
+            coalesce(type, 'unknown') as alert_type,
+            router_id,
+            coalesce(detected_at, alerted_at) as detected_at
+        from {{ source('raw', 'pushed_alerts') }}
+        where {{ is_new_row() }}
+            or push_id in (select push_id from {{ source('meta', 'confirmations') }} where {{ is_new_row() }})
+            {% if lost_confirmations() %}
+            or push_id not in (select push_id from {{ source('meta', 'confirmations') }})
+            {% endif %}
+    ) as changed
+
+    union
+
+    select alert_type, router_id, alert_date
+    from {{ this }}
+    where router_id in (select router_id from {{ ref('int_router_accounts') }} where {{ is_recomputed() }})
+{%- endmacro %}

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import psutil
 import pytest
+from tests.marts.live_delay import content
 
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.errors import BuildFailed
@@ -14,7 +15,7 @@ from fleetlake.lake import open_lake
 from fleetlake.lake.changed_tables import newest_snapshot
 from fleetlake.machine.file_locks import LockTaken
 from fleetlake.marts import build_marts, live
-from fleetlake.marts.catalogue import live_marts, live_tables, marts
+from fleetlake.marts.catalogue import live_marts, live_tables
 from fleetlake.marts.dbt_process import DbtProcess
 from fleetlake.marts.live import live_builds, live_lock
 from fleetlake.marts.plan import SCRATCH, Built, plan_build, record_built, work_folder
@@ -161,18 +162,6 @@ def test_one_process_builds_what_new_ones_would_and_a_failed_model_leaves_the_la
         kept = content(lake)
     build_marts(lake, is_full=True)
     assert content(lake) == kept
-
-
-def content(lake):
-    """Return rows and a checksum of every mart, without `built_at`."""
-    with open_lake(lake, read_only=True) as opened:
-        return {
-            mart["name"]: opened.rows(
-                "select count(*), sum(hash(t)::hugeint) from (select columns(c -> c <> 'built_at')"
-                f" from marts.{mart['name']}) as t"
-            )
-            for mart in marts()
-        }
 
 
 @pytest.mark.release

@@ -1,5 +1,7 @@
 """The switch writes of a mart what differs, so that the lake grows with what happens."""
 
+from dataclasses import replace
+
 import duckdb
 import pytest
 
@@ -33,7 +35,7 @@ def update(lake_path, tmp_path, monkeypatch):
     monkeypatch.setattr(switch, "MOST_FILES", 4)
     file = tmp_path / "build.duckdb"
 
-    def update(query):
+    def update(query, node=VOLUME):
         with duckdb.connect(file) as scratch:
             scratch.execute("create schema if not exists marts")
             scratch.execute(f"create or replace table marts.alert_volume as {query}")
@@ -42,7 +44,7 @@ def update(lake_path, tmp_path, monkeypatch):
             lake.execute(f"attach {literal(file)} as build (read_only)")
             lake.execute(AS_FILES)
             with lake.transaction():
-                written = Switcher(lake.connection).update_table(VOLUME)
+                written = Switcher(lake.connection).update_table(node)
             assert lake.rows("from marts.alert_volume order by all") == expected
             [(newest,)] = lake.rows("select max(snapshot_id) from lake.snapshots()")
             changes = f"ducklake_table_changes('lake', 'marts', 'alert_volume', {newest}, {newest})"
@@ -82,3 +84,36 @@ def test_a_row_that_is_there_twice_is_written_twice(update):
 
     assert update(f"{rows} union all {ROWS.format(2)}") == (True, 102, 1)
     assert update(rows) == (True, 100, 1)
+
+
+def test_as_many_rows_of_which_others_are_there_twice_are_written(update):
+    rows = ROWS.format(100)
+    update(f"{rows} union all {ROWS.format(1)}")
+
+    assert update(f"{rows} union all select 1, 1") == (True, 101, 1)
+    assert update(f"{ROWS.format(101)} union all select 2, 2") == (True, 102, 1)
+
+
+UNITS = replace(VOLUME, kind="incremental", unit=("router_id", "day"))
+DAYS = """
+    select i // 5 as day, nullif(i % 5, 0) as router_id,
+           if(i // 10 < {0}, i // 10 + 1, 0) as alerts, to_timestamp(alerts) as built_at
+    from range(100) as r (i)
+"""
+
+
+def test_of_an_incremental_mart_only_new_units_are_written_also_those_with_a_null(update):
+    update(DAYS.format(0), UNITS)
+
+    assert update(DAYS.format(0), UNITS)[0] is False
+    grown = [update(DAYS.format(number), UNITS) for number in range(1, 6)]
+    assert grown == [(True, 10, files) for files in range(2, 7)]
+    assert update(DAYS.format(6), UNITS) == (True, 100, 1)
+
+
+def test_a_unit_without_rows_leaves_the_lake(update):
+    update(DAYS.format(0), UNITS)
+
+    written, *_ = update(f"{DAYS.format(0)} where i <> 5", UNITS)
+
+    assert written

@@ -1,25 +1,12 @@
 -- Grain: one row per router and moment at which it went online or offline, from its alerts or record.
 -- Kind: view.
 
--- The contract does not define `info` for this alert, so a member with the state takes precedence.
--- The text may contain any device name, so only its end counts, as in "is offline.".
-{% set members = ['state', 'status', 'connection_state', 'info.state', 'info.status', 'info.connection_state'] %}
-
 with alerts as (
-    select
-        router_id,
-        coalesce(
-            {% for member in members %}
-            case when lower({{ json_text('info', member) }}) in ('online', 'offline')
-                then lower({{ json_text('info', member) }}) end,
-            {% endfor %}
-            nullif(regexp_extract(
-                lower(description), '(^| )(is|is now|was|went|goes|has gone|came|became) (online|offline)[.!]? *$', 3
-            ), '')
-        ) as connection_state,
-        detected_at
-    from {{ ref('stg_alerts') }}
-    where alert_type = 'connection_state' and router_id is not null
+    select router_id, connection_state, detected_at
+    from {{ ref('int_connection_alerts') }}
+    union all
+    select router_id, connection_state, detected_at
+    from ({{ connection_alerts(unconfirmed_pushes()) }}) as pushed
 )
 
 -- The alert comes after the device has been in its new state for a minute (contract, Limits).

@@ -1,21 +1,7 @@
 -- Grain: one row per alert: polled or, until a poll reads it, pushed.
 -- Kind: view.
 
-select
-    account_profile,
-    created_at_timeuuid as alert_id,
-    account_id,
-    router_id,
-
-    coalesce(type, 'unknown') as alert_type,
-    friendly_info as description,
-    info,
-
-    coalesce(detected_at, created_at) as detected_at,
-    created_at,
-    _loaded_at as loaded_at
-
-from {{ source('raw', 'alerts') }}
+{{ polled_alerts() }}
 
 union all
 
@@ -33,5 +19,4 @@ select
     created_at,
     loaded_at
 
-from {{ ref('stg_pushed_alerts') }}
-where not is_polled
+from ({{ unconfirmed_pushes() }}) as pushed

@@ -1,48 +1,53 @@
 -- Grain: one row per alert or activity that is relevant to security.
 -- Kind: table.
 
+-- Most alerts and activities are of other types, so these are left out first.
 with events as (
     select
-        concat('alert ', alert_id) as event_id,
+        concat('alert ', a.alert_id) as event_id,
         'alert' as source,
-        alert_type as event_type,
-        router_id,
-        account_id,
-        coalesce({{ json_text('info', 'user') }}, {{ json_text('info', 'info.user') }}) as actor,
-        coalesce({{ json_text('info', 'ip') }}, {{ json_text('info', 'info.ip') }}) as ip_address,
-        description,
-        detected_at as occurred_at
-    from {{ ref('stg_alerts') }}
+        t.severity,
+        a.alert_type as event_type,
+        a.router_id,
+        a.account_id,
+        coalesce({{ json_text('a.info', 'user') }}, {{ json_text('a.info', 'info.user') }}) as actor,
+        coalesce({{ json_text('a.info', 'ip') }}, {{ json_text('a.info', 'info.ip') }}) as ip_address,
+        a.description,
+        a.detected_at as occurred_at
+    from {{ ref('stg_alerts') }} as a
+    inner join {{ ref('security_event_types') }} as t
+        on t.source = 'alert' and a.alert_type = t.event_type
 
     union all
 
     select
-        concat('activity ', activity_id) as event_id,
+        concat('activity ', l.activity_id) as event_id,
         'activity' as source,
-        action_type as event_type,
+        t.severity,
+        l.action_type as event_type,
         null as router_id,
         null as account_id,
-        coalesce(actor_email, actor_id) as actor,
+        coalesce(l.actor_email, l.actor_id) as actor,
         null as ip_address,
-        concat(action_type, ': ', coalesce(object_type, ''), ' ', coalesce(object_id, '')) as description,
-        acted_at as occurred_at
-    from {{ ref('stg_activity_logs') }}
+        concat(l.action_type, ': ', coalesce(l.object_type, ''), ' ', coalesce(l.object_id, '')) as description,
+        l.acted_at as occurred_at
+    from {{ ref('stg_activity_logs') }} as l
+    inner join {{ ref('security_event_types') }} as t
+        on t.source = 'activity' and l.action_type = t.event_type
 )
 
 select
-    e.event_id,
-    e.router_id,
-    e.account_id,
+    event_id,
+    router_id,
+    account_id,
 
-    e.source,
-    t.severity,
-    e.event_type,
-    e.actor,
-    e.ip_address,
-    e.description,
+    source,
+    severity,
+    event_type,
+    actor,
+    ip_address,
+    description,
 
-    e.occurred_at
+    occurred_at
 
-from events as e
-inner join {{ ref('security_event_types') }} as t
-    on e.source = t.source and e.event_type = t.event_type
+from events
