@@ -26,7 +26,12 @@ COMMANDS = {
 }
 OTHERWISE = (
     *("export FLEETLAKE_", "python -c ", "python3 -m venv ", "pip install ", "cd "),
-    *(". .venv/bin/activate", ". ~/fleetlake/bin/activate", "fleetlake --version"),
+    *(
+        ". .venv/bin/activate",
+        ". ~/fleetlake/bin/activate",
+        "fleetlake --version",
+        "sudo apt-get install ",
+    ),
 )
 """How a command begins that is neither a target of `make` nor a sub-command of fleetlake."""
 LOADED = {"href": {"link"}, "src": {"script", "img", "iframe"}}

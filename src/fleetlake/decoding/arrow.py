@@ -70,11 +70,6 @@ class Page:
         """True if the service links to no further page."""
         return self.next is None
 
-    def keys(self, names: Sequence[str]) -> set[tuple[Any, ...]]:
-        """Return the distinct values of these columns."""
-        columns = [self.rows.column(name).to_pylist() for name in names]
-        return set(zip(*columns, strict=True))
-
     def value(self, column: str, row: int) -> Any:
         """Return the column's value in a row (-1 is the last), or None when there is no row."""
         return self.rows.column(column)[row].as_py() if self.rows.num_rows else None
@@ -86,6 +81,8 @@ def read_page(endpoint: Endpoint, body: bytes) -> Page:
     Raises: PageUnreadable if the body is not a list response. It is never read as an empty page.
     """
     reader = reader_of(endpoint)
+    if (quick := reader.native(body, schema_of(endpoint))) is not None:
+        return Page(quick.rows, (), quick.count, quick.limit, quick.next)
     try:
         return _with_python_times(endpoint, _page(endpoint, reader.fast(body)))
     except (ValueError, OddRecord, OverflowError, RecursionError):  # Arrow's and msgspec's too

@@ -27,8 +27,13 @@ MISSING = msgspec.Raw(b"")
 ESCAPED = re.compile(r'[\x00-\x1f"\\]')
 """Characters that JSON must escape."""
 
-_TOO_LARGE = re.compile(r"(?:^|[\[:,\s])-?\d+(?:\.\d+)?[eE]\+?\d{3}|\d{309}", re.MULTILINE)
-"""A number that may be too large for a double: the lenient reader keeps it as text."""
+_LARGE_EXPONENT = re.compile(r"[eE]\+?\d{3}")
+_TOO_LARGE = re.compile(r"[\[:,\s]-?\d+(?:\.\d+)?[eE]\+?\d{3}")
+_TOO_MANY_DIGITS = re.compile(r"\d{309}")
+"""Numbers that may be too large for a double: the lenient reader keeps them as text."""
+
+_LONG = 308
+"""Only a longer text can have so many digits, or too many members."""
 
 Path = tuple[str, ...]
 _Tree = dict[str, "int | _Tree"]
@@ -83,9 +88,12 @@ class LearnedMembers:
 
 def is_beyond_fast_reader(texts: Iterable[str]) -> bool:
     """Return whether the lenient reader must judge these JSON texts of learned members."""
-    return any(
-        text.count(":") > MAX_MEMBERS - MAX_LEARNED or _TOO_LARGE.search(text) for text in texts
-    )
+    different = {*texts}  # a member often has few values
+    long = [text for text in different if len(text) > _LONG]
+    if any(t.count(":") > MAX_MEMBERS - MAX_LEARNED or _TOO_MANY_DIGITS.search(t) for t in long):
+        return True
+    joined = "\n".join(["", *different])  # one search: a search per text costs a third of the page
+    return bool(_LARGE_EXPONENT.search(joined) and _TOO_LARGE.search(joined))
 
 
 @cache

@@ -90,16 +90,13 @@ class Settings(BaseSettings):
     )
     lake: LakeAddress = Field(
         Path("data/lake"),
-        validate_default=True,
         description="Folder of the lake, or postgres:ADDRESS for a shared lake",
     )
     build_memory: str = Field(
         BUILD_MEMORY,
         description="Memory limit of DuckDB in a build, e.g. 8GB; larger data spills to disk",
     )
-    published: Path = Field(
-        Path("data/published"), validate_default=True, description="Folder for published snapshots"
-    )
+    published: Path = Field(Path("data/published"), description="Folder for published snapshots")
     published_day_rows: int = Field(
         DAY_ROWS,
         ge=0,
@@ -108,9 +105,7 @@ class Settings(BaseSettings):
     published_coarse: bool = Field(
         default=False, description="Publish places rounded to 100 m, without names"
     )
-    reports: Path = Field(
-        Path("data/reports"), validate_default=True, description="Folder for scheduled reports"
-    )
+    reports: Path = Field(Path("data/reports"), description="Folder for scheduled reports")
     retention: dict[str, Annotated[int, Field(gt=0)]] = Field(
         {}, description="Days to keep rows, e.g. FLEETLAKE_RETENTION__HISTORICAL_LOCATIONS=90"
     )
@@ -123,7 +118,6 @@ class Settings(BaseSettings):
     )
     push_secrets_file: Path = Field(
         Path("data/push-secrets"),
-        validate_default=True,
         description="File of secrets that sign pushed alerts, one per line, mode 600",
     )
     push_secrets_block: str | None = Field(
@@ -159,7 +153,6 @@ class Settings(BaseSettings):
     )
     push_journal: Path = Field(
         Path("data/push-journal"),
-        validate_default=True,
         description="Folder that keeps pushed messages until they are in the lake",
     )
     push_sources: Annotated[tuple[IPv4Network | IPv6Network, ...], NoDecode] = Field(
@@ -191,6 +184,9 @@ class Settings(BaseSettings):
         300.0, ge=0, description="Maximum seconds per page, over all attempts"
     )
     retry_attempts: int = Field(12, ge=1, description="Maximum attempts per page")
+    native_reader: bool = Field(
+        default=True, description="Read pages with fleetlake-fast, if it is installed"
+    )
 
     @field_validator(
         "lake_files",
