@@ -1,24 +1,32 @@
 """A large list is kept compressed and compared in parts, with the same result as at once."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from fleetlake.decoding import records
+from fleetlake.decoding.records import PageReader
 from fleetlake.decoding.timeuuid import smallest_at
 from fleetlake.endpoints import ENDPOINTS
+from fleetlake.endpoints.model import Endpoint
+from fleetlake.endpoints.relations import Thing
 from fleetlake.lake import Lake, open_lake, packed_rows
 from fleetlake.lake.commit import commit_load
+from fleetlake.lake.current import lacks_current
 from fleetlake.lake.loads import Load
 from fleetlake.lake.packed_rows import PackedRows
+from fleetlake.lake.tombstones import add_tombstones
 from tests.test_lake import load_of, versions
 
 NOON = datetime(2026, 6, 15, 12, tzinfo=UTC)
 LATER = NOON + timedelta(hours=1)
-GROUPS = ENDPOINTS["groups"]
+GROUPS, NET_DEVICES = ENDPOINTS["groups"], ENDPOINTS["net_devices"]
 
 
 @pytest.fixture
@@ -32,8 +40,8 @@ def whole(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> An
     monkeypatch.setattr(packed_rows, "ROWS_PER_PACK", request.param)
     monkeypatch.setattr(packed_rows, "ROWS_PER_PART", request.param)
 
-    def make(*records: dict[str, Any], **changes: Any) -> Load:
-        load = load_of(GROUPS, *records, is_whole=True, **changes)
+    def make(*records: dict[str, Any], endpoint: Endpoint = GROUPS, **changes: Any) -> Load:
+        load = load_of(endpoint, *records, is_whole=True, **changes)
         packed = PackedRows(load.rows.schema)
         for batch in load.rows.to_batches():
             packed.add(batch)
@@ -44,6 +52,10 @@ def whole(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> An
 
 def group(number: int, name: str = "", **members: Any) -> dict[str, Any]:
     return {"id": str(number), "name": name or f"group {number}", **members}
+
+
+def net_device(number: int, *, router: int, **members: Any) -> dict[str, Any]:
+    return {"id": str(number), "router": f"/api/v2/routers/{router}/", **members}
 
 
 def test_a_list_in_parts_opens_and_closes_the_same_versions_as_at_once(lake, whole):
@@ -82,6 +94,76 @@ def test_new_members_in_any_part_are_noted(lake, whole):
     commit_load(lake, whole(group(1), group(2), group(3), group(4, mood="calm")))
 
     assert lake.rows("select member, example from meta.schema_drift") == [("mood", '"calm"')]
+
+
+def test_what_was_erased_stays_out_of_every_part_of_a_list(lake, whole):
+    with lake.transaction():
+        add_tombstones(lake, [(Thing.ROUTER, 2), (Thing.NET_DEVICE, 70)], ["bus 12"])
+    listed = [
+        net_device(10, router=1, alias="bus 12"),
+        net_device(20, router=2),  # unknown so far: gets a tombstone of its own
+        net_device(30, router=1, alias="bus 13"),
+        net_device(40, router=3),
+        net_device(50, router=2),
+        net_device(60, router=3, alias="depot, bus 12"),
+        net_device(70, router=4),
+    ]
+
+    done = commit_load(lake, whole(*listed, endpoint=NET_DEVICES))
+    found = lake.rows("select id, router_id, _extra from raw.net_devices order by id")
+    again = [net_device(number, router=3) for number in (20, 40, 50)]
+    commit_load(lake, whole(*again, endpoint=NET_DEVICES, seen_at=LATER))
+
+    assert [(id_, router) for id_, router, _ in found] == [(10, 1), (30, 1), (40, 3), (60, 3)]
+    assert "bus 13" in found[1][2]
+    assert not any("bus 12" in (extra or "") for *_, extra in found)
+    assert done.added == 4
+    listed_later = "select id from raw.net_devices where valid_to is null"
+    assert lake.rows(listed_later) == [(40,)]
+
+
+def test_a_list_lacks_a_current_record_only_if_its_own_account_has_one_that_is_not_listed(
+    lake, whole
+):
+    commit_load(lake, whole(*(group(n) for n in range(1, 4))))
+    commit_load(lake, whole(group(9), profile="other"))
+
+    def lacks(*numbers: int) -> bool:
+        keys = load_of(GROUPS, *(group(n) for n in numbers)).rows.select(GROUPS.key)
+        return lacks_current(lake, GROUPS, keys, profile="default")
+
+    assert lacks(1, 3)
+    assert not lacks(3, 2, 1, 1, 7)
+    assert lacks()
+    commit_load(lake, whole(group(1), group(3), seen_at=LATER))
+    assert not lacks(1, 3)
+
+
+def test_a_reader_remembers_some_relations_only_and_reads_all_of_them(monkeypatch):
+    monkeypatch.setattr(records, "MOST_IDS", 4)
+    numbers = [7, None, *range(20, 40), None, 7]
+    listed = [{"id": "1", "router": n and f"/api/v2/routers/{n}/"} for n in numbers]
+    reader = PageReader(ENDPOINTS["router_lans"])
+
+    body = json.dumps({"data": listed, "meta": {"limit": 500, "next": None}})
+    decoded = reader.fast(body.encode())
+
+    assert decoded.values["router_id"] == numbers
+    assert len(vars(reader)["_ids"]) <= 4
+
+
+def test_a_view_holds_no_rows_after_its_block_though_the_transaction_goes_on(lake):
+    lake.execute("set threads = 1")  # another thread may let go of the rows a moment later
+    with lake.transaction():
+        before = pa.total_allocated_bytes()
+        with lake.view("batch", pa.table({"id": pa.array(range(50_000))})):
+            assert lake.rows("select max(id) from batch") == [(49_999,)]
+            while_read = pa.total_allocated_bytes()
+        lake.rows("select 1")  # a connection holds what its last result needs
+        after = pa.total_allocated_bytes()
+
+    assert while_read - before >= 400_000
+    assert after - before < 40_000
 
 
 def test_rows_come_back_in_their_order_from_packs_and_parts(monkeypatch):

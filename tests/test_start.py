@@ -114,7 +114,7 @@ def pass_values():
     connection = duckdb.connect()
     connection.register("large", rows)
     [(total,)] = connection.execute("select sum(n) + ? from large", [3]).fetchall()
-    print(total)
+    print(total, pyarrow.default_memory_pool().backend_name)
 
 __name__ = "fleetlake.lake.example"
 pass_values()
@@ -125,9 +125,9 @@ print("rich" in sys.modules, len(pandas.DataFrame({"n": [1]})))
 """
 
 
-def test_our_values_pass_through_arrow_and_duckdb_without_pandas_which_others_may_import():
+def test_our_values_pass_through_arrow_and_duckdb_without_pandas_and_with_the_systems_allocator():
     done = subprocess.run(
         [sys.executable, "-c", LIBRARIES_AT_WORK], capture_output=True, text=True, check=True
     )
 
-    assert done.stdout.split() == ["6", "False", "False", "1"]
+    assert done.stdout.split() == ["6", "system", "False", "False", "1"]

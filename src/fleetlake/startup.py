@@ -53,6 +53,9 @@ def prepare_start() -> None:
     gc.set_threshold(*GARBAGE_THRESHOLDS)
     # numpy comes with pyarrow and would start threads for linear algebra.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # Arrow's own allocator keeps what one thread allocates and another frees: pages are read by one
+    # thread and committed by another, so an ingest took 6 % more memory, and no less CPU time.
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     sys.meta_path.insert(0, _NeedlessImports)
 
 

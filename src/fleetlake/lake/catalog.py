@@ -35,6 +35,14 @@ RESTORING = ".restoring"
 """File that marks a folder into which a backup is being restored."""
 
 
+def _few(threads: int) -> dict[str, int | str]:
+    """Return DuckDB's settings for few threads and little memory.
+
+    After a statement that took this much, memory goes back to the system; by default after 128 MB.
+    """
+    return {"threads": threads, "allocator_flush_threshold": "8MB"}
+
+
 @contextmanager
 def open_lake(
     path: LakeAddress, *, read_only: bool = False, threads: int | None = None
@@ -54,7 +62,7 @@ def open_lake(
     if isinstance(path, Path):
         require_lake(path) if read_only else _make_folder(path)
     with lake_errors(path):
-        connection = duckdb.connect(config=UNCHECKED | ({"threads": threads} if threads else {}))
+        connection = duckdb.connect(config=UNCHECKED | (_few(threads) if threads else {}))
     try:
         lake = Lake(path, connection)
         # Two processes must not create the same catalog at once.

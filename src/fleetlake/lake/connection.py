@@ -46,6 +46,23 @@ Check = Callable[[duckdb.DuckDBPyConnection, duckdb.Statement, str], None]
 """Checks each statement of a user's SQL before it runs, and raises if it is not allowed."""
 
 
+class _HeldRows:
+    """Rows that DuckDB reads through a view, until they are taken away again.
+
+    In a transaction, DuckDB 1.5.5 keeps what an unregistered view named until the transaction
+    ends. A list of 400,000 rows, committed in parts, would be held whole: 300 MB.
+    """
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+
+    def __arrow_c_schema__(self) -> object:
+        return self.table.schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
 class Lake:
     """An open lake; SQL runs with the lake as the default database and times in UTC."""
 
@@ -189,11 +206,13 @@ class Lake:
                 with suppress(LakeError):  # a failed transaction has already dropped the copy
                     self.execute(f"drop table temp.{name}")
             return
-        self._connection.register(name, table)
+        held = _HeldRows(table)
+        self._connection.register(name, held)
         try:
             yield
         finally:
             self._connection.unregister(name)
+            held.table = table.schema.empty_table()
 
     def _copy(self, name: str, table: pa.Table) -> None:
         columns = ", ".join(

@@ -3,6 +3,8 @@
 from datetime import datetime
 from typing import Any
 
+import pyarrow as pa
+
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint, Mode, Moved
 from fleetlake.lake.connection import Lake
@@ -39,6 +41,18 @@ def current_keys(
             f"select {listed} from raw.{endpoint.name} where {' and '.join(bounds)}", parameters
         )
     )
+
+
+def lacks_current(lake: Lake, endpoint: Endpoint, keys: pa.Table, *, profile: str) -> bool:
+    """Return whether an account has current rows whose keys are not among these."""
+    same = " and ".join(f"t.{quoted(name)} = b.{quoted(name)}" for name in endpoint.key)
+    with lake.view("batch", keys):
+        found = lake.rows(
+            f"select 1 from raw.{endpoint.name} t where {is_current(endpoint)} "
+            f"and account_profile = ? and not exists (select 1 from batch b where {same}) limit 1",
+            [profile],
+        )
+    return bool(found)
 
 
 def fan_out_ids(lake: Lake, profile: str, endpoint: Endpoint) -> list[int]:

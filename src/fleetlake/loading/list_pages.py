@@ -5,26 +5,23 @@ from typing import Any
 from fleetlake.decoding.arrow import Page, schema_of
 from fleetlake.decoding.records import RejectedRecord
 from fleetlake.endpoints import ENDPOINTS
-from fleetlake.endpoints.model import Endpoint, Walk
+from fleetlake.endpoints.model import Endpoint
 from fleetlake.lake.packed_rows import PackedRows
 
 
 class ListPages:
     """The pages of one list, added as they arrive.
 
-    `keys` are those of all records, if the list is paged by offset. `listed` are the ids of a bulk
-    list, which says which ids of a fan-out changed; otherwise None. `is_paged` is true if a walk
-    had more than one page.
+    `listed` are the ids of a bulk list, which says which ids of a fan-out changed; otherwise None.
+    `is_paged` is true if a walk had more than one page.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
         fan_outs = [other.fan_out for other in ENDPOINTS.values() if other.fan_out]
         moved = [f.moved for f in fan_outs if f.moved and f.moved.endpoint == endpoint.name]
         self._id = moved[0].id if moved else None
-        self._key = endpoint.key if endpoint.cursor.walk is Walk.OFFSET else ()
         self.rows = PackedRows(schema_of(endpoint))
         self.rejects: list[RejectedRecord] = []
-        self.keys: set[tuple[Any, ...]] = set()
         self.listed: set[Any] | None = set() if moved else None
         self.is_paged = False
 
@@ -33,7 +30,5 @@ class ListPages:
         self.rows.add(page.rows)
         self.rejects += page.rejects
         self.is_paged = self.is_paged or not page.is_last
-        if self._key:
-            self.keys |= page.keys(self._key)
         if self.listed is not None and self._id is not None:
             self.listed.update(page.rows.column(self._id).to_pylist())

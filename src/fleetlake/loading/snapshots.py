@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 
 from fleetlake.account import DEFAULT_PROFILE, stream_name
 from fleetlake.concurrency import all_of
 from fleetlake.decoding.arrow import newest_service_time
 from fleetlake.endpoints.model import Endpoint, Mode, Walk
 from fleetlake.errors import ListShrank
-from fleetlake.lake.current import current_keys, fan_out_ids
+from fleetlake.lake.current import fan_out_ids, lacks_current
 from fleetlake.lake.loads import Committed
 from fleetlake.lake.watermarks import watermark
 from fleetlake.loading.list_pages import ListPages
@@ -40,8 +41,9 @@ async def load_snapshot(run: Run, endpoint: Endpoint, *, now: datetime) -> Strea
     await _read_list(run, endpoint, walks, pages)
     was_read_twice = False
     if endpoint.cursor.walk is Walk.OFFSET and pages.is_paged:
-        known = await run.lake.do(lambda lake: current_keys(lake, endpoint, profile=run.profile))
-        if known - pages.keys:
+        keys = pages.rows.columns(endpoint.key)
+        is_missing = partial(lacks_current, endpoint=endpoint, keys=keys, profile=run.profile)
+        if await run.lake.do(is_missing):
             await _read_list(run, endpoint, walks, pages)
             was_read_twice = True
     asked = walks if endpoint.fan_out else None

@@ -1,6 +1,6 @@
 """Schema drift: members without a column that the service sends, when first seen."""
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 import msgspec
 import pyarrow as pa
@@ -23,21 +23,20 @@ def note_drift(lake: Lake, load: Load, rows: pa.Table) -> None:
     column = rows[EXTRA]
     if column.null_count == rows.num_rows:
         return
-    sent = _examples(text for text in column.to_pylist() if text is not None)
     endpoint = load.endpoint.name
-    found = lake.rows("select member from meta.schema_drift where endpoint = ?", [endpoint])
+    found = lake.recall("select member from meta.schema_drift where endpoint = ?", (endpoint,))
     known = {member for (member,) in found}
-    new = {format_path([name]): example for name, example in sent.items()}
-    for name in sent.keys() & known - new.keys():
+    sent = {name: format_path([name]) for name in _names(lake, column)}
+    for name in sent.keys() & known - {*sent.values()}:
         # An earlier release recorded plain names: there `a.b` would look like a path.
         sql = "update meta.schema_drift set member = ? where endpoint = ? and member = ?"
         lake.execute(sql, [format_path([name]), endpoint, name])
         known.add(format_path([name]))
-    members = [member for member in new if member not in known]
-    if not members:
+    new = {name: member for name, member in sent.items() if member not in known}
+    if not new:
         return
-    rows = {"member": members, "example": [new[member] for member in members]}
-    with lake.view("drifted", pa.table(rows)):
+    drifted = {"member": [*new.values()], "example": _examples(column, new)}
+    with lake.view("drifted", pa.table(drifted)):
         lake.execute(
             "insert into meta.schema_drift by name select ? as account_profile, ? as endpoint, "
             "member, example, ? as load_id, now() as first_seen_at from drifted",
@@ -45,14 +44,24 @@ def note_drift(lake: Lake, load: Load, rows: pa.Table) -> None:
         )
 
 
-def _examples(texts: Iterable[str]) -> dict[str, str]:
-    """Return the members of these objects by name, each with its first value."""
+def _names(lake: Lake, objects: pa.ChunkedArray) -> list[str]:
+    """Return the names of all members of a column of JSON objects, in order."""
+    with lake.view("unknown", pa.table({"members": objects})):
+        found = lake.rows(
+            "select distinct unnest(json_keys(members)) as name from unknown order by 1"
+        )
+    return [name for (name,) in found]
+
+
+def _examples(objects: pa.ChunkedArray, names: Collection[str]) -> list[str]:
+    """Return the first value of each of these members in a column of JSON objects."""
     examples: dict[str, str] = {}
-    for text in texts:
-        for name, value in _OBJECT.decode(text).items():
-            if name not in examples:
+    texts = (text for chunk in objects.chunks for text in chunk.to_pylist())
+    while len(examples) < len(names):
+        for name, value in _OBJECT.decode(next(texts) or "{}").items():
+            if name in names and name not in examples:
                 examples[name] = _shortened(bytes(value).decode())
-    return examples
+    return [examples[name] for name in names]
 
 
 def _shortened(text: str) -> str:
