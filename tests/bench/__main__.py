@@ -36,7 +36,7 @@ def take(peer: Peer, case: Case, url: str, folder: Path) -> Measure:
 
     Raises: SystemExit if it does not store as many rows as there are records.
     """
-    environment = to_load(case, url, folder)
+    environment = to_load(case, url, folder) | dict(peer.settings)
     served(url)
     taken, out = measure(peer.command(case, url, folder), environment)
     given = served(url)
@@ -52,7 +52,7 @@ def take(peer: Peer, case: Case, url: str, folder: Path) -> Measure:
 
 def kept(peer: Peer, case: Case, environment: dict[str, str], out: str) -> dict[str, int]:
     """Return the rows that a peer stores, or the bytes that it read, as it reports them."""
-    if peer.name == "fleetlake":
+    if peer.is_ours:
         sql = f"select count(*) as rows from raw.{case.resource}"
         words = [sys.executable, "-m", "fleetlake", "query", sql, "--format", "json"]
         [row] = json.loads(subprocess.check_output(words, env=environment))

@@ -15,6 +15,9 @@ The lake must have every record of a list or an event that the simulator made, a
 `COMPARED` routers. Fixes need one call per router that moved, so of more than `LARGEST_WHOLE`
 routers the samples of one share in twelve are read. Router logs need the same calls and are left
 out.
+
+A large fleet takes hours, so the parts of a day can be measured alone (`--parts`), and sections one
+by one: those of other sizes in the file stay.
 """
 
 import argparse
@@ -23,10 +26,11 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -38,7 +42,7 @@ from fleetlake.planning.coverage import SETTLE
 from fleetlake.planning.intervals import BEGINNING
 from fleetlake.planning.shards import Shard
 from tests.bench.cases import DLT_PYTHON, environment
-from tests.bench.figures import Figures, Section
+from tests.bench.figures import Figures, Section, read
 from tests.bench.fleet_report import FLEET_REPORT
 from tests.bench.measure import Measure, measure
 from tests.bench.page_server import GREGORIAN, ticks_of
@@ -48,6 +52,8 @@ HERE = Path(__file__).parent
 SIZES = (1_000, 3_000, 10_000, 100_000)
 SHARED_SIZE = 10_000
 WORKERS = (1, 2, 4)
+PARTS = ("lists", "samples", "marts")
+"""What is measured of a day: lists and events, samples, and build with publish."""
 COMPARED = 24
 LARGEST_WHOLE = 20_000
 TWELFTH = Shard(1, 12)
@@ -76,6 +82,7 @@ class Fleet:
     workers: int
     environment: dict[str, str]
     section: Section
+    parts: Collection[str] = PARTS
     now: datetime = START
     checked: dict[str, int] = field(default_factory=dict)
 
@@ -99,10 +106,14 @@ class Fleet:
 
     def ingest_whole(self, run: str) -> None:
         """Measure an ingest of lists and events."""
+        if "lists" not in self.parts:
+            return
         self._ingest("ingest lists, events", run, [[e.name for e in WHOLE]])
 
     def ingest_samples(self, run: str, *options: str) -> None:
         """Measure an ingest of samples by all workers."""
+        if "samples" not in self.parts:
+            return
         name = "ingest samples" + (", a twelfth" if self.shares == [TWELFTH] else "")
         named = [*(e.name for e in SERIES), *sorted(MOVED), *options]
         self._ingest(name, run, [[*named, "--shard", str(share)] for share in self.shares])
@@ -114,9 +125,11 @@ class Fleet:
             taken = list(pool.map(lambda words: self._run("ingest", *words), workers))
         self._keep(name, run, replace(_together(taken), calls=self.calls() - before))
 
-    def measure(self, command: str, run: str) -> None:
-        """Measure a command that makes no calls."""
-        self._keep(command, run, self._run(command))
+    def publish_marts(self, run: str) -> None:
+        """Measure a build of the marts and their publication."""
+        if "marts" in self.parts:
+            for command in ("build", "publish"):
+                self._keep(command, run, self._run(command))
 
     def _run(self, *words: str) -> Measure:
         taken, _ = measure([sys.executable, "-m", "fleetlake", *words], self.environment)
@@ -147,8 +160,12 @@ class Fleet:
 
     def check(self) -> None:
         """Compare the lake with what the simulator made. Raises: SystemExit if they differ."""
-        for endpoint in WHOLE:
+        for endpoint in WHOLE if "lists" in self.parts else ():
             self._compare(endpoint.name, self._held(endpoint), self._made(endpoint))
+        if "samples" in self.parts:
+            self._check_samples()
+
+    def _check_samples(self) -> None:
         routers = [r["id"] for r in self.rows("select id from raw.routers order by id")]
         some = routers[:: max(1, len(routers) // COMPARED)]
         for endpoint in SERIES:
@@ -206,32 +223,44 @@ def time_of(record: dict[str, Any], path: Sequence[str]) -> datetime:
 def _together(taken: Sequence[Measure]) -> Measure:
     return Measure(
         cpu_seconds=sum(one.cpu_seconds for one in taken),
+        busiest_cpu_seconds=max(one.cpu_seconds for one in taken),
         wall_seconds=max(one.wall_seconds for one in taken),
         peak_mb=max(one.peak_mb for one in taken),
     )
 
 
-def live(fleet: Fleet) -> None:
-    """Let a fleet live, and its lake follow."""
+def live(fleet: Fleet) -> Iterator[Section]:
+    """Let a fleet live, and its lake follow; yield what was measured whenever it was checked."""
     fleet.ingest_whole("a day")
     fleet.ingest_samples("an hour", "--since", f"{START - HOUR:%Y-%m-%dT%H:%M:%S}")
     fleet.check()
-    fleet.measure("build", "first")
-    fleet.measure("publish", "first")
+    fleet.publish_marts("first")
+    yield fleet.section
     fleet.advance()
     fleet.ingest_whole("an hour later")
     fleet.ingest_samples("an hour later")
     fleet.ingest_whole("nothing new")
     fleet.check()
-    fleet.measure("build", "an hour later")
-    fleet.measure("publish", "an hour later")
+    fleet.publish_marts("an hour later")
+    yield fleet.section
 
 
-def bench(routers: int, workers: int, server: str = "") -> Section:
-    """Measure a fleet of a size; with a PostgreSQL server, on a shared lake."""
+def bench(
+    routers: int,
+    workers: int,
+    server: str = "",
+    *,
+    parts: Collection[str] = PARTS,
+    keep: Callable[[Section], None] = lambda _: None,
+) -> Section:
+    """Measure a fleet of a size; with a PostgreSQL server, on a shared lake.
+
+    `keep` is called with what there is so far, after the first day and at the end.
+    """
     plural = "worker" if workers == 1 else "workers"
     place = "a shared lake" if server else "a lake in a folder"
     title = f"{routers:,} routers, {workers} {plural}, {place}"
+    title += "" if set(parts) == set(PARTS) else f", only {' and '.join(parts)}"
     name = f"{routers} {workers} {'shared' if server else 'folder'}"
     options = ["--port", "0", "--routers", str(routers), "--days", "1", "--speed", "0"]
     options += ["--now", START.isoformat()]
@@ -249,8 +278,9 @@ def bench(routers: int, workers: int, server: str = "") -> Section:
             **lake,
             **KEYS,
         )
-        fleet = Fleet(url, routers, workers, env, Section(name=name, title=title))
-        live(fleet)
+        fleet = Fleet(url, routers, workers, env, Section(name=name, title=title), parts)
+        for section in live(fleet):
+            keep(section)
         return fleet.section
 
 
@@ -261,27 +291,41 @@ def _database(server: str) -> str:
     return server.replace("/postgres?", f"/{name}?")
 
 
+def keep(section: Section, path: Path) -> None:
+    """Write a section beside the others of a file, in their order."""
+    others = read(path).sections if path.exists() else []
+    sections = [section, *(other for other in others if other.name != section.name)]
+    Figures(sections=sorted(sections, key=_order)).write(path)
+
+
+def _order(section: Section) -> tuple[str, int, int]:
+    routers, workers, place = section.name.split()
+    return place, int(routers), int(workers)
+
+
 def main() -> None:
     """Measure each size, print the table, and keep the figures.
 
-    Results of chosen sizes (`N`) go to `data/bench`.
+    Results of chosen sizes (`N`) go to `data/bench`, or with `--page` beside the README.
     """
     parser = argparse.ArgumentParser(prog="make bench-fleet", description=__doc__)
     parser.add_argument("--routers", type=int, nargs="+", help=f"instead of {SIZES}")
     parser.add_argument("--workers", type=int, nargs="*", default=WORKERS)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--place", choices=("folder", "shared"), help="instead of both")
+    parser.add_argument("--page", action="store_true", help="render the README's tables and plot")
     options = parser.parse_args()
     server = os.environ.get("FLEETLAKE_TEST_POSTGRES", "")
-    figures = Figures()
-    target = Path("data/bench/fleet.json") if options.routers else HERE / "fleet.json"
-    shared = min(options.routers or SIZES, key=lambda size: abs(size - SHARED_SIZE))
-    runs = [(size, 1, "") for size in options.routers or SIZES]
-    runs += [(shared, count, server) for count in options.workers if server]
-    for run in runs:
-        figures.sections.append(bench(*run))
-        figures.write(target)  # a large fleet takes an hour: keep what there is
-    FLEET_REPORT.show(figures)
+    sizes, is_page = options.routers or SIZES, options.page or not options.routers
+    target = HERE / "fleet.json" if is_page else Path("data/bench/fleet.json")
+    shared = min(sizes, key=lambda size: abs(size - SHARED_SIZE))
+    runs = [(size, 1, "") for size in sizes if options.place != "shared"]
+    runs += [(shared, n, server) for n in options.workers if server and options.place != "folder"]
+    for run in runs:  # a large fleet takes hours: keep what there is
+        bench(*run, parts=options.parts, keep=partial(keep, path=target))
+    FLEET_REPORT.show(read(target))
     subprocess.check_call([DLT_PYTHON, HERE / "fleet_plot.py", target])
-    if not options.routers:
+    if is_page:
         subprocess.check_call([sys.executable, "-m", "tests.bench.page"])
     sys.stdout.write(f"Figures and plot are in {target.parent}.\n")
 

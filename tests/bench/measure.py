@@ -21,13 +21,17 @@ LOOK_SECONDS = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class Measure:
-    """The cost of one process and its descendants, and what they requested from the page server."""
+    """The cost of one process and its descendants, and what they requested from the page server.
+
+    Of several processes at once, it is their sum, and `busiest_cpu_seconds` that of the busiest.
+    """
 
     cpu_seconds: float
     wall_seconds: float
     peak_mb: float
     calls: int = 0
     server_cpu_seconds: float = 0.0
+    busiest_cpu_seconds: float = 0.0
 
 
 def measure(command: Sequence[str], environment: Mapping[str, str]) -> tuple[Measure, str]:

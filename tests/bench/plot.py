@@ -25,7 +25,9 @@ def draw(axes: Any, panel: dict[str, Any], names: list[str]) -> None:
     known = [(place, name) for place, name in enumerate(names) if name in panel["cpu"]]
     for place, name in known:
         cpu, wall = panel["cpu"][name], panel["wall"][name]
-        axes.barh(place, cpu - 1, left=1, color=OWN if name == "fleetlake" else OTHER, height=0.6)
+        axes.barh(
+            place, cpu - 1, left=1, color=OWN if name.startswith("fleetlake") else OTHER, height=0.6
+        )
         axes.plot([wall], [place], "d", color=MARK, markersize=5)
         axes.annotate(
             f"{cpu:.2f}" if cpu < 10 else f"{cpu:.0f}",

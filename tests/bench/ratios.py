@@ -5,7 +5,16 @@ from dataclasses import dataclass, field
 from tests.bench.figures import ABSENT, AGAIN, FIRST, Figures, Section
 
 SCRIPT = "script"
-IN_ORDER = ("fleetlake", SCRIPT, "dlt_best", "dlt_rest_api", "airbyte", "singer", "download")
+IN_ORDER = (
+    "fleetlake",
+    "fleetlake_fast",
+    SCRIPT,
+    "dlt_best",
+    "dlt_rest_api",
+    "airbyte",
+    "singer",
+    "download",
+)
 """The peers as they are shown, the most interesting first; others follow."""
 LARGE = 10.0
 """Ratios from here on are shown without decimals."""

@@ -39,7 +39,7 @@ def took_all(section: Section, peers: Sequence[Peer]) -> None:
         assert first.peak_mb > 5
         if peer.keeps:
             [again] = section.result(peer.name, AGAIN).measures
-            assert again.calls < first.calls or peer.name == "fleetlake"
+            assert again.calls < first.calls or peer.is_ours
 
 
 @pytest.mark.parametrize("case", ["activity_logs", "fewer_alerts"])
@@ -257,3 +257,31 @@ def test_a_fleet_lives_for_a_day_and_its_lake_has_every_record():
     assert first.calls > 20
     assert again.calls > 10
     assert section.result("build", "an hour later").measures
+
+
+def test_a_section_of_a_fleet_joins_those_of_other_sizes_and_replaces_its_own(tmp_path):
+    path = tmp_path / "fleet.json"
+    for name, cpu in (("3000 1 folder", 8.0), ("10000 2 shared", 5.0), ("1000 1 folder", 2.0)):
+        section = Section(name=name, title=f"{name}, {cpu}")
+        section.result("build", "first").measures.append(a_measure(cpu))
+        fleet.keep(section, path)
+    again = Section(name="3000 1 folder", title="again")
+    again.result("build", "first").measures.append(a_measure(6.0))
+
+    fleet.keep(again, path)
+
+    kept = read(path)
+    assert [s.name for s in kept.sections] == ["1000 1 folder", "3000 1 folder", "10000 2 shared"]
+    assert kept.sections[1].title == "again"
+    assert "| build | first | 1,000 to 3,000 | 1.00 |" in fleet_report.growth_table(kept)
+
+
+def test_parts_of_a_fleets_day_can_be_measured_alone():
+    kept = []
+
+    section = fleet.bench(routers=5, workers=1, parts=["lists"], keep=lambda s: kept.append(str(s)))
+
+    assert {result.name for result in section.results} == {"ingest lists, events"}
+    assert section.title == "5 routers, 1 worker, a lake in a folder, only lists"
+    assert len(kept) == 2
+    assert "an hour later" not in kept[0]
