@@ -20,7 +20,7 @@ from fleetlake.lake import open_lake
 from fleetlake.lake.audit_trail import read_events
 from fleetlake.lake.clock_repair import repair_clock_claims
 from fleetlake.lake.gaps import Gap, gaps
-from fleetlake.lake.watermarks import StreamWatermark, set_watermarks
+from fleetlake.lake.watermarks import StreamWatermark, replace_intervals, set_watermarks
 from fleetlake.loading.ingest import backfill, ingest
 from fleetlake.loading.outcome import Outcome
 from fleetlake.loading.verify import verify
@@ -264,6 +264,20 @@ def test_a_lateness_measured_in_the_future_is_revoked_with_the_rest(lake_path: P
 
         assert lake.rows("select measured_at from meta.lateness") == [(NOW - HOUR,)]
         assert lake.rows("select watermark_at > ? from meta.watermarks", [NOW]) == [(False,)]
+
+
+def test_devices_that_were_read_too_far_are_read_again_from_the_earliest_sure_time(lake_path: Path):
+    usage, ahead = ENDPOINTS["net_device_usage_samples"], NOW + 40 * HOUR
+    with open_lake(lake_path) as lake, lake.transaction():
+        proven = {str(hours): [Interval(NOW - hours * HOUR, ahead)] for hours in (1, 9, 5)}
+        replace_intervals(lake, "default", usage, proven)
+        marks = [StreamWatermark(profile="default", endpoint=usage.name, newest=ahead)]
+        set_watermarks(lake, marks)
+
+    with open_lake(lake_path) as lake:
+        [repair] = repair_clock_claims(lake, "default", [usage], now=NOW, is_checked=True)
+
+    assert repair.sure_until == NOW - 9 * HOUR
 
 
 @pytest.mark.proof

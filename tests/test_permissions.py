@@ -20,6 +20,7 @@ from fleetlake.exporters import TARGETS
 from fleetlake.exporters.export import export
 from fleetlake.lake import Lake, open_lake
 from fleetlake.lake.attach import CATALOG, FILES
+from fleetlake.lake.backups.backup_target import BackupTarget
 from fleetlake.lake.locks import commit_lock, stream_lock
 from fleetlake.machine import atomic_files, file_locks, ownership, umask
 from fleetlake.machine.atomic_files import write_atomically
@@ -532,3 +533,15 @@ def test_up_refuses_a_folder_that_another_user_made(tmp_path, monkeypatch):
 
     assert isinstance(done.exception, LakeError)
     assert "data/up belongs to user" in done.exception.what
+
+
+@pytest.mark.parametrize("part", ["", FILES, "catalogs", "manifests"])
+def test_a_backup_is_refused_if_any_part_of_it_belongs_to_another_user(tmp_path, monkeypatch, part):
+    target = BackupTarget(str(tmp_path / "backup"))
+    (tmp_path / "backup" / part).mkdir(parents=True)
+    target.require_own()
+
+    give_away(tmp_path / "backup" / part, monkeypatch)
+
+    with pytest.raises(LakeError, match="a folder of your own"):
+        target.require_own()

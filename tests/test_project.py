@@ -99,9 +99,13 @@ def test_the_examples_in_the_settings_files_name_what_exists(project):
 
 
 def test_the_project_is_found_from_any_folder_below_it_and_its_folders_lie_there(project):
+    folders = {name: value for name, value in load_settings() if isinstance(value, Path)}
+    del folders["state"]  # all projects of a user share it
+
     assert found_project() == project
-    assert load_settings().lake == project / "data" / "lake"
-    assert load_settings().published == project / "data" / "published"
+    assert folders["lake"] == project / "data" / "lake"
+    assert {folder.parent for folder in folders.values()} == {project / "data"}
+    assert len(folders) > 4
 
 
 def test_a_relative_folder_of_the_environment_lies_in_the_project_too(project, monkeypatch):

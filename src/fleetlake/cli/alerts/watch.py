@@ -46,6 +46,7 @@ def watch(
 
     from fleetlake.alerting.chosen_types import chosen_types
     from fleetlake.cli.interrupts import on_ctrl_c
+    from fleetlake.cli.screen import console
     from fleetlake.lake import open_lake
     from fleetlake.lake.alert_tail import AlertFilter, AlertTail
     from fleetlake.settings import load_settings
@@ -57,6 +58,8 @@ def watch(
         tail = AlertTail(lake, chosen, since=in_utc(since) if since else None)
         show = _printer(output, is_csv_guarded=settings.csv_guard)
         show(tail.look())
+        if follow:
+            console(stderr=True).print("Waiting for new alerts. Ctrl-C ends it.")
         while follow and not ended.wait(interval):
             show(tail.look())
 
