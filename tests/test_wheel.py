@@ -14,7 +14,8 @@ import duckdb
 import httpx
 import pytest
 
-from tests.flows.server import free_port, wait_for
+from tests.flows.server import free_port
+from tests.waiting import wait_for
 
 ROOT = Path(__file__).parents[1]
 VENDORED = "vendor/maplibre-gl.mjs"

@@ -5,8 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,16 +121,6 @@ def processes_of(home: Path) -> list[psutil.Process]:
         if (process.info["environ"] or {}).get("PREFECT_HOME", "").startswith(str(home))
         and process.pid != os.getpid()
     ]
-
-
-def wait_for(found: Callable[[], Any], seconds: float = WAIT_SECONDS) -> Any:
-    """Return the result of `found` once it is true."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if result := found():
-            return result
-        time.sleep(0.5)
-    raise AssertionError("waited in vain")
 
 
 @contextmanager

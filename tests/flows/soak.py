@@ -22,9 +22,10 @@ import psutil
 from flows.states import SKIPPED
 
 from fleetlake.cli.prefect.worker import end_runs, flow_runs, running_worker
-from tests.flows.server import SERVE, SET_UP, Server, server_at, wait_for
+from tests.flows.server import SERVE, SET_UP, Server, server_at
 from tests.processes import UNSETTLED, Service, environment, fleetlake, service
 from tests.test_crash import compare
+from tests.waiting import wait_for
 
 ENDED = {"COMPLETED", "FAILED", "CRASHED"}
 PAGE = 200

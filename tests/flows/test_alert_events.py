@@ -220,7 +220,7 @@ def test_the_server_keeps_an_event_once_however_often_it_is_sent():
     from flows.alert_events import event_of, send_events
     from prefect.client.orchestration import get_client
 
-    from tests.flows.server import wait_for
+    from tests.waiting import wait_for
 
     events = [event_of(ALERT)]
     for _ in range(2):

@@ -8,7 +8,8 @@ import yaml
 
 from fleetlake.errors import LakeError
 from tests.dashboard.world import World
-from tests.flows.server import ROOT, wait_for
+from tests.flows.server import ROOT
+from tests.waiting import wait_for
 
 pytestmark = [
     pytest.mark.xdist_group("prefect"),

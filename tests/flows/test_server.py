@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from fleetlake.errors import SettingsError
-from tests.flows.server import ROOT, SET_UP, WORK, wait_for
+from tests.flows.server import ROOT, SET_UP, WORK
+from tests.waiting import wait_for
 
 pytestmark = [
     pytest.mark.proof,

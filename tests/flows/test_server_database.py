@@ -10,7 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.flows.server import SERVE, Server, processes_of, server_at, wait_for
+from tests.flows.server import SERVE, Server, processes_of, server_at
+from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.proof, pytest.mark.xdist_group("prefect")]
 

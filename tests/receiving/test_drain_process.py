@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,20 +15,12 @@ from fleetlake.lake import open_lake
 from fleetlake.receiving import drain
 from fleetlake.receiving.drain import Drain, Drained
 from tests.receiving.alert_messages import an_alert, push, with_id
-
-SECONDS = 60.0
+from tests.waiting import wait_for
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return tmp_path / "journal"
-
-
-def wait_for(is_so: Callable[[], object]) -> None:
-    until = time.monotonic() + SECONDS
-    while not is_so():
-        assert time.monotonic() < until
-        time.sleep(0.01)
 
 
 class Waits(threading.Event):
@@ -151,9 +142,9 @@ def test_the_process_brings_a_message_into_the_lake_and_ends_at_sigterm(lake_pat
                 return int(rows)
 
         try:
-            wait_for(lambda: count() == 1)
+            wait_for(lambda: count() == 1, between=0.01)
             push(folder, with_id(an_alert(2)))
-            wait_for(lambda: count() == 2)
+            wait_for(lambda: count() == 2, between=0.01)
         finally:
             p.send_signal(signal.SIGTERM)
 
