@@ -2,21 +2,17 @@
    changes, so those are read once: an incremental model keeps what they say. Pushes that no poll has
    confirmed are few and disappear, so a view reads them each time. #}
 
-{# Polled alerts; in an incremental build, those that are new. #}
+{# Polled alerts, as `stg_alerts` has them; in an incremental build, those that are new. #}
 {% macro polled_alerts() -%}
     select
-        account_profile,
         created_at_timeuuid as alert_id,
-        account_id,
         router_id,
 
         coalesce(type, 'unknown') as alert_type,
         friendly_info as description,
         info,
 
-        coalesce(detected_at, created_at) as detected_at,
-        created_at,
-        _loaded_at as loaded_at
+        coalesce(detected_at, created_at) as detected_at
 
     from {{ source('raw', 'alerts') }}
     {% if is_incremental() %}where {{ is_new_row() }}{% endif %}

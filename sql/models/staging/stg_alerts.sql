@@ -1,7 +1,21 @@
 -- Grain: one row per alert: polled or, until a poll reads it, pushed.
 -- Kind: view.
 
-{{ polled_alerts() }}
+select
+    account_profile,
+    created_at_timeuuid as alert_id,
+    account_id,
+    router_id,
+
+    coalesce(type, 'unknown') as alert_type,
+    friendly_info as description,
+    info,
+
+    coalesce(detected_at, created_at) as detected_at,
+    created_at,
+    _loaded_at as loaded_at
+
+from {{ source('raw', 'alerts') }}
 
 union all
 
@@ -19,4 +33,5 @@ select
     created_at,
     loaded_at
 
-from ({{ unconfirmed_pushes() }}) as pushed
+from {{ ref('stg_pushed_alerts') }}
+where not is_polled
