@@ -71,7 +71,7 @@ class WarmDbt:
         threads of dbt's parser are missing, and it would wait for them for ever.
         """
         real = REAL(work)
-        if ready_project(project_folder(), work) != project_folder():
+        if ready_project(dbt_process.project_folder(), work) != project_folder():
             return real
         *_, module, seen = real
         assert module == "fleetlake.marts.dbt_child"
