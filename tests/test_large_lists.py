@@ -184,6 +184,23 @@ def test_rows_come_back_in_their_order_from_packs_and_parts(monkeypatch):
     assert all(part.schema == rows.schema for part in parts)
 
 
+def test_freed_memory_is_returned_before_each_part_of_a_large_list_only(monkeypatch):
+    monkeypatch.setattr(packed_rows, "ROWS_PER_PACK", 3)
+    monkeypatch.setattr(packed_rows, "ROWS_PER_PART", 4)
+    returns: list[None] = []
+    monkeypatch.setattr(packed_rows, "_return_memory", lambda: returns.append(None))
+
+    def returns_before_each_part(rows: int) -> list[int]:
+        listed = load_of(GROUPS, *(group(n) for n in range(rows))).rows
+        packed = PackedRows(listed.schema)
+        for batch in listed.to_batches(1):
+            packed.add(batch)
+        return [len(returns) for _ in packed.parts()]
+
+    assert returns_before_each_part(2) == [0]
+    assert returns_before_each_part(13) == [1, 2, 2]
+
+
 def test_a_load_that_waits_keeps_its_newest_time_and_no_rows():
     alerts = ENDPOINTS["alerts"]
     load = load_of(
