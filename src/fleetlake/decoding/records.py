@@ -82,18 +82,21 @@ _MAY_BE_EMPTY = {Api.V2: set(), Api.V3: {("relationships",)}}
 
 
 MOST_IDS = 20_000
-"""Relations that a reader remembers: each takes 250 bytes, and every endpoint has a reader."""
+"""Relations that are remembered: each takes 250 bytes."""
 
 
 class _Ids(dict[str | int | None, int | None]):
     """Cache of the ids at the end of relation URLs. A relation without an id raises ValueError."""
 
-    def __missing__(self, relation: str | int | None) -> int:
+    def __missing__(self, relation: str | int | None) -> int | None:
         if len(self) >= MOST_IDS:
             self.clear()
-            self[None] = None
-        self[relation] = found = relation_id(relation)
+        self[relation] = found = None if relation is None else relation_id(relation)
         return found
+
+
+_IDS = _Ids()
+"""What all readers remember: records of several endpoints name the same device."""
 
 
 @cache
@@ -113,7 +116,6 @@ class PageReader:
         self._reals = [c.name for c in endpoint.columns if c.kind is Kind.REAL]
         self._texts = {c.name: len(c.path) for c in endpoint.columns if c.kind is Kind.JSON}
         self._names = [c.name for c in endpoint.columns]
-        self._ids = _Ids({None: None})
         # Both readers must write content the same way if it is compared between reads.
         self._json = _raw_texts if endpoint.mode is Mode.APPEND else _canonical_texts
 
@@ -131,7 +133,7 @@ class PageReader:
         values = {column.name: found[column.path] for column in self._endpoint.columns}
         for column in self._endpoint.columns:
             if column.kind is Kind.RELATION:
-                values[column.name] = list(map(self._ids.__getitem__, values[column.name]))
+                values[column.name] = list(map(_IDS.__getitem__, values[column.name]))
             elif column.kind is Kind.JSON:
                 values[column.name] = self._json(values[column.name])
         if any(None in values[name] for name in self._endpoint.required):
