@@ -1,6 +1,6 @@
 """What was read of a list: its rows, compressed, and what is asked about them before the commit."""
 
-from typing import Any
+import pyarrow as pa
 
 from fleetlake.decoding.arrow import Page, schema_of
 from fleetlake.decoding.records import RejectedRecord
@@ -12,7 +12,6 @@ from fleetlake.lake.packed_rows import PackedRows
 class ListPages:
     """The pages of one list, added as they arrive.
 
-    `listed` are the ids of a bulk list, which says which ids of a fan-out changed; otherwise None.
     `is_paged` is true if a walk had more than one page.
     """
 
@@ -22,7 +21,6 @@ class ListPages:
         self._id = moved[0].id if moved else None
         self.rows = PackedRows(schema_of(endpoint))
         self.rejects: list[RejectedRecord] = []
-        self.listed: set[Any] | None = set() if moved else None
         self.is_paged = False
 
     def add(self, page: Page) -> None:
@@ -30,5 +28,8 @@ class ListPages:
         self.rows.add(page.rows)
         self.rejects += page.rejects
         self.is_paged = self.is_paged or not page.is_last
-        if self.listed is not None and self._id is not None:
-            self.listed.update(page.rows.column(self._id).to_pylist())
+
+    @property
+    def listed(self) -> pa.ChunkedArray | None:
+        """The ids of a bulk list, which says which ids of a fan-out changed; otherwise None."""
+        return None if self._id is None else self.rows.columns([self._id]).column(0)

@@ -1,9 +1,11 @@
 """Plan what a load of a stream reads, from the lake alone; loads and forecasts use the plan."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
+
+import pyarrow as pa
 
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
@@ -56,7 +58,7 @@ class BulkList:
     """The list that says which ids of a fan-out changed, as read in this run."""
 
     is_loaded: bool
-    ids: frozenset[Any] | None
+    ids: pa.ChunkedArray | None
 
 
 def plan_load(
@@ -135,7 +137,9 @@ class _Planner:
             return ids
         moved_at = last_moves(self.lake, moved)
         # For an id that is no longer listed, the lake has only an outdated time of change.
-        listed = moved_at.keys() if bulk is None or bulk.ids is None else bulk.ids
+        listed: Collection[Any] = moved_at.keys()
+        if bulk is not None and bulk.ids is not None:
+            listed = frozenset(bulk.ids.to_pylist())
         return [
             one
             for one in ids

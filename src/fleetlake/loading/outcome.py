@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+
+import pyarrow as pa
 
 from fleetlake.account import DEFAULT_PROFILE, stream_name
 from fleetlake.errors import FleetlakeError
@@ -75,4 +76,4 @@ class StreamRead:
 
     skipped: int = 0
     lost: int = 0
-    listed: frozenset[Any] | None = None
+    listed: pa.ChunkedArray | None = None

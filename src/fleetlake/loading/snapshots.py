@@ -52,7 +52,7 @@ async def load_snapshot(run: Run, endpoint: Endpoint, *, now: datetime) -> Strea
     except ListShrank:
         await _read_list(run, endpoint, walks, pages)
         await writer.write_list(pages, asked=asked, may_ask_again=False)
-    return StreamRead(listed=None if pages.listed is None else frozenset(pages.listed))
+    return StreamRead(listed=pages.listed)
 
 
 async def _seen_at(run: Run, endpoint: Endpoint, now: datetime) -> datetime:
