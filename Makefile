@@ -32,7 +32,7 @@ $(READY): requirements.lock pyproject.toml
 	"fleetlake needs Python 3.11 to 3.13, and this is %d.%d: make PYTHON=python3.12" % v[:2])'
 	@echo "  Creating $(VENV) …"
 	@$(PYTHON) -m venv $(VENV)
-	@echo "  Installing $$(grep -c == requirements.lock) packages: most of the time …"
+	@echo "  Installing the packages of requirements.lock: most of the time …"
 	@$(BIN)/python -m pip install -qq --no-compile --no-deps --require-hashes -r requirements.lock
 	@echo "  Installing fleetlake from this folder …"
 	@$(BIN)/python -m pip install -qq --no-build-isolation --no-deps --editable .
