@@ -30,10 +30,14 @@ $(READY): requirements.lock pyproject.toml
 	@echo "Setting up $(VENV): one to two minutes, once."
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if (3, 11) <= v < (3, 14) else \
 	"fleetlake needs Python 3.11 to 3.13, and this is %d.%d: make PYTHON=python3.12" % v[:2])'
+	@echo "  Creating $(VENV) …"
 	@$(PYTHON) -m venv $(VENV)
+	@echo "  Installing the packages of requirements.lock: most of the time …"
 	@$(BIN)/python -m pip install -qq --no-compile --no-deps --require-hashes -r requirements.lock
+	@echo "  Installing fleetlake from this folder …"
 	@$(BIN)/python -m pip install -qq --no-build-isolation --no-deps --editable .
 	@$(BIN)/python -m pip check -q  # the lock is complete, so nothing was resolved
+	@echo "  Compiling Python files, so that commands start fast …"
 	@$(BIN)/python -m compileall -q -j 0 $(VENV)/lib src || true  # some packages ship templates
 	@touch $@
 
@@ -174,6 +178,7 @@ soak-prefect: $(READY)  ## Run two simulated days of every schedule, kill -9 flo
 fast: $(VENV)/.fast  ## Build and install fleetlake-fast, the compiled reader of pages (needs a C++ compiler and Python's headers)
 
 $(VENV)/.fast: $(READY) $(wildcard src/fleetlake_fast/*)
+	@echo "Building fleetlake-fast into $(VENV): some seconds."
 	@$(BIN)/python -m pip install -qq --no-build-isolation --no-deps --force-reinstall ./src/fleetlake_fast
 	@touch $@
 

@@ -1,7 +1,7 @@
-"""What the commands print that ask the service, or that repair and shrink a lake: a session each.
+"""What commands print when they call the service, or repair and shrink a lake, in three sessions.
 
-Like `tests.printed`, whose file of recorded output they share. The simulated service answers in
-this process. A step that is no command line damages the lake, or changes the service.
+Their output is recorded in the file of `tests.printed`. The simulated service answers in this
+process. A step is a command line, or a function that damages the lake or changes the service.
 """
 
 from collections.abc import Callable

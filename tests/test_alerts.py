@@ -644,10 +644,19 @@ def test_a_tail_shows_each_alert_that_arrives_after_its_start_once(service):
 
 
 @pytest.mark.proof
-def test_a_watch_says_that_it_waits_and_ctrl_c_ends_it_without_a_traceback(lake_path):
+@pytest.mark.parametrize(
+    ("since", "shown", "hint"),
+    [
+        (("--since", "2026-01-01"), "failover_event", ""),
+        ((), "", "; --since TIME also shows earlier ones"),
+    ],
+)
+def test_a_watch_says_that_it_waits_and_ctrl_c_ends_it_without_a_traceback(
+    lake_path, since, shown, hint
+):
     push(lake_path.parent / "push-journal", with_id(an_alert()))
     drain_all(lake_path, lake_path.parent / "push-journal")
-    words = ("alerts", "watch", "--since", "2026-01-01", "--interval", "0.1")
+    words = ("alerts", "watch", *since, "--interval", "0.1")
     with subprocess.Popen(
         command(*words),
         env=environment(lake_path.parent),
@@ -655,13 +664,14 @@ def test_a_watch_says_that_it_waits_and_ctrl_c_ends_it_without_a_traceback(lake_
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
-        assert process.stdout is not None
-        shown = process.stdout.readline()
+        assert process.stderr is not None
+        said = process.stderr.readline()
         process.send_signal(signal.SIGINT)
-        rest = process.communicate(timeout=60)
+        out, rest = process.communicate(timeout=60)
 
-    assert "failover_event" in shown
-    assert (process.returncode, rest) == (0, ("", "Waiting for new alerts. Ctrl-C ends it.\n"))
+    assert said == f"Waiting for new alerts{hint}. Ctrl-C ends it.\n"
+    assert (shown in out, bool(out)) == (True, bool(shown))
+    assert (process.returncode, rest) == (0, "")
 
 
 @pytest.mark.proof

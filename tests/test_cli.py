@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 
 from fleetlake import errors
 from fleetlake.cli import app
-from fleetlake.cli.instants import in_utc
+from fleetlake.cli.instants import instant
 from fleetlake.cli.verify import _remedy
 from fleetlake.lake import open_lake
 from fleetlake.lake.attach import extension_path
@@ -234,6 +234,19 @@ def test_a_port_in_use_is_named_with_what_to_do() -> None:
     assert "--port" in done.exception.remedy
 
 
+@pytest.mark.parametrize(
+    "words", [["events", "--since"], ["verify", "alerts", "--to"], ["track", "Bus", "--day"]]
+)
+@pytest.mark.parametrize("typed", ["yesterday", "2026-06-31"])
+def test_a_time_that_is_none_is_refused_with_how_to_write_one(words: list[str], typed: str) -> None:
+    done = CliRunner().invoke(app, [*words, typed], env={"COLUMNS": "200"})
+
+    assert done.exit_code == 2
+    assert f"'{typed}' is not a " in done.output
+    assert "Write it as 2026-06-15" in done.output
+    assert "%Y" not in CliRunner().invoke(app, [*words[:-1], "--help"]).output
+
+
 @pytest.mark.proof
 def test_a_query_with_a_syntax_error_shows_its_position(fleet: Service, tmp_path: Path) -> None:
     env = environment(tmp_path, fleet.url)
@@ -280,8 +293,8 @@ def test_the_range_that_verify_suggests_includes_the_last_fraction_of_a_second()
 
     advised = dict(re.findall(r"--(from|to) ([\w:-]+)", _remedy(compared)))
 
-    assert in_utc(datetime.fromisoformat(advised["from"])) <= compared.interval.start
-    assert in_utc(datetime.fromisoformat(advised["to"])) >= end
+    assert instant(advised["from"]) <= compared.interval.start
+    assert instant(advised["to"]) >= end
 
 
 @pytest.fixture

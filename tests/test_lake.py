@@ -256,6 +256,15 @@ def test_no_progress_bar_is_drawn_even_where_duckdb_would_draw_one(lake_path):
         assert lake.rows("select current_setting('enable_progress_bar')") == [(False,)]
 
 
+def test_a_lake_opened_with_few_threads_returns_memory_to_the_system_early(lake_path):
+    said = "select current_setting('threads'), current_setting('allocator_flush_threshold')"
+    with open_lake(lake_path, threads=2) as few, open_lake(lake_path) as usual:
+        [(threads, early)], [(_, late)] = few.rows(said), usual.rows(said)
+
+    assert threads == 2
+    assert (early, late) == ("7.6 MiB", "128.0 MiB")
+
+
 @pytest.mark.parametrize("times", [1, 100], ids=["few rows", "many rows"])
 def test_sql_reads_an_arrow_table_unchanged(lake, times):
     moment = datetime(2026, 6, 15, 12, 0, 0, 1, tzinfo=UTC)

@@ -300,14 +300,15 @@ def test_a_build_says_which_marts_it_built_and_how_many_models_below_them(printe
 
 
 def test_a_build_tells_a_log_of_each_model_but_not_of_each_test(printed):
-    step = BuildStep(name="trips", kind="model", status="success", index=1, total=2, seconds=0.25)
+    step = BuildStep(name="trips", kind="model", status="ok", index=1, total=2, seconds=0.25)
 
     def run(on):
         with build.build_progress(on) as on_progress:
             on_progress(step)
             on_progress(replace(step, name="unique_trips", kind="test"))
+            on_progress(replace(step, name="places", kind="seed", status="success"))
 
-    assert printed(run) == "  trips: success, 0.2 s\n"
+    assert printed(run) == "  trips: ok, 0.2 s\n  places: ok, 0.2 s\n"
 
 
 def test_a_terminal_shows_how_far_an_export_and_a_load_are():

@@ -396,9 +396,17 @@ def test_a_quarantined_record_is_shown_as_the_received_json(run, tmp_path):
     assert raw.strip() == record
 
 
-@pytest.mark.parametrize("words", [("gaps",), ("quarantine", "list"), ("columns", "list")])
-def test_an_empty_list_is_printed_as_a_word_without_a_table(run, words):
-    assert run(*words).output == "None.\n"
+@pytest.mark.parametrize(
+    ("words", "things"),
+    [
+        (("gaps",), "lost ranges"),
+        (("quarantine", "list"), "quarantined records"),
+        (("columns", "list"), "members without a column"),
+        (("events",), "events"),
+    ],
+)
+def test_an_empty_list_is_printed_as_a_sentence_without_a_table(run, words, things):
+    assert run(*words).output == f"No {things}.\n"
 
 
 @pytest.mark.usefixtures("closed_files")

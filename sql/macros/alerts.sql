@@ -1,6 +1,6 @@
-{# What models read from alerts of a few types. Most alerts are others, and a polled alert never
-   changes, so those are read once: an incremental model keeps what they say. Pushes that no poll has
-   confirmed are few and disappear, so a view reads them each time. #}
+{# For models of alerts of a few types, which are a small part of all alerts. A polled alert never
+   changes, so an incremental model reads each one once and keeps what it needs. Pushes that no poll
+   has confirmed are few, and disappear when one does, so a view reads them each time. #}
 
 {# Polled alerts, as `stg_alerts` has them; in an incremental build, those that are new. #}
 {% macro polled_alerts() -%}
@@ -55,7 +55,7 @@
 
 {# Alerts that a router went online or offline. The contract does not define `info` for this alert,
    so a member with the state takes precedence. The text may contain any device name, so only its end
-   counts, as in "is offline.". #}
+   counts, e.g. "is offline.". #}
 {% macro connection_alerts(relation) -%}
     {%- set members = ['state', 'status', 'connection_state', 'info.state', 'info.status', 'info.connection_state'] -%}
     select

@@ -40,9 +40,9 @@
     {%- if is_incremental() -%}({{ columns | join(', ') }}) in ({{ touched }}){%- else -%}true{%- endif -%}
 {%- endmacro %}
 
-{# Pre-hook: find the touched units once and keep them in a table, for a query that reads the model
-   itself, and delete them. A column of a unit may be null. The first touched day is kept in a
-   variable, which DuckDB compares before it joins. #}
+{# Pre-hook: store the touched units in a table, and delete their rows from the model. It is for a
+   query that reads the model itself, so it must run before the rows are gone. A column of a unit may
+   be null. A variable holds the first touched day: DuckDB compares it before it joins. #}
 {% macro forget_found(touched) -%}
     {% if is_incremental() %}
     create or replace table {{ touched_table() }} as {{ touched }};
@@ -55,7 +55,7 @@
     state.touched_{{ this.name }}
 {%- endmacro %}
 
-{# The rows of a relation in touched units that are kept in a table; all rows in a full build. #}
+{# The condition for rows of the touched units in that table; true for all rows in a full build. #}
 {% macro in_found(columns) -%}
     {%- if is_incremental() -%}
     row({{ columns | join(', ') }}) in (select row({{ columns | join(', ') }}) from {{ touched_table() }})
@@ -102,7 +102,8 @@
     {% endif %}
 {%- endmacro %}
 
-{# Whether a confirmation was deleted since this model was last built. It leaves no new row. #}
+{# Whether a confirmation was deleted since this model was last built. A deletion leaves no new row,
+   so the earlier ones are counted. #}
 {% macro lost_confirmations() -%}
     {%- if execute and is_incremental() -%}
         {%- set found = run_query(

@@ -38,9 +38,9 @@
     where {{ is_new_row() }}
 {%- endmacro %}
 
-{# An alert that appears or disappears changes its own day, and those on which the next one repeats
-   it or no longer does. A push disappears when a poll confirms it, and appears again if another push
-   proves to be the confirmed one. #}
+{# An alert that appears or disappears changes its own day and the day of the next alert, which may
+   now repeat it, or no longer does. A push disappears when a poll confirms it, and appears again if
+   another push proves to be the confirmed one. #}
 {% macro touched_alert_days() -%}
     select distinct
         alert_type,

@@ -9,9 +9,9 @@ VERSION: str
 class Reader:
     """Reads the pages of one endpoint.
 
-    `columns` has a path, a number of the kind and whether a null is refused for each column, in the
-    order of the schema; the column of `learned` members comes last. `constants` are members that
-    hold any text and are ignored. Raises: ValueError for members that it cannot follow.
+    `columns` has for each column its path, the number of its kind and whether a null is refused, in
+    the order of the schema; the column of `learned` members comes last. `constants` are members
+    whose text is ignored. Raises: ValueError if there are more members than it can track.
     """
 
     def __new__(
@@ -24,6 +24,6 @@ class Reader:
     def read(self, body: bytes) -> tuple[object, int, int, int, str | None] | None:
         """Return the page, or None if the Python readers must read it.
 
-        The page is an owner of an Arrow array, the array's address, the number of records, the
-        limit (0 in v3) and the link to the next page.
+        The page is a tuple: the owner of an Arrow array, the array's address, the number of
+        records, the limit (0 in v3) and the link to the next page.
         """

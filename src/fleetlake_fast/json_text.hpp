@@ -1,6 +1,6 @@
-// Reads JSON strictly, one token at a time, from a buffer that anybody may have written.
+// Reads JSON strictly, one token at a time, from an untrusted buffer.
 //
-// Every function returns false for what it does not surely read as the Python reader does: the
+// Every function returns false unless it is certain to read the text as the Python reader does: the
 // caller then refuses the whole page. No function reads at or past `end`.
 
 #pragma once

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import pytest
 
 from tests.bench import cases, figures, fleet, fleet_report, moved, profiled, ratios, tried
-from tests.bench.__main__ import bench, check
+from tests.bench.__main__ import bench, check, take
 from tests.bench.cases import CASES, PEERS, Peer, chosen
 from tests.bench.figures import AGAIN, FIRST, LAKE_REPORT, PEER_REPORT, Figures, Section, read
 from tests.bench.lake import LargeLake, merge
@@ -57,6 +57,24 @@ def test_a_peer_receives_every_record_and_nothing_on_a_second_run():
     [section] = bench(some, peers, rounds=1).sections
 
     took_all(section, peers)
+
+
+def test_fleetlake_is_measured_with_each_reader(monkeypatch, tmp_path):
+    [case], ours = chosen(["alerts", "fleetlake", "fleetlake_fast"], COUNT)
+    used = []
+
+    def measured(_command, environment):
+        used.append(environment["FLEETLAKE_NATIVE_READER"])
+        return a_measure(1.0), ""
+
+    monkeypatch.setattr("tests.bench.__main__.measure", measured)
+    monkeypatch.setattr("tests.bench.__main__.served", lambda _: {"calls": 2, "cpu_seconds": 0})
+    monkeypatch.setattr("tests.bench.__main__.kept", lambda *_: {})
+    for peer in ours:
+        take(peer, case, "http://pages.test", tmp_path)
+
+    assert [peer.name for peer in ours] == ["fleetlake", "fleetlake_fast"]
+    assert used == ["false", "true"]
 
 
 def test_a_peer_with_a_missing_or_duplicate_record_ends_the_bench():
@@ -261,7 +279,8 @@ def test_a_fleet_lives_for_a_day_and_its_lake_has_every_record():
 
 def test_a_section_of_a_fleet_joins_those_of_other_sizes_and_replaces_its_own(tmp_path):
     path = tmp_path / "fleet.json"
-    for name, cpu in (("3000 1 folder", 8.0), ("10000 2 shared", 5.0), ("1000 1 folder", 2.0)):
+    names = ("10000 1 folder", "3000 1 folder", "10000 2 shared", "1000 1 folder")
+    for name, cpu in zip(names, (20.0, 8.0, 5.0, 2.0), strict=True):
         section = Section(name=name, title=f"{name}, {cpu}")
         section.result("build", "first").measures.append(a_measure(cpu))
         fleet.keep(section, path)
@@ -271,9 +290,10 @@ def test_a_section_of_a_fleet_joins_those_of_other_sizes_and_replaces_its_own(tm
     fleet.keep(again, path)
 
     kept = read(path)
-    assert [s.name for s in kept.sections] == ["1000 1 folder", "3000 1 folder", "10000 2 shared"]
+    in_order = ["1000 1 folder", "3000 1 folder", "10000 1 folder", "10000 2 shared"]
+    assert [s.name for s in kept.sections] == in_order
     assert kept.sections[1].title == "again"
-    assert "| build | first | 1,000 to 3,000 | 1.00 |" in fleet_report.growth_table(kept)
+    assert "| build | first | 3,000 to 10,000 | 1.00 |" in fleet_report.growth_table(kept)
 
 
 def test_parts_of_a_fleets_day_can_be_measured_alone():

@@ -102,12 +102,17 @@ DAYS = """
 """
 
 
-def test_of_an_incremental_mart_only_new_units_are_written_also_those_with_a_null(update):
+def test_of_an_incremental_mart_only_new_units_are_written_also_those_with_a_null(
+    update, monkeypatch
+):
     update(DAYS.format(0), UNITS)
 
     assert update(DAYS.format(0), UNITS)[0] is False
     grown = [update(DAYS.format(number), UNITS) for number in range(1, 6)]
     assert grown == [(True, 10, files) for files in range(2, 7)]
+    with monkeypatch.context() as fewer:  # as if an earlier release had left too many files
+        fewer.setattr(switch, "MOST_FILES", 1)
+        assert update(DAYS.format(5), UNITS) == (False, 10, 6)
     assert update(DAYS.format(6), UNITS) == (True, 100, 1)
 
 

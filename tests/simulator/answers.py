@@ -3,8 +3,8 @@
 The same options serve the same fleet: benchmarks, bug reports and recorded runs rely on it. Per
 fleet, a session reads the truth about every resource and cause, filters each list by values of its
 own records, moves the clock, pushes, and sends odd requests. `answers.txt` has the digests; a test
-compares them, and `python -m tests.simulator.answers` writes them anew after a change that is
-meant. Floats count to six digits: machines may differ in the last one.
+compares them, and `python -m tests.simulator.answers` rewrites them after an intended change.
+Floats are rounded to six digits: machines may differ in the last one.
 """
 
 import asyncio

@@ -7,7 +7,7 @@ import typer
 
 from fleetlake.cli.command_group import ListGroup
 from fleetlake.cli.formats import FormatOption, OutputFormat
-from fleetlake.cli.instants import FORMATS, in_utc
+from fleetlake.cli.instants import TIME
 
 FIELDS = (
     "happened_at",
@@ -33,7 +33,7 @@ events = typer.Typer(
 def list_events(
     since: Annotated[
         datetime | None,
-        typer.Option(formats=FORMATS, help="Only events from this time on (UTC)."),
+        typer.Option(help="Only events from this time on (UTC).", **TIME),
     ] = None,
     output: FormatOption = OutputFormat.TABLE,
 ) -> None:
@@ -48,7 +48,7 @@ def list_events(
 
     settings = load_settings()
     with open_lake(settings.lake, read_only=True) as lake:
-        found = read_events(lake, since=in_utc(since) if since else None)
+        found = read_events(lake, since=since)
     if output is not OutputFormat.TABLE:
         is_csv = output is OutputFormat.CSV
         records = [
@@ -62,4 +62,4 @@ def list_events(
         (f"{event.happened_at:%Y-%m-%d %H:%M}", event.kind, event.actor, event.rows, event.summary)
         for event in found
     ]
-    console().print(table_or_none(("when (UTC)", "what", "by", "rows", "summary"), rows))
+    console().print(table_or_none("events", ("when (UTC)", "what", "by", "rows", "summary"), rows))

@@ -7,19 +7,15 @@ from typing import Annotated
 import typer
 
 from fleetlake.cli.completion import endpoint_names
-from fleetlake.cli.instants import FORMATS, in_utc
+from fleetlake.cli.instants import TIME
 
 
 def backfill(
     endpoint: Annotated[
         str, typer.Argument(help="An endpoint with event times.", autocompletion=endpoint_names)
     ],
-    start: Annotated[
-        datetime, typer.Option("--from", formats=FORMATS, help="Start, included (UTC).")
-    ],
-    end: Annotated[
-        datetime, typer.Option("--to", formats=FORMATS, help="End, not included (UTC).")
-    ],
+    start: Annotated[datetime, typer.Option("--from", help="Start, included (UTC).", **TIME)],
+    end: Annotated[datetime, typer.Option("--to", help="End, not included (UTC).", **TIME)],
     *,
     profile: Annotated[
         str | None, typer.Option(help="Only this account; all configured ones if omitted.")
@@ -37,10 +33,10 @@ def backfill(
     from fleetlake.planning.intervals import Interval
     from fleetlake.settings import load_settings
 
-    if in_utc(start) >= in_utc(end):
+    if start >= end:
         raise UsageError("--from must be before --to.", remedy="The range is [from, to).")
     settings = load_settings()
     settings = settings.account(profile) if profile else settings
-    interval = Interval(in_utc(start), in_utc(end))
+    interval = Interval(start, end)
     load = partial(backfill_endpoint, settings, endpoint, interval)
     raise_worst(run_with_progress(console(stderr=True), load))

@@ -112,6 +112,7 @@ def _bar(screen: "Screen") -> "Iterator[OnProgress]":
 def _lines(screen: "Screen") -> "Iterator[OnProgress]":
     def on_progress(step: "BuildStep") -> None:
         if step.kind != "test":
-            screen.print(f"  {step.name}: {step.status}, {step.seconds:.1f} s")
+            status = "ok" if step.status == "success" else step.status  # what dbt says of a seed
+            screen.print(f"  {step.name}: {status}, {step.seconds:.1f} s")
 
     yield on_progress

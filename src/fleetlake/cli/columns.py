@@ -61,7 +61,7 @@ def list_members(
         (m.endpoint, m.member, f"{m.first_seen_at:%Y-%m-%d %H:%M}", m.example, _column(m))
         for m in listed
     ]
-    console().print(table_or_none(heads, rows))
+    console().print(table_or_none("members without a column", heads, rows))
 
 
 @columns.command("promote")

@@ -10,6 +10,16 @@ from typing import Annotated
 
 import typer
 
+NEXT = (
+    ('fleetlake query "select type, count(*) from raw.alerts group by 1 order by 2 desc"', ""),
+    ("fleetlake dashboard --open", ""),
+    ("fleetlake status", ""),
+    ("fleetlake demo", "(again: it loads only what is new)"),
+    ("fleetlake alerts watch", "(alerts as they arrive; run the demo again beside it)"),
+    ("fleetlake doctor", "(once FLEETLAKE_BASE_URL and the keys point to your service)"),
+)
+"""What to type after the demo, and when or why."""
+
 
 def demo(
     routers: Annotated[int, typer.Option(min=1, help="Size of the simulated fleet.")] = 40,
@@ -72,15 +82,9 @@ def demo(
     screen.print(f"The demo took {time.monotonic() - began:.0f} s.")
     screen.print(f"The marts are in {published.path} for DuckDB, Polars, pandas and others.\n")
     screen.print("Next, type:")
-    for command in (
-        'fleetlake query "select type, count(*) from raw.alerts group by 1 order by 2 desc"',
-        "fleetlake dashboard --open",
-        "fleetlake status",
-        "fleetlake alerts watch   (alerts as they arrive; `fleetlake receive` takes pushed ones)",
-        "fleetlake demo     (again: it loads only what is new)",
-        "fleetlake doctor   (once FLEETLAKE_BASE_URL and the keys point to your service)",
-    ):
-        screen.print(f"  {typed_as(command)}")
+    width = len(typed_as("fleetlake alerts watch"))
+    for command, note in NEXT:
+        screen.print(f"  {typed_as(command):<{width}}  {note}".rstrip())
 
 
 def typed_as(command: str) -> str:

@@ -95,7 +95,7 @@ def _print(screen: "Screen", receipt: "Receipt") -> None:
     things = [counted(n, thing.replace("_", " ")) for thing, n in receipt.things.items()]
     rows = [(t.table, t.deleted, t.redacted, t.files_rewritten) for t in receipt.tables]
     columns = ("table", "rows deleted", "rows redacted", "files rewritten")
-    screen.print(table_or_none(columns, rows))
+    screen.print(table_or_none("matching rows", columns, rows))
     print_copies(screen, receipt.outlets)
     said = "Would be erased" if receipt.is_dry_run else "Erased"
     at = f"{receipt.erased_at:%Y-%m-%d %H:%M} UTC"

@@ -63,7 +63,7 @@ def list_gaps(output: FormatOption = OutputFormat.TABLE) -> None:
         for gap in found
     ]
     columns = ("endpoint", "id", "from", "to", "reason", "acknowledged")
-    console().print(table_or_none(columns, rows))
+    console().print(table_or_none("lost ranges", columns, rows))
 
 
 @gaps.command("acknowledge")

@@ -10,7 +10,7 @@ import typer
 
 from fleetlake.cli.completion import endpoint_names
 from fleetlake.cli.formats import FormatOption, OutputFormat
-from fleetlake.cli.instants import FORMATS, in_utc
+from fleetlake.cli.instants import TIME
 
 if TYPE_CHECKING:
     from fleetlake.loading.forecast import CallForecast
@@ -32,9 +32,9 @@ def ingest(
     since: Annotated[
         datetime | None,
         typer.Option(
-            formats=FORMATS,
             help="Load events from this time on (UTC) instead of everything the service holds; "
             "later runs go no further back.",
+            **TIME,
         ),
     ] = None,
     shard: Annotated[
@@ -105,18 +105,17 @@ def ingest(
             warning = f"Warning: there is no setting {name} ({meant}?), so it has no effect."
             console(stderr=True).print(warning)
     settings = settings.account(profile) if profile else settings
-    start = None if since is None else in_utc(since)
     if plan:
-        _print_plan(settings, endpoints or [], start, output)
+        _print_plan(settings, endpoints or [], since, output)
         return
     load = partial(
         ingest_endpoints,
         settings,
         endpoints or [],
-        since=start,
+        since=since,
         shard=share,
         accept_shrunk=accept_shrunk or [],
-        when_due=when_due and start is None,
+        when_due=when_due and since is None,
     )
     raise_worst(run_with_progress(console(stderr=True), load))
 

@@ -58,7 +58,7 @@ def list_quarantined(
     if output is not OutputFormat.TABLE:
         print_records(output, COUNT_FIELDS, rows, is_csv_guarded=settings.csv_guard)
         return
-    console().print(table_or_none(COUNT_FIELDS, rows))
+    console().print(table_or_none("quarantined records", COUNT_FIELDS, rows))
     if rows:
         console().print(NEXT)
 

@@ -153,9 +153,11 @@ def print_rows(screen: Screen, columns: Sequence[str], rows: Sequence[Sequence[o
             screen.print(line, soft_wrap=True)
 
 
-def table_or_none(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> "Table | str":
-    """Return a table, or the word None if there are no rows."""
-    return table("", columns, rows) if rows else "None."
+def table_or_none(
+    things: str, columns: Sequence[str], rows: Sequence[Sequence[object]]
+) -> "Table | str":
+    """Return a table, or a sentence that there are none of these things."""
+    return table("", columns, rows) if rows else f"No {things}."
 
 
 def print_copies(screen: Screen, copies: Sequence["OutletReceipt"]) -> None:

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from fleetlake.cli.instants import day as a_day
+
 
 class TrackFormat(StrEnum):
     """How the track is written."""
@@ -16,7 +18,7 @@ class TrackFormat(StrEnum):
 
 def track(
     router: Annotated[str, typer.Argument(help="A router's id or name.")],
-    day: Annotated[datetime, typer.Option(formats=["%Y-%m-%d"], help="A day, in UTC.")],
+    day: Annotated[datetime, typer.Option(parser=a_day, metavar="DAY", help="A day, in UTC.")],
     output: Annotated[
         TrackFormat, typer.Option("--format", help="GPX 1.1, or GeoJSON (RFC 7946).")
     ] = TrackFormat.GPX,

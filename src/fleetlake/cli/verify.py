@@ -7,7 +7,7 @@ import typer
 
 from fleetlake.cli.completion import endpoint_names
 from fleetlake.cli.formats import FormatOption, OutputFormat
-from fleetlake.cli.instants import FORMATS, in_utc
+from fleetlake.cli.instants import TIME
 
 if TYPE_CHECKING:
     from fleetlake.loading.verify import Comparison
@@ -33,17 +33,15 @@ def verify(
     ],
     start: Annotated[
         datetime | None,
-        typer.Option(
-            "--from", formats=FORMATS, help="Start, included (UTC); the beginning if omitted."
-        ),
+        typer.Option("--from", help="Start, included (UTC); the beginning if omitted.", **TIME),
     ] = None,
     end: Annotated[
         datetime | None,
         typer.Option(
             "--to",
-            formats=FORMATS,
             help="End, not included (UTC); if omitted, the time up to which no more late records "
             "are expected.",
+            **TIME,
         ),
     ] = None,
     output: FormatOption = OutputFormat.TABLE,
@@ -73,8 +71,8 @@ def verify(
         comparison = compare(
             account,
             endpoint,
-            start=in_utc(start) if start else BEGINNING,
-            end=in_utc(end) if end else None,
+            start=start or BEGINNING,
+            end=end,
         )
         missing += sorted(comparison.missing, key=str)
         remedy = remedy or (_remedy(comparison) if comparison.missing else "")

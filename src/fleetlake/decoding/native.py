@@ -1,8 +1,8 @@
 """The optional compiled reader, `fleetlake-fast`: the same pages in less CPU time.
 
-It reads only pages whose records are as declared, or with learned members, and refuses every page
-that it does not surely read as the Python readers do: odd values, repeated members, invalid UTF-8,
-deep or large records, JSON that needs repair. The Python readers then read that page, so they alone
+It reads only pages whose records have declared and learned members, and refuses every page that it
+is not certain to read as the Python readers do: odd values, repeated members, invalid UTF-8, deep
+or large records, JSON that needs repair. The Python readers then read that page, so they alone
 decide what is stored. Its sources are in `src/fleetlake_fast`.
 """
 
@@ -83,7 +83,7 @@ def native_reader_state(*, wanted: bool) -> str | None:
     if found is None:
         return None
     if found != version("fleetlake"):
-        return f"{found} (not used: install the one of this release)"
+        return f"{found} (not used: it belongs to another release; install it again)"
     return found if wanted else f"{found} (not used: FLEETLAKE_NATIVE_READER is false)"
 
 
@@ -91,7 +91,7 @@ def native_reader_state(*, wanted: bool) -> str | None:
 def compiled_reader(endpoint: Endpoint, learned: LearnedMembers) -> "Reader | None":
     """Return the compiled reader of an endpoint, or None if it cannot be used."""
     has_json = bool(learned.paths) or any(c.kind is Kind.JSON for c in endpoint.columns)
-    # Content that is compared is written in one spelling, which only the Python readers know.
+    # Where versions of a record are compared, JSON must have one spelling: only Python writes it.
     is_readable = endpoint.is_requested and (endpoint.mode is Mode.APPEND or not has_json)
     if not is_readable or installed_version() != version("fleetlake"):
         return None
@@ -107,7 +107,7 @@ def compiled_reader(endpoint: Endpoint, learned: LearnedMembers) -> "Reader | No
     )
     try:
         return Reader(endpoint.api is Api.V2, columns, constants, learned.paths)
-    except ValueError:  # more members than it can follow
+    except ValueError:  # more members than it can track
         return None
 
 

@@ -38,7 +38,7 @@ RESTORING = ".restoring"
 def _few(threads: int) -> dict[str, int | str]:
     """Return DuckDB's settings for few threads and little memory.
 
-    After a statement that took this much, memory goes back to the system; by default after 128 MB.
+    After a task that allocated this much, DuckDB returns memory to the system; by default, 128 MB.
     """
     return {"threads": threads, "allocator_flush_threshold": "8MB"}
 

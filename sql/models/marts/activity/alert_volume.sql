@@ -18,7 +18,7 @@ with alerts as (
         cast(a.detected_at as date) as alert_date
     from {{ ref('stg_alerts') }} as a
     {% if is_incremental() %}
-    -- The first alert of a day may repeat one of a day before. Of what else is read, `in_found` has none.
+    -- The first alert of a day may repeat one of a day before; `in_found` then leaves out those days.
     where a.detected_at >= {{ seconds_after(day_start("getvariable('touched_from')"), -var('alert_repeat_s')) }}
         and (a.alert_type, coalesce(a.router_id, 0), cast(a.detected_at as date)) in (
             select t.alert_type, coalesce(t.router_id, 0), t.alert_date - n.n

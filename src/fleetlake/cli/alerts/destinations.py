@@ -72,7 +72,7 @@ def list_destinations(
         return
     heads = ("id", "name", "url", "state", "last error")
     rows = [(d.destination_id, d.name, d.url, d.state(now), _last_error(d)) for d in found]
-    console().print(table_or_none(heads, rows))
+    console().print(table_or_none("push destinations", heads, rows))
 
 
 @destinations.command("show")

@@ -111,7 +111,7 @@ def list_rules(output: FormatOption = OutputFormat.TABLE, *, profile: ProfileOpt
         )
         for rule in found
     ]
-    console().print(table_or_none(heads, rows))
+    console().print(table_or_none("alert rules", heads, rows))
 
 
 @rules.command("show")

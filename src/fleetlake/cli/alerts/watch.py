@@ -8,7 +8,7 @@ import typer
 
 from fleetlake.cli.alerts.rules import TypesOption
 from fleetlake.cli.formats import FormatOption, OutputFormat
-from fleetlake.cli.instants import FORMATS, in_utc
+from fleetlake.cli.instants import TIME
 
 if TYPE_CHECKING:
     from fleetlake.lake.alert_tail import ArrivedAlert
@@ -26,7 +26,7 @@ def watch(
     ] = None,
     since: Annotated[
         datetime | None,
-        typer.Option(formats=FORMATS, help="First show what was detected from this time on (UTC)."),
+        typer.Option(help="First show what was detected from this time on (UTC).", **TIME),
     ] = None,
     interval: Annotated[
         float, typer.Option(min=0.1, help="Seconds between two queries of the lake.")
@@ -55,11 +55,12 @@ def watch(
     chosen = AlertFilter(types=chosen_types(types or ()), device=device, group=group)
     ended = threading.Event()
     with on_ctrl_c(ended.set), open_lake(settings.lake, read_only=True, threads=1) as lake:
-        tail = AlertTail(lake, chosen, since=in_utc(since) if since else None)
+        tail = AlertTail(lake, chosen, since=since)
         show = _printer(output, is_csv_guarded=settings.csv_guard)
         show(tail.look())
         if follow:
-            console(stderr=True).print("Waiting for new alerts. Ctrl-C ends it.")
+            earlier = "" if since else "; --since TIME also shows earlier ones"
+            console(stderr=True).print(f"Waiting for new alerts{earlier}. Ctrl-C ends it.")
         while follow and not ended.wait(interval):
             show(tail.look())
 
