@@ -8,8 +8,8 @@ quarter of an hour and fails over once a day. Prints seconds, within dbt's model
 seconds, which a busy machine affects less, and the peak memory of the build's processes. The live
 builds follow one another in one process, each after new alerts: the first one starts dbt.
 
-Exits with 1 if the hour costs 5% of the full build's seconds or more, or if an alert would wait for
-its mart for over 30 s: a build may just have begun, and be followed by a rest.
+Exits with 1 if the hour costs 8% of the full build's CPU seconds or more, or if an alert would wait
+for its mart for over 30 s: a build may just have begun, and be followed by a rest.
 """
 
 # ruff: noqa: T201 - it is run for what it prints
@@ -34,7 +34,7 @@ START = "timestamptz '2026-05-01 00:00:00+00'"
 DAYS = 35
 PERIOD_S = 900
 FIX_S = 300
-LARGEST_SHARE = 0.05
+LARGEST_SHARE = 0.08
 LONGEST_WAIT_S = 30
 LIVE_BUILDS = 3
 
@@ -240,8 +240,9 @@ def main() -> int:
         for number, (seconds, cpu_s) in enumerate(live, start=1):
             print(f"live build {number}: {seconds:.1f} s, {cpu_s:.1f} s of CPU", flush=True)
         measure("full build over it", path, is_full=True)
-    share = hour.result.seconds / full.result.seconds
-    print(f"the hour costs {share:.1%} of the full build, {hour.cpu_s / full.cpu_s:.1%} of its CPU")
+    share = hour.cpu_s / full.cpu_s
+    of_seconds = hour.result.seconds / full.result.seconds
+    print(f"the hour costs {of_seconds:.1%} of the full build, {share:.1%} of its CPU")
     slowest = max(seconds for seconds, _ in live[1:])
     wait_s = 2 * slowest + max(slowest, REST_SECONDS)
     print(f"an alert waits for its mart for at most {wait_s:.1f} s")
