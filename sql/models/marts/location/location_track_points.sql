@@ -20,6 +20,7 @@ with fixes as (
     select
         *,
         cast(fixed_at as date) as fix_date,
+        {{ in_touched(['cast(fixed_at as date)', 'router_id', 'fix_id'], touched_fixes()) }} as is_new,
         case
             when latitude_deg is null or longitude_deg is null then 'no place'
             when abs(latitude_deg) > 90 or abs(longitude_deg) > 180 then 'out of range'
@@ -164,44 +165,6 @@ jumps as (
         and (f.fixed_at < w.last_at or (f.fixed_at = w.last_at and f.fix_id <= w.last_id))
 ),
 
-{% if is_incremental() %}
--- A neighbour with the same rating as before is not rewritten. As nearly all fixes are such
--- neighbours, the few others are looked up by their keys.
-new_fixes as (
-    select *
-    from fixes
-    where fix_date >= date '{{ first_day(touched_fixes()) }}'
-        and {{ in_touched(unit, touched_fixes()) }}
-),
-
-found as (
-    select router_id, fix_date, fix_id from {{ this }} where quality = 'jump'
-),
-
-rerated as (
-    (select router_id, fix_date, fix_id from jumps except select router_id, fix_date, fix_id from found)
-    union all
-    (select router_id, fix_date, fix_id from found except select router_id, fix_date, fix_id from jumps)
-),
-
-rewritten as (
-    select * from new_fixes
-
-    union all
-
-    select f.*
-    from rerated as r
-    inner join fixes as f on r.router_id = f.router_id and r.fix_date = f.fix_date and r.fix_id = f.fix_id
-    inner join (
-        select router_id, min(fixed_at) - interval 54 hour as judged_from
-        from new_fixes
-        group by router_id
-    ) as n on f.router_id = n.router_id
-    where f.fault is null and f.fixed_at >= n.judged_from
-        and (f.fix_date, f.router_id, f.fix_id) not in (select fix_date, router_id, fix_id from new_fixes)
-),
-{% endif %}
-
 judged as (
     select
         f.*,
@@ -210,9 +173,23 @@ judged as (
             when j.fix_id is not null then 'jump'
             else 'good'
         end as quality
-    from {{ 'rewritten' if is_incremental() else 'fixes' }} as f
+    from fixes as f
     left join jumps as j
         on f.router_id = j.router_id and f.fix_date = j.fix_date and f.fix_id = j.fix_id
+    {% if is_incremental() %}
+    left join (
+        select router_id, min(fixed_at) - interval 54 hour as judged_from
+        from fixes
+        where is_new
+        group by router_id
+    ) as n on f.router_id = n.router_id
+    left join (select router_id, fix_date, fix_id from {{ this }} where quality = 'jump') as t
+        on f.router_id = t.router_id and f.fix_date = t.fix_date and f.fix_id = t.fix_id
+    -- A neighbour with the same rating as before is not rewritten.
+    where f.is_new or (
+        f.fault is null and f.fixed_at >= n.judged_from and (j.fix_id is null) <> (t.fix_id is null)
+    )
+    {% endif %}
 )
 
 select
