@@ -46,14 +46,7 @@ class JsonText {
   }
 
   // Takes a member's name and its colon. A name with an escape is refused.
-  bool take_name(std::string_view& name) {
-    if (!take('"')) return false;
-    const char* start = at_;
-    if (!plain_run() || at_ == end_ || *at_ != '"') return false;
-    name = {start, static_cast<size_t>(at_ - start)};
-    ++at_;
-    return take(':');
-  }
+  bool take_name(std::string_view& name) { return take_plain_string(name) && take(':'); }
 
   // Takes a name if it is this one and is written without white space: the usual case.
   bool take_expected(std::string_view name) {
