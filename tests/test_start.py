@@ -131,3 +131,44 @@ def test_our_values_pass_through_arrow_and_duckdb_without_pandas_and_with_the_sy
     )
 
     assert done.stdout.split() == ["6", "system", "False", "False", "1"]
+
+
+AN_END = """
+import atexit, sys, threading
+from fleetlake.startup import end_at_once
+
+class Kept:
+    def __del__(self):
+        sys.stderr.write("taken apart ")
+
+kept = Kept()
+atexit.register(lambda: sys.stdout.write("as registered "))
+sys.stdout.write("x" * 100_000 + " ")
+"""
+A_WORKING_THREAD = """
+waits = threading.Event()
+threading.Thread(target=lambda: waits.wait() and sys.stdout.write("worked ")).start()
+"""
+END = """
+end_at_once(3)
+waits.set()
+sys.exit(4)
+"""
+
+
+def ended(script: str) -> tuple[int, list[str], str]:
+    """Return the exit code of a script, the words of its output, and its standard error."""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout.split(), done.stderr
+
+
+def test_a_process_ends_at_once_with_all_its_output_and_what_was_registered():
+    assert ended(AN_END + END) == (3, ["x" * 100_000, "as", "registered"], "")
+
+
+def test_a_process_with_a_working_thread_ends_in_the_usual_way():
+    code, words, errors = ended(AN_END + A_WORKING_THREAD + END)
+
+    assert (code, sorted(words[1:]), errors) == (4, ["as", "registered", "worked"], "taken apart ")

@@ -6,7 +6,11 @@ import sys
 def main() -> None:
     """Import the command line, which takes a moment, and run it."""
     try:
-        from fleetlake.startup import plain_help, prepare_start  # noqa: PLC0415 - as below
+        from fleetlake.startup import (  # noqa: PLC0415 - as below
+            end_at_once,
+            plain_help,
+            prepare_start,
+        )
 
         prepare_start()
         with plain_help():
@@ -14,7 +18,8 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.stderr.write("Stopped.\n")
         sys.exit(130)
-    run()
+    end_at_once(code := run())
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -75,18 +75,18 @@ def options(
     logging.getLogger("httpcore").setLevel(logging.WARNING)
 
 
-def main() -> None:
-    """Run the command line; print every error as one paragraph and exit with its code."""
+def main() -> int:
+    """Run the command line; print every error as one paragraph and return its exit code."""
     try:
         prepare_streams()
     except OutputLost as error:
         say(_paragraph(error))
-        sys.exit(error.exit_code)
+        return error.exit_code
     code = _run(OutputPipe())
     if lost := lost_output():
         say(_paragraph(lost))
         code = code or lost.exit_code
-    sys.exit(code)
+    return code
 
 
 def _run(stdout: OutputPipe) -> int:
