@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import msgspec
 import pyarrow as pa
 
 from fleetlake.errors import LakeError
@@ -31,14 +32,21 @@ The import takes 0.06 s, and a load with nothing new reads its last pages again:
 
 _SCANNER = "pyarrow.dataset"
 
-_SQL_TYPES = {
-    pa.string(): "varchar",
-    pa.int64(): "bigint",
-    pa.float64(): "double",
-    pa.bool_(): "boolean",
-    pa.json_(): "json",
-    pa.timestamp("us", tz="UTC"): "timestamptz",
+_TIME = pa.timestamp("us", tz="UTC")
+_FROM_JSON = "unnest(from_json_strict(?, '[\"{}\"]'))"
+_PASSED = {
+    pa.string(): _FROM_JSON.format("varchar"),
+    pa.int64(): _FROM_JSON.format("bigint"),
+    pa.float64(): "unnest(?::double[])",
+    pa.bool_(): _FROM_JSON.format("boolean"),
+    pa.json_(): _FROM_JSON.format("varchar") + "::json",
+    _TIME: f"make_timestamptz({_FROM_JSON.format('bigint')})",
 }
+"""The SQL that reads a column of few rows from a parameter.
+
+DuckDB takes a list value by value, and asks for each whether pandas is installed: that costs twenty
+times as much as one JSON text. Real numbers may be infinite, which JSON cannot say.
+"""
 _BEGIN = re.compile(r"\b(?:begin|start)\b", re.IGNORECASE)
 _FULL = ("no space left", "disk quota", "file too large", "database or disk is full")
 
@@ -198,7 +206,7 @@ class Lake:
     def view(self, name: str, table: pa.Table) -> Iterator[None]:
         """Let SQL within the block read an Arrow table under a name."""
         few = FEW_ROWS if _SCANNER in sys.modules else ROWS_WITHOUT_SCANNER
-        if table.num_rows <= few and all(kind in _SQL_TYPES for kind in table.schema.types):
+        if table.num_rows <= few and all(kind in _PASSED for kind in table.schema.types):
             self._copy(name, table)
             try:
                 yield
@@ -216,12 +224,11 @@ class Lake:
 
     def _copy(self, name: str, table: pa.Table) -> None:
         columns = ", ".join(
-            f"unnest(?::{_SQL_TYPES[field.type]}[]) as {quoted(field.name)}"
-            for field in table.schema
+            f"{_PASSED[field.type]} as {quoted(field.name)}" for field in table.schema
         )
         self.execute(
             f"create or replace temp table {name} as select {columns}",
-            [column.to_pylist() for column in table.columns],
+            [_passed(column) for column in table.columns],
         )
 
     @property
@@ -231,6 +238,15 @@ class Lake:
         It may write to marts, but not to `raw` or `meta`: `recall` would not notice.
         """
         return self._connection
+
+
+def _passed(column: pa.ChunkedArray) -> object:
+    """Return a column as the parameter that `_PASSED` reads."""
+    if column.type == pa.float64():
+        return column.to_pylist()
+    if column.type == _TIME:
+        column = pa.chunked_array([part.view(pa.int64()) for part in column.chunks], pa.int64())
+    return msgspec.json.encode(column.to_pylist()).decode()
 
 
 @contextmanager
