@@ -102,6 +102,10 @@ async def ask_twice(client: httpx.AsyncClient) -> list[bytes]:
     return [await ask(client), await ask(client)]
 
 
+async def ask_three_times(client: httpx.AsyncClient) -> list[bytes]:
+    return [await ask(client) for _ in range(3)]
+
+
 def test_one_connection_serves_request_after_request():
     answers, connections = talk(answering(HELLO, HELLO), ask_twice)
 
@@ -135,6 +139,38 @@ WHOLE = {
 @pytest.mark.parametrize("answer", WHOLE.values(), ids=WHOLE)
 def test_a_response_is_complete_with_any_framing(answer):
     assert talk(answering(answer), ask) == (b"hello", 1)
+
+
+def plain(body: bytes) -> bytes:
+    return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+
+
+HEAD_BYTES = len(plain(b"")) + 5  # of a body whose length has six digits
+LARGE = {
+    "one byte less than the buffer": wire.BUFFER_BYTES - HEAD_BYTES - 1,
+    "as large as the buffer": wire.BUFFER_BYTES - HEAD_BYTES,
+    "one byte more than the buffer": wire.BUFFER_BYTES - HEAD_BYTES + 1,
+    "larger than a buffer that is kept": wire.LARGEST_KEPT_BUFFER + 1,
+}
+
+
+@pytest.mark.parametrize("size", LARGE.values(), ids=LARGE)
+def test_a_large_response_is_complete_and_no_byte_of_it_is_in_the_next(size):
+    large = (b"0123456789abcdef" * (size // 16 + 1))[:size]
+
+    answers, connections = talk(answering(plain(large), HELLO, plain(large)), ask_three_times)
+
+    assert answers == [large, b"hello", large]
+    assert connections == 1
+
+
+@pytest.mark.parametrize("size", LARGE.values(), ids=LARGE)
+def test_a_large_response_that_ends_early_is_an_error(size):
+    async def ask_in_vain(client: httpx.AsyncClient) -> None:
+        with pytest.raises(httpx.RemoteProtocolError):
+            await ask(client)
+
+    talk(answering(plain(bytes(size))[:-1]), ask_in_vain)
 
 
 UNKEPT = {
