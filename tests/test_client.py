@@ -33,6 +33,7 @@ from fleetlake.errors import (
     Unreachable,
 )
 from fleetlake.service.client import Client
+from fleetlake.service.cookieless import CookielessClient
 from fleetlake.service.network import tls_context
 from fleetlake.settings import Settings
 from tests.every import every
@@ -281,6 +282,14 @@ def test_every_call_goes_below_the_root_url_with_a_trailing_slash(ask, root):
 
     [request] = service.requests
     assert str(request.url) == "https://svc.example/api/v2/accounts/?limit=500"
+
+
+def test_a_cookie_that_the_service_sets_is_not_sent_back(ask):
+    service = Service(says(500, set_cookie="session=1"), httpx.Response(200, json=ONE))
+
+    ask(service)
+
+    assert ["cookie" in request.headers for request in service.requests] == [False, False]
 
 
 def test_the_four_keys_are_sent_in_the_configured_headers(ask):
@@ -541,10 +550,10 @@ def test_a_long_error_body_is_cut(ask):
 )
 def test_only_tls_1_2_or_newer_is_used_and_certificates_are_verified(settings, monkeypatch, root):
     contexts = []
-    make = httpx.AsyncClient
     monkeypatch.setattr("fleetlake.service.client.tls_context", tls_context)
     monkeypatch.setattr(
-        httpx, "AsyncClient", lambda **given: contexts.append(given["verify"]) or make(**given)
+        "fleetlake.service.client.CookielessClient",
+        lambda **given: contexts.append(given["verify"]) or CookielessClient(**given),
     )
 
     async def go() -> None:

@@ -30,6 +30,7 @@ from fleetlake.errors import (
 )
 from fleetlake.service.bodies import ACCEPTED_CODINGS, BodyRefused, Bounds, whole_answer
 from fleetlake.service.clock import Clock
+from fleetlake.service.cookieless import CookielessClient
 from fleetlake.service.deadline import Deadline
 from fleetlake.service.error_bodies import http_date, is_v3_limit, message_in, retry_after
 from fleetlake.service.gate import NOT_URGENT, Gate
@@ -64,6 +65,14 @@ ANSWER_FACTOR = 4
 A slow line can still deliver a large page, but a trickle of bytes cannot block a load.
 """
 
+_OF_ALL = {
+    "User-Agent": "fleetlake",
+    "Accept-Encoding": ACCEPTED_CODINGS,
+    "Connection": "keep-alive",
+    "Cache-Control": "no-cache",  # a cache in between would repeat old records and an old date
+}
+"""The headers of all requests."""
+
 _UNAVAILABLE = {403, 404, 405}
 
 
@@ -80,9 +89,10 @@ class Client:
         self._roots = {Api.V2: settings.service_root(), Api.V3: settings.v3_root()}
         keys = settings.keys()
         token = settings.v3_token.get_secret_value()
+        bearer = {"Authorization": f"Bearer {token}", "Accept": V3, "Content-Type": V3}
         self._headers = {
-            Api.V2: {**keys, "Accept": "application/json"},
-            Api.V3: {"Authorization": f"Bearer {token}", "Accept": V3, "Content-Type": V3},
+            Api.V2: httpx.Headers({**_OF_ALL, **keys, "Accept": "application/json"}),
+            Api.V3: httpx.Headers({**_OF_ALL, **bearer}),
         }
         self._secrets = [*keys.values(), token]
         self._attempts = settings.retry_attempts
@@ -100,13 +110,7 @@ class Client:
         has_proxy = bool(named)
         self._secrets += proxy_secrets(named.values())
         tls = tls_context(self._roots.values(), has_proxy=has_proxy)
-        self._http = httpx.AsyncClient(
-            # A cache in between would repeat old records and an old date.
-            headers={
-                "User-Agent": "fleetlake",
-                "Accept-Encoding": ACCEPTED_CODINGS,
-                "Cache-Control": "no-cache",
-            },
+        self._http = CookielessClient(
             timeout=settings.timeout_seconds,
             limits=httpx.Limits(max_connections=settings.concurrency),
             verify=tls or False,
@@ -210,7 +214,7 @@ class Client:
         """
         url = f"{self._roots[Api.V2]}{path}"
         headers = {**self._headers[Api.V2], "Content-Type": "application/json"}
-        request = self._http.build_request(
+        request = httpx.Request(
             method, url, headers=headers, content=None if body is None else orjson.dumps(body)
         )
         async with self._gate.admit():
@@ -252,9 +256,8 @@ class Client:
         url = f"{self._roots[api]}{path}"
         self.calls[path] += 1
         began = time.monotonic()
-        request = self._http.build_request(
-            "GET", url, params=parameters, headers=self._headers[api]
-        )
+        # Built here and not by httpx's client, which parses each address twice for this.
+        request = httpx.Request("GET", url, params=parameters, headers=self._headers[api])
         try:
             async with asyncio.timeout(self._answer_seconds):
                 response = await self._answer(request)
