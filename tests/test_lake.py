@@ -115,6 +115,31 @@ def test_every_endpoint_has_its_raw_table_with_its_columns_and_types(shared, end
     assert ("valid_from" in raw_columns(endpoint)) == (endpoint.mode is Mode.HISTORY)
 
 
+CATALOG_TABLES = "__ducklake_metadata_lake.ducklake"
+
+
+def statistics_of(lake: Lake, table: str) -> list[tuple[Any, ...]]:
+    """Return what the catalog says about a table of `raw` and each of its columns."""
+    return lake.rows(
+        f"select t.* exclude table_id, c.* exclude (table_id, column_id), o.column_name "
+        f"from {CATALOG_TABLES}_table_stats t join {CATALOG_TABLES}_table_column_stats c using "
+        f"(table_id) join {CATALOG_TABLES}_column o using (table_id, column_id) "
+        f"join {CATALOG_TABLES}_table n using (table_id) where table_name = ? order by column_name",
+        [table],
+    )
+
+
+def test_an_empty_table_has_the_statistics_that_ducklake_leaves_when_its_rows_are_gone(lake):
+    lake.execute("create table raw.emptied as from raw.net_device_signal_samples limit 0")
+    with lake.transaction():
+        lake.execute("insert into raw.emptied default values; delete from raw.emptied")
+
+    left = statistics_of(lake, "emptied")
+
+    assert len(left) == len(raw_columns(ENDPOINTS["net_device_signal_samples"]))
+    assert statistics_of(lake, "net_device_signal_samples") == left
+
+
 def test_opening_again_changes_nothing(lake_path):
     with open_lake(lake_path) as lake:
         before = lake.rows("select max(snapshot_id) from lake.snapshots()")

@@ -8,6 +8,7 @@ from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.columns import Column
 from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.lake.connection import Lake
+from fleetlake.lake.empty_tables import add_statistics
 from fleetlake.lake.evolution.format import note_format
 from fleetlake.lake.evolution.new_columns import fill_gained
 from fleetlake.lake.evolution.registry import register_columns
@@ -267,6 +268,7 @@ def create_missing(lake: Lake) -> None:
             fill_gained(lake, endpoint, column)
         register_columns(lake, ENDPOINTS.values(), {(e.name, c.name) for e, c in gained})
         note_format(lake)
+    add_statistics(lake)
 
 
 def _gained(lake: Lake) -> list[tuple[Endpoint, Column]]:
@@ -316,7 +318,7 @@ def statistics_statements(table: str) -> str:
 def _missing(table: str, columns: dict[str, str], present: set[str] | None) -> list[str]:
     if present is None:
         listed = ", ".join(f"{quoted(name)} {kind}" for name, kind in columns.items())
-        return [f"create table {table} ({listed})", statistics_statements(table)]
+        return [f"create table {table} ({listed})"]
     return [
         f"alter table {table} add column {quoted(name)} {kind}"
         for name, kind in columns.items()
