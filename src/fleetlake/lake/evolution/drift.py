@@ -46,7 +46,7 @@ def note_drift(lake: Lake, load: Load, rows: pa.Table) -> None:
 
 def _names(lake: Lake, objects: pa.ChunkedArray) -> list[str]:
     """Return the names of all members of a column of JSON objects, in order."""
-    with lake.view("unknown", pa.table({"members": objects})):
+    with lake.stream("unknown", pa.table({"members": objects})):
         found = lake.rows(
             "select distinct unnest(json_keys(members)) as name from unknown order by 1"
         )
