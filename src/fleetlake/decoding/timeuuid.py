@@ -6,6 +6,7 @@ by the embedded instant, and bounds are made from instants.
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from uuid import UUID
 
 _EPOCH_TICKS = 0x01B21DD213814000  # 100 ns ticks from 1582-10-15 to 1970-01-01
@@ -34,6 +35,7 @@ def embedded_ticks(timeuuid: str) -> int:
     return value.time
 
 
+@lru_cache(maxsize=64)  # of each page, the first and the last one are asked for several times
 def embedded_time(timeuuid: str) -> datetime:
     """Return the instant, UTC to the microsecond, that a version-1 UUID embeds.
 

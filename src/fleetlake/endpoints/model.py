@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
+from functools import cached_property
 
 from fleetlake.endpoints.columns import Column, Kind
 
@@ -184,7 +185,7 @@ class Endpoint:
         """True if the service promises pages in the order of the event time."""
         return self.cursor.walk in {Walk.TIMEUUID, Walk.ACTION_ID}
 
-    @property
+    @cached_property
     def window_column(self) -> str | None:
         """Column that the window's filters compare."""
         if self.window is None:
