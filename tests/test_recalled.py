@@ -9,10 +9,13 @@ import pytest
 
 from fleetlake.lake.catalog import open_lake
 from fleetlake.lake.connection import Lake
+from fleetlake.lake.recalled import tables_in
 
 RULES = "select endpoint, days from meta.retention order by all"
 DIGESTS = "select kind, digest from meta.tombstones order by all"
-BOTH = "select (select count(*) from meta.retention) + (select count(*) from meta.tombstones)"
+BOTH = (
+    "select endpoint from meta.retention union all select digest from meta.tombstones order by all"
+)
 QUERIES = (RULES, DIGESTS, BOTH)
 WRITES = (
     "insert into meta.retention values ('alerts', {n}, now())",
@@ -84,6 +87,7 @@ def test_what_is_recalled_is_what_the_tables_hold(tmp_path, seed):
 
 def test_a_commit_of_ones_own_keeps_what_it_did_not_write(tmp_path, monkeypatch):
     with two_processes(tmp_path) as (lake, other):
+        lake.execute("insert into meta.tombstones by name select 'router' as kind, '1' as digest")
         lake.recall(RULES)
         lake.recall(DIGESTS)
         with lake.transaction():
@@ -96,6 +100,36 @@ def test_a_commit_of_ones_own_keeps_what_it_did_not_write(tmp_path, monkeypatch)
         other.execute("insert into meta.retention values ('alerts', 2, now())")
         lake.recall(DIGESTS)
         assert sum(DIGESTS in sql for sql in asked) == 1
+
+
+def test_a_table_that_never_had_a_row_is_not_queried(tmp_path, monkeypatch):
+    with two_processes(tmp_path) as (lake, other):
+        asked = statements_of(lake, monkeypatch)
+
+        assert [lake.recall(sql) for sql in QUERIES] == [[], [], []]
+        assert not any(sql in asked for sql in QUERIES)
+
+        other.execute("insert into meta.tombstones by name select 'router' as kind, '1' as digest")
+        assert [lake.recall(sql) for sql in QUERIES] == [[], [("router", "1")], [("1",)]]
+        assert [sql for sql in asked if sql in QUERIES] == [DIGESTS, BOTH]
+
+
+def test_each_query_that_a_load_omits_would_have_no_rows(sim, monkeypatch):
+    judge, omitted, found = Lake._are_unused, [], []  # noqa: SLF001 - what it decides is the promise
+
+    def checked(lake: Lake, sql: str) -> bool:
+        if judge(lake, sql):
+            omitted.append(sql)
+            found.extend(lake.rows(sql, [None] * sql.count("?") or None))
+            found.extend(lake.rows(f"from {', '.join(tables_in(sql))}"))
+        return False
+
+    monkeypatch.setattr(Lake, "_are_unused", checked)
+
+    outcomes = sim.ingest()
+
+    assert [outcome.error for outcome in outcomes] == [None] * len(outcomes)
+    assert (len({*omitted}) > 5, found) == (True, [])
 
 
 def statements_of(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> list[str]:

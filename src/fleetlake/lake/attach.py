@@ -20,6 +20,9 @@ from fleetlake.text.wording import install_command
 CATALOG = "catalog.sqlite"
 FILES = "files"
 
+METADATA = "__ducklake_metadata_lake"
+"""The database under which DuckDB shows the catalog's own tables."""
+
 EXTENSIONS: tuple[str, ...] = ("ducklake", "sqlite_scanner")
 SHARED_EXTENSIONS: tuple[str, ...] = ("ducklake", "postgres_scanner")
 EXTRAS = {"postgres_scanner": "postgres", "httpfs": "s3"}

@@ -95,10 +95,10 @@ _REFUSED, _TRUSTED = "refused", "trusted"
 
 
 def _last_state(lake: Lake, profile: str) -> str:
-    found = lake.rows(
+    found = lake.recall(
         "select (details->>'state') as state from meta.events where kind = ? "
         "and account_profile = ? and (details->>'state') is not null order by rowid desc limit 1",
-        [EventKind.CLOCK, profile],
+        (EventKind.CLOCK, profile),
     )
     return str(found[0][0]) if found else _TRUSTED
 

@@ -12,17 +12,24 @@ import msgspec
 import pyarrow as pa
 
 from fleetlake.errors import LakeError
-from fleetlake.lake.attach import attach_statements, explained, store_keys
+from fleetlake.lake.attach import METADATA, attach_statements, explained, store_keys
 from fleetlake.lake.durable import flush_files
-from fleetlake.lake.recalled import Recalled
+from fleetlake.lake.recalled import Recalled, tables_in
 from fleetlake.lake_address import MORE_FILES, LakeAddress, SharedLake
 from fleetlake.text.quoting import quoted
 from fleetlake.text.redaction import without_secrets
 
-PRESENCE = "BEGIN; USE __ducklake_metadata_lake"
+PRESENCE = f"BEGIN; USE {METADATA}"
 """Opens the catalog file in a transaction that reads nothing and so blocks no checkpoint."""
 
 _SNAPSHOTS = "select c.id, l.id from lake.current_snapshot() c, lake.last_committed_snapshot() l"
+
+_UNUSED = (
+    f"select schema_name || '.' || table_name from {METADATA}.ducklake_table_stats join "
+    f"{METADATA}.ducklake_table t using (table_id) join {METADATA}.ducklake_schema s "
+    "using (schema_id) where next_row_id = 0 and t.end_snapshot is null and s.end_snapshot is null"
+)
+"""The tables that never had a row."""
 
 FEW_ROWS, ROWS_WITHOUT_SCANNER = 100, 1_000
 """Up to this many rows are passed as values; the second, before Arrow's scanner is imported.
@@ -111,14 +118,15 @@ class Lake:
     def recall(self, sql: str, parameters: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a query, from memory if its tables are as they were.
 
-        The query names tables of `raw` and `meta` only, and neither the time nor chance.
-        Raises: LakeError.
+        The query names tables of `raw` and `meta` only, and neither the time nor chance. Without
+        rows in its tables it has no result: it is not run if they never had any. Raises: LakeError.
         """
         with self.single_snapshot():
             self._compare()
             rows = self._recalled.of((sql, parameters))
             if rows is None:
-                rows = self.rows(sql, parameters or None)
+                is_empty = self._are_unused(sql)
+                rows = [] if is_empty else self.rows(sql, parameters or None)
                 self._recalled.keep((sql, parameters), rows)
             return rows
 
@@ -128,6 +136,12 @@ class Lake:
             [(snapshot, own)] = self.rows(_SNAPSHOTS)
             self._recalled.compare(snapshot, own)
             self._is_compared = True
+
+    def _are_unused(self, sql: str) -> bool:
+        """Return whether none of a query's tables ever had a row."""
+        if self._recalled.unused is None:
+            self._recalled.unused = frozenset(name for (name,) in self.rows(_UNUSED))
+        return self._recalled.is_unwritten(sql) and tables_in(sql) <= self._recalled.unused
 
     def run_user_sql(self, sql: str) -> Iterator[duckdb.DuckDBPyConnection]:
         """Run a user's SQL; yield the rows of each statement, to be read before the next.

@@ -6,8 +6,8 @@ for each column of each query: 0.3 s for forty columns (observed 2026-11-22; fix
 one transaction. DuckLake itself needs two thirds of the creation of a lake for that.
 """
 
+from fleetlake.lake.attach import METADATA
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.integrity.listing import METADATA
 
 _TABLES = f"{METADATA}.ducklake_table_stats"
 _COLUMNS = f"{METADATA}.ducklake_table_column_stats"

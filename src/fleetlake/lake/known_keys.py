@@ -26,9 +26,9 @@ import pyarrow as pa
 
 from fleetlake.endpoints.columns import Kind
 from fleetlake.endpoints.model import Endpoint
+from fleetlake.lake.attach import METADATA
 from fleetlake.lake.changed_tables import changed_tables
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.integrity.listing import METADATA
 from fleetlake.lake.key_hashes import Hashes, key_hashes
 from fleetlake.lake.loads import instant_of, ticks_at, ticks_of
 

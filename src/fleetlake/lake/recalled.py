@@ -30,6 +30,8 @@ class Recalled:
         self._snapshot: int | None = None
         self._written: set[str] = set()  # since the results were last compared with the lake
         self._is_any_written = False
+        self.unused: frozenset[str] | None = None
+        """The tables that never had a row, or None if unknown at the current snapshot."""
 
     def note(self, sql: str) -> None:
         """Note a statement that this process is about to run."""
@@ -49,23 +51,24 @@ class Recalled:
         if snapshot != self._snapshot:
             is_ours = self._snapshot is not None and own == snapshot == self._snapshot + 1
             if is_ours and not self._is_any_written:
-                kept = {query for query in self._results if self._is_unwritten(query[0])}
+                kept = {query for query in self._results if self.is_unwritten(query[0])}
                 self._results = {query: self._results[query] for query in kept}
             else:
                 self._results = {}
-            self._snapshot = snapshot
+            self._snapshot, self.unused = snapshot, None
         self._written, self._is_any_written = set(), False
 
     def of(self, query: Query) -> Rows | None:
         """Return the result of a query, or None if it must be run."""
-        return self._results.get(query) if self._is_unwritten(query[0]) else None
+        return self._results.get(query) if self.is_unwritten(query[0]) else None
 
     def keep(self, query: Query, rows: Rows) -> None:
         """Keep the result of a query, unless the open transaction may have changed it."""
-        if self._is_unwritten(query[0]):
+        if self.is_unwritten(query[0]):
             self._results[query] = rows
 
-    def _is_unwritten(self, sql: str) -> bool:
+    def is_unwritten(self, sql: str) -> bool:
+        """Return whether this process has left a query's tables as the snapshot has them."""
         return not self._is_any_written and self._written.isdisjoint(tables_in(sql))
 
 

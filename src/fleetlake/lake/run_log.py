@@ -48,9 +48,9 @@ def record_capabilities(lake: Lake, refusals: Mapping[str, str | None], *, profi
     Writes only changes, in the open transaction.
     """
     known = dict(
-        lake.rows(
+        lake.recall(
             "select endpoint, is_available from meta.capabilities where account_profile = ?",
-            [profile],
+            (profile,),
         )
     )
     for endpoint, reason in refusals.items():

@@ -10,9 +10,8 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
-from fleetlake.lake.attach import BUSY_MILLISECONDS, CATALOG
+from fleetlake.lake.attach import BUSY_MILLISECONDS, CATALOG, METADATA
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.integrity.listing import METADATA
 from fleetlake.lake.locks import open_lock
 
 _MOST_FAULTS = 10

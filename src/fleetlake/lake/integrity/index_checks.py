@@ -9,10 +9,10 @@ from datetime import datetime
 
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
+from fleetlake.lake.attach import METADATA
 from fleetlake.lake.audit_trail import EventKind
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.integrity.damage import Damage, DamageKind
-from fleetlake.lake.integrity.listing import METADATA
 from fleetlake.planning.intervals import BEGINNING
 from fleetlake.text.quoting import literal, quoted
 

@@ -10,15 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
 from fleetlake.errors import LakeError
-from fleetlake.lake.attach import FILES
+from fleetlake.lake.attach import FILES, METADATA
 from fleetlake.lake.connection import Lake
 from fleetlake.lake_address import LakeAddress
 
 if TYPE_CHECKING:
     from pyarrow import fs
-
-METADATA = "__ducklake_metadata_lake"
-"""The database under which DuckDB shows the catalog's own tables."""
 
 DELETES = "-delete.parquet"
 """Ending of the name of a file that lists deleted rows."""

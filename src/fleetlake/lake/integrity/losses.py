@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 from fleetlake.account import DEFAULT_PROFILE
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint, Mode
+from fleetlake.lake.attach import METADATA
 from fleetlake.lake.connection import Lake
-from fleetlake.lake.integrity.listing import METADATA, FileStore, ListedFile, listed_files
+from fleetlake.lake.integrity.listing import FileStore, ListedFile, listed_files
 from fleetlake.planning.intervals import Interval
 
 MARGIN = timedelta(seconds=1)
