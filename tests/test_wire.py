@@ -455,6 +455,17 @@ def test_a_service_with_a_trusted_certificate_is_reached_over_tls(certificate):
     assert (answers, connections) == ([b"hello", b"hello"], 1)
 
 
+def test_a_large_response_over_tls_is_complete(certificate):
+    large = b"0123456789abcdef" * 200_000
+    trusting = ssl.create_default_context(cafile=certificate)
+
+    answers, connections = talk(
+        answering(plain(large), HELLO), ask_twice, server_tls=served_with(certificate), tls=trusting
+    )
+
+    assert (answers, connections) == ([large, b"hello"], 1)
+
+
 def test_an_untrusted_certificate_ends_the_connection_before_any_key_is_sent(certificate):
     heard = []
 
