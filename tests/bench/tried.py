@@ -7,6 +7,7 @@ python -m tests.bench.tried                      measures all variants
 import argparse
 import importlib
 import os
+import pkgutil
 import subprocess
 import sys
 import tempfile
@@ -29,10 +30,10 @@ RECORDS, ROUNDS = 250_000, 5
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """A changed environment, or a replacement for an attribute of a module."""
+    """A changed environment, or a replacement for an attribute of a module or a class."""
 
     environment: Mapping[str, str] = field(default_factory=dict)
-    module: str = "fleetlake.loading.ingest"
+    owner: str = "fleetlake.loading.ingest"
     name: str = "ingest"
     instead: Callable[[Any], Any] = lambda own: own
 
@@ -40,19 +41,29 @@ class Variant:
         """Apply the change in this process."""
         os.environ.update(self.environment)
         prepare_start()  # as the command does, before imports
-        module = importlib.import_module(self.module)
-        setattr(module, self.name, self.instead(getattr(module, self.name)))
+        owner = pkgutil.resolve_name(self.owner)
+        setattr(owner, self.name, self.instead(getattr(owner, self.name)))
 
 
 VARIANTS = {
     "as it is": Variant(),
     "httpx's own transport": Variant(
-        module="fleetlake.service.client",
+        owner="fleetlake.service.client",
         name="Wire",
         instead=lambda _: lambda tls, **_: httpx.AsyncHTTPTransport(verify=tls or False),
     ),
+    "httpx's own client": Variant(
+        owner="fleetlake.service.client",
+        name="CookielessClient",
+        instead=lambda _: httpx.AsyncClient,
+    ),
+    "rows through Arrow's scanner": Variant(
+        owner="fleetlake.lake.connection:Lake",
+        name="stream",
+        instead=lambda _: pkgutil.resolve_name("fleetlake.lake.connection:Lake.view"),
+    ),
     "commits of 25,000 rows": Variant(
-        module="fleetlake.loading.writer", name="ROWS_PER_COMMIT", instead=lambda _: 25_000
+        owner="fleetlake.loading.writer", name="ROWS_PER_COMMIT", instead=lambda _: 25_000
     ),
     "a DuckDB thread per core": Variant(
         name="open_lake", instead=lambda own: lambda path, **_: own(path)
