@@ -170,6 +170,19 @@ def test_no_more_than_three_probes_run_while_the_stream_may_begin_between_them()
     assert coalesce(probe.interval for probe in probes) == [Interval(back(256), back(17))]
 
 
+@pytest.mark.parametrize(("walks", "probes"), [(5, 2), (32, 3)])
+def test_fewer_probes_run_while_every_walk_has_something_to_read(walks, probes):
+    frontier = after_first_page(BEGINNING, walks=walks)
+    oldest, middle, newest = take_all(frontier)
+    frontier.finished(oldest, 0)
+    read_a_page(frontier, newest)
+    read_a_page(frontier, middle)
+    for probe in [frontier.take() for _ in range(3)]:
+        read_a_page(frontier, probe)  # 171 pages are certain now
+
+    assert [window.most_pages for window in take_all(frontier)].count(1) == probes
+
+
 def test_what_is_newer_than_a_found_record_is_read_before_the_other_probes_return():
     frontier = after_first_page(BEGINNING, walks=32)
     _, middle, newest = take_all(frontier)

@@ -40,6 +40,9 @@ FULL_WINDOW_PAGES = 2 * PAGES_PER_WINDOW
 PROBES = 3
 """Maximum concurrent probes while the stream may begin between them."""
 
+PROBES_IF_BUSY = 2
+"""The same while every walk has something to read: fewer probes waste fewer calls."""
+
 LEAP = 16
 SHORTEST_LEAP_PAGES = 3
 GROWTH = 4.0
@@ -87,11 +90,11 @@ class Frontier:
             self._explore()
         if self._ready:
             return self._ready.pop()
-        certain = [stretch for stretch in self._left if stretch.start >= self._met_from]
+        certain = self._certain()
         if not certain:
             return None  # what the probes find decides what is next
         stretch = certain[0 if self._oldest_first else -1]
-        window = self._cut(stretch, self._width(stretch, certain))
+        window = self._cut(stretch, self._width(stretch))
         return Window(self._remove(window), most_pages=FULL_WINDOW_PAGES)
 
     def finished(self, window: Window, count: int) -> None:
@@ -152,15 +155,22 @@ class Frontier:
     def _edges(self, doubt: Interval) -> list[datetime]:
         """Return where to divide a stretch between probes, oldest first."""
         length, density = _length(doubt), self._density(doubt)
-        is_begun = not (self._is_newest_first and self.span.interval.is_open)
-        most = max(PROBES, self._walks) if is_begun else PROBES
-        probes = min(most, length // self._time(PAGES_PER_WINDOW, density))
+        probes = min(self._most_probes(), length // self._time(PAGES_PER_WINDOW, density))
         backs = [length * number / probes for number in range(1, probes)]
         if doubt.is_open:
             met = max(self._newest - doubt.end, self._time(SHORTEST_LEAP_PAGES, density) / LEAP)
             leaps = [met * (LEAP**number - 1) for number in range(1, probes)]
             backs = list(map(min, backs, leaps))
         return [doubt.end - back for back in reversed(backs)]
+
+    def _most_probes(self) -> int:
+        if not (self._is_newest_first and self.span.interval.is_open):
+            return max(PROBES, self._walks)  # the beginning is known: none is wasted
+        return PROBES if self._pages_per_walk() < MIN_PAGES else PROBES_IF_BUSY
+
+    def _certain(self) -> list[Interval]:
+        """Return what certainly holds records and is not requested yet, oldest first."""
+        return [stretch for stretch in self._left if stretch.start >= self._met_from]
 
     def _note(self, edge: datetime, count: float, length: timedelta) -> None:
         """Note the density of a range that was read up to `edge`, or from there on."""
@@ -173,10 +183,14 @@ class Frontier:
         near = self._densities[max(older - 1, 0) : older] + self._densities[newer : newer + 1]
         return min((density for _, density in near), default=1.0)
 
-    def _width(self, stretch: Interval, certain: Sequence[Interval]) -> timedelta:
-        """Return how long a window should be, given the ranges that certainly hold records."""
-        pages = sum(map(self._records, certain)) / self._page_size / self._walks
-        return self._time(min(max(pages, MIN_PAGES), PAGES_PER_WINDOW), self._density(stretch))
+    def _width(self, stretch: Interval) -> timedelta:
+        """Return how long a window at either end of a stretch should be."""
+        pages = min(max(self._pages_per_walk(), MIN_PAGES), PAGES_PER_WINDOW)
+        return self._time(pages, self._density(stretch))
+
+    def _pages_per_walk(self) -> float:
+        """Return each walk's share of what certainly holds records, in pages."""
+        return sum(map(self._records, self._certain())) / self._page_size / self._walks
 
     def _records(self, stretch: Interval) -> float:
         """Return the number of records to expect in a stretch."""
