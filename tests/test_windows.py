@@ -8,13 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetlake.endpoints import ENDPOINTS
+from fleetlake.endpoints.model import Endpoint
 from fleetlake.planning.intervals import BEGINNING, Interval, coalesce
 from fleetlake.reading.windows import (
     TOGETHER,
     Frontier,
     Span,
+    Window,
     after_page,
-    is_worth_sharing,
     spans_of,
 )
 
@@ -26,6 +27,8 @@ UNORDERED = ENDPOINTS["failovers"]
 FORGETFUL = ENDPOINTS["activity_logs"]
 ONE_ID = ENDPOINTS["historical_locations"]
 RANGE = Interval(NOON - 100 * SECOND, NOON)
+HOUR = timedelta(hours=1)
+PAGE = 500
 
 
 def at(seconds: int) -> datetime:
@@ -82,15 +85,44 @@ def test_a_record_outside_the_range_proves_nothing_outside_it(endpoint, seconds)
     assert coalesce([progress.proven, progress.rest]) == [RANGE]
 
 
-def test_records_that_expire_first_are_requested_first():
-    span = Span((), Interval(NOON - timedelta(days=20), NOON))
-    newest, oldest = Frontier(NEWEST_FIRST, span), Frontier(FORGETFUL, span)
-    for frontier in (newest, oldest):
-        probe = frontier.take()
-        frontier.returned(probe, probe.interval, 500, timedelta(minutes=1))
+def back(hours: float) -> datetime:
+    return NOON - hours * HOUR
 
-    assert newest.take().interval.end == NOON
-    assert oldest.take().interval.start == span.interval.start
+
+def read_a_page(frontier: Frontier, window: Window, time: timedelta = HOUR) -> None:
+    """Return a window to the frontier after a full page that covers the newest `time` of it."""
+    rest = Interval(window.interval.start, window.interval.end - time)
+    frontier.returned(window, rest, PAGE, time)
+
+
+def take_all(frontier: Frontier) -> list[Window]:
+    return list(iter(frontier.take, None))
+
+
+def after_first_page(start: datetime, *, walks: int = 1, row: Endpoint = NEWEST_FIRST) -> Frontier:
+    """Return the frontier of a span up to noon whose newest page covers one hour."""
+    frontier = Frontier(row, Span((), Interval(start, NOON)), walks=walks)
+    read_a_page(frontier, frontier.take())
+    return frontier
+
+
+def windows(taken: list[Window]) -> list[Interval]:
+    """Return the intervals that are not probes."""
+    return [window.interval for window in taken if window.most_pages > 1]
+
+
+@pytest.mark.parametrize("row", [NEWEST_FIRST, FORGETFUL], ids=lambda e: e.name)
+def test_records_that_expire_first_are_requested_first(row):
+    frontier = after_first_page(back(480), walks=9, row=row)
+    probes = take_all(frontier)
+    for probe in probes:
+        read_a_page(frontier, probe)
+
+    taken = windows(take_all(frontier))
+
+    assert probes[0].interval.start == back(480)
+    oldest, newest = min(taken), max(taken)
+    assert taken[0] == (oldest if row is FORGETFUL else newest)
 
 
 def test_a_single_request_measures_the_density_of_a_span():
@@ -103,41 +135,171 @@ def test_a_single_request_measures_the_density_of_a_span():
     assert frontier.take() is None
 
 
-@pytest.mark.parametrize(("walks", "pages"), [(1, 16), (9, 11), (30, 9)])
-def test_a_window_is_a_share_of_what_is_left_between_nine_and_sixteen_pages(walks, pages):
-    hour = timedelta(hours=1)  # which holds one page
-    whole = Interval(NOON - 100 * hour, NOON)
-    frontier = Frontier(NEWEST_FIRST, Span((), whole), walks=walks)
-    first = frontier.take()
-    frontier.returned(first, Interval(whole.start, NOON - hour), 500, hour)
+def test_probes_reach_sixteen_times_as_far_as_records_were_found_and_sixteen_times_that():
+    frontier = after_first_page(BEGINNING)
 
-    assert frontier.take().interval == Interval(NOON - (1 + pages) * hour, NOON - hour)
+    probes = take_all(frontier)
+
+    assert [probe.most_pages for probe in probes] == [1, 1, 1]
+    assert [probe.interval for probe in probes] == [
+        Interval(BEGINNING, back(256)),
+        Interval(back(256), back(16)),
+        Interval(back(16), back(1)),
+    ]
 
 
-def test_the_first_probe_for_the_beginning_reaches_sixteen_times_as_far_as_records_were_found():
+def test_probes_reach_back_from_the_records_even_if_the_newest_is_old():
     frontier = Frontier(NEWEST_FIRST, Span((), Interval(BEGINNING, NOON)))
-    first = frontier.take()
-    hour = timedelta(hours=1)
-    frontier.returned(first, Interval(BEGINNING, NOON - hour), 500, hour)
+    frontier.returned(frontier.take(), Interval(BEGINNING, back(1001)), PAGE, HOUR)
 
-    assert frontier.take().interval == Interval(BEGINNING, NOON - 16 * hour)
+    oldest, middle, _ = take_all(frontier)
+
+    assert (oldest.interval.end, middle.interval.end) == (back(1256), back(1016))
 
 
-@pytest.mark.parametrize(
-    ("rest", "is_worth"),
-    [(1000 * SECOND, True), (990 * SECOND, False), (2 * MICROSECOND, False), (MICROSECOND, False)],
-)
-def test_a_remainder_of_a_few_pages_is_not_split(rest, is_worth):
-    # A page so far took 100 seconds.
-    assert (
-        is_worth_sharing(NEWEST_FIRST, Interval(NOON - rest, NOON), 500, 100 * SECOND) is is_worth
-    )
+def test_no_more_than_three_probes_run_while_the_stream_may_begin_between_them():
+    frontier = after_first_page(BEGINNING, walks=32)
+    oldest, middle, newest = take_all(frontier)
+    frontier.finished(oldest, 0)
+    read_a_page(frontier, newest)
+    read_a_page(frontier, middle)
+
+    probes = [window for window in take_all(frontier) if window.most_pages == 1]
+
+    assert len(probes) == 3
+    assert coalesce(probe.interval for probe in probes) == [Interval(back(256), back(17))]
+
+
+@pytest.mark.parametrize(("walks", "probes"), [(5, 2), (32, 3)])
+def test_fewer_probes_run_while_every_walk_has_something_to_read(walks, probes):
+    frontier = after_first_page(BEGINNING, walks=walks)
+    oldest, middle, newest = take_all(frontier)
+    frontier.finished(oldest, 0)
+    read_a_page(frontier, newest)
+    read_a_page(frontier, middle)
+    for probe in [frontier.take() for _ in range(3)]:
+        read_a_page(frontier, probe)  # 171 pages are certain now
+
+    assert [window.most_pages for window in take_all(frontier)].count(1) == probes
+
+
+def test_what_is_newer_than_a_found_record_is_read_before_the_other_probes_return():
+    frontier = after_first_page(BEGINNING, walks=32)
+    _, middle, newest = take_all(frontier)
+    read_a_page(frontier, newest)
+
+    before = take_all(frontier)
+    read_a_page(frontier, middle)
+
+    assert before == []
+    assert coalesce(windows(take_all(frontier))) == [Interval(back(16), back(2))]
+
+
+def test_a_stream_that_begins_between_probes_is_read_to_its_beginning_and_no_further():
+    frontier = after_first_page(BEGINNING)
+    oldest, middle, newest = take_all(frontier)
+    frontier.finished(oldest, 0)
+    frontier.finished(middle, 0)
+    frontier.finished(newest, 100)
+
+    assert frontier.take() is None
+
+
+def test_a_stream_whose_beginning_was_found_is_not_explored_further():
+    frontier = after_first_page(BEGINNING)
+    oldest, middle, newest = take_all(frontier)
+    frontier.finished(oldest, 100)
+    read_a_page(frontier, middle)
+    read_a_page(frontier, newest)
+
+    taken = take_all(frontier)
+
+    assert len(windows(taken)) == len(taken)
+
+
+def test_a_range_with_a_known_start_is_explored_in_as_many_places_as_there_are_walks():
+    probes = take_all(after_first_page(back(801), walks=20))
+
+    assert [probe.most_pages for probe in probes] == [1] * 20
+    assert coalesce(probe.interval for probe in probes) == [Interval(back(801), back(1))]
+
+
+def test_a_stream_that_is_read_oldest_first_is_explored_although_its_beginning_is_known():
+    frontier = Frontier(OLDEST_FIRST, Span((1,), Interval(BEGINNING, NOON)), walks=20)
+    frontier.returned(frontier.take(), Interval(back(800), NOON), PAGE, HOUR)
+
+    probes = take_all(frontier)
+
+    assert [probe.most_pages for probe in probes] == [1] * 20
+    assert coalesce(probe.interval for probe in probes) == [Interval(back(800), NOON)]
+
+
+def test_a_short_range_is_not_explored():
+    [window] = take_all(after_first_page(back(32), walks=20))
+
+    assert window.interval == Interval(back(32), back(1))
+    assert window.most_pages > 1
+
+
+def test_windows_shrink_from_sixteen_pages_to_nine_as_less_is_left():
+    frontier = after_first_page(back(1000), walks=3)
+    for probe in take_all(frontier):
+        read_a_page(frontier, probe)
+
+    taken = windows(take_all(frontier))
+
+    pages = [(window.end - window.start) / HOUR for window in taken]
+    assert pages[0] == max(pages[:-1]) == 16
+    assert min(pages[:-1]) == 9
+
+
+def test_a_window_is_cut_for_the_lower_density_on_its_two_sides():
+    frontier = after_first_page(back(100))
+    oldest, middle, newest = take_all(frontier)
+    read_a_page(frontier, newest)
+    read_a_page(frontier, middle, 10 * HOUR)
+    read_a_page(frontier, oldest)
+
+    window = windows(take_all(frontier))[0]
+
+    assert window == Interval(newest.interval.start, newest.interval.end - HOUR)  # 32 hours
+
+
+def shared(pages: float) -> list[Interval]:
+    """Return the parts of a window with so many pages left, after a page of 100 seconds."""
+    frontier = Frontier(NEWEST_FIRST, Span((), RANGE))
+    frontier.take()
+    rest = Interval(at(100) - pages * 100 * SECOND, at(100))
+    is_shared = frontier.share(Window(Interval(rest.start, NOON), most_pages=32), rest, PAGE)
+    parts = [window.interval for window in take_all(frontier)]
+    assert bool(parts) is is_shared
+    assert coalesce(parts) == ([rest] if parts else [])
+    return sorted(parts)
+
+
+@pytest.mark.parametrize(("pages", "is_worth"), [(9, True), (8.9, False)])
+def test_a_rest_of_a_few_pages_is_not_shared(pages, is_worth):
+    assert bool(shared(pages)) is is_worth
+
+
+def test_half_of_a_rest_goes_to_an_idle_walk():
+    older, newer = shared(20)
+
+    assert older.end - older.start == newer.end - newer.start
+
+
+def test_in_a_burst_the_walk_keeps_as_much_as_a_window_holds_and_not_half_of_the_time():
+    _, newer = shared(1000)
+
+    assert newer.end - newer.start == 32 * 100 * SECOND
 
 
 def test_one_microsecond_cannot_be_split_however_many_records_it_has():
-    rest = Interval(NOON - MICROSECOND, NOON)
+    frontier = Frontier(NEWEST_FIRST, Span((), RANGE))
+    window = Window(Interval(NOON - 2 * MICROSECOND, NOON), most_pages=32)
+    rest = Interval(window.interval.start, NOON - MICROSECOND)
 
-    assert not is_worth_sharing(NEWEST_FIRST, rest, 50_000, MICROSECOND)
+    assert not frontier.share(window, rest, 50_000)
 
 
 @given(

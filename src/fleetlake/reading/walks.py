@@ -11,7 +11,7 @@ from fleetlake.decoding.arrow import Page, event_at
 from fleetlake.endpoints.model import Endpoint
 from fleetlake.planning.intervals import Interval
 from fleetlake.reading.pages import read_pages
-from fleetlake.reading.windows import Frontier, Span, Window, after_page, is_worth_sharing
+from fleetlake.reading.windows import Frontier, Span, Window, after_page
 from fleetlake.service.client import Client
 
 
@@ -123,12 +123,10 @@ class _Walks:
             await self.arrived.put(Reading(page, partitions, progress.proven))
             if page.is_last or not has_shrunk:
                 continue
-            spread = _spread(first, last)
             if number >= window.most_pages:
-                frontier.returned(window, rest, count, spread)
+                frontier.returned(window, rest, count, _spread(first, last))
                 return
-            if self._has_idle and is_worth_sharing(endpoint, rest, count, spread):
-                frontier.shared(rest)
+            if self._has_idle and count and frontier.share(window, rest, count):
                 return
         frontier.finished(window, count)
 

@@ -3,35 +3,46 @@
 Pure: it decides what to request next from what the responses contained. A walk through a window is
 an ordinary walk of the cursor; the window only sets where it starts and stops.
 
-The first page of a span shows how dense the span is. The rest is divided into windows of up to
-`PAGES_PER_WINDOW` pages. Each finished window corrects the estimate, and an empty one makes the
-next larger. The unread rest of a window that is far too full is returned and divided again. When
-walks become idle at the end, the others return part of their rest for them.
+The first page of a span shows how dense its records are there. Then probes explore the rest: they
+divide it between them, and each reads one page. This shows the density in several places. A stretch
+that is newer than a found record certainly holds records. The oldest one left may lie before the
+beginning of the stream, so it is explored again until it is short enough for one walk. A probe
+before the beginning is a wasted call, so few run at a time. While nothing is known about the
+beginning, they reach sixteen times as far back as records were found, and sixteen times that.
 
-If the beginning of the stream is unknown, a window may lie before it and waste a request. So one
-probe at a time requests everything older than a point far back: sixteen times as far as records
-were found or, after a probe without records, the middle of the uncertain range. In the meantime,
-everything newer than a found record is read. A probe without records proves that there is nothing
-older.
+What certainly holds records is divided into windows of up to `PAGES_PER_WINDOW` pages, by the lower
+of the densities found on both sides: a window that is too full is divided again, but an empty one
+is a wasted call. Each finished window adds its density. When walks become idle, the others return
+part of their rest for them.
 """
 
+import math
+from bisect import bisect, insort
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import pairwise
 
 from fleetlake.endpoints.model import Endpoint
-from fleetlake.planning.intervals import BEGINNING, Interval
+from fleetlake.planning.intervals import Interval
 
 PAGES_PER_WINDOW = 16
 """A window's last page is half empty on average; with 16 pages that is 3 % more calls."""
 
 MIN_PAGES = 9
-"""Minimum pages of a window. Windows shrink to this towards the end, so that no walk runs alone."""
+"""Minimum pages of a window, and minimum pages left in one for an idle walk to share it.
 
-MIN_SHARED_PAGES = 10
-"""Minimum pages left in a window for an idle walk to share it, at the cost of one more call."""
+Windows shrink to this towards the end, so that no walk runs alone. Each costs half a call more.
+"""
 
 FULL_WINDOW_PAGES = 2 * PAGES_PER_WINDOW
+
+PROBES = 3
+"""Maximum concurrent probes while the stream may begin between them."""
+
+PROBES_IF_BUSY = 2
+"""The same while every walk has something to read: fewer probes waste fewer calls."""
+
 LEAP = 16
 SHORTEST_LEAP_PAGES = 3
 GROWTH = 4.0
@@ -66,102 +77,133 @@ class Frontier:
         self._is_newest_first = endpoint.cursor.is_newest_first
         # Read first what the service deletes first.
         self._oldest_first = endpoint.retention is not None
-        self._left = [span.interval]  # oldest first
-        self._halves: list[Window] = []
-        self._per_second: float | None = None  # records; unknown until the first page
-        self._probe: Window | None = None
-        interval = span.interval
-        # Records exist as far back as here, or the whole span is read without probing.
-        self._met_from = interval.end if interval.is_open else interval.start
-        # No records exist before this.
-        self._none_until = interval.start
-        self._newest = interval.end
+        self._left: list[Interval] = []  # oldest first
+        self._ready = [Window(span.interval, most_pages=1)]
+        self._probes: list[Window] = []  # not finished or returned yet
+        self._densities: list[tuple[datetime, float]] = []  # records per second, oldest first
+        self._newest = span.interval.end
+        self._met_from = span.interval.end  # records exist as far back as here
 
     def take(self) -> Window | None:
         """Return the next window to read, or None if there is nothing to request now."""
-        if self._halves:
-            return self._halves.pop()
-        if not self._left:
-            return None
-        if self._per_second is None:
-            return Window(self._left.pop(), most_pages=1)
-        if self._probe is None and (older := self._older(self._per_second)):
-            self._probe = Window(self._remove(older), most_pages=1)
-            return self._probe
-        certain = [stretch for stretch in self._left if stretch.start >= self._met_from]
+        if self._left and not self._probes:
+            self._explore()
+        if self._ready:
+            return self._ready.pop()
+        certain = self._certain()
         if not certain:
-            return None  # the result of the probe decides what is next
+            return None  # what the probes find decides what is next
         stretch = certain[0 if self._oldest_first else -1]
-        window = self._cut(stretch, self._width(self._per_second, certain))
+        window = self._cut(stretch, self._width(stretch))
         return Window(self._remove(window), most_pages=FULL_WINDOW_PAGES)
 
     def finished(self, window: Window, count: int) -> None:
-        """Update the estimate after a window was read to its end; it held `count` records."""
-        if window is self._probe:
-            self._probe = None
-            self._none_until = window.interval.end
+        """Update the estimates after a window was read to its end; it held `count` records."""
+        interval = window.interval
+        if window in self._probes:
+            self._probes.remove(window)
             if count:
-                self._met_from = window.interval.end
-        elif count == 0:
-            self._per_second = (self._per_second or 1.0) / GROWTH
-        elif not window.interval.is_open:
-            self._measure(count, window.interval.end - window.interval.start)
+                self._met_from = min(self._met_from, interval.end)
+        else:
+            expected = count or self._records(interval) / GROWTH
+            self._note(interval.start, expected, _length(interval))
 
     def returned(self, window: Window, rest: Interval, count: int, spread: timedelta) -> None:
         """Accept the unread rest of a window whose `count` records span `spread` so far."""
-        if self._per_second is None:
-            self._measure(count, spread)
-            if self._is_newest_first:
-                self._newest = rest.end + spread
-                self._met_from = rest.end if rest.is_open else rest.start
-            else:
-                self._none_until = self._met_from = rest.start
-        elif window is self._probe:
-            self._probe = None
-            self._met_from = rest.end
-        else:
-            self._measure(count, spread)
+        edge = rest.end if self._is_newest_first else rest.start
+        if self._densities:
+            self._note(edge, count, _length(window.interval) - _length(rest))
+        else:  # the span may begin or end far from its first records
+            self._note(edge, count, spread)
+            self._newest = edge + spread
+        if window in self._probes:
+            self._probes.remove(window)
+            self._met_from = min(self._met_from, edge)
         self._put_back(rest)
 
-    def shared(self, rest: Interval) -> None:
-        """Accept the unread rest of a window and split it in two, because a walk is idle.
+    def share(self, window: Window, rest: Interval, count: int) -> bool:
+        """Divide the unread rest of a window for an idle walk, if that is worth one more call.
 
-        It is split in half, not by density, because that costs at most one more call.
+        `count` is the number of records read so far. The part read first is half of the rest, but
+        no more than `FULL_WINDOW_PAGES` at the density found so far: in a burst, half of the time
+        may still hold all of the records.
         """
-        middle = rest.start + (rest.end - rest.start) / 2
-        for half in (Interval(rest.start, middle), Interval(middle, rest.end)):
-            self._halves.append(Window(half, most_pages=FULL_WINDOW_PAGES))
+        length = _length(rest)
+        page = (_length(window.interval) - length) / count * self._page_size
+        if length <= _MICROSECOND or length < MIN_PAGES * page:
+            return False
+        first = max(min(length / 2, FULL_WINDOW_PAGES * page), _MICROSECOND)
+        edge = rest.end - first if self._is_newest_first else rest.start + first
+        for part in (Interval(rest.start, edge), Interval(edge, rest.end)):
+            self._ready.append(Window(part, most_pages=FULL_WINDOW_PAGES))
+        return True
 
-    def _older(self, per_second: float) -> Interval | None:
-        """Return everything older than the next point to probe; None if nothing is uncertain."""
-        doubt = self._met_from - self._none_until
-        if doubt <= self._length(MIN_PAGES, per_second):
-            self._met_from = self._none_until  # too short to probe further
-            return None
-        back = doubt / 2
-        if self._none_until == BEGINNING:
-            met = min(self._newest - self._met_from, doubt / LEAP)
-            leap = max(self._length(SHORTEST_LEAP_PAGES, per_second), (LEAP - 1) * met)
-            back = min(back, leap)
-        return Interval(self._none_until, self._met_from - back)
+    def _explore(self) -> None:
+        """Send probes into the oldest stretch that is left, or one walk if it is short."""
+        doubt = self._left[0]
+        if doubt.start >= self._met_from:
+            return
+        self._left.remove(doubt)
+        if edges := self._edges(doubt):
+            parts = pairwise([doubt.start, *edges, doubt.end])
+            self._probes = [Window(Interval(*part), most_pages=1) for part in parts]
+            self._ready += reversed(self._probes)  # the oldest is taken first
+        else:
+            self._met_from = doubt.start
+            self._ready.append(Window(doubt, most_pages=FULL_WINDOW_PAGES))
 
-    def _measure(self, count: int, spread: timedelta) -> None:
-        self._per_second = count / max(spread, _MICROSECOND).total_seconds()
+    def _edges(self, doubt: Interval) -> list[datetime]:
+        """Return where to divide a stretch between probes, oldest first."""
+        length, density = _length(doubt), self._density(doubt)
+        probes = min(self._most_probes(), length // self._time(PAGES_PER_WINDOW, density))
+        backs = [length * number / probes for number in range(1, probes)]
+        if doubt.is_open:
+            met = max(self._newest - doubt.end, self._time(SHORTEST_LEAP_PAGES, density) / LEAP)
+            leaps = [met * (LEAP**number - 1) for number in range(1, probes)]
+            backs = list(map(min, backs, leaps))
+        return [doubt.end - back for back in reversed(backs)]
 
-    def _width(self, per_second: float, sure: Sequence[Interval]) -> timedelta:
-        """Return how long a window should be, given the ranges that certainly hold records."""
-        seconds = sum((stretch.end - stretch.start).total_seconds() for stretch in sure)
-        pages = seconds * per_second / self._page_size / self._walks
-        return self._length(min(max(pages, MIN_PAGES), PAGES_PER_WINDOW), per_second)
+    def _most_probes(self) -> int:
+        if not (self._is_newest_first and self.span.interval.is_open):
+            return max(PROBES, self._walks)  # the beginning is known: none is wasted
+        return PROBES if self._pages_per_walk() < MIN_PAGES else PROBES_IF_BUSY
 
-    def _length(self, pages: float, per_second: float) -> timedelta:
+    def _certain(self) -> list[Interval]:
+        """Return what certainly holds records and is not requested yet, oldest first."""
+        return [stretch for stretch in self._left if stretch.start >= self._met_from]
+
+    def _note(self, edge: datetime, count: float, length: timedelta) -> None:
+        """Note the density of a range that was read up to `edge`, or from there on."""
+        insort(self._densities, (edge, count / max(length, _MICROSECOND).total_seconds()))
+
+    def _density(self, stretch: Interval) -> float:
+        """Return the records per second to expect: the lower density of the two sides."""
+        older = bisect(self._densities, (stretch.start, math.inf))
+        newer = bisect(self._densities, (stretch.end, 0.0))
+        near = self._densities[max(older - 1, 0) : older] + self._densities[newer : newer + 1]
+        return min((density for _, density in near), default=1.0)
+
+    def _width(self, stretch: Interval) -> timedelta:
+        """Return how long a window at either end of a stretch should be."""
+        pages = min(max(self._pages_per_walk(), MIN_PAGES), PAGES_PER_WINDOW)
+        return self._time(pages, self._density(stretch))
+
+    def _pages_per_walk(self) -> float:
+        """Return each walk's share of what certainly holds records, in pages."""
+        return sum(map(self._records, self._certain())) / self._page_size / self._walks
+
+    def _records(self, stretch: Interval) -> float:
+        """Return the number of records to expect in a stretch."""
+        return self._density(stretch) * _length(stretch).total_seconds()
+
+    def _time(self, pages: float, density: float) -> timedelta:
         """Return the time that a number of pages spans."""
-        seconds = min(pages * self._page_size / per_second, LARGEST_WINDOW.total_seconds())
+        seconds = min(pages * self._page_size / density, LARGEST_WINDOW.total_seconds())
         return max(timedelta(seconds=seconds), SMALLEST_WINDOW)
 
     def _cut(self, stretch: Interval, width: timedelta) -> Interval:
         """Return a window from that end of the stretch which is read first."""
-        if stretch.end - stretch.start <= width * 1.5:
+        if _length(stretch) <= width * 1.5:
             return stretch
         if self._oldest_first:
             return Interval(stretch.start, stretch.start + width)
@@ -183,11 +225,8 @@ class Frontier:
             self._left.sort()
 
 
-def is_worth_sharing(endpoint: Endpoint, rest: Interval, count: int, spread: timedelta) -> bool:
-    """Return whether a window's rest is worth splitting, given how its `count` records spread."""
-    length = rest.end - rest.start
-    pages = length / max(spread, _MICROSECOND) * count / endpoint.page_size
-    return length > _MICROSECOND and pages >= MIN_SHARED_PAGES
+def _length(interval: Interval) -> timedelta:
+    return interval.end - interval.start
 
 
 @dataclass(frozen=True)
