@@ -286,7 +286,8 @@ def test_trips_of_a_busy_router_are_the_same_hour_by_hour_as_at_once(lake_path, 
 
 
 def test_a_selection_includes_its_parents_until_everything_was_built_once(lake_path, tmp_path):
-    plan = plan_build(lake_path, tmp_path, select="trips +routers", is_full=False, until=1)
+    with open_lake(lake_path) as opened:
+        plan = plan_build(opened, tmp_path, select="trips +routers", is_full=False, until=1)
 
     assert plan.options == ("--select", "+trips", "+routers")
 
