@@ -251,7 +251,7 @@ def test_a_late_fix_re_rates_its_neighbours_and_no_other_fix(lake_path, add):
 
 
 def round_trips(router: int, hours: range) -> list[dict[str, object]]:
-    """Return a fix every two minutes, without a speed: a trip begins ten minutes before each hour."""
+    """Return a fix every two minutes, without a speed; trips begin ten minutes before each hour."""
     midnight = START.replace(hour=0)
     return [
         {
