@@ -6,12 +6,12 @@ The rows are created directly in the lake: usage and signal samples every 15 min
 vehicles that drive for an hour and stand for an hour. Each vehicle's router raises an alert every
 quarter of an hour and fails over once a day. Prints seconds, within dbt's models and in total, CPU
 seconds, which a busy machine affects less, and the peak memory of the build's processes. The live
-builds follow one another in one process, each after new alerts: the first one starts dbt. An hour is
-built twice: in a new process, as `fleetlake build` does it, and by the dbt process of the live builds,
-as a worker and `fleetlake up` do it.
+builds follow one another in one process, each after new alerts: the first one starts dbt. An hour
+is built twice: in a new process, as `fleetlake build` and the hourly deployment do it, and by the
+dbt process of the live builds, which shows what keeping one would save.
 
-Exits with 1 if the hour in the kept dbt process costs 8% of the full build's CPU seconds or more, or if
-an alert would wait for its mart for over 30 s: a build may just have begun, and be followed by a rest.
+Exits with 1 if the hour in a new process costs 8% of the full build's CPU seconds or more, or if an
+alert would wait for its mart for over 30 s: a build may just have begun, and be followed by a rest.
 """
 
 # ruff: noqa: T201 - it is run for what it prints
@@ -172,7 +172,9 @@ def kept_builds(path: Path, *, from_s: int, devices: int, vehicles: int) -> list
                 last_s = first_s + PERIOD_S
                 add_alerts(lake, load=load, first_s=first_s, last_s=last_s, vehicles=vehicles)
             costs.append(build_kept(path, dbt, is_live=True))
-        add_hour(path, load="second hour", first_s=from_s + 3600, devices=devices, vehicles=vehicles)
+        add_hour(
+            path, load="second hour", first_s=from_s + 3600, devices=devices, vehicles=vehicles
+        )
         costs.append(build_kept(path, dbt, is_live=False))
     return costs
 
@@ -260,11 +262,13 @@ def main() -> int:
     for where, cost in (("a new process", new), ("a kept dbt process", hour)):
         of_seconds = cost.result.seconds / full.result.seconds
         of_cpu = cost.cpu_s / full.cpu_s
-        print(f"an hour in {where}: {of_cpu:.1%} of the full build's CPU, {of_seconds:.1%} of its time")
+        print(
+            f"an hour in {where}: {of_cpu:.1%} of a full build's CPU, {of_seconds:.1%} of its time"
+        )
     slowest = max(cost.result.seconds for cost in live[1:])
     wait_s = 2 * slowest + max(slowest, REST_SECONDS)
     print(f"an alert waits for its mart for at most {wait_s:.1f} s")
-    is_good = hour.cpu_s < LARGEST_SHARE * full.cpu_s and wait_s <= LONGEST_WAIT_S
+    is_good = new.cpu_s < LARGEST_SHARE * full.cpu_s and wait_s <= LONGEST_WAIT_S
     return 0 if is_good else 1
 
 
