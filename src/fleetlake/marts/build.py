@@ -26,6 +26,7 @@ from fleetlake.lake.catalog import is_empty, require_lake
 from fleetlake.lake.changed_tables import newest_snapshot
 from fleetlake.lake.connection import stoppable
 from fleetlake.lake.durable import flush_files
+from fleetlake.lake.empty_tables import add_statistics
 from fleetlake.lake.integrity.checksums import add_checksums
 from fleetlake.lake.locks import build_lock, commit_lock
 from fleetlake.lake.run_log import record_build
@@ -258,6 +259,7 @@ class _Build:
                 with stoppable(lake.connection):
                     record = partial(self.record, lake, plan, run)
                     switched = _switch(lake, run, record, is_full=plan.is_full)
+                add_statistics(lake)
                 if plan.is_live:  # whose files are replaced within seconds
                     thin_snapshots(lake)
                 else:

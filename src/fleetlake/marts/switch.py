@@ -12,7 +12,6 @@ from functools import cached_property
 
 import duckdb
 
-from fleetlake.lake.tables import statistics_statements
 from fleetlake.marts.dbt import NodeResult
 from fleetlake.text.quoting import literal, quoted
 
@@ -60,10 +59,6 @@ class Switcher:
         if is_other or (newest and self._is_all_recomputed(new, newest)):
             self.connection.execute(f"CREATE OR REPLACE TABLE {old} AS FROM {new}")
             self.created.append(node.name)
-            if not self._count(old):
-                # A row that is written as a file and deleted at once leaves no statistics.
-                statements = f"{AS_BEFORE}; {statistics_statements(old)}; {AS_FILES}"
-                self.connection.execute(statements)
             return True
         if newest is None:
             return self._replace_rows(new, old, node)
