@@ -35,7 +35,7 @@ from fleetlake.lake.integrity.rebuild import WORK, rebuild_catalog
 from fleetlake.lake.locks import stream_lock
 from fleetlake.lake.maintenance import maintain
 from fleetlake.loading.repair import RepairPlan, plan_repair, read_again, repair
-from fleetlake.marts.plan import SCRATCH, Built, plan_build, record_built
+from fleetlake.marts.plan import SCRATCH, Built, Plan, plan_build, record_built
 from fleetlake.marts.sql_project import project_digest, project_folder
 from fleetlake.monitoring.doctor import run_checks
 from tests.conftest import NOW, Sim, copied, loaded_sim
@@ -344,6 +344,11 @@ def test_a_lost_table_of_meta_is_proven_or_written_anew(loaded: Sim, table: str)
     assert_whole(loaded)
 
 
+def planned(loaded: Sim, work: Path, *, until: int) -> Plan:
+    with open_lake(lake_of(loaded), read_only=True) as lake:
+        return plan_build(lake, work, select=None, is_full=False, until=until)
+
+
 @pytest.mark.release
 def test_a_damaged_mart_is_dropped_until_the_next_build_which_is_a_full_one(
     loaded: Sim, tmp_path: Path
@@ -355,12 +360,12 @@ def test_a_damaged_mart_is_dropped_until_the_next_build_which_is_a_full_one(
     work.mkdir()
     (work / SCRATCH).touch()
     record_built(work, Built(project_digest(project_folder()), snapshot))
-    before = plan_build(lake_of(loaded), work, select=None, is_full=False, until=snapshot)
+    before = planned(loaded, work, until=snapshot)
     file_of(lake_of(loaded), "marts/uptime").unlink()
 
     repaired(loaded)
 
-    after = plan_build(lake_of(loaded), work, select=None, is_full=False, until=snapshot + 1)
+    after = planned(loaded, work, until=snapshot + 1)
     assert rows(loaded, "from duckdb_tables() where schema_name = 'marts'") == []
     assert (before.is_full, after.is_full) == (False, True)
 

@@ -70,6 +70,21 @@
 {%- endmacro %}
 
 
+{# The UTC day of an instant. #}
+{% macro utc_date(instant) -%}
+    {{ return(adapter.dispatch('utc_date')(instant)) }}
+{%- endmacro %}
+
+{# A cast to a date looks up the session's time zone for each row, which takes ten times as long. #}
+{% macro default__utc_date(instant) -%}
+    cast(make_timestamp(epoch_us({{ instant }})) as date)
+{%- endmacro %}
+
+{% macro spark__utc_date(instant) -%}
+    cast({{ instant }} as date)
+{%- endmacro %}
+
+
 {# A row per member of a JSON object: `member` and `member_value` as text; for a select list. #}
 {% macro json_entries(column) -%}
     {{ return(adapter.dispatch('json_entries')(column)) }}

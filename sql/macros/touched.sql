@@ -1,9 +1,17 @@
 {# The units that an incremental model has to recompute, as a query. #}
 
 {% macro touched_fixes() -%}
-    select cast(created_at as date) as fix_date, router_id, created_at_timeuuid as fix_id
+    select router_id, created_at_timeuuid as fix_id, created_at as fixed_at
     from {{ source('raw', 'historical_locations') }}
     where {{ is_new_row() }}
+{%- endmacro %}
+
+{# When the first of them was taken, as a literal, so that DuckDB can skip files by it. #}
+{% macro first_touched_fix() -%}
+    {%- if execute -%}
+        {%- set first = run_query("select cast(min(fixed_at) as varchar) from (" ~ touched_fixes() ~ ")").columns[0].values()[0] -%}
+    {%- endif -%}
+    {{ return(first or 'infinity') }}
 {%- endmacro %}
 
 {% macro touched_point_days() -%}

@@ -9,6 +9,7 @@ from fleetlake.lake import open_lake
 from fleetlake.lake.maintenance import maintain
 from fleetlake.marts import build_marts
 from fleetlake.marts.plan import plan_build
+from fleetlake.marts.removed_models import OURS
 
 pytestmark = pytest.mark.xdist_group("marts")  # they share a build, which takes seconds
 
@@ -50,8 +51,8 @@ def planned(lake, **wish):
     """Return the models that a build of the lake's newest snapshot would compute."""
     with open_lake(lake, read_only=True) as opened:
         ((newest,),) = opened.rows("select max(snapshot_id) from lake.snapshots()")
-    choice = {"select": None, "is_full": False, **wish}
-    return plan_build(lake, lake / "dbt", until=newest, **choice)
+        choice = {"select": None, "is_full": False, **wish}
+        return plan_build(opened, lake / "dbt", until=newest, **choice)
 
 
 EVERYTHING = ()
@@ -131,3 +132,20 @@ def test_a_record_stamped_ahead_of_the_service_does_not_advance_the_current_time
         assert opened.rows(
             "select as_of_at, so_far_s from marts.failover_now where router_id = 1"
         ) == [(NOON + timedelta(minutes=65), 3900.0)]
+
+
+@pytest.mark.proof
+def test_a_mart_whose_only_unit_is_recomputed_is_still_marked_as_built(lake, add):
+    """Its table is replaced, which loses the mark; without it, the mart would outlive its model."""
+    sample = {"net_device_id": 1, "created_at": NOON, "created_at_timeuuid": "2", "bytes_in": 1}
+    add(lake, "net_device_usage_samples", sample)
+
+    result = build_marts(lake)
+
+    with open_lake(lake, read_only=True) as opened:
+        marks = opened.rows(
+            "select table_name, comment from duckdb_tables()"
+            " where database_name = 'lake' and schema_name = 'marts'"
+        )
+    assert not result.is_full
+    assert {comment for _, comment in marks} == {OURS}

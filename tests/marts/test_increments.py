@@ -250,8 +250,44 @@ def test_a_late_fix_re_rates_its_neighbours_and_no_other_fix(lake_path, add):
     ]
 
 
+def round_trips(router: int, hours: range) -> list[dict[str, object]]:
+    """Return a fix every two minutes, without a speed; trips begin ten minutes before each hour."""
+    midnight = START.replace(hour=0)
+    return [
+        {
+            "router_id": router,
+            "created_at_timeuuid": f"{router}-{minute}",
+            "created_at": midnight + timedelta(minutes=minute),
+            "latitude": 40 + 0.009 * max(12 - abs((minute + 10) % 60 - 12), 0),
+            "longitude": -100.0,
+            "carrier_id": "Northcell",
+        }
+        for minute in range(hours.start * 60, hours.stop * 60, 2)
+    ]
+
+
+@pytest.mark.proof
+def test_trips_of_a_busy_router_are_the_same_hour_by_hour_as_at_once(lake_path, tmp_path, add):
+    """A build reads only the last trips before those that new fixes may change."""
+    hourly, whole = lake_path, Path(shutil.copytree(lake_path, tmp_path / "whole"))
+    first, late = round_trips(1, range(60)), round_trips(2, range(60))
+    missing = slice(25 * 30, 27 * 30)  # from before to after the second midnight but one
+    later = [round_trips(router, range(60, 62)) for router in (1, 2)]
+    loads = [[*first, *late[: missing.start], *late[missing.stop :]], late[missing], *later]
+    for load in loads:
+        add(hourly, "historical_locations", *load)
+        build_marts(hourly, select="+trips")
+    add(whole, "historical_locations", *(fix for load in loads for fix in load))
+
+    build_marts(whole, select="+trips")
+
+    assert content(hourly, "trips") == content(whole, "trips")
+    assert len(content(whole, "trips")["trips"]) == 2 * 63
+
+
 def test_a_selection_includes_its_parents_until_everything_was_built_once(lake_path, tmp_path):
-    plan = plan_build(lake_path, tmp_path, select="trips +routers", is_full=False, until=1)
+    with open_lake(lake_path) as opened:
+        plan = plan_build(opened, tmp_path, select="trips +routers", is_full=False, until=1)
 
     assert plan.options == ("--select", "+trips", "+routers")
 

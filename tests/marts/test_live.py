@@ -48,7 +48,10 @@ def recorded(lake_path):
 
 
 def planned(lake, until, *, is_live=True):
-    return plan_build(lake, lake / "dbt", select=None, is_full=False, is_live=is_live, until=until)
+    with open_lake(lake, read_only=True) as opened:
+        return plan_build(
+            opened, lake / "dbt", select=None, is_full=False, is_live=is_live, until=until
+        )
 
 
 def test_a_live_build_is_planned_once_for_new_events_and_never_for_other_rows(recorded, add):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import duckdb
 
-from fleetlake.lake import open_lake
+from fleetlake.lake import Lake
 from fleetlake.lake.changed_tables import changed_tables, count_removals
 from fleetlake.lake_address import LakeAddress
 from fleetlake.machine.atomic_files import write_atomically
@@ -59,7 +59,7 @@ def work_folder(lake: LakeAddress) -> Path:
 
 
 def plan_build(
-    lake: LakeAddress,
+    lake: Lake,
     work: Path,
     *,
     select: str | None,
@@ -67,7 +67,7 @@ def plan_build(
     is_live: bool = False,
     until: int,
 ) -> Plan:
-    """Return what to build at the lake's snapshot `until`, given the last build.
+    """Return what to build at an open lake's snapshot `until`, given the last build.
 
     Only the live marts are computed if `is_live`, unless there are no marts to keep.
 
@@ -78,13 +78,12 @@ def plan_build(
     new. Until everything has been built once, a selection includes the models it depends on.
     """
     last, project, changed = last_built(work), project_digest(project_folder()), None
-    with open_lake(lake, read_only=True) as opened:
-        removals = count_removals(opened)
-        if last and last.removals != removals:
-            last = None
-        elif last and last.snapshot is not None:
-            since = last.live if is_live and last.live is not None else last.snapshot
-            changed = changed_tables(opened, since, until)
+    removals = count_removals(lake)
+    if last and last.removals != removals:
+        last = None
+    elif last and last.snapshot is not None:
+        since = last.live if is_live and last.live is not None else last.snapshot
+        changed = changed_tables(lake, since, until)
     is_full = is_full or last is None
     if is_live and last and last.snapshot is not None:
         return _plan_live(replace(last, live=until), changed)

@@ -7,12 +7,11 @@ names its unit, as all of ours do, the units computed since the last switch. Eac
 The catalog would keep small ones in rows of its own, which do not go when snapshots expire.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import duckdb
 
-from fleetlake.lake.tables import statistics_statements
 from fleetlake.marts.dbt import NodeResult
 from fleetlake.text.quoting import literal, quoted
 
@@ -40,6 +39,8 @@ class Switcher:
     """Copies marts and staging views from a build file into the lake."""
 
     connection: duckdb.DuckDBPyConnection
+    created: list[str] = field(default_factory=list, init=False)
+    """Names of the tables that were created or replaced, and so have lost their comments."""
 
     def replace_view(self, node: NodeResult) -> bool:
         """Create or replace a staging view of the lake. Returns True."""
@@ -54,16 +55,14 @@ class Switcher:
         new, old = f"build.{name}", f"lake.{name}"
         columns = (self._columns.get((database, node.schema, node.name)) for database in _DATABASES)
         is_other = len({*columns}) > 1
-        if is_other or (node.unit and self._is_all_recomputed(new, old)):
+        newest = self._newest(old) if node.unit and not is_other else None
+        if is_other or (newest and self._is_all_recomputed(new, newest)):
             self.connection.execute(f"CREATE OR REPLACE TABLE {old} AS FROM {new}")
-            if not self._count(old):
-                # A row that is written as a file and deleted at once leaves no statistics.
-                statements = f"{AS_BEFORE}; {statistics_statements(old)}; {AS_FILES}"
-                self.connection.execute(statements)
+            self.created.append(node.name)
             return True
-        if not node.unit:
+        if newest is None:
             return self._replace_rows(new, old, node)
-        written = self._replace_units(new, old, node.unit)
+        written = self._replace_units(new, old, node.unit, newest)
         if self._rewrite_unless_complete(new, old):
             return True
         if written and self._files(node) >= MOST_FILES + self._count(old) // FEW_ROWS:
@@ -125,39 +124,39 @@ class Switcher:
         ).fetchone()
         return int(found[0]) if found else 0
 
-    def _replace_units(self, new: str, old: str, unit: tuple[str, ...]) -> bool:
+    def _replace_units(self, new: str, old: str, unit: tuple[str, ...], newest: str) -> bool:
         """Replace the units that were computed after the lake's newest."""
         keys = ", ".join(map(quoted, unit))
-        fresh, newest = f"{new} WHERE {BUILT_AT} > ?::TIMESTAMPTZ", [self._newest(old)]
+        fresh = f"{new} WHERE {BUILT_AT} > ?::TIMESTAMPTZ"
         self.connection.execute(
-            f"DELETE FROM {old} WHERE ({keys}) IN (SELECT DISTINCT {keys} FROM {fresh})", newest
+            f"DELETE FROM {old} WHERE ({keys}) IN (SELECT DISTINCT {keys} FROM {fresh})", [newest]
         )
         self._delete_units_with_null(old, fresh, newest, unit)
         insert = f"INSERT INTO {old} BY NAME FROM {fresh}"
-        count = self.connection.execute(insert, newest).fetchone()
+        count = self.connection.execute(insert, [newest]).fetchone()
         return bool(count and count[0])
 
     def _delete_units_with_null(
-        self, old: str, fresh: str, newest: list[str], unit: tuple[str, ...]
+        self, old: str, fresh: str, newest: str, unit: tuple[str, ...]
     ) -> None:
         """Delete the units with a null: they equal nothing, except as rows, which is slower."""
         keys = ", ".join(map(quoted, unit))
         is_null = f"({' OR '.join(f'{quoted(key)} IS NULL' for key in unit)})"
-        found = self.connection.execute(f"SELECT 1 FROM {fresh} AND {is_null} LIMIT 1", newest)
+        found = self.connection.execute(f"SELECT 1 FROM {fresh} AND {is_null} LIMIT 1", [newest])
         if found.fetchone():
             self.connection.execute(
                 f"DELETE FROM {old} WHERE {is_null}"
                 f" AND row({keys}) IN (SELECT row({keys}) FROM {fresh} AND {is_null})",
-                newest,
+                [newest],
             )
 
-    def _is_all_recomputed(self, new: str, old: str) -> bool:
+    def _is_all_recomputed(self, new: str, newest: str) -> bool:
         """Return whether every unit was computed since the last switch, as in a full build.
 
         The table is then replaced, because matching millions of units would exhaust the memory.
         """
         found = self.connection.execute(
-            f"SELECT min({BUILT_AT}) > ?::TIMESTAMPTZ FROM {new}", [self._newest(old)]
+            f"SELECT min({BUILT_AT}) > ?::TIMESTAMPTZ FROM {new}", [newest]
         ).fetchone()
         return bool(found and found[0])
 

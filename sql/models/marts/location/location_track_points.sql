@@ -16,18 +16,35 @@
 -- The rating of a fix depends on the fixes within 2.25 days: the span between the confirmed fixes
 -- before and after, such a span on either side, and how long the fixes there agree. A new fix
 -- therefore changes the rating of its neighbours, which need their own neighbours.
-with fixes as (
+with {% if is_incremental() -%}
+touched as (
+    {{ touched_fixes() }}
+),
+
+reach as (
     select
-        *,
-        cast(fixed_at as date) as fix_date,
-        {{ in_touched(['cast(fixed_at as date)', 'router_id', 'fix_id'], touched_fixes()) }} as is_new,
+        router_id,
+        min(fixed_at) - interval 54 hour as judged_from,
+        min(fixed_at) - interval 108 hour as read_from
+    from touched
+    group by router_id
+),
+
+{% endif -%}
+fixes as (
+    select
+        f.*,
+        {{ utc_date('f.fixed_at') }} as fix_date,
         case
             when latitude_deg is null or longitude_deg is null then 'no place'
             when abs(latitude_deg) > 90 or abs(longitude_deg) > 180 then 'out of range'
             when abs(latitude_deg) < 0.001 and abs(longitude_deg) < 0.001 then 'null island'
         end as fault
-    from {{ ref('stg_historical_locations') }}
-    where {{ in_reach('router_id', 'fixed_at', touched_fixes(), days=5) }}
+    from {{ ref('stg_historical_locations') }} as f
+    {% if is_incremental() %}
+    inner join reach as r on f.router_id = r.router_id and f.fixed_at >= r.read_from
+    where f.fixed_at >= cast('{{ first_touched_fix() }}' as timestamp with time zone) - interval 108 hour
+    {% endif %}
 ),
 
 followed as (
@@ -157,7 +174,8 @@ jumps as (
     select
         f.router_id,
         f.fix_date,
-        f.fix_id
+        f.fix_id,
+        f.fixed_at
     from fixes as f
     inner join wrong_days as w on f.router_id = w.router_id and f.fix_date = w.fix_date
     where f.fault is null
@@ -165,6 +183,30 @@ jumps as (
         and (f.fixed_at < w.last_at or (f.fixed_at = w.last_at and f.fix_id <= w.last_id))
 ),
 
+{% if is_incremental() %}
+-- New fixes, and the few that are jumps now and were none before, or the reverse. A neighbour with
+-- the same rating as before is not rewritten.
+written as (
+    select router_id, fix_id, fixed_at from touched
+
+    union
+
+    select r.router_id, changed.fix_id, changed.fixed_at
+    from (
+        select
+            coalesce(j.router_id, t.router_id) as router_id,
+            coalesce(j.fix_id, t.fix_id) as fix_id,
+            coalesce(j.fixed_at, t.fixed_at) as fixed_at
+        from jumps as j
+        full join (
+            select router_id, fix_date, fix_id, fixed_at from {{ this }} where quality = 'jump'
+        ) as t on j.router_id = t.router_id and j.fix_date = t.fix_date and j.fix_id = t.fix_id
+        where j.fix_id is null or t.fix_id is null
+    ) as changed
+    inner join reach as r on changed.router_id = r.router_id and changed.fixed_at >= r.judged_from
+),
+
+{% endif %}
 judged as (
     select
         f.*,
@@ -177,18 +219,8 @@ judged as (
     left join jumps as j
         on f.router_id = j.router_id and f.fix_date = j.fix_date and f.fix_id = j.fix_id
     {% if is_incremental() %}
-    left join (
-        select router_id, min(fixed_at) - interval 54 hour as judged_from
-        from fixes
-        where is_new
-        group by router_id
-    ) as n on f.router_id = n.router_id
-    left join (select router_id, fix_date, fix_id from {{ this }} where quality = 'jump') as t
-        on f.router_id = t.router_id and f.fix_date = t.fix_date and f.fix_id = t.fix_id
-    -- A neighbour with the same rating as before is not rewritten.
-    where f.is_new or (
-        f.fault is null and f.fixed_at >= n.judged_from and (j.fix_id is null) <> (t.fix_id is null)
-    )
+    where f.fixed_at >= (select min(fixed_at) from written)
+        and (f.router_id, f.fixed_at, f.fix_id) in (select router_id, fixed_at, fix_id from written)
     {% endif %}
 )
 

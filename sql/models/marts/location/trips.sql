@@ -8,9 +8,40 @@
     post_hook="{{ remember_built() }}"
 ) }}
 
-with fixes as (
+with {% if is_incremental() -%}
+touched as (
+    {{ touched_trip_days() }}
+),
+
+first_touched as (
+    select router_id, min(trip_date) as first_date from touched group by router_id
+),
+
+-- A trip depends on the fixes since the stop before it, and on a few fixes before that stop. The four
+-- trips before the touched days hold more than these, so reading starts with the first of the four,
+-- or a day before the touched days if that is later.
+earlier as (
     select
-        router_id,
+        t.router_id,
+        t.started_at,
+        row_number() over (partition by t.router_id order by t.started_at desc) as trips_back
+    from {{ this }} as t
+    inner join first_touched as f on t.router_id = f.router_id
+    where t.trip_date < f.first_date and t.trip_date >= f.first_date - 2
+),
+
+reach as (
+    select
+        f.router_id,
+        greatest({{ day_start('f.first_date') }} - interval 1 day, e.started_at) as read_from
+    from first_touched as f
+    left join earlier as e on f.router_id = e.router_id and e.trips_back = 4
+),
+
+{% endif -%}
+fixes as (
+    select
+        p.router_id,
         fix_id,
         carrier,
         latitude_deg,
@@ -25,9 +56,15 @@ with fixes as (
         lag(fixed_at) over track as before_at,
         lag(latitude_deg) over track as before_lat,
         lag(longitude_deg) over track as before_lon
-    from {{ ref('location_track_points') }}
-    where quality = 'good' and {{ in_reach('router_id', 'fixed_at', touched_trip_days(), days=1) }}
-    window track as (partition by router_id order by fixed_at, fix_id)
+    from {{ ref('location_track_points') }} as p
+    {% if is_incremental() %}
+    inner join reach as r on p.router_id = r.router_id and p.fixed_at >= r.read_from
+    {% endif %}
+    where quality = 'good'
+    {% if is_incremental() %}
+        and fixed_at >= {{ day_start("date '" ~ first_day(touched_trip_days()) ~ "'") }} - interval 1 day
+    {% endif %}
+    window track as (partition by p.router_id order by fixed_at, fix_id)
 ),
 
 legs as (
