@@ -33,6 +33,7 @@ from fleetlake.lake.attach import CATALOG, UNCHECKED, attach_statements
 from fleetlake.lake.commit import commit_load
 from fleetlake.lake.connection import stoppable
 from fleetlake.lake.durable import flush_files
+from fleetlake.lake.empty_tables import add_statistics
 from fleetlake.lake.loads import Committed, Load
 from fleetlake.lake.locks import commit_lock, stream_lock
 from fleetlake.lake.tables import raw_columns
@@ -138,6 +139,14 @@ def test_an_empty_table_has_the_statistics_that_ducklake_leaves_when_its_rows_ar
 
     assert len(left) == len(raw_columns(ENDPOINTS["net_device_signal_samples"]))
     assert statistics_of(lake, "net_device_signal_samples") == left
+
+
+def test_tables_of_users_get_no_statistics_because_another_process_may_be_filling_them(lake):
+    lake.execute("create schema mine; create table mine.own (n integer)")
+
+    add_statistics(lake)
+
+    assert statistics_of(lake, "own") == []
 
 
 def test_opening_again_changes_nothing(lake_path):

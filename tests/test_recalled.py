@@ -114,6 +114,11 @@ def test_a_table_that_never_had_a_row_is_not_queried(tmp_path, monkeypatch):
         assert [sql for sql in asked if sql in QUERIES] == [DIGESTS, BOTH]
 
 
+def test_a_query_that_names_no_table_is_run(tmp_path):
+    with two_processes(tmp_path) as (lake, _):
+        assert lake.recall("select 1") == [(1,)]
+
+
 def test_each_query_that_a_load_omits_would_have_no_rows(sim, monkeypatch):
     judge, omitted, found = Lake._are_unused, [], []  # noqa: SLF001 - what it decides is the promise
 

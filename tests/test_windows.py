@@ -294,6 +294,42 @@ def test_in_a_burst_the_walk_keeps_as_much_as_a_window_holds_and_not_half_of_the
     assert newer.end - newer.start == 32 * 100 * SECOND
 
 
+def test_a_rest_of_a_few_pages_is_not_shared_in_a_burst_of_several_records_a_microsecond():
+    frontier = Frontier(NEWEST_FIRST, Span((), RANGE))
+    window = Window(Interval(NOON - 800 * MICROSECOND, NOON), most_pages=32)
+    rest = Interval(window.interval.start, NOON - 100 * MICROSECOND)  # seven pages
+
+    assert not frontier.share(window, rest, PAGE)
+
+
+@pytest.mark.parametrize("row", [NEWEST_FIRST, FORGETFUL], ids=lambda e: e.name)
+def test_of_a_shared_rest_what_expires_first_is_read_first(row):
+    frontier = Frontier(row, Span((), RANGE))
+    frontier.take()
+    rest = Interval(at(2000), at(100))
+    assert frontier.share(Window(Interval(rest.start, NOON), most_pages=32), rest, PAGE)
+
+    first, last = windows(take_all(frontier))
+
+    assert (first < last) is (row is FORGETFUL)
+
+
+@pytest.mark.parametrize(("is_empty", "probes"), [(False, 20), (True, 2)])
+def test_a_range_is_explored_by_few_probes_once_one_has_found_nothing(is_empty, probes):
+    frontier = after_first_page(back(8001), walks=20)
+    oldest, *others = take_all(frontier)
+    for probe in others:
+        read_a_page(frontier, probe)
+    if is_empty:
+        frontier.finished(oldest, 0)
+    else:
+        read_a_page(frontier, oldest)
+
+    again = [window for window in take_all(frontier) if window.most_pages == 1]
+
+    assert len(again) == probes
+
+
 def test_one_microsecond_cannot_be_split_however_many_records_it_has():
     frontier = Frontier(NEWEST_FIRST, Span((), RANGE))
     window = Window(Interval(NOON - 2 * MICROSECOND, NOON), most_pages=32)

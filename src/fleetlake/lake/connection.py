@@ -118,8 +118,9 @@ class Lake:
     def recall(self, sql: str, parameters: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a query, from memory if its tables are as they were.
 
-        The query names tables of `raw` and `meta` only, and neither the time nor chance. Without
-        rows in its tables it has no result: it is not run if they never had any. Raises: LakeError.
+        The query names tables of `raw` and `meta` only, and neither the time nor chance. It is not
+        run if none of its tables ever had a row, so it may not aggregate without `group by`: that
+        gives a row even then. Raises: LakeError.
         """
         with self.single_snapshot():
             self._compare()
@@ -141,7 +142,9 @@ class Lake:
         """Return whether none of a query's tables ever had a row."""
         if self._recalled.unused is None:
             self._recalled.unused = frozenset(name for (name,) in self.rows(_UNUSED))
-        return self._recalled.is_unwritten(sql) and tables_in(sql) <= self._recalled.unused
+        tables = tables_in(sql)
+        is_empty = bool(tables) and tables <= self._recalled.unused
+        return is_empty and self._recalled.is_unwritten(sql)
 
     def run_user_sql(self, sql: str) -> Iterator[duckdb.DuckDBPyConnection]:
         """Run a user's SQL; yield the rows of each statement, to be read before the next.

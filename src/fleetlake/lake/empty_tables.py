@@ -11,11 +11,17 @@ from fleetlake.lake.connection import Lake
 
 _TABLES = f"{METADATA}.ducklake_table_stats"
 _COLUMNS = f"{METADATA}.ducklake_table_column_stats"
-_LACKING = f"end_snapshot is null and table_id not in (select table_id from {_TABLES})"
+_LACKING = (
+    f"from {METADATA}.ducklake_schema s join {METADATA}.ducklake_table t using (schema_id) {{}} "
+    "where schema_name in ('raw', 'meta', 'marts') and s.end_snapshot is null "
+    f"and t.end_snapshot is null and table_id not in (select table_id from {_TABLES}) "
+    f"and table_id not in (select table_id from {METADATA}.ducklake_data_file)"
+)
+"""Only tables of fleetlake, which are written under a lock: a user may be filling another one."""
 
 
 def add_statistics(lake: Lake) -> None:
-    """Give statistics to all tables without any, in a transaction of their own.
+    """Give statistics to fleetlake's tables without any, in a transaction of their own.
 
     DuckLake writes in its transactions with a connection that nobody else can use, so this is a
     second transaction. If the process is killed before it, queries are slow until rows arrive.
@@ -23,9 +29,10 @@ def add_statistics(lake: Lake) -> None:
     with lake.transaction():
         lake.execute(
             f"insert into {_COLUMNS} by name select table_id, column_id, true as contains_null "
-            f"from {METADATA}.ducklake_column where {_LACKING}"
+            + _LACKING.format(f"join {METADATA}.ducklake_column c using (table_id)")
+            + " and c.end_snapshot is null"
         )
         lake.execute(
             f"insert into {_TABLES} by name select table_id, 0 as record_count, 0 as next_row_id, "
-            f"0 as file_size_bytes from {METADATA}.ducklake_table where {_LACKING}"
+            "0 as file_size_bytes " + _LACKING.format("")
         )

@@ -83,6 +83,7 @@ class Frontier:
         self._densities: list[tuple[datetime, float]] = []  # records per second, oldest first
         self._newest = span.interval.end
         self._met_from = span.interval.end  # records exist as far back as here
+        self._has_gaps = False  # a probe found no records
 
     def take(self) -> Window | None:
         """Return the next window to read, or None if there is nothing to request now."""
@@ -104,6 +105,7 @@ class Frontier:
             self._probes.remove(window)
             if count:
                 self._met_from = min(self._met_from, interval.end)
+            self._has_gaps = self._has_gaps or not count
         else:
             expected = count or self._records(interval) / GROWTH
             self._note(interval.start, expected, _length(interval))
@@ -129,12 +131,13 @@ class Frontier:
         may still hold all of the records.
         """
         length = _length(rest)
-        page = (_length(window.interval) - length) / count * self._page_size
+        page = (_length(window.interval) - length) * self._page_size / count
         if length <= _MICROSECOND or length < MIN_PAGES * page:
             return False
         first = max(min(length / 2, FULL_WINDOW_PAGES * page), _MICROSECOND)
         edge = rest.end - first if self._is_newest_first else rest.start + first
-        for part in (Interval(rest.start, edge), Interval(edge, rest.end)):
+        parts = [Interval(rest.start, edge), Interval(edge, rest.end)]
+        for part in reversed(parts) if self._oldest_first else parts:  # the last is taken first
             self._ready.append(Window(part, most_pages=FULL_WINDOW_PAGES))
         return True
 
@@ -164,8 +167,8 @@ class Frontier:
         return [doubt.end - back for back in reversed(backs)]
 
     def _most_probes(self) -> int:
-        if not (self._is_newest_first and self.span.interval.is_open):
-            return max(PROBES, self._walks)  # the beginning is known: none is wasted
+        if not ((self._is_newest_first and self.span.interval.is_open) or self._has_gaps):
+            return max(PROBES, self._walks)  # as far as is known, records are everywhere
         return PROBES if self._pages_per_walk() < MIN_PAGES else PROBES_IF_BUSY
 
     def _certain(self) -> list[Interval]:

@@ -25,5 +25,5 @@ class CookielessClient(httpx.AsyncClient):
         return _NO_COOKIES
 
     @cookies.setter
-    def cookies(self, cookies: object) -> None:
-        raise TypeError(f"this client has no cookies, and cannot be given {cookies!r}")
+    def cookies(self, _: object) -> None:
+        raise TypeError("this client keeps no cookies")
