@@ -1,12 +1,13 @@
 """The simulator's benchmark: it says which targets are met, and counts the pages it read."""
 
+import os
 import re
 
 import pytest
 from rich.table import Table
 
 from fleetsim import benchmark
-from fleetsim.benchmark import _row, walk
+from fleetsim.benchmark import MeasuredServer, _row, walk
 
 PAGE = "ms on one core for a page of 500 {} of one device"
 MEASURED = [
@@ -58,6 +59,14 @@ def test_a_walk_follows_each_next_link_once_and_counts_its_pages():
     assert walk(three, "/api/v2/alerts/", 9) == 3
     assert three.asked == ["/api/v2/alerts/", *(f"/api/v2/alerts/?page={n}" for n in (1, 2))]
     assert walk(endless, "/api/v2/alerts/", 5) == 5 == len(endless.asked)
+
+
+def test_work_shorter_than_a_tick_counts_as_one_tick(monkeypatch):
+    server = MeasuredServer(process=None, port=0, seconds_to_start=0.0)
+    monkeypatch.setattr(MeasuredServer, "cpu_seconds", lambda _: 7.25)
+
+    assert server.cpu_seconds_since(7.25) == 1 / os.sysconf("SC_CLK_TCK")
+    assert server.cpu_seconds_since(5.0) == 2.25
 
 
 @pytest.mark.proof
