@@ -206,6 +206,18 @@ written as (
     inner join reach as r on changed.router_id = r.router_id and changed.fixed_at >= r.judged_from
 ),
 
+-- They lie at the end of the days read. Without `materialized`, DuckDB would join all fixes of these
+-- days first and compare times last.
+recent as materialized (
+    select * from fixes where fixed_at >= (select min(fixed_at) from written)
+),
+
+rated as (
+    select *
+    from recent
+    where (router_id, fixed_at, fix_id) in (select router_id, fixed_at, fix_id from written)
+),
+
 {% endif %}
 judged as (
     select
@@ -215,13 +227,9 @@ judged as (
             when j.fix_id is not null then 'jump'
             else 'good'
         end as quality
-    from fixes as f
+    from {{ 'rated' if is_incremental() else 'fixes' }} as f
     left join jumps as j
         on f.router_id = j.router_id and f.fix_date = j.fix_date and f.fix_id = j.fix_id
-    {% if is_incremental() %}
-    where f.fixed_at >= (select min(fixed_at) from written)
-        and (f.router_id, f.fixed_at, f.fix_id) in (select router_id, fixed_at, fix_id from written)
-    {% endif %}
 )
 
 select
