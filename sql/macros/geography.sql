@@ -6,9 +6,14 @@
     ))))
 {%- endmacro %}
 
-{# Whether no vehicle can get from one place to the other in the given time. #}
+{# Whether no vehicle can get from one place to the other in the given time. A degree is 111,195 m at
+   most, so most places are near enough by their degrees alone, which are cheaper than the distance. #}
 {% macro too_far(lat_a, lon_a, lat_b, lon_b, in_s) -%}
-    {{ distance_m(lat_a, lon_a, lat_b, lon_b) }} > {{ var('fastest_kmh') }} / 3.6 * {{ in_s }}
+    {%- set reach_m = (var('fastest_kmh') ~ ' / 3.6 * ' ~ in_s) -%}
+    (
+        111200 * (abs({{ lat_b }} - {{ lat_a }}) + abs({{ lon_b }} - {{ lon_a }})) > {{ reach_m }}
+        and {{ distance_m(lat_a, lon_a, lat_b, lon_b) }} > {{ reach_m }}
+    )
 {%- endmacro %}
 
 {# A longitude, or a difference of two, normalised to [-180, 180) degrees. #}
