@@ -18,6 +18,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from filelock import FileLock, Timeout
 
@@ -36,7 +37,7 @@ from fleetlake.lake.durable import flush_files
 from fleetlake.lake.empty_tables import add_statistics
 from fleetlake.lake.loads import Committed, Load
 from fleetlake.lake.locks import commit_lock, stream_lock
-from fleetlake.lake.tables import raw_columns
+from fleetlake.lake.tables import ROW_GROUP_ROWS, raw_columns
 from fleetlake.lake.watermarks import WHOLE_STREAM, proven_intervals, watermark
 from fleetlake.planning.intervals import BEGINNING, Interval
 from tests.every import ONE_OF_EACH_SORT, every, every_table
@@ -167,6 +168,30 @@ def test_a_column_added_to_the_table_later_is_created_and_rows_stay(lake_path):
         infos = lake.rows("select friendly_info from raw.alerts order by created_at")
         assert infos == [(None,), ("back",)]
         assert count(lake, "meta.calls where finished_at is null") == 0
+
+
+def test_a_size_of_row_groups_that_a_user_has_set_is_kept(lake_path):
+    row_groups = "from lake.options() where option_name = 'parquet_row_group_size'"
+    with open_lake(lake_path) as lake:
+        assert lake.rows(f"select value {row_groups}") == [(str(ROW_GROUP_ROWS),)]
+        lake.execute("call lake.set_option('parquet_row_group_size', 20480)")
+        lake.execute("drop table meta.calls")
+    with open_lake(lake_path) as lake:
+        assert lake.rows(f"select value {row_groups}") == [("20480",)]
+        assert count(lake, "meta.calls") == 0
+
+
+def test_a_file_is_written_in_row_groups_of_the_size_of_the_lake(lake_path):
+    rows = f"range({ROW_GROUP_ROWS + 1}) t(i)"
+    with open_lake(lake_path, threads=1) as lake:
+        lake.execute(f"insert into raw.alerts (info) select i from {rows}")
+
+    [written] = (lake_path / "files" / "raw" / "alerts").glob("*.parquet")
+    groups = pq.ParquetFile(written).metadata
+    assert [groups.row_group(i).num_rows for i in range(groups.num_row_groups)] == [
+        ROW_GROUP_ROWS,
+        1,
+    ]
 
 
 def test_a_column_added_by_a_user_is_kept(lake_path):

@@ -3,12 +3,14 @@
 import asyncio
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from fleetlake.decoding.arrow import read_page
+from fleetlake.decoding.records import RejectedRecord
 from fleetlake.decoding.timeuuid import smallest_at
 from fleetlake.endpoints import ENDPOINTS
 from fleetlake.endpoints.model import Endpoint
@@ -100,15 +102,31 @@ def flush(writer: Writer) -> None:
     asyncio.run(writer.flush())
 
 
-def test_pages_are_buffered_until_there_are_enough_rows(writer_of, lake, monkeypatch):
-    monkeypatch.setattr(writers, "ROWS_PER_COMMIT", 5)
+def test_pages_are_buffered_until_they_take_enough_memory(writer_of, lake, monkeypatch):
+    pages = [reading(ALERTS, 1, 2), reading(ALERTS, 3, 4), reading(ALERTS, 5, 6)]
+    size = sum(one.page.rows.get_total_buffer_size() for one in pages)
+    monkeypatch.setattr(writers, "BYTES_PER_COMMIT", size)
     writer = writer_of(ALERTS)
 
-    write(writer, reading(ALERTS, 1, 2), reading(ALERTS, 3, 4))
+    write(writer, *pages[:2])
     assert lake.loads == []
-    write(writer, reading(ALERTS, 5, 6))
+    write(writer, pages[2])
 
     assert [load.rows.num_rows for load in lake.loads] == [6]
+
+
+def test_large_records_that_are_rejected_make_a_commit_due_too(writer_of, lake, monkeypatch):
+    monkeypatch.setattr(writers, "BYTES_PER_COMMIT", 1_000_000)
+    large = reading(ALERTS)
+    rejects = (RejectedRecord("no time", "x" * 600_000),)
+    large = replace(large, page=replace(large.page, rejects=rejects))
+    writer = writer_of(ALERTS)
+
+    write(writer, large)
+    assert lake.loads == []
+    write(writer, large)
+
+    assert [len(load.rejects) for load in lake.loads] == [2]
 
 
 def test_pages_wait_no_longer_than_the_limit(writer_of, lake, clock):
@@ -122,10 +140,11 @@ def test_pages_wait_no_longer_than_the_limit(writer_of, lake, clock):
 
 
 def test_the_buffer_is_empty_after_a_commit(writer_of, lake, monkeypatch):
-    monkeypatch.setattr(writers, "ROWS_PER_COMMIT", 2)
+    two = reading(ALERTS, 1, 2)
+    monkeypatch.setattr(writers, "BYTES_PER_COMMIT", two.page.rows.get_total_buffer_size())
     writer = writer_of(ALERTS)
 
-    write(writer, reading(ALERTS, 1, 2), reading(ALERTS, 3, 4), reading(ALERTS, 5))
+    write(writer, two, reading(ALERTS, 3, 4), reading(ALERTS, 5))
     flush(writer)
 
     assert [load.rows.num_rows for load in lake.loads] == [2, 2, 1]
@@ -133,7 +152,7 @@ def test_the_buffer_is_empty_after_a_commit(writer_of, lake, monkeypatch):
 
 
 def test_a_proven_range_is_committed_with_its_rows(writer_of, lake, monkeypatch):
-    monkeypatch.setattr(writers, "ROWS_PER_COMMIT", 1)
+    monkeypatch.setattr(writers, "BYTES_PER_COMMIT", 1)
     first, second = Interval(NOON - 2 * HOUR, NOON - HOUR), Interval(NOON - HOUR, NOON)
     writer = writer_of(ALERTS)
 
@@ -230,7 +249,7 @@ def test_an_empty_buffer_makes_no_commit(writer_of, lake):
 
 
 def test_the_end_of_a_read_counts_if_its_last_page_made_a_commit_due(writer_of, lake, monkeypatch):
-    monkeypatch.setattr("fleetlake.loading.writer.ROWS_PER_COMMIT", 1)
+    monkeypatch.setattr("fleetlake.loading.writer.BYTES_PER_COMMIT", 1)
     ends = LastRead(shard="1/1", unsettled=Interval(NOON, NOON), swept_at=NOON, wanted_from=None)
     writer = writer_of(ALERTS)
 

@@ -1,8 +1,8 @@
 """Collect readings into batches and commit them.
 
-A commit takes about 0.1 s whatever its size, so a batch is committed when it has `ROWS_PER_COMMIT`
-rows or its oldest page is `SECONDS_PER_COMMIT` old. A page's rows and what the page proves are in
-one commit, so after a kill only uncommitted pages are read again.
+A commit takes about 0.1 s whatever its size, so a batch is committed when it takes
+`BYTES_PER_COMMIT` of memory or its oldest page is `SECONDS_PER_COMMIT` old. A page's rows and what
+the page proves are in one commit, so after a kill only uncommitted pages are read again.
 """
 
 import time
@@ -23,7 +23,9 @@ from fleetlake.planning.coverage import Overlap, before
 from fleetlake.planning.intervals import Interval, subtract
 from fleetlake.reading.walks import Reading
 
-ROWS_PER_COMMIT = 150_000
+BYTES_PER_COMMIT = 72_000_000
+"""Memory of a batch's rows and rejected records: about 280,000 alerts or 250,000 logs."""
+
 SECONDS_PER_COMMIT = 10.0
 
 CommitLoad = Callable[[Load], Awaitable[Committed]]
@@ -33,7 +35,7 @@ CommitLoad = Callable[[Load], Awaitable[Committed]]
 class _Batch:
     pages: list[Page] = field(default_factory=list)
     proven: dict[str, list[Interval]] = field(default_factory=lambda: defaultdict(list))
-    rows: int = 0
+    size: int = 0  # bytes
     since: float = 0.0
 
 
@@ -80,7 +82,7 @@ class Writer:
         batch = self._batch
         batch.pages.append(reading.page)
         self._has_shown = self._has_shown or bool(reading.page.count)
-        batch.rows += reading.page.rows.num_rows
+        batch.size += _size_of(reading.page)
         self._note_expired(reading.page)
         for proven in before(self._unsettled.start, [reading.proven] if reading.proven else []):
             for partition in map(str, reading.partitions or (WHOLE_STREAM,)):
@@ -108,7 +110,7 @@ class Writer:
 
     def _is_due(self, batch: _Batch) -> bool:
         waited = self._clock() - batch.since
-        return batch.rows >= ROWS_PER_COMMIT or waited >= SECONDS_PER_COMMIT
+        return batch.size >= BYTES_PER_COMMIT or waited >= SECONDS_PER_COMMIT
 
     async def flush(self, *, ends: LastRead | None = None) -> None:
         """Commit the current batch.
@@ -156,3 +158,9 @@ class Writer:
             rejects=rejects,
             shrink=self._shrink,
         )
+
+
+def _size_of(page: Page) -> int:
+    """Return the bytes that a page's rows and rejected records take in memory, roughly."""
+    rows: int = page.rows.get_total_buffer_size()
+    return rows + sum(len(reject.raw) for reject in page.rejects)
