@@ -20,7 +20,7 @@ from fleetlake.endpoints.relations import Thing, naming_columns
 from fleetlake.errors import StreamBusy, UsageError
 from fleetlake.exporters import Target
 from fleetlake.lake import open_lake
-from fleetlake.lake.attach import CATALOG
+from fleetlake.lake.attach import CATALOG, METADATA
 from fleetlake.lake.audit_trail import read_events
 from fleetlake.lake.backups.backup import back_up
 from fleetlake.lake.byte_purge import purge_files
@@ -468,7 +468,7 @@ def test_the_catalog_keeps_no_bound_of_a_deleted_row_in_a_column_of_any_type(
 ) -> None:
     columns = ", ".join(f'"{kind}" {kind}' for kind in KEPT_AND_ERASED)
     kept = [value for value, _ in KEPT_AND_ERASED.values()]
-    stats = "__ducklake_metadata_lake.ducklake_table_column_stats"
+    stats = f"{METADATA}.ducklake_table_column_stats"
     of_kinds = (
         "table_id = (select table_id from __ducklake_metadata_lake.ducklake_table "
         "where table_name = 'kinds')"

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from fleetlake.exporters.contract import KINDS, ExportMark, TableChanges
 from fleetlake.lake import Lake
+from fleetlake.lake.attach import METADATA
 from fleetlake.text.quoting import literal, quoted
 
 BATCH_ROWS = 50_000
@@ -42,8 +43,8 @@ def mark_of(lake: Lake, source: Source) -> ExportMark:
         "ORDER BY snapshot_id DESC LIMIT 1"
     )
     [(uuid,)] = lake.rows(
-        "SELECT t.table_uuid::VARCHAR FROM __ducklake_metadata_lake.ducklake_table t "
-        "JOIN __ducklake_metadata_lake.ducklake_schema s USING (schema_id) "
+        f"SELECT t.table_uuid::VARCHAR FROM {METADATA}.ducklake_table t "
+        f"JOIN {METADATA}.ducklake_schema s USING (schema_id) "
         "WHERE t.end_snapshot IS NULL AND s.schema_name = ? AND t.table_name = ?",
         [source.schema, source.table],
     )

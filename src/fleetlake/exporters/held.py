@@ -7,15 +7,16 @@ the snapshots (`fleetlake.lake.thinning`). A snapshot that it does not keep cost
 from collections.abc import Mapping
 
 from fleetlake.lake import Lake
+from fleetlake.lake.attach import METADATA
 from fleetlake.lake.locks import commit_lock
 
 _IN_CATALOG = "set ducklake_default_data_inlining_row_limit = 1000"
 """Otherwise each export would write a small file."""
 _AS_BEFORE = "reset ducklake_default_data_inlining_row_limit"
 
-_GONE = """
+_GONE = f"""
 delete from meta.exports where snapshot_id not in (
-    select snapshot_id from __ducklake_metadata_lake.ducklake_snapshot
+    select snapshot_id from {METADATA}.ducklake_snapshot
 )
 """
 _EARLIER = """

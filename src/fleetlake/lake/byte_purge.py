@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 from fleetlake.errors import LakeError
-from fleetlake.lake.attach import BUSY_MILLISECONDS, CATALOG
+from fleetlake.lake.attach import BUSY_MILLISECONDS, CATALOG, METADATA
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.durable import flush_files
 from fleetlake.lake.locks import commit_lock, open_lock
@@ -18,16 +18,14 @@ from fleetlake.lake.maintenance import one_thread
 from fleetlake.lake_address import LakeAddress, SharedLake
 from fleetlake.text.quoting import literal, quoted
 
-_CATALOG = "__ducklake_metadata_lake"
-
 
 def data_files(lake: Lake) -> dict[str, str]:
     """Return the table of each data file that the catalog names, by the file's name."""
     return dict(
         lake.rows(
-            f"select f.path, s.schema_name || '.' || t.table_name from {_CATALOG}."
-            f"ducklake_data_file f join {_CATALOG}.ducklake_table t using (table_id) "
-            f"join {_CATALOG}.ducklake_schema s using (schema_id)"
+            f"select f.path, s.schema_name || '.' || t.table_name from {METADATA}."
+            f"ducklake_data_file f join {METADATA}.ducklake_table t using (table_id) "
+            f"join {METADATA}.ducklake_schema s using (schema_id)"
         )
     )
 
@@ -60,9 +58,9 @@ def _correct_statistics(lake: Lake) -> None:
         wrong = lake.rows(
             "select s.table_id, s.column_id, min(f.min_value::$)::varchar as least, "
             "max(f.max_value::$)::varchar as greatest "
-            f"from {_CATALOG}.ducklake_table_column_stats s "
-            f"join {_CATALOG}.ducklake_column c using (table_id, column_id) "
-            f"left join {_CATALOG}.ducklake_file_column_stats f using (table_id, column_id) "
+            f"from {METADATA}.ducklake_table_column_stats s "
+            f"join {METADATA}.ducklake_column c using (table_id, column_id) "
+            f"left join {METADATA}.ducklake_file_column_stats f using (table_id, column_id) "
             "where c.end_snapshot is null and s.extra_stats is null and c.column_type = ? "
             "group by s.table_id, s.column_id, s.min_value, s.max_value "
             "having least is distinct from s.min_value "
@@ -72,7 +70,7 @@ def _correct_statistics(lake: Lake) -> None:
         for table_id, column_id, *values in wrong:
             least, greatest = ("null" if v is None else literal(v) for v in values)
             lake.execute(
-                f"update {_CATALOG}.ducklake_table_column_stats "
+                f"update {METADATA}.ducklake_table_column_stats "
                 f"set min_value = {least}, max_value = {greatest} "
                 f"where table_id = {int(table_id)} and column_id = {int(column_id)}"
             )

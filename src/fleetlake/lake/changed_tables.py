@@ -1,19 +1,20 @@
 """Which tables of a lake changed after a snapshot, according to the catalog."""
 
+from fleetlake.lake.attach import METADATA
 from fleetlake.lake.audit_trail import EventKind
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.meta_tables import has_meta
 
 # The changes of a commit are a map of lists: tables by id, or by name if it created them. A
 # compaction counts as a change although it changes no rows. That costs a needless check.
-_CHANGED = """
+_CHANGED = f"""
 WITH changed AS (
     SELECT unnest(flatten(map_values(changes))) AS what
     FROM lake.snapshots() WHERE snapshot_id > ? AND snapshot_id <= ?
 )
 SELECT DISTINCT s.schema_name || '.' || t.table_name
-FROM __ducklake_metadata_lake.ducklake_table AS t
-JOIN __ducklake_metadata_lake.ducklake_schema AS s USING (schema_id)
+FROM {METADATA}.ducklake_table AS t
+JOIN {METADATA}.ducklake_schema AS s USING (schema_id)
 WHERE t.table_id::VARCHAR IN (SELECT what FROM changed)
 OR s.schema_name || '.' || t.table_name IN (SELECT replace(what, '"', '') FROM changed)
 """
@@ -21,9 +22,7 @@ OR s.schema_name || '.' || t.table_name IN (SELECT replace(what, '"', '') FROM c
 
 def newest_snapshot(lake: Lake) -> int:
     """Return the lake's newest snapshot, without the changes that each of them made."""
-    [(newest,)] = lake.rows(
-        "SELECT max(snapshot_id) FROM __ducklake_metadata_lake.ducklake_snapshot"
-    )
+    [(newest,)] = lake.rows(f"SELECT max(snapshot_id) FROM {METADATA}.ducklake_snapshot")
     return int(newest)
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import duckdb
 
 from fleetlake.errors import UsageError
-from fleetlake.lake.attach import FILES
+from fleetlake.lake.attach import FILES, METADATA
 from fleetlake.lake.connection import Lake
 from fleetlake.lake_address import SharedLake
 from fleetlake.text.quoting import literal
@@ -31,9 +31,6 @@ REMEDY = (
 )
 SETTINGS = ("TimeZone", "Calendar", "default_order", "default_null_order")
 """Settings that a statement may change; they affect only how values are read and printed."""
-
-CATALOG_DATABASE = "__ducklake_metadata_lake"
-"""DuckLake's name for the database of the catalog."""
 
 _MAY_CALL = {
     *("range", "generate_series", "unnest", "repeat", "repeat_row", "json_each", "json_tree"),
@@ -52,7 +49,7 @@ _MAY_CALL = {
 }
 """Table functions that read what DuckDB's own limits allow; a new one is refused until listed."""
 
-_BARRED = {CATALOG_DATABASE, "pragma_database_list", "show_databases"}
+_BARRED = {METADATA, "pragma_database_list", "show_databases"}
 _READS = {"SELECT", "EXPLAIN", "TRANSACTION", "SET", "CREATE"}
 _PARTS = ("catalog_name", "schema_name", "table_name")
 _EXPLAIN = re.compile(r"\s*explain\s+(?:analyze\s+)?(.*)", re.IGNORECASE | re.DOTALL)
@@ -138,9 +135,9 @@ def _require_open_path(connection: duckdb.DuckDBPyConnection) -> None:
     A SET may compose the path from parts, so the resulting path is checked, not the statement.
     """
     row = connection.execute("SELECT current_setting('search_path')").fetchone()
-    if row and _holds(row[0], CATALOG_DATABASE):
+    if row and _holds(row[0], METADATA):
         connection.execute("USE lake")
-        raise _refused(CATALOG_DATABASE)
+        raise _refused(METADATA)
 
 
 def _inner_select(

@@ -11,6 +11,7 @@ from contextlib import suppress
 from datetime import timedelta
 
 from fleetlake.errors import StreamBusy
+from fleetlake.lake.attach import METADATA
 from fleetlake.lake.connection import Lake
 from fleetlake.lake.durable import flush_files
 from fleetlake.lake.locks import files_lock
@@ -21,10 +22,10 @@ KEEP_ALL = timedelta(hours=3)
 FEWEST = 100
 """Fewer snapshots than this are not worth a change of the catalog."""
 
-_ENDED = """
+_ENDED = f"""
 with snapshots as (
     select snapshot_id as id, snapshot_time::timestamptz as made_at
-    from __ducklake_metadata_lake.ducklake_snapshot
+    from {METADATA}.ducklake_snapshot
 )
 select id from (
     select *, max(id) over (partition by date_trunc('hour', made_at)) as last_of_hour from snapshots
