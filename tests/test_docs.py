@@ -14,7 +14,7 @@ from fleetlake.decoding.bounds import KEPT_CHARACTERS, MAX_DEPTH, MAX_MEMBERS, M
 from fleetlake.lake.lateness import SHARE_ON_TIME
 from fleetlake.lake.rows import RESTS_DAYS
 from fleetlake.lake.shrunken_lists import FEW
-from fleetlake.loading.writer import BYTES_PER_COMMIT, SECONDS_PER_COMMIT
+from fleetlake.loading.writer import BYTES_PER_COMMIT, ROWS_PER_COMMIT, SECONDS_PER_COMMIT
 from fleetlake.planning.coverage import LOOKBACK
 from fleetlake.service.clock import REFUSED_SKEW, REPORTED_SKEW
 from fleetlake.settings import DAY_ROWS
@@ -108,7 +108,10 @@ def words(figure: object) -> str:
 
 
 GRACE = f"gives its runs {STOP_TIMEOUT_SECONDS:g} s to finish a commit"
-BATCH = f"pages for up to {SECONDS_PER_COMMIT:g} seconds or {BYTES_PER_COMMIT / 1e6:g} MB"
+BATCH = (
+    f"pages for up to {SECONDS_PER_COMMIT:g} seconds, {ROWS_PER_COMMIT:,} rows "
+    f"or {BYTES_PER_COMMIT / 1e6:g} MB"
+)
 OPERATION = [
     f"more than {MAX_RECORD_BYTES / 1e6:g} MB, {MAX_MEMBERS:,} unknown members",
     f"unknown members or {MAX_DEPTH} levels",

@@ -470,8 +470,7 @@ def test_the_catalog_keeps_no_bound_of_a_deleted_row_in_a_column_of_any_type(
     kept = [value for value, _ in KEPT_AND_ERASED.values()]
     stats = f"{METADATA}.ducklake_table_column_stats"
     of_kinds = (
-        "table_id = (select table_id from __ducklake_metadata_lake.ducklake_table "
-        "where table_name = 'kinds')"
+        f"table_id = (select table_id from {METADATA}.ducklake_table where table_name = 'kinds')"
     )
     with open_lake(lake_path) as lake:
         lake.execute(f"create table marts.kinds ({columns})")

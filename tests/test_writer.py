@@ -115,6 +115,17 @@ def test_pages_are_buffered_until_they_take_enough_memory(writer_of, lake, monke
     assert [load.rows.num_rows for load in lake.loads] == [6]
 
 
+def test_pages_are_buffered_until_there_are_enough_rows(writer_of, lake, monkeypatch):
+    monkeypatch.setattr(writers, "ROWS_PER_COMMIT", 5)
+    writer = writer_of(ALERTS)
+
+    write(writer, reading(ALERTS, 1, 2), reading(ALERTS, 3, 4))
+    assert lake.loads == []
+    write(writer, reading(ALERTS, 5, 6))
+
+    assert [load.rows.num_rows for load in lake.loads] == [6]
+
+
 def test_large_records_that_are_rejected_make_a_commit_due_too(writer_of, lake, monkeypatch):
     monkeypatch.setattr(writers, "BYTES_PER_COMMIT", 1_000_000)
     large = reading(ALERTS)

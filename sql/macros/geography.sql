@@ -6,8 +6,9 @@
     ))))
 {%- endmacro %}
 
-{# Whether no vehicle can get from one place to the other in the given time. A degree is 111,195 m at
-   most, so most places are near enough by their degrees alone, which are cheaper than the distance. #}
+{# Whether no vehicle can get from one place to the other in the given time; null without a place. A
+   degree is at most 111,195 m: if even the sum of the differences in degrees is within reach, the
+   distance is not computed. #}
 {% macro too_far(lat_a, lon_a, lat_b, lon_b, in_s) -%}
     {%- set reach_m = (var('fastest_kmh') ~ ' / 3.6 * ' ~ in_s) -%}
     (

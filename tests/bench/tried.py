@@ -27,7 +27,7 @@ from tests.bench.records import ready, write_records
 HERE = Path(__file__).parent
 RECORDS, ROUNDS = 250_000, 5
 ALERT_BYTES = 255
-"""Memory of an alert in a batch, nearly."""
+"""About the memory of an alert in a batch."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from fleetlake.lake.evolution.new_columns import fill_gained
 from fleetlake.lake.evolution.registry import register_columns
 from fleetlake.text.quoting import quoted
 
-Present = dict[tuple[str, str], set[str]]
+_Present = dict[tuple[str, str], set[str]]  # columns by schema and table
 
 SCHEMAS = ("raw", "staging", "marts", "meta")
 
@@ -274,7 +274,7 @@ def create_missing(lake: Lake) -> None:
     schemas = [f"create schema if not exists {schema}" for schema in SCHEMAS]
     with lake.transaction():
         lake.execute(";\n".join([*schemas, *statements]))
-        if not present:  # the owner of an existing lake may have chosen another size
+        if not present:  # otherwise, its owner may have chosen another size
             lake.execute(f"call lake.set_option('parquet_row_group_size', {ROW_GROUP_ROWS})")
         for endpoint, column in gained:
             fill_gained(lake, endpoint, column)
@@ -283,7 +283,7 @@ def create_missing(lake: Lake) -> None:
     add_statistics(lake)
 
 
-def _gained(present: Present) -> list[tuple[Endpoint, Column]]:
+def _gained(present: _Present) -> list[tuple[Endpoint, Column]]:
     """Return the columns that existing raw tables lack."""
     return [
         (endpoint, column)
@@ -294,9 +294,9 @@ def _gained(present: Present) -> list[tuple[Endpoint, Column]]:
     ]
 
 
-def _present(lake: Lake) -> Present:
+def _present(lake: Lake) -> _Present:
     """Return the columns of the lake's own tables, by schema and table."""
-    present: Present = {}
+    present: _Present = {}
     for schema, table, column in lake.rows(
         "select schema_name, table_name, column_name from duckdb_columns() "
         "where database_name = 'lake' and schema_name in ('raw', 'meta')"
@@ -305,7 +305,7 @@ def _present(lake: Lake) -> Present:
     return present
 
 
-def _statements(present: Present) -> list[str]:
+def _statements(present: _Present) -> list[str]:
     wanted = {("raw", e.name): raw_columns(e) for e in ENDPOINTS.values()}
     wanted |= {("meta", name): columns for name, columns in META.items()}
     return [

@@ -1,8 +1,9 @@
 """Collect readings into batches and commit them.
 
-A commit takes about 0.1 s whatever its size, so a batch is committed when it takes
-`BYTES_PER_COMMIT` of memory or its oldest page is `SECONDS_PER_COMMIT` old. A page's rows and what
-the page proves are in one commit, so after a kill only uncommitted pages are read again.
+A commit takes about 0.1 s whatever its size, so a batch is committed when it has `ROWS_PER_COMMIT`
+rows, takes `BYTES_PER_COMMIT` of memory, or its oldest page is `SECONDS_PER_COMMIT` old. A page's
+rows and what the page proves are in one commit, so after a kill only uncommitted pages are read
+again.
 """
 
 import time
@@ -23,8 +24,11 @@ from fleetlake.planning.coverage import Overlap, before
 from fleetlake.planning.intervals import Interval, subtract
 from fleetlake.reading.walks import Reading
 
+ROWS_PER_COMMIT = 300_000
+"""A commit needs memory for each row, however short: its key is compared with those of others."""
+
 BYTES_PER_COMMIT = 72_000_000
-"""Memory of a batch's rows and rejected records: about 280,000 alerts or 250,000 logs."""
+"""Memory of a batch's rows and rejected records: about 280,000 alerts or 250,000 activity logs."""
 
 SECONDS_PER_COMMIT = 10.0
 
@@ -35,6 +39,7 @@ CommitLoad = Callable[[Load], Awaitable[Committed]]
 class _Batch:
     pages: list[Page] = field(default_factory=list)
     proven: dict[str, list[Interval]] = field(default_factory=lambda: defaultdict(list))
+    rows: int = 0
     size: int = 0  # bytes
     since: float = 0.0
 
@@ -82,6 +87,7 @@ class Writer:
         batch = self._batch
         batch.pages.append(reading.page)
         self._has_shown = self._has_shown or bool(reading.page.count)
+        batch.rows += reading.page.rows.num_rows
         batch.size += _size_of(reading.page)
         self._note_expired(reading.page)
         for proven in before(self._unsettled.start, [reading.proven] if reading.proven else []):
@@ -109,8 +115,8 @@ class Writer:
                 self.first_expired[partition] = min(known, moment)
 
     def _is_due(self, batch: _Batch) -> bool:
-        waited = self._clock() - batch.since
-        return batch.size >= BYTES_PER_COMMIT or waited >= SECONDS_PER_COMMIT
+        is_large = batch.rows >= ROWS_PER_COMMIT or batch.size >= BYTES_PER_COMMIT
+        return is_large or self._clock() - batch.since >= SECONDS_PER_COMMIT
 
     async def flush(self, *, ends: LastRead | None = None) -> None:
         """Commit the current batch.

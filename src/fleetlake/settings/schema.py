@@ -48,7 +48,7 @@ SECRET_SETTINGS = frozenset({*KEY_SETTINGS, "v3_token", "dashboard_token", "push
 """Settings that are secrets; others, such as an address, may contain one."""
 
 DAY_ROWS = 100_000
-"""Less than two Parquet row groups; opening smaller files costs more than they save."""
+"""Smaller files cost more to open than they save."""
 
 BUILD_MEMORY = "1500MB"
 

@@ -206,8 +206,8 @@ written as (
     inner join reach as r on changed.router_id = r.router_id and changed.fixed_at >= r.judged_from
 ),
 
--- They lie at the end of the days read. Without `materialized`, DuckDB would join all fixes of these
--- days first and compare times last.
+-- The fixes to write are usually the newest ones read. Without `materialized`, DuckDB would join all
+-- fixes of these days first and compare times last.
 recent as materialized (
     select * from fixes where fixed_at >= (select min(fixed_at) from written)
 ),
