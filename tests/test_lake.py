@@ -30,7 +30,7 @@ from fleetlake.endpoints.model import Endpoint, Mode
 from fleetlake.errors import CommitUnknown, LakeError, StreamBusy
 from fleetlake.lake import Lake, catalog, durable, open_lake
 from fleetlake.lake import commit as commits
-from fleetlake.lake.attach import CATALOG, UNCHECKED, attach_statements
+from fleetlake.lake.attach import CATALOG, METADATA, UNCHECKED, attach_statements
 from fleetlake.lake.commit import commit_load
 from fleetlake.lake.connection import stoppable
 from fleetlake.lake.durable import flush_files
@@ -117,7 +117,7 @@ def test_every_endpoint_has_its_raw_table_with_its_columns_and_types(shared, end
     assert ("valid_from" in raw_columns(endpoint)) == (endpoint.mode is Mode.HISTORY)
 
 
-CATALOG_TABLES = "__ducklake_metadata_lake.ducklake"
+CATALOG_TABLES = f"{METADATA}.ducklake"
 
 
 def statistics_of(lake: Lake, table: str) -> list[tuple[Any, ...]]:
@@ -179,6 +179,17 @@ def test_a_size_of_row_groups_that_a_user_has_set_is_kept(lake_path):
     with open_lake(lake_path) as lake:
         assert lake.rows(f"select value {row_groups}") == [("20480",)]
         assert count(lake, "meta.calls") == 0
+
+
+def test_a_size_of_row_groups_that_a_lake_without_our_tables_has_is_kept(lake_path):
+    with duckdb.connect(config=UNCHECKED) as own:
+        own.execute(attach_statements(lake_path))
+        own.execute("call lake.set_option('parquet_row_group_size', 20480)")
+    with open_lake(lake_path) as lake:
+        assert lake.rows(
+            "select value from lake.options() where option_name = 'parquet_row_group_size'"
+        ) == [("20480",)]
+        assert count(lake, "raw.alerts") == 0
 
 
 def test_a_file_is_written_in_row_groups_of_the_size_of_the_lake(lake_path):

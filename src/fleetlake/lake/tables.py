@@ -274,13 +274,20 @@ def create_missing(lake: Lake) -> None:
     schemas = [f"create schema if not exists {schema}" for schema in SCHEMAS]
     with lake.transaction():
         lake.execute(";\n".join([*schemas, *statements]))
-        if not present:  # otherwise, its owner may have chosen another size
+        if not present and not _has_row_group_size(lake):
             lake.execute(f"call lake.set_option('parquet_row_group_size', {ROW_GROUP_ROWS})")
         for endpoint, column in gained:
             fill_gained(lake, endpoint, column)
         register_columns(lake, ENDPOINTS.values(), {(e.name, c.name) for e, c in gained})
         note_format(lake)
     add_statistics(lake)
+
+
+def _has_row_group_size(lake: Lake) -> bool:
+    """Return whether the owner of a lake that had no tables of ours has chosen a size."""
+    return bool(
+        lake.rows("select 1 from lake.options() where option_name = 'parquet_row_group_size'")
+    )
 
 
 def _gained(present: _Present) -> list[tuple[Endpoint, Column]]:
