@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from fleetlake.dashboard import web_app
-from fleetlake.dashboard.open_snapshots import OpenSnapshots, QueryTooLong
+from fleetlake.dashboard.open_snapshots import OpenSnapshots, PublishedSnapshot, QueryTooLong
 from fleetlake.dashboard.panels import dashboard_pages
 from fleetlake.dashboard.report import read_report
 from fleetlake.dashboard.web_app import create_dashboard
@@ -76,6 +76,26 @@ def test_no_request_fails_while_snapshots_are_switched(own_world):
 
     assert set(codes) == {200}
     assert len(rows_of(ask(app, "/api/failover/episodes", {"last": "all"}))) == 7
+
+
+def test_a_request_whose_snapshot_is_removed_meanwhile_is_answered_from_the_newest(
+    own_world, monkeypatch
+):
+    folders = [own_world.publish(only=SOME, rows=3)]
+    run = PublishedSnapshot.rows
+
+    def late(self, sql, parameters, **more):
+        if len(folders) == 1:
+            folders.append(own_world.publish(only=SOME, rows=7))
+            rmtree(folders[0])
+        return run(self, sql, parameters, **more)
+
+    monkeypatch.setattr(PublishedSnapshot, "rows", late)
+    app = create_dashboard(own_world.published)
+    answer = ask(app, "/api/failover/episodes", {"last": "all"})
+
+    assert len(rows_of(answer)) == 7
+    assert answer.json()["snapshot"] == folders[1].name
 
 
 def test_before_the_first_snapshot_pages_say_what_to_do_and_then_fill(own_world):
