@@ -133,6 +133,9 @@ $(SITE)/.ready: requirements-docs.lock
 crash-test: $(READY)  ## Kill ingest and maintain in turn, N times (make crash-test N=200), and compare with the truth
 	@CRASH_TEST_KILLS=$(or $(N),200) CRASH_TEST_SEED=$(or $(SEED),5) $(BIN)/python -m pytest -q -s tests/test_crash.py
 
+broken-test: $(READY)  ## Ingest twice at once while 30% of the responses are broken (SEED=5), and compare with the truth
+	@CRASH_TEST_SEED=$(or $(SEED),5) $(BIN)/python -m pytest -q -s tests/test_crash.py -k broken_responses
+
 power-test: $(READY)  ## Cut the power N times (make power-test N=100): what was not flushed is gone; compare with the truth (needs cc)
 	@POWER_TEST_CUTS=$(or $(N),100) $(BIN)/python -m pytest -q -s tests/power
 

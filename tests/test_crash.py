@@ -1,7 +1,8 @@
 """Kill -9 at any moment: everything committed stays, and nothing is stored twice.
 
 All faults at once: broken responses of every kind, records that appear late, a clock that
-moves. `make crash-test N=200` runs the same proof at full count.
+moves. `make crash-test N=200` runs the same proof at full count. `make broken-test` reads with two
+processes at once from a service of whose responses three in ten are broken.
 """
 
 import os
@@ -28,7 +29,15 @@ from fleetsim.options import SimulatorOptions
 from fleetsim.scenarios import SCENARIOS
 from tests.conftest import NOW, Sim
 from tests.every import REQUESTED
-from tests.processes import UNSETTLED, Service, environment, fleetlake, kill_after, service
+from tests.processes import (
+    UNSETTLED,
+    Service,
+    command,
+    environment,
+    fleetlake,
+    kill_after,
+    service,
+)
 from tests.test_load import assert_complete, key_of, keys_in
 
 KILLS = int(os.environ.get("CRASH_TEST_KILLS", "6"))
@@ -39,6 +48,12 @@ SHORTEST_LIFE_SECONDS = 0.3  # sooner, no process has opened the lake
 LATE_BY = timedelta(minutes=15)  # of one record in five, in the scenario that is served
 NAMED = 5  # of the losses of a table
 FLAKY = SCENARIOS["flaky"].faults
+BROKEN = {
+    "status_500": 0.1,
+    "status_429": 0.05,
+    "reset": 0.05,
+    "truncate": 0.1,
+}  # 30 % of responses
 
 
 def compare(
@@ -145,6 +160,39 @@ def test_ingest_and_maintain_killed_in_turn_lose_and_duplicate_nothing(tmp_path:
     assert kills.total() == KILLS
     assert all(kills[words[0]] for words in KILLED)
     assert commits > kills["ingest"]  # or the kills came too soon to hurt anything
+    assert rows > 3_000
+    assert (doubles, losses) == (0, 0)
+
+
+@pytest.mark.release
+def test_two_ingests_at_once_of_broken_responses_lose_and_duplicate_nothing(
+    tmp_path: Path,
+) -> None:
+    with service(routers=12, days=3, seed=SEED, scenario="late-data") as fleet:
+        env = environment(tmp_path, fleet.url)
+        fleet.faults(**BROKEN)
+        codes = []
+        for _ in range(3):
+            both = [
+                subprocess.Popen(command("ingest"), env=env, stderr=subprocess.DEVNULL)
+                for _ in range(2)
+            ]
+            codes += [run.wait(timeout=600) for run in both]
+            fleetlake("ingest", env=env, timeout=600)
+            fleet.advance(3600)
+        fleet.advance(SWEEP.total_seconds())
+        now = datetime.fromisoformat(fleet.state()["now"])
+        fleet.faults(**dict.fromkeys(BROKEN, 0))
+        last = fleetlake("ingest", env=env, timeout=600)
+        settled = now - LATE_BY - UNSETTLED
+        rows, doubles, losses = compare(fleet, env, settled.isoformat())
+    sys.stdout.write(
+        f"{rows:,} rows compared, {codes.count(0)} of {len(codes)} concurrent runs complete, "
+        f"{doubles} duplicates, {losses} losses\n"
+    )
+
+    assert 0 in codes
+    assert last.returncode == 0, last.stderr
     assert rows > 3_000
     assert (doubles, losses) == (0, 0)
 
