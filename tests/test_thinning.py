@@ -9,6 +9,7 @@ from pydantic import SecretStr
 import fleetlake
 from fleetlake.exporters.export import export, target_named
 from fleetlake.lake import open_lake, thinning
+from fleetlake.lake.attach import METADATA
 from fleetlake.lake.changed_tables import newest_snapshot
 from fleetlake.lake.locks import commit_lock, files_lock
 from fleetlake.lake.thinning import thin_snapshots
@@ -17,7 +18,6 @@ pytestmark = pytest.mark.proof
 
 MINUTE = timedelta(minutes=1)
 WINDOW = timedelta(minutes=30)
-CATALOG = "__ducklake_metadata_lake"
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def lake(lake_path, monkeypatch):
 def pass_time(lake, span):
     """Make every snapshot older."""
     lake.execute(
-        f"update {CATALOG}.ducklake_snapshot set snapshot_time = "
+        f"update {METADATA}.ducklake_snapshot set snapshot_time = "
         f"(snapshot_time::timestamptz - to_seconds({span.total_seconds()}))::varchar"
     )
 
@@ -58,8 +58,8 @@ def thin(lake, keep_all=WINDOW):
 
 def sizes(lake):
     """Return how many snapshots, catalog rows of files and files there are."""
-    [(snapshots,)] = lake.rows(f"select count(*) from {CATALOG}.ducklake_snapshot")
-    [(listed,)] = lake.rows(f"select count(*) from {CATALOG}.ducklake_data_file")
+    [(snapshots,)] = lake.rows(f"select count(*) from {METADATA}.ducklake_snapshot")
+    [(listed,)] = lake.rows(f"select count(*) from {METADATA}.ducklake_data_file")
     return snapshots, listed, len([*lake.path.rglob("*.parquet")])
 
 

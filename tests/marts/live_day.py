@@ -18,7 +18,7 @@ from pathlib import Path
 import duckdb
 
 from fleetlake.lake import Lake, open_lake
-from fleetlake.lake.attach import CATALOG
+from fleetlake.lake.attach import CATALOG, METADATA
 from fleetlake.lake.locks import commit_lock
 from fleetlake.lake.thinning import thin_snapshots
 from fleetlake.marts.dbt import NodeResult
@@ -43,8 +43,8 @@ insert into marts.alert_volume select {ROUTERS} * 120 + {{n}}, 1, hash({{n}}), n
 """
 """The incremental one: build n computes some days again and adds one. A unit is a value of `i`."""
 
-PASS = """
-update __ducklake_metadata_lake.ducklake_snapshot
+PASS = f"""
+update {METADATA}.ducklake_snapshot
 set snapshot_time = (snapshot_time::timestamptz - to_seconds(?))::varchar
 """
 
@@ -83,7 +83,7 @@ def sizes(lake: Lake) -> tuple[int, float, int, float]:
     """Return files, their MB, rows of the catalog about snapshots and files, and its MB."""
     files = [file.stat().st_size for file in Path(lake.path).rglob("*.parquet")]
     tables = ("snapshot", "snapshot_changes", "data_file", "delete_file", "file_column_stats")
-    counts = (f"(select count(*) from __ducklake_metadata_lake.ducklake_{t})" for t in tables)
+    counts = (f"(select count(*) from {METADATA}.ducklake_{t})" for t in tables)
     [(rows,)] = lake.rows("select " + " + ".join(counts))
     return len(files), sum(files) / 1e6, rows, (Path(lake.path) / CATALOG).stat().st_size / 1e6
 
