@@ -181,11 +181,11 @@ def test_a_size_of_row_groups_that_a_user_has_set_is_kept(lake_path):
         assert count(lake, "meta.calls") == 0
 
 
-def test_a_size_of_row_groups_that_a_lake_without_our_tables_has_is_kept(lake_path):
+def test_a_size_of_row_groups_that_a_lake_without_our_tables_has_is_kept(tmp_path):
     with duckdb.connect(config=UNCHECKED) as own:
-        own.execute(attach_statements(lake_path))
+        own.execute(attach_statements(tmp_path))
         own.execute("call lake.set_option('parquet_row_group_size', 20480)")
-    with open_lake(lake_path) as lake:
+    with open_lake(tmp_path) as lake:
         assert lake.rows(
             "select value from lake.options() where option_name = 'parquet_row_group_size'"
         ) == [("20480",)]
