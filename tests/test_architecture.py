@@ -15,7 +15,7 @@ from fleetlake.endpoints import ENDPOINTS
 SOURCE = Path(str(fleetlake.__file__)).parent.parent
 PACKAGES = ("fleetlake", "fleetsim")
 FILES = sorted(file for package in PACKAGES for file in (SOURCE / package).rglob("*.py"))
-MOST_LINES = 350
+MOST_LINES = 500
 
 FLOORS = [
     ["text", "startup"],
@@ -248,7 +248,7 @@ def test_only_the_endpoint_table_names_an_endpoint():
     assert naming == set()
 
 
-def test_no_module_exceeds_350_lines():
+def test_no_module_exceeds_500_lines():
     long = {file for file in FILES if len(file.read_text().splitlines()) > MOST_LINES}
 
     assert long == set()
