@@ -16,7 +16,7 @@ export DO_NOT_TRACK := 1
 unexport PYTHONDONTWRITEBYTECODE  # compiling 240 test files takes ten seconds
 
 # What runs with the README's commands alone; the rest has targets that bring what it needs.
-HERE := not site and not browser and not postgres and not spark and not native
+HERE := not site and not browser and not postgres and not spark
 
 .DEFAULT_GOAL := help
 .PHONY: $(shell awk -F: '/^[a-z-]+:.*## /{print $$1}' Makefile)
@@ -178,24 +178,6 @@ up: $(READY)  ## Run a Prefect server, a worker and all schedules against a simu
 soak-prefect: $(READY)  ## Run two simulated days of every schedule, kill -9 flow, worker and server, compare with the truth
 	@DAYS=$(DAYS) SPEED=$(SPEED) $(BIN)/python -m tests.flows.soak
 
-fast: $(VENV)/.fast  ## Build and install fleetlake-fast, the compiled reader of pages (needs a C++ compiler and Python's headers)
-
-$(VENV)/.fast: $(READY) $(wildcard src/fleetlake_fast/*)
-	@echo "Building fleetlake-fast into $(VENV): some seconds."
-	@$(BIN)/python -m pip install -qq --no-build-isolation --no-deps --force-reinstall ./src/fleetlake_fast
-	@touch $@
-
-test-fast: fast  ## Compare the compiled reader with the Python readers
-	@$(BIN)/python -m pytest -q -m native tests/test_native_reader.py --hypothesis-profile thorough
-
-# Python's own memory pools would hide reads past a buffer. Python never frees some of what it has.
-test-fast-sanitized: $(READY)  ## The same with checks for memory errors and undefined behaviour
-	@$(BIN)/python src/fleetlake_fast/hatch_build.py data/fast-sanitized -g -O1 -Werror \
-	  -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
-	@LD_PRELOAD="$$($${CXX:-c++} -print-file-name=libasan.so) $$($${CXX:-c++} -print-file-name=libstdc++.so)" \
-	  ASAN_OPTIONS=detect_leaks=0:quarantine_size_mb=1 PYTHONMALLOC=malloc PYTHONPATH=data/fast-sanitized \
-	  $(BIN)/python -m pytest -q -m native tests/test_native_reader.py
-
 test-outlets: $(READY)  ## Run the tests that need PostgreSQL (apt-get install postgresql; the target starts it)
 	@tests/postgres.sh $(BIN)/python -m pytest -q -s -m postgres tests $(if $(K),-k "$(K)")
 
@@ -213,7 +195,7 @@ bench-outlets: $(READY)  ## Measure exports of two million rows (make bench-outl
 
 CONNECTORS := $(patsubst %,$(BENCH)-%/.ready,airbyte singer singer-target)
 
-bench: $(READY) $(VENV)/.fast $(BENCH)/.ready $(CONNECTORS)  ## Compare fleetlake with its peers (needs a C++ compiler; make bench ONLY=alerts,script,fleetlake N=20000 ROUNDS=1)
+bench: $(READY) $(BENCH)/.ready $(CONNECTORS)  ## Compare fleetlake with its peers (make bench ONLY=alerts,script,fleetlake N=20000 ROUNDS=1)
 	@$(BIN)/python -m tests.bench --only "$(ONLY)" --rounds $(or $(ROUNDS),3) $(if $(N),--records $(N))
 
 $(BENCH)/.ready $(CONNECTORS): $(BENCH)%/.ready: requirements-bench%.lock

@@ -63,7 +63,6 @@ _MARKS = (
     (r'("(?:disk_free_bytes|[a-z_]*bytes|[a-z_]*seconds|[a-z_]*_s)": )[\d.e+-]+', r"\1<figure>"),
     (r"(?m)^(fleetlake_\w*(?:seconds|hours|bytes)\S*) .*$", r"\1 <figure>"),
     (r"\b(fleetlake|duckdb|pyarrow|httpx|dbt-core|dbt-duckdb|DuckDB) v?\d[\w.]*", r"\1 <version>"),
-    (r", fleetlake-fast [\d.]+", ""),  # optional
     (r"\b\d{8}T\d{6}[.]\d+Z", "<backup>"),
     (r"(?<![\d,.])\d{1,3}(\.\d+)? s\b", "<figure> s"),
     (r"[\w.-]+@[\w.-]+", "<actor>"),

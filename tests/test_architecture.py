@@ -169,16 +169,6 @@ def test_only_the_prefect_commands_import_prefect_and_nothing_imports_flows():
     }
 
 
-def test_only_one_module_imports_the_compiled_reader():
-    knowing = {
-        module_of(file)
-        for file in FILES
-        if any(name.split(".")[0] == "fleetlake_fast" for name in imports_of(file))
-    }
-
-    assert knowing == {"fleetlake.decoding.native"}
-
-
 def test_the_simulator_shares_no_code_with_what_it_tests():
     shared = {
         room_of(name)

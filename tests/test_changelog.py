@@ -1,12 +1,10 @@
 """CHANGELOG.md has the form of Keep a Changelog, and describes this release."""
 
 import re
-import tomllib
 from importlib.metadata import version
 from pathlib import Path
 
 TEXT = (Path(__file__).parents[1] / "CHANGELOG.md").read_text()
-COMPILED_READER = Path(__file__).parents[1] / "src/fleetlake_fast/pyproject.toml"
 KINDS = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
 
 
@@ -15,12 +13,6 @@ def test_the_newest_release_in_it_is_this_one():
 
     assert headings[0] == "[Unreleased]"
     assert re.fullmatch(rf"\[{re.escape(version('fleetlake'))}\] - \d{{4}}-\d\d-\d\d", headings[1])
-
-
-def test_the_compiled_reader_has_the_version_of_this_release():
-    described = tomllib.loads(COMPILED_READER.read_text())
-
-    assert described["project"]["version"] == version("fleetlake")
 
 
 def test_each_release_lists_kinds_of_changes_in_their_order():

@@ -5,16 +5,13 @@ Records are generated from each endpoint's columns, so a new endpoint is tested 
 
 import json
 import sys
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from types import ModuleType
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetlake.decoding import native
 from fleetlake.decoding.arrow import EXTRA, Instants, read_page
 from fleetlake.decoding.lenient_json import strict_json
 from fleetlake.decoding.records import Decoded, OddRecord, reader_of
@@ -327,31 +324,6 @@ def test_an_expanded_relation_still_gives_its_id():
     sent, row = a_record(endpoint, 1)
     sent["group"] = {"id": str(row["group_id"]), "name": "expanded"}
 
-    assert read_rows(endpoint, a_page(endpoint, [sent])) == [row]
-
-
-@pytest.fixture
-def without_compiled_reader(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let this process look for the compiled reader, and find what a clone has of it.
-
-    Its folder of sources is a package without content to Python.
-    """
-    monkeypatch.setitem(sys.modules, "fleetlake_fast", ModuleType("fleetlake_fast"))
-    monkeypatch.setattr(native, "_is_wanted", True)
-    caches = (native.installed_version, native.compiled_reader)
-    for cached in caches:
-        cached.cache_clear()
-    yield
-    for cached in caches:
-        cached.cache_clear()
-
-
-@pytest.mark.usefixtures("without_compiled_reader")
-def test_pages_are_read_without_the_compiled_reader():
-    endpoint = ENDPOINTS["alerts"]
-    sent, row = a_record(endpoint, 1)
-
-    assert native.native_reader_state(wanted=True) is None
     assert read_rows(endpoint, a_page(endpoint, [sent])) == [row]
 
 

@@ -36,7 +36,7 @@ def take(peer: Peer, case: Case, url: str, folder: Path) -> Measure:
 
     Raises: SystemExit if it does not store as many rows as there are records.
     """
-    environment = to_load(case, url, folder) | dict(peer.settings)
+    environment = to_load(case, url, folder)
     served(url)
     taken, out = measure(peer.command(case, url, folder), environment)
     given = served(url)

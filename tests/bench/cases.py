@@ -4,7 +4,6 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -13,8 +12,6 @@ DLT_PYTHON = ROOT / ".venv-bench/bin/python"
 AIRBYTE_SOURCE = ROOT / ".venv-bench-airbyte/bin/source-declarative-manifest"
 SINGER_TAP = ROOT / ".venv-bench-singer/bin/tap-rest-api-msdk"
 SINGER_TARGET = ROOT / ".venv-bench-singer-target/bin/target-jsonl"
-COMPILED = "fleetlake_fast"
-"""The package with the compiled reader, and the peer that uses it."""
 KEYS = ("portal_api_id", "portal_api_key", "mgr_api_id", "mgr_api_key")
 
 
@@ -46,7 +43,6 @@ class Peer:
     """A way to load the pages. `keeps` is true if it stores rows and can request only new ones.
 
     A published connector runs `programs` of its own, and only in cases that have connectors.
-    `settings` make it an ingest of fleetlake, with these variables.
     """
 
     name: str
@@ -54,16 +50,13 @@ class Peer:
     keeps: bool = True
     python: str = sys.executable
     programs: tuple[Path, ...] = ()
-    settings: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_ours(self) -> bool:
-        return bool(self.settings)
+        return self.name == "fleetlake"
 
     @property
     def is_installed(self) -> bool:
-        if self.name == COMPILED and not is_compiled():
-            return False
         return all(program.exists() for program in (Path(self.python), *self.programs))
 
     def takes_part(self, case: Case) -> bool:
@@ -76,12 +69,6 @@ class Peer:
             return [self.python, "-m", "fleetlake", "ingest", case.resource]
         module = f"tests.bench.peers.{self.name}"
         return [self.python, "-m", module, url, case.resource, str(folder)]
-
-
-def is_compiled() -> bool:
-    """Return whether the compiled reader is installed; its sources alone are a folder."""
-    found = find_spec(COMPILED)
-    return found is not None and found.origin is not None
 
 
 CASES = (
@@ -120,16 +107,7 @@ PEERS = (
         about="Singer's REST tap and JSONL target",
         programs=(SINGER_TAP, SINGER_TARGET),
     ),
-    Peer(
-        name="fleetlake",
-        about="fleetlake ingest, committed to the lake",
-        settings=(("FLEETLAKE_NATIVE_READER", "false"),),
-    ),
-    Peer(
-        name=COMPILED,
-        about="the same with the compiled reader",
-        settings=(("FLEETLAKE_NATIVE_READER", "true"),),
-    ),
+    Peer(name="fleetlake", about="fleetlake ingest, committed to the lake"),
 )
 
 

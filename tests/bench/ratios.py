@@ -7,7 +7,6 @@ from tests.bench.figures import ABSENT, AGAIN, FIRST, Figures, Section
 SCRIPT = "script"
 IN_ORDER = (
     "fleetlake",
-    "fleetlake_fast",
     SCRIPT,
     "dlt_best",
     "dlt_rest_api",

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import pytest
 
 from tests.bench import cases, figures, fleet, fleet_report, moved, profiled, ratios, tried
-from tests.bench.__main__ import bench, check, take
+from tests.bench.__main__ import bench, check
 from tests.bench.cases import CASES, PEERS, Peer, chosen
 from tests.bench.figures import AGAIN, FIRST, LAKE_REPORT, PEER_REPORT, Figures, Section, read
 from tests.bench.lake import LargeLake, merge
@@ -57,24 +57,6 @@ def test_a_peer_receives_every_record_and_nothing_on_a_second_run():
     [section] = bench(some, peers, rounds=1).sections
 
     took_all(section, peers)
-
-
-def test_fleetlake_is_measured_with_each_reader(monkeypatch, tmp_path):
-    [case], ours = chosen(["alerts", "fleetlake", "fleetlake_fast"], COUNT)
-    used = []
-
-    def measured(_command, environment):
-        used.append(environment["FLEETLAKE_NATIVE_READER"])
-        return a_measure(1.0), ""
-
-    monkeypatch.setattr("tests.bench.__main__.measure", measured)
-    monkeypatch.setattr("tests.bench.__main__.served", lambda _: {"calls": 2, "cpu_seconds": 0})
-    monkeypatch.setattr("tests.bench.__main__.kept", lambda *_: {})
-    for peer in ours:
-        take(peer, case, "http://pages.test", tmp_path)
-
-    assert [peer.name for peer in ours] == ["fleetlake", "fleetlake_fast"]
-    assert used == ["false", "true"]
 
 
 def test_a_peer_with_a_missing_or_duplicate_record_ends_the_bench():

@@ -81,8 +81,6 @@ def read_page(endpoint: Endpoint, body: bytes) -> Page:
     Raises: PageUnreadable if the body is not a list response. It is never read as an empty page.
     """
     reader = reader_of(endpoint)
-    if (quick := reader.native(body, schema_of(endpoint))) is not None:
-        return Page(quick.rows, (), quick.count, quick.limit, quick.next)
     try:
         return _with_python_times(endpoint, _page(endpoint, reader.fast(body)))
     except (ValueError, OddRecord, OverflowError, RecursionError):  # Arrow's and msgspec's too

@@ -5,8 +5,7 @@ records exactly as the endpoint row declares them, with the unknown members of e
 refuses a page, the lenient one reads the page record by record: it repairs what it can, keeps
 unknown members and unusable values as `extra`, and rejects only records without their key or time.
 A page is never refused for single bad records, and a body that is not a page is never read as an
-empty page. Where the compiled reader (`native.py`) is installed, it reads plain pages instead of
-the fast one.
+empty page.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +16,6 @@ from math import isfinite
 from typing import Any
 
 import msgspec
-import pyarrow as pa
 
 from fleetlake.decoding.bounds import (
     MAX_RECORDS,
@@ -33,7 +31,6 @@ from fleetlake.decoding.bounds import (
 )
 from fleetlake.decoding.learned_members import MISSING, LearnedMembers, is_beyond_fast_reader
 from fleetlake.decoding.lenient_json import strict_json
-from fleetlake.decoding.native import NativePage, native_page
 from fleetlake.decoding.structs import CONSTANT, constant_at, envelope, fast_decoder
 from fleetlake.decoding.timeuuid import are_timeuuids
 from fleetlake.decoding.values import json_text, link_query, read_value, relation_id
@@ -149,12 +146,6 @@ class PageReader:
             raise OddRecord
         extra = self._learned.objects(unknown)
         return Decoded(values, len(page.data), *self._paging(page), extra)
-
-    def native(self, body: bytes, schema: pa.Schema) -> NativePage | None:
-        """Return the page from the compiled reader, or None if a Python reader must read it."""
-        if self._fast is None or _has_nul(body) or may_have_many_records(body):
-            return None
-        return native_page(self._endpoint, self._learned, schema, body)
 
     def _unknown_texts(self, columns: list[Sequence[msgspec.Raw]]) -> list[list[str]]:
         """Return the learned members as JSON texts; a missing one is "". Raises: OddRecord."""

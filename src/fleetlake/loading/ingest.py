@@ -11,7 +11,6 @@ from typing import Any
 
 import httpx
 
-from fleetlake.decoding.native import use_native_reader
 from fleetlake.endpoints import (
     endpoint_named,
     endpoints_named,
@@ -217,7 +216,6 @@ async def _ingest(
     load: Callable[[Client], Coroutine[Any, Any, list[Outcome]]],
     watcher: Watcher,
 ) -> list[Outcome]:
-    use_native_reader(settings.native_reader)
     async with Client(settings, transport=transport) as client:
         work = asyncio.ensure_future(load(client))
         _stop_on_signal(work, watcher)

@@ -16,7 +16,6 @@ import duckdb
 from fleetlake.account import stream_name
 from fleetlake.alerting.chosen_types import chosen_types
 from fleetlake.decoding.arrow import read_page
-from fleetlake.decoding.native import native_reader_state
 from fleetlake.endpoints import V3_PROBE
 from fleetlake.errors import FleetlakeError, LakeError, PushTestFailed, SettingsError
 from fleetlake.lake import open_lake
@@ -73,12 +72,9 @@ def _checked(name: str, check: Callable[[Settings], str], settings: Settings) ->
         return Check(name, error.what, error)
 
 
-def _packages(settings: Settings) -> str:
+def _packages(_: Settings) -> str:
     names = ("fleetlake", "duckdb", "pyarrow", "httpx", "dbt-core", "dbt-duckdb")
-    found = [f"{name} {version(name)}" for name in names]
-    if native := native_reader_state(wanted=settings.native_reader):
-        found.append(f"fleetlake-fast {native}")
-    return ", ".join(found)
+    return ", ".join(f"{name} {version(name)}" for name in names)
 
 
 def _variables(settings: Settings) -> str:

@@ -184,9 +184,6 @@ class Settings(BaseSettings):
         300.0, ge=0, description="Maximum seconds per page, over all attempts"
     )
     retry_attempts: int = Field(12, ge=1, description="Maximum attempts per page")
-    native_reader: bool = Field(
-        default=True, description="Read pages with fleetlake-fast, if it is installed"
-    )
 
     @field_validator(
         "lake_files",
